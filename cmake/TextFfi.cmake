@@ -1,0 +1,17 @@
+# The Rust crate text-ffi/ as the imported static library text_ffi (always --release: a debug tokenizer is 20x slower).
+find_program(CARGO cargo REQUIRED)
+set(TEXT_FFI_DIR ${CMAKE_SOURCE_DIR}/text-ffi)
+set(TEXT_FFI_TARGET ${CMAKE_SOURCE_DIR}/third_party/cargo-target)  # shared by every build folder
+set(TEXT_FFI_LIB ${TEXT_FFI_TARGET}/release/libtext_ffi.a)
+file(GLOB_RECURSE TEXT_FFI_SOURCES CONFIGURE_DEPENDS ${TEXT_FFI_DIR}/src/*.rs)
+add_custom_command(OUTPUT ${TEXT_FFI_LIB}
+  COMMAND ${CMAKE_COMMAND} -E env CARGO_TARGET_DIR=${TEXT_FFI_TARGET}
+          ${CARGO} build --release --locked -j2 --manifest-path ${TEXT_FFI_DIR}/Cargo.toml
+  COMMAND ${CMAKE_COMMAND} -E touch ${TEXT_FFI_LIB}
+  DEPENDS ${TEXT_FFI_SOURCES} ${TEXT_FFI_DIR}/Cargo.toml ${TEXT_FFI_DIR}/Cargo.lock
+  USES_TERMINAL VERBATIM)
+add_custom_target(text_ffi_cargo DEPENDS ${TEXT_FFI_LIB})
+add_library(text_ffi STATIC IMPORTED GLOBAL)
+set_target_properties(text_ffi PROPERTIES IMPORTED_LOCATION ${TEXT_FFI_LIB}
+  INTERFACE_INCLUDE_DIRECTORIES ${TEXT_FFI_DIR}/include INTERFACE_LINK_LIBRARIES "pthread;dl;m")
+add_dependencies(text_ffi text_ffi_cargo)

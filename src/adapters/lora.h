@@ -1,0 +1,73 @@
+// LoRA on a model's linears: choose, attach, read and write PEFT's files, merge.
+// Semantics: PEFT 0.21.2 (tuners/lora, tuners_utils.check_target_module_exists, save_and_load).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "config/plan.h"
+#include "model/causal_lm.h"
+
+namespace hone::adapters {
+
+struct LoraConfig {
+  std::int64_t r = 8;
+  double alpha = 8;
+  double dropout = 0;
+  std::vector<std::string> target_modules;   // empty: the family's default (q_proj, v_proj)
+  bool target_is_regex = false;              // a single string in PEFT: full-match regex, or "all-linear"
+  std::vector<std::string> exclude_modules;
+  bool exclude_is_regex = false;
+  bool rslora = false;
+  config::LoraInit init = config::LoraInit::kTrue;
+  std::string base_model_name_or_path;
+  double scale() const;                      // alpha / r, or alpha / sqrt(r)
+};
+
+// Names of the linears the config selects, in model order. UserError when any entry matches nothing, even when
+// others match (with a did-you-mean), or when it names lm_head or embed_tokens.
+std::vector<std::string> select_targets(const LoraConfig& config, const model::CausalLm& model);
+
+// One trainable tensor. `name` is PEFT's key: "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
+struct TrainableTensor {
+  std::string name;
+  at::Tensor value;  // fp32, requires grad; a view into Adapter::flat
+};
+
+// The adapter's parameters in one flat fp32 buffer; the model's LoraSides are views into it.
+class Adapter {
+ public:
+  // A new adapter attached to `model`; A is initialised by counter-based randomness (seed, kLoraInit, module, index).
+  static Adapter attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed);
+  // PEFT's folder: adapter_config.json + adapter_model.safetensors. UserError when shapes, keys or options differ from
+  // what hone can honour (named).
+  static Adapter load(model::CausalLm& model, const base::fs::path& folder);
+
+  // Writes adapter_config.json and adapter_model.safetensors as PEFT does (fp32, metadata format=pt).
+  void save(const base::fs::path& folder) const;
+
+  const LoraConfig& config() const { return config_; }
+  const std::vector<TrainableTensor>& tensors() const { return tensors_; }
+  at::Tensor flat() const { return flat_; }            // [P] fp32: every parameter, in tensors() order
+  at::Tensor flat_gradient() const { return flat_gradient_; }  // [P] fp32: the .grad of each is a view into it
+  void zero_gradient();
+  void set_dropout(double p);
+
+ private:
+  LoraConfig config_;
+  std::vector<std::string> targets_;
+  std::vector<TrainableTensor> tensors_;
+  at::Tensor flat_, flat_gradient_;
+};
+
+// W + s * B A in fp32 for every adapted linear, cast back to the base's stored dtype, written with everything else of
+// the base model to a new folder (config, generation config, tokenizer, template too). The base is never touched.
+// UserError when the folder exists and is not empty.
+void merge_to_folder(const base::fs::path& base_model, const base::fs::path& adapter, const base::fs::path& out);
+
+}  // namespace hone::adapters

@@ -1,0 +1,49 @@
+// safetensors: 8 bytes little-endian header length, a JSON header, then the tensors' bytes without gaps.
+// Reading maps the file and checks every offset before it hands out a span: in range, in order, without
+// overlap or hole, and of exactly the size that dtype and shape say. A violation is a UserError.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/file.h"
+
+namespace hone::base {
+
+// A tensor as it lies in a file. `bytes` is valid while the SafetensorsFile lives.
+struct StoredTensor {
+  std::string name;
+  DType dtype;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+class SafetensorsFile {
+ public:
+  static SafetensorsFile open(const fs::path& path);
+
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }  // in order of offset
+  const StoredTensor* find(std::string_view name) const;                 // nullptr when absent
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const fs::path& path() const { return file_.path(); }
+
+ private:
+  explicit SafetensorsFile(MappedFile file) : file_(std::move(file)) {}
+  MappedFile file_;
+  std::vector<StoredTensor> tensors_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+  std::map<std::string, std::string> metadata_;
+};
+
+// Parses the header only (the fuzzer's entry); `file_size` is the whole file's.
+// Writes `tensors` in the given order; header as Hugging Face writes it ("__metadata__" first, padded with
+// spaces to 8 bytes). Fsyncs. Throws UserError on a full disk and removes what it wrote.
+void write_safetensors(const fs::path& path, std::span<const StoredTensor> tensors,
+                       const std::map<std::string, std::string>& metadata);
+
+}  // namespace hone::base

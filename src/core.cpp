@@ -1,0 +1,4 @@
+// The door between the thin front (main.cpp) and everything that needs tensors: one C function in libhone_core.so.
+#include "commands/commands.h"
+
+extern "C" int hone_core_run(int argc, char** argv) { return hone::commands::run(argc, argv); }

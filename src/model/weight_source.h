@@ -1,0 +1,32 @@
+// Where a model's tensors come from: a Hugging Face folder (model.safetensors, or shards with an index) or a
+// GGUF. Hands out tensors under Hugging Face's names, memory-mapped until they are read.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/model_config.h"
+
+namespace hone::model {
+
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  virtual const ModelConfig& config() const = 0;
+  virtual std::vector<std::string> names() const = 0;
+  virtual bool has(const std::string& name) const = 0;
+  virtual std::vector<std::int64_t> shape(const std::string& name) const = 0;
+  // A fresh tensor in `dtype`. UserError when absent (naming the file and near names).
+  virtual at::Tensor read(const std::string& name, at::ScalarType dtype) const = 0;
+  virtual at::ScalarType stored_dtype(const std::string& name) const = 0;  // GGUF quantised: float32
+  virtual bool is_gguf() const = 0;
+};
+
+// Detects by what `path` is. UserError for a folder without config.json or weights, an index that names an absent
+// shard, a file that is neither.
+std::unique_ptr<WeightSource> open_weights(const base::fs::path& path);
+
+}  // namespace hone::model

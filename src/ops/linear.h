@@ -1,0 +1,53 @@
+// y = x W^T + b + s * ((x * dropout) A^T) B^T: the one linear that every layer uses.
+// Formula: PEFT 0.21.2 lora/layer.py Linear.forward; s = alpha / r, or alpha / sqrt(r) with rsLoRA.
+//
+// Shapes: x [T, in], W [out, in], b [out], A [r, in], B [out, r], y [T, out].
+// Precision: W's dtype decides the GEMM. x is cast to it (what autocast does), fp32 accumulation inside. A and B are
+// fp32 masters and are cast, differentiably, to the GEMM's dtype.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hone::ops {
+
+// The trainable side of one linear.
+struct LoraSide {
+  at::Tensor a;                 // [r, in] fp32, requires grad
+  at::Tensor b;                 // [out, r] fp32, requires grad
+  double scale = 1.0;
+  double dropout = 0.0;         // probability of dropping a feature of x
+  std::uint64_t dropout_key = 0;  // (layer, module) as one number; see dropout_mask
+};
+
+struct Linear {
+  std::string name;             // Hugging Face's: "model.layers.0.self_attn.q_proj"
+  at::Tensor weight;            // [out, in], frozen
+  at::Tensor bias;              // [out] or undefined
+  std::optional<LoraSide> lora;
+};
+
+// What randomness and adapters mean in this pass; handed down by the caller, never ambient.
+struct PassContext {
+  bool training = false;        // dropout on
+  bool adapters_on = true;      // false: the reference model
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  // [T] each: which row of the data a token came from, and its place in it. Key the dropout mask, so that it
+  // does not depend on packing or batch shape. May be undefined when training is false.
+  const std::vector<std::int64_t>* token_row = nullptr;
+  const std::vector<std::int64_t>* token_position = nullptr;
+};
+
+// Differentiable in x, A and B; W and b are treated as constants.
+at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass);
+
+// The [T, features] fp32 mask of 0 and 1/(1-p) for one adapted module: element (t, f) is a pure function of
+// (seed, step, key, token_row[t], token_position[t], f).
+at::Tensor dropout_mask(const PassContext& pass, std::uint64_t key, double p, std::int64_t features);
+
+}  // namespace hone::ops

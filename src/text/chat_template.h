@@ -1,0 +1,52 @@
+// Chat templates, rendered by minijinja with transformers' rules (apply_chat_template, transformers 5.23).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "text/tokenizer.h"
+
+namespace hone::text {
+
+struct Rendered {
+  std::string text;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> generation_spans;  // byte ranges of {% generation %}
+};
+
+struct ChatRequest {
+  base::Json messages;                  // [{role, content, ...}]
+  base::Json tools;                     // array or null
+  base::Json template_kwargs;           // object or null: chat_template_kwargs of a row
+  bool add_generation_prompt = false;
+};
+
+class ChatTemplate {
+ public:
+  // `where` names its origin in errors. UserError when the template does not compile.
+  ChatTemplate(std::string_view source, const SpecialTokens& special, const std::string& where);
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+  ~ChatTemplate();
+
+  Rendered render(const ChatRequest& request) const;  // UserError with the template's own message
+  bool has_generation_tag() const;                    // can an assistant mask be made?
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The tokens of a rendered conversation and its assistant mask: mask[i] is 1 when token i's bytes overlap a
+// generation span (transformers' return_assistant_tokens_mask). Encoded with add_special = false.
+struct TokenisedChat {
+  std::vector<std::int32_t> ids;         // [T]
+  std::vector<std::uint8_t> assistant;   // [T]
+};
+TokenisedChat tokenise_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const ChatRequest& request);
+
+}  // namespace hone::text

@@ -1,0 +1,65 @@
+// Strings <-> token ids, by Hugging Face's own `tokenizers` crate behind text-ffi's C ABI.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/gguf.h"
+#include "base/json.h"
+
+namespace hone::text {
+
+struct Encoding {
+  std::vector<std::int32_t> ids;                                       // [T]
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> byte_offsets;   // [T] or empty; [begin, end) in the input
+};
+
+// The named special tokens of tokenizer_config.json (text form), and all of them as template variables.
+struct SpecialTokens {
+  std::optional<std::string> bos, eos, pad, unk;
+};
+
+// Thread-safe for const calls.
+class Tokenizer {
+ public:
+  // A folder with tokenizer.json (tokenizer_config.json, special_tokens_map.json optional). UserError otherwise.
+  static Tokenizer from_folder(const base::fs::path& folder);
+  // Built from a GGUF's metadata (byte-level BPE: tokenizer.ggml.model "gpt2").
+  static Tokenizer from_gguf(const base::GgufFile& file);
+  // From the text of a tokenizer.json and of a tokenizer_config.json ("" when absent).
+  static Tokenizer from_json(std::string_view tokenizer_json, std::string_view config_json, const std::string& where);
+
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  // `add_special`: what the post-processor adds (BOS for Llama 3). Special tokens in the text are recognised.
+  Encoding encode(std::string_view text, bool add_special, bool want_offsets = false) const;
+  std::string decode(std::span<const std::int32_t> ids, bool skip_special) const;
+  std::optional<std::int32_t> token_to_id(std::string_view token) const;
+  std::optional<std::string> id_to_token(std::int32_t id) const;
+  std::int64_t vocab_size() const;  // added tokens included
+
+  const SpecialTokens& special() const;
+  std::optional<std::int32_t> eos_id() const;
+  std::optional<std::int32_t> pad_id() const;   // pad, or eos as TRL falls back
+  // The chat template's source, if the folder, the config or the GGUF has one.
+  const std::optional<std::string>& chat_template() const;
+  // Writes tokenizer.json, tokenizer_config.json, special_tokens_map.json and chat_template.jinja (when there is
+  // one) so that transformers' AutoTokenizer loads them. Files that came from a folder are copied byte for byte.
+  void save(const base::fs::path& folder) const;
+
+ private:
+  struct Impl;
+  explicit Tokenizer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace hone::text
