@@ -9,9 +9,17 @@ namespace hone::base {
 
 using Json = nlohmann::ordered_json;
 
-// Parses `text`; `where` names the file. Throws UserError "[file:line:column] ..." on a syntax error.
-// `first_line` is the number of the text's first line in its file (JSONL rows).
+// Deeper nesting is refused: printing and walking a value recurse.
+inline constexpr int kMaxJsonDepth = 256;
+
+// Parses `text`; `where` names the file. Throws UserError "[file:line:column] ..." on a syntax error, on
+// anything but white space after the value, on ill-formed UTF-8 and below kMaxJsonDepth; the column counts
+// characters, not bytes. `first_line` is the number of the text's first line in its file (JSONL rows).
+// Of a key given twice the last value counts, as in Python.
 Json parse_json(std::string_view text, const std::string& where, int first_line = 1);
+
+// The same, but an object with the same key twice is a UserError: for files where that hides a fault.
+Json parse_json_unique(std::string_view text, const std::string& where);
 
 // One line, non-ASCII kept, invalid UTF-8 replaced; `indent` >= 0 for pretty printing.
 std::string dump_json(const Json& value, int indent = -1);

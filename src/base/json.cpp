@@ -1,0 +1,158 @@
+#include "base/json.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace hone::base {
+
+namespace {
+
+// "file:line:column" of the byte `offset`; the column counts code points.
+std::string locate(std::string_view text, std::size_t offset, const std::string& where, int first_line) {
+  offset = std::min(offset, text.size());
+  int line = first_line;
+  int column = 1;
+  for (std::size_t i = 0; i < offset; ++i) {
+    if (text[i] == '\n') {
+      ++line;
+      column = 1;
+    } else if ((static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80U) {
+      ++column;
+    }
+  }
+  return where + ":" + std::to_string(line) + ":" + std::to_string(column);
+}
+
+// The bytes after `offset` as far as they help, made printable.
+std::string excerpt(std::string_view text, std::size_t offset) {
+  constexpr std::size_t kMost = 40;
+  const std::size_t begin = offset > 10 ? offset - 10 : 0;
+  std::string out;
+  for (const char c : text.substr(std::min(begin, text.size()), kMost)) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte >= 0x20 && byte < 0x7F ? c : byte < 0x20 ? ' ' : '?';
+  }
+  return out;
+}
+
+std::string likely_cause(std::string_view text, std::size_t offset) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return "the file or line is empty";
+  if (offset >= text.size()) return "the text ends early: an incomplete file, or a bracket or quote not closed";
+  const char here = text[offset];
+  if (here == '\'') return "single quotes: JSON wants double quotes";
+  if (here == '}' || here == ']') {
+    const std::size_t before = text.find_last_not_of(" \t\r\n", offset == 0 ? 0 : offset - 1);
+    if (before != std::string_view::npos && before < offset && text[before] == ',') {
+      return "a comma after the last entry";
+    }
+  }
+  const std::string_view near = text.substr(offset > 8 ? offset - 8 : 0, 16);
+  for (const std::string_view word : {"NaN", "Infinity", "None", "True", "False"}) {
+    if (near.find(word) != std::string_view::npos) return "Python's " + std::string(word) + " is not JSON";
+  }
+  return {};
+}
+
+// "syntax error while parsing value - invalid literal" of the library's long message.
+std::string detail_of(const nlohmann::json::exception& error) {
+  std::string_view what = error.what();
+  if (const auto end = what.find("] "); end != std::string_view::npos) what.remove_prefix(end + 2);
+  if (const auto at = what.find(": "); what.starts_with("parse error at") && at != std::string_view::npos) {
+    what.remove_prefix(at + 2);
+  }
+  what = what.substr(0, what.find("; last read:"));
+  std::string out(what.substr(0, 200));
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7F) c = '?';
+  }
+  return out;
+}
+
+// The offset of the bracket that opens one level too many, or npos. Outside strings only; a text with
+// unbalanced quotes is left to the parser.
+std::size_t too_deep_at(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') {
+        ++i;
+      } else if (c == '"') {
+        in_string = false;
+      }
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxJsonDepth) return i;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    }
+  }
+  return std::string_view::npos;
+}
+
+Json parse_checked(std::string_view text, const std::string& where, int first_line,
+                   const Json::parser_callback_t& callback) {
+  if (const std::size_t deep = too_deep_at(text); deep != std::string_view::npos) {
+    throw UserError({.where = locate(text, deep, where, first_line),
+                     .expected = "JSON nested at most " + std::to_string(kMaxJsonDepth) + " levels deep",
+                     .found = "a deeper list or object",
+                     .cause = "a damaged or hostile file",
+                     .fix = "repair the file or fetch it again"});
+  }
+  try {
+    return Json::parse(text.begin(), text.end(), callback);
+  } catch (const nlohmann::json::parse_error& error) {
+    const std::size_t offset = error.byte == 0 ? 0 : error.byte - 1;
+    throw UserError({.where = locate(text, offset, where, first_line),
+                     .expected = "JSON",
+                     .found = detail_of(error) + ", near `" + excerpt(text, offset) + "`",
+                     .cause = likely_cause(text, offset),
+                     .fix = "correct the text at this place"});
+  } catch (const nlohmann::json::exception& error) {  // a number that no double holds
+    throw UserError({.where = where + ":" + std::to_string(first_line),
+                     .expected = "JSON",
+                     .found = detail_of(error),
+                     .cause = "a number too large for a double",
+                     .fix = "correct the number"});
+  }
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& where, int first_line) {
+  return parse_checked(text, where, first_line, nullptr);
+}
+
+Json parse_json_unique(std::string_view text, const std::string& where) {
+  std::vector<std::set<std::string, std::less<>>> keys;
+  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) {
+      keys.emplace_back();
+    } else if (event == Json::parse_event_t::object_end) {
+      keys.pop_back();
+    } else if (event == Json::parse_event_t::key) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (!keys.back().insert(key).second) {
+        throw UserError({.where = where,
+                         .expected = "each name once",
+                         .found = "'" + key + "' twice",
+                         .cause = "a faulty writer or a damaged file",
+                         .fix = "write the file again with the tool that made it"});
+      }
+    }
+    return true;
+  };
+  return parse_checked(text, where, 1, watch);
+}
+
+std::string dump_json(const Json& value, int indent) {
+  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace hone::base
