@@ -1,0 +1,14 @@
+// What a run is about to do, before step 1: what is trained, what the data are, one example with its targets marked.
+#pragma once
+
+#include <string>
+
+#include "report/terminal.h"
+#include "train/step_facts.h"
+
+namespace hone::report {
+
+// Several lines, ending in a newline. Without colour the targets stand between "⟦" and "⟧".
+std::string start_page(const train::StartFacts& facts, const Terminal& terminal);
+
+}  // namespace hone::report

@@ -1,0 +1,29 @@
+// TensorBoard event files: TFRecord framing (length, masked CRC-32C, bytes, masked CRC-32C) around Event protobufs whose
+// few fields are encoded by hand (tensorflow/core/util/event.proto, core/framework/summary.proto).
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+
+namespace hone::report {
+
+class TensorboardWriter {
+ public:
+  explicit TensorboardWriter(const base::fs::path& folder);  // a new events.out.tfevents.* file
+  void scalar(std::string_view tag, float value, std::int64_t step);
+  void text(std::string_view tag, std::string_view markdown, std::int64_t step);
+  void flush();
+
+ private:
+  void record(const std::string& event);
+  std::ofstream file_;
+};
+
+// transformers' TensorBoardCallback naming: "eval_loss" -> "eval/loss", "train_..." -> "train/...", else "train/<name>".
+std::string tensorboard_tag(std::string_view name);
+
+}  // namespace hone::report

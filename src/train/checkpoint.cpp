@@ -1,0 +1,178 @@
+#include "train/checkpoint.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <span>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/numeric.h"
+#include "base/safetensors.h"
+#include "config/write_plan.h"
+#include "train/run_folder.h"
+
+namespace hone::train {
+
+using base::Json;
+using base::UserError;
+namespace fs = base::fs;
+
+namespace {
+
+constexpr const char* kMoment1 = "exp_avg";
+constexpr const char* kMoment2 = "exp_avg_sq";
+
+// Options whose change cannot alter what is learned; a resumed run may differ in them without a note.
+constexpr std::array<std::string_view, 14> kHarmless = {
+    "output_dir",       "resume_from_checkpoint", "save_steps",         "save_strategy",  "save_total_limit",
+    "logging_steps",    "logging_strategy",       "logging_first_step", "eval_steps",     "eval_strategy",
+    "eval_on_start",    "report_to",              "disable_tqdm",       "run_name"};
+
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+base::StoredTensor stored(const char* name, const at::Tensor& tensor) {
+  return {.name = name, .dtype = base::DType::kF32, .shape = tensor.sizes().vec(), .bytes = bytes_of(tensor)};
+}
+
+void write_optimizer(const fs::path& path, const learn::AdamWState& optimizer) {
+  const std::array<base::StoredTensor, 2> tensors = {stored(kMoment1, optimizer.m), stored(kMoment2, optimizer.v)};
+  base::write_safetensors(path, tensors, {{"format", "pt"}, {"step", std::to_string(optimizer.step)}});
+}
+
+Json file_table(const fs::path& folder) {
+  std::map<std::string, Json> table;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const auto file = base::MappedFile::open(entry.path());
+    table[entry.path().filename().string()] = {{"bytes", file.bytes().size()}, {"crc32c", base::crc32c(file.bytes())}};
+  }
+  return Json(table);
+}
+
+// Everything but hone_state.json, which must describe these files.
+void write_files(const fs::path& folder, const CheckpointParts& parts) {
+  parts.adapter.save(folder);
+  parts.tokenizer.save(folder);
+  base::write_file_atomic(folder / kTrainerStateFile,
+                          base::dump_json(trainer_state_json(parts.state, parts.facts), 2) + "\n");
+  base::write_file_atomic(folder / kPlanFile, config::plan_yaml(parts.plan));
+}
+
+void check_files(const fs::path& folder, const Json& table) {
+  for (const auto& [name, facts] : table.items()) {
+    const auto file = base::MappedFile::open(folder / name);
+    const auto expected_bytes = facts.at("bytes").get<std::size_t>();
+    const auto expected_crc = facts.at("crc32c").get<std::uint32_t>();
+    if (file.bytes().size() == expected_bytes && base::crc32c(file.bytes()) == expected_crc) continue;
+    throw UserError({.where = (folder / name).string(),
+                     .expected = std::to_string(expected_bytes) + " bytes as they were saved",
+                     .found = std::to_string(file.bytes().size()) + " bytes, or another checksum",
+                     .cause = "the file was changed or damaged after the checkpoint was written",
+                     .fix = "resume from another checkpoint-N folder"});
+  }
+}
+
+at::Tensor read_moment(const base::SafetensorsFile& file, const char* name, std::int64_t parameters) {
+  const auto* tensor = file.find(name);
+  const bool fits = tensor != nullptr && tensor->dtype == base::DType::kF32 &&
+                    tensor->shape == std::vector<std::int64_t>{parameters};
+  if (!fits) {
+    throw UserError({.where = file.path().string() + " tensor " + name,
+                     .expected = "F32 [" + std::to_string(parameters) + "]",
+                     .found = tensor == nullptr ? "no such tensor" : "another shape or type",
+                     .cause = "the checkpoint belongs to a run with another adapter",
+                     .fix = "resume with the lora_* options of that run (plan.yaml lies beside it)"});
+  }
+  at::Tensor out = at::empty({parameters}, at::kFloat);
+  std::memcpy(out.mutable_data_ptr(), tensor->bytes.data(), tensor->bytes.size());
+  return out;
+}
+
+std::vector<std::string> changes(const Json& saved, const config::Plan& plan) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : plan.resolved) {
+    const bool harmless = std::find(kHarmless.begin(), kHarmless.end(), name) != kHarmless.end();
+    if (harmless || !saved.contains(name)) continue;
+    const auto before = saved.at(name).get<std::string>();
+    if (before != value) out.push_back(name + ": " + before + " -> " + value);
+  }
+  return out;
+}
+
+}  // namespace
+
+void save_checkpoint(const fs::path& output_dir, const CheckpointParts& parts) {
+  base::StagedFolder staged(checkpoint_path(output_dir, parts.state.step));
+  write_files(staged.path(), parts);
+  write_optimizer(staged.path() / kOptimizerFile, parts.optimizer);
+  Json options = Json::object();
+  for (const auto& [name, value] : parts.plan.resolved) options[name] = value;
+  const Json state = {
+      {"format", 1}, {"run", parts.state.to_json()}, {"options", options}, {"files", file_table(staged.path())}};
+  base::write_file_atomic(staged.path() / kHoneStateFile, base::dump_json(state, 1) + "\n");
+  staged.commit();
+}
+
+fs::path find_checkpoint(const fs::path& output_dir, const std::string& resume_from_checkpoint) {
+  if (resume_from_checkpoint == "true") {
+    const auto steps = checkpoint_steps(output_dir);
+    if (!steps.empty()) return checkpoint_path(output_dir, steps.back());
+    throw UserError({.where = "resume_from_checkpoint true",
+                     .expected = "a checkpoint-N folder in " + output_dir.string(),
+                     .found = "none",
+                     .cause = "the run was stopped before its first save_steps, or output_dir is another folder",
+                     .fix = "leave out resume_from_checkpoint to start from step 1"});
+  }
+  const fs::path folder = resume_from_checkpoint;
+  if (fs::is_regular_file(folder / kHoneStateFile)) return folder;
+  throw UserError({.where = "resume_from_checkpoint " + folder.string(),
+                   .expected = "a checkpoint that hone wrote (with " + std::string(kHoneStateFile) + ")",
+                   .found = fs::is_directory(folder) ? "a folder without that file" : "no such folder",
+                   .cause = "a path that is not a checkpoint, or a checkpoint of another program",
+                   .fix = "name a checkpoint-N folder, or continue an adapter with adapter_name_or_path"});
+}
+
+LoadedCheckpoint load_checkpoint(const fs::path& folder, std::int64_t parameters, const config::Plan& plan) {
+  const auto path = folder / kHoneStateFile;
+  const Json json = base::parse_json(base::read_text(path), path.string());
+  LoadedCheckpoint out;
+  out.folder = folder;
+  try {
+    check_files(folder, json.at("files"));
+    out.state = RunState::from_json(json.at("run"));
+    out.changed_options = changes(json.at("options"), plan);
+  } catch (const Json::exception& error) {
+    throw UserError({.where = path.string(),
+                     .expected = "a state that this version of hone wrote",
+                     .found = error.what(),
+                     .cause = "the file was edited, or is of another version",
+                     .fix = "resume from another checkpoint-N folder"});
+  }
+  const auto moments = base::SafetensorsFile::open(folder / kOptimizerFile);
+  out.optimizer.m = read_moment(moments, kMoment1, parameters);
+  out.optimizer.v = read_moment(moments, kMoment2, parameters);
+  out.optimizer.step = out.state.step;
+  return out;
+}
+
+void publish_final(const fs::path& output_dir, const CheckpointParts& parts) {
+  // Staged beside its place: a full disk is met before the first file of an older result is replaced.
+  const fs::path stage_path = output_dir / ".final";
+  {
+    base::StagedFolder staged(stage_path);
+    write_files(staged.path(), parts);
+    staged.commit();
+  }
+  for (const auto& entry : fs::directory_iterator(stage_path)) {
+    fs::rename(entry.path(), output_dir / entry.path().filename());
+  }
+  fs::remove(stage_path);
+}
+
+}  // namespace hone::train

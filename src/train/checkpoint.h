@@ -1,0 +1,53 @@
+// Checkpoints: everything that makes the rest of the run bit-equal to one that was never interrupted.
+//
+// output_dir/checkpoint-N/
+//   adapter_config.json, adapter_model.safetensors   PEFT's own files: the checkpoint is a usable adapter
+//   optimizer.safetensors                            exp_avg, exp_avg_sq: [P] fp32, in the adapter's tensor order
+//   trainer_state.json                               transformers' form
+//   tokenizer files, plan.yaml
+//   hone_state.json                                  RunState, the resolved options, and size and CRC-32C of each file
+// The folder is staged, synced and renamed into place, so that it is whole or absent whatever kills the process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "adapters/lora.h"
+#include "config/plan.h"
+#include "learn/adamw.h"
+#include "text/tokenizer.h"
+#include "train/run_state.h"
+
+namespace hone::train {
+
+// What a checkpoint is made of; references are only read.
+struct CheckpointParts {
+  const adapters::Adapter& adapter;
+  const learn::AdamWState& optimizer;
+  const RunState& state;
+  const TrainerStateFacts& facts;
+  const config::Plan& plan;
+  const text::Tokenizer& tokenizer;
+};
+
+// Writes output_dir/checkpoint-<step>. UserError on a full disk, with no trace left.
+void save_checkpoint(const base::fs::path& output_dir, const CheckpointParts& parts);
+
+struct LoadedCheckpoint {
+  base::fs::path folder;
+  RunState state;
+  learn::AdamWState optimizer;
+  std::vector<std::string> changed_options;  // "learning_rate: 0.001 -> 0.0001", for the user to see
+};
+
+// The folder that `resume_from_checkpoint` means: "true" is the newest in output_dir. UserError when there is none.
+base::fs::path find_checkpoint(const base::fs::path& output_dir, const std::string& resume_from_checkpoint);
+
+// Reads state and moments, checking every file's size and CRC-32C; the parameters are the adapter in the same folder
+// (Adapter::load). `parameters` is the flat buffer's length. UserError when a file is damaged or of another shape.
+LoadedCheckpoint load_checkpoint(const base::fs::path& folder, std::int64_t parameters, const config::Plan& plan);
+
+// The finished adapter, tokenizer and trainer state at the top of output_dir; each file appears whole.
+void publish_final(const base::fs::path& output_dir, const CheckpointParts& parts);
+
+}  // namespace hone::train

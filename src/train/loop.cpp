@@ -1,0 +1,200 @@
+#include "train/loop.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "learn/schedule.h"
+#include "train/checkpoint.h"
+#include "train/run_folder.h"
+#include "train/triggers.h"
+
+namespace hone::train {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// The loop's moving parts, so that each action below is a few lines.
+class Loop {
+ public:
+  explicit Loop(LoopParts parts) : p_(parts), total_steps_(p_.method.total_steps()), first_step_(p_.state.step) {
+    intervals_ = resolve_intervals(p_.plan, total_steps_);
+    schedule_ = {.type = p_.plan.lr_scheduler_type,
+                 .warmup_steps = learn::resolve_warmup(p_.plan.warmup_steps, total_steps_),
+                 .total_steps = total_steps_,
+                 .num_cycles = p_.plan.lr_num_cycles};
+  }
+
+  LoopResult run() {
+    if (p_.plan.eval_on_start && p_.state.step == 0 && p_.method.has_evaluation()) evaluate();
+    while (p_.state.step < total_steps_) {
+      const StepFacts facts = step();
+      const std::int64_t done = p_.state.step;
+      const bool epoch_ends = done % p_.method.steps_per_epoch() == 0;
+      const Actions due = actions_after(p_.plan, intervals_, done, total_steps_, epoch_ends);
+      p_.listener.stepped(facts, total_steps_);
+      if (due.log) log(facts);
+      if (due.evaluate && p_.method.has_evaluation()) evaluate();
+      const bool interrupted = p_.stop_requested.load() && done < total_steps_;
+      if (due.save || interrupted) save();
+      if (interrupted) return {.interrupted = true, .step = done};
+    }
+    finish();
+    return {.interrupted = false, .step = p_.state.step};
+  }
+
+ private:
+  // ---- timing of a step begins here
+  StepFacts step() {
+    const auto start = Clock::now();
+    const std::int64_t index = p_.state.step;
+    p_.adapter.zero_gradient();
+    const StepLoss loss = p_.method.backward(index);
+    const double grad_norm = learn::clip_gradient(p_.adapter.flat_gradient(), p_.plan.max_grad_norm);
+    require_finite(loss.loss, grad_norm, index);
+    const double learning_rate = p_.plan.learning_rate * learn::schedule_factor(schedule_, index);
+    const learn::AdamWOptions options = {.beta1 = p_.plan.adam_beta1,
+                                         .beta2 = p_.plan.adam_beta2,
+                                         .epsilon = p_.plan.adam_epsilon,
+                                         .weight_decay = p_.plan.weight_decay};
+    learn::adamw_step(p_.adapter.flat(), p_.adapter.flat_gradient(), p_.optimizer, options, learning_rate);
+    // ---- and ends here
+    return account(loss, grad_norm, learning_rate, seconds_since(start));
+  }
+
+  StepFacts account(const StepLoss& loss, double grad_norm, double learning_rate, double seconds) {
+    RunState& state = p_.state;
+    StepFacts facts;
+    for (const MicroBatchFacts& micro : loss.micro_batches) {
+      facts.entropy += micro.entropy;
+      facts.mean_token_accuracy += micro.mean_token_accuracy;
+    }
+    state.entropy_sum += facts.entropy;
+    state.accuracy_sum += facts.mean_token_accuracy;
+    const auto micro_batches = static_cast<std::int64_t>(loss.micro_batches.size());
+    state.micro_batches_since_log += micro_batches;
+    facts.entropy /= static_cast<double>(micro_batches);
+    facts.mean_token_accuracy /= static_cast<double>(micro_batches);
+    state.step += 1;
+    state.num_tokens += loss.tokens;
+    state.total_loss += loss.loss;
+    state.loss_sum += loss.loss;
+    state.steps_since_log += 1;
+    facts.step = state.step;
+    facts.epoch = p_.method.epoch_after(state.step);
+    facts.loss = loss.loss;
+    facts.grad_norm = grad_norm;
+    facts.learning_rate = learning_rate;
+    facts.num_tokens = state.num_tokens;
+    facts.tokens_this_step = loss.tokens;
+    facts.seconds = seconds;
+    return facts;
+  }
+
+  void require_finite(double loss, double grad_norm, std::int64_t index) const {
+    if (std::isfinite(loss) && std::isfinite(grad_norm)) return;
+    std::string first_bad;
+    for (const auto& tensor : p_.adapter.tensors()) {
+      if (at::isfinite(tensor.value.grad()).all().item<bool>()) continue;
+      first_bad = "; first non-finite gradient: " + tensor.name;
+      break;
+    }
+    throw base::UserError(
+        {.where = "step " + std::to_string(index + 1),
+         .expected = "a finite loss and gradient",
+         .found = "loss " + std::to_string(loss) + ", grad norm " + std::to_string(grad_norm) + first_bad,
+         .cause = "NUM-02: the learning rate is too high for this data and precision, or the base has bad values",
+         .fix = "lower learning_rate, or set dtype: float32 and bf16: false to see whether precision is the cause; the "
+                "step was not applied and earlier checkpoints are whole"});
+  }
+
+  void record(LogRecord entry) {
+    p_.state.log_history.push_back(log_history_entry(entry));
+    p_.listener.logged(entry);
+  }
+
+  void log(const StepFacts& facts) {
+    RunState& state = p_.state;
+    const auto micro_batches = static_cast<double>(state.micro_batches_since_log);
+    LogRecord entry{.step = state.step, .epoch = facts.epoch, .values = {}};
+    entry.values = {{"loss", state.loss_sum / static_cast<double>(state.steps_since_log)},
+                    {"grad_norm", facts.grad_norm},
+                    {"learning_rate", facts.learning_rate},
+                    {"entropy", state.entropy_sum / micro_batches},
+                    {"num_tokens", static_cast<double>(state.num_tokens)},
+                    {"mean_token_accuracy", state.accuracy_sum / micro_batches}};
+    state.loss_sum = state.entropy_sum = state.accuracy_sum = 0;
+    state.steps_since_log = state.micro_batches_since_log = 0;
+    record(std::move(entry));
+  }
+
+  void evaluate() {
+    const EvalFacts facts = p_.method.evaluate();
+    LogRecord entry{.step = p_.state.step, .epoch = p_.method.epoch_after(p_.state.step), .values = {}};
+    const double seconds = facts.seconds > 0 ? facts.seconds : 1e-9;
+    entry.values = {{"eval_loss", facts.loss},
+                    {"eval_runtime", facts.seconds},
+                    {"eval_samples_per_second", static_cast<double>(facts.rows) / seconds},
+                    {"eval_steps_per_second", static_cast<double>(facts.batches) / seconds},
+                    {"eval_entropy", facts.entropy},
+                    {"eval_num_tokens", static_cast<double>(p_.state.num_tokens)},
+                    {"eval_mean_token_accuracy", facts.mean_token_accuracy}};
+    record(std::move(entry));
+  }
+
+  CheckpointParts checkpoint_parts() {
+    facts_ = {.max_steps = total_steps_,
+              .logging_steps = intervals_.logging,
+              .eval_steps = intervals_.eval,
+              .save_steps = intervals_.save,
+              .train_batch_size = p_.plan.per_device_train_batch_size,
+              .num_train_epochs = p_.plan.num_train_epochs,
+              .epoch = p_.method.epoch_after(p_.state.step)};
+    return {.adapter = p_.adapter,
+            .optimizer = p_.optimizer,
+            .state = p_.state,
+            .facts = facts_,
+            .plan = p_.plan,
+            .tokenizer = p_.tokenizer};
+  }
+
+  void save() {
+    save_checkpoint(p_.plan.output_dir, checkpoint_parts());
+    rotate_checkpoints(p_.plan.output_dir, p_.plan.save_total_limit);
+    p_.listener.saved(checkpoint_path(p_.plan.output_dir, p_.state.step).string(), p_.state.step);
+  }
+
+  void finish() {
+    const double runtime = seconds_since(started_);
+    const auto steps = static_cast<double>(std::max<std::int64_t>(1, p_.state.step - first_step_));
+    const double rows = steps * static_cast<double>(p_.plan.per_device_train_batch_size) *
+                        static_cast<double>(p_.plan.gradient_accumulation_steps);
+    LogRecord entry{.step = p_.state.step, .epoch = p_.method.epoch_after(p_.state.step), .values = {}};
+    entry.values = {{"train_runtime", runtime},
+                    {"train_samples_per_second", rows / runtime},
+                    {"train_steps_per_second", steps / runtime},
+                    {"total_flos", 0.0},
+                    {"train_loss", p_.state.total_loss / static_cast<double>(std::max<std::int64_t>(1, p_.state.step))}};
+    record(std::move(entry));
+    publish_final(p_.plan.output_dir, checkpoint_parts());
+  }
+
+  LoopParts p_;
+  std::int64_t total_steps_;
+  std::int64_t first_step_;
+  Intervals intervals_;
+  learn::ScheduleSpec schedule_;
+  TrainerStateFacts facts_;
+  Clock::time_point started_ = Clock::now();
+};
+
+}  // namespace
+
+LoopResult run_loop(LoopParts parts) { return Loop(parts).run(); }
+
+}  // namespace hone::train

@@ -1,0 +1,51 @@
+#include "train/open_model.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/gguf.h"
+
+namespace hone::train {
+
+namespace {
+
+text::Tokenizer open_tokenizer(const base::fs::path& model) {
+  if (base::fs::is_directory(model)) return text::Tokenizer::from_folder(model);
+  return text::Tokenizer::from_gguf(base::GgufFile::open(model));
+}
+
+}  // namespace
+
+OpenedText open_text(const base::fs::path& model, const std::string& chat_template_path) {
+  OpenedText out{.tokenizer = open_tokenizer(model), .chat_template = nullptr};
+  if (!chat_template_path.empty()) {
+    out.tokenizer.set_chat_template(base::read_text(chat_template_path));
+  }
+  if (const auto& source = out.tokenizer.chat_template()) {
+    const std::string where = chat_template_path.empty() ? model.string() : chat_template_path;
+    out.chat_template =
+        std::make_unique<text::ChatTemplate>(*source, out.tokenizer.special(), "chat template of " + where);
+  }
+  return out;
+}
+
+OpenedText open_text(const config::Plan& plan) {
+  OpenedText out = open_text(plan.model_name_or_path, plan.chat_template_path);
+  if (!plan.eos_token.empty()) out.tokenizer.set_eos(plan.eos_token);
+  return out;
+}
+
+model::Numbers numbers(config::Precision precision) {
+  switch (precision) {
+    case config::Precision::kFloat32:
+      return {.linear = at::kFloat, .residual = at::kFloat};
+    case config::Precision::kAutocast:
+      return {.linear = at::kBFloat16, .residual = at::kFloat};
+    case config::Precision::kBFloat16:
+      return {.linear = at::kBFloat16, .residual = at::kBFloat16};
+  }
+  throw base::InternalError({.where = "numbers", .expected = "a known precision", .found = "another"});
+}
+
+std::uint64_t plan_seed(const config::Plan& plan) { return static_cast<std::uint64_t>(plan.seed); }
+
+}  // namespace hone::train

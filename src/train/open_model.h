@@ -1,0 +1,25 @@
+// From a plan's words to the parts that every method opens: tokenizer, template, number formats.
+#pragma once
+
+#include <memory>
+
+#include "config/plan.h"
+#include "model/causal_lm.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace hone::train {
+
+struct OpenedText {
+  text::Tokenizer tokenizer;
+  std::unique_ptr<text::ChatTemplate> chat_template;  // null: the tokenizer has none and the plan names none
+};
+
+// The tokenizer of a model folder or GGUF; `chat_template_path` (a .jinja file) replaces its template.
+OpenedText open_text(const base::fs::path& model, const std::string& chat_template_path);
+OpenedText open_text(const config::Plan& plan);
+
+model::Numbers numbers(config::Precision precision);
+std::uint64_t plan_seed(const config::Plan& plan);
+
+}  // namespace hone::train

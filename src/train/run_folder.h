@@ -1,0 +1,33 @@
+// The one home of every name inside a run's folder (the design's "A run's folder").
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/file.h"
+
+namespace hone::train {
+
+constexpr std::string_view kPlanFile = "plan.yaml";
+constexpr std::string_view kMetricsFile = "metrics.jsonl";
+constexpr std::string_view kTrainerStateFile = "trainer_state.json";
+constexpr std::string_view kHoneStateFile = "hone_state.json";       // a checkpoint's position and checksums
+constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
+constexpr std::string_view kAdapterConfigFile = "adapter_config.json";
+constexpr std::string_view kAdapterWeightsFile = "adapter_model.safetensors";
+
+base::fs::path checkpoint_path(const base::fs::path& output_dir, std::int64_t step);  // output_dir/checkpoint-N
+
+// Steps of the whole checkpoints in `output_dir`, ascending. A folder counts only when its hone_state.json is there:
+// checkpoints are renamed into place after every file is on disk, so half-written ones never match.
+std::vector<std::int64_t> checkpoint_steps(const base::fs::path& output_dir);
+
+// Deletes the oldest checkpoints until at most `keep` are left (0: keep all), as save_total_limit asks.
+void rotate_checkpoints(const base::fs::path& output_dir, std::int64_t keep);
+
+// UserError when `output_dir` already holds a run that a fresh start would overwrite.
+void require_fresh(const base::fs::path& output_dir);
+
+}  // namespace hone::train

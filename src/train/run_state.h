@@ -1,0 +1,42 @@
+// Where a run stands: everything besides parameters and moments that the next step depends on. Randomness is
+// counter-based and the data's order a function of the step, so a step number is nearly all of it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/json.h"
+#include "train/step_facts.h"
+
+namespace hone::train {
+
+struct RunState {
+  std::int64_t step = 0;            // optimizer steps done
+  std::int64_t num_tokens = 0;      // tokens seen since the start
+  double total_loss = 0;            // sum of all steps' losses, for train_loss
+  // since the last log; TRL logs means over steps (loss) and over micro-batches (entropy, accuracy)
+  double loss_sum = 0;
+  std::int64_t steps_since_log = 0;
+  double entropy_sum = 0;
+  double accuracy_sum = 0;
+  std::int64_t micro_batches_since_log = 0;
+  base::Json log_history = base::Json::array();  // transformers' own records
+
+  base::Json to_json() const;                    // doubles round-trip exactly
+  static RunState from_json(const base::Json& json);
+};
+
+// The numbers that transformers' TrainerState holds besides log_history.
+struct TrainerStateFacts {
+  std::int64_t max_steps = 0, logging_steps = 0, eval_steps = 0, save_steps = 0;
+  std::int64_t train_batch_size = 0;
+  double num_train_epochs = 0;
+  double epoch = 0;
+};
+
+// trainer_state.json as transformers 5.23 writes it.
+base::Json trainer_state_json(const RunState& state, const TrainerStateFacts& facts);
+
+// A record as it stands in log_history: values, then epoch and step, keys sorted as transformers' json.dumps does.
+base::Json log_history_entry(const LogRecord& record);
+
+}  // namespace hone::train

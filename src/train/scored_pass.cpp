@@ -1,0 +1,108 @@
+#include "train/scored_pass.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "learn/sft_loss.h"
+
+namespace hone::train {
+
+namespace {
+
+// Rows of the head's GEMM at a time: 512 x 152k fp32 logits are 311 MB, and the GEMM is at its full rate.
+constexpr std::int64_t kHeadTile = 512;
+
+// Where targets sit: the output at `source` is scored against `target`. [n] each.
+struct Scored {
+  std::vector<std::int64_t> source, target;
+};
+
+Scored scored_rows(const data::Batch& batch) {
+  Scored out;
+  for (std::size_t t = 1; t < batch.labels.size(); ++t) {
+    if (batch.labels[t] == data::kIgnore) continue;
+    out.source.push_back(static_cast<std::int64_t>(t) - 1);
+    out.target.push_back(batch.labels[t]);
+  }
+  return out;
+}
+
+at::Tensor index_tensor(const std::vector<std::int64_t>& values) {
+  at::Tensor out = at::empty({static_cast<std::int64_t>(values.size())}, at::kLong);
+  std::copy(values.begin(), values.end(), out.mutable_data_ptr<std::int64_t>());
+  return out;
+}
+
+std::vector<std::int64_t> token_rows(const data::Batch& batch) {
+  std::vector<std::int64_t> rows(batch.ids.size());
+  for (const data::Segment& segment : batch.segments) {
+    std::fill(rows.begin() + segment.begin, rows.begin() + segment.end, segment.row);
+  }
+  return rows;
+}
+
+void add(ScoredFacts& facts, const learn::TokenFacts& tile) {
+  facts.nll_sum -= tile.logprob.detach().sum(at::kDouble).item<double>();
+  facts.entropy_sum += tile.entropy.sum(at::kDouble).item<double>();
+  facts.correct += static_cast<std::int64_t>(tile.is_top1.sum(at::kDouble).item<double>());
+}
+
+// The head, tile by tile. With `gradient` defined ([n, H]), d(nll_sum / denominator) / d(rows) is written into it.
+void head_tiles(const model::CausalLm& model, const at::Tensor& rows, const at::Tensor& targets, double denominator,
+                at::Tensor gradient, ScoredFacts& facts) {
+  const at::AutoGradMode grad_mode(gradient.defined());
+  for (std::int64_t begin = 0; begin < rows.size(0); begin += kHeadTile) {
+    const std::int64_t size = std::min(kHeadTile, rows.size(0) - begin);
+    at::Tensor tile = rows.narrow(0, begin, size).detach();
+    if (gradient.defined()) tile.requires_grad_(true);
+    const auto token_facts = learn::token_facts(model.logits(tile), targets.narrow(0, begin, size));
+    add(facts, token_facts);
+    if (!gradient.defined()) continue;
+    learn::nll_loss(token_facts.logprob, denominator).backward();
+    gradient.narrow(0, begin, size).copy_(tile.grad());
+  }
+}
+
+ScoredFacts pass(const model::CausalLm& model, const data::Batch& batch, const PassKey& key, double denominator,
+                 bool backward) {
+  const at::AutoGradMode grad_mode(backward);
+  const auto rows_of_tokens = token_rows(batch);
+  const ops::PassContext context = {.training = key.training,
+                                    .adapters_on = true,
+                                    .seed = key.seed,
+                                    .step = key.step,
+                                    .token_row = &rows_of_tokens,
+                                    .token_position = &batch.positions};
+  const Scored scored = scored_rows(batch);
+  ScoredFacts facts;
+  facts.tokens = static_cast<std::int64_t>(batch.ids.size());
+  facts.scored = static_cast<std::int64_t>(scored.target.size());
+  if (scored.target.empty()) return facts;
+  const at::Tensor rows = model.hidden(batch, context).index_select(0, index_tensor(scored.source));
+  const at::Tensor targets = index_tensor(scored.target);
+  at::Tensor gradient = backward ? at::empty_like(rows) : at::Tensor();
+  head_tiles(model, rows, targets, denominator, gradient, facts);
+  if (backward) rows.backward(gradient);
+  return facts;
+}
+
+}  // namespace
+
+ScoredFacts score_batch(const model::CausalLm& model, const data::Batch& batch, const PassKey& key) {
+  return pass(model, batch, key, 1.0, false);
+}
+
+ScoredFacts score_and_backward(const model::CausalLm& model, const data::Batch& batch, const PassKey& key,
+                               double denominator) {
+  return pass(model, batch, key, denominator, true);
+}
+
+std::int64_t scored_tokens(const data::Batch& batch) {
+  std::int64_t count = 0;
+  for (std::size_t t = 1; t < batch.labels.size(); ++t) count += batch.labels[t] != data::kIgnore ? 1 : 0;
+  return count;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,153 @@
+// run_sft: the order of events of an SFT run, as prose.
+#include <ATen/Parallel.h>
+
+#include "adapters/lora.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "config/write_plan.h"
+#include "data/preview.h"
+#include "data/rows.h"
+#include "learn/schedule.h"
+#include "model/weight_source.h"
+#include "text/chat_template.h"
+#include "train/checkpoint.h"
+#include "train/machine.h"
+#include "train/open_model.h"
+#include "train/run_folder.h"
+#include "train/sft.h"
+
+namespace hone::train {
+
+namespace fs = base::fs;
+
+namespace {
+
+adapters::LoraConfig lora_config(const config::Plan& plan) {
+  adapters::LoraConfig out;
+  out.r = plan.lora_r;
+  out.alpha = plan.lora_alpha;
+  out.dropout = plan.lora_dropout;
+  out.target_modules = plan.lora_target_modules;
+  out.target_is_regex = plan.lora_target_modules.size() == 1;  // TRL collapses a list of one to a string
+  out.exclude_modules = plan.lora_exclude_modules;
+  out.exclude_is_regex = plan.lora_exclude_modules.size() == 1;
+  out.rslora = plan.use_rslora;
+  out.init = plan.init_lora_weights;
+  out.base_model_name_or_path = plan.base_model_name_for_adapter;
+  return out;
+}
+
+struct SftInput {
+  SftData data;
+  data::DataFacts facts;
+  std::vector<ColouredPiece> example;
+};
+
+SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan, const text::Tokenizer& tokenizer,
+                   const text::ChatTemplate* chat_template, std::int64_t vocab_size) {
+  const data::Rows rows = data::read_rows(path, plan.dataset_text_field);
+  data::Dataset dataset = data::tokenise_rows(rows, tokenizer, chat_template,
+                                              {.max_length = plan.max_length,
+                                               .completion_only_loss = plan.completion_only_loss,
+                                               .assistant_only_loss = plan.assistant_only_loss,
+                                               .vocab_size = vocab_size});
+  SftInput out;
+  out.facts = dataset.facts;
+  for (const auto& piece : data::preview(dataset.examples.front(), tokenizer)) {
+    out.example.push_back({.text = piece.text, .supervised = piece.supervised});
+  }
+  out.data.rows = packing ? data::pack_bfd(dataset.examples, plan.max_length) : data::no_packing(dataset.examples);
+  out.data.examples = std::move(dataset.examples);
+  return out;
+}
+
+TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter& adapter) {
+  TrainedFacts out;
+  out.tensors = static_cast<std::int64_t>(adapter.tensors().size());
+  out.parameters = adapter.flat().numel();
+  out.bytes = static_cast<std::int64_t>(adapter.flat().nbytes());
+  out.base_parameters = model.parameter_count();
+  out.base_bytes = model.parameter_bytes();
+  for (const ops::Linear* linear : model.linears()) {
+    if (!linear->lora) continue;
+    out.modules_matched += 1;
+    const std::string shortened = linear->name.substr(linear->name.rfind('.') + 1);
+    if (std::find(out.modules.begin(), out.modules.end(), shortened) == out.modules.end()) {
+      out.modules.push_back(shortened);
+    }
+  }
+  return out;
+}
+
+std::int64_t checkpoint_bytes(const adapters::Adapter& adapter) {
+  return 3 * static_cast<std::int64_t>(adapter.flat().nbytes()) + (32LL << 20);  // adapter, two moments, tokenizer
+}
+
+}  // namespace
+
+LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::atomic<bool>& stop_requested) {
+  at::set_num_threads(static_cast<int>(threads_or_default(plan.threads)));
+  const fs::path output_dir = plan.output_dir;
+  const bool resuming = !plan.resume_from_checkpoint.empty();
+  const fs::path resume_from = resuming ? find_checkpoint(output_dir, plan.resume_from_checkpoint) : fs::path();
+  if (!resuming) require_fresh(output_dir);
+
+  // Data before weights: a wrong row is found in seconds.
+  const auto source = model::open_weights(plan.model_name_or_path);
+  const OpenedText opened = open_text(plan);
+  SftInput train = read_data(plan.dataset_name, plan.packing, plan, opened.tokenizer, opened.chat_template.get(),
+                             source->config().vocab_size);
+  std::optional<SftData> eval;
+  if (!plan.dataset_test.empty()) {
+    eval = read_data(plan.dataset_test, plan.eval_packing.value_or(plan.packing), plan, opened.tokenizer,
+                     opened.chat_template.get(), source->config().vocab_size)
+               .data;
+  }
+
+  model::CausalLm model(*source, numbers(plan.precision));
+  const fs::path adapter_from = resuming ? resume_from : fs::path(plan.adapter_name_or_path);
+  adapters::Adapter adapter = adapter_from.empty()
+                                  ? adapters::Adapter::attach(model, lora_config(plan), plan_seed(plan))
+                                  : adapters::Adapter::load(model, adapter_from);
+  adapter.set_dropout(plan.lora_dropout);
+  base::require_free_space(output_dir, static_cast<std::uint64_t>(checkpoint_bytes(adapter)), "a checkpoint");
+
+  RunState state;
+  learn::AdamWState optimizer = learn::AdamWState::zeros_like(adapter.flat());
+  StartFacts start;
+  start.notes = plan.notes;
+  if (resuming) {
+    LoadedCheckpoint loaded = load_checkpoint(resume_from, adapter.flat().numel(), plan);
+    state = std::move(loaded.state);
+    optimizer = std::move(loaded.optimizer);
+    start.resumed_from = resume_from.string();
+    for (const auto& change : loaded.changed_options) start.notes.push_back("differs from the checkpoint: " + change);
+  }
+
+  start.trained = trained_facts(model, adapter);
+  start.train_data = train.facts;
+  start.train_rows = static_cast<std::int64_t>(train.data.rows.size());
+  start.example = std::move(train.example);
+  SftMethod method(plan, model, std::move(train.data), std::move(eval));
+  start.total_steps = method.total_steps();
+  start.steps_per_epoch = method.steps_per_epoch();
+  start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);
+  start.first_step = state.step;
+  start.output_dir = output_dir.string();
+
+  fs::create_directories(output_dir);
+  base::write_file_atomic(output_dir / kPlanFile, config::plan_yaml(plan));
+  listener.started(start);
+  const LoopResult result = run_loop({.plan = plan,
+                                      .adapter = adapter,
+                                      .method = method,
+                                      .tokenizer = opened.tokenizer,
+                                      .listener = listener,
+                                      .stop_requested = stop_requested,
+                                      .optimizer = optimizer,
+                                      .state = state});
+  listener.finished(output_dir.string(), result.interrupted, result.step);
+  return result;
+}
+
+}  // namespace hone::train
