@@ -1,0 +1,88 @@
+// C ABI of the Rust crate text_ffi: Hugging Face `tokenizers` and minijinja with Python's manners.
+//
+// Status of every int-returning call: HONE_TEXT_OK, or a negative code with a message in *err.
+// Strings are UTF-8 with a length, never NUL-terminated. Whatever a call returns is owned by the caller and
+// given back to the matching _free, also after an error (freeing an empty buffer does nothing).
+// Handles may be shared between threads for all calls that take them const.
+#ifndef HONE_TEXT_FFI_H_
+#define HONE_TEXT_FFI_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  HONE_TEXT_OK = 0,
+  HONE_TEXT_ERROR = -1,   // the input is at fault; *err says how
+  HONE_TEXT_PANIC = -2,   // a bug below this interface; *err holds the panic's message
+  HONE_TEXT_RAISED = -3,  // the template called raise_exception; *err is its message, unchanged
+};
+
+typedef struct hone_text_tokenizer hone_text_tokenizer;
+typedef struct hone_text_template hone_text_template;
+
+typedef struct {
+  char* data;
+  size_t size;
+} hone_text_buffer;
+
+// `offsets` holds 2 * size byte positions [begin, end) in the input, or is NULL when they were not asked for.
+typedef struct {
+  uint32_t* ids;
+  uint32_t* offsets;
+  size_t size;
+} hone_text_ids;
+
+// `size` pairs [begin, end) of byte positions.
+typedef struct {
+  uint64_t* pairs;
+  size_t size;
+} hone_text_spans;
+
+// ---- tokenizers -----------------------------------------------------------------------------------------------
+
+// Reads the text of a tokenizer.json.
+int hone_text_tokenizer_new(const char* json, size_t size, hone_text_tokenizer** out, hone_text_buffer* err);
+void hone_text_tokenizer_free(hone_text_tokenizer* tokenizer);
+
+// add_special: run the post-processor (BOS and friends). Special tokens in the text are always recognised.
+int hone_text_encode(const hone_text_tokenizer* tokenizer, const char* text, size_t size, int add_special,
+                     int want_offsets, hone_text_ids* out, hone_text_buffer* err);
+int hone_text_decode(const hone_text_tokenizer* tokenizer, const uint32_t* ids, size_t size, int skip_special,
+                     hone_text_buffer* out, hone_text_buffer* err);
+// The id, or -1 when there is no such token.
+int64_t hone_text_token_to_id(const hone_text_tokenizer* tokenizer, const char* token, size_t size);
+// HONE_TEXT_OK, or HONE_TEXT_ERROR when no token has this id.
+int hone_text_id_to_token(const hone_text_tokenizer* tokenizer, uint32_t id, hone_text_buffer* out);
+// Number of tokens, added tokens included.
+size_t hone_text_vocab_size(const hone_text_tokenizer* tokenizer);
+
+// ---- chat templates -------------------------------------------------------------------------------------------
+
+int hone_text_template_new(const char* source, size_t size, hone_text_template** out, hone_text_buffer* err);
+void hone_text_template_free(hone_text_template* chat_template);
+// 1 when the source has a {% generation %} block, else 0.
+int hone_text_template_has_generation(const hone_text_template* chat_template);
+
+// transformers' apply_chat_template(tokenize=False). `request` is a JSON object:
+//   messages               list of objects, not empty
+//   tools, documents       list or null
+//   add_generation_prompt  bool
+//   continue_final_message bool, or the name of the field to continue
+//   variables              object: special tokens (bos_token, ...) and chat_template_kwargs
+// `spans` (may be NULL): byte ranges of the {% generation %} blocks in *out.
+int hone_text_template_apply(const hone_text_template* chat_template, const char* request, size_t size,
+                             hone_text_buffer* out, hone_text_spans* spans, hone_text_buffer* err);
+
+void hone_text_buffer_free(hone_text_buffer buffer);
+void hone_text_ids_free(hone_text_ids ids);
+void hone_text_spans_free(hone_text_spans spans);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // HONE_TEXT_FFI_H_

@@ -1,0 +1,193 @@
+//! `apply_chat_template` of transformers 5.23, up to the rendered text.
+
+use crate::abi::Failure;
+use crate::environment::{environment, TEMPLATE};
+use crate::filters::Raised;
+use crate::generation;
+use crate::methods::is_space;
+use minijinja::Environment;
+use serde_json::{Map, Value};
+
+/// transformers appends this to the message to be continued, and cuts the text there.
+const CONTINUE_TAG: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
+/// Three names for one thing; templates read the first two.
+const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+
+pub struct ChatTemplate {
+    env: Environment<'static>,
+    source: String,
+    has_generation: bool,
+}
+
+pub struct Rendered {
+    pub text: String,
+    /// Byte ranges of the `{% generation %}` blocks in `text`.
+    pub spans: Vec<(usize, usize)>,
+}
+
+impl ChatTemplate {
+    pub fn new(source: &str) -> Result<Self, String> {
+        if generation::holds_mark(source) {
+            return Err(mark_message("the template"));
+        }
+        let rewritten = generation::rewrite(source);
+        let env = environment(rewritten.source).map_err(|e| describe(&e))?;
+        Ok(ChatTemplate { env, source: source.to_string(), has_generation: rewritten.has_generation })
+    }
+
+    pub fn has_generation(&self) -> bool {
+        self.has_generation
+    }
+
+    /// Renders a request as described in `include/text_ffi.h`.
+    pub fn apply(&self, request: Value) -> Result<Rendered, Failure> {
+        let Value::Object(mut request) = request else {
+            return Err("the request must be an object".to_string().into());
+        };
+        let Some(Value::Array(mut messages)) = request.remove("messages") else {
+            return Err("messages must be a list".to_string().into());
+        };
+        if messages.is_empty() {
+            return Err("the conversation has no message".to_string().into());
+        }
+        for (i, message) in messages.iter_mut().enumerate() {
+            let Value::Object(fields) = message else {
+                return Err(format!("message {i} must be an object").into());
+            };
+            tidy(fields);
+        }
+        let add_generation_prompt =
+            request.get("add_generation_prompt").is_some_and(|v| v == &Value::Bool(true));
+        let continued = match continued_field(&request) {
+            Some(_) if add_generation_prompt => {
+                return Err("continue_final_message and add_generation_prompt exclude each other"
+                    .to_string()
+                    .into())
+            }
+            Some(field) => Some(self.mark_final_message(&mut messages, &field)?),
+            None => None,
+        };
+
+        let mut variables = Map::new();
+        variables.insert("messages".into(), Value::Array(messages));
+        for name in ["tools", "documents"] {
+            variables.insert(name.into(), request.remove(name).unwrap_or(Value::Null));
+        }
+        variables.insert("add_generation_prompt".into(), Value::Bool(add_generation_prompt));
+        if let Some(Value::Object(given)) = request.remove("variables") {
+            variables.extend(given);
+        }
+        let mut rendered = self.render(Value::Object(variables))?;
+        if let Some(text) = continued {
+            cut_at_tag(&mut rendered, &text)?;
+        }
+        Ok(rendered)
+    }
+
+    fn render(&self, variables: Value) -> Result<Rendered, Failure> {
+        if self.has_generation && any_string(&variables, &generation::holds_mark) {
+            return Err(mark_message("the conversation").into());
+        }
+        let template = self.env.get_template(TEMPLATE).map_err(|e| describe(&e))?;
+        let marked = template.render(minijinja::value::Serde(variables)).map_err(failure)?;
+        let (text, spans) = generation::split(&marked);
+        Ok(Rendered { text, spans })
+    }
+
+    /// Appends the tag to `field` of the last message, and to the other reasoning fields with the same text.
+    /// Returns that text.
+    fn mark_final_message(&self, messages: &mut [Value], field: &str) -> Result<String, String> {
+        let last = messages.last_mut().and_then(Value::as_object_mut).ok_or("no message to continue")?;
+        let content = last.get(field).cloned();
+        let content = content.ok_or_else(|| format!("the final message has no \"{field}\" to continue"))?;
+        let fields: Vec<&str> = if REASONING.contains(&field) {
+            REASONING.into_iter().filter(|name| last.get(*name) == Some(&content)).collect()
+        } else {
+            vec![field]
+        };
+        if !fields.iter().any(|name| self.source.contains(name)) {
+            return Err(format!(
+                "continue_final_message is \"{field}\", which this chat template never reads"
+            ));
+        }
+        match content {
+            Value::String(text) => {
+                for name in fields {
+                    last.insert(name.to_string(), Value::String(format!("{text}{CONTINUE_TAG}")));
+                }
+                Ok(text)
+            }
+            Value::Array(_) => {
+                let parts = last.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten();
+                let part = parts.rev().find_map(|part| part.get_mut("text")).ok_or("no text to continue")?;
+                let text = part.as_str().unwrap_or_default().to_string();
+                *part = Value::String(format!("{text}{CONTINUE_TAG}"));
+                Ok(text)
+            }
+            _ => Err("the final message is not text".to_string()),
+        }
+    }
+}
+
+/// What transformers does to every message: a null field is a missing one, and reasoning goes by the two names
+/// that templates read.
+fn tidy(message: &mut Map<String, Value>) {
+    message.retain(|_, value| !value.is_null());
+    let Some(reasoning) = REASONING.iter().find_map(|name| message.get(*name).cloned()) else { return };
+    // {"thinking": r, **message, "reasoning_content": r}: the order shows when a template prints a message.
+    let mut fields = Map::new();
+    fields.insert("thinking".into(), reasoning.clone());
+    fields.extend(std::mem::take(message));
+    fields.insert("reasoning_content".into(), reasoning);
+    *message = fields;
+}
+
+/// The field that `continue_final_message` names; true means "content".
+fn continued_field(request: &Map<String, Value>) -> Option<String> {
+    match request.get("continue_final_message") {
+        Some(Value::Bool(true)) => Some("content".into()),
+        Some(Value::String(field)) if !field.is_empty() => Some(field.clone()),
+        _ => None,
+    }
+}
+
+/// Ends the text where the tag stands; a template that trimmed the tag's blank would have trimmed `text` too.
+fn cut_at_tag(rendered: &mut Rendered, text: &str) -> Result<(), String> {
+    let tag = rendered.text.rfind(CONTINUE_TAG.trim_end());
+    let tag = tag.filter(|_| rendered.text.contains(text.trim_matches(is_space)));
+    let tag = tag.ok_or("the final message does not appear in the rendered conversation")?;
+    let trimmed = !rendered.text[tag..].starts_with(CONTINUE_TAG);
+    rendered.text.truncate(tag);
+    if trimmed {
+        rendered.text.truncate(rendered.text.trim_end_matches(is_space).len());
+    }
+    Ok(())
+}
+
+fn any_string(value: &Value, holds: &impl Fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(text) => holds(text),
+        Value::Array(items) => items.iter().any(|item| any_string(item, holds)),
+        Value::Object(fields) => fields.iter().any(|(name, item)| holds(name) || any_string(item, holds)),
+        _ => false,
+    }
+}
+
+fn mark_message(what: &str) -> String {
+    format!("{what} holds U+10F8E0 or U+10F8E1, private-use characters that mark generation blocks here")
+}
+
+fn describe(error: &minijinja::Error) -> String {
+    format!("{error:#}")
+}
+
+fn failure(error: minijinja::Error) -> Failure {
+    let mut cause: Option<&dyn std::error::Error> = Some(&error);
+    while let Some(e) = cause {
+        if let Some(raised) = e.downcast_ref::<Raised>() {
+            return Failure::Raised(raised.0.clone());
+        }
+        cause = e.source();
+    }
+    Failure::Input(describe(&error))
+}

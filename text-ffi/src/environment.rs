@@ -1,0 +1,24 @@
+//! minijinja set up as transformers sets up jinja2: trimmed blocks, loop controls, lenient undefined values,
+//! no HTML escaping.
+
+use crate::{filters, generation, methods};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{AutoEscape, Environment, Error};
+
+/// The name under which `environment` keeps the template; minijinja shows it in errors.
+pub const TEMPLATE: &str = "chat_template";
+
+/// An environment that holds `source`, which `generation::rewrite` prepared.
+pub fn environment(source: String) -> Result<Environment<'static>, Error> {
+    let mut env = Environment::new();
+    env.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    env.set_auto_escape_callback(|_| AutoEscape::None);
+    env.set_unknown_method_callback(methods::call);
+    env.set_formatter(filters::print);
+    filters::add_all(&mut env);
+    env.add_filter(generation::FILTER, |body: String| {
+        format!("{}{body}{}", generation::OPEN, generation::CLOSE)
+    });
+    env.add_template_owned(TEMPLATE, source)?;
+    Ok(env)
+}

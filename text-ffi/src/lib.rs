@@ -1,0 +1,16 @@
+//! Hugging Face tokenizers and chat templates behind the C ABI of `include/text_ffi.h`.
+//!
+//! `abi` holds the buffers and the guard around every entry point; `tokenizer_api` and `template_api` are the
+//! entry points themselves. Chat templates are minijinja made to behave like transformers' jinja2:
+//! `environment` puts it together, `generation` adds `{% generation %}`, `methods`, `filters` and `pyjson` mend
+//! what Python does differently, `chat` is `apply_chat_template`.
+
+mod abi;
+mod chat;
+mod environment;
+mod filters;
+mod generation;
+mod methods;
+mod pyjson;
+mod template_api;
+mod tokenizer_api;

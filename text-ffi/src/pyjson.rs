@@ -1,0 +1,264 @@
+//! Python's text forms for minijinja values: `json.dumps`, `repr(float)` and `str`.
+
+use minijinja::value::{Kwargs, ValueKind};
+use minijinja::{Error, ErrorKind, Value};
+use std::fmt::Write;
+
+const DEEPEST: usize = 200; // beyond it Python would have met its recursion limit too
+
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message.into())
+}
+
+/// CPython's `repr(float)`: an exponent below 1e-4 and from 1e16 on, two digits at least. `json`: its names of
+/// the values without digits (`NaN`, `Infinity`).
+pub fn float_text(value: f64, json: bool) -> String {
+    if value.is_nan() {
+        return if json { "NaN" } else { "nan" }.into();
+    }
+    if value.is_infinite() {
+        let name = if json { "Infinity" } else { "inf" };
+        return format!("{}{name}", if value < 0.0 { "-" } else { "" });
+    }
+    if value == 0.0 {
+        return if value.is_sign_negative() { "-0.0" } else { "0.0" }.into();
+    }
+    let shortest = format!("{value:e}"); // the shortest digits that read back as the same value
+    let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&shortest, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        let plain = format!("{value}");
+        return if plain.contains('.') { plain } else { plain + ".0" };
+    }
+    format!("{mantissa}e{}{:02}", if exponent < 0 { '-' } else { '+' }, exponent.abs())
+}
+
+fn number_text(value: &Value, json: bool) -> String {
+    if value.is_integer() {
+        value.to_string()
+    } else {
+        float_text(f64::try_from(value.clone()).unwrap_or(f64::NAN), json)
+    }
+}
+
+/// How `json.dumps` was called.
+struct Style {
+    ensure_ascii: bool,
+    indent: Option<String>,
+    item_separator: String,
+    key_separator: String,
+    sort_keys: bool,
+}
+
+fn write_string(out: &mut String, text: &str, ensure_ascii: bool) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            c if c < ' ' || (ensure_ascii && !c.is_ascii()) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(out, "\\u{unit:04x}");
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+}
+
+fn key_text(key: &Value) -> Result<String, Error> {
+    match key.kind() {
+        ValueKind::String => Ok(key.as_str().unwrap_or_default().to_string()),
+        ValueKind::Bool => Ok(if key.is_true() { "true" } else { "false" }.into()),
+        ValueKind::None => Ok("null".into()),
+        ValueKind::Number => Ok(number_text(key, true)),
+        _ => Err(invalid("keys must be str, int, float, bool or None")),
+    }
+}
+
+fn new_line(out: &mut String, style: &Style, depth: usize) {
+    if let Some(indent) = &style.indent {
+        out.push('\n');
+        out.extend(std::iter::repeat_n(indent.as_str(), depth));
+    }
+}
+
+fn dump(out: &mut String, value: &Value, style: &Style, depth: usize) -> Result<(), Error> {
+    if depth > DEEPEST {
+        return Err(invalid("Circular reference detected"));
+    }
+    match value.kind() {
+        ValueKind::None => out.push_str("null"),
+        ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
+        ValueKind::Number => out.push_str(&number_text(value, true)),
+        ValueKind::String => write_string(out, value.as_str().unwrap_or_default(), style.ensure_ascii),
+        // Iterable: `list + list`, and what map() and select() return, are lazy in minijinja.
+        ValueKind::Seq | ValueKind::Iterable => {
+            out.push('[');
+            let mut any = false;
+            for item in value.try_iter()? {
+                if any {
+                    out.push_str(&style.item_separator);
+                }
+                any = true;
+                new_line(out, style, depth + 1);
+                dump(out, &item, style, depth + 1)?;
+            }
+            if any {
+                new_line(out, style, depth);
+            }
+            out.push(']');
+        }
+        ValueKind::Map => {
+            let mut keys: Vec<Value> = value.try_iter()?.collect();
+            if style.sort_keys {
+                keys.sort();
+            }
+            out.push('{');
+            for (i, key) in keys.iter().enumerate() {
+                if i > 0 {
+                    out.push_str(&style.item_separator);
+                }
+                new_line(out, style, depth + 1);
+                write_string(out, &key_text(key)?, style.ensure_ascii);
+                out.push_str(&style.key_separator);
+                dump(out, &value.get_item(key)?, style, depth + 1)?;
+            }
+            if !keys.is_empty() {
+                new_line(out, style, depth);
+            }
+            out.push('}');
+        }
+        ValueKind::Undefined => return Err(invalid("Object of type Undefined is not JSON serializable")),
+        kind => return Err(invalid(format!("Object of type {kind} is not JSON serializable"))),
+    }
+    Ok(())
+}
+
+/// transformers' filter `tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
+pub fn tojson(
+    value: &Value,
+    ensure_ascii: Option<Value>,
+    indent: Option<Value>,
+    separators: Option<Value>,
+    kwargs: Kwargs,
+) -> Result<Value, Error> {
+    let argument = |positional: Option<Value>, name: &str| -> Result<Option<Value>, Error> {
+        let given = match positional {
+            Some(value) => Some(value),
+            None => kwargs.get::<Option<Value>>(name)?,
+        };
+        Ok(given.filter(|v| !v.is_none() && !v.is_undefined()))
+    };
+    let truth = |v: Option<Value>| v.is_some_and(|v| v.is_true());
+    let ensure_ascii = truth(argument(ensure_ascii, "ensure_ascii")?);
+    let indent = argument(indent, "indent")?.map(indent_text).transpose()?;
+    let (item_separator, key_separator) = match argument(separators, "separators")? {
+        Some(pair) => (pair.get_item_by_index(0)?.to_string(), pair.get_item_by_index(1)?.to_string()),
+        None => (if indent.is_some() { "," } else { ", " }.to_string(), ": ".to_string()),
+    };
+    let sort_keys = truth(argument(None, "sort_keys")?);
+    kwargs.assert_all_used()?;
+
+    let style = Style { ensure_ascii, indent, item_separator, key_separator, sort_keys };
+    let mut out = String::new();
+    dump(&mut out, value, &style, 0)?;
+    Ok(Value::from(out))
+}
+
+// Python takes an int, a bool (which is an int) or the indent itself.
+fn indent_text(indent: Value) -> Result<String, Error> {
+    if let Some(text) = indent.as_str() {
+        return Ok(text.to_string());
+    }
+    let width =
+        if indent.kind() == ValueKind::Bool { i64::from(indent.is_true()) } else { i64::try_from(indent)? };
+    Ok(" ".repeat(usize::try_from(width).unwrap_or(0)))
+}
+
+/// minijinja prints like Python except for floats with an exponent: true when one may be inside.
+pub fn holds_float(value: &Value) -> bool {
+    fn look(value: &Value, depth: usize) -> bool {
+        if depth > DEEPEST {
+            return false;
+        }
+        let inside = |v: &Value| look(v, depth + 1);
+        match value.kind() {
+            ValueKind::Number => !value.is_integer(),
+            ValueKind::Seq => value.try_iter().is_ok_and(|mut items| items.any(|item| inside(&item))),
+            ValueKind::Map => value.try_iter().is_ok_and(|mut keys| {
+                keys.any(|key| inside(&key) || value.get_item(&key).is_ok_and(|v| inside(&v)))
+            }),
+            _ => false,
+        }
+    }
+    look(value, 0)
+}
+
+/// Python's `str(x)`.
+pub fn str_text(value: &Value) -> String {
+    if holds_float(value) {
+        repr_text(value)
+    } else {
+        value.to_string()
+    }
+}
+
+// Python's `repr(x)`; minijinja's own where no float is inside.
+fn repr_text(value: &Value) -> String {
+    if !holds_float(value) {
+        return format!("{value:?}");
+    }
+    match value.kind() {
+        ValueKind::Seq => {
+            let items: Vec<String> =
+                value.try_iter().into_iter().flatten().map(|item| repr_text(&item)).collect();
+            let joined = items.join(", ");
+            match (value.to_string().starts_with('('), items.len()) {
+                (true, 1) => format!("({joined},)"),
+                (true, _) => format!("({joined})"),
+                (false, _) => format!("[{joined}]"),
+            }
+        }
+        ValueKind::Map => {
+            let entry = |key: Value| {
+                let item = value.get_item(&key).map(|v| repr_text(&v)).unwrap_or_default();
+                format!("{}: {item}", repr_text(&key))
+            };
+            let entries: Vec<String> = value.try_iter().into_iter().flatten().map(entry).collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        _ => number_text(value, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_print_as_in_cpython() {
+        let cases = [
+            (1e-7, "1e-07"),
+            (1e20, "1e+20"),
+            (1e16, "1e+16"),
+            (1e15, "1000000000000000.0"),
+            (0.0001, "0.0001"),
+            (1.5e-5, "1.5e-05"),
+            (2.0, "2.0"),
+            (-0.0, "-0.0"),
+            (1e100, "1e+100"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(float_text(value, true), text);
+        }
+        assert_eq!(float_text(f64::NEG_INFINITY, true), "-Infinity");
+        assert_eq!(float_text(f64::NAN, false), "nan");
+    }
+}
