@@ -1,0 +1,55 @@
+#include "report/metrics_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "base/file.h"
+
+namespace hone::report {
+namespace {
+
+namespace fs = base::fs;
+
+class MetricsFileTest : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+  fs::path folder_ = fs::temp_directory_path() / ("hone_metrics_" + std::to_string(getpid()));
+  fs::path path_ = folder_ / "metrics.jsonl";
+};
+
+train::LogRecord record(std::int64_t step, double loss) {
+  return {.step = step, .epoch = 0.5, .values = {{"loss", loss}}};
+}
+
+TEST_F(MetricsFileTest, WritesOneObjectALineAndTurnsNanIntoNull) {
+  MetricsFile file(path_, 0);
+  file.write(record(1, 2.5));
+  file.write(record(2, std::nan("")));
+  EXPECT_EQ(base::read_text(path_), "{\"step\":1,\"epoch\":0.5,\"loss\":2.5}\n{\"step\":2,\"epoch\":0.5,\"loss\":null}\n");
+}
+
+TEST_F(MetricsFileTest, ResumingDropsTheStepsThatWillRunAgainAndATornLine) {
+  {
+    MetricsFile file(path_, 0);
+    for (int step = 1; step <= 4; ++step) file.write(record(step, step));
+  }
+  std::ofstream(path_, std::ios::app) << "{\"step\":5,\"epo";
+  MetricsFile file(path_, 2);
+  file.write(record(3, 30));
+  EXPECT_EQ(base::read_text(path_),
+            "{\"step\":1,\"epoch\":0.5,\"loss\":1.0}\n{\"step\":2,\"epoch\":0.5,\"loss\":2.0}\n"
+            "{\"step\":3,\"epoch\":0.5,\"loss\":30.0}\n");
+}
+
+TEST_F(MetricsFileTest, AFreshRunStartsTheFileAnew) {
+  std::ofstream(path_) << "old\n";
+  MetricsFile file(path_, 0);
+  EXPECT_EQ(base::read_text(path_), "");
+}
+
+}  // namespace
+}  // namespace hone::report

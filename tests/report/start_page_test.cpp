@@ -1,0 +1,86 @@
+#include "report/start_page.h"
+
+#include <gtest/gtest.h>
+
+namespace hone::report {
+namespace {
+
+train::StartFacts facts() {
+  train::StartFacts out;
+  out.trained = {.tensors = 420,
+                 .parameters = 4884480,
+                 .bytes = 19537920,
+                 .base_parameters = 134515008,
+                 .base_bytes = 269030016,
+                 .modules = {"q_proj", "v_proj"},
+                 .modules_matched = 60};
+  out.train_data.rows = 100;
+  out.train_data.kept = 98;
+  out.train_data.tokens = 4000;
+  out.train_data.supervised_tokens = 1000;
+  out.train_data.longest = 60;
+  out.train_data.mean_length = 40.8;
+  out.train_rows = 98;
+  out.example = {{"What is 2 + 3?\n", false}, {"5", true}};
+  out.total_steps = 80;
+  out.steps_per_epoch = 25;
+  out.warmup_steps = 4;
+  out.output_dir = "out";
+  return out;
+}
+
+TEST(StartPage, SaysWhatIsTrainedAndTheDataInPlainText) {
+  const std::string page = start_page(facts(), {});
+  EXPECT_NE(page.find("trained   420 tensors, 4,884,480 parameters (19.5 MB), 3.50 % of 134,515,008\n"
+                      "          LoRA on 60 linears: q_proj, v_proj\n"),
+            std::string::npos)
+      << page;
+  EXPECT_NE(page.find("data      98 rows, 4,000 tokens, 1,000 of them targets (25.0 %); mean 41, longest 60\n"),
+            std::string::npos)
+      << page;
+  EXPECT_NE(page.find("run       80 steps (25 an epoch), 4 of warm-up, into out\n"), std::string::npos) << page;
+}
+
+TEST(StartPage, MarksTargetsWithBracketsWithoutColourAndWithGreenInATerminal) {
+  EXPECT_NE(start_page(facts(), {}).find("          | What is 2 + 3?\n          | ⟦5⟧\n"), std::string::npos);
+  const std::string coloured = start_page(facts(), {.interactive = true, .colour = true});
+  EXPECT_NE(coloured.find("\x1b[32m5\x1b[0m"), std::string::npos);
+  EXPECT_EQ(coloured.find("⟦"), std::string::npos);
+}
+
+TEST(StartPage, CountsWhatWentWrongAndStaysSilentAboutWhatDidNot) {
+  train::StartFacts changed = facts();
+  EXPECT_EQ(start_page(changed, {}).find("rows cut"), std::string::npos);
+  changed.train_data.rows_cut = 3;
+  changed.train_data.tokens_cut = 77;
+  changed.train_data.rows_without_target = 2;
+  changed.train_data.rows_losing_eos = 3;
+  changed.train_data.rows_without_eos_target = 5;
+  const std::string page = start_page(changed, {});
+  EXPECT_NE(page.find("3 rows cut at max_length (77 tokens lost)"), std::string::npos);
+  EXPECT_NE(page.find("2 rows dropped: no target left in them"), std::string::npos);
+  EXPECT_NE(page.find("3 rows lost their end-of-sequence token"), std::string::npos);
+  EXPECT_NE(page.find("5 rows never have the end of sequence as a target"), std::string::npos);
+}
+
+TEST(StartPage, NeverCutsALongExampleInsideACharacter) {
+  train::StartFacts changed = facts();
+  std::string text = "a";
+  for (int i = 0; i < 600; ++i) text += "é";
+  changed.example = {{text, false}};
+  const std::string page = start_page(changed, {});
+  EXPECT_NE(page.find("é…"), std::string::npos);
+}
+
+TEST(StartPage, SaysFromWhereItResumedAndEveryNote) {
+  train::StartFacts changed = facts();
+  changed.first_step = 40;
+  changed.resumed_from = "out/checkpoint-40";
+  changed.notes = {"use_vllm: hone samples with its own weights"};
+  const std::string page = start_page(changed, {});
+  EXPECT_NE(page.find("resumed   after step 40 from out/checkpoint-40\n"), std::string::npos);
+  EXPECT_NE(page.find("note      use_vllm: hone samples with its own weights\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hone::report

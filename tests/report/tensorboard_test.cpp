@@ -1,0 +1,70 @@
+#include "report/tensorboard.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "base/file.h"
+
+namespace hone::report {
+namespace {
+
+namespace fs = base::fs;
+
+std::uint32_t unmask(std::uint32_t masked) {
+  const std::uint32_t rotated = masked - 0xa282ead8U;
+  return (rotated >> 17U) | (rotated << 15U);
+}
+
+template <typename T>
+T read_at(const std::string& bytes, std::size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof(T));
+  return value;
+}
+
+// The framed records of a file, each checksum checked.
+std::vector<std::string> records(const std::string& bytes) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto length = read_at<std::uint64_t>(bytes, at);
+    EXPECT_EQ(unmask(read_at<std::uint32_t>(bytes, at + 8)), base::crc32c(std::string_view(bytes).substr(at, 8)));
+    out.push_back(bytes.substr(at + 12, length));
+    EXPECT_EQ(unmask(read_at<std::uint32_t>(bytes, at + 12 + length)), base::crc32c(std::string_view(out.back())));
+    at += 16 + length;
+  }
+  return out;
+}
+
+TEST(Tensorboard, WritesFramedEventsThatHoldTagValueAndStep) {
+  const fs::path folder = fs::temp_directory_path() / ("hone_tensorboard_" + std::to_string(getpid()));
+  {
+    TensorboardWriter writer(folder);
+    writer.scalar("train/loss", 1.5F, 300);
+    writer.text("sample", "hello", 1);
+  }
+  std::string bytes;
+  for (const auto& entry : fs::directory_iterator(folder)) bytes = base::read_text(entry.path());
+  fs::remove_all(folder);
+  const auto events = records(bytes);
+  ASSERT_EQ(events.size(), 3U);
+  EXPECT_NE(events[0].find("brain.Event:2"), std::string::npos);
+  // Event{wall_time(1, fixed64), step(2) = 300 = ac 02, summary(5){value(1){tag(1), simple_value(2) = 1.5}}}
+  const std::string value = std::string("\x0a\x0atrain/loss\x15") + std::string("\x00\x00\xc0\x3f", 4);
+  const std::string tail = std::string("\x10\xac\x02\x2a") + static_cast<char>(value.size() + 2) + "\x0a" +
+                           static_cast<char>(value.size()) + value;
+  EXPECT_EQ(events[1].substr(9), tail);
+  EXPECT_NE(events[2].find("sample/text_summary"), std::string::npos);
+  EXPECT_NE(events[2].find("hello"), std::string::npos);
+}
+
+TEST(Tensorboard, UsesTransformersTags) {
+  EXPECT_EQ(tensorboard_tag("loss"), "train/loss");
+  EXPECT_EQ(tensorboard_tag("eval_loss"), "eval/loss");
+}
+
+}  // namespace
+}  // namespace hone::report
