@@ -1,0 +1,77 @@
+#include "learn/sft_loss.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "learn/golden.h"
+
+namespace hone::learn {
+namespace {
+
+at::Tensor targets_of(const nlohmann::json& recorded) {
+  return test::tensor_of(recorded["targets"]).to(at::kLong);
+}
+
+TEST(SftLoss, FactsEqualTorch) {
+  const auto& recorded = test::golden()["facts"];
+  const TokenFacts facts = token_facts(test::tensor_of(recorded["logits"]), targets_of(recorded));
+  EXPECT_TRUE(at::allclose(facts.logprob, test::tensor_of(recorded["logprob"]), 1e-6, 2e-6));
+  EXPECT_TRUE(at::allclose(facts.entropy, test::tensor_of(recorded["entropy"]), 1e-5, 1e-6));
+  EXPECT_TRUE(at::equal(facts.is_top1, test::tensor_of(recorded["is_top1"])));
+  EXPECT_EQ(facts.is_top1.scalar_type(), at::kFloat);
+  EXPECT_GT(facts.is_top1.sum().item<double>(), 0);  // the fixture holds both cases
+  EXPECT_LT(facts.is_top1.sum().item<double>(), 6);
+}
+
+TEST(SftLoss, LossAndGradientEqualTorch) {
+  const auto& recorded = test::golden()["facts"];
+  at::Tensor logits = test::tensor_of(recorded["logits"]).requires_grad_(true);
+  const TokenFacts facts = token_facts(logits, targets_of(recorded));
+  EXPECT_FALSE(facts.entropy.requires_grad());
+  EXPECT_FALSE(facts.is_top1.requires_grad());
+  const at::Tensor loss = nll_loss(facts.logprob, recorded["denominator"]);
+  EXPECT_NEAR(loss.item<double>(), recorded["loss"].get<double>(), 1e-5);
+  loss.backward();
+  EXPECT_TRUE(at::allclose(logits.grad(), test::tensor_of(recorded["gradient"]), 1e-5, 1e-7));
+}
+
+TEST(SftLoss, TheFirstOfEqualLogitsIsTop) {
+  const at::Tensor logits = at::zeros({2, 4});
+  const at::Tensor targets = at::arange(2, at::kLong);  // 0 is the first argmax, 1 is not
+  const TokenFacts facts = token_facts(logits, targets);
+  EXPECT_EQ(facts.is_top1[0].item<float>(), 1.0F);
+  EXPECT_EQ(facts.is_top1[1].item<float>(), 0.0F);
+  EXPECT_NEAR(facts.entropy[0].item<double>(), std::log(4.0), 1e-6);
+}
+
+TEST(SftLoss, AnImpossibleTokenHasNoEntropy) {
+  at::Tensor logits = at::zeros({1, 4});
+  logits[0][3] = -std::numeric_limits<float>::infinity();
+  const TokenFacts facts = token_facts(logits, at::zeros({1}, at::kLong));
+  EXPECT_NEAR(facts.entropy[0].item<double>(), std::log(3.0), 1e-6);
+}
+
+TEST(SftLoss, MoreRowsThanOneBlockAndNone) {
+  at::manual_seed(4);
+  const at::Tensor logits = at::randn({300, 5});
+  const at::Tensor targets = at::zeros({300}, at::kLong);
+  const at::Tensor logp = at::log_softmax(logits, 1);
+  EXPECT_TRUE(at::allclose(token_facts(logits, targets).entropy, -(logp.exp() * logp).sum(1), 1e-5, 1e-6));
+  EXPECT_EQ(token_facts(logits.narrow(0, 0, 0), targets.narrow(0, 0, 0)).entropy.numel(), 0);
+}
+
+TEST(SftLoss, AStepWithoutTargetsHasLossZero) {
+  EXPECT_EQ(nll_loss(at::zeros({0}), 0).item<double>(), 0.0);
+}
+
+TEST(SftLoss, RefusesOtherShapes) {
+  EXPECT_THROW(token_facts(at::zeros({2, 3, 4}), at::zeros({2}, at::kLong)), base::InternalError);
+  EXPECT_THROW(token_facts(at::zeros({2, 3}), at::zeros({3}, at::kLong)), base::InternalError);
+}
+
+}  // namespace
+}  // namespace hone::learn
