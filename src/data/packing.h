@@ -1,4 +1,5 @@
-// Best-fit decreasing packing, the result of TRL's pack_dataset(strategy="bfd") (trl/data_utils.py).
+// Best-fit decreasing packing, the result of TRL's pack_dataset(strategy="bfd") (trl/data_utils.py, _pack_bfd),
+// and the batch that rows become (DataCollatorForLanguageModeling with padding_free).
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,13 @@ struct PackedRow {
 
 // One row an example.
 std::vector<PackedRow> no_packing(const std::vector<Example>& examples);
-// Bins of at most max_length tokens; TRL packs within chunks of 1,000 examples (datasets.map(batched)).
+
+// Bins of at most max_length tokens, in TRL's order: bins as they were opened, members as they were put in.
+// TRL packs within chunks of 1,000 examples (datasets.map(batched)); so no bin spans two chunks. Examples without a
+// token are left out. No example may be longer than max_length (tokenise_rows has cut them): InternalError.
 std::vector<PackedRow> pack_bfd(const std::vector<Example>& examples, std::int64_t max_length);
 
-// Lays the rows out end to end. Each example is its own segment.
+// Lays the rows `which` (indices into `rows`) out end to end. Each example is its own segment.
 Batch make_batch(const std::vector<Example>& examples, const std::vector<PackedRow>& rows,
                  const std::vector<std::int64_t>& which);
 

@@ -1,0 +1,91 @@
+#include "data/order.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "base/error.h"
+
+namespace hone::data {
+namespace {
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
+
+std::vector<std::int64_t> random_order(std::int64_t rows, std::uint64_t seed) {
+  const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const at::Tensor order = at::randperm(rows, generator, at::TensorOptions().dtype(at::kLong));
+  const auto* first = static_cast<const std::int64_t*>(order.const_data_ptr());
+  return {first, first + rows};
+}
+
+std::vector<std::int64_t> file_order(std::int64_t rows) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(rows));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  return order;
+}
+
+}  // namespace
+
+Order::Order(OrderOptions options) : options_(options) {
+  base::require(options_.batch_size > 0 && options_.accumulation > 0, "data::Order",
+                "batch_size and accumulation above 0");
+  if (options_.rows <= 0) {
+    throw base::UserError({.where = "training data",
+                           .expected = "at least one row to train on",
+                           .found = "none",
+                           .cause = "the file is empty, or every row was dropped",
+                           .fix = "look at the data statistics above: which rows were dropped, and why"});
+  }
+  if (batches_per_epoch() == 0) {
+    throw base::UserError({.where = "option dataloader_drop_last",
+                           .expected = "at least one whole micro-batch of per_device_train_batch_size = " +
+                                       std::to_string(options_.batch_size) + " rows",
+                           .found = std::to_string(options_.rows) + " rows, all of them dropped",
+                           .cause = "the data is smaller than one micro-batch",
+                           .fix = "set dataloader_drop_last: false, or lower per_device_train_batch_size"});
+  }
+}
+
+std::int64_t Order::batches_per_epoch() const {
+  return options_.drop_last ? options_.rows / options_.batch_size : divide_up(options_.rows, options_.batch_size);
+}
+
+std::int64_t Order::steps_per_epoch() const { return divide_up(batches_per_epoch(), options_.accumulation); }
+
+StepRows Order::step_rows(std::int64_t step) const {
+  base::require(step >= 0, "data::Order::step_rows", "a step from 0");
+  const std::int64_t epoch = step / steps_per_epoch();
+  if (epoch != cached_epoch_) {
+    cached_ = options_.shuffle ? random_order(options_.rows, options_.seed + static_cast<std::uint64_t>(epoch))
+                               : file_order(options_.rows);
+    cached_epoch_ = epoch;
+  }
+  const std::int64_t first = (step % steps_per_epoch()) * options_.accumulation;
+  const std::int64_t last = std::min(first + options_.accumulation, batches_per_epoch());
+  StepRows batches;
+  for (std::int64_t batch = first; batch < last; ++batch) {
+    const std::int64_t begin = batch * options_.batch_size;
+    const std::int64_t end = std::min(begin + options_.batch_size, options_.rows);
+    batches.emplace_back(cached_.begin() + begin, cached_.begin() + end);
+  }
+  return batches;
+}
+
+std::int64_t total_steps(const Order& order, double num_train_epochs, std::int64_t max_steps) {
+  if (max_steps >= 0) return max_steps;
+  return static_cast<std::int64_t>(std::ceil(num_train_epochs * static_cast<double>(order.steps_per_epoch())));
+}
+
+double epoch_at(const Order& order, std::int64_t completed) {
+  if (completed == 0) return 0;
+  const std::int64_t epoch = (completed - 1) / order.steps_per_epoch();
+  const std::int64_t step = (completed - 1) % order.steps_per_epoch();
+  const std::int64_t batches = std::min((step + 1) * order.options().accumulation, order.batches_per_epoch());
+  return static_cast<double>(epoch) + static_cast<double>(batches) / static_cast<double>(order.batches_per_epoch());
+}
+
+}  // namespace hone::data

@@ -1,0 +1,75 @@
+#include "data/order.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace hone::data {
+namespace {
+
+nlohmann::json golden() {
+  std::ifstream file(HONE_FIXTURES "/data/order.json");
+  return nlohmann::json::parse(file);
+}
+
+Order order_of(const nlohmann::json& recorded) {
+  const auto& seed = recorded["data_seed"].is_null() ? recorded["seed"] : recorded["data_seed"];
+  return Order({recorded["rows"], recorded["batch_size"], recorded["accumulation"], seed, recorded["shuffle"],
+                recorded["drop_last"]});
+}
+
+// Recorded from a real transformers Trainer: rows of every micro-batch, steps and logged epochs.
+TEST(Order, EqualsTransformersTrainer) {
+  const nlohmann::json recorded = golden();
+  ASSERT_EQ(recorded["cases"].size(), 10U);
+  for (const auto& run : recorded["cases"]) {
+    const Order order = order_of(run);
+    const std::int64_t total = total_steps(order, run["epochs"], run["max_steps"]);
+    EXPECT_EQ(total, run["total_steps"].get<std::int64_t>());
+    ASSERT_EQ(static_cast<std::size_t>(total), run["steps"].size());
+    for (std::int64_t step = 0; step < total; ++step) {
+      const auto at = static_cast<std::size_t>(step);
+      EXPECT_EQ(order.step_rows(step), run["steps"][at].get<StepRows>()) << run["rows"] << " rows, step " << step;
+      EXPECT_DOUBLE_EQ(epoch_at(order, step + 1), run["epoch_at"][at].get<double>());
+    }
+  }
+}
+
+TEST(Order, AnyStepCanBeAskedForInAnyOrder) {
+  const OrderOptions options{23, 3, 4, 7, true, false};
+  const Order forwards(options);
+  const Order backwards(options);
+  std::vector<StepRows> steps;
+  for (std::int64_t step = 0; step < 8; ++step) steps.push_back(forwards.step_rows(step));
+  for (std::int64_t step = 7; step >= 0; --step) {
+    EXPECT_EQ(backwards.step_rows(step), steps[static_cast<std::size_t>(step)]);
+  }
+}
+
+TEST(Order, BeforeTheFirstStepTheEpochIsZero) { EXPECT_EQ(epoch_at(Order({10, 4, 2, 42, true, false}), 0), 0.0); }
+
+std::string message_of(const OrderOptions& options) {
+  try {
+    const Order order(options);
+  } catch (const base::UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Order, NoRows) {
+  const std::string message = message_of({0, 4, 1, 42, true, false});
+  EXPECT_NE(message.find("[training data] expected at least one row to train on"), std::string::npos) << message;
+}
+
+TEST(Order, DropLastThatLeavesNothing) {
+  const std::string message = message_of({3, 4, 1, 42, true, true});
+  EXPECT_NE(message.find("[option dataloader_drop_last]"), std::string::npos) << message;
+  EXPECT_NE(message.find("3 rows, all of them dropped"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace hone::data

@@ -1,0 +1,77 @@
+#include "data/packing.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace hone::data {
+namespace {
+
+Example example_of(std::int64_t row, std::int64_t length, std::uint8_t supervised = 1) {
+  const auto size = static_cast<std::size_t>(length);
+  return {row, std::vector<std::int32_t>(size, static_cast<std::int32_t>(row)),
+          std::vector<std::uint8_t>(size, supervised)};
+}
+
+// Recorded from TRL's pack_dataset. TRL cuts inside packing; our examples arrive cut.
+TEST(Packing, EqualsTrlBinForBin) {
+  std::ifstream file(HONE_FIXTURES "/data/packing_bfd.json");
+  const nlohmann::json recorded = nlohmann::json::parse(file);
+  ASSERT_EQ(recorded["cases"].size(), 8U);
+  for (const auto& run : recorded["cases"]) {
+    const std::int64_t max_length = run["max_length"];
+    std::vector<Example> examples;
+    for (const std::int64_t length : run["lengths"]) {
+      examples.push_back(example_of(static_cast<std::int64_t>(examples.size()), std::min(length, max_length)));
+    }
+    std::vector<std::vector<std::int64_t>> bins;
+    for (const PackedRow& row : pack_bfd(examples, max_length)) {
+      bins.push_back(row.members);
+      EXPECT_LE(row.tokens, max_length);
+    }
+    EXPECT_EQ(bins, run["bins"].get<decltype(bins)>()) << run["name"];
+  }
+}
+
+TEST(Packing, ALongerExampleIsOurBug) {
+  EXPECT_THROW(pack_bfd({example_of(0, 9)}, 8), base::InternalError);
+  EXPECT_THROW(pack_bfd({example_of(0, 9)}, 0), base::InternalError);
+}
+
+TEST(Packing, WithoutPackingARowIsAnExample) {
+  const std::vector<PackedRow> rows = no_packing({example_of(0, 3), example_of(1, 5)});
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[1].members, std::vector<std::int64_t>{1});
+  EXPECT_EQ(rows[1].tokens, 5);
+}
+
+TEST(Batch, SegmentsPositionsAndLabels) {
+  const std::vector<Example> examples = {
+      {7, {10, 11, 12}, {0, 1, 1}}, {8, {20, 21}, {1, 1}}, {9, {30, 31, 32}, {1, 0, 1}}};
+  const Batch batch = make_batch(examples, {{{2}, 3}, {{0, 1}, 5}}, {1, 0});
+  EXPECT_EQ(batch.ids, (std::vector<std::int64_t>{10, 11, 12, 20, 21, 30, 31, 32}));
+  EXPECT_EQ(batch.positions, (std::vector<std::int64_t>{0, 1, 2, 0, 1, 0, 1, 2}));
+  EXPECT_EQ(batch.labels, (std::vector<std::int64_t>{kIgnore, 11, 12, kIgnore, 21, kIgnore, kIgnore, 32}));
+  ASSERT_EQ(batch.segments.size(), 3U);
+  EXPECT_EQ(batch.segments[1].begin, 3);
+  EXPECT_EQ(batch.segments[1].end, 5);
+  EXPECT_EQ(batch.segments[1].row, 8);
+  EXPECT_EQ(batch.segments[2].row, 9);
+}
+
+TEST(Batch, OnlyTheRowsAskedFor) {
+  const std::vector<Example> examples = {example_of(0, 2), example_of(1, 3)};
+  EXPECT_EQ(make_batch(examples, no_packing(examples), {1}).ids, (std::vector<std::int64_t>{1, 1, 1}));
+  EXPECT_TRUE(make_batch(examples, no_packing(examples), {}).segments.empty());
+}
+
+TEST(Batch, EveryTokenHasItsFlag) {
+  EXPECT_THROW(make_batch({{0, {1, 2}, {1}}}, {{{0}, 2}}, {0}), base::InternalError);
+}
+
+}  // namespace
+}  // namespace hone::data
