@@ -1,0 +1,109 @@
+#include "ops/dropout.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "base/error.h"
+#include "base/numeric.h"
+#include "base/rng.h"
+
+namespace hone::ops {
+namespace {
+
+// splitmix64's finaliser: spreads nearby numbers over all 64 bits.
+std::uint64_t mix(std::uint64_t z) {
+  z += 0x9E3779B97F4A7C15ULL;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31);
+}
+
+// Philox's key carries (seed, purpose, module, step), its counter (feature / 4, position, row): every element has
+// numbers of its own, whatever the batch looks like.
+std::array<std::uint32_t, 2> mask_key(std::uint64_t seed, std::uint64_t step, std::uint64_t module) {
+  const auto purpose = static_cast<std::uint64_t>(base::Purpose::kDropout);
+  const std::uint64_t k = mix(mix(mix(mix(seed) ^ purpose) ^ step) ^ module);
+  return {static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(k >> 32)};
+}
+
+// rows and positions [T] int64.
+at::Tensor make_mask(const at::Tensor& rows, const at::Tensor& positions, std::array<std::uint32_t, 2> key, double p,
+                     std::int64_t features) {
+  const at::Tensor mask = at::empty({rows.size(0), features}, at::kFloat);
+  const auto kept = static_cast<float>(1.0 / (1.0 - p));
+  const auto dropped_below = static_cast<std::uint64_t>(p * 4294967296.0);  // of 2^32
+  const std::int64_t* row = rows.const_data_ptr<std::int64_t>();
+  const std::int64_t* position = positions.const_data_ptr<std::int64_t>();
+  float* out = mask.data_ptr<float>();
+  at::parallel_for(0, rows.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const auto r = static_cast<std::uint64_t>(row[t]);
+      for (std::int64_t f = 0; f < features; f += 4) {
+        const auto bits = base::philox({static_cast<std::uint32_t>(f / 4), static_cast<std::uint32_t>(position[t]),
+                                        static_cast<std::uint32_t>(r), static_cast<std::uint32_t>(r >> 32)},
+                                       key);
+        for (std::int64_t lane = 0; lane < 4 && f + lane < features; ++lane) {
+          out[t * features + f + lane] = bits[static_cast<std::size_t>(lane)] < dropped_below ? 0.0F : kept;
+        }
+      }
+    }
+  });
+  return mask;
+}
+
+struct Dropout : torch::autograd::Function<Dropout> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& rows,
+                            const at::Tensor& positions, std::int64_t key_low, std::int64_t key_high, double p,
+                            at::ScalarType dtype) {
+    ctx->saved_data["rows"] = rows;
+    ctx->saved_data["positions"] = positions;
+    ctx->saved_data["key_low"] = key_low;
+    ctx->saved_data["key_high"] = key_high;
+    ctx->saved_data["p"] = p;
+    ctx->saved_data["x_dtype"] = static_cast<std::int64_t>(x.scalar_type());
+    return scaled(x, rows, positions, key_low, key_high, p).to(dtype);
+  }
+
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* ctx,
+                                               const torch::autograd::tensor_list& gradients) {
+    auto& saved = ctx->saved_data;
+    const at::Tensor gradient =
+        scaled(gradients[0], saved["rows"].toTensor(), saved["positions"].toTensor(), saved["key_low"].toInt(),
+               saved["key_high"].toInt(), saved["p"].toDouble());
+    const auto dtype = static_cast<at::ScalarType>(saved["x_dtype"].toInt());
+    return {gradient.to(dtype), {}, {}, {}, {}, {}, {}};
+  }
+
+  static at::Tensor scaled(const at::Tensor& x, const at::Tensor& rows, const at::Tensor& positions,
+                           std::int64_t key_low, std::int64_t key_high, double p) {
+    const std::array<std::uint32_t, 2> key = {static_cast<std::uint32_t>(key_low),
+                                              static_cast<std::uint32_t>(key_high)};
+    return x.to(at::kFloat) * make_mask(rows, positions, key, p, x.size(1));
+  }
+};
+
+std::pair<at::Tensor, at::Tensor> token_tensors(const PassContext& pass, double p) {
+  base::require(pass.token_row != nullptr && pass.token_position != nullptr, "dropout",
+                "token_row and token_position in a training pass");
+  base::require(pass.token_row->size() == pass.token_position->size(), "dropout", "as many rows as positions");
+  base::require(p >= 0 && p < 1, "dropout", "a probability in [0, 1)");
+  return {at::tensor(*pass.token_row, at::kLong), at::tensor(*pass.token_position, at::kLong)};
+}
+
+}  // namespace
+
+at::Tensor dropout_mask(const PassContext& pass, std::uint64_t key, double p, std::int64_t features) {
+  const auto [rows, positions] = token_tensors(pass, p);
+  return make_mask(rows, positions, mask_key(pass.seed, pass.step, key), p, features);
+}
+
+at::Tensor apply_dropout(const at::Tensor& x, const PassContext& pass, std::uint64_t key, double p,
+                         at::ScalarType dtype) {
+  const auto [rows, positions] = token_tensors(pass, p);
+  base::require(rows.size(0) == x.size(0), "dropout", "one row and position a token");
+  const auto k = mask_key(pass.seed, pass.step, key);
+  return Dropout::apply(x, rows, positions, static_cast<std::int64_t>(k[0]), static_cast<std::int64_t>(k[1]), p, dtype);
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,25 @@
+#include "ops/linear.h"
+
+#include <ATen/ATen.h>
+
+#include "base/error.h"
+#include "ops/dropout.h"
+
+namespace hone::ops {
+
+at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass) {
+  const at::ScalarType dtype = linear.weight.scalar_type();
+  const std::optional<at::Tensor> bias =
+      linear.bias.defined() ? std::optional<at::Tensor>(linear.bias) : std::nullopt;
+  const at::Tensor y = at::linear(x.to(dtype), linear.weight, bias);
+  if (!linear.lora || !pass.adapters_on) return y;
+  const LoraSide& side = *linear.lora;
+  // PEFT drops in fp32, before the GEMM rounds.
+  const at::Tensor input = pass.training && side.dropout > 0
+                               ? apply_dropout(x, pass, side.dropout_key, side.dropout, dtype)
+                               : x.to(dtype);
+  const at::Tensor low = at::linear(input, side.a.to(dtype));  // [T, r]
+  return y + at::linear(low, side.b.to(dtype)) * side.scale;
+}
+
+}  // namespace hone::ops

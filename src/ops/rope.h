@@ -1,0 +1,36 @@
+// Rotary position embedding, rotate_half form (Su et al. 2021; transformers modeling_rope_utils, 5.23).
+//
+// Shapes: T tokens, N heads, D head_dim; inv_freq [D/2] fp32.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace hone::ops {
+
+// theta^(-2i/D), i = 0 .. D/2-1, in fp32 with transformers' own operations.
+at::Tensor rope_inverse_frequencies(double theta, std::int64_t head_dim);
+
+// Llama 3's scaling (_compute_llama3_parameters): wavelengths above original/low are stretched by factor, those
+// below original/high are kept, those between are blended.
+struct Llama3Scaling {
+  double factor = 8, low_freq_factor = 1, high_freq_factor = 4;
+  double original_max_position_embeddings = 8192;
+};
+at::Tensor rope_scale_llama3(const at::Tensor& inv_freq, const Llama3Scaling& scaling);
+
+// Linear scaling (_compute_linear_scaling_rope_parameters): inv_freq / factor.
+at::Tensor rope_scale_linear(const at::Tensor& inv_freq, double factor);
+
+// cos and sin [T, D] of position * inv_freq, computed in fp32, rounded to the dtype of the residual stream.
+struct RopeTable {
+  at::Tensor cos, sin;
+};
+RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>& positions, at::ScalarType dtype);
+
+// x * cos + rotate_half(x) * sin for x [T, N, D]; the result has the wider dtype of x and the table. Differentiable in x.
+at::Tensor rope_apply(const at::Tensor& x, const RopeTable& table);
+
+}  // namespace hone::ops
