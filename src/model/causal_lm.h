@@ -5,42 +5,33 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/example.h"
+#include "model/decoder_layer.h"
 #include "model/model_config.h"
 #include "model/weight_source.h"
 #include "ops/linear.h"
 
 namespace hone::model {
 
-// How weights are stored and multiplied; config::Precision in this room's words.
-struct Numbers {
-  at::ScalarType linear = at::kFloat;     // frozen linears and their GEMMs
-  at::ScalarType residual = at::kFloat;   // embedding, norms, residual stream
-};
-
-// Keys and values of one sequence, all layers, for generation. Grows by `append`.
+// Keys and values of one sequence, all layers, for generation. Grows with every CausalLm::step.
 struct KvCache {
-  std::vector<at::Tensor> k;  // per layer [length, K, D] (or undefined when empty)
+  std::vector<at::Tensor> k;  // per layer [length, K, D] (empty before the first step)
   std::vector<at::Tensor> v;
   std::int64_t length = 0;
 };
 
-struct DecoderLayer {
-  at::Tensor input_norm, post_attention_norm;  // [H]
-  at::Tensor q_norm, k_norm;                   // [D] or undefined
-  ops::Linear q, k, v, o, gate, up, down;
-};
-
 class CausalLm {
  public:
-  // Reads every tensor the family's table names; UserError for an absent, extra-large or misshapen one.
+  // Reads every tensor the family's table names; UserError for an absent or misshapen one, and for one that the family
+  // has no place for (more layers, biases or norms than config.json says). A file's head is left aside when it is tied.
   CausalLm(const WeightSource& source, Numbers numbers);
 
-  // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given.
+  // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given. Under
+  // autograd the gradient reaches the LoRA sides only. UserError for a token id outside the embedding.
   at::Tensor hidden(const data::Batch& batch, const ops::PassContext& pass) const;
   // Generation: sequence i contributes its new tokens `ids[i]` after what caches[i] holds; returns the final-norm
   // hidden state of each sequence's last token [n, H] and appends to the caches. No autograd.
@@ -54,15 +45,17 @@ class CausalLm {
   // Every linear of every layer, in module order (q,k,v,o,gate,up,down per layer): what adapters attach to.
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
-  std::int64_t parameter_count() const;
-  std::int64_t parameter_bytes() const;
+  // Every tensor of the base model under Hugging Face's name, a tied head left out: what must not change in training.
+  std::vector<std::pair<std::string, at::Tensor>> frozen_tensors() const;
+  std::int64_t parameter_count() const;  // of the base model, a tied head counted once
+  std::int64_t parameter_bytes() const;  // as held in memory, with the head's copy when its dtype differs
 
  private:
   at::Tensor embed(const std::vector<std::int64_t>& ids) const;
   ModelConfig config_;
   Numbers numbers_;
   at::Tensor embedding_;   // [V, H]
-  at::Tensor head_;        // [V, H]; the same tensor when tied
+  at::Tensor head_;        // [V, H]; the same tensor when tied and of one dtype, else a copy in numbers_.linear
   at::Tensor final_norm_;  // [H]
   at::Tensor inv_freq_;    // [D/2] fp32
   std::vector<DecoderLayer> layers_;

@@ -47,6 +47,10 @@ struct ModelConfig {
 // UserError for an unknown model_type (naming those hone has), a missing or wrong field, a rope type or an
 // activation hone does not implement, sliding windows in use.
 ModelConfig parse_model_config(const base::Json& json, const std::string& where);
+// The same from a GGUF's metadata (general.architecture and its keys); `json` is the config.json that transformers would
+// read for it, old form. Llama 3's scaling is recovered from the tensor rope_freqs.weight. UserError as above.
 ModelConfig model_config_from_gguf(const base::GgufFile& file);
+// A token id, a list of them or null, as eos_token_id is written.
+std::vector<std::int64_t> token_ids(const base::Json& json, const char* key, const std::string& where);
 
 }  // namespace hone::model

@@ -23,10 +23,19 @@ class WeightSource {
   virtual at::Tensor read(const std::string& name, at::ScalarType dtype) const = 0;
   virtual at::ScalarType stored_dtype(const std::string& name) const = 0;  // GGUF quantised: float32
   virtual bool is_gguf() const = 0;
+  virtual const base::fs::path& path() const = 0;  // as opened: the folder or the .gguf file
 };
 
 // Detects by what `path` is. UserError for a folder without config.json or weights, an index that names an absent
 // shard, a file that is neither.
 std::unique_ptr<WeightSource> open_weights(const base::fs::path& path);
+
+// The two kinds, which open_weights chooses between.
+std::unique_ptr<WeightSource> open_hf_folder(const base::fs::path& folder);
+std::unique_ptr<WeightSource> open_gguf(const base::fs::path& file);
+
+// UserError that names `name`, what `where` holds instead, and the nearest name there.
+[[noreturn]] void throw_absent_tensor(const std::string& where, const std::string& name,
+                                      const std::vector<std::string>& present);
 
 }  // namespace hone::model

@@ -1,0 +1,218 @@
+#include "model/causal_lm.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "model/families.h"
+#include "ops/attention.h"
+#include "ops/rms_norm.h"
+#include "ops/rope.h"
+
+namespace hone::model {
+namespace {
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+// transformers keeps tables of frequencies in some old checkpoints; they are computed, not read.
+bool is_ignored(const std::string& name) { return name.ends_with(".rotary_emb.inv_freq"); }
+
+void check_tensors(const WeightSource& source) {
+  const ModelConfig& config = source.config();
+  std::set<std::string> expected;
+  for (const TensorSpec& spec : expected_tensors(config)) {
+    expected.insert(spec.name);
+    if (!source.has(spec.name)) {
+      throw_absent_tensor(source.path().string(), spec.name, source.names());
+    }
+    const std::vector<std::int64_t> found = source.shape(spec.name);
+    if (found != spec.shape) {
+      throw base::UserError({source.path().string() + ": " + spec.name, "the shape " + shape_text(spec.shape),
+                             shape_text(found), "the configuration belongs to another model", "download both again"});
+    }
+  }
+  const std::string head = std::string(traits_of(config.family).names.head.hf) + ".weight";
+  for (const std::string& name : source.names()) {
+    if (expected.contains(name) || is_ignored(name) || (config.tie_word_embeddings && name == head)) continue;
+    throw base::UserError({source.path().string() + ": " + name, "only tensors that the configuration has a place for",
+                           "this one beside them",
+                           "the configuration has fewer layers, biases or norms than the file, or is of another family",
+                           "take the config.json that came with the weights"});
+  }
+}
+
+ops::Linear read_linear(const WeightSource& source, const std::string& name, at::ScalarType dtype) {
+  ops::Linear linear;
+  linear.name = name;
+  linear.weight = source.read(name + ".weight", dtype);
+  if (source.has(name + ".bias")) linear.bias = source.read(name + ".bias", dtype);
+  return linear;
+}
+
+}  // namespace
+
+CausalLm::CausalLm(const WeightSource& source, Numbers numbers) : config_(source.config()), numbers_(numbers) {
+  check_tensors(source);
+  const TensorNames& names = traits_of(config_.family).names;
+  const auto norm = [&](const std::string& name) { return source.read(name + ".weight", numbers.residual); };
+  embedding_ = norm(std::string(names.embedding.hf));
+  final_norm_ = norm(std::string(names.final_norm.hf));
+  head_ = config_.tie_word_embeddings ? embedding_.to(numbers.linear)
+                                      : source.read(std::string(names.head.hf) + ".weight", numbers.linear);
+  for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+    const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
+    const auto name = [&prefix](const NamePair& pair) { return prefix + std::string(pair.hf); };
+    const auto linear = [&](const NamePair& pair) { return read_linear(source, name(pair), numbers.linear); };
+    DecoderLayer layer;
+    layer.input_norm = norm(name(names.input_norm));
+    layer.post_attention_norm = norm(name(names.post_attention_norm));
+    if (config_.qk_norm) {
+      layer.q_norm = norm(name(names.q_norm));
+      layer.k_norm = norm(name(names.k_norm));
+    }
+    layer.q = linear(names.q);
+    layer.k = linear(names.k);
+    layer.v = linear(names.v);
+    layer.o = linear(names.o);
+    layer.gate = linear(names.gate);
+    layer.up = linear(names.up);
+    layer.down = linear(names.down);
+    layers_.push_back(std::move(layer));
+  }
+  inv_freq_ = ops::rope_inverse_frequencies(config_.rope_theta, config_.head_dim);
+  if (config_.rope_linear_factor) inv_freq_ = ops::rope_scale_linear(inv_freq_, *config_.rope_linear_factor);
+  if (const auto& r = config_.rope_llama3) {
+    inv_freq_ = ops::rope_scale_llama3(
+        inv_freq_, {r->factor, r->low_freq_factor, r->high_freq_factor, r->original_max_position_embeddings});
+  }
+}
+
+at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
+  for (const std::int64_t id : ids) {
+    if (id < 0 || id >= config_.vocab_size) {
+      throw base::UserError({"token ids", "ids from 0 to " + std::to_string(config_.vocab_size - 1), std::to_string(id),
+                             "the tokenizer has tokens that the model's embedding has no row for",
+                             "use the tokenizer that came with the model"});
+    }
+  }
+  return at::embedding(embedding_, at::tensor(ids, at::kLong));
+}
+
+at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pass) const {
+  base::require(batch.ids.size() == batch.positions.size() && !batch.ids.empty(), "CausalLm::hidden",
+                "a batch with one position a token");
+  std::vector<std::pair<std::int64_t, std::int64_t>> segments;
+  for (const data::Segment& s : batch.segments) segments.emplace_back(s.begin, s.end);
+  const Attend attend = [&segments](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    return ops::packed_attention(q, k, v, segments);
+  };
+  const ops::RopeTable rope = ops::rope_table(inv_freq_, batch.positions, numbers_.residual);
+  at::Tensor x = embed(batch.ids);
+  for (const DecoderLayer& layer : layers_) x = decoder_layer(layer, config_, x, rope, pass, attend);
+  return ops::rms_norm(x, final_norm_, config_.rms_norm_eps);
+}
+
+at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
+                          const ops::PassContext& pass) const {
+  base::require(ids.size() == caches.size() && !ids.empty(), "CausalLm::step", "one cache a sequence");
+  const at::NoGradGuard no_grad;
+  std::vector<std::int64_t> all_ids, positions, last;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    base::require(!ids[i].empty(), "CausalLm::step", "at least one new token a sequence");
+    if (caches[i]->length == 0) {
+      caches[i]->k.assign(layers_.size(), at::Tensor());
+      caches[i]->v.assign(layers_.size(), at::Tensor());
+    }
+    for (std::size_t j = 0; j < ids[i].size(); ++j) positions.push_back(caches[i]->length + static_cast<std::int64_t>(j));
+    all_ids.insert(all_ids.end(), ids[i].begin(), ids[i].end());
+    last.push_back(static_cast<std::int64_t>(all_ids.size()) - 1);
+  }
+  const ops::RopeTable rope = ops::rope_table(inv_freq_, positions, numbers_.residual);
+  at::Tensor x = embed(all_ids);
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const Attend attend = [&](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+      std::vector<at::Tensor> outs;
+      std::int64_t begin = 0;
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        const auto n = static_cast<std::int64_t>(ids[i].size());
+        at::Tensor& past_k = caches[i]->k[l];
+        at::Tensor& past_v = caches[i]->v[l];
+        const at::Tensor new_k = k.narrow(0, begin, n), new_v = v.narrow(0, begin, n);
+        past_k = past_k.defined() ? at::cat({past_k, new_k}, 0) : new_k.clone();
+        past_v = past_v.defined() ? at::cat({past_v, new_v}, 0) : new_v.clone();
+        outs.push_back(ops::cached_attention(q.narrow(0, begin, n), past_k, past_v));
+        begin += n;
+      }
+      return at::cat(outs, 0);
+    };
+    x = decoder_layer(layers_[l], config_, x, rope, pass, attend);
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) caches[i]->length += static_cast<std::int64_t>(ids[i].size());
+  return ops::rms_norm(x.index_select(0, at::tensor(last, at::kLong)), final_norm_, config_.rms_norm_eps);
+}
+
+at::Tensor CausalLm::logits(const at::Tensor& hidden) const {
+  return at::linear(hidden.to(head_.scalar_type()), head_).to(at::kFloat);
+}
+
+std::vector<ops::Linear*> CausalLm::linears() {
+  std::vector<ops::Linear*> all;
+  for (DecoderLayer& layer : layers_) {
+    for (ops::Linear* linear : layer.linears()) all.push_back(linear);
+  }
+  return all;
+}
+
+std::vector<const ops::Linear*> CausalLm::linears() const {
+  std::vector<const ops::Linear*> all;
+  for (const DecoderLayer& layer : layers_) {
+    for (const ops::Linear* linear : layer.linears()) all.push_back(linear);
+  }
+  return all;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const {
+  const TensorNames& names = traits_of(config_.family).names;
+  std::vector<std::pair<std::string, at::Tensor>> all;
+  const auto add = [&all](const std::string& name, const at::Tensor& tensor) {
+    if (tensor.defined()) all.emplace_back(name, tensor);
+  };
+  add(std::string(names.embedding.hf) + ".weight", embedding_);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const DecoderLayer& layer = layers_[i];
+    const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
+    const auto norm = [&](const NamePair& pair, const at::Tensor& t) { add(prefix + std::string(pair.hf) + ".weight", t); };
+    norm(names.input_norm, layer.input_norm);
+    norm(names.post_attention_norm, layer.post_attention_norm);
+    norm(names.q_norm, layer.q_norm);
+    norm(names.k_norm, layer.k_norm);
+    for (const ops::Linear* linear : layer.linears()) {
+      add(linear->name + ".weight", linear->weight);
+      add(linear->name + ".bias", linear->bias);
+    }
+  }
+  add(std::string(names.final_norm.hf) + ".weight", final_norm_);
+  if (!config_.tie_word_embeddings) add(std::string(names.head.hf) + ".weight", head_);
+  return all;
+}
+
+std::int64_t CausalLm::parameter_count() const {
+  std::int64_t count = 0;
+  for (const auto& [name, tensor] : frozen_tensors()) count += tensor.numel();
+  return count;
+}
+
+std::int64_t CausalLm::parameter_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : frozen_tensors()) bytes += static_cast<std::int64_t>(tensor.nbytes());
+  const bool copied_head = config_.tie_word_embeddings && !head_.is_same(embedding_);
+  return bytes + (copied_head ? static_cast<std::int64_t>(head_.nbytes()) : 0);
+}
+
+}  // namespace hone::model

@@ -1,0 +1,45 @@
+// The pre-norm decoder layer of Llama, Qwen2 and Qwen3 in plain form (transformers modeling_llama, 5.23).
+//
+// Shapes: T tokens, H hidden, N heads, K kv heads, D head_dim, I intermediate.
+//
+// Precision under {linear bf16, residual fp32} follows what CPU autocast does to transformers' layer: norms in fp32;
+// each linear rounds its input to bf16 and gives bf16; q and k become fp32 again in q_norm's weight and in the rotation
+// (cos and sin have the residual's dtype); attention runs in bf16; silu(gate) * up stays in bf16; the residual adds in fp32.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <vector>
+
+#include "model/model_config.h"
+#include "ops/linear.h"
+#include "ops/rope.h"
+
+namespace hone::model {
+
+// How weights are stored and multiplied; config::Precision in this room's words: kFloat32 {float, float}, kAutocast
+// {bfloat16, float}, kBFloat16 {bfloat16, bfloat16}.
+struct Numbers {
+  at::ScalarType linear = at::kFloat;     // frozen linears, their GEMMs, attention
+  at::ScalarType residual = at::kFloat;   // embedding, norms, residual stream
+};
+
+struct DecoderLayer {
+  at::Tensor input_norm, post_attention_norm;  // [H]
+  at::Tensor q_norm, k_norm;                   // [D] or undefined
+  ops::Linear q, k, v, o, gate, up, down;
+
+  // Module order of Hugging Face's files: q, k, v, o, gate, up, down.
+  std::vector<ops::Linear*> linears() { return {&q, &k, &v, &o, &gate, &up, &down}; }
+  std::vector<const ops::Linear*> linears() const { return {&q, &k, &v, &o, &gate, &up, &down}; }
+};
+
+// Rotated q [T, N, D], rotated k and v [T, K, D], in the linears' dtype -> [T, N * D].
+using Attend = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
+
+// x [T, H] -> [T, H] in the residual's dtype. `attend` decides who sees whom. Differentiable in x and the LoRA sides.
+at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, const at::Tensor& x,
+                         const ops::RopeTable& rope, const ops::PassContext& pass, const Attend& attend);
+
+}  // namespace hone::model

@@ -1,0 +1,90 @@
+// A GGUF file under Hugging Face's names: dequantised, and Q and K rows put back in transformers' order.
+#include <ATen/ATen.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "model/families.h"
+#include "model/weight_source.h"
+
+namespace hone::model {
+namespace {
+
+// llama.cpp interleaves the halves of each rotary pair: rows (h, i, j) of [heads, D/2, 2] were (h, j, i).
+at::Tensor unpermute_rows(const at::Tensor& w, std::int64_t heads) {
+  const std::int64_t half = w.size(0) / heads / 2;
+  return w.reshape({heads, half, 2, -1}).transpose(1, 2).reshape(w.sizes()).contiguous();
+}
+
+class GgufSource final : public WeightSource {
+ public:
+  explicit GgufSource(const base::fs::path& path) : file_(base::GgufFile::open(path)) {
+    config_ = model_config_from_gguf(file_);
+    std::map<std::string, TensorSpec> by_gguf_name;
+    for (TensorSpec& spec : expected_tensors(config_)) by_gguf_name[spec.gguf_name] = std::move(spec);
+    for (const base::GgufTensor& t : file_.tensors()) {
+      if (t.name == "rope_freqs.weight") continue;  // became rope_scaling
+      const auto it = by_gguf_name.find(t.name);
+      if (it == by_gguf_name.end()) {
+        tensors_[t.name] = {&t, 0};  // kept under its own name: CausalLm says that it has no place
+      } else {
+        tensors_[it->second.name] = {&t, it->second.permuted_heads};
+      }
+    }
+  }
+
+  const ModelConfig& config() const override { return config_; }
+  bool has(const std::string& name) const override { return tensors_.contains(name); }
+  std::vector<std::int64_t> shape(const std::string& name) const override { return find(name).tensor->shape; }
+  bool is_gguf() const override { return true; }
+  const base::fs::path& path() const override { return file_.path(); }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> all;
+    for (const auto& [name, entry] : tensors_) all.push_back(name);
+    return all;
+  }
+
+  at::ScalarType stored_dtype(const std::string& name) const override {
+    switch (find(name).tensor->type) {
+      case base::GgmlType::kF16: return at::kHalf;
+      case base::GgmlType::kBF16: return at::kBFloat16;
+      default: return at::kFloat;
+    }
+  }
+
+  at::Tensor read(const std::string& name, at::ScalarType dtype) const override {
+    const Entry& entry = find(name);
+    const at::Tensor w = at::empty(entry.tensor->shape, at::kFloat);
+    base::dequantise(*entry.tensor, {w.data_ptr<float>(), static_cast<std::size_t>(w.numel())});
+    if (entry.permuted_heads == 0) return w.to(dtype);
+    if (w.size(0) % (2 * entry.permuted_heads) != 0) {
+      throw base::UserError({file_.path().string() + ": " + entry.tensor->name,
+                             "rows for " + std::to_string(entry.permuted_heads) + " heads of even size",
+                             std::to_string(w.size(0)) + " rows", "the metadata belong to another model", ""});
+    }
+    return unpermute_rows(w, entry.permuted_heads).to(dtype);
+  }
+
+ private:
+  struct Entry {
+    const base::GgufTensor* tensor = nullptr;
+    std::int64_t permuted_heads = 0;
+  };
+
+  const Entry& find(const std::string& name) const {
+    const auto it = tensors_.find(name);
+    if (it == tensors_.end()) throw_absent_tensor(file_.path().string(), name, names());
+    return it->second;
+  }
+
+  base::GgufFile file_;
+  ModelConfig config_;
+  std::map<std::string, Entry> tensors_;  // under Hugging Face's names
+};
+
+}  // namespace
+
+std::unique_ptr<WeightSource> open_gguf(const base::fs::path& file) { return std::make_unique<GgufSource>(file); }
+
+}  // namespace hone::model

@@ -1,0 +1,150 @@
+// A model folder in Hugging Face format: config.json, generation_config.json (optional), and either model.safetensors or
+// shards listed in model.safetensors.index.json ({"weight_map": {tensor: file}}).
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/safetensors.h"
+#include "model/weight_source.h"
+
+namespace hone::model {
+namespace {
+
+using base::UserError;
+
+constexpr const char* kSingle = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+
+at::ScalarType scalar_type(const base::StoredTensor& tensor, const std::string& where) {
+  switch (tensor.dtype) {
+    case base::DType::kF32: return at::kFloat;
+    case base::DType::kF16: return at::kHalf;
+    case base::DType::kBF16: return at::kBFloat16;
+    default: break;
+  }
+  throw UserError({where + ": " + tensor.name, "weights of type F32, F16 or BF16",
+                   std::string(base::safetensors_name(tensor.dtype)), "a quantised checkpoint",
+                   "take the unquantised model, or a GGUF of it"});
+}
+
+class HfFolder final : public WeightSource {
+ public:
+  explicit HfFolder(const base::fs::path& folder) : folder_(folder) {
+    read_config();
+    std::error_code ec;
+    if (base::fs::exists(folder / kSingle, ec)) {
+      open_single();
+    } else if (base::fs::exists(folder / kIndex, ec)) {
+      open_shards();
+    } else {
+      const bool pickled = base::fs::exists(folder / "pytorch_model.bin", ec) ||
+                           base::fs::exists(folder / "pytorch_model.bin.index.json", ec);
+      throw UserError({folder.string(), "model.safetensors or model.safetensors.index.json",
+                       pickled ? "pytorch_model.bin" : "no weights",
+                       pickled ? "an old checkpoint; hone does not read pickled files" : "the download is incomplete",
+                       pickled ? "save it once with safetensors: transformers' save_pretrained does" : ""});
+    }
+  }
+
+  const ModelConfig& config() const override { return config_; }
+  bool has(const std::string& name) const override { return tensors_.contains(name); }
+  std::vector<std::int64_t> shape(const std::string& name) const override { return find(name).shape; }
+  bool is_gguf() const override { return false; }
+  const base::fs::path& path() const override { return folder_; }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> all;
+    for (const auto& [name, where] : tensors_) all.push_back(name);
+    return all;
+  }
+
+  at::ScalarType stored_dtype(const std::string& name) const override {
+    return scalar_type(find(name), folder_.string());
+  }
+
+  at::Tensor read(const std::string& name, at::ScalarType dtype) const override {
+    const base::StoredTensor& stored = find(name);
+    const at::Tensor raw = at::empty(stored.shape, scalar_type(stored, folder_.string()));
+    // Copied byte for byte: a file may place a tensor at an address that its type does not allow.
+    if (!stored.bytes.empty()) std::memcpy(raw.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
+    return raw.to(dtype);
+  }
+
+ private:
+  const base::StoredTensor& find(const std::string& name) const {
+    const auto it = tensors_.find(name);
+    if (it == tensors_.end()) throw_absent_tensor(folder_.string(), name, names());
+    return *it->second;
+  }
+
+  void read_config() {
+    const base::fs::path file = folder_ / "config.json";
+    config_ = parse_model_config(base::parse_json(base::read_text(file), file.string()), file.string());
+    const base::fs::path generation = folder_ / "generation_config.json";
+    std::error_code ec;
+    if (!base::fs::exists(generation, ec)) return;
+    const base::Json json = base::parse_json(base::read_text(generation), generation.string());
+    if (!json.is_object()) throw UserError({generation.string(), "a JSON object", json.type_name(), "", ""});
+    for (const std::int64_t id : token_ids(json, "eos_token_id", generation.string())) {
+      auto& ids = config_.eos_token_ids;
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+    }
+  }
+
+  void open_single() {
+    files_.push_back(base::SafetensorsFile::open(folder_ / kSingle));
+    for (const base::StoredTensor& t : files_.back().tensors()) tensors_[t.name] = &t;
+  }
+
+  void open_shards() {
+    const std::string where = (folder_ / kIndex).string();
+    const base::Json index = base::parse_json(base::read_text(folder_ / kIndex), where);
+    if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
+      throw UserError({where, "an object with a weight_map", "none", "the index is damaged", "download it again"});
+    }
+    std::map<std::string, std::size_t> opened;
+    std::vector<std::pair<std::string, std::size_t>> placed;
+    for (const auto& [tensor, file] : index["weight_map"].items()) {
+      const std::string name = file.is_string() ? file.get<std::string>() : "";
+      if (name.empty() || name.find('/') != std::string::npos) {
+        throw UserError({where, "a file of this folder for the tensor " + tensor, base::dump_json(file), "", ""});
+      }
+      if (!opened.contains(name)) {
+        std::error_code ec;
+        if (!base::fs::exists(folder_ / name, ec)) {
+          throw UserError({where, "the shard " + name, "no such file in the folder", "the download is incomplete",
+                           "download the missing shard"});
+        }
+        opened[name] = files_.size();
+        files_.push_back(base::SafetensorsFile::open(folder_ / name));
+      }
+      placed.emplace_back(tensor, opened[name]);
+    }
+    for (const auto& [tensor, file] : placed) {  // only now: files_ no longer moves
+      const base::StoredTensor* found = files_[file].find(tensor);
+      if (found == nullptr) {
+        throw UserError({where, "the tensor " + tensor + " in " + files_[file].path().filename().string(),
+                         "no such tensor there", "index and shards come from different downloads",
+                         "download the model again"});
+      }
+      tensors_[tensor] = found;
+    }
+  }
+
+  base::fs::path folder_;
+  ModelConfig config_;
+  std::vector<base::SafetensorsFile> files_;
+  std::map<std::string, const base::StoredTensor*> tensors_;  // into files_
+};
+
+}  // namespace
+
+std::unique_ptr<WeightSource> open_hf_folder(const base::fs::path& folder) {
+  return std::make_unique<HfFolder>(folder);
+}
+
+}  // namespace hone::model
