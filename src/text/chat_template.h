@@ -19,9 +19,9 @@ struct Rendered {
 };
 
 struct ChatRequest {
-  base::Json messages;                  // [{role, content, ...}]
-  base::Json tools;                     // array or null
-  base::Json template_kwargs;           // object or null: chat_template_kwargs of a row
+  base::Json messages;         // [{role, content, ...}]
+  base::Json tools;            // array or null
+  base::Json template_kwargs;  // object or null: chat_template_kwargs of a row
   bool add_generation_prompt = false;
 };
 
@@ -44,9 +44,10 @@ class ChatTemplate {
 // The tokens of a rendered conversation and its assistant mask: mask[i] is 1 when token i's bytes overlap a
 // generation span (transformers' return_assistant_tokens_mask). Encoded with add_special = false.
 struct TokenisedChat {
-  std::vector<std::int32_t> ids;         // [T]
-  std::vector<std::uint8_t> assistant;   // [T]
+  std::vector<std::int32_t> ids;        // [T]
+  std::vector<std::uint8_t> assistant;  // [T]
 };
-TokenisedChat tokenise_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template, const ChatRequest& request);
+TokenisedChat tokenise_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                            const ChatRequest& request);
 
 }  // namespace hone::text

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,24 +18,29 @@
 namespace hone::text {
 
 struct Encoding {
-  std::vector<std::int32_t> ids;                                       // [T]
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> byte_offsets;   // [T] or empty; [begin, end) in the input
+  std::vector<std::int32_t> ids;  // [T]
+  std::vector<std::pair<std::uint32_t, std::uint32_t>>
+      byte_offsets;  // [T] or empty; [begin, end) in the input
 };
 
-// The named special tokens of tokenizer_config.json (text form), and all of them as template variables.
+// The named special tokens of tokenizer_config.json, in text form. `named` holds all of them ("bos_token",
+// "sep_token", ...) for the variables of a chat template.
 struct SpecialTokens {
   std::optional<std::string> bos, eos, pad, unk;
+  std::map<std::string, std::string> named;
 };
 
 // Thread-safe for const calls.
 class Tokenizer {
  public:
-  // A folder with tokenizer.json (tokenizer_config.json, special_tokens_map.json optional). UserError otherwise.
+  // A folder with tokenizer.json (tokenizer_config.json, special_tokens_map.json optional). UserError
+  // otherwise. The files are read whole: save() works after the folder is gone.
   static Tokenizer from_folder(const base::fs::path& folder);
   // Built from a GGUF's metadata (byte-level BPE: tokenizer.ggml.model "gpt2").
   static Tokenizer from_gguf(const base::GgufFile& file);
   // From the text of a tokenizer.json and of a tokenizer_config.json ("" when absent).
-  static Tokenizer from_json(std::string_view tokenizer_json, std::string_view config_json, const std::string& where);
+  static Tokenizer from_json(std::string_view tokenizer_json, std::string_view config_json,
+                             const std::string& where);
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
@@ -49,11 +55,16 @@ class Tokenizer {
 
   const SpecialTokens& special() const;
   std::optional<std::int32_t> eos_id() const;
-  std::optional<std::int32_t> pad_id() const;   // pad, or eos as TRL falls back
+  std::optional<std::int32_t> pad_id() const;  // pad, or eos as TRL falls back
   // The chat template's source, if the folder, the config or the GGUF has one.
   const std::optional<std::string>& chat_template() const;
-  // Writes tokenizer.json, tokenizer_config.json, special_tokens_map.json and chat_template.jinja (when there is
-  // one) so that transformers' AutoTokenizer loads them. Files that came from a folder are copied byte for byte.
+  // Replace the template (chat_template_path) or the end-of-sequence token (eos_token), in this object and in
+  // save(). set_eos: UserError when the vocabulary lacks the token.
+  void set_chat_template(std::string source);
+  void set_eos(const std::string& token);
+  // Writes tokenizer.json, tokenizer_config.json, special_tokens_map.json and chat_template.jinja (when there
+  // is one) so that transformers' AutoTokenizer loads them. Files that came from a folder are copied byte for
+  // byte.
   void save(const base::fs::path& folder) const;
 
  private:

@@ -1,0 +1,107 @@
+#include "text/chat_template.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "text/ffi.h"
+
+namespace hone::text {
+
+using base::Json;
+
+struct ChatTemplate::Impl {
+  TemplateHandle handle;
+  Json special;  // the named special tokens, as variables
+  std::string where;
+};
+
+ChatTemplate::ChatTemplate(std::string_view source, const SpecialTokens& special, const std::string& where)
+    : impl_(std::make_unique<Impl>()) {
+  hone_text_template* handle = nullptr;
+  RustText message;
+  const int status = hone_text_template_new(source.data(), source.size(), &handle, message.out());
+  if (status != HONE_TEXT_OK) {
+    base::require(status != HONE_TEXT_PANIC, "text_ffi", "no panic: " + message.str());
+    throw base::UserError({.where = where,
+                           .expected = "a chat template (Jinja) that compiles",
+                           .found = message.str(),
+                           .cause = "a template that was edited or cut off",
+                           .fix = "compare it with the model's own repository"});
+  }
+  impl_->handle.reset(handle);
+  impl_->special = Json::object();
+  for (const auto& [name, token] : special.named) impl_->special[name] = token;
+  impl_->where = where;
+}
+
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+ChatTemplate::~ChatTemplate() = default;
+
+bool ChatTemplate::has_generation_tag() const {
+  return hone_text_template_has_generation(impl_->handle.get()) != 0;
+}
+
+Rendered ChatTemplate::render(const ChatRequest& request) const {
+  Json variables = impl_->special;
+  if (request.template_kwargs.is_object()) variables.update(request.template_kwargs);
+  const Json call = {{"messages", request.messages},
+                     {"tools", request.tools},
+                     {"add_generation_prompt", request.add_generation_prompt},
+                     {"variables", std::move(variables)}};
+  const std::string text = base::dump_json(call);
+  RustText rendered;
+  RustSpans spans;
+  RustText message;
+  const int status = hone_text_template_apply(impl_->handle.get(), text.data(), text.size(), rendered.out(),
+                                              spans.out(), message.out());
+  if (status == HONE_TEXT_RAISED) {
+    throw base::UserError(
+        {.where = impl_->where,
+         .expected = "a conversation that this chat template accepts",
+         .found = fmt::format("the template says: {}", message.view()),
+         .cause = "roles in an order, or of a kind, that the model was not trained on",
+         .fix = "change the conversation, or set chat_template_path to a template that allows it"});
+  }
+  if (status != HONE_TEXT_OK) {
+    base::require(status != HONE_TEXT_PANIC, "text_ffi", "no panic: " + message.str());
+    throw base::UserError(
+        {.where = impl_->where,
+         .expected = "a conversation that this chat template can render",
+         .found = message.str(),
+         .cause = "a message lacks a field that the template reads, or the field has another type",
+         .fix = "compare the row's messages with what the template expects"});
+  }
+  Rendered out;
+  out.text = rendered.str();
+  out.generation_spans.reserve(spans->size);
+  for (std::size_t i = 0; i < spans->size; ++i) {
+    out.generation_spans.emplace_back(spans->pairs[2 * i], spans->pairs[2 * i + 1]);
+  }
+  return out;
+}
+
+TokenisedChat tokenise_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+                            const ChatRequest& request) {
+  Rendered rendered = chat_template.render(request);
+  Encoding encoding = tokenizer.encode(rendered.text, false, true);
+  auto& spans = rendered.generation_spans;
+  std::sort(spans.begin(), spans.end());
+
+  TokenisedChat out;
+  out.ids = std::move(encoding.ids);
+  out.assistant.assign(out.ids.size(), 0);
+  for (std::size_t i = 0; i < out.ids.size(); ++i) {
+    const auto [begin, end] = encoding.byte_offsets[i];
+    const auto overlaps = [begin = begin, end = end](const auto& span) {
+      return begin < span.second && end > span.first && begin < end;
+    };
+    out.assistant[i] = std::any_of(spans.begin(), spans.end(), overlaps) ? 1 : 0;
+  }
+  return out;
+}
+
+}  // namespace hone::text

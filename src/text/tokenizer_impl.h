@@ -1,0 +1,23 @@
+// What a Tokenizer holds; shared by the files that implement it.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "text/ffi.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_files.h"
+
+namespace hone::text {
+
+struct Tokenizer::Impl {
+  TokenizerFiles files;
+  TokenizerHandle handle;
+  std::optional<std::int32_t> eos_id;
+  std::optional<std::int32_t> pad_id;  // pad, else eos
+
+  // Hands tokenizer.json to Rust; UserError with its complaint.
+  static std::unique_ptr<Impl> make(TokenizerFiles files);
+};
+
+}  // namespace hone::text
