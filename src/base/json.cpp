@@ -96,8 +96,9 @@ std::size_t too_deep_at(std::string_view text) {
   return std::string_view::npos;
 }
 
-Json parse_checked(std::string_view text, const std::string& where, int first_line,
-                   const Json::parser_callback_t& callback) {
+template <typename Value>
+Value parse_checked(std::string_view text, const std::string& where, int first_line,
+                    const typename Value::parser_callback_t& callback) {
   if (const std::size_t deep = too_deep_at(text); deep != std::string_view::npos) {
     throw UserError({.where = locate(text, deep, where, first_line),
                      .expected = "JSON nested at most " + std::to_string(kMaxJsonDepth) + " levels deep",
@@ -106,7 +107,7 @@ Json parse_checked(std::string_view text, const std::string& where, int first_li
                      .fix = "repair the file or fetch it again"});
   }
   try {
-    return Json::parse(text.begin(), text.end(), callback);
+    return Value::parse(text.begin(), text.end(), callback);
   } catch (const nlohmann::json::parse_error& error) {
     const std::size_t offset = error.byte == 0 ? 0 : error.byte - 1;
     throw UserError({.where = locate(text, offset, where, first_line),
@@ -126,17 +127,18 @@ Json parse_checked(std::string_view text, const std::string& where, int first_li
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& where, int first_line) {
-  return parse_checked(text, where, first_line, nullptr);
+  return parse_checked<Json>(text, where, first_line, nullptr);
 }
 
-Json parse_json_unique(std::string_view text, const std::string& where) {
+nlohmann::json parse_json_unique(std::string_view text, const std::string& where) {
   std::vector<std::set<std::string, std::less<>>> keys;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) {
+  const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) {
       keys.emplace_back();
-    } else if (event == Json::parse_event_t::object_end) {
+    } else if (event == Event::object_end) {
       keys.pop_back();
-    } else if (event == Json::parse_event_t::key) {
+    } else if (event == Event::key) {
       const auto& key = parsed.get_ref<const std::string&>();
       if (!keys.back().insert(key).second) {
         throw UserError({.where = where,
@@ -148,7 +150,7 @@ Json parse_json_unique(std::string_view text, const std::string& where) {
     }
     return true;
   };
-  return parse_checked(text, where, 1, watch);
+  return parse_checked<nlohmann::json>(text, where, 1, watch);
 }
 
 std::string dump_json(const Json& value, int indent) {

@@ -1,6 +1,8 @@
 // safetensors: 8 bytes little-endian header length, a JSON header, then the tensors' bytes without gaps.
 // Reading maps the file and checks every offset before it hands out a span: in range, in order, without
-// overlap or hole, and of exactly the size that dtype and shape say. A violation is a UserError.
+// overlap or hole, and of exactly the size that dtype and shape say. A violation is a UserError that names
+// file and tensor. Tensors of zero elements are legal. Spans are as aligned as the file lays them out: at
+// least to one byte; files of Hugging Face's writers and ours align the data section to 8.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +42,9 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// Parses the header only (the fuzzer's entry); `file_size` is the whole file's.
 // Writes `tensors` in the given order; header as Hugging Face writes it ("__metadata__" first, padded with
-// spaces to 8 bytes). Fsyncs. Throws UserError on a full disk and removes what it wrote.
+// spaces to 8 bytes). Through FileWriter: an old file is replaced whole or, on any error, left untouched.
+// InternalError when a tensor's bytes do not fit its dtype and shape, or a name comes twice.
 void write_safetensors(const fs::path& path, std::span<const StoredTensor> tensors,
                        const std::map<std::string, std::string>& metadata);
 
