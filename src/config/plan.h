@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hone::config {
@@ -44,7 +45,7 @@ struct Plan {
   std::string adapter_name_or_path;               // continue this adapter; empty: a new one
 
   // data
-  std::string dataset_name;                       // .jsonl file, or a folder holding train.jsonl
+  std::string dataset_name;                       // the .jsonl file; a folder is resolved to its <split>.jsonl
   std::string dataset_test;                       // evaluation .jsonl; empty: none
   std::string dataset_text_field = "text";
   std::int64_t max_length = 1024;                 // 0: off (YAML null)
@@ -98,6 +99,8 @@ struct Plan {
   std::vector<std::pair<std::string, std::string>> resolved;
   // one line for each answered option the user set: "use_vllm: hone samples with its own weights"
   std::vector<std::string> notes;
+
+  bool operator==(const Plan&) const = default;
 };
 
 }  // namespace hone::config

@@ -1,0 +1,173 @@
+// The paths of a plan, looked at before anything is loaded or written.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <regex>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "config/parse.h"
+
+namespace hone::config {
+namespace {
+
+namespace fs = std::filesystem;
+using base::UserError;
+
+bool exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+// "trl-lib/Capybara": an owner and a name, neither of them a path on this disk.
+bool looks_like_hub_name(const std::string& path) {
+  static const std::regex form("[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*");
+  const bool file = path.ends_with(".jsonl") || path.ends_with(".json") || path.ends_with(".gguf");
+  return !file && std::regex_match(path, form) && !exists(path.substr(0, path.find('/')));
+}
+
+std::string neighbours(const fs::path& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  return base::did_you_mean(path.filename().string(), names);
+}
+
+[[noreturn]] void missing(const std::string& what, const std::string& path, const std::string& where) {
+  throw UserError({.where = where,
+                   .expected = what,
+                   .found = fmt::format("'{}' does not exist.{}", path, neighbours(path)),
+                   .cause = fs::path(path).is_relative() ? "the path is taken from the folder you call hone in" : "",
+                   .fix = "correct the path"});
+}
+
+std::string files_with_ending(const std::string& folder, std::string_view ending) {
+  std::string out;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.ends_with(ending)) out += (out.empty() ? "" : ", ") + name;
+  }
+  return out.empty() ? fmt::format("no {} file", ending) : out;
+}
+
+void require_rows_file(const std::string& path, const std::string& option, const std::string& where) {
+  if (looks_like_hub_name(path) && !exists(path)) {
+    throw UserError({.where = where,
+                     .expected = fmt::format("a local .jsonl file or folder as {}", option),
+                     .found = fmt::format("'{}', which looks like a name of the hub", path),
+                     .cause = "hone reads local files",
+                     .fix = fmt::format("write the dataset as JSONL, one object a line, and set {} to that file", option)});
+  }
+  if (!exists(path)) missing(fmt::format("a .jsonl file as {}", option), path, where);
+  if (is_folder(path)) return;
+  if (path.ends_with(".jsonl") || path.ends_with(".json")) return;
+  throw UserError({.where = where,
+                   .expected = fmt::format("a .jsonl file as {}", option),
+                   .found = path,
+                   .cause = "hone reads JSONL alone for now",
+                   .fix = "write the rows as JSONL, one object a line"});
+}
+
+std::string split_file(const std::string& folder, const std::string& split, const std::string& option, const std::string& where) {
+  const std::string file = (fs::path(folder) / (split + ".jsonl")).string();
+  if (exists(file)) return file;
+  throw UserError({.where = where,
+                   .expected = fmt::format("{}.jsonl in the folder {}", split, folder),
+                   .found = files_with_ending(folder, ".jsonl"),
+                   .cause = {},
+                   .fix = fmt::format("set {} to the .jsonl file, or name the split", option)});
+}
+
+}  // namespace
+
+void require_model_path(const std::string& path, const std::string& option, const std::string& where) {
+  if (!exists(path) && looks_like_hub_name(path)) {
+    throw UserError({.where = where,
+                     .expected = fmt::format("a local folder or .gguf file as {}", option),
+                     .found = fmt::format("'{}', which looks like a name of the hub", path),
+                     .cause = "hone reads local files",
+                     .fix = fmt::format("fetch it with `hf download {} --local-dir DIR` and set {} to DIR", path, option)});
+  }
+  if (!exists(path)) missing(fmt::format("a model folder or .gguf file as {}", option), path, where);
+  if (is_folder(path)) {
+    if (exists((fs::path(path) / "config.json").string())) return;
+    const bool adapter = exists((fs::path(path) / "adapter_config.json").string());
+    throw UserError({.where = where,
+                     .expected = fmt::format("config.json in the model folder {}", path),
+                     .found = adapter ? "adapter_config.json: this is an adapter, not a model" : "a folder without it",
+                     .cause = {},
+                     .fix = adapter ? fmt::format("set adapter_name_or_path: {}, and {} to its base model", path, option)
+                                    : "name the folder that holds config.json and the .safetensors files"});
+  }
+  if (!path.ends_with(".gguf")) {
+    throw UserError({.where = where,
+                     .expected = fmt::format("a model folder or .gguf file as {}", option),
+                     .found = path,
+                     .cause = {},
+                     .fix = "name the folder that holds config.json and the .safetensors files"});
+  }
+}
+
+void require_adapter_path(const std::string& path, const std::string& where) {
+  if (!is_folder(path)) missing("a folder with adapter_config.json as adapter_name_or_path", path, where);
+  if (exists((fs::path(path) / "adapter_config.json").string())) return;
+  throw UserError({.where = where,
+                   .expected = fmt::format("adapter_config.json in the folder {}", path),
+                   .found = "a folder without it",
+                   .cause = {},
+                   .fix = "name the folder of an adapter as PEFT or hone writes it"});
+}
+
+void require_file(const std::string& path, const std::string& option, const std::string& where) {
+  if (!exists(path)) missing(fmt::format("a file as {}", option), path, where);
+}
+
+void check_files(Plan& plan, const Settings& settings) {
+  require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
+  if (!plan.adapter_name_or_path.empty()) {
+    require_adapter_path(plan.adapter_name_or_path, settings.where("adapter_name_or_path"));
+  }
+  if (!plan.chat_template_path.empty()) {
+    require_file(plan.chat_template_path, "chat_template_path", settings.where("chat_template_path"));
+  }
+
+  const std::string data_where = settings.where("dataset_name");
+  const std::string data = plan.dataset_name;
+  require_rows_file(data, "dataset_name", data_where);
+  if (is_folder(data)) {
+    plan.dataset_name = split_file(data, settings.text("dataset_train_split"), "dataset_name", data_where);
+  }
+
+  // TRL looks at the test split only when it evaluates.
+  const bool evaluates = plan.eval_strategy != Every::kNo || plan.eval_on_start;
+  if (!plan.dataset_test.empty()) {
+    require_rows_file(plan.dataset_test, "eval_dataset", settings.where("eval_dataset"));
+    if (is_folder(plan.dataset_test)) {
+      plan.dataset_test = split_file(plan.dataset_test, settings.text("dataset_test_split"), "eval_dataset", settings.where("eval_dataset"));
+    }
+  } else if (evaluates && is_folder(data)) {
+    plan.dataset_test = split_file(data, settings.text("dataset_test_split"), "eval_dataset", data_where);
+  } else if (evaluates) {
+    throw UserError({.where = settings.where(plan.eval_strategy != Every::kNo ? "eval_strategy" : "eval_on_start"),
+                     .expected = "rows to evaluate",
+                     .found = "no eval_dataset, and dataset_name is one file",
+                     .cause = {},
+                     .fix = "set eval_dataset to a .jsonl file, or dataset_name to a folder with train.jsonl and test.jsonl"});
+  }
+
+  const std::string& resume = plan.resume_from_checkpoint;
+  if (!resume.empty() && resume != "true" && !is_folder(resume)) {
+    missing("a checkpoint folder, or true, as resume_from_checkpoint", resume, settings.where("resume_from_checkpoint"));
+  }
+}
+
+}  // namespace hone::config

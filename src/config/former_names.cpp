@@ -1,0 +1,71 @@
+// Names that TRL, transformers or PEFT used before, and names of neighbours: what to write instead.
+#include <algorithm>
+
+#include "config/option_table.h"
+
+namespace hone::config {
+
+const std::vector<FormerName>& former_names() {
+  static const std::vector<FormerName> names = {
+      {"warmup_ratio", "write warmup_steps instead: a value below 1 is a share of all steps (warmup_steps: 0.1)"},
+      {"evaluation_strategy", "write eval_strategy instead"},
+      {"group_by_length", "train_sampling_strategy: group_by_length replaced it; hone does not have it yet: remove it"},
+      {"overwrite_output_dir", "remove it; name another output_dir, or resume with resume_from_checkpoint: true"},
+      {"logging_dir", "remove it; the logs lie in output_dir"},
+      {"save_safetensors", "remove it; hone always writes safetensors"},
+      {"max_seq_length", "write max_length instead"},
+      {"max_prompt_length", "remove it; max_length bounds the whole row"},
+      {"torch_dtype", "write dtype instead"},
+      {"no_cuda", "write use_cpu: true instead"},
+      {"use_mps_device", "remove it"},
+      {"per_gpu_train_batch_size", "write per_device_train_batch_size instead"},
+      {"per_gpu_eval_batch_size", "write per_device_eval_batch_size instead"},
+      {"train_batch_size", "write per_device_train_batch_size instead"},
+      {"eval_batch_size", "write per_device_eval_batch_size instead"},
+      {"batch_size", "write per_device_train_batch_size instead"},
+      {"include_tokens_per_second", "remove it; tokens per second are always shown"},
+      {"fp16_opt_level", "remove it"},
+      {"fp16_backend", "remove it"},
+      {"half_precision_backend", "remove it"},
+      {"jit_mode_eval", "remove it"},
+      {"use_ipex", "remove it"},
+      {"tpu_num_cores", "remove it"},
+      {"past_index", "remove it"},
+      {"push_to_hub_model_id", "hub_model_id replaced it; hone does not upload: remove it"},
+      {"push_to_hub_organization", "hub_model_id replaced it; hone does not upload: remove it"},
+      {"push_to_hub_token", "hub_token replaced it; hone does not upload: remove it"},
+      {"include_inputs_for_metrics", "include_for_metrics replaced it: remove it"},
+      {"dispatch_batches", "accelerator_config replaced it: remove it"},
+      {"split_batches", "accelerator_config replaced it: remove it"},
+      {"fsdp_transformer_layer_cls_to_wrap", "fsdp_config replaced it; hone does not have it yet: remove it"},
+      {"fsdp_min_num_params", "fsdp_config replaced it; hone does not have it yet: remove it"},
+      {"dataset_batch_size", "remove it"},
+      {"num_of_sequences", "remove it; packing fills rows of max_length tokens"},
+      {"chars_per_token", "remove it; hone counts tokens"},
+      {"eval_accumulation_step", "write eval_accumulation_steps instead"},
+      {"use_liger", "write use_liger_kernel instead"},
+      {"epochs", "write num_train_epochs instead"},
+      {"num_epochs", "write num_train_epochs instead"},
+      {"lr", "write learning_rate instead"},
+      {"r", "write lora_r instead"},
+      {"lora_rank", "write lora_r instead"},
+      {"target_modules", "write lora_target_modules instead"},
+      {"exclude_modules", "write lora_exclude_modules instead"},
+      {"modules_to_save", "write lora_modules_to_save instead"},
+      {"model", "write model_name_or_path instead"},
+      {"model_name", "write model_name_or_path instead"},
+      {"dataset", "write dataset_name instead"},
+      {"dataset_path", "write dataset_name instead"},
+      {"optimizer", "write optim instead"},
+      {"train_on_responses_only", "write assistant_only_loss or completion_only_loss instead"},
+  };
+  return names;
+}
+
+const FormerName* find_former_name(std::string_view name) {
+  const auto& names = former_names();
+  const auto at = std::find_if(names.begin(), names.end(), [&](const FormerName& f) { return f.name == name; });
+  return at == names.end() ? nullptr : &*at;
+}
+
+}  // namespace hone::config

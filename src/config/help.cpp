@@ -1,0 +1,207 @@
+#include "config/help.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "config/settings.h"
+
+namespace hone::config {
+namespace {
+
+using base::Json;
+
+std::string shown_default(const Option& option) { return yaml_text(option.default_value()); }
+
+// "  --lora_r int             rank of the adapter  [16]"
+std::string help_line(const Option& option) {
+  const std::string head = fmt::format("--{} {}", option.name, kind_word(option.kind));
+  std::string out = fmt::format("  {:<38} {}  [{}]\n", head, option.meaning, shown_default(option));
+  if (option.kind == Kind::kChoice) {
+    out += fmt::format("  {:<38} one of: {}\n", "", fmt::join(split_words(option.values), ", "));
+  }
+  return out;
+}
+
+std::string wrapped(const std::vector<std::string>& words, std::string_view indent) {
+  std::string out;
+  std::string line(indent);
+  for (const std::string& word : words) {
+    if (line.size() + word.size() + 1 > 110) {
+      out += line + "\n";
+      line = indent;
+    }
+    line += (line.size() > indent.size() ? " " : "") + word;
+  }
+  return out + line + "\n";
+}
+
+std::vector<std::string> names_of(const Schema& schema, Class answer) {
+  std::vector<std::string> out;
+  for (const Option& option : schema.options) {
+    if (option.answer == answer) out.emplace_back(option.name);
+  }
+  return out;
+}
+
+std::string usage_of(const std::string& command) {
+  if (command == "sft") {
+    return "hone sft --config run.yaml [--option value ...]\n\n"
+           "Supervised fine-tuning of a LoRA adapter. Options have TRL's names and defaults; the command line wins\n"
+           "over the file. A bool may stand alone (--packing) or be negated (--no_packing).\n";
+  }
+  if (command == "generate") {
+    return "hone generate --model_name_or_path DIR --prompt 'TEXT' [--adapter_name_or_path DIR] [--option value ...]\n\n"
+           "Completes prompts.\n";
+  }
+  if (command == "convert") {
+    return "hone convert --input model.gguf --output DIR\n\n"
+           "Writes a GGUF file, or a model folder, as a Hugging Face folder.\n";
+  }
+  return "hone merge --adapter_name_or_path DIR --output DIR\n\n"
+         "Adds a LoRA adapter to a copy of its base model, in float32.\n";
+}
+
+Json words_json(std::string_view words) {
+  Json out = Json::array();
+  for (const std::string& word : split_words(words)) out.push_back(word);
+  return out;
+}
+
+Json row_json(const Option& option) {
+  Json row;
+  row["name"] = option.name;
+  row["type"] = kind_word(option.kind);
+  row["default"] = option.default_value();
+  row["meaning"] = option.meaning;
+  row["class"] = class_word(option.answer);
+  if (!option.reason.empty()) row["reason"] = option.reason;
+  if (option.kind == Kind::kChoice) {
+    row["values"] = words_json(option.values);
+    if (!option.same_values.empty()) row["same_values"] = words_json(option.same_values);
+    if (!option.not_yet.empty()) row["refused_values"] = words_json(option.not_yet);
+  }
+  if (!option.range.words().empty()) row["range"] = option.range.words();
+  row["from"] = origin_word(option.origin);
+  row["methods"] = option.methods;
+  row["group"] = option.group;
+  return row;
+}
+
+}  // namespace
+
+std::string program_help() {
+  return "hone: post-trains language models, with TRL's option names, on Hugging Face files\n"
+         "\n"
+         "usage: hone COMMAND [--option value ...]\n"
+         "\n"
+         "  sft        train a LoRA adapter on examples        hone sft --config run.yaml\n"
+         "  generate   complete prompts                        hone generate --model_name_or_path DIR --prompt 'TEXT'\n"
+         "  convert    GGUF or folder -> Hugging Face folder   hone convert --input model.gguf --output DIR\n"
+         "  merge      base + adapter -> model folder          hone merge --adapter_name_or_path DIR --output DIR\n"
+         "  options    every option, and what hone does with it   hone options [--method sft] [--json] [NAME]\n"
+         "  env        versions and the machine\n"
+         "  version    the version\n"
+         "  help       this text; hone COMMAND --help for a command's options\n";
+}
+
+std::string command_help(const Schema& schema) {
+  std::string out = "usage: " + usage_of(schema.command);
+  out += fmt::format("\n  {:<38} {}\n", "--config FILE", "a YAML file of options");
+  std::string_view group;
+  for (const Option& option : schema.options) {
+    if (option.answer != Class::kSupported) continue;
+    if (option.group != group) {
+      group = option.group;
+      out += fmt::format("\n{}\n", group);
+    }
+    out += help_line(option);
+  }
+  const std::vector<std::string> answered = names_of(schema, Class::kAnswered);
+  if (!answered.empty()) {
+    out += "\nanswered: accepted with a note, since they have no meaning here\n" + wrapped(answered, "  ");
+  }
+  const std::vector<std::string> refused = names_of(schema, Class::kRefused);
+  if (!refused.empty()) {
+    out += "\nrefused: an error when set to anything but the default, since the result would differ\n" + wrapped(refused, "  ");
+  }
+  if (!answered.empty()) out += fmt::format("\n`hone options NAME` says why.\n");
+  return out;
+}
+
+std::string options_text(const Schema& schema) {
+  std::string out;
+  for (const Option& option : schema.options) {
+    out += fmt::format("{:<42} {:<7} {:<10} {:<22} {}\n", option.name, kind_word(option.kind), class_word(option.answer),
+                       shown_default(option), option.answer == Class::kSupported ? option.meaning : option.reason);
+  }
+  return out;
+}
+
+std::string options_json(const Schema& schema) {
+  Json rows = Json::array();
+  for (const Option& option : schema.options) rows.push_back(row_json(option));
+  return base::dump_json(rows, 2) + "\n";
+}
+
+std::string option_text(const Schema& schema, std::string_view name) {
+  const Option* option = schema.find(name);
+  if (option == nullptr) throw_unknown(schema, name, "hone options", false);
+  std::string out = fmt::format("{}: {}\n", option->name, option->meaning);
+  const auto line = [&out](std::string_view label, const std::string& text) {
+    if (!text.empty()) out += fmt::format("  {:<9} {}\n", label, text);
+  };
+  line("type", std::string(kind_word(option->kind)));
+  line("default", shown_default(*option));
+  line("values", fmt::format("{}", fmt::join(split_words(option->values), ", ")));
+  line("same", fmt::format("{}", fmt::join(split_words(option->same_values), ", ")));
+  line("refused", fmt::format("{}", fmt::join(split_words(option->not_yet), ", ")));
+  line("range", option->range.words());
+  line("class", std::string(class_word(option->answer)));
+  line("why", std::string(option->reason));
+  line("from", std::string(origin_word(option->origin)));
+  return out;
+}
+
+std::string run_options(const std::vector<std::string>& arguments) {
+  const Schema* schema = &sft_schema();
+  bool json = false;
+  std::string name;
+  for (std::size_t at = 0; at < arguments.size(); ++at) {
+    std::string word = arguments[at];
+    if (word == "--json") {
+      json = true;
+    } else if (word == "--method" || word.starts_with("--method=")) {
+      const bool joined = word != "--method";
+      const std::string method = joined ? word.substr(9) : (at + 1 < arguments.size() ? arguments[++at] : "");
+      schema = schema_for(method);
+      if (schema == nullptr) {
+        const std::vector<std::string> known = {"sft", "generate", "convert", "merge"};
+        throw base::UserError({.where = "hone options --method",
+                               .expected = "sft, generate, convert or merge",
+                               .found = fmt::format("'{}'.{}", method, base::did_you_mean(method, known)),
+                               .cause = {},
+                               .fix = {}});
+      }
+    } else if (!word.starts_with("--") || schema->find(word.substr(2)) != nullptr) {
+      name = word.starts_with("--") ? word.substr(2) : word;
+      std::replace(name.begin(), name.end(), '-', '_');
+    } else {
+      const std::vector<std::string> known = {"--json", "--method"};
+      throw base::UserError({.where = "hone options",
+                             .expected = "[--method NAME] [--json] [NAME]",
+                             .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, known)),
+                             .cause = {},
+                             .fix = {}});
+    }
+  }
+  if (name.empty()) return json ? options_json(*schema) : options_text(*schema);
+  if (!json) return option_text(*schema, name);
+  const Option* option = schema->find(name);
+  if (option == nullptr) throw_unknown(*schema, name, "hone options", false);
+  return base::dump_json(row_json(*option), 2) + "\n";
+}
+
+}  // namespace hone::config

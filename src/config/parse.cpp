@@ -1,0 +1,292 @@
+#include "config/parse.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "base/suggest.h"
+
+namespace hone::config {
+namespace {
+
+using base::Json;
+using base::UserError;
+
+Every every(const std::string& word) {
+  if (word == "no") return Every::kNo;
+  return word == "epoch" ? Every::kEpoch : Every::kSteps;
+}
+
+Scheduler scheduler(const std::string& word) {
+  static const std::map<std::string, Scheduler> names = {{"linear", Scheduler::kLinear},
+                                                         {"cosine", Scheduler::kCosine},
+                                                         {"constant", Scheduler::kConstant},
+                                                         {"constant_with_warmup", Scheduler::kConstantWithWarmup}};
+  return names.at(word);
+}
+
+LoraInit lora_init(const std::string& word) {
+  if (word == "gaussian") return LoraInit::kGaussian;
+  return word == "false" ? LoraInit::kFalse : LoraInit::kTrue;
+}
+
+void require_set(const Settings& settings, const std::string& name, const std::string& example) {
+  if (!settings.text(name).empty()) return;
+  throw UserError({.where = fmt::format("hone {}", settings.schema().command),
+                   .expected = fmt::format("option {}", name),
+                   .found = "it is not set",
+                   .cause = {},
+                   .fix = fmt::format("write {}: {} in the YAML file, or --{} {}", name, example, name, example)});
+}
+
+// An interval in steps: a whole number, or a share below 1 (TrainingArguments._validate_args).
+void check_interval(const Settings& settings, const std::string& name, const std::string& strategy) {
+  if (settings.text(strategy) != "steps") return;
+  const double steps = settings.number(name);
+  if (steps > 0 && (steps < 1 || steps == std::floor(steps))) return;
+  throw UserError({.where = settings.where(name),
+                   .expected = fmt::format("{} a whole number of steps, or a share of all steps below 1", name),
+                   .found = settings.value(name).dump(),
+                   .cause = steps == 0 ? fmt::format("{} is steps", strategy) : "",
+                   .fix = steps == 0 ? fmt::format("write {}: \"no\" to switch it off", strategy) : ""});
+}
+
+double num_cycles(const Settings& settings) {
+  const Json& kwargs = settings.value("lr_scheduler_kwargs");
+  if (kwargs.is_null() || kwargs.empty()) return Plan().lr_num_cycles;
+  const std::string where = settings.where("lr_scheduler_kwargs");
+  const std::vector<std::string> known = {"num_cycles"};
+  for (const auto& [key, value] : kwargs.items()) {
+    if (key != known[0]) {
+      throw UserError({.where = where,
+                       .expected = "num_cycles in lr_scheduler_kwargs",
+                       .found = fmt::format("unknown key '{}'.{}", key, base::did_you_mean(key, known)),
+                       .cause = "other keys belong to schedules that hone does not have yet",
+                       .fix = {}});
+    }
+    if (!value.is_number()) {
+      throw UserError({.where = where, .expected = "a number for lr_scheduler_kwargs.num_cycles", .found = value.dump(), .cause = {}, .fix = {}});
+    }
+  }
+  if (settings.text("lr_scheduler_type") != "cosine") {
+    throw UserError({.where = where,
+                     .expected = "lr_scheduler_type: cosine with lr_scheduler_kwargs.num_cycles",
+                     .found = settings.text("lr_scheduler_type"),
+                     .cause = "num_cycles has a meaning for cosine alone",
+                     .fix = "set lr_scheduler_type: cosine, or remove lr_scheduler_kwargs"});
+  }
+  return kwargs.at("num_cycles").get<double>();
+}
+
+bool tensorboard(const Settings& settings, std::vector<std::string>& notes) {
+  bool on = false;
+  static const std::vector<std::string> trackers = {
+      "none",   "all",     "tensorboard", "wandb",   "trackio",    "mlflow",   "comet_ml", "neptune", "clearml",
+      "dagshub", "dvclive", "swanlab",     "codecarbon", "azure_ml", "flyte", "kubeflow"};
+  for (const std::string& name : settings.list("report_to")) {
+    if (std::find(trackers.begin(), trackers.end(), name) == trackers.end()) {
+      throw UserError({.where = settings.where("report_to"),
+                       .expected = "tensorboard or none for report_to",
+                       .found = fmt::format("'{}'.{}", name, base::did_you_mean(name, trackers)),
+                       .cause = {},
+                       .fix = {}});
+    }
+    on = on || name == "tensorboard" || name == "all";
+    if (name != "none" && name != "tensorboard") {
+      notes.push_back(fmt::format("report_to: {}: hone writes metrics.jsonl and TensorBoard files alone", name));
+    }
+  }
+  return on;
+}
+
+void check_combinations(const Settings& settings) {
+  if (!settings.flag("use_peft")) {
+    throw UserError({.where = settings.where("use_peft"),
+                     .expected = "use_peft: true",
+                     .found = "use_peft: false, which trains every weight of the model",
+                     .cause = "full fine-tuning is not yet there",
+                     .fix = "set use_peft: true to train a LoRA adapter"});
+  }
+  if (settings.flag("packing") && settings.value("max_length").is_null()) {
+    throw UserError({.where = settings.where("packing"),
+                     .expected = "max_length with packing",
+                     .found = "max_length: null",
+                     .cause = "a packed row is max_length tokens long",
+                     .fix = "set max_length, or packing: false"});
+  }
+  if (settings.flag("eval_packing") && settings.value("max_length").is_null()) {
+    throw UserError({.where = settings.where("eval_packing"),
+                     .expected = "max_length with eval_packing",
+                     .found = "max_length: null",
+                     .cause = "a packed row is max_length tokens long",
+                     .fix = "set max_length, or eval_packing: false"});
+  }
+  check_interval(settings, "logging_steps", "logging_strategy");
+  check_interval(settings, "save_steps", "save_strategy");
+  check_interval(settings, "eval_steps", "eval_strategy");
+  if (settings.integer("max_steps") == 0) {
+    throw UserError({.where = settings.where("max_steps"),
+                     .expected = "max_steps above 0, or -1",
+                     .found = "0",
+                     .cause = "a run of no steps trains nothing",
+                     .fix = "write -1 to train num_train_epochs"});
+  }
+  const double warmup = settings.number("warmup_steps");
+  if (warmup > 1 && warmup != std::floor(warmup)) {
+    throw UserError({.where = settings.where("warmup_steps"),
+                     .expected = "warmup_steps a whole number of steps, or a share of all steps below 1",
+                     .found = settings.value("warmup_steps").dump(),
+                     .cause = {},
+                     .fix = {}});
+  }
+  for (const char* name : {"seed", "data_seed"}) {
+    if (settings.value(name).is_number() && settings.integer(name) < 0) {
+      throw UserError({.where = settings.where(name), .expected = fmt::format("{} at least 0", name), .found = settings.value(name).dump(), .cause = {}, .fix = {}});
+    }
+  }
+  for (const char* name : {"lora_target_modules", "lora_exclude_modules"}) {
+    const bool empty = settings.value(name).is_array() && settings.value(name).empty();
+    for (const std::string& item : settings.list(name)) {
+      if (item.empty()) throw UserError({.where = settings.where(name), .expected = fmt::format("names in {}", name), .found = "an empty name", .cause = {}, .fix = {}});
+    }
+    if (empty && std::string_view(name) == "lora_target_modules") {
+      throw UserError({.where = settings.where(name),
+                       .expected = "at least one name in lora_target_modules",
+                       .found = "an empty list",
+                       .cause = "an adapter on nothing learns nothing",
+                       .fix = "write all-linear, or remove it for PEFT's choice"});
+    }
+  }
+}
+
+// What transformers resolves after parsing, so that plan.yaml shows what is used.
+void resolve_defaults(Settings& settings) {
+  if (settings.text("output_dir").empty()) settings.replace("output_dir", "trainer_output");
+  if (settings.value("bf16").is_null()) settings.replace("bf16", true);
+  const bool by_steps = settings.text("eval_strategy") == "steps";
+  const Json& eval_steps = settings.value("eval_steps");
+  if (by_steps && (eval_steps.is_null() || eval_steps.get<double>() == 0)) {
+    settings.replace("eval_steps", settings.value("logging_steps"));
+  }
+}
+
+void fill_adapter(Plan& plan, const Settings& settings) {
+  plan.use_peft = settings.flag("use_peft");
+  plan.lora_r = settings.integer("lora_r");
+  plan.lora_alpha = settings.number("lora_alpha");
+  plan.lora_dropout = settings.number("lora_dropout");
+  plan.lora_target_modules = settings.list("lora_target_modules");
+  plan.lora_exclude_modules = settings.list("lora_exclude_modules");
+  plan.use_rslora = settings.flag("use_rslora");
+  plan.init_lora_weights = lora_init(settings.text("init_lora_weights"));
+  plan.adapter_name_or_path = settings.text("adapter_name_or_path");
+}
+
+void fill_data(Plan& plan, const Settings& settings) {
+  plan.dataset_name = settings.text("dataset_name");
+  plan.dataset_test = settings.text("eval_dataset");
+  plan.dataset_text_field = settings.text("dataset_text_field");
+  plan.max_length = settings.maybe_integer("max_length").value_or(0);
+  plan.packing = settings.flag("packing");
+  plan.eval_packing = settings.maybe_flag("eval_packing");
+  plan.completion_only_loss = settings.maybe_flag("completion_only_loss");
+  plan.assistant_only_loss = settings.flag("assistant_only_loss");
+  plan.shuffle_dataset = settings.flag("shuffle_dataset");
+  plan.eos_token = settings.text("eos_token");
+  plan.chat_template_path = settings.text("chat_template_path");
+}
+
+void fill_training(Plan& plan, const Settings& settings) {
+  plan.output_dir = settings.text("output_dir");
+  plan.per_device_train_batch_size = settings.integer("per_device_train_batch_size");
+  plan.per_device_eval_batch_size = settings.integer("per_device_eval_batch_size");
+  plan.gradient_accumulation_steps = settings.integer("gradient_accumulation_steps");
+  plan.num_train_epochs = settings.number("num_train_epochs");
+  plan.max_steps = settings.integer("max_steps");
+  plan.learning_rate = settings.number("learning_rate");
+  plan.lr_scheduler_type = scheduler(settings.text("lr_scheduler_type"));
+  plan.lr_num_cycles = num_cycles(settings);
+  plan.warmup_steps = settings.number("warmup_steps");
+  plan.weight_decay = settings.number("weight_decay");
+  plan.adam_beta1 = settings.number("adam_beta1");
+  plan.adam_beta2 = settings.number("adam_beta2");
+  plan.adam_epsilon = settings.number("adam_epsilon");
+  plan.max_grad_norm = settings.number("max_grad_norm");
+  plan.seed = settings.integer("seed");
+  plan.data_seed = settings.maybe_integer("data_seed");
+  plan.shuffle_rows = settings.text("train_sampling_strategy") == "random";
+  plan.dataloader_drop_last = settings.flag("dataloader_drop_last");
+  plan.threads = settings.integer("threads");
+}
+
+void fill_run(Plan& plan, const Settings& settings) {
+  plan.logging_strategy = every(settings.text("logging_strategy"));
+  plan.logging_steps = settings.number("logging_steps");
+  plan.logging_first_step = settings.flag("logging_first_step");
+  plan.eval_strategy = every(settings.text("eval_strategy"));
+  plan.eval_steps = settings.value("eval_steps").is_null() ? 0 : settings.number("eval_steps");
+  plan.eval_on_start = settings.flag("eval_on_start");
+  plan.save_strategy = every(settings.text("save_strategy"));
+  plan.save_steps = settings.number("save_steps");
+  plan.save_total_limit = settings.maybe_integer("save_total_limit").value_or(0);
+  plan.resume_from_checkpoint = settings.text("resume_from_checkpoint");
+  if (plan.resume_from_checkpoint == "True") plan.resume_from_checkpoint = "true";
+  if (plan.resume_from_checkpoint == "false" || plan.resume_from_checkpoint == "False") plan.resume_from_checkpoint.clear();
+}
+
+Plan parse_settings(Method method, const Settings& settings) {
+  Plan plan = make_plan(method, settings);
+  check_files(plan, settings);
+  return plan;
+}
+
+}  // namespace
+
+Precision resolve_precision(const Settings& settings) {
+  if (settings.text("dtype") != "float32") return Precision::kBFloat16;
+  return settings.maybe_flag("bf16").value_or(true) ? Precision::kAutocast : Precision::kFloat32;
+}
+
+Plan make_plan(Method method, Settings settings) {
+  Plan plan;
+  plan.method = method;
+  plan.notes = settings.check();
+  require_set(settings, "model_name_or_path", "path/to/model");
+  require_set(settings, "dataset_name", "train.jsonl");
+  resolve_defaults(settings);
+  check_combinations(settings);
+
+  plan.model_name_or_path = settings.text("model_name_or_path");
+  plan.precision = resolve_precision(settings);
+  plan.base_model_name_for_adapter = settings.text("base_model_name_for_adapter");
+  if (plan.base_model_name_for_adapter.empty()) plan.base_model_name_for_adapter = plan.model_name_or_path;
+  fill_adapter(plan, settings);
+  fill_data(plan, settings);
+  fill_training(plan, settings);
+  fill_run(plan, settings);
+  plan.tensorboard = tensorboard(settings, plan.notes);
+
+  for (const Option& option : settings.schema().options) {
+    const bool told = option.answer == Class::kAnswered && settings.is_set(option.name);
+    if (option.answer != Class::kSupported && !told) continue;
+    plan.resolved.emplace_back(option.name, yaml_text(settings.value(option.name)));
+  }
+  return plan;
+}
+
+Plan parse_run(Method method, const std::vector<std::string>& arguments) {
+  Settings settings(sft_schema());
+  settings.read_arguments(arguments);
+  return parse_settings(method, settings);
+}
+
+Plan parse_run_text(Method method, const std::string& yaml, const std::string& file_name) {
+  Settings settings(sft_schema());
+  settings.read_yaml_text(yaml, file_name);
+  return parse_settings(method, settings);
+}
+
+}  // namespace hone::config

@@ -1,0 +1,116 @@
+// Command line -> Settings, by the rules of HfArgumentParser.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "config/settings.h"
+
+namespace hone::config {
+namespace {
+
+using base::Json;
+
+// "-5", "-1e-3", "-.5" are values; other words that begin with '-' are options.
+bool is_option_word(const std::string& word) {
+  if (word.size() < 2 || word[0] != '-') return false;
+  return !((word[1] >= '0' && word[1] <= '9') || word[1] == '.');
+}
+
+struct Argument {
+  std::string name;  // underscores, no leading dashes
+  std::vector<std::string> values;
+};
+
+std::vector<Argument> split_arguments(const std::vector<std::string>& words, const Schema& schema) {
+  std::vector<Argument> out;
+  for (std::size_t at = 0; at < words.size();) {
+    const std::string& word = words[at++];
+    if (!is_option_word(word) || !word.starts_with("--")) {
+      const bool yaml = word.ends_with(".yaml") || word.ends_with(".yml");
+      throw base::UserError({.where = "command line",
+                             .expected = "an option such as --output_dir",
+                             .found = fmt::format("'{}'", word),
+                             .cause = {},
+                             .fix = yaml ? fmt::format("write --config {}", word)
+                                         : fmt::format("`hone {} --help` shows the form", schema.command)});
+    }
+    Argument argument;
+    const std::size_t equals = word.find('=');
+    argument.name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
+    std::replace(argument.name.begin(), argument.name.end(), '-', '_');
+    if (equals != std::string::npos) argument.values.push_back(word.substr(equals + 1));
+    while (equals == std::string::npos && at < words.size() && !is_option_word(words[at])) {
+      argument.values.push_back(words[at++]);
+    }
+    out.push_back(std::move(argument));
+  }
+  return out;
+}
+
+[[noreturn]] void wrong_count(const Argument& argument, std::string_view what) {
+  throw base::UserError({.where = "--" + argument.name,
+                         .expected = std::string(what),
+                         .found = argument.values.empty() ? "none" : fmt::format("{}: {}", argument.values.size(), fmt::join(argument.values, " ")),
+                         .cause = argument.values.size() > 1 ? "a value with spaces needs quotes" : "",
+                         .fix = fmt::format("write --{} VALUE", argument.name)});
+}
+
+}  // namespace
+
+void Settings::read_arguments(const std::vector<std::string>& words) {
+  const std::vector<Argument> arguments = split_arguments(words, *schema_);
+  bool configured = false;
+  for (const Argument& argument : arguments) {
+    if (argument.name != "config") continue;
+    if (argument.values.size() != 1) wrong_count(argument, "one YAML file");
+    if (configured) {
+      throw base::UserError({.where = "--config", .expected = "one YAML file", .found = "--config twice", .cause = {}, .fix = "keep one of the two"});
+    }
+    configured = true;
+    read_yaml(argument.values[0]);
+  }
+  std::set<std::string> lists;
+  for (const Argument& argument : arguments) {
+    if (argument.name == "config") continue;
+    const std::string where = "--" + argument.name;
+    const Option* option = schema_->find(argument.name);
+    if (option == nullptr && find_former_name(argument.name) == nullptr && argument.name.starts_with("no_")) {
+      const Option* positive = schema_->find(std::string_view(argument.name).substr(3));
+      if (positive != nullptr && positive->kind == Kind::kBool) {
+        if (!argument.values.empty()) wrong_count(argument, "no value");
+        set(*positive, false, where);
+        continue;
+      }
+    }
+    if (option == nullptr) throw_unknown(*schema_, argument.name, "command line", true);
+    if (option->kind == Kind::kList) {
+      if (argument.values.empty()) wrong_count(argument, "one or more values");
+      const bool first = lists.insert(argument.name).second;
+      if (!first && !option->repeatable) {
+        throw base::UserError({.where = where,
+                               .expected = "the option once",
+                               .found = "it is there twice",
+                               .cause = {},
+                               .fix = fmt::format("write --{} A B", argument.name)});
+      }
+      if (argument.values.size() == 1 && argument.values[0] == "null" && option->nullable()) {
+        set(*option, nullptr, where);
+        continue;
+      }
+      Json value = first ? Json::array() : this->value(option->name);
+      for (const std::string& item : argument.values) value.push_back(item);
+      set(*option, std::move(value), where);
+    } else if (option->kind == Kind::kBool && argument.values.empty()) {
+      set(*option, true, where);
+    } else {
+      if (argument.values.size() != 1) wrong_count(argument, "one value");
+      // An empty word is an empty string, not null, for options that take text.
+      const bool empty_text = argument.values[0].empty() && option->kind == Kind::kString;
+      set(*option, convert_text(*option, argument.values[0], !empty_text, where), where);
+    }
+  }
+}
+
+}  // namespace hone::config

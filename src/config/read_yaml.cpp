@@ -1,0 +1,171 @@
+// YAML -> Settings. yaml-cpp keeps duplicate keys and does not apply merge keys (<<), so both are done here.
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "config/settings.h"
+
+namespace hone::config {
+namespace {
+
+using base::Json;
+
+struct Document {
+  const std::string& file;
+  std::string at(const YAML::Mark& mark) const {
+    return mark.is_null() ? file : fmt::format("{}:{}", file, mark.line + 1);
+  }
+};
+
+bool is_plain(const YAML::Node& node) { return node.Tag() == "?" || node.Tag().empty(); }
+
+std::string shape(const YAML::Node& node) {
+  if (node.IsMap()) return "a mapping";
+  if (node.IsSequence()) return "a list";
+  return node.IsNull() ? "nothing" : fmt::format("'{}'", node.Scalar());
+}
+
+// Nested values, without a type to steer by: YAML 1.2's core rules.
+Json free_value(const YAML::Node& node) {
+  if (node.IsNull()) return nullptr;
+  if (node.IsSequence()) {
+    Json out = Json::array();
+    for (const YAML::Node& item : node) out.push_back(free_value(item));
+    return out;
+  }
+  if (node.IsMap()) {
+    Json out = Json::object();
+    for (const auto& entry : node) out[entry.first.Scalar()] = free_value(entry.second);
+    return out;
+  }
+  static const Option any{"", Kind::kAny, "null", ""};
+  return convert_text(any, node.Scalar(), is_plain(node), "");
+}
+
+[[noreturn]] void wrong_shape(const Option& option, std::string_view what, const YAML::Node& node, const std::string& where) {
+  throw base::UserError({.where = where,
+                         .expected = fmt::format("{} for option {}", what, option.name),
+                         .found = shape(node),
+                         .cause = {},
+                         .fix = fmt::format("correct it, or remove it for the default {}", option.default_text)});
+}
+
+Json option_value(const Option& option, const YAML::Node& node, const std::string& where) {
+  if (node.IsNull()) return convert_text(option, "", true, where);
+  if (option.kind == Kind::kAny) return free_value(node);
+  if (node.IsMap()) {
+    if (option.kind != Kind::kMap) wrong_shape(option, "a single value", node, where);
+    return free_value(node);
+  }
+  if (node.IsSequence()) {
+    if (option.kind != Kind::kList) wrong_shape(option, option.kind == Kind::kMap ? "a mapping" : "a single value", node, where);
+    Json out = Json::array();
+    for (const YAML::Node& item : node) {
+      if (!item.IsScalar()) wrong_shape(option, "a list of names", item, where);
+      out.push_back(item.Scalar());
+    }
+    return out;
+  }
+  return convert_text(option, node.Scalar(), is_plain(node), where);
+}
+
+struct Entry {
+  std::string name;
+  YAML::Node value;
+  std::string where;
+};
+
+// The entries of `map`, its own first, then those of its merge keys that it does not set itself.
+std::vector<Entry> entries_of(const YAML::Node& map, const Document& document) {
+  std::vector<Entry> own;
+  std::vector<YAML::Node> merged;
+  std::set<std::string> seen;
+  for (const auto& entry : map) {
+    const std::string where = document.at(entry.first.Mark());
+    if (!entry.first.IsScalar()) {
+      throw base::UserError({.where = where, .expected = "an option name before ':'", .found = shape(entry.first), .cause = {}, .fix = {}});
+    }
+    if (entry.first.Scalar() == "<<" && is_plain(entry.first)) {
+      if (entry.second.IsMap()) {
+        merged.push_back(entry.second);
+      } else if (entry.second.IsSequence()) {
+        for (const YAML::Node& one : entry.second) merged.push_back(one);
+      } else {
+        merged.push_back(entry.second);
+      }
+      continue;
+    }
+    std::string name = entry.first.Scalar();
+    std::replace(name.begin(), name.end(), '-', '_');
+    if (!seen.insert(name).second) {
+      const auto first = std::find_if(own.begin(), own.end(), [&](const Entry& e) { return e.name == name; });
+      throw base::UserError({.where = where,
+                             .expected = "each option once",
+                             .found = fmt::format("{} again; it is set at {} already", name, first->where),
+                             .cause = "a line was copied",
+                             .fix = "remove one of the two"});
+    }
+    own.push_back({name, entry.second, where});
+  }
+  for (const YAML::Node& node : merged) {
+    if (!node.IsMap()) {
+      throw base::UserError({.where = document.at(node.Mark()),
+                             .expected = "a mapping, or a list of mappings, after '<<:'",
+                             .found = shape(node),
+                             .cause = {},
+                             .fix = {}});
+    }
+    for (Entry& entry : entries_of(node, document)) {
+      if (seen.insert(entry.name).second) own.push_back(std::move(entry));
+    }
+  }
+  return own;
+}
+
+}  // namespace
+
+void Settings::read_yaml(const std::string& path) { read_yaml_text(base::read_text(path), path); }
+
+void Settings::read_yaml_text(const std::string& text, const std::string& file_name) {
+  const Document document{file_name};
+  YAML::Node root;
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      throw base::UserError({.where = file_name,
+                             .expected = "one YAML document",
+                             .found = fmt::format("{}, separated by '---'", documents.size()),
+                             .cause = {},
+                             .fix = "keep one run a file"});
+    }
+    if (!documents.empty()) root = documents.front();
+  } catch (const YAML::Exception& error) {
+    throw base::UserError({.where = error.mark.is_null() ? file_name
+                                                         : fmt::format("{}:{}:{}", file_name, error.mark.line + 1,
+                                                                       error.mark.column + 1),
+                           .expected = "YAML",
+                           .found = error.msg,
+                           .cause = "indentation, a missing space after ':', or an unclosed quote",
+                           .fix = "write one `option: value` a line"});
+  }
+  if (root.IsNull()) return;
+  if (!root.IsMap()) {
+    throw base::UserError({.where = document.at(root.Mark()),
+                           .expected = "a mapping of options to values",
+                           .found = shape(root),
+                           .cause = "a missing space after ':'",
+                           .fix = "write one `option: value` a line"});
+  }
+  for (const Entry& entry : entries_of(root, document)) {
+    const Option* option = schema_->find(entry.name);
+    if (option == nullptr) throw_unknown(*schema_, entry.name, entry.where, false);
+    set(*option, option_value(*option, entry.value, entry.where), entry.where);
+  }
+}
+
+}  // namespace hone::config

@@ -1,0 +1,143 @@
+#include "config/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/suggest.h"
+
+namespace hone::config {
+namespace {
+
+using base::Json;
+
+bool is_off(const Json& value) {
+  return value.is_null() || value == Json(false) || value == Json("") || (value.is_structured() && value.empty());
+}
+
+// `fsdp: ""` and `push_to_hub: false` switch off what is off already.
+bool means_default(const Option& option, const Json& value) {
+  const Json fallback = option.default_value();
+  return value == fallback || (is_off(value) && is_off(fallback));
+}
+
+bool has_word(std::string_view words, const std::string& word) {
+  const std::vector<std::string> all = split_words(words);
+  return std::find(all.begin(), all.end(), word) != all.end();
+}
+
+void check_choice(const Option& option, const Setting& setting, std::vector<std::string>& notes) {
+  if (setting.value.is_null()) return;
+  const std::string word = setting.value.get<std::string>();
+  if (has_word(option.values, word)) return;
+  if (has_word(option.same_values, word)) {
+    notes.push_back(fmt::format("{}: {} means the same here as {}", option.name, word, split_words(option.values).front()));
+    return;
+  }
+  const std::string supported = fmt::format("{}", fmt::join(split_words(option.values), ", "));
+  if (has_word(option.not_yet, word)) {
+    throw base::UserError({.where = setting.where,
+                           .expected = fmt::format("a value of {} that hone has", option.name),
+                           .found = word,
+                           .cause = std::string(option.reason),
+                           .fix = "choose " + supported});
+  }
+  std::vector<std::string> all = split_words(option.values);
+  for (const std::string_view more : {option.same_values, option.not_yet}) {
+    for (const std::string& one : split_words(more)) all.push_back(one);
+  }
+  throw base::UserError({.where = setting.where,
+                         .expected = fmt::format("a value of {}", option.name),
+                         .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, all)),
+                         .cause = {},
+                         .fix = "choose " + supported});
+}
+
+void check_range(const Option& option, const Setting& setting) {
+  if (!setting.value.is_number() || option.range.holds(setting.value.get<double>())) return;
+  throw base::UserError({.where = setting.where,
+                         .expected = fmt::format("{} {}", option.name, option.range.words()),
+                         .found = setting.value.dump(),
+                         .cause = {},
+                         .fix = fmt::format("the default is {}", option.default_text)});
+}
+
+}  // namespace
+
+void Settings::set(const Option& option, Json value, std::string where) {
+  settings_[std::string(option.name)] = {.value = std::move(value), .where = std::move(where)};
+}
+
+std::vector<std::string> Settings::check() const {
+  std::vector<std::string> notes;
+  for (const Option& option : schema_->options) {
+    const auto at = settings_.find(option.name);
+    if (at == settings_.end()) continue;
+    const Setting& setting = at->second;
+    if (option.answer == Class::kRefused && !means_default(option, setting.value)) {
+      throw base::UserError({.where = setting.where,
+                             .expected = fmt::format("{} at its default {}", option.name, option.default_text),
+                             .found = yaml_text(setting.value),
+                             .cause = std::string(option.reason),
+                             .fix = fmt::format("remove {}", option.name)});
+    }
+    if (option.kind == Kind::kChoice) check_choice(option, setting, notes);
+    check_range(option, setting);
+    if (option.answer == Class::kAnswered) notes.push_back(fmt::format("{}: {}", option.name, option.reason));
+  }
+  return notes;
+}
+
+bool Settings::is_set(std::string_view name) const { return settings_.contains(name); }
+
+const Json& Settings::value(std::string_view name) const {
+  if (const auto at = settings_.find(name); at != settings_.end()) return at->second.value;
+  if (const auto at = defaults_.find(name); at != defaults_.end()) return at->second;
+  const Option* option = schema_->find(name);
+  base::require(option != nullptr, "config::Settings", "the name of a row in the option table");
+  return defaults_.emplace(std::string(name), option->default_value()).first->second;
+}
+
+std::string Settings::where(std::string_view name) const {
+  const auto at = settings_.find(name);
+  return at != settings_.end() ? at->second.where : fmt::format("{} (default)", name);
+}
+
+void Settings::replace(std::string_view name, Json value) {
+  if (const auto at = settings_.find(name); at != settings_.end()) {
+    at->second.value = std::move(value);
+  } else {
+    defaults_.insert_or_assign(std::string(name), std::move(value));
+  }
+}
+
+bool Settings::flag(std::string_view name) const { return maybe_flag(name).value_or(false); }
+
+std::optional<bool> Settings::maybe_flag(std::string_view name) const {
+  const Json& found = value(name);
+  return found.is_null() ? std::nullopt : std::optional(found.get<bool>());
+}
+
+std::int64_t Settings::integer(std::string_view name) const { return value(name).get<std::int64_t>(); }
+
+std::optional<std::int64_t> Settings::maybe_integer(std::string_view name) const {
+  const Json& found = value(name);
+  return found.is_null() ? std::nullopt : std::optional(found.get<std::int64_t>());
+}
+
+double Settings::number(std::string_view name) const { return value(name).get<double>(); }
+
+std::string Settings::text(std::string_view name) const {
+  const Json& found = value(name);
+  return found.is_null() ? std::string() : found.get<std::string>();
+}
+
+std::vector<std::string> Settings::list(std::string_view name) const {
+  const Json& found = value(name);
+  if (found.is_null()) return {};
+  if (found.is_string()) return {found.get<std::string>()};
+  return found.get<std::vector<std::string>>();
+}
+
+}  // namespace hone::config

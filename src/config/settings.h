@@ -1,0 +1,68 @@
+// What the user set: values by option name, each with the place it came from. Later places win:
+// defaults, then the YAML file, then the command line, as TrlParser does.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "config/option_table.h"
+
+namespace hone::config {
+
+struct Setting {
+  base::Json value;   // null, bool, integer, float, string, array or object, already of the option's kind
+  std::string where;  // "run.yaml:7" or "--learning_rate"
+};
+
+// `text` as a value of `option`, or UserError naming `where`. `plain` is false for quoted YAML scalars, which
+// are never null. A number in quotes is still a number: TRL converts strings by the option's type.
+base::Json convert_text(const Option& option, std::string_view text, bool plain, const std::string& where);
+
+// UserError for a name outside the table: a former name gets its replacement, others their neighbour.
+[[noreturn]] void throw_unknown(const Schema& schema, std::string_view name, const std::string& where, bool dashes);
+
+class Settings {
+ public:
+  explicit Settings(const Schema& schema) : schema_(&schema) {}
+
+  // Both throw UserError: unreadable file, YAML syntax, duplicate or unknown key, wrong type.
+  void read_yaml(const std::string& path);
+  void read_yaml_text(const std::string& text, const std::string& file_name);
+  // `--config FILE` is read first wherever it stands. Accepts --name value, --name=value, --flag, --no_flag,
+  // several values for a list; dashes and underscores are the same.
+  void read_arguments(const std::vector<std::string>& arguments);
+
+  // Range, choice and class of every value that was set. Returns one note for each answered option.
+  std::vector<std::string> check() const;
+
+  bool is_set(std::string_view name) const;
+  const base::Json& value(std::string_view name) const;  // what was set, else the default
+  std::string where(std::string_view name) const;        // "run.yaml:7", "--name", or "name (default)"
+  void replace(std::string_view name, base::Json value);  // a resolved default; keeps `where`
+
+  bool flag(std::string_view name) const;                  // null counts as false
+  std::optional<bool> maybe_flag(std::string_view name) const;
+  std::int64_t integer(std::string_view name) const;
+  std::optional<std::int64_t> maybe_integer(std::string_view name) const;
+  double number(std::string_view name) const;
+  std::string text(std::string_view name) const;           // null: ""
+  std::vector<std::string> list(std::string_view name) const;
+
+  const Schema& schema() const { return *schema_; }
+
+ private:
+  void set(const Option& option, base::Json value, std::string where);
+
+  const Schema* schema_;
+  std::map<std::string, Setting, std::less<>> settings_;
+  mutable std::map<std::string, base::Json, std::less<>> defaults_;
+};
+
+// A value as a reader of YAML would write it: plain where that is safe, else in double quotes.
+std::string yaml_text(const base::Json& value);
+
+}  // namespace hone::config

@@ -1,0 +1,60 @@
+// The plans of the small commands: generate, convert and merge. Same table, same errors as a run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/plan.h"
+
+namespace hone::config {
+
+// hone generate: completions for prompts, one a line in `output` (JSONL) or on the terminal.
+struct GeneratePlan {
+  std::string model_name_or_path;     // folder, or .gguf file
+  std::string adapter_name_or_path;   // empty: the model alone
+  std::vector<std::string> prompts;   // --prompt, repeatable
+  std::string prompts_file;           // .jsonl with a `prompt` column; empty: none
+  std::optional<bool> chat;           // apply the chat template; empty: when the tokenizer has one
+  std::int64_t max_new_tokens = 64;
+  double temperature = 0;             // 0: greedy
+  std::int64_t top_k = 0;             // 0: off
+  double top_p = 1;                   // 1: off
+  std::int64_t seed = 42;
+  Precision precision = Precision::kAutocast;
+  std::int64_t threads = 0;           // 0: the machine's physical cores
+  std::string output;                 // .jsonl; empty: the terminal
+  std::vector<std::string> notes;
+
+  bool operator==(const GeneratePlan&) const = default;
+};
+
+enum class StorageType { kFloat32, kBFloat16, kFloat16 };
+
+// hone convert: a GGUF file or a folder in, a Hugging Face folder out.
+struct ConvertPlan {
+  std::string input;
+  std::string output;
+  StorageType dtype = StorageType::kBFloat16;
+  std::vector<std::string> notes;
+
+  bool operator==(const ConvertPlan&) const = default;
+};
+
+// hone merge: base + adapter in fp32 into a new folder, stored as the base is.
+struct MergePlan {
+  std::string model_name_or_path;     // empty: the base that adapter_config.json names
+  std::string adapter_name_or_path;
+  std::string output;
+  std::vector<std::string> notes;
+
+  bool operator==(const MergePlan&) const = default;
+};
+
+// `arguments` are the words after the command; each accepts --config FILE too. Throw UserError.
+GeneratePlan parse_generate(const std::vector<std::string>& arguments);
+ConvertPlan parse_convert(const std::vector<std::string>& arguments);
+MergePlan parse_merge(const std::vector<std::string>& arguments);
+
+}  // namespace hone::config

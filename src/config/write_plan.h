@@ -1,0 +1,16 @@
+// plan.yaml: the resolved run. Given back with --config it is the same run.
+#pragma once
+
+#include <string>
+
+#include "config/plan.h"
+
+namespace hone::config {
+
+// Every supported option in table order, grouped, and the answered ones that the user set.
+// parse_run_text(plan.method, write_plan(plan), ...) == plan.
+std::string write_plan(const Plan& plan);
+
+std::string_view method_word(Method method);  // "sft"
+
+}  // namespace hone::config
