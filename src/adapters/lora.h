@@ -29,9 +29,17 @@ struct LoraConfig {
   double scale() const;                      // alpha / r, or alpha / sqrt(r)
 };
 
+// A module's name of the target or exclude list, as PEFT compares: the whole name, or its end after a dot.
+bool matches_entry(const std::string& module, const std::string& entry);
+// "all-linear" in any case, where a single string was given.
+bool is_all_linear(const LoraConfig& config);
+
 // Names of the linears the config selects, in model order. UserError when any entry matches nothing, even when
 // others match (with a did-you-mean), or when it names lm_head or embed_tokens.
+// A regex is ECMAScript's (std::regex), full match; one that PEFT's Python reads otherwise, such as (?i), is refused.
 std::vector<std::string> select_targets(const LoraConfig& config, const model::CausalLm& model);
+// The same on names alone. `strict` false lets list entries match nothing, as PEFT does: for files written by others.
+std::vector<std::string> select_targets(const LoraConfig& config, const model::ModelConfig& model, bool strict);
 
 // One trainable tensor. `name` is PEFT's key: "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
 struct TrainableTensor {
@@ -39,7 +47,8 @@ struct TrainableTensor {
   at::Tensor value;  // fp32, requires grad; a view into Adapter::flat
 };
 
-// The adapter's parameters in one flat fp32 buffer; the model's LoraSides are views into it.
+// The adapter's parameters in one flat fp32 buffer; the model's LoraSides are views into it. The model must outlive the
+// adapter, and holds one adapter at a time: attach and load replace the sides of an earlier one.
 class Adapter {
  public:
   // A new adapter attached to `model`; A is initialised by counter-based randomness (seed, kLoraInit, module, index).
@@ -48,7 +57,8 @@ class Adapter {
   // what hone can honour (named).
   static Adapter load(model::CausalLm& model, const base::fs::path& folder);
 
-  // Writes adapter_config.json and adapter_model.safetensors as PEFT does (fp32, metadata format=pt).
+  // Writes adapter_config.json and adapter_model.safetensors as PEFT does (fp32, metadata format=pt) into `folder`, which
+  // is made when absent. "all-linear" becomes the names it stood for, or their last parts when there are 20 or more.
   void save(const base::fs::path& folder) const;
 
   const LoraConfig& config() const { return config_; }
@@ -56,18 +66,16 @@ class Adapter {
   at::Tensor flat() const { return flat_; }            // [P] fp32: every parameter, in tensors() order
   at::Tensor flat_gradient() const { return flat_gradient_; }  // [P] fp32: the .grad of each is a view into it
   void zero_gradient();
-  void set_dropout(double p);
+  void set_dropout(double p);                // of every adapted module, and of the config that is saved
 
  private:
+  // Buffers, views and sides for `targets`; values are zero.
+  static Adapter make(model::CausalLm& model, const LoraConfig& config, std::vector<std::string> targets);
   LoraConfig config_;
   std::vector<std::string> targets_;
+  std::vector<ops::Linear*> linears_;  // the model's, as many as targets_
   std::vector<TrainableTensor> tensors_;
   at::Tensor flat_, flat_gradient_;
 };
-
-// W + s * B A in fp32 for every adapted linear, cast back to the base's stored dtype, written with everything else of
-// the base model to a new folder (config, generation config, tokenizer, template too). The base is never touched.
-// UserError when the folder exists and is not empty.
-void merge_to_folder(const base::fs::path& base_model, const base::fs::path& adapter, const base::fs::path& out);
 
 }  // namespace hone::adapters

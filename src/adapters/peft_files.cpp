@@ -1,0 +1,275 @@
+#include "adapters/peft_files.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/safetensors.h"
+#include "base/suggest.h"
+#include "model/families.h"
+
+namespace hone::adapters {
+namespace {
+
+using base::Json;
+using base::UserError;
+
+constexpr const char* kPeftVersion = "0.21.2";
+constexpr std::size_t kMinimiseFrom = 20;  // PEFT's MIN_TARGET_MODULES_FOR_OPTIMIZATION
+
+// Keys that hone reads, and those that change nothing when an adapter is used.
+const std::set<std::string>& understood() {
+  static const std::set<std::string> keys = {
+      "auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode", "init_lora_weights",
+      "lora_alpha", "lora_dropout", "megatron_core", "peft_type", "peft_version", "qalora_group_size", "r",
+      "revision", "runtime_config", "target_modules", "task_type", "use_rslora",
+      // how an adapter was begun; its saved weights already hold the outcome (init_lora_weights says if the base changed)
+      "corda_config", "eva_config", "loftq_config", "lora_ga_config",
+      // which layers it was put on: the saved tensors say so themselves
+      "layers_pattern", "layers_to_transform", "ensure_weight_tying"};
+  return keys;
+}
+
+bool is_empty(const Json& v) {
+  return v.is_null() || v == Json(false) || v == Json("none") || ((v.is_object() || v.is_array()) && v.empty());
+}
+
+[[noreturn]] void wrong(const std::string& where, const std::string& key, const std::string& expected, const Json& v) {
+  throw UserError({where + ": " + key, expected, base::dump_json(v), "", ""});
+}
+
+double number_or(const Json& json, const char* key, double fallback, const std::string& where) {
+  const auto it = json.find(key);
+  if (it == json.end() || it->is_null()) return fallback;
+  if (!it->is_number()) wrong(where, key, "a number", *it);
+  return it->get<double>();
+}
+
+bool bool_or(const Json& json, const char* key, bool fallback, const std::string& where) {
+  const auto it = json.find(key);
+  if (it == json.end() || it->is_null()) return fallback;
+  if (!it->is_boolean()) wrong(where, key, "true or false", *it);
+  return it->get<bool>();
+}
+
+// target_modules and exclude_modules: a list of names, or one string that is a regex.
+void read_names(const Json& json, const char* key, const std::string& where, std::vector<std::string>& names,
+                bool& is_regex) {
+  const auto it = json.find(key);
+  if (it == json.end() || it->is_null()) return;
+  if (it->is_string()) {
+    names = {it->get<std::string>()};
+    is_regex = true;
+    return;
+  }
+  if (!it->is_array()) wrong(where, key, "a list of names or one regular expression", *it);
+  for (const Json& name : *it) {
+    if (!name.is_string()) wrong(where, key, "a list of names or one regular expression", *it);
+    names.push_back(name.get<std::string>());
+  }
+}
+
+config::LoraInit read_init(const Json& json, const std::string& where) {
+  const auto it = json.find("init_lora_weights");
+  if (it == json.end() || it->is_null() || *it == Json(true)) return config::LoraInit::kTrue;
+  if (*it == Json(false)) return config::LoraInit::kFalse;
+  if (*it == Json("gaussian")) return config::LoraInit::kGaussian;
+  // These start from other numbers but leave the base model as it is: the file's weights are all there is to know.
+  if (*it == Json("eva") || *it == Json("orthogonal")) return config::LoraInit::kTrue;
+  throw UserError({where + ": init_lora_weights", "true, false or gaussian", base::dump_json(*it),
+                   "this way of starting changes the base model's weights, so that the adapter alone is not enough",
+                   "convert it with PEFT: save_pretrained(..., path_initial_model_for_weight_conversion=...)"});
+}
+
+Json names_json(const std::vector<std::string>& names, bool is_regex) {
+  if (names.empty()) return nullptr;
+  if (is_regex) return names.front();
+  return names;
+}
+
+// The resolved names of all-linear; from 20 on their last parts, which name the same modules.
+Json resolved_names(const std::vector<std::string>& targets) {
+  std::set<std::string> names(targets.begin(), targets.end());
+  if (names.size() >= kMinimiseFrom) {
+    names.clear();
+    for (const std::string& t : targets) names.insert(t.substr(t.rfind('.') + 1));
+  }
+  return names;
+}
+
+at::Tensor read_fp32(const base::StoredTensor& stored, const std::string& where) {
+  at::ScalarType type = at::kFloat;
+  if (stored.dtype == base::DType::kBF16) {
+    type = at::kBFloat16;
+  } else if (stored.dtype == base::DType::kF16) {
+    type = at::kHalf;
+  } else if (stored.dtype != base::DType::kF32) {
+    throw UserError({where + ": " + stored.name, "F32, F16 or BF16", std::string(base::safetensors_name(stored.dtype)),
+                     "not a LoRA that PEFT wrote", ""});
+  }
+  const at::Tensor raw = at::empty(stored.shape, type);
+  if (!stored.bytes.empty()) std::memcpy(raw.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
+  return raw.to(at::kFloat);
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+at::Tensor take(const base::SafetensorsFile& file, const std::string& key, std::int64_t rows, std::int64_t columns,
+                const std::string& where) {
+  const base::StoredTensor* stored = file.find(key);
+  if (stored == nullptr) {
+    throw UserError({where, "the tensor " + key, "no such tensor", "the adapter belongs to another model or is incomplete",
+                     "check base_model_name_or_path in " + std::string(kConfigFile)});
+  }
+  const std::vector<std::int64_t> expected = {rows, columns};
+  if (stored->shape != expected) {
+    throw UserError({where + ": " + key, "the shape " + shape_text(expected), shape_text(stored->shape),
+                     "the adapter belongs to another model, or r in its config is not the one it was trained with",
+                     "check base_model_name_or_path and r in " + std::string(kConfigFile)});
+  }
+  return read_fp32(*stored, where);
+}
+
+}  // namespace
+
+std::string key_a(const std::string& module) { return "base_model.model." + module + ".lora_A.weight"; }
+std::string key_b(const std::string& module) { return "base_model.model." + module + ".lora_B.weight"; }
+
+Json config_to_json(const LoraConfig& c, const std::vector<std::string>& targets) {
+  const Json init = c.init == config::LoraInit::kGaussian ? Json("gaussian") : Json(c.init == config::LoraInit::kTrue);
+  const bool integral = c.alpha == std::floor(c.alpha) && std::abs(c.alpha) < 1e15;
+  const Json alpha = integral ? Json(static_cast<std::int64_t>(c.alpha)) : Json(c.alpha);
+  const bool by_names = is_all_linear(c) || c.target_modules.empty();
+  // By default PEFT writes the family's list, which is the last parts of what was adapted.
+  std::set<std::string> last_parts;
+  for (const std::string& t : targets) last_parts.insert(t.substr(t.rfind('.') + 1));
+  const Json target_modules = is_all_linear(c) ? resolved_names(targets)
+                              : by_names       ? Json(last_parts)
+                                               : names_json(c.target_modules, c.target_is_regex);
+  Json json;
+  json["alora_invocation_tokens"] = nullptr;
+  json["alpha_pattern"] = Json::object();
+  json["arrow_config"] = nullptr;
+  json["auto_mapping"] = nullptr;
+  json["base_model_name_or_path"] = c.base_model_name_or_path;
+  json["bias"] = "none";
+  json["corda_config"] = nullptr;
+  json["ensure_weight_tying"] = false;
+  json["eva_config"] = nullptr;
+  json["exclude_modules"] = names_json(c.exclude_modules, c.exclude_is_regex);
+  json["fan_in_fan_out"] = false;
+  json["inference_mode"] = true;
+  json["init_lora_weights"] = init;
+  json["kasa_config"] = nullptr;
+  json["layer_replication"] = nullptr;
+  json["layers_pattern"] = nullptr;
+  json["layers_to_transform"] = nullptr;
+  json["loftq_config"] = Json::object();
+  json["lora_alpha"] = alpha;
+  json["lora_bias"] = false;
+  json["lora_dropout"] = c.dropout;
+  json["lora_ga_config"] = nullptr;
+  json["megatron_config"] = nullptr;
+  json["megatron_core"] = "megatron.core";
+  json["modules_to_save"] = nullptr;
+  json["monteclora_config"] = nullptr;
+  json["peft_type"] = "LORA";
+  json["peft_version"] = kPeftVersion;
+  json["qalora_group_size"] = 16;
+  json["r"] = c.r;
+  json["rank_pattern"] = Json::object();
+  json["revision"] = nullptr;
+  json["target_modules"] = target_modules;
+  json["target_parameters"] = nullptr;
+  json["task_type"] = "CAUSAL_LM";
+  json["trainable_token_indices"] = nullptr;
+  json["use_bdlora"] = nullptr;
+  json["use_dora"] = false;
+  json["use_qalora"] = false;
+  json["use_rslora"] = c.rslora;
+  json["velora_config"] = nullptr;
+  return json;
+}
+
+LoraConfig config_from_json(const Json& json, const std::string& where) {
+  if (!json.is_object()) throw UserError({where, "a JSON object", json.type_name(), "", ""});
+  const std::string type = json.contains("peft_type") && json["peft_type"].is_string() ? json["peft_type"] : "none";
+  if (type != "LORA") {
+    throw UserError({where + ": peft_type", "LORA", "'" + type + "'", "hone reads no other kind of adapter", ""});
+  }
+  if (json.contains("task_type") && !json["task_type"].is_null() && json["task_type"] != Json("CAUSAL_LM")) {
+    wrong(where, "task_type", "CAUSAL_LM", json["task_type"]);
+  }
+  for (const auto& [key, value] : json.items()) {
+    if (understood().contains(key) || is_empty(value)) continue;
+    throw UserError({where + ": " + key, "nothing, false or none", base::dump_json(value),
+                     "the adapter uses an option that hone does not have, and the result would differ",
+                     "train the adapter without " + key});
+  }
+  LoraConfig c;
+  const double rank = number_or(json, "r", 8, where);
+  if (!(rank >= 1 && rank <= 1e6 && rank == std::floor(rank))) wrong(where, "r", "a positive integer", json["r"]);
+  c.r = static_cast<std::int64_t>(rank);
+  c.alpha = number_or(json, "lora_alpha", 8, where);
+  c.dropout = number_or(json, "lora_dropout", 0, where);
+  if (!(c.dropout >= 0 && c.dropout < 1)) wrong(where, "lora_dropout", "a number from 0 to below 1", json["lora_dropout"]);
+  c.rslora = bool_or(json, "use_rslora", false, where);
+  read_names(json, "target_modules", where, c.target_modules, c.target_is_regex);
+  read_names(json, "exclude_modules", where, c.exclude_modules, c.exclude_is_regex);
+  c.init = read_init(json, where);
+  if (json.contains("base_model_name_or_path") && json["base_model_name_or_path"].is_string()) {
+    c.base_model_name_or_path = json["base_model_name_or_path"].get<std::string>();
+  }
+  return c;
+}
+
+StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfig& model) {
+  const std::string where = (folder / kConfigFile).string();
+  const Json json = base::parse_json(base::read_text(folder / kConfigFile), where);
+  StoredAdapter adapter;
+  adapter.config = config_from_json(json, where);
+  std::error_code ec;
+  if (!base::fs::exists(folder / kWeightsFile, ec) && base::fs::exists(folder / "adapter_model.bin", ec)) {
+    throw UserError({folder.string(), kWeightsFile, "adapter_model.bin", "an old adapter; hone does not read pickled files",
+                     "load it with PEFT and call save_pretrained once"});
+  }
+  const base::SafetensorsFile file = base::SafetensorsFile::open(folder / kWeightsFile);
+  const std::string weights = file.path().string();
+  std::vector<std::string> targets = select_targets(adapter.config, model, /*strict=*/false);
+  if (json.contains("layers_to_transform") && !json["layers_to_transform"].is_null()) {
+    // Only some layers: the file's keys tell which, and each must still be a target.
+    std::erase_if(targets, [&file](const std::string& t) { return file.find(key_a(t)) == nullptr; });
+    adapter.config.target_modules = targets;
+    adapter.config.target_is_regex = false;
+  }
+  const std::set<std::string> chosen(targets.begin(), targets.end());
+  std::set<std::string> expected;
+  for (const model::LinearSpec& spec : model::adaptable_linears(model)) {
+    if (!chosen.contains(spec.name)) continue;
+    adapter.modules.push_back({spec.name, take(file, key_a(spec.name), adapter.config.r, spec.in, weights),
+                               take(file, key_b(spec.name), spec.out, adapter.config.r, weights)});
+    expected.insert(key_a(spec.name));
+    expected.insert(key_b(spec.name));
+  }
+  const std::vector<std::string> known(expected.begin(), expected.end());
+  for (const base::StoredTensor& t : file.tensors()) {
+    if (expected.contains(t.name)) continue;
+    throw UserError({weights + ": " + t.name, "only tensors of the modules that target_modules names",
+                     "this one beside them",
+                     "a part that hone does not have (modules_to_save, DoRA, an adapted embedding), or another model" +
+                         base::did_you_mean(t.name, known),
+                     ""});
+  }
+  return adapter;
+}
+
+}  // namespace hone::adapters

@@ -1,0 +1,158 @@
+#include "model/export.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/gguf.h"
+#include "base/json.h"
+#include "base/safetensors.h"
+#include "model/families.h"
+#include "text/tokenizer.h"
+
+namespace hone::model {
+namespace {
+
+using base::Json;
+using base::fs::path;
+
+struct Planned {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  at::ScalarType dtype;
+  std::int64_t bytes;
+};
+
+base::DType disk_type(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat: return base::DType::kF32;
+    case at::kHalf: return base::DType::kF16;
+    case at::kBFloat16: return base::DType::kBF16;
+    default: break;
+  }
+  throw base::InternalError({"write_hf_folder", "float32, float16 or bfloat16", c10::toString(dtype), "", ""});
+}
+
+const char* config_name(at::ScalarType dtype) {
+  return dtype == at::kFloat ? "float32" : dtype == at::kHalf ? "float16" : "bfloat16";
+}
+
+std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOptions& options) {
+  std::vector<Planned> plan;
+  for (const TensorSpec& spec : expected_tensors(source.config())) {
+    if (!source.has(spec.name)) throw_absent_tensor(source.path().string(), spec.name, source.names());
+    const at::ScalarType dtype = options.dtype.value_or(source.stored_dtype(spec.name));
+    std::int64_t numel = 1;
+    for (const std::int64_t n : source.shape(spec.name)) numel *= n;
+    plan.push_back({spec.name, source.shape(spec.name), dtype,
+                    numel * static_cast<std::int64_t>(c10::elementSize(dtype))});
+  }
+  std::sort(plan.begin(), plan.end(), [](const Planned& a, const Planned& b) { return a.name < b.name; });
+  return plan;
+}
+
+// Tensors in order, each file below the limit (a larger tensor has a file of its own).
+std::vector<std::vector<Planned>> split(const std::vector<Planned>& plan, std::int64_t limit) {
+  std::vector<std::vector<Planned>> files(1);
+  std::int64_t held = 0;
+  for (const Planned& p : plan) {
+    if (held > 0 && held + p.bytes > limit) {
+      files.emplace_back();
+      held = 0;
+    }
+    held += p.bytes;
+    files.back().push_back(p);
+  }
+  return files;
+}
+
+std::string file_name(std::size_t index, std::size_t count) {
+  if (count == 1) return "model.safetensors";
+  char text[64];
+  std::snprintf(text, sizeof text, "model-%05zu-of-%05zu.safetensors", index + 1, count);
+  return text;
+}
+
+void write_file(const WeightSource& source, const std::vector<Planned>& file, const Adjust& adjust, const path& to) {
+  std::vector<at::Tensor> held;
+  std::vector<base::StoredTensor> stored;
+  for (const Planned& p : file) {
+    const std::optional<at::Tensor> replaced = adjust ? adjust(p.name) : std::nullopt;
+    const at::Tensor t = replaced ? replaced->to(p.dtype).contiguous() : source.read(p.name, p.dtype);
+    base::require(t.sizes().vec() == p.shape, "write_hf_folder", "an adjusted tensor of the old shape");
+    held.push_back(t);
+    stored.push_back({p.name, disk_type(p.dtype), p.shape,
+                      {static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()}});
+  }
+  base::write_safetensors(to, stored, {{"format", "pt"}});
+}
+
+void write_configs(const WeightSource& source, at::ScalarType dtype, const path& out) {
+  Json json = source.config().json;
+  json[json.contains("dtype") ? "dtype" : "torch_dtype"] = config_name(dtype);
+  base::write_file_atomic(out / "config.json", base::dump_json(json, 2) + "\n");
+  std::error_code ec;
+  const path generation = source.path() / "generation_config.json";
+  if (!source.is_gguf()) {
+    if (base::fs::exists(generation, ec)) {
+      base::write_file_atomic(out / "generation_config.json", base::read_text(generation));
+    }
+    return;
+  }
+  Json made = {{"_from_model_config", true}};
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    if (json.contains(key)) made[key] = json[key];
+  }
+  base::write_file_atomic(out / "generation_config.json", base::dump_json(made, 2) + "\n");
+}
+
+bool write_tokenizer(const WeightSource& source, const path& out) {
+  if (source.is_gguf()) {
+    const base::GgufFile file = base::GgufFile::open(source.path());
+    if (!file.has("tokenizer.ggml.model")) return false;
+    text::Tokenizer::from_gguf(file).save(out);
+    return true;
+  }
+  std::error_code ec;
+  if (!base::fs::exists(source.path() / "tokenizer.json", ec)) return false;
+  text::Tokenizer::from_folder(source.path()).save(out);
+  return true;
+}
+
+}  // namespace
+
+ExportFacts write_hf_folder(const WeightSource& source, const path& out, const ExportOptions& options,
+                            const Adjust& adjust) {
+  std::error_code ec;
+  if (base::fs::exists(out, ec) && !(base::fs::is_directory(out, ec) && base::fs::is_empty(out, ec))) {
+    throw base::UserError({out.string(), "a new or empty folder to write the model to", "something is there already",
+                           "", "name another folder, or remove this one"});
+  }
+  const std::vector<Planned> plan = plan_tensors(source, options);
+  ExportFacts facts;
+  facts.tensors = static_cast<std::int64_t>(plan.size());
+  for (const Planned& p : plan) facts.bytes += p.bytes;
+  base::require_free_space(out, static_cast<std::uint64_t>(facts.bytes), "the model's weights");
+
+  base::StagedFolder staged(out);
+  const std::vector<std::vector<Planned>> files = split(plan, options.shard_bytes);
+  facts.files = static_cast<int>(files.size());
+  Json map = Json::object();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string name = file_name(i, files.size());
+    write_file(source, files[i], adjust, staged.path() / name);
+    for (const Planned& p : files[i]) map[p.name] = name;
+  }
+  if (files.size() > 1) {
+    const Json index = {{"metadata", {{"total_size", facts.bytes}}}, {"weight_map", map}};
+    base::write_file_atomic(staged.path() / "model.safetensors.index.json", base::dump_json(index, 2) + "\n");
+  }
+  write_configs(source, plan.front().dtype, staged.path());
+  facts.tokenizer = write_tokenizer(source, staged.path());
+  staged.commit();
+  return facts;
+}
+
+}  // namespace hone::model
