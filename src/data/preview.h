@@ -1,0 +1,19 @@
+// One example as text, piece by piece, with which pieces are targets: for the coloured example before step 1.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/example.h"
+#include "text/tokenizer.h"
+
+namespace hone::data {
+
+struct PreviewPiece {
+  std::string text;          // special tokens included; the text of neighbouring tokens with the same flag
+  bool supervised = false;   // a target; the first token never is
+};
+
+std::vector<PreviewPiece> preview(const Example& example, const text::Tokenizer& tokenizer);
+
+}  // namespace hone::data

@@ -1,0 +1,255 @@
+#include "data/rows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/suggest.h"
+
+namespace hone::data {
+namespace {
+
+using base::Json;
+using base::UserError;
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+std::string join(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out.empty() ? "none" : out;
+}
+
+std::vector<std::string> columns_of(const Json& row) {
+  std::vector<std::string> names;
+  for (const auto& entry : row.items()) names.push_back(entry.key());
+  return names;
+}
+
+std::string a_type(const Json& value) {
+  if (value.is_null()) return "null";
+  if (value.is_string()) return value.get_ref<const std::string&>().empty() ? "an empty string" : "a string";
+  if (value.is_array()) return value.empty() ? "an empty list" : "a list";
+  if (value.is_object()) return "an object";
+  return value.is_boolean() ? "a boolean" : "a number";
+}
+
+bool is_messages(const Json& value) { return value.is_array(); }
+
+[[noreturn]] void throw_wrong_type(const std::string& where, const std::string& column, const std::string& expected,
+                                   const Json& found) {
+  throw UserError({.where = where,
+                   .expected = "column '" + column + "' to be " + expected,
+                   .found = a_type(found),
+                   .cause = "",
+                   .fix = "correct this row, or remove it"});
+}
+
+// ---- the form of a row
+
+struct Form {
+  RowForm form;
+  bool conversational;
+  bool operator==(const Form&) const = default;
+};
+
+std::string name_of(const Form& form, const std::string& text_field) {
+  if (form.form == RowForm::kText) return "text (column '" + text_field + "')";
+  if (form.form == RowForm::kMessages) return "messages";
+  return form.conversational ? "prompt and completion, as messages" : "prompt and completion, as strings";
+}
+
+[[noreturn]] void throw_no_column(const Json& row, const std::string& where, const std::string& text_field) {
+  const std::vector<std::string> there = columns_of(row);
+  std::string missing;
+  if (row.contains("prompt")) missing = "completion";
+  if (row.contains("completion")) missing = "prompt";
+  const std::string wanted = missing.empty() ? text_field : missing;
+  const std::string hint = base::did_you_mean(wanted, there);
+  throw UserError({.where = where,
+                   .expected = missing.empty() ? "a column '" + text_field +
+                                                     "' (dataset_text_field), 'messages', or 'prompt' and 'completion'"
+                                               : "a column '" + missing + "' beside the other half of the pair",
+                   .found = "columns: " + join(there) + "." + hint,
+                   .cause = row.contains("input_ids") ? "the rows are already tokenised, which hone does not read"
+                                                      : "the data has another format than SFT needs",
+                   .fix = missing.empty() ? "rename the column, or name it with dataset_text_field"
+                                          : "add the column, or use one 'text' column"});
+}
+
+Form form_of(const Json& row, const std::string& where, const std::string& text_field) {
+  if (row.contains("prompt") && row.contains("completion")) {
+    return {RowForm::kPromptCompletion, is_messages(row["prompt"])};
+  }
+  if (row.contains("messages")) return {RowForm::kMessages, true};
+  if (row.contains(text_field)) return {RowForm::kText, false};
+  throw_no_column(row, where, text_field);
+}
+
+// ---- the values of a row
+
+// from/value -> role/content, the new keys at the end as Python's dict.pop leaves them.
+void rename_key(Json& message, const char* from, const char* to) {
+  if (!message.is_object() || !message.contains(from)) return;
+  Json value = std::move(message[from]);
+  message.erase(from);
+  message[to] = std::move(value);
+}
+
+// `conversations` -> `messages`.
+void convert_conversations(Json& row) {
+  if (!row.contains("conversations") || row.contains("messages") || !is_messages(row["conversations"])) return;
+  for (Json& message : row["conversations"]) {
+    rename_key(message, "from", "role");
+    rename_key(message, "value", "content");
+  }
+  rename_key(row, "conversations", "messages");
+}
+
+void check_message(const Json& message, const std::string& where, const std::string& place) {
+  if (!message.is_object()) throw_wrong_type(where, place, "an object with 'role' and 'content'", message);
+  const std::string keys = "keys: " + join(columns_of(message));
+  const bool sharegpt = message.contains("from") && message.contains("value");
+  const std::string cause = sharegpt ? "from/value messages belong in a column named 'conversations'" : "";
+  if (!message.contains("role")) {
+    throw UserError({.where = where,
+                     .expected = "a 'role' in " + place,
+                     .found = keys,
+                     .cause = cause,
+                     .fix = "write each message as {\"role\": ..., \"content\": ...}"});
+  }
+  if (!message["role"].is_string()) throw_wrong_type(where, place + ".role", "a string", message["role"]);
+  if (!message.contains("content") && !message.contains("tool_calls")) {
+    throw UserError({.where = where,
+                     .expected = "a 'content' (or tool_calls) in " + place,
+                     .found = keys,
+                     .cause = cause,
+                     .fix = "write each message as {\"role\": ..., \"content\": ...}"});
+  }
+  const Json content = message.contains("content") ? message["content"] : Json();
+  if (!content.is_null() && !content.is_string() && !content.is_array()) {
+    throw_wrong_type(where, place + ".content", "a string, a list or null", content);
+  }
+}
+
+void check_messages(const Json& row, const std::string& column, const std::string& where) {
+  const Json& messages = row[column];
+  if (!messages.is_array() || messages.empty()) {
+    throw_wrong_type(where, column, "a list of at least one message", messages);
+  }
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    check_message(messages[i], where, column + "[" + std::to_string(i) + "]");
+  }
+}
+
+void check_string(const Json& row, const std::string& column, const std::string& where) {
+  if (!row[column].is_string()) throw_wrong_type(where, column, "a string", row[column]);
+}
+
+void check_template_columns(Json& row, const std::string& where) {
+  if (row.contains("tools") && row["tools"].is_string()) {
+    row["tools"] = base::parse_json(row["tools"].get<std::string>(), where + " column 'tools'");
+  }
+  if (row.contains("tools") && !row["tools"].is_null() && !row["tools"].is_array()) {
+    throw_wrong_type(where, "tools", "a list of tools, or null", row["tools"]);
+  }
+  if (!row.contains("chat_template_kwargs")) return;
+  const Json& extra = row["chat_template_kwargs"];
+  if (!extra.is_null() && !extra.is_object()) {
+    throw_wrong_type(where, "chat_template_kwargs", "an object, or null", extra);
+  }
+}
+
+void check_values(Json& row, const Form& form, const std::string& where, const std::string& text_field) {
+  if (form.form == RowForm::kText) return check_string(row, text_field, where);
+  if (form.form == RowForm::kMessages) {
+    check_messages(row, "messages", where);
+  } else if (form.conversational) {
+    check_messages(row, "prompt", where);
+    check_messages(row, "completion", where);
+  } else {
+    check_string(row, "prompt", where);
+    return check_string(row, "completion", where);
+  }
+  check_template_columns(row, where);
+}
+
+// ---- the file
+
+Json parse_row(std::string_view line, const std::string& file, int number) {
+  Json row = base::parse_json(line, file, number);
+  if (row.is_object()) return row;
+  throw UserError({.where = file + ":" + std::to_string(number),
+                   .expected = "one JSON object on the line",
+                   .found = a_type(row),
+                   .cause = row.is_array() ? "the file is one JSON list, not JSON Lines" : "",
+                   .fix = "write one {...} a line"});
+}
+
+void add_row(Json row, int number, Rows& out) {
+  const std::string where = out.path.string() + ":" + std::to_string(number);
+  convert_conversations(row);
+  if (out.rows.empty()) {
+    const Form first = form_of(row, where, out.text_field);
+    out.form = first.form;
+    out.conversational = first.conversational;
+  }
+  const Form expected{out.form, out.conversational};
+  if (!out.rows.empty()) {
+    const Form found = form_of(row, where, out.text_field);
+    if (found != expected) {
+      throw UserError({.where = where,
+                       .expected = "a row like the first one (line " + std::to_string(out.lines.front()) +
+                                   "): " + name_of(expected, out.text_field),
+                       .found = name_of(found, out.text_field),
+                       .cause = "rows of different forms in one file",
+                       .fix = "bring all rows into one form"});
+    }
+  }
+  check_values(row, expected, where, out.text_field);
+  out.rows.push_back(std::move(row));
+  out.lines.push_back(number);
+}
+
+}  // namespace
+
+std::string Rows::where(std::size_t index) const { return path.string() + ":" + std::to_string(lines.at(index)); }
+
+Rows parse_rows(std::string_view text, const base::fs::path& path, const std::string& text_field) {
+  Rows out;
+  out.path = path;
+  out.text_field = text_field;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  if (text.starts_with("PAR1")) {
+    throw UserError({.where = path.string(),
+                     .expected = "JSON Lines",
+                     .found = "a Parquet file",
+                     .cause = "",
+                     .fix = "convert it: python -c \"import pandas; pandas.read_parquet('in.parquet').to_json("
+                            "'out.jsonl', orient='records', lines=True)\""});
+  }
+  int number = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    add_row(parse_row(line, path.string(), number), number, out);
+  }
+  if (out.rows.empty()) {
+    throw UserError({.where = path.string(),
+                     .expected = "at least one row",
+                     .found = number == 0 ? "an empty file" : "only blank lines",
+                     .cause = "an export or download that produced nothing",
+                     .fix = "write one JSON object a line"});
+  }
+  return out;
+}
+
+Rows read_rows(const base::fs::path& path, const std::string& text_field) {
+  const base::fs::path file = base::fs::is_directory(path) ? path / "train.jsonl" : path;
+  return parse_rows(base::read_text(file), file, text_field);
+}
+
+}  // namespace hone::data

@@ -1,0 +1,350 @@
+#include "data/tokenise.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <iterator>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+
+namespace hone::data {
+namespace {
+
+using base::Json;
+using base::UserError;
+
+constexpr std::size_t kBlock = 64;  // rows a thread takes at a time
+
+// One row on its way: every token with its two masks, before the cut.
+struct Encoded {
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> supervised;
+  bool boundary_mismatch = false;
+};
+
+// One row when done, with what its part of the facts needs.
+struct Done {
+  Example example;
+  std::int64_t full_length = 0;
+  bool boundary_mismatch = false, lost_end = false, has_end_target = false;
+  std::int64_t targets = 0;
+};
+
+Json value_or_null(const Json& row, const char* key) { return row.contains(key) ? row[key] : Json(); }
+
+class RowTokeniser {
+ public:
+  RowTokeniser(const Rows& rows, const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
+               const TokeniseOptions& options)
+      : rows_(rows),
+        tokenizer_(tokenizer),
+        chat_template_(chat_template),
+        options_(options),
+        eos_(tokenizer.special().eos.value_or("")),
+        completion_only_(options.completion_only_loss.value_or(rows.form == RowForm::kPromptCompletion)) {}
+
+  Done row(std::size_t index) {
+    Encoded encoded = encode(index);
+    Done done;
+    done.example.row = static_cast<std::int64_t>(index);
+    done.full_length = static_cast<std::int64_t>(encoded.ids.size());
+    done.boundary_mismatch = encoded.boundary_mismatch;
+    const std::vector<std::int32_t> ends = end_tokens(encoded.ids);
+    const auto is_end = [&](std::int32_t id) { return std::find(ends.begin(), ends.end(), id) != ends.end(); };
+    cut(encoded, is_end, done);
+    check_ids(encoded.ids, index);
+    for (std::size_t i = 1; i < encoded.ids.size(); ++i) {
+      if (encoded.supervised[i] == 0) continue;
+      done.targets += 1;
+      done.has_end_target = done.has_end_target || is_end(encoded.ids[i]);
+    }
+    done.example.ids = std::move(encoded.ids);
+    done.example.supervised = std::move(encoded.supervised);
+    return done;
+  }
+
+ private:
+  // ---- a row's tokens and masks, by form
+  Encoded encode(std::size_t index) {
+    const Json& row = rows_.rows[index];
+    if (rows_.form == RowForm::kPromptCompletion) {
+      return rows_.conversational ? chat_pair(row, index) : string_pair(row);
+    }
+    if (rows_.form == RowForm::kMessages) return chat(row, row["messages"], index);
+    Encoded out;
+    out.ids = tokenizer_.encode(with_eos(row[rows_.text_field]), /*add_special=*/true).ids;
+    out.supervised.assign(out.ids.size(), 1);
+    return out;
+  }
+
+  std::string with_eos(const std::string& text) const { return text.ends_with(eos_) ? text : text + eos_; }
+
+  Encoded string_pair(const Json& row) {
+    const std::string prompt = row["prompt"];
+    const std::vector<std::int32_t> prompt_ids = tokenizer_.encode(prompt, /*add_special=*/true).ids;
+    Encoded out;
+    out.ids = tokenizer_.encode(prompt + with_eos(row["completion"]), /*add_special=*/true).ids;
+    out.supervised.assign(out.ids.size(), 1);
+    mask_prompt(prompt_ids, out);
+    return out;
+  }
+
+  Encoded chat_pair(const Json& row, std::size_t index) {
+    const std::vector<std::int32_t> prompt_ids = render(row, row["prompt"], /*add_generation_prompt=*/true, index).ids;
+    Json both = row["prompt"];
+    both.insert(both.end(), row["completion"].begin(), row["completion"].end());
+    Encoded out = chat(row, both, index);
+    mask_prompt(prompt_ids, out);
+    return out;
+  }
+
+  Encoded chat(const Json& row, const Json& messages, std::size_t index) {
+    text::TokenisedChat whole = render(row, messages, /*add_generation_prompt=*/false, index);
+    Encoded out;
+    out.ids = std::move(whole.ids);
+    if (!options_.assistant_only_loss) {
+      out.supervised.assign(out.ids.size(), 1);
+      return out;
+    }
+    out.supervised = std::move(whole.assistant);
+    if (std::count(out.supervised.begin(), out.supervised.end(), 1) == 0) throw_no_assistant_token(index);
+    return out;
+  }
+
+  text::TokenisedChat render(const Json& row, const Json& messages, bool add_generation_prompt, std::size_t index) {
+    try {
+      return text::tokenise_chat(tokenizer_, *chat_template_,
+                                 {.messages = messages,
+                                  .tools = value_or_null(row, "tools"),
+                                  .template_kwargs = value_or_null(row, "chat_template_kwargs"),
+                                  .add_generation_prompt = add_generation_prompt});
+    } catch (const UserError& error) {
+      base::ErrorText text = error.text();
+      text.where = rows_.where(index) + ", " + text.where;
+      throw UserError(text);
+    }
+  }
+
+  // The completion begins where the prompt alone and the whole part ways.
+  void mask_prompt(const std::vector<std::int32_t>& prompt, Encoded& whole) const {
+    const auto differ = std::mismatch(prompt.begin(), prompt.end(), whole.ids.begin(), whole.ids.end());
+    const auto shared = differ.first - prompt.begin();
+    whole.boundary_mismatch = differ.first != prompt.end();
+    if (completion_only_) std::fill_n(whole.supervised.begin(), shared, std::uint8_t{0});
+  }
+
+  // ---- the ends of a row: EOS, and in a conversation the last special token, which closes a turn
+  std::vector<std::int32_t> end_tokens(const std::vector<std::int32_t>& ids) {
+    std::vector<std::int32_t> ends;
+    if (const auto eos = tokenizer_.eos_id()) ends.push_back(*eos);
+    if (!rows_.conversational) return ends;
+    const auto last = std::find_if(ids.rbegin(), ids.rend(), [&](std::int32_t id) { return is_special(id); });
+    if (last != ids.rend()) ends.push_back(*last);
+    return ends;
+  }
+
+  // Special tokens are those that decoding can leave out.
+  bool is_special(std::int32_t id) {
+    const auto known = special_.find(id);
+    if (known != special_.end()) return known->second;
+    const std::span<const std::int32_t> one(&id, 1);
+    const bool special = tokenizer_.decode(one, true).empty() && !tokenizer_.decode(one, false).empty();
+    special_.emplace(id, special);
+    return special;
+  }
+
+  template <typename IsEnd>
+  void cut(Encoded& encoded, IsEnd is_end, Done& done) const {
+    if (options_.max_length <= 0 || done.full_length <= options_.max_length) return;
+    const auto keep = static_cast<std::size_t>(options_.max_length);
+    const auto kept_end = encoded.ids.begin() + static_cast<std::ptrdiff_t>(keep);
+    done.lost_end = std::any_of(kept_end, encoded.ids.end(), is_end);
+    encoded.ids.resize(keep);
+    encoded.supervised.resize(keep);
+  }
+
+  void check_ids(const std::vector<std::int32_t>& ids, std::size_t index) const {
+    if (options_.vocab_size <= 0) return;
+    for (const std::int32_t id : ids) {
+      if (id >= 0 && id < options_.vocab_size) continue;
+      throw UserError({.where = rows_.where(index),
+                       .expected = "token ids below " + std::to_string(options_.vocab_size) +
+                                   ", the rows of the model's embedding (DATA-10)",
+                       .found = "id " + std::to_string(id) + ", token '" +
+                                tokenizer_.id_to_token(id).value_or("?") + "'",
+                       .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
+                       .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
+    }
+  }
+
+  [[noreturn]] void throw_no_assistant_token(std::size_t index) const {
+    throw UserError({.where = rows_.where(index),
+                     .expected = "at least one assistant token, since assistant_only_loss is set",
+                     .found = "none inside {% generation %}",
+                     .cause = "the row has no assistant turn, or the template marks none of them",
+                     .fix = "remove the row, or correct the template's generation tags"});
+  }
+
+  const Rows& rows_;
+  const text::Tokenizer& tokenizer_;
+  const text::ChatTemplate* chat_template_;
+  const TokeniseOptions& options_;
+  std::string eos_;
+  bool completion_only_;
+  std::unordered_map<std::int32_t, bool> special_;  // is_special, remembered
+};
+
+// ---- all rows, on several threads
+
+// Blocks are handed out in order and each is worked in order, so that of all failing rows the first is thrown,
+// whatever the threads do.
+class Workers {
+ public:
+  Workers(std::vector<Done>& out, int threads) : out_(out), threads_(threads) {}
+
+  template <typename MakeTokeniser>
+  void run(MakeTokeniser make) {
+    const auto work = [&] {
+      auto tokeniser = make();
+      for (std::size_t begin = next(); begin < out_.size(); begin = next()) {
+        const std::size_t end = std::min(begin + kBlock, out_.size());
+        for (std::size_t i = begin; i < end; ++i) {
+          try {
+            out_[i] = tokeniser.row(i);
+          } catch (...) {
+            return fail(i);
+          }
+        }
+      }
+    };
+    std::vector<std::jthread> others;
+    for (int i = 1; i < threads_; ++i) others.emplace_back(work);
+    work();
+    others.clear();  // joins
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::size_t next() { return failed_ ? out_.size() : next_.fetch_add(kBlock); }
+
+  void fail(std::size_t row) {
+    const std::lock_guard lock(mutex_);
+    failed_ = true;
+    if (!error_ || row < error_row_) {
+      error_ = std::current_exception();
+      error_row_ = row;
+    }
+  }
+
+  std::vector<Done>& out_;
+  int threads_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+  std::size_t error_row_ = 0;
+};
+
+int thread_count(int asked, std::size_t rows) {
+  const int machine = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int blocks = static_cast<int>(std::min<std::size_t>((rows + kBlock - 1) / kBlock, 256));
+  return std::clamp(asked > 0 ? asked : machine, 1, std::max(1, blocks));
+}
+
+// ---- before and after
+
+void check_request(const Rows& rows, const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
+                   const TokeniseOptions& options) {
+  const std::string file = rows.path.string();
+  if (rows.conversational && chat_template == nullptr) {
+    throw UserError({.where = file,
+                     .expected = "a tokenizer with a chat template, since the rows are messages",
+                     .found = "a tokenizer without one",
+                     .cause = "a base model, not an instruct model",
+                     .fix = "name a template with chat_template_path, or give the rows as text or prompt and completion"});
+  }
+  if (options.assistant_only_loss && !rows.conversational) {
+    throw UserError({.where = "option assistant_only_loss",
+                     .expected = "rows of messages",
+                     .found = file + ", which has " + (rows.form == RowForm::kText ? "text" : "strings") + " only",
+                     .cause = "",
+                     .fix = "set assistant_only_loss: false, or give the rows as messages"});
+  }
+  if (options.assistant_only_loss && !chat_template->has_generation_tag()) {
+    throw UserError({.where = "option assistant_only_loss",
+                     .expected = "a chat template with {% generation %} tags around the assistant's words",
+                     .found = "a template without them",
+                     .cause = "most models' own templates have none",
+                     .fix = "add {% generation %}...{% endgeneration %} to a copy and name it with chat_template_path, "
+                            "or use prompt and completion columns"});
+  }
+  if (!rows.conversational && !tokenizer.special().eos) {
+    throw UserError({.where = "tokenizer",
+                     .expected = "an end-of-sequence token to append to each row",
+                     .found = "no eos_token",
+                     .cause = "tokenizer_config.json does not name one",
+                     .fix = "name it with the option eos_token"});
+  }
+}
+
+void add_facts(const Done& done, bool kept, std::int64_t max_length, DataFacts& facts) {
+  facts.longest = std::max(facts.longest, done.full_length);
+  facts.prompt_boundary_mismatches += done.boundary_mismatch ? 1 : 0;
+  if (max_length > 0 && done.full_length > max_length) {
+    facts.rows_cut += 1;
+    facts.tokens_cut += done.full_length - max_length;
+    facts.rows_losing_eos += done.lost_end ? 1 : 0;
+  }
+  facts.rows_without_target += done.targets == 0 ? 1 : 0;
+  if (!kept) return;
+  facts.kept += 1;
+  facts.tokens += static_cast<std::int64_t>(done.example.ids.size());
+  facts.supervised_tokens += done.targets;
+  facts.rows_without_eos_target += done.targets > 0 && !done.has_end_target ? 1 : 0;
+}
+
+void check_result(const Rows& rows, const DataFacts& facts, const TokeniseOptions& options) {
+  if (facts.supervised_tokens > 0) return;
+  const bool all_cut = facts.rows_cut > 0;
+  throw UserError({.where = rows.path.string(),
+                   .expected = "at least one token to train on (DATA-01)",
+                   .found = "none in " + std::to_string(facts.rows) + " rows; " + std::to_string(facts.rows_cut) +
+                            " of them are longer than max_length = " + std::to_string(options.max_length),
+                   .cause = all_cut ? "the prompts alone fill max_length" : "the completions are empty",
+                   .fix = all_cut ? "raise max_length (the longest row has " + std::to_string(facts.longest) +
+                                        " tokens)"
+                                  : "look at the completion column"});
+}
+
+}  // namespace
+
+Dataset tokenise_rows(const Rows& rows, const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
+                      const TokeniseOptions& options) {
+  check_request(rows, tokenizer, chat_template, options);
+  std::vector<Done> all(rows.rows.size());
+  Workers(all, thread_count(options.threads, all.size())).run([&] {
+    return RowTokeniser(rows, tokenizer, chat_template, options);
+  });
+
+  Dataset out;
+  out.facts.rows = static_cast<std::int64_t>(all.size());
+  const bool drops = options.max_length > 0 && !options.packing;
+  for (Done& done : all) {
+    // TRL's test looks at every label, also the first, which is never scored.
+    const auto& flags = done.example.supervised;
+    const bool masked = std::count(flags.begin(), flags.end(), 1) == 0;
+    const bool kept = !(drops && masked);
+    add_facts(done, kept, options.max_length, out.facts);
+    if (kept) out.examples.push_back(std::move(done.example));
+  }
+  check_result(rows, out.facts, options);
+  out.facts.mean_length = static_cast<double>(out.facts.tokens) / static_cast<double>(out.facts.kept);
+  return out;
+}
+
+}  // namespace hone::data
