@@ -17,6 +17,10 @@ endfunction()
 # ATen for TORCH rooms. -fopenmp makes at::parallel_for parallel in our own code; the one libgomp in the
 # process is the wheel's own, so it is linked by path and not through -fopenmp.
 function(hone_uses_torch target)
+  get_target_property(kind ${target} TYPE)
+  if(kind STREQUAL EXECUTABLE)
+    target_compile_options(${target} PRIVATE -fPIC)  # not -fPIE: the precompiled header was made with -fPIC
+  endif()
   target_compile_options(${target} PRIVATE -fopenmp)
   target_link_libraries(${target} PUBLIC LibTorch::cpu ${LibTorch_LIB_DIR}/libgomp.so.1)
   if(NOT target STREQUAL hone_pch)
