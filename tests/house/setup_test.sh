@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Each missing thing is one sentence with the command that mends it: the checks of tools/setup.sh, on machines
+# that lack one thing. A machine is a PATH: a folder with links to just the programs that it has.
+set -uo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+failed=0
+
+# in_machine FOLDER FUNCTION [ARGUMENT...]: its exit code and messages, with FOLDER as the whole PATH and an empty home
+in_machine() {
+  local path=$1
+  shift
+  # shellcheck disable=SC2016  # the inner bash expands them
+  env -i PATH="$path" HOME="$scratch/home" "$BASH" -c 'source "$1/tools/setup.sh"; shift; "$@"' _ "$root" "$@" 2>&1
+}
+
+# machine NAME: a PATH with the plain tools only
+machine() {
+  local tool
+  mkdir -p "$scratch/$1"
+  for tool in awk cat dirname grep head id mkdir sed sort tail; do
+    ln -sf "$(command -v "$tool")" "$scratch/$1/$tool"
+  done
+  printf '%s' "$scratch/$1"
+}
+
+# program FOLDER NAME OUTPUT: a stand-in that prints OUTPUT whatever it is asked
+program() {
+  printf '#!%s\nprintf "%%s\\n" "%s"\n' "$BASH" "$3" >"$1/$2"
+  chmod +x "$1/$2"
+}
+
+# expect NAME "EXPECTED TEXT" CODE FUNCTION... : one line of output that contains the text, and that exit code
+expect() {
+  local name=$1 text=$2 code=$3 out found=0
+  shift 3
+  out=$(in_machine "$@") || found=$?
+  if [[ $found == "$code" && $out == *"$text"* && $(wc -l <<<"$out") == 1 ]]; then
+    printf 'ok %s\n' "$name"
+  else
+    printf 'not ok %s\n  expected exit %s and one line with: %s\n  found exit %s: %s\n' "$name" "$code" "$text" "$found" "$out"
+    failed=1
+  fi
+}
+
+bare=$(machine bare)
+old=$(machine old)
+program "$old" g++ 11.4.0
+program "$old" rustc "rustc 1.63.0 (4b91a6ea7 2022-08-08)"
+program "$old" cargo "cargo 1.63.0"
+program "$old" python3 3.10
+good=$(machine good)
+program "$good" g++-13 13.2.0
+program "$good" rustc "rustc 1.99.0 (0 2030-01-01)"
+program "$good" cargo "cargo 1.99.0"
+program "$good" python3.12 3.12
+# Debian 12 as it comes, with pip in order and one C++ library missing, and neither apt nor venv to fetch it
+half=$(machine half)
+program "$half" dpkg-query "install ok installed"
+program "$half" cmake "cmake version 3.25.1"
+program "$half" ninja 1.11.1
+ln -s "$(command -v false)" "$half/python3"
+
+expect "no compiler" "build-essential g++-12\` installs it." 1 "$bare" check_compiler
+expect "old compiler is named" "(found: g++ 11.4.0)" 1 "$old" check_compiler
+expect "newer compiler under another name" "" 0 "$good" check_compiler
+expect "no Rust" "sh.rustup.rs | sh -s -- -y --profile minimal\` installs it." 1 "$bare" check_rust
+expect "old Rust is named" "(found: 1.63.0, which is too old" 1 "$old" check_rust
+expect "new Rust" "" 0 "$good" check_rust
+expect "no Python" "(found: none); \`" 1 "$bare" check_python
+expect "old Python is named" "(found: 3.10)" 1 "$old" check_python
+expect "newer Python under another name" "" 0 "$good" check_python
+expect "small disk" "512 MiB are free in $root and 6144 MiB are needed" 1 "$bare" check_disk 512 6144
+expect "small disk says how to find what to free" "du -xh --max-depth=2" 1 "$bare" check_disk 6143 6144
+expect "large disk" "" 0 "$bare" check_disk 6144 6144
+expect "packages are named with their command" "apt-get install -y nlohmann-json3-dev libyaml-cpp-dev" 1 "$bare" check_packages
+expect "no pip" "apt-get install -y python3-pip\` installs them." 1 "$half" check_packages
+exit "$failed"

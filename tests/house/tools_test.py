@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""The project's own tools: each refuses what it is there to refuse."""
+import importlib.machinery
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.dont_write_bytecode = True
+
+
+def load(path):
+    loader = importlib.machinery.SourceFileLoader(path.stem, str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(path.stem, loader))
+    loader.exec_module(module)
+    return module
+
+
+def run(*command):
+    return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True)
+
+
+def rooms(folder, **files):
+    """check_rooms on a tree; keys are paths with __ for / and _h or _cpp at the end."""
+    for key, text in files.items():
+        path = folder / (key.replace("__", "/").replace("_h", ".h") if key.endswith("_h")
+                         else key.replace("__", "/").replace("_cpp", ".cpp"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return run(ROOT / "tools" / "check_rooms", folder)
+
+
+def test_rooms_accept_a_tree_that_points_down(folder):
+    done = rooms(folder, base__a_h="#pragma once\n", ops__b_cpp='#include "base/a.h"\n#include <ATen/ATen.h>\n',
+                 report__c_cpp="std::cout << 1; printf(\"x\");\n", main_cpp='#include "report/c.h"\nreturn exit(1);\n')
+    assert done.returncode == 0, done.stdout
+    assert "4 files" in done.stdout, done.stdout
+
+
+def test_rooms_refuse_an_include_that_points_up(folder):
+    done = rooms(folder, base__a_cpp='\n#include "train/loop.h"\n')
+    assert done.returncode == 1
+    assert "a.cpp:2: base/ includes train/loop.h, which is a room above it" in done.stdout, done.stdout
+
+
+def test_rooms_refuse_libtorch_in_a_plain_room(folder):
+    for header in ("ATen/core/Tensor.h", "torch/torch.h", "c10/util/Half.h"):
+        done = rooms(folder, report__a_cpp=f"#include <{header}>\n")
+        assert done.returncode == 1 and f"must not include libtorch's {header}" in done.stdout, done.stdout
+
+
+def test_rooms_refuse_printing_exit_and_environment_in_the_library(folder):
+    for code in ("std::cout << 1;", "std::cerr << 1;", "printf(1);", "std::printf(1);", "fmt::print(1);", "puts(x);",
+                 "std::exit(1);", "exit(1);", "std::abort();", "std::getenv(name);", "std::fprintf(stderr, x);"):
+        done = rooms(folder, train__a_cpp="int f() {\n  " + code + "\n}\n")
+        assert done.returncode == 1 and "a.cpp:2: train/" in done.stdout, code + done.stdout
+
+
+def test_rooms_read_code_and_not_comments_or_text(folder):
+    done = rooms(folder, train__a_cpp='// printf(x) and exit(1)\nauto s = "std::cout getenv(x)"; /* puts(x) */\n'
+                                      "std::snprintf(b, 1, f); on_exit(1); run.exit(2); fmt::format(f);\n")
+    assert done.returncode == 0, done.stdout
+
+
+def test_rooms_refuse_long_files_and_unguarded_headers_and_unknown_rooms(folder):
+    done = rooms(folder, base__a_cpp="\n" * 801, base__b_h="int b();\n", attic__c_cpp="\n")
+    for text in ("801 lines", "#pragma once", "attic/ is no room"):
+        assert text in done.stdout, done.stdout
+    assert done.returncode == 1
+
+
+def test_arithmetic_is_the_same_every_time_and_keeps_its_files_apart(folder):
+    arithmetic = load(ROOT / "tools" / "make_arithmetic.py")
+    train, test = arithmetic.split(20000, 20000)
+    assert (train, test) == arithmetic.split(20000, 20000)
+    mirror = lambda r: tuple(sorted(r["prompt"][0]["content"].split("?")[0].split()[2::2])) + \
+        (r["prompt"][0]["content"].split()[3],)
+    assert not set(map(mirror, train)) & set(map(mirror, test))
+    assert len(train) + len(test) == 10000 + 5050
+    for r in train[:200]:
+        left, sign, right = r["prompt"][0]["content"].split("?")[0].split()[2:]
+        answer = int(left) + int(right) if sign == "+" else int(left) - int(right)
+        assert r["completion"] == [{"role": "assistant", "content": str(answer)}]
+
+
+def test_answers_are_marked_by_their_last_number(folder):
+    is_right = load(ROOT / "tools" / "compare_completions.py").is_right
+    for completion, expected, right in (("19", "19", True), ("12 + 7 = 19.", "19", True), ("", "0", False),
+                                        ("119", "19", False), ("19 or 20", "19", False), ("-5", "5", False)):
+        assert is_right(completion, expected) == right, completion
+
+
+def test_counting_names_failures_skips_and_crashes(folder):
+    case = lambda name, result, **more: {"name": name, "status": "RUN", "result": result, **more}
+    suite = {"name": "S", "testsuite": [case("a", "COMPLETED"), case("b", "COMPLETED", failures=[{}]),
+                                        case("c", "SKIPPED"), {"name": "d", "status": "NOTRUN", "result": "SUPPRESSED"}]}
+    (folder / "p.json").write_text(json.dumps({"testsuites": [suite]}))
+    (folder / "p.log").write_text("x.cpp:3: Skipped\nno model here\n\n[  SKIPPED ] S.c (0 ms)\n")
+    (folder / "p.exit").write_text("1\n")
+    (folder / "crashed.exit").write_text("139\n")
+    (folder / "q.tap").write_text("ok one\nnoise\nskip two: why\n")
+    (folder / "q.exit").write_text("0\n")
+    done = run(ROOT / "tools" / "count_tests.py", folder)
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "2 passed, 2 failed, 2 skipped", lines
+    assert "skipped  p: S.c: no model here" in lines and "FAILED   p: S.b" in lines, lines
+    assert "FAILED   crashed: ended with exit code 139" in lines, lines
+
+
+def test_counting_refuses_a_program_that_ran_nothing(folder):
+    (folder / "q.exit").write_text("0\n")
+    done = run(ROOT / "tools" / "count_tests.py", folder)
+    assert done.returncode == 1 and "ran no test" in done.stdout, done.stdout
+
+
+def golden(folder, expect, cmd="hone sft"):
+    """One golden run against a stand-in for hone that writes a file, both streams, and ends with 2."""
+    hone = folder / "hone"
+    hone.write_text("#!/bin/sh\n[ $1 = quiet ] || echo made > made\necho out $1\necho err >&2\nexit 2\n")
+    hone.chmod(0o755)
+    case = folder / "cases" / "one"
+    case.mkdir(parents=True, exist_ok=True)
+    (case / "cmd").write_text(cmd + "\n")
+    (case / "expect").write_text(expect)
+    return run(ROOT / "tests" / "runs" / "run.py", "--hone", hone, "--cases", folder / "cases")
+
+
+def test_golden_runs_pass_and_fail_as_they_should(folder):
+    for expect, cmd, text in (("exit 2\nout: out sft\nerr~ ^err$\nfile: made\nnot: absent\n", "hone sft", "ok one"),
+                              ("exit 2\nuntouched\n", "hone quiet", "ok one"),
+                              ("exit 2\nuntouched\n", "hone sft", "not ok one"),
+                              ("exit 0\n", "hone sft", "not ok one"), ("", "hone sft", "not ok one"),
+                              ("exit 2\nout: err\n", "hone sft", "not ok one"),
+                              ("exit 2\nnot: err\n", "hone sft", "not ok one"),
+                              ("exit 2\nfile: other\n", "hone sft", "not ok one"),
+                              ("exit 2\nouts: x\n", "hone sft", "not ok one"),
+                              ("exit 2\n", "hone a\nhone b", "not ok one"),
+                              ("needs: /nowhere\n", "hone sft", "skip one")):
+        done = golden(folder, expect, cmd)
+        assert done.stdout.startswith(text), (expect, done.stdout, done.stderr)
+        assert done.returncode == (1 if text.startswith("not") else 0)
+
+
+def main():
+    failed = False
+    for name, test in [(n, f) for n, f in globals().items() if n.startswith("test_")]:
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                test(pathlib.Path(folder))
+                print(f"ok {name[5:]}")
+            except Exception as error:  # a test that raises has failed, whatever it raised
+                failed = True
+                print(f"not ok {name[5:]}\n  {type(error).__name__}: {error}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

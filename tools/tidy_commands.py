@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Writes OUTPUT/compile_commands.json from BUILD's, as clang reads it: g++'s precompiled header is taken out.
+
+clang cannot read a .gch and would compile the whole of ATen through it; our files include what they use anyway.
+"""
+import json
+import pathlib
+import shlex
+import sys
+
+
+def for_clang(command):
+    words, kept = shlex.split(command), []
+    skip = False
+    for i, word in enumerate(words):
+        if skip:
+            skip = False
+        elif word == "-include" and "cmake_pch" in words[i + 1]:
+            skip = True
+        elif word not in ("-Winvalid-pch", "-Werror", "-fopenmp"):
+            kept.append(word)
+    # clang's own opinions about code that g++ accepts are not what this run is for
+    return shlex.join(kept + ["-Wno-everything"])
+
+
+def main():
+    build, output = map(pathlib.Path, sys.argv[1:3])
+    output.mkdir(parents=True, exist_ok=True)
+    entries = json.loads((build / "compile_commands.json").read_text())
+    for entry in entries:
+        entry["command"] = for_clang(entry["command"])
+    (output / "compile_commands.json").write_text(json.dumps(entries, indent=1))
+
+
+if __name__ == "__main__":
+    main()
