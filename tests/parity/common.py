@@ -1,0 +1,142 @@
+"""What every parity recorder shares: paths, versions, the deterministic adapter, small JSON and safetensors writers."""
+import json
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import numpy as np
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = Path("tests/fixtures/parity")  # relative: goldens name no machine's folder; enter() goes to ROOT
+SMOLLM2 = Path("models/smollm2-f32")
+SMOLLM2_ADAPTER = Path("models/smollm2-f32-adapter")
+LINEARS = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+           "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]  # the order of hone's model.linears()
+
+
+def enter(threads=1):
+    """Runs from the root of the project, single-threaded, in fp32 with a fixed order of sums."""
+    os.chdir(ROOT)
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+
+
+def versions():
+    from importlib.metadata import version
+    return {name: version(name) for name in ("torch", "transformers", "peft", "trl", "tokenizers", "datasets")}
+
+
+def write_json(path, value):
+    """Indented to the third level, one line below it, so that steps read as a table."""
+    def lines(item, depth):
+        if isinstance(item, dict) and item and depth < 2:
+            inner = [json.dumps(key) + ": " + lines(one, depth + 1) for key, one in item.items()]
+            return "{\n" + ",\n".join("  " * (depth + 1) + one for one in inner) + "\n" + "  " * depth + "}"
+        if isinstance(item, list) and item and isinstance(item[0], (dict, list)) and depth < 2:
+            inner = [lines(one, depth + 1 if isinstance(one, list) else 2) for one in item]
+            return "[\n" + ",\n".join("  " * (depth + 1) + one for one in inner) + "\n" + "  " * depth + "]"
+        return json.dumps(item, ensure_ascii=False)
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(lines(value, 0) + "\n", encoding="utf-8")
+
+
+def write_tensors(path, tensors, **metadata):
+    from safetensors.torch import save_file
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    metadata = {key: value if isinstance(value, str) else json.dumps(value) for key, value in metadata.items()}
+    save_file({key: value.detach().contiguous().clone() for key, value in tensors.items()}, str(path),
+              metadata={"versions": json.dumps(versions()), **metadata})
+    path.chmod(0o644)
+
+
+def peft_key(name):
+    """A parameter's name in memory -> its key in adapter_model.safetensors."""
+    return name.replace(".default", "")
+
+
+def adapter_parameters(model):
+    """{PEFT key: parameter} of every LoRA tensor: layers ascending, LINEARS' order within one, A before B."""
+    named = {peft_key(name): value for name, value in model.named_parameters() if "lora_" in name}
+    layers = 1 + max(int(name.split(".layers.")[1].split(".")[0]) for name in named)
+    wanted = [f"base_model.model.model.layers.{layer}.{linear}.lora_{side}.weight"
+              for layer in range(layers) for linear in LINEARS for side in "AB"]
+    ordered = {name: named[name] for name in wanted if name in named}
+    assert len(ordered) == len(named), "a LoRA tensor outside the known linears"
+    return ordered
+
+
+def rule_tensor(module, side, shape):
+    """The deterministic adapter: A[i,j] = 0.02 sin(0.37 k + 0.11 i + 0.013 j), B the same with cos; k = `module`, the
+    linear's index in model order (7 a layer). float64, then cast to float32. Both sides of a parity test compute it."""
+    i, j = np.meshgrid(np.arange(shape[0], dtype=np.float64), np.arange(shape[1], dtype=np.float64), indexing="ij")
+    wave = np.sin if side == "A" else np.cos
+    return torch.from_numpy((0.02 * wave(0.37 * module + 0.11 * i + 0.013 * j)).astype(np.float32))
+
+
+def apply_rule(model):
+    with torch.no_grad():
+        for index, (name, value) in enumerate(adapter_parameters(model).items()):
+            value.copy_(rule_tensor(index // 2, "A" if ".lora_A." in name else "B", tuple(value.shape)))
+
+
+def splitmix64(x):
+    """Vectorised splitmix64 (Steele, Lea, Flood 2014) of uint64 counters."""
+    x = np.asarray(x, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        x = x + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def sequence_loss(model, sequences):
+    """Sum over sequences of -log p(label t | ids < t), divided by the number of labels that are not -100 (the first
+    token of a sequence is never a target). Returns (loss, [logits [T, V] per sequence])."""
+    total, count, all_logits = 0.0, 0, []
+    for ids, labels in sequences:
+        logits = model(input_ids=ids[None], use_cache=False).logits[0]
+        total = total + torch.nn.functional.cross_entropy(logits[:-1], labels[1:], ignore_index=-100, reduction="sum")
+        count += int((labels[1:] != -100).sum())
+        all_logits.append(logits)
+    return total / count, all_logits
+
+
+def save_adapter(model, folder):
+    """PEFT's folder without its model card; target_modules, a set in PEFT, sorted so that a second record is the same."""
+    model.save_pretrained(str(folder))
+    (Path(folder) / "README.md").unlink(missing_ok=True)
+    path = Path(folder) / "adapter_config.json"
+    config = json.loads(path.read_text())
+    if isinstance(config["target_modules"], list):
+        config["target_modules"].sort()
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    open_to_read(folder)
+
+
+def open_to_read(folder):
+    """safetensors writes files for their owner only; fixtures are for everybody."""
+    for path in Path(folder).rglob("*.safetensors"):
+        path.chmod(0o644)
+
+
+def options(description):
+    """--out FOLDER writes elsewhere than the committed place; --full FOLDER also writes whole tensors."""
+    import argparse
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=FIXTURES, help="where goldens go (default: %(default)s)")
+    parser.add_argument("--full", type=Path, help="a folder outside git for complete tensors")
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    arguments.out = arguments.out if arguments.out == FIXTURES else arguments.out.resolve()
+    arguments.full = arguments.full.resolve() if arguments.full else None
+    enter(arguments.threads)
+    from transformers.utils import logging
+    logging.disable_progress_bar()
+    return arguments

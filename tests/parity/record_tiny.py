@@ -1,0 +1,130 @@
+"""Tiny random models of each family with a PEFT adapter, and what transformers + PEFT compute with them in fp32.
+
+For each family FIXTURES/tiny_<family>/ gets config.json and weights (saved by transformers), adapter/ (PEFT: r 4, alpha 8,
+all-linear, A and B random and non-zero) and golden.safetensors; tiny_llama also gets adapter_rslora/ (r 4, rsLoRA,
+target_modules a regex) and golden_rslora.safetensors. Golden tensors, T tokens of one sequence, V vocabulary:
+  ids_n [T] i64, labels_n [T] i64 (-100 not scored), logits_n [T,V] f32 (adapter on), n = 0, 1, 2
+  base_logits_0 [T,V] (adapter off), merged_logits_0 [T,V] (merge_and_unload)
+  loss [1] f32 (sum of nll over the three sequences / scored tokens), grad.<PEFT key> f32 (d loss)
+"""
+import json
+import shutil
+from pathlib import Path
+
+from common import adapter_parameters, open_to_read, options, save_adapter, sequence_loss, write_tensors
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import (AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM,
+                          Qwen3Config, Qwen3ForCausalLM)
+
+SHAPE = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+             max_position_embeddings=512, bos_token_id=1, eos_token_id=2, pad_token_id=0)
+LLAMA3_ROPE = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                   original_max_position_embeddings=64)  # 64: wavelengths 6, 32, 167, ... hit all three bands
+RSLORA_TARGETS = r".*\.layers\.[01]\.(self_attn\.[qv]_proj|mlp\.down_proj)"
+
+
+def families():
+    """name -> (model, form of config.json, max_shard_size)"""
+    yield "llama", LlamaForCausalLM(LlamaConfig(vocab_size=320, tie_word_embeddings=True, rope_theta=1e4,
+                                                rms_norm_eps=1e-5, **SHAPE)), "v5", "5GB"
+    yield "llama3", LlamaForCausalLM(LlamaConfig(vocab_size=256, tie_word_embeddings=False, rms_norm_eps=1e-5,
+                                                 rope_parameters=dict(LLAMA3_ROPE, rope_theta=5e5), **SHAPE)), "old", "5GB"
+    yield "qwen2", Qwen2ForCausalLM(Qwen2Config(vocab_size=320, tie_word_embeddings=True, rope_theta=1e6,
+                                                rms_norm_eps=1e-6, **SHAPE)), "old", "150KB"
+    yield "qwen3", Qwen3ForCausalLM(Qwen3Config(vocab_size=256, tie_word_embeddings=True, head_dim=32, rope_theta=1e6,
+                                                rms_norm_eps=1e-6, **dict(SHAPE, intermediate_size=64))), "v5", "5GB"
+
+
+def randomise(model, seed):
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            noise = torch.randn(value.shape, generator=generator)
+            if "norm" in name:
+                value.copy_(1.0 + 0.2 * noise)
+            else:
+                value.copy_((0.2 if name.endswith("bias") else 0.08) * noise)
+
+
+def to_old_form(folder):
+    """Rewrites a v5 config.json as transformers 4 wrote it: torch_dtype, rope_theta and rope_scaling at the top."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    rope = config.pop("rope_parameters")
+    config["torch_dtype"] = config.pop("dtype")
+    config["rope_theta"] = rope.pop("rope_theta")
+    config["rope_scaling"] = rope if rope["rope_type"] != "default" else None
+    config["transformers_version"] = "4.45.0"
+    config.pop("layer_types", None)
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+
+
+def make_sequences(vocab, seed):
+    generator = torch.Generator().manual_seed(seed)
+    sequences = []
+    for length, hidden_from, hidden_to in ((7, 0, 0), (13, 0, 6), (21, 9, 12)):
+        ids = torch.randint(3, vocab, (length,), generator=generator)
+        labels = ids.clone()
+        labels[hidden_from:hidden_to] = -100
+        sequences.append((ids, labels))
+    return sequences
+
+
+def record(folder, adapter, golden, sequences, out):
+    """Everything is computed from the files as written, reloaded."""
+    load = lambda: AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+    model = PeftModel.from_pretrained(load(), adapter, is_trainable=True).eval()
+    loss, logits = sequence_loss(model, sequences)
+    loss.backward()
+    tensors = {"loss": loss.reshape(1)}
+    for n, (ids, labels) in enumerate(sequences):
+        tensors |= {f"ids_{n}": ids, f"labels_{n}": labels, f"logits_{n}": logits[n]}
+    tensors |= {f"grad.{name}": value.grad for name, value in adapter_parameters(model).items()}
+    first = sequences[0][0][None]
+    with torch.no_grad(), model.disable_adapter():
+        tensors["base_logits_0"] = model(input_ids=first).logits[0]
+    with torch.no_grad():
+        tensors["merged_logits_0"] = PeftModel.from_pretrained(load(), adapter).merge_and_unload()(input_ids=first).logits[0]
+    spread = logits[2].std().item()
+    assert 0.2 < spread < 20, f"degenerate logits: std {spread}"
+    assert all(value.grad.norm() > 0 for value in adapter_parameters(model).values())
+    write_tensors(golden, tensors, source="transformers + PEFT, fp32, sdpa, cpu")
+    print(f"{golden}: loss {loss.item():.6f}, logits std {spread:.3f}")
+
+
+def attach(folder, config, target, seed):
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), config)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for value in adapter_parameters(model).values():
+            value.copy_(0.15 * torch.randn(value.shape, generator=generator))
+    # PEFT records the folder it loaded from; goldens name the committed place wherever they are recorded.
+    model.peft_config["default"].base_model_name_or_path = f"tests/fixtures/parity/{Path(folder).name}"
+    save_adapter(model, target)
+
+
+def main():
+    arguments = options(__doc__)
+    for seed, (family, model, form, shard) in enumerate(families(), start=11):
+        folder = arguments.out / f"tiny_{family}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        randomise(model, seed)
+        model.save_pretrained(str(folder), max_shard_size=shard)
+        open_to_read(folder)
+        if form == "old":
+            to_old_form(folder)
+        sequences = make_sequences(model.config.vocab_size, seed + 100)
+        attach(str(folder), LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM"),
+               folder / "adapter", seed + 200)
+        record(str(folder), str(folder / "adapter"), folder / "golden.safetensors", sequences, arguments.out)
+        if family == "llama":
+            attach(str(folder), LoraConfig(r=4, lora_alpha=8, use_rslora=True, target_modules=RSLORA_TARGETS,
+                                           task_type="CAUSAL_LM"), folder / "adapter_rslora", seed + 300)
+            record(str(folder), str(folder / "adapter_rslora"), folder / "golden_rslora.safetensors", sequences,
+                   arguments.out)
+
+
+main()
