@@ -1,5 +1,6 @@
-// hone: argv -> command. A table of contents: what needs no tensors answers here; the rest is libhone_core.so's,
-// loaded only after the command line has been found right, so that help and errors take milliseconds.
+// hone: argv -> command. A table of contents: what needs no tensors answers here; the rest is
+// libhone_core.so's, loaded only after the command line has been found right, so that help and errors take
+// milliseconds.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -27,17 +28,23 @@ constexpr int kUserMistake = 2;  // the user can mend it
 constexpr int kOurBug = 70;      // EX_SOFTWARE
 constexpr const char* kVersion = "0.1.0";
 
-const std::vector<std::string> kCommands = {"sft", "generate", "convert", "merge", "options", "env", "version", "help"};
-const std::vector<std::string> kNotYet = {"dpo",     "online-dpo", "grpo",   "rloo",    "kto",         "reward", "doctor", "chat",
-                                          "explain", "bisect",     "lr-find", "launch", "reward-test", "plan",   "faults"};
+const std::vector<std::string> kCommands = {"sft",     "generate", "convert", "merge",
+                                            "options", "env",      "version", "help"};
+const std::vector<std::string> kNotYet = {"dpo",     "online-dpo", "grpo",        "rloo",    "kto",
+                                          "reward",  "doctor",     "chat",        "explain", "bisect",
+                                          "lr-find", "launch",     "reward-test", "plan",    "faults"};
 
-void say(std::FILE* stream, std::string_view text) { std::fwrite(text.data(), 1, text.size(), stream); }
+void say(std::FILE* stream, std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stream);
+}
 
 bool has(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-bool asks_help(const std::vector<std::string>& words) { return has(words, "--help") || has(words, "-h"); }
+bool asks_help(const std::vector<std::string>& words) {
+  return has(words, "--help") || has(words, "-h");
+}
 
 [[noreturn]] void unknown_command(const std::string& command) {
   if (has(kNotYet, command)) {
@@ -49,11 +56,12 @@ bool asks_help(const std::vector<std::string>& words) { return has(words, "--hel
   }
   std::vector<std::string> names = kCommands;
   names.insert(names.end(), kNotYet.begin(), kNotYet.end());
-  throw UserError({.where = "hone",
-                   .expected = "a command",
-                   .found = fmt::format("unknown command '{}'.{}", command, hone::base::did_you_mean(command, names)),
-                   .cause = {},
-                   .fix = "`hone --help` lists the commands"});
+  throw UserError(
+      {.where = "hone",
+       .expected = "a command",
+       .found = fmt::format("unknown command '{}'.{}", command, hone::base::did_you_mean(command, names)),
+       .cause = {},
+       .fix = "`hone --help` lists the commands"});
 }
 
 // The core parses again: what crosses the door is argv alone.
@@ -116,11 +124,13 @@ int main(int argc, char** argv) {
     say(stderr, fmt::format("hone: {}\n", error.what()));
     return kUserMistake;
   } catch (const InternalError& error) {
-    say(stderr, fmt::format("hone: {}\nThis is a bug in hone. Please report it with the command you ran.\n", error.what()));
+    say(stderr, fmt::format("hone: {}\nThis is a bug in hone. Please report it with the command you ran.\n",
+                            error.what()));
   } catch (const std::bad_alloc&) {
     say(stderr, "hone: the machine's memory is used up\n");
   } catch (const std::exception& error) {
-    say(stderr, fmt::format("hone: {}\nThis is a bug in hone. Please report it with the command you ran.\n", error.what()));
+    say(stderr, fmt::format("hone: {}\nThis is a bug in hone. Please report it with the command you ran.\n",
+                            error.what()));
   }
   return kOurBug;
 }

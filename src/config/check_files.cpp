@@ -42,11 +42,12 @@ std::string neighbours(const fs::path& path) {
 }
 
 [[noreturn]] void missing(const std::string& what, const std::string& path, const std::string& where) {
-  throw UserError({.where = where,
-                   .expected = what,
-                   .found = fmt::format("'{}' does not exist.{}", path, neighbours(path)),
-                   .cause = fs::path(path).is_relative() ? "the path is taken from the folder you call hone in" : "",
-                   .fix = "correct the path"});
+  throw UserError(
+      {.where = where,
+       .expected = what,
+       .found = fmt::format("'{}' does not exist.{}", path, neighbours(path)),
+       .cause = fs::path(path).is_relative() ? "the path is taken from the folder you call hone in" : "",
+       .fix = "correct the path"});
 }
 
 std::string files_with_ending(const std::string& folder, std::string_view ending) {
@@ -65,7 +66,8 @@ void require_rows_file(const std::string& path, const std::string& option, const
                      .expected = fmt::format("a local .jsonl file or folder as {}", option),
                      .found = fmt::format("'{}', which looks like a name of the hub", path),
                      .cause = "hone reads local files",
-                     .fix = fmt::format("write the dataset as JSONL, one object a line, and set {} to that file", option)});
+                     .fix = fmt::format(
+                         "write the dataset as JSONL, one object a line, and set {} to that file", option)});
   }
   if (!exists(path)) missing(fmt::format("a .jsonl file as {}", option), path, where);
   if (is_folder(path)) return;
@@ -77,7 +79,8 @@ void require_rows_file(const std::string& path, const std::string& option, const
                    .fix = "write the rows as JSONL, one object a line"});
 }
 
-std::string split_file(const std::string& folder, const std::string& split, const std::string& option, const std::string& where) {
+std::string split_file(const std::string& folder, const std::string& split, const std::string& option,
+                       const std::string& where) {
   const std::string file = (fs::path(folder) / (split + ".jsonl")).string();
   if (exists(file)) return file;
   throw UserError({.where = where,
@@ -95,18 +98,20 @@ void require_model_path(const std::string& path, const std::string& option, cons
                      .expected = fmt::format("a local folder or .gguf file as {}", option),
                      .found = fmt::format("'{}', which looks like a name of the hub", path),
                      .cause = "hone reads local files",
-                     .fix = fmt::format("fetch it with `hf download {} --local-dir DIR` and set {} to DIR", path, option)});
+                     .fix = fmt::format("fetch it with `hf download {} --local-dir DIR` and set {} to DIR",
+                                        path, option)});
   }
   if (!exists(path)) missing(fmt::format("a model folder or .gguf file as {}", option), path, where);
   if (is_folder(path)) {
     if (exists((fs::path(path) / "config.json").string())) return;
     const bool adapter = exists((fs::path(path) / "adapter_config.json").string());
-    throw UserError({.where = where,
-                     .expected = fmt::format("config.json in the model folder {}", path),
-                     .found = adapter ? "adapter_config.json: this is an adapter, not a model" : "a folder without it",
-                     .cause = {},
-                     .fix = adapter ? fmt::format("set adapter_name_or_path: {}, and {} to its base model", path, option)
-                                    : "name the folder that holds config.json and the .safetensors files"});
+    throw UserError(
+        {.where = where,
+         .expected = fmt::format("config.json in the model folder {}", path),
+         .found = adapter ? "adapter_config.json: this is an adapter, not a model" : "a folder without it",
+         .cause = {},
+         .fix = adapter ? fmt::format("set adapter_name_or_path: {}, and {} to its base model", path, option)
+                        : "name the folder that holds config.json and the .safetensors files"});
   }
   if (!path.ends_with(".gguf")) {
     throw UserError({.where = where,
@@ -152,21 +157,25 @@ void check_files(Plan& plan, const Settings& settings) {
   if (!plan.dataset_test.empty()) {
     require_rows_file(plan.dataset_test, "eval_dataset", settings.where("eval_dataset"));
     if (is_folder(plan.dataset_test)) {
-      plan.dataset_test = split_file(plan.dataset_test, settings.text("dataset_test_split"), "eval_dataset", settings.where("eval_dataset"));
+      plan.dataset_test = split_file(plan.dataset_test, settings.text("dataset_test_split"), "eval_dataset",
+                                     settings.where("eval_dataset"));
     }
   } else if (evaluates && is_folder(data)) {
     plan.dataset_test = split_file(data, settings.text("dataset_test_split"), "eval_dataset", data_where);
   } else if (evaluates) {
-    throw UserError({.where = settings.where(plan.eval_strategy != Every::kNo ? "eval_strategy" : "eval_on_start"),
-                     .expected = "rows to evaluate",
-                     .found = "no eval_dataset, and dataset_name is one file",
-                     .cause = {},
-                     .fix = "set eval_dataset to a .jsonl file, or dataset_name to a folder with train.jsonl and test.jsonl"});
+    throw UserError(
+        {.where = settings.where(plan.eval_strategy != Every::kNo ? "eval_strategy" : "eval_on_start"),
+         .expected = "rows to evaluate",
+         .found = "no eval_dataset, and dataset_name is one file",
+         .cause = {},
+         .fix = "set eval_dataset to a .jsonl file, or dataset_name to a folder with train.jsonl and "
+                "test.jsonl"});
   }
 
   const std::string& resume = plan.resume_from_checkpoint;
   if (!resume.empty() && resume != "true" && !is_folder(resume)) {
-    missing("a checkpoint folder, or true, as resume_from_checkpoint", resume, settings.where("resume_from_checkpoint"));
+    missing("a checkpoint folder, or true, as resume_from_checkpoint", resume,
+            settings.where("resume_from_checkpoint"));
   }
 }
 

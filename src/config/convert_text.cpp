@@ -23,8 +23,8 @@ std::string default_hint(const Option& option) {
   return fmt::format("correct it, or remove it for the default {}", option.default_text);
 }
 
-[[noreturn]] void wrong_type(const Option& option, std::string_view what, std::string_view text, const std::string& where,
-                             std::string cause = {}) {
+[[noreturn]] void wrong_type(const Option& option, std::string_view what, std::string_view text,
+                             const std::string& where, std::string cause = {}) {
   throw base::UserError({.where = where,
                          .expected = fmt::format("{} for option {}", what, option.name),
                          .found = fmt::format("'{}'", text),
@@ -55,7 +55,8 @@ Json int_of(const Option& option, std::string_view text, const std::string& wher
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error == std::errc::result_out_of_range) wrong_type(option, "a 64-bit whole number", text, where);
-  if (error != std::errc() || end != digits.data() + digits.size()) wrong_type(option, "a whole number", text, where);
+  if (error != std::errc() || end != digits.data() + digits.size())
+    wrong_type(option, "a whole number", text, where);
   return value;
 }
 
@@ -69,7 +70,8 @@ Json float_of(const Option& option, std::string_view text, const std::string& wh
     const bool comma = text.find(',') != std::string_view::npos;
     wrong_type(option, "a number", text, where, comma ? "the decimal sign is a point" : "");
   }
-  if (error == std::errc::result_out_of_range || !std::isfinite(value)) wrong_type(option, "a finite number", text, where);
+  if (error == std::errc::result_out_of_range || !std::isfinite(value))
+    wrong_type(option, "a finite number", text, where);
   return value;
 }
 
@@ -98,18 +100,25 @@ Json convert_text(const Option& option, std::string_view text, bool plain, const
                            .fix = default_hint(option)});
   }
   switch (option.kind) {
-    case Kind::kBool: return bool_of(option, text, where);
-    case Kind::kInt: return int_of(option, text, where);
-    case Kind::kFloat: return float_of(option, text, where);
-    case Kind::kMap: return map_of(option, text, where);
-    case Kind::kList: return Json::array({std::string(text)});
-    case Kind::kString: return std::string(text);
+    case Kind::kBool:
+      return bool_of(option, text, where);
+    case Kind::kInt:
+      return int_of(option, text, where);
+    case Kind::kFloat:
+      return float_of(option, text, where);
+    case Kind::kMap:
+      return map_of(option, text, where);
+    case Kind::kList:
+      return Json::array({std::string(text)});
+    case Kind::kString:
+      return std::string(text);
     case Kind::kChoice: {
       // A YAML bool such as init_lora_weights: True is the value "true".
       const std::string word = lower(text);
       return (word == "true" || word == "false") ? Json(word) : Json(std::string(text));
     }
-    case Kind::kAny: break;
+    case Kind::kAny:
+      break;
   }
   if (plain && (text == "true" || text == "True")) return true;
   if (plain && (text == "false" || text == "False")) return false;
@@ -127,13 +136,22 @@ void throw_unknown(const Schema& schema, std::string_view name, const std::strin
                            .cause = "this name was removed or belongs to another program",
                            .fix = std::string(former->advice)});
   }
+  const std::string_view methods = schema.command == "sft" ? other_methods(name) : std::string_view();
+  if (!methods.empty()) {
+    throw base::UserError({.where = where,
+                           .expected = fmt::format("an option of hone {}", schema.command),
+                           .found = fmt::format("{}, an option of {}", shown, methods),
+                           .cause = "the file belongs to another method",
+                           .fix = fmt::format("remove {}", shown)});
+  }
   const std::vector<std::string> names = schema.names();
   const std::string near = base::did_you_mean(name, names);
-  throw base::UserError({.where = where,
-                         .expected = fmt::format("an option of hone {}", schema.command),
-                         .found = fmt::format("unknown option {}.{}", shown, near),
-                         .cause = {},
-                         .fix = fmt::format("`hone options --method {}` lists every option", schema.command)});
+  throw base::UserError(
+      {.where = where,
+       .expected = fmt::format("an option of hone {}", schema.command),
+       .found = fmt::format("unknown option {}.{}", shown, near),
+       .cause = {},
+       .fix = fmt::format("`hone options --method {}` lists every option", schema.command)});
 }
 
 std::string yaml_text(const Json& value) {
@@ -144,7 +162,8 @@ std::string yaml_text(const Json& value) {
   }
   if (value.is_object()) {
     std::string out = "{";
-    for (const auto& [key, item] : value.items()) out += (out.size() > 1 ? ", " : "") + yaml_text(Json(key)) + ": " + yaml_text(item);
+    for (const auto& [key, item] : value.items())
+      out += (out.size() > 1 ? ", " : "") + yaml_text(Json(key)) + ": " + yaml_text(item);
     return out + "}";
   }
   if (!value.is_string()) return value.dump();

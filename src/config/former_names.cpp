@@ -7,10 +7,13 @@ namespace hone::config {
 
 const std::vector<FormerName>& former_names() {
   static const std::vector<FormerName> names = {
-      {"warmup_ratio", "write warmup_steps instead: a value below 1 is a share of all steps (warmup_steps: 0.1)"},
+      {"warmup_ratio",
+       "write warmup_steps instead: a value below 1 is a share of all steps (warmup_steps: 0.1)"},
       {"evaluation_strategy", "write eval_strategy instead"},
-      {"group_by_length", "train_sampling_strategy: group_by_length replaced it; hone does not have it yet: remove it"},
-      {"overwrite_output_dir", "remove it; name another output_dir, or resume with resume_from_checkpoint: true"},
+      {"group_by_length",
+       "train_sampling_strategy: group_by_length replaced it; hone does not have it yet: remove it"},
+      {"overwrite_output_dir",
+       "remove it; name another output_dir, or resume with resume_from_checkpoint: true"},
       {"logging_dir", "remove it; the logs lie in output_dir"},
       {"save_safetensors", "remove it; hone always writes safetensors"},
       {"max_seq_length", "write max_length instead"},
@@ -64,7 +67,8 @@ const std::vector<FormerName>& former_names() {
 
 const FormerName* find_former_name(std::string_view name) {
   const auto& names = former_names();
-  const auto at = std::find_if(names.begin(), names.end(), [&](const FormerName& f) { return f.name == name; });
+  const auto at =
+      std::find_if(names.begin(), names.end(), [&](const FormerName& f) { return f.name == name; });
   return at == names.end() ? nullptr : &*at;
 }
 

@@ -13,7 +13,9 @@ namespace {
 
 using base::Json;
 
-std::string shown_default(const Option& option) { return yaml_text(option.default_value()); }
+std::string shown_default(const Option& option) {
+  return yaml_text(option.default_value());
+}
 
 // "  --lora_r int             rank of the adapter  [16]"
 std::string help_line(const Option& option) {
@@ -49,11 +51,13 @@ std::vector<std::string> names_of(const Schema& schema, Class answer) {
 std::string usage_of(const std::string& command) {
   if (command == "sft") {
     return "hone sft --config run.yaml [--option value ...]\n\n"
-           "Supervised fine-tuning of a LoRA adapter. Options have TRL's names and defaults; the command line wins\n"
+           "Supervised fine-tuning of a LoRA adapter. Options have TRL's names and defaults; the command "
+           "line wins\n"
            "over the file. A bool may stand alone (--packing) or be negated (--no_packing).\n";
   }
   if (command == "generate") {
-    return "hone generate --model_name_or_path DIR --prompt 'TEXT' [--adapter_name_or_path DIR] [--option value ...]\n\n"
+    return "hone generate --model_name_or_path DIR --prompt 'TEXT' [--adapter_name_or_path DIR] [--option "
+           "value ...]\n\n"
            "Completes prompts.\n";
   }
   if (command == "convert") {
@@ -90,6 +94,13 @@ Json row_json(const Option& option) {
   return row;
 }
 
+// "--lora-r" and "lora_r" are the same option.
+std::string bare_name(const std::string& word) {
+  std::string out = word.starts_with("--") ? word.substr(2) : word;
+  std::replace(out.begin(), out.end(), '-', '_');
+  return out;
+}
+
 }  // namespace
 
 std::string program_help() {
@@ -98,10 +109,13 @@ std::string program_help() {
          "usage: hone COMMAND [--option value ...]\n"
          "\n"
          "  sft        train a LoRA adapter on examples        hone sft --config run.yaml\n"
-         "  generate   complete prompts                        hone generate --model_name_or_path DIR --prompt 'TEXT'\n"
+         "  generate   complete prompts                        hone generate --model_name_or_path DIR "
+         "--prompt 'TEXT'\n"
          "  convert    GGUF or folder -> Hugging Face folder   hone convert --input model.gguf --output DIR\n"
-         "  merge      base + adapter -> model folder          hone merge --adapter_name_or_path DIR --output DIR\n"
-         "  options    every option, and what hone does with it   hone options [--method sft] [--json] [NAME]\n"
+         "  merge      base + adapter -> model folder          hone merge --adapter_name_or_path DIR "
+         "--output DIR\n"
+         "  options    every option, and what hone does with it   hone options [--method sft] [--json] "
+         "[NAME]\n"
          "  env        versions and the machine\n"
          "  version    the version\n"
          "  help       this text; hone COMMAND --help for a command's options\n";
@@ -125,7 +139,8 @@ std::string command_help(const Schema& schema) {
   }
   const std::vector<std::string> refused = names_of(schema, Class::kRefused);
   if (!refused.empty()) {
-    out += "\nrefused: an error when set to anything but the default, since the result would differ\n" + wrapped(refused, "  ");
+    out += "\nrefused: an error when set to anything but the default, since the result would differ\n" +
+           wrapped(refused, "  ");
   }
   if (!answered.empty()) out += fmt::format("\n`hone options NAME` says why.\n");
   return out;
@@ -134,8 +149,9 @@ std::string command_help(const Schema& schema) {
 std::string options_text(const Schema& schema) {
   std::string out;
   for (const Option& option : schema.options) {
-    out += fmt::format("{:<42} {:<7} {:<10} {:<22} {}\n", option.name, kind_word(option.kind), class_word(option.answer),
-                       shown_default(option), option.answer == Class::kSupported ? option.meaning : option.reason);
+    out += fmt::format("{:<42} {:<7} {:<10} {:<22} {}\n", option.name, kind_word(option.kind),
+                       class_word(option.answer), shown_default(option),
+                       option.answer == Class::kSupported ? option.meaning : option.reason);
   }
   return out;
 }
@@ -170,7 +186,7 @@ std::string run_options(const std::vector<std::string>& arguments) {
   bool json = false;
   std::string name;
   for (std::size_t at = 0; at < arguments.size(); ++at) {
-    std::string word = arguments[at];
+    const std::string& word = arguments[at];
     if (word == "--json") {
       json = true;
     } else if (word == "--method" || word.starts_with("--method=")) {
@@ -185,9 +201,9 @@ std::string run_options(const std::vector<std::string>& arguments) {
                                .cause = {},
                                .fix = {}});
       }
-    } else if (!word.starts_with("--") || schema->find(word.substr(2)) != nullptr) {
-      name = word.starts_with("--") ? word.substr(2) : word;
-      std::replace(name.begin(), name.end(), '-', '_');
+    } else if (const std::string bare = bare_name(word);
+               !word.starts_with("--") || schema->find(bare) != nullptr) {
+      name = bare;
     } else {
       const std::vector<std::string> known = {"--json", "--method"};
       throw base::UserError({.where = "hone options",

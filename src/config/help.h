@@ -8,11 +8,13 @@
 
 namespace hone::config {
 
-std::string program_help();                              // hone --help
-std::string command_help(const Schema& schema);          // hone sft --help: supported options by group, the rest by name
-std::string options_text(const Schema& schema);          // hone options: every row with its class
-std::string options_json(const Schema& schema);          // hone options --json: an array of rows
-std::string option_text(const Schema& schema, std::string_view name);  // hone options NAME; UserError when unknown
+std::string program_help();  // hone --help
+std::string command_help(
+    const Schema& schema);  // hone sft --help: supported options by group, the rest by name
+std::string options_text(const Schema& schema);  // hone options: every row with its class
+std::string options_json(const Schema& schema);  // hone options --json: an array of rows
+std::string option_text(const Schema& schema,
+                        std::string_view name);  // hone options NAME; UserError when unknown
 
 // The words after `hone options`: [--method NAME] [--json] [NAME]. Throws UserError.
 std::string run_options(const std::vector<std::string>& arguments);

@@ -16,7 +16,9 @@ bool Range::holds(double value) const {
 std::string Range::words() const {
   const bool low = std::isfinite(least);
   const bool high = std::isfinite(most);
-  if (low && high) return fmt::format("{} {} {} {}", least_open ? "above" : "from", least, most_open ? "to below" : "to", most);
+  if (low && high)
+    return fmt::format("{} {} {} {}", least_open ? "above" : "from", least, most_open ? "to below" : "to",
+                       most);
   if (low) return fmt::format("{} {}", least_open ? "above" : "at least", least);
   if (high) return fmt::format("{} {}", most_open ? "below" : "at most", most);
   return "";
@@ -82,10 +84,13 @@ Option Option::only(std::string_view method_names) const {
   return row;
 }
 
-base::Json Option::default_value() const { return base::Json::parse(default_text); }
+base::Json Option::default_value() const {
+  return base::Json::parse(default_text);
+}
 
 const Option* Schema::find(std::string_view name) const {
-  const auto row = std::find_if(options.begin(), options.end(), [&](const Option& o) { return o.name == name; });
+  const auto row =
+      std::find_if(options.begin(), options.end(), [&](const Option& o) { return o.name == name; });
   return row == options.end() ? nullptr : &*row;
 }
 
@@ -98,8 +103,8 @@ std::vector<std::string> Schema::names() const {
 const Schema& sft_schema() {
   static const Schema schema = [] {
     Schema made{.command = "sft", .options = {}};
-    for (const auto& rows : {model_options(), adapter_options(), data_options(), training_options(), optimizer_options(),
-                             reporting_options(), saving_options(), machine_options()}) {
+    for (const auto& rows : {model_options(), adapter_options(), data_options(), training_options(),
+                             optimizer_options(), reporting_options(), saving_options(), machine_options()}) {
       made.options.insert(made.options.end(), rows.begin(), rows.end());
     }
     return made;
@@ -126,36 +131,54 @@ std::vector<std::string> split_words(std::string_view text) {
 
 std::string_view kind_word(Kind kind) {
   switch (kind) {
-    case Kind::kBool: return "bool";
-    case Kind::kInt: return "int";
-    case Kind::kFloat: return "float";
-    case Kind::kString: return "string";
-    case Kind::kChoice: return "choice";
-    case Kind::kList: return "list";
-    case Kind::kMap: return "map";
-    case Kind::kAny: return "any";
+    case Kind::kBool:
+      return "bool";
+    case Kind::kInt:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kString:
+      return "string";
+    case Kind::kChoice:
+      return "choice";
+    case Kind::kList:
+      return "list";
+    case Kind::kMap:
+      return "map";
+    case Kind::kAny:
+      return "any";
   }
   return "";
 }
 
 std::string_view class_word(Class answer) {
   switch (answer) {
-    case Class::kSupported: return "supported";
-    case Class::kAnswered: return "answered";
-    case Class::kRefused: return "refused";
+    case Class::kSupported:
+      return "supported";
+    case Class::kAnswered:
+      return "answered";
+    case Class::kRefused:
+      return "refused";
   }
   return "";
 }
 
 std::string_view origin_word(Origin origin) {
   switch (origin) {
-    case Origin::kSftConfig: return "SFTConfig";
-    case Origin::kTrainingArguments: return "TrainingArguments";
-    case Origin::kModelConfig: return "ModelConfig";
-    case Origin::kScriptArguments: return "ScriptArguments";
-    case Origin::kDatasetMixture: return "DatasetMixtureConfig";
-    case Origin::kTrlCommand: return "the trl command";
-    case Origin::kHone: return "hone";
+    case Origin::kSftConfig:
+      return "SFTConfig";
+    case Origin::kTrainingArguments:
+      return "TrainingArguments";
+    case Origin::kModelConfig:
+      return "ModelConfig";
+    case Origin::kScriptArguments:
+      return "ScriptArguments";
+    case Origin::kDatasetMixture:
+      return "DatasetMixtureConfig";
+    case Origin::kTrlCommand:
+      return "the trl command";
+    case Origin::kHone:
+      return "hone";
   }
   return "";
 }

@@ -1,8 +1,9 @@
 // Settings are a table: one row an option, with its type, default, meaning and what hone does with it.
 //
 // Names and defaults are those of TRL 1.16 (SFTConfig with its transformers.TrainingArguments, ModelConfig,
-// ScriptArguments, DatasetMixtureConfig); rows of origin kHone are our own. A test holds the table against the
-// list recorded from TRL, so adding or losing a row is an event. The rows live in options_*.cpp, one theme a file.
+// ScriptArguments, DatasetMixtureConfig); rows of origin kHone are our own. A test holds the table against
+// the list recorded from TRL, so adding or losing a row is an event. The rows live in options_*.cpp, one
+// theme a file.
 #pragma once
 
 #include <limits>
@@ -31,7 +32,15 @@ enum class Class {
   kRefused,    // the result would differ: an error unless the value is the default
 };
 
-enum class Origin { kSftConfig, kTrainingArguments, kModelConfig, kScriptArguments, kDatasetMixture, kTrlCommand, kHone };
+enum class Origin {
+  kSftConfig,
+  kTrainingArguments,
+  kModelConfig,
+  kScriptArguments,
+  kDatasetMixture,
+  kTrlCommand,
+  kHone
+};
 
 // A number's bounds, both inclusive unless `open`.
 struct Range {
@@ -47,16 +56,16 @@ struct Range {
 struct Option {
   std::string_view name;
   Kind kind;
-  std::string_view default_text;     // JSON: "null", "8", "\"linear\"", "[]"
-  std::string_view meaning;          // one line
+  std::string_view default_text;  // JSON: "null", "8", "\"linear\"", "[]"
+  std::string_view meaning;       // one line
   Class answer = Class::kSupported;
-  std::string_view reason = {};      // why answered or refused
-  std::string_view values = {};      // kChoice: supported values, space separated
-  std::string_view same_values = {}; // kChoice: accepted, one note (`reason`)
-  std::string_view not_yet = {};     // kChoice: TRL's other values, refused with `reason`
+  std::string_view reason = {};       // why answered or refused
+  std::string_view values = {};       // kChoice: supported values, space separated
+  std::string_view same_values = {};  // kChoice: accepted, one note (`reason`)
+  std::string_view not_yet = {};      // kChoice: TRL's other values, refused with `reason`
   Range range = {};
-  bool may_be_null = false;          // besides options whose default is null
-  bool repeatable = false;           // kList: `--prompt a --prompt b` adds up
+  bool may_be_null = false;  // besides options whose default is null
+  bool repeatable = false;   // kList: `--prompt a --prompt b` adds up
   Origin origin = Origin::kHone;
   std::string_view group = {};       // heading in --help
   std::string_view methods = "all";  // "all", or names separated by spaces
@@ -77,9 +86,15 @@ struct Option {
   bool nullable() const { return may_be_null || default_text == "null"; }
 };
 
-inline Range at_least(double least) { return {.least = least}; }
-inline Range above(double least) { return {.least = least, .least_open = true}; }
-inline Range share() { return {.least = 0, .most = 1, .most_open = true}; }  // [0, 1)
+inline Range at_least(double least) {
+  return {.least = least};
+}
+inline Range above(double least) {
+  return {.least = least, .least_open = true};
+}
+inline Range share() {
+  return {.least = 0, .most = 1, .most_open = true};
+}  // [0, 1)
 
 // One command's options, in the order of --help and plan.yaml.
 struct Schema {
@@ -103,6 +118,9 @@ struct FormerName {
 };
 const FormerName* find_former_name(std::string_view name);
 const std::vector<FormerName>& former_names();
+
+// The TRL methods other than sft whose option this is: "grpo, rloo"; "" when there is none.
+std::string_view other_methods(std::string_view name);
 
 std::vector<std::string> split_words(std::string_view text);
 std::string_view kind_word(Kind kind);      // "bool", "int", ...

@@ -12,7 +12,8 @@ std::vector<Option> model_options() {
   std::vector<Option> rows = {
       {"model_name_or_path", Kind::kString, "null", "model folder in Hugging Face format, or a .gguf file"},
       {"model_revision", Kind::kString, "\"main\"", "version on the hub"},
-      {"dtype", Kind::kChoice, "\"float32\"", "how the frozen weights are kept; with bf16 it sets the precision"},
+      {"dtype", Kind::kChoice, "\"float32\"",
+       "how the frozen weights are kept; with bf16 it sets the precision"},
       {"attn_implementation", Kind::kString, "null", "attention kernel"},
       {"load_in_8bit", Kind::kBool, "false", "8-bit base weights"},
       {"load_in_4bit", Kind::kBool, "false", "4-bit base weights (QLoRA)"},
@@ -36,9 +37,10 @@ std::vector<Option> model_options() {
           "not yet; dtype has an option of its own"),
       Option{"trust_remote_code", Kind::kBool, "false", "run Python code that ships with a model"}.answered(
           "hone never runs code from a model's folder"),
-      Option{"router_aux_loss_coef", Kind::kFloat, "null", "load-balancing loss of mixture-of-experts models"}.refused(
-          "not yet: no mixture-of-experts models"),
-      {"chat_template_path", Kind::kString, "null", "a .jinja file, or a folder whose tokenizer has the template"},
+      Option{"router_aux_loss_coef", Kind::kFloat, "null", "load-balancing loss of mixture-of-experts models"}
+          .refused("not yet: no mixture-of-experts models"),
+      {"chat_template_path", Kind::kString, "null",
+       "a .jinja file, or a folder whose tokenizer has the template"},
   };
   for (Option& row : sft) rows.push_back(row.from(Origin::kSftConfig).under(kModel).only("sft"));
   return rows;
@@ -48,7 +50,8 @@ std::vector<Option> adapter_options() {
   std::vector<Option> rows = {
       {"use_peft", Kind::kBool, "false", "train a LoRA adapter; the base stays frozen"},
       Option{"lora_r", Kind::kInt, "16", "rank of the adapter"}.within(at_least(1)),
-      Option{"lora_alpha", Kind::kInt, "32", "the adapter's output is scaled by lora_alpha / lora_r"}.within(above(0)),
+      Option{"lora_alpha", Kind::kInt, "32", "the adapter's output is scaled by lora_alpha / lora_r"}.within(
+          above(0)),
       Option{"lora_dropout", Kind::kFloat, "0.05", "dropout before the adapter"}.within(share()),
       {"lora_target_modules", Kind::kList, "null",
        "names to adapt; one value: a regular expression or all-linear; null: PEFT's choice for the model"},
@@ -65,8 +68,9 @@ std::vector<Option> adapter_options() {
   for (Option& row : rows) row = row.from(Origin::kModelConfig).under(kAdapter);
 
   const std::vector<Option> own = {
-      Option{"init_lora_weights", Kind::kChoice, "\"true\"", "how A and B begin, as PEFT's init_lora_weights"}.choice(
-          "true gaussian false", "", "pissa olora loftq eva corda lora_ga orthogonal mica", "not yet"),
+      Option{"init_lora_weights", Kind::kChoice, "\"true\"", "how A and B begin, as PEFT's init_lora_weights"}
+          .choice("true gaussian false", "", "pissa olora loftq eva corda lora_ga orthogonal mica",
+                  "not yet"),
       {"lora_exclude_modules", Kind::kList, "null", "names not to adapt, as PEFT's exclude_modules"},
       {"adapter_name_or_path", Kind::kString, "null", "continue this adapter instead of a new one"},
       {"base_model_name_for_adapter", Kind::kString, "null",

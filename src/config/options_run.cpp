@@ -20,7 +20,8 @@ std::vector<Option> reporting_options() {
   std::vector<Option> rows = grouped(
       {
           Option{"logging_strategy", Kind::kChoice, "\"steps\"", "when to log"}.choice("no steps epoch"),
-          Option{"logging_steps", Kind::kFloat, "10", "optimizer steps between logs; below 1: a share of all steps"}
+          Option{"logging_steps", Kind::kFloat, "10",
+                 "optimizer steps between logs; below 1: a share of all steps"}
               .within(at_least(0)),
           {"logging_first_step", Kind::kBool, "false", "log the first step too"},
           {"report_to", Kind::kList, "\"none\"", "tensorboard or none; metrics.jsonl is always written"},
@@ -30,16 +31,19 @@ std::vector<Option> reporting_options() {
               "tokens are always counted"),
           Option{"log_level", Kind::kString, "\"passive\"", "verbosity of Python's logging"}.answered(
               "hone has one progress line"),
-          Option{"log_level_replica", Kind::kString, "\"warning\"", "verbosity of replicas"}.answered(kOneProcess),
+          Option{"log_level_replica", Kind::kString, "\"warning\"", "verbosity of replicas"}.answered(
+              kOneProcess),
           Option{"log_on_each_node", Kind::kBool, "true", "log on every node"}.answered(kOneProcess),
           Option{"disable_tqdm", Kind::kBool, "null", "no progress bar"}.answered(
               "the progress line is plain where the output is not a terminal"),
           Option{"run_name", Kind::kString, "null", "the run's name for trackers"}.answered(kTracker),
-          Option{"project", Kind::kString, "\"huggingface\"", "the project's name for trackers"}.answered(kTracker),
+          Option{"project", Kind::kString, "\"huggingface\"", "the project's name for trackers"}.answered(
+              kTracker),
           Option{"trackio_space_id", Kind::kString, "null", "Trackio"}.answered(kTracker),
           Option{"trackio_bucket_id", Kind::kString, "null", "Trackio"}.answered(kTracker),
           Option{"trackio_static_space_id", Kind::kAny, "null", "Trackio"}.answered(kTracker),
-          Option{"skip_memory_metrics", Kind::kBool, "true", "memory report"}.answered("hone reports memory itself"),
+          Option{"skip_memory_metrics", Kind::kBool, "true", "memory report"}.answered(
+              "hone reports memory itself"),
           Option{"debug", Kind::kAny, "\"\"", "look for overflow"}.answered(
               "hone always looks: a value that is not finite stops the run"),
       },
@@ -52,11 +56,13 @@ std::vector<Option> reporting_options() {
               .within(at_least(0)),
           Option{"eval_delay", Kind::kFloat, "0", "wait before the first evaluation"}.refused("not yet"),
           {"eval_on_start", Kind::kBool, "false", "evaluate before step 1"},
-          Option{"per_device_eval_batch_size", Kind::kInt, "8", "rows of an evaluation batch"}.within(at_least(1)),
+          Option{"per_device_eval_batch_size", Kind::kInt, "8", "rows of an evaluation batch"}.within(
+              at_least(1)),
           Option{"prediction_loss_only", Kind::kBool, "false", "return the loss alone"}.answered(kMetrics),
           Option{"eval_do_concat_batches", Kind::kBool, "true", "join predictions"}.answered(kMetrics),
           Option{"eval_use_gather_object", Kind::kBool, "false", "gather nested objects"}.answered(kMetrics),
-          Option{"eval_accumulation_steps", Kind::kInt, "null", "move predictions to the CPU"}.answered(kMetrics),
+          Option{"eval_accumulation_steps", Kind::kInt, "null", "move predictions to the CPU"}.answered(
+              kMetrics),
           Option{"include_for_metrics", Kind::kList, "[]", "inputs of compute_metrics"}.answered(kMetrics),
           Option{"batch_eval_metrics", Kind::kBool, "false", "metrics batch by batch"}.answered(kMetrics),
       },
@@ -68,18 +74,22 @@ std::vector<Option> reporting_options() {
 std::vector<Option> saving_options() {
   return grouped(
       {
-          Option{"save_strategy", Kind::kChoice, "\"steps\"", "when to save"}.choice("no steps epoch", "", "best",
-                                                                                       "not yet"),
-          Option{"save_steps", Kind::kFloat, "500", "optimizer steps between checkpoints; below 1: a share of all steps"}
+          Option{"save_strategy", Kind::kChoice, "\"steps\"", "when to save"}.choice("no steps epoch", "",
+                                                                                     "best", "not yet"),
+          Option{"save_steps", Kind::kFloat, "500",
+                 "optimizer steps between checkpoints; below 1: a share of all steps"}
               .within(at_least(0)),
-          Option{"save_total_limit", Kind::kInt, "null", "checkpoints to keep; null: all"}.within(at_least(1)),
+          Option{"save_total_limit", Kind::kInt, "null", "checkpoints to keep; null: all"}.within(
+              at_least(1)),
           Option{"save_only_model", Kind::kBool, "false", "checkpoints without optimizer state"}.answered(
               "hone's checkpoints always hold what resuming needs"),
           Option{"save_on_each_node", Kind::kBool, "false", "save on every node"}.answered(kOneProcess),
-          Option{"enable_jit_checkpoint", Kind::kBool, "false", "save when the machine is taken away"}.answered(
-              "hone saves when it is interrupted"),
-          Option{"load_best_model_at_end", Kind::kBool, "false", "end with the best checkpoint"}.refused("not yet"),
-          Option{"metric_for_best_model", Kind::kString, "null", "metric that ranks checkpoints"}.answered(kBest),
+          Option{"enable_jit_checkpoint", Kind::kBool, "false", "save when the machine is taken away"}
+              .answered("hone saves when it is interrupted"),
+          Option{"load_best_model_at_end", Kind::kBool, "false", "end with the best checkpoint"}.refused(
+              "not yet"),
+          Option{"metric_for_best_model", Kind::kString, "null", "metric that ranks checkpoints"}.answered(
+              kBest),
           Option{"greater_is_better", Kind::kBool, "null", "direction of that metric"}.answered(kBest),
           Option{"push_to_hub", Kind::kBool, "false", "upload the model"}.refused(
               "hone writes local files; upload output_dir with `hf upload`"),
@@ -96,18 +106,22 @@ std::vector<Option> saving_options() {
 std::vector<Option> machine_options() {
   std::vector<Option> rows = grouped(
       {
-          Option{"use_cpu", Kind::kBool, "false", "train on the CPU"}.answered("this build trains on the CPU"),
+          Option{"use_cpu", Kind::kBool, "false", "train on the CPU"}.answered(
+              "this build trains on the CPU"),
           Option{"torch_empty_cache_steps", Kind::kInt, "null", "empty PyTorch's GPU cache"}.answered(
               "there is no cache to empty"),
           Option{"dataloader_num_workers", Kind::kInt, "0", "loader processes"}.answered(kLoader),
           Option{"dataloader_pin_memory", Kind::kBool, "true", "pinned memory"}.answered(kLoader),
-          Option{"dataloader_persistent_workers", Kind::kBool, "false", "keep loader processes"}.answered(kLoader),
+          Option{"dataloader_persistent_workers", Kind::kBool, "false", "keep loader processes"}.answered(
+              kLoader),
           Option{"dataloader_prefetch_factor", Kind::kInt, "null", "batches loaded ahead"}.answered(kLoader),
-          Option{"dataloader_multiprocessing_context", Kind::kString, "null", "how loaders start"}.answered(kLoader),
+          Option{"dataloader_multiprocessing_context", Kind::kString, "null", "how loaders start"}.answered(
+              kLoader),
           Option{"dataloader_in_order", Kind::kBool, "true", "batches in order"}.answered(kLoader),
           Option{"remove_unused_columns", Kind::kBool, "true", "drop other columns"}.answered(
               "other columns are never read"),
-          Option{"label_names", Kind::kList, "null", "names of the labels"}.answered("hone makes the labels itself"),
+          Option{"label_names", Kind::kList, "null", "names of the labels"}.answered(
+              "hone makes the labels itself"),
           Option{"accelerator_config", Kind::kAny, "null", "settings of Accelerate"}.refused("not yet"),
           Option{"parallelism_config", Kind::kAny, "null", "parallelism of Accelerate"}.refused("not yet"),
           Option{"fsdp", Kind::kAny, "null", "sharded training"}.refused("not yet: one process"),

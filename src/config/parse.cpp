@@ -21,10 +21,11 @@ Every every(const std::string& word) {
 }
 
 Scheduler scheduler(const std::string& word) {
-  static const std::map<std::string, Scheduler> names = {{"linear", Scheduler::kLinear},
-                                                         {"cosine", Scheduler::kCosine},
-                                                         {"constant", Scheduler::kConstant},
-                                                         {"constant_with_warmup", Scheduler::kConstantWithWarmup}};
+  static const std::map<std::string, Scheduler> names = {
+      {"linear", Scheduler::kLinear},
+      {"cosine", Scheduler::kCosine},
+      {"constant", Scheduler::kConstant},
+      {"constant_with_warmup", Scheduler::kConstantWithWarmup}};
   return names.at(word);
 }
 
@@ -35,11 +36,12 @@ LoraInit lora_init(const std::string& word) {
 
 void require_set(const Settings& settings, const std::string& name, const std::string& example) {
   if (!settings.text(name).empty()) return;
-  throw UserError({.where = fmt::format("hone {}", settings.schema().command),
-                   .expected = fmt::format("option {}", name),
-                   .found = "it is not set",
-                   .cause = {},
-                   .fix = fmt::format("write {}: {} in the YAML file, or --{} {}", name, example, name, example)});
+  throw UserError(
+      {.where = fmt::format("hone {}", settings.schema().command),
+       .expected = fmt::format("option {}", name),
+       .found = "it is not set",
+       .cause = {},
+       .fix = fmt::format("write {}: {} in the YAML file, or --{} {}", name, example, name, example)});
 }
 
 // An interval in steps: a whole number, or a share below 1 (TrainingArguments._validate_args).
@@ -47,11 +49,12 @@ void check_interval(const Settings& settings, const std::string& name, const std
   if (settings.text(strategy) != "steps") return;
   const double steps = settings.number(name);
   if (steps > 0 && (steps < 1 || steps == std::floor(steps))) return;
-  throw UserError({.where = settings.where(name),
-                   .expected = fmt::format("{} a whole number of steps, or a share of all steps below 1", name),
-                   .found = settings.value(name).dump(),
-                   .cause = steps == 0 ? fmt::format("{} is steps", strategy) : "",
-                   .fix = steps == 0 ? fmt::format("write {}: \"no\" to switch it off", strategy) : ""});
+  throw UserError(
+      {.where = settings.where(name),
+       .expected = fmt::format("{} a whole number of steps, or a share of all steps below 1", name),
+       .found = settings.value(name).dump(),
+       .cause = steps == 0 ? fmt::format("{} is steps", strategy) : "",
+       .fix = steps == 0 ? fmt::format("write {}: \"no\" to switch it off", strategy) : ""});
 }
 
 double num_cycles(const Settings& settings) {
@@ -68,7 +71,11 @@ double num_cycles(const Settings& settings) {
                        .fix = {}});
     }
     if (!value.is_number()) {
-      throw UserError({.where = where, .expected = "a number for lr_scheduler_kwargs.num_cycles", .found = value.dump(), .cause = {}, .fix = {}});
+      throw UserError({.where = where,
+                       .expected = "a number for lr_scheduler_kwargs.num_cycles",
+                       .found = value.dump(),
+                       .cause = {},
+                       .fix = {}});
     }
   }
   if (settings.text("lr_scheduler_type") != "cosine") {
@@ -84,8 +91,8 @@ double num_cycles(const Settings& settings) {
 bool tensorboard(const Settings& settings, std::vector<std::string>& notes) {
   bool on = false;
   static const std::vector<std::string> trackers = {
-      "none",   "all",     "tensorboard", "wandb",   "trackio",    "mlflow",   "comet_ml", "neptune", "clearml",
-      "dagshub", "dvclive", "swanlab",     "codecarbon", "azure_ml", "flyte", "kubeflow"};
+      "none",    "all",     "tensorboard", "wandb",   "trackio",    "mlflow",   "comet_ml", "neptune",
+      "clearml", "dagshub", "dvclive",     "swanlab", "codecarbon", "azure_ml", "flyte",    "kubeflow"};
   for (const std::string& name : settings.list("report_to")) {
     if (std::find(trackers.begin(), trackers.end(), name) == trackers.end()) {
       throw UserError({.where = settings.where("report_to"),
@@ -96,7 +103,8 @@ bool tensorboard(const Settings& settings, std::vector<std::string>& notes) {
     }
     on = on || name == "tensorboard" || name == "all";
     if (name != "none" && name != "tensorboard") {
-      notes.push_back(fmt::format("report_to: {}: hone writes metrics.jsonl and TensorBoard files alone", name));
+      notes.push_back(
+          fmt::format("report_to: {}: hone writes metrics.jsonl and TensorBoard files alone", name));
     }
   }
   return on;
@@ -144,13 +152,22 @@ void check_combinations(const Settings& settings) {
   }
   for (const char* name : {"seed", "data_seed"}) {
     if (settings.value(name).is_number() && settings.integer(name) < 0) {
-      throw UserError({.where = settings.where(name), .expected = fmt::format("{} at least 0", name), .found = settings.value(name).dump(), .cause = {}, .fix = {}});
+      throw UserError({.where = settings.where(name),
+                       .expected = fmt::format("{} at least 0", name),
+                       .found = settings.value(name).dump(),
+                       .cause = {},
+                       .fix = {}});
     }
   }
   for (const char* name : {"lora_target_modules", "lora_exclude_modules"}) {
     const bool empty = settings.value(name).is_array() && settings.value(name).empty();
     for (const std::string& item : settings.list(name)) {
-      if (item.empty()) throw UserError({.where = settings.where(name), .expected = fmt::format("names in {}", name), .found = "an empty name", .cause = {}, .fix = {}});
+      if (item.empty())
+        throw UserError({.where = settings.where(name),
+                         .expected = fmt::format("names in {}", name),
+                         .found = "an empty name",
+                         .cause = {},
+                         .fix = {}});
     }
     if (empty && std::string_view(name) == "lora_target_modules") {
       throw UserError({.where = settings.where(name),
@@ -234,7 +251,36 @@ void fill_run(Plan& plan, const Settings& settings) {
   plan.save_total_limit = settings.maybe_integer("save_total_limit").value_or(0);
   plan.resume_from_checkpoint = settings.text("resume_from_checkpoint");
   if (plan.resume_from_checkpoint == "True") plan.resume_from_checkpoint = "true";
-  if (plan.resume_from_checkpoint == "false" || plan.resume_from_checkpoint == "False") plan.resume_from_checkpoint.clear();
+  if (plan.resume_from_checkpoint == "false" || plan.resume_from_checkpoint == "False")
+    plan.resume_from_checkpoint.clear();
+}
+
+// Settings that are right and yet do nothing in this run.
+void note_idle_settings(const Settings& settings, std::vector<std::string>& notes) {
+  const auto changed = [&](const char* name) {
+    return settings.value(name) != settings.schema().find(name)->default_value();
+  };
+  if (changed("adapter_name_or_path")) {
+    for (const char* name : {"lora_r", "lora_alpha", "lora_dropout", "lora_target_modules",
+                             "lora_exclude_modules", "use_rslora", "init_lora_weights"}) {
+      if (changed(name)) notes.push_back(fmt::format("{}: not used, the adapter brings its own", name));
+    }
+  }
+  if (changed("eval_dataset") && settings.text("eval_strategy") == "no" && !settings.flag("eval_on_start")) {
+    notes.push_back("eval_dataset: not used, eval_strategy is no");
+  }
+  if (changed("warmup_steps") && settings.text("lr_scheduler_type") == "constant") {
+    notes.push_back(
+        "warmup_steps: not used by lr_scheduler_type constant; constant_with_warmup has a warm-up");
+  }
+}
+
+// One spelling a value: 10 and 10.0 are the same number, and a list of one is its element (as TRL collapses
+// it).
+std::string resolved_text(const Option& option, const Json& value) {
+  if (option.kind == Kind::kFloat && value.is_number()) return fmt::format("{}", value.get<double>());
+  if (option.kind == Kind::kList && value.is_array() && value.size() == 1) return yaml_text(value[0]);
+  return yaml_text(value);
 }
 
 Plan parse_settings(Method method, const Settings& settings) {
@@ -268,11 +314,12 @@ Plan make_plan(Method method, Settings settings) {
   fill_training(plan, settings);
   fill_run(plan, settings);
   plan.tensorboard = tensorboard(settings, plan.notes);
+  note_idle_settings(settings, plan.notes);
 
   for (const Option& option : settings.schema().options) {
     const bool told = option.answer == Class::kAnswered && settings.is_set(option.name);
     if (option.answer != Class::kSupported && !told) continue;
-    plan.resolved.emplace_back(option.name, yaml_text(settings.value(option.name)));
+    plan.resolved.emplace_back(option.name, resolved_text(option, settings.value(option.name)));
   }
   return plan;
 }

@@ -11,8 +11,8 @@
 namespace hone::config {
 
 // `arguments` are the words after the command: `--config run.yaml --lora_r 8`. The command line wins over the
-// file. Throws UserError for whatever the user can mend: names, types, ranges, options that do not go together,
-// files that are not there, names of the hub.
+// file. Throws UserError for whatever the user can mend: names, types, ranges, options that do not go
+// together, files that are not there, names of the hub.
 Plan parse_run(Method method, const std::vector<std::string>& arguments);
 
 // The same from YAML text alone (a plan.yaml of an earlier run); `file_name` is for messages.

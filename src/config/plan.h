@@ -1,5 +1,6 @@
 // Plan: one run, described and resolved. Field names are TRL's option names; the table in option_table.h
-// gives each its type, default and meaning. Plain data: copied freely, compared in tests, written as plan.yaml.
+// gives each its type, default and meaning. Plain data: copied freely, compared in tests, written as
+// plan.yaml.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,13 @@ enum class Method { kSft };
 
 // How numbers are kept and multiplied (docs/DESIGN, "Numbers"); resolved from `dtype` and `bf16`.
 enum class Precision {
-  kFloat32,        // dtype float32, bf16 false: everything fp32, the parity mode
-  kAutocast,       // dtype float32, bf16 true (TRL's default): frozen linears and GEMMs bf16, the rest fp32
-  kBFloat16,       // dtype bfloat16 or auto: bf16 stored, fp32 inside norms, softmax and loss
+  kFloat32,   // dtype float32, bf16 false: everything fp32, the parity mode
+  kAutocast,  // dtype float32, bf16 true (TRL's default): frozen linears and GEMMs bf16, the rest fp32
+  kBFloat16,  // dtype bfloat16 or auto: bf16 stored, fp32 inside norms, softmax and loss
 };
 
-enum class Every { kNo, kSteps, kEpoch };                       // *_strategy options
-enum class LoraInit { kTrue, kGaussian, kFalse };                // init_lora_weights
+enum class Every { kNo, kSteps, kEpoch };          // *_strategy options
+enum class LoraInit { kTrue, kGaussian, kFalse };  // init_lora_weights
 enum class PackingStrategy { kBfd };
 enum class Scheduler { kLinear, kCosine, kConstant, kConstantWithWarmup };
 
@@ -29,34 +30,35 @@ struct Plan {
   Method method = Method::kSft;
 
   // model
-  std::string model_name_or_path;                 // folder in Hugging Face format, or a .gguf file
+  std::string model_name_or_path;  // folder in Hugging Face format, or a .gguf file
   Precision precision = Precision::kAutocast;
-  std::string base_model_name_for_adapter;        // adapter_config.json's base_model_name_or_path
+  std::string base_model_name_for_adapter;  // adapter_config.json's base_model_name_or_path
 
   // adapter
   bool use_peft = false;
   std::int64_t lora_r = 16;
   double lora_alpha = 32;
   double lora_dropout = 0.05;
-  std::vector<std::string> lora_target_modules;   // one element: a regex or "all-linear", as PEFT treats a string
+  std::vector<std::string>
+      lora_target_modules;  // one element: a regex or "all-linear", as PEFT treats a string
   std::vector<std::string> lora_exclude_modules;
   bool use_rslora = false;
   LoraInit init_lora_weights = LoraInit::kTrue;
-  std::string adapter_name_or_path;               // continue this adapter; empty: a new one
+  std::string adapter_name_or_path;  // continue this adapter; empty: a new one
 
   // data
-  std::string dataset_name;                       // the .jsonl file; a folder is resolved to its <split>.jsonl
-  std::string dataset_test;                       // evaluation .jsonl; empty: none
+  std::string dataset_name;  // the .jsonl file; a folder is resolved to its <split>.jsonl
+  std::string dataset_test;  // evaluation .jsonl; empty: none
   std::string dataset_text_field = "text";
-  std::int64_t max_length = 1024;                 // 0: off (YAML null)
+  std::int64_t max_length = 1024;  // 0: off (YAML null)
   bool packing = false;
   PackingStrategy packing_strategy = PackingStrategy::kBfd;
   std::optional<bool> eval_packing;
-  std::optional<bool> completion_only_loss;       // empty: true exactly for prompt-completion data
+  std::optional<bool> completion_only_loss;  // empty: true exactly for prompt-completion data
   bool assistant_only_loss = false;
   bool shuffle_dataset = false;
-  std::string eos_token;                          // override; empty: the tokenizer's
-  std::string chat_template_path;                 // override; empty: the tokenizer's
+  std::string eos_token;           // override; empty: the tokenizer's
+  std::string chat_template_path;  // override; empty: the tokenizer's
 
   // run
   std::string output_dir;
@@ -64,36 +66,36 @@ struct Plan {
   std::int64_t per_device_eval_batch_size = 8;
   std::int64_t gradient_accumulation_steps = 1;
   double num_train_epochs = 3.0;
-  std::int64_t max_steps = -1;                    // > 0 wins over num_train_epochs
+  std::int64_t max_steps = -1;  // > 0 wins over num_train_epochs
   double learning_rate = 2e-5;
   Scheduler lr_scheduler_type = Scheduler::kLinear;
-  double lr_num_cycles = 0.5;                     // lr_scheduler_kwargs.num_cycles
-  double warmup_steps = 0;                        // >= 1 steps; < 1 a share of all steps, rounded up
+  double lr_num_cycles = 0.5;  // lr_scheduler_kwargs.num_cycles
+  double warmup_steps = 0;     // >= 1 steps; < 1 a share of all steps, rounded up
   double weight_decay = 0;
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
-  double max_grad_norm = 1.0;                     // 0: no clipping
+  double max_grad_norm = 1.0;  // 0: no clipping
   std::int64_t seed = 42;
   std::optional<std::int64_t> data_seed;
-  bool shuffle_rows = true;                       // train_sampling_strategy random (true) or sequential
+  bool shuffle_rows = true;  // train_sampling_strategy random (true) or sequential
   bool dataloader_drop_last = false;
 
   // when to speak, evaluate and save
   Every logging_strategy = Every::kSteps;
-  double logging_steps = 10;                      // < 1: a share of all steps
+  double logging_steps = 10;  // < 1: a share of all steps
   bool logging_first_step = false;
   Every eval_strategy = Every::kNo;
-  double eval_steps = 0;                          // 0: as logging_steps
+  double eval_steps = 0;  // 0: as logging_steps
   bool eval_on_start = false;
   Every save_strategy = Every::kSteps;
   double save_steps = 500;
-  std::int64_t save_total_limit = 0;              // 0: keep all
-  std::string resume_from_checkpoint;             // empty: no; "true": the newest in output_dir; or a folder
-  bool tensorboard = false;                       // report_to
+  std::int64_t save_total_limit = 0;   // 0: keep all
+  std::string resume_from_checkpoint;  // empty: no; "true": the newest in output_dir; or a folder
+  bool tensorboard = false;            // report_to
 
   // machine
-  std::int64_t threads = 0;                       // 0: the machine's physical cores
+  std::int64_t threads = 0;  // 0: the machine's physical cores
 
   // every option as resolved, in table order: what plan.yaml and `hone plan` show
   std::vector<std::pair<std::string, std::string>> resolved;

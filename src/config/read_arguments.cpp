@@ -12,9 +12,10 @@ namespace {
 
 using base::Json;
 
-// "-5", "-1e-3", "-.5" are values; other words that begin with '-' are options.
+// "-5", "-.5" and "- a list item" are values; other words that begin with '-' are options (argparse).
 bool is_option_word(const std::string& word) {
   if (word.size() < 2 || word[0] != '-') return false;
+  if (word.substr(0, word.find('=')).find(' ') != std::string::npos) return false;
   return !((word[1] >= '0' && word[1] <= '9') || word[1] == '.');
 }
 
@@ -52,7 +53,9 @@ std::vector<Argument> split_arguments(const std::vector<std::string>& words, con
 [[noreturn]] void wrong_count(const Argument& argument, std::string_view what) {
   throw base::UserError({.where = "--" + argument.name,
                          .expected = std::string(what),
-                         .found = argument.values.empty() ? "none" : fmt::format("{}: {}", argument.values.size(), fmt::join(argument.values, " ")),
+                         .found = argument.values.empty() ? "none"
+                                                          : fmt::format("{}: {}", argument.values.size(),
+                                                                        fmt::join(argument.values, " ")),
                          .cause = argument.values.size() > 1 ? "a value with spaces needs quotes" : "",
                          .fix = fmt::format("write --{} VALUE", argument.name)});
 }
@@ -66,7 +69,11 @@ void Settings::read_arguments(const std::vector<std::string>& words) {
     if (argument.name != "config") continue;
     if (argument.values.size() != 1) wrong_count(argument, "one YAML file");
     if (configured) {
-      throw base::UserError({.where = "--config", .expected = "one YAML file", .found = "--config twice", .cause = {}, .fix = "keep one of the two"});
+      throw base::UserError({.where = "--config",
+                             .expected = "one YAML file",
+                             .found = "--config twice",
+                             .cause = {},
+                             .fix = "keep one of the two"});
     }
     configured = true;
     read_yaml(argument.values[0]);

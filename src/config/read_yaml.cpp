@@ -22,7 +22,9 @@ struct Document {
   }
 };
 
-bool is_plain(const YAML::Node& node) { return node.Tag() == "?" || node.Tag().empty(); }
+bool is_plain(const YAML::Node& node) {
+  return node.Tag() == "?" || node.Tag().empty();
+}
 
 std::string shape(const YAML::Node& node) {
   if (node.IsMap()) return "a mapping";
@@ -47,12 +49,14 @@ Json free_value(const YAML::Node& node) {
   return convert_text(any, node.Scalar(), is_plain(node), "");
 }
 
-[[noreturn]] void wrong_shape(const Option& option, std::string_view what, const YAML::Node& node, const std::string& where) {
-  throw base::UserError({.where = where,
-                         .expected = fmt::format("{} for option {}", what, option.name),
-                         .found = shape(node),
-                         .cause = {},
-                         .fix = fmt::format("correct it, or remove it for the default {}", option.default_text)});
+[[noreturn]] void wrong_shape(const Option& option, std::string_view what, const YAML::Node& node,
+                              const std::string& where) {
+  throw base::UserError(
+      {.where = where,
+       .expected = fmt::format("{} for option {}", what, option.name),
+       .found = shape(node),
+       .cause = {},
+       .fix = fmt::format("correct it, or remove it for the default {}", option.default_text)});
 }
 
 Json option_value(const Option& option, const YAML::Node& node, const std::string& where) {
@@ -63,7 +67,8 @@ Json option_value(const Option& option, const YAML::Node& node, const std::strin
     return free_value(node);
   }
   if (node.IsSequence()) {
-    if (option.kind != Kind::kList) wrong_shape(option, option.kind == Kind::kMap ? "a mapping" : "a single value", node, where);
+    if (option.kind != Kind::kList)
+      wrong_shape(option, option.kind == Kind::kMap ? "a mapping" : "a single value", node, where);
     Json out = Json::array();
     for (const YAML::Node& item : node) {
       if (!item.IsScalar()) wrong_shape(option, "a list of names", item, where);
@@ -88,7 +93,11 @@ std::vector<Entry> entries_of(const YAML::Node& map, const Document& document) {
   for (const auto& entry : map) {
     const std::string where = document.at(entry.first.Mark());
     if (!entry.first.IsScalar()) {
-      throw base::UserError({.where = where, .expected = "an option name before ':'", .found = shape(entry.first), .cause = {}, .fix = {}});
+      throw base::UserError({.where = where,
+                             .expected = "an option name before ':'",
+                             .found = shape(entry.first),
+                             .cause = {},
+                             .fix = {}});
     }
     if (entry.first.Scalar() == "<<" && is_plain(entry.first)) {
       if (entry.second.IsMap()) {
@@ -129,7 +138,9 @@ std::vector<Entry> entries_of(const YAML::Node& map, const Document& document) {
 
 }  // namespace
 
-void Settings::read_yaml(const std::string& path) { read_yaml_text(base::read_text(path), path); }
+void Settings::read_yaml(const std::string& path) {
+  read_yaml_text(base::read_text(path), path);
+}
 
 void Settings::read_yaml_text(const std::string& text, const std::string& file_name) {
   const Document document{file_name};
@@ -145,13 +156,14 @@ void Settings::read_yaml_text(const std::string& text, const std::string& file_n
     }
     if (!documents.empty()) root = documents.front();
   } catch (const YAML::Exception& error) {
-    throw base::UserError({.where = error.mark.is_null() ? file_name
-                                                         : fmt::format("{}:{}:{}", file_name, error.mark.line + 1,
-                                                                       error.mark.column + 1),
-                           .expected = "YAML",
-                           .found = error.msg,
-                           .cause = "indentation, a missing space after ':', or an unclosed quote",
-                           .fix = "write one `option: value` a line"});
+    throw base::UserError(
+        {.where = error.mark.is_null()
+                      ? file_name
+                      : fmt::format("{}:{}:{}", file_name, error.mark.line + 1, error.mark.column + 1),
+         .expected = "YAML",
+         .found = error.msg,
+         .cause = "indentation, a missing space after ':', or an unclosed quote",
+         .fix = "write one `option: value` a line"});
   }
   if (root.IsNull()) return;
   if (!root.IsMap()) {

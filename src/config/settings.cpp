@@ -13,7 +13,8 @@ namespace {
 using base::Json;
 
 bool is_off(const Json& value) {
-  return value.is_null() || value == Json(false) || value == Json("") || (value.is_structured() && value.empty());
+  return value.is_null() || value == Json(false) || value == Json("") ||
+         (value.is_structured() && value.empty());
 }
 
 // `fsdp: ""` and `push_to_hub: false` switch off what is off already.
@@ -32,7 +33,8 @@ void check_choice(const Option& option, const Setting& setting, std::vector<std:
   const std::string word = setting.value.get<std::string>();
   if (has_word(option.values, word)) return;
   if (has_word(option.same_values, word)) {
-    notes.push_back(fmt::format("{}: {} means the same here as {}", option.name, word, split_words(option.values).front()));
+    notes.push_back(fmt::format("{}: {} means the same here as {}", option.name, word,
+                                split_words(option.values).front()));
     return;
   }
   const std::string supported = fmt::format("{}", fmt::join(split_words(option.values), ", "));
@@ -43,13 +45,13 @@ void check_choice(const Option& option, const Setting& setting, std::vector<std:
                            .cause = std::string(option.reason),
                            .fix = "choose " + supported});
   }
-  std::vector<std::string> all = split_words(option.values);
-  for (const std::string_view more : {option.same_values, option.not_yet}) {
-    for (const std::string& one : split_words(more)) all.push_back(one);
-  }
+  // A value that hone has is the better neighbour.
+  std::string near = base::did_you_mean(word, split_words(option.values));
+  if (near.empty()) near = base::did_you_mean(word, split_words(option.same_values));
+  if (near.empty()) near = base::did_you_mean(word, split_words(option.not_yet));
   throw base::UserError({.where = setting.where,
                          .expected = fmt::format("a value of {}", option.name),
-                         .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, all)),
+                         .found = fmt::format("'{}'.{}", word, near),
                          .cause = {},
                          .fix = "choose " + supported});
 }
@@ -76,11 +78,12 @@ std::vector<std::string> Settings::check() const {
     if (at == settings_.end()) continue;
     const Setting& setting = at->second;
     if (option.answer == Class::kRefused && !means_default(option, setting.value)) {
-      throw base::UserError({.where = setting.where,
-                             .expected = fmt::format("{} at its default {}", option.name, option.default_text),
-                             .found = yaml_text(setting.value),
-                             .cause = std::string(option.reason),
-                             .fix = fmt::format("remove {}", option.name)});
+      throw base::UserError(
+          {.where = setting.where,
+           .expected = fmt::format("{} at its default {}", option.name, option.default_text),
+           .found = yaml_text(setting.value),
+           .cause = std::string(option.reason),
+           .fix = fmt::format("remove {}", option.name)});
     }
     if (option.kind == Kind::kChoice) check_choice(option, setting, notes);
     check_range(option, setting);
@@ -89,7 +92,9 @@ std::vector<std::string> Settings::check() const {
   return notes;
 }
 
-bool Settings::is_set(std::string_view name) const { return settings_.contains(name); }
+bool Settings::is_set(std::string_view name) const {
+  return settings_.contains(name);
+}
 
 const Json& Settings::value(std::string_view name) const {
   if (const auto at = settings_.find(name); at != settings_.end()) return at->second.value;
@@ -112,21 +117,27 @@ void Settings::replace(std::string_view name, Json value) {
   }
 }
 
-bool Settings::flag(std::string_view name) const { return maybe_flag(name).value_or(false); }
+bool Settings::flag(std::string_view name) const {
+  return maybe_flag(name).value_or(false);
+}
 
 std::optional<bool> Settings::maybe_flag(std::string_view name) const {
   const Json& found = value(name);
   return found.is_null() ? std::nullopt : std::optional(found.get<bool>());
 }
 
-std::int64_t Settings::integer(std::string_view name) const { return value(name).get<std::int64_t>(); }
+std::int64_t Settings::integer(std::string_view name) const {
+  return value(name).get<std::int64_t>();
+}
 
 std::optional<std::int64_t> Settings::maybe_integer(std::string_view name) const {
   const Json& found = value(name);
   return found.is_null() ? std::nullopt : std::optional(found.get<std::int64_t>());
 }
 
-double Settings::number(std::string_view name) const { return value(name).get<double>(); }
+double Settings::number(std::string_view name) const {
+  return value(name).get<double>();
+}
 
 std::string Settings::text(std::string_view name) const {
   const Json& found = value(name);

@@ -23,7 +23,8 @@ struct Setting {
 base::Json convert_text(const Option& option, std::string_view text, bool plain, const std::string& where);
 
 // UserError for a name outside the table: a former name gets its replacement, others their neighbour.
-[[noreturn]] void throw_unknown(const Schema& schema, std::string_view name, const std::string& where, bool dashes);
+[[noreturn]] void throw_unknown(const Schema& schema, std::string_view name, const std::string& where,
+                                bool dashes);
 
 class Settings {
  public:
@@ -40,16 +41,16 @@ class Settings {
   std::vector<std::string> check() const;
 
   bool is_set(std::string_view name) const;
-  const base::Json& value(std::string_view name) const;  // what was set, else the default
-  std::string where(std::string_view name) const;        // "run.yaml:7", "--name", or "name (default)"
+  const base::Json& value(std::string_view name) const;   // what was set, else the default
+  std::string where(std::string_view name) const;         // "run.yaml:7", "--name", or "name (default)"
   void replace(std::string_view name, base::Json value);  // a resolved default; keeps `where`
 
-  bool flag(std::string_view name) const;                  // null counts as false
+  bool flag(std::string_view name) const;  // null counts as false
   std::optional<bool> maybe_flag(std::string_view name) const;
   std::int64_t integer(std::string_view name) const;
   std::optional<std::int64_t> maybe_integer(std::string_view name) const;
   double number(std::string_view name) const;
-  std::string text(std::string_view name) const;           // null: ""
+  std::string text(std::string_view name) const;  // null: ""
   std::vector<std::string> list(std::string_view name) const;
 
   const Schema& schema() const { return *schema_; }

@@ -69,7 +69,8 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   const bool samples = plan.temperature > 0;
   for (const char* name : {"top_k", "top_p"}) {
     if (samples || !settings.is_set(name)) continue;
-    plan.notes.push_back(fmt::format("{}: has no effect at temperature 0, which always takes the likeliest token", name));
+    plan.notes.push_back(
+        fmt::format("{}: has no effect at temperature 0, which always takes the likeliest token", name));
   }
   require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
   if (!plan.adapter_name_or_path.empty()) {

@@ -12,19 +12,19 @@ namespace hone::config {
 
 // hone generate: completions for prompts, one a line in `output` (JSONL) or on the terminal.
 struct GeneratePlan {
-  std::string model_name_or_path;     // folder, or .gguf file
-  std::string adapter_name_or_path;   // empty: the model alone
-  std::vector<std::string> prompts;   // --prompt, repeatable
-  std::string prompts_file;           // .jsonl with a `prompt` column; empty: none
-  std::optional<bool> chat;           // apply the chat template; empty: when the tokenizer has one
+  std::string model_name_or_path;    // folder, or .gguf file
+  std::string adapter_name_or_path;  // empty: the model alone
+  std::vector<std::string> prompts;  // --prompt, repeatable
+  std::string prompts_file;          // .jsonl with a `prompt` column; empty: none
+  std::optional<bool> chat;          // apply the chat template; empty: when the tokenizer has one
   std::int64_t max_new_tokens = 64;
-  double temperature = 0;             // 0: greedy
-  std::int64_t top_k = 0;             // 0: off
-  double top_p = 1;                   // 1: off
+  double temperature = 0;  // 0: greedy
+  std::int64_t top_k = 0;  // 0: off
+  double top_p = 1;        // 1: off
   std::int64_t seed = 42;
   Precision precision = Precision::kAutocast;
-  std::int64_t threads = 0;           // 0: the machine's physical cores
-  std::string output;                 // .jsonl; empty: the terminal
+  std::int64_t threads = 0;  // 0: the machine's physical cores
+  std::string output;        // .jsonl; empty: the terminal
   std::vector<std::string> notes;
 
   bool operator==(const GeneratePlan&) const = default;
@@ -44,7 +44,7 @@ struct ConvertPlan {
 
 // hone merge: base + adapter in fp32 into a new folder, stored as the base is.
 struct MergePlan {
-  std::string model_name_or_path;     // empty: the base that adapter_config.json names
+  std::string model_name_or_path;  // empty: the base that adapter_config.json names
   std::string adapter_name_or_path;
   std::string output;
   std::vector<std::string> notes;

@@ -8,13 +8,15 @@ namespace hone::config {
 
 std::string_view method_word(Method method) {
   switch (method) {
-    case Method::kSft: return "sft";
+    case Method::kSft:
+      return "sft";
   }
   return "";
 }
 
 std::string write_plan(const Plan& plan) {
-  std::string out = fmt::format("# hone {0}, resolved. The same run again: hone {0} --config plan.yaml\n", method_word(plan.method));
+  std::string out = fmt::format("# hone {0}, resolved. The same run again: hone {0} --config plan.yaml\n",
+                                method_word(plan.method));
   std::string_view group;
   for (const auto& [name, value] : plan.resolved) {
     const Option* option = sft_schema().find(name);

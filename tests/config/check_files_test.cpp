@@ -1,0 +1,90 @@
+// Paths that are not there, or are something else: told before anything is loaded or written.
+#include "config/helpers.h"
+
+namespace hone::config {
+namespace {
+
+class FilesTest : public ConfigTest {
+ protected:
+  std::string fault(const std::string& option, const std::string& value) const {
+    return short_paths(run_error({"--" + option, value}));
+  }
+};
+
+TEST_F(FilesTest, AMissingModelHasANeighbour) {
+  EXPECT_EQ(fault("model_name_or_path", path("modle")),
+            "[--model_name_or_path] expected a model folder or .gguf file as model_name_or_path\n  found:  "
+            "'modle' does not "
+            "exist. Did you mean 'model'?\n  do:     correct the path");
+}
+
+TEST_F(FilesTest, NamesOfTheHub) {
+  EXPECT_EQ(fault("model_name_or_path", "Qwen/Qwen3-0.6B"),
+            "[--model_name_or_path] expected a local folder or .gguf file as model_name_or_path\n  found:  "
+            "'Qwen/Qwen3-0.6B', which looks like a name of the hub\n  likely: hone reads local files\n  do:  "
+            "   fetch it with "
+            "`hf download Qwen/Qwen3-0.6B --local-dir DIR` and set model_name_or_path to DIR");
+  EXPECT_EQ(fault("dataset_name", "trl-lib/Capybara"),
+            "[--dataset_name] expected a local .jsonl file or folder as dataset_name\n  found:  "
+            "'trl-lib/Capybara', which "
+            "looks like a name of the hub\n  likely: hone reads local files\n  do:     write the dataset as "
+            "JSONL, one object "
+            "a line, and set dataset_name to that file");
+}
+
+TEST_F(FilesTest, FoldersThatAreSomethingElse) {
+  EXPECT_NE(fault("model_name_or_path", path("rows")).find("expected config.json in the model folder rows"),
+            std::string::npos);
+  EXPECT_NE(fault("model_name_or_path", path("adapter"))
+                .find("adapter_config.json: this is an adapter, not a model"),
+            std::string::npos);
+  EXPECT_NE(fault("model_name_or_path", path("train.jsonl")).find("expected a model folder or .gguf file"),
+            std::string::npos);
+  EXPECT_NE(
+      fault("adapter_name_or_path", path("model")).find("expected adapter_config.json in the folder model"),
+      std::string::npos);
+  EXPECT_EQ(fault("dataset_name", path("model")),
+            "[--dataset_name] expected train.jsonl in the folder model\n  found:  no .jsonl file\n  do:     "
+            "set dataset_name "
+            "to the .jsonl file, or name the split");
+  EXPECT_NE(fault("dataset_name", path("template.jinja")).find("hone reads JSONL alone for now"),
+            std::string::npos);
+}
+
+TEST_F(FilesTest, AGgufFileIsAModel) {
+  write("m.gguf", "GGUF");
+  EXPECT_EQ(run({"--model_name_or_path", path("m.gguf")}).model_name_or_path, path("m.gguf"));
+}
+
+TEST_F(FilesTest, MissingFiles) {
+  EXPECT_EQ(fault("dataset_name", path("trian.jsonl")),
+            "[--dataset_name] expected a .jsonl file as dataset_name\n  found:  'trian.jsonl' does not "
+            "exist. Did you mean "
+            "'train.jsonl'?\n  do:     correct the path");
+  EXPECT_NE(fault("adapter_name_or_path", path("none")).find("'none' does not exist."), std::string::npos);
+  EXPECT_NE(fault("chat_template_path", path("none")).find("expected a file as chat_template_path"),
+            std::string::npos);
+  EXPECT_NE(fault("resume_from_checkpoint", path("none")).find("expected a checkpoint folder, or true"),
+            std::string::npos);
+  EXPECT_NE(fault("dataset_name", "none.jsonl").find("taken from the folder you call hone in"),
+            std::string::npos);
+  EXPECT_NE(short_paths(run_error({"--eval_dataset", path("none.jsonl"), "--eval_strategy", "epoch"}))
+                .find("expected a .jsonl file as eval_dataset"),
+            std::string::npos);
+}
+
+TEST_F(FilesTest, AFolderWithoutTheSplit) {
+  EXPECT_EQ(short_paths(run_error({"--dataset_name", path("rows"), "--eval_strategy", "epoch",
+                                   "--dataset_test_split", "dev"}))
+                .find("[--dataset_name] expected dev.jsonl in the folder rows\n  found:  "),
+            0U);
+}
+
+TEST_F(FilesTest, NothingIsWritten) {
+  run_error({"--output_dir", path("out"), "--lora_r", "0"});
+  run({"--output_dir", path("out")});
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
+}
+
+}  // namespace
+}  // namespace hone::config

@@ -1,0 +1,67 @@
+#include "config/help.h"
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "config/helpers.h"
+
+namespace hone::config {
+namespace {
+
+TEST(Help, EveryOptionIsInItsCommandsHelp) {
+  for (const Schema* schema : {&sft_schema(), &generate_schema(), &convert_schema(), &merge_schema()}) {
+    const std::string text = command_help(*schema);
+    for (const std::string& name : schema->names()) EXPECT_NE(text.find(name), std::string::npos) << name;
+    EXPECT_NE(text.find("usage: hone " + schema->command), std::string::npos);
+  }
+}
+
+TEST(Help, ALineHoldsNameTypeMeaningAndDefault) {
+  EXPECT_NE(
+      command_help(sft_schema()).find("  --lora_r int                           rank of the adapter  [16]\n"),
+      std::string::npos);
+}
+
+TEST(Help, ProgramHelpNamesTheCommands) {
+  for (const char* command : {"sft", "generate", "convert", "merge", "options", "env"}) {
+    EXPECT_NE(program_help().find(command), std::string::npos) << command;
+  }
+}
+
+TEST(Options, OneOption) {
+  EXPECT_EQ(run_options({"load_in_4bit"}),
+            "load_in_4bit: 4-bit base weights (QLoRA)\n  type      bool\n  default   false\n  class     "
+            "refused\n  why       "
+            "not yet: 4-bit bases come with QLoRA\n  from      ModelConfig\n");
+  EXPECT_EQ(run_options({"--lora-dropout"}), run_options({"lora_dropout"}));
+  EXPECT_NE(run_options({"--method", "generate", "top_p"}).find("range     above 0 to 1"), std::string::npos);
+}
+
+TEST(Options, JsonIsTheWholeTable) {
+  const base::Json rows = base::Json::parse(run_options({"--json"}));
+  ASSERT_EQ(rows.size(), sft_schema().options.size());
+  EXPECT_EQ(rows[0]["name"], "model_name_or_path");
+  const base::Json one = base::Json::parse(run_options({"--json", "optim"}));
+  EXPECT_EQ(one["same_values"], base::Json({"adamw_torch"}));
+  EXPECT_EQ(one["class"], "supported");
+}
+
+TEST(Options, TextHasALineAnOption) {
+  const std::string text = run_options({});
+  EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')),
+            sft_schema().options.size());
+}
+
+TEST(Options, Mistakes) {
+  EXPECT_EQ(error_of([] { run_options({"packng"}); }),
+            "[hone options] expected an option of hone sft\n  found:  unknown option packng. Did you mean "
+            "'packing'?\n  do:  "
+            "   `hone options --method sft` lists every option");
+  EXPECT_EQ(error_of([] { run_options({"--method", "sfd"}); }),
+            "[hone options --method] expected sft, generate, convert or merge\n  found:  'sfd'. Did you mean "
+            "'sft'?");
+  EXPECT_NE(error_of([] { run_options({"--jsn"}); }).find("Did you mean '--json'?"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hone::config

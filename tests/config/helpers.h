@@ -1,0 +1,94 @@
+// Shared by the tests of config: a folder with a model and data that look right, and the text of an error.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "config/parse.h"
+
+namespace hone::config {
+
+// The message of the UserError that `action` throws; a test failure when it throws none.
+template <typename Action>
+std::string error_of(Action&& action) {
+  try {
+    action();
+  } catch (const base::UserError& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "expected a UserError";
+  return {};
+}
+
+// In a folder of its own, removed at the end: model/config.json, train.jsonl, rows/{train,test}.jsonl,
+// adapter/adapter_config.json, template.jinja.
+class ConfigTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    root_ = std::filesystem::temp_directory_path() /
+            ("hone_config_" + std::to_string(::getpid()) + "_" + test->name());
+    std::filesystem::remove_all(root_);
+    write("model/config.json", "{}");
+    write("train.jsonl", "{\"text\": \"a\"}\n");
+    write("rows/train.jsonl", "{\"text\": \"a\"}\n");
+    write("rows/test.jsonl", "{\"text\": \"b\"}\n");
+    write("adapter/adapter_config.json", "{}");
+    write("template.jinja", "{{ messages }}");
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::string path(const std::string& name) const { return (root_ / name).string(); }
+
+  std::string write(const std::string& name, const std::string& contents) const {
+    const std::filesystem::path file = root_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << contents;
+    return file.string();
+  }
+
+  // The least that a run needs, and `more`.
+  std::vector<std::string> arguments(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all = {"--model_name_or_path", path("model"), "--dataset_name",
+                                    path("train.jsonl"), "--use_peft"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  Plan run(const std::vector<std::string>& more = {}) const {
+    return parse_run(Method::kSft, arguments(more));
+  }
+  std::string run_error(const std::vector<std::string>& more) const {
+    return error_of([&] { run(more); });
+  }
+
+  // A YAML file of the same, and `more` lines; the first of them is line 4.
+  std::string yaml_file(const std::string& more) const {
+    return write("run.yaml", "model_name_or_path: " + path("model") +
+                                 "\ndataset_name: " + path("train.jsonl") + "\nuse_peft: true\n" + more);
+  }
+  Plan run_yaml(const std::string& more, std::vector<std::string> arguments = {}) const {
+    arguments.insert(arguments.begin(), {"--config", yaml_file(more)});
+    return parse_run(Method::kSft, arguments);
+  }
+  // The message with the temporary folder cut away: "[run.yaml:4] ...".
+  std::string yaml_error(const std::string& more, const std::vector<std::string>& arguments = {}) const {
+    return short_paths(error_of([&] { run_yaml(more, arguments); }));
+  }
+  std::string short_paths(std::string text) const {
+    const std::string prefix = root_.string() + "/";
+    for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix)) {
+      text.erase(at, prefix.size());
+    }
+    return text;
+  }
+
+  std::filesystem::path root_;
+};
+
+}  // namespace hone::config

@@ -1,0 +1,247 @@
+#include "config/parse.h"
+
+#include <algorithm>
+#include <map>
+
+#include "config/helpers.h"
+
+namespace hone::config {
+namespace {
+
+using ParseTest = ConfigTest;
+
+TEST_F(ParseTest, DefaultsAreTrls) {
+  const Plan plan = run();
+  Plan expected;  // plan.h states TRL's defaults; the frozen table holds the table to them
+  expected.use_peft = true;
+  expected.model_name_or_path = path("model");
+  expected.base_model_name_for_adapter = path("model");
+  expected.dataset_name = path("train.jsonl");
+  expected.output_dir = "trainer_output";
+  expected.resolved = plan.resolved;
+  EXPECT_EQ(plan, expected);
+  EXPECT_EQ(plan.per_device_train_batch_size, 8);
+  EXPECT_EQ(plan.num_train_epochs, 3.0);
+  EXPECT_EQ(plan.learning_rate, 2e-5);
+  EXPECT_EQ(plan.logging_steps, 10);
+  EXPECT_EQ(plan.save_steps, 500);
+  EXPECT_EQ(plan.max_length, 1024);
+  EXPECT_EQ(plan.lora_r, 16);
+  EXPECT_EQ(plan.lora_alpha, 32);
+  EXPECT_EQ(plan.lora_dropout, 0.05);
+  EXPECT_EQ(plan.precision, Precision::kAutocast);
+  EXPECT_TRUE(plan.notes.empty());
+}
+
+TEST_F(ParseTest, CommandLineWinsOverTheFileWhereverItStands) {
+  EXPECT_EQ(run_yaml("lora_r: 4\nseed: 7\n", {"--lora_r", "2"}).lora_r, 2);
+  EXPECT_EQ(run_yaml("lora_r: 4\nseed: 7\n", {"--lora_r", "2"}).seed, 7);
+  const std::string file = yaml_file("lora_r: 4\n");
+  EXPECT_EQ(parse_run(Method::kSft, {"--lora_r", "2", "--config=" + file}).lora_r, 2);
+  EXPECT_FALSE(run_yaml("packing: true\n", {"--no_packing"}).packing);
+  EXPECT_EQ(run_yaml("max_length: 64\n", {"--max_length", "null"}).max_length, 0);
+}
+
+TEST_F(ParseTest, MistakesInTheFileNameItsLine) {
+  EXPECT_EQ(yaml_error("lora_r: x\n"),
+            "[run.yaml:4] expected a whole number for option lora_r\n  found:  'x'\n  do:     correct it, or "
+            "remove it for the "
+            "default 16");
+  EXPECT_EQ(yaml_error("seed: 1\nseed: 2\n").find("[run.yaml:5] expected each option once"), 0U);
+}
+
+// Each supported option that changes the plan, with the smallest change to it.
+TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
+  const std::map<std::string, std::vector<std::string>> changes = {
+      {"model_name_or_path", {path("other")}},
+      {"dtype", {"bfloat16"}},
+      {"chat_template_path", {path("template.jinja")}},
+      {"lora_r", {"8"}},
+      {"lora_alpha", {"8"}},
+      {"lora_dropout", {"0"}},
+      {"lora_target_modules", {"q_proj", "v_proj"}},
+      {"use_rslora", {}},
+      {"init_lora_weights", {"gaussian"}},
+      {"lora_exclude_modules", {"k_proj"}},
+      {"adapter_name_or_path", {path("adapter")}},
+      {"base_model_name_for_adapter", {"owner/name"}},
+      {"dataset_name", {path("rows")}},
+      {"dataset_text_field", {"body"}},
+      {"eos_token", {"</s>"}},
+      {"max_length", {"512"}},
+      {"shuffle_dataset", {}},
+      {"packing", {}},
+      {"eval_packing", {"true"}},
+      {"completion_only_loss", {"false"}},
+      {"assistant_only_loss", {}},
+      {"output_dir", {"out"}},
+      {"per_device_train_batch_size", {"4"}},
+      {"gradient_accumulation_steps", {"4"}},
+      {"num_train_epochs", {"1"}},
+      {"max_steps", {"10"}},
+      {"seed", {"1"}},
+      {"data_seed", {"1"}},
+      {"train_sampling_strategy", {"sequential"}},
+      {"dataloader_drop_last", {}},
+      {"bf16", {"false"}},
+      {"resume_from_checkpoint", {"true"}},
+      {"learning_rate", {"1e-4"}},
+      {"lr_scheduler_type", {"cosine"}},
+      {"warmup_steps", {"0.1"}},
+      {"weight_decay", {"0.1"}},
+      {"adam_beta1", {"0.8"}},
+      {"adam_beta2", {"0.99"}},
+      {"adam_epsilon", {"1e-6"}},
+      {"max_grad_norm", {"0"}},
+      {"logging_strategy", {"epoch"}},
+      {"logging_steps", {"1"}},
+      {"logging_first_step", {}},
+      {"report_to", {"tensorboard"}},
+      {"per_device_eval_batch_size", {"4"}},
+      {"save_strategy", {"no"}},
+      {"save_steps", {"50"}},
+      {"save_total_limit", {"2"}},
+      {"threads", {"2"}},
+      {"eval_steps", {"5"}},
+  };
+  // These need a second option, or a value that the plan cannot hold yet; tested below.
+  const std::vector<std::string> elsewhere = {"use_peft",           "lora_task_type", "dataset_train_split",
+                                              "dataset_test_split", "eval_dataset",   "truncation_mode",
+                                              "packing_strategy",   "loss_type",      "optim",
+                                              "eval_strategy",      "eval_on_start",  "lr_scheduler_kwargs"};
+  write("other/config.json", "{}");
+  Plan plain = run();
+  plain.resolved.clear();
+  for (const Option& row : sft_schema().options) {
+    const std::string name(row.name);
+    if (row.answer != Class::kSupported) continue;
+    if (std::find(elsewhere.begin(), elsewhere.end(), name) != elsewhere.end()) continue;
+    ASSERT_TRUE(changes.contains(name)) << "no case for " << name;
+    std::vector<std::string> more = {"--" + name};
+    more.insert(more.end(), changes.at(name).begin(), changes.at(name).end());
+    Plan changed = run(more);
+    changed.resolved.clear();
+    EXPECT_FALSE(changed == plain) << name << " does nothing";
+  }
+}
+
+TEST_F(ParseTest, PrecisionFollowsTheTable) {
+  EXPECT_EQ(run({"--dtype", "float32"}).precision, Precision::kAutocast);
+  EXPECT_EQ(run({"--bf16", "false"}).precision, Precision::kFloat32);
+  EXPECT_EQ(run({"--dtype", "bfloat16"}).precision, Precision::kBFloat16);
+  EXPECT_EQ(run({"--dtype", "auto"}).precision, Precision::kBFloat16);
+  EXPECT_NE(run_error({"--dtype", "float16"}).find("NUM-03"), std::string::npos);
+  EXPECT_NE(run_error({"--fp16"}).find("NUM-03"), std::string::npos);
+}
+
+TEST_F(ParseTest, SmallTranslations) {
+  EXPECT_EQ(
+      run({"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", "{\"num_cycles\": 1.5}"}).lr_num_cycles,
+      1.5);
+  EXPECT_EQ(run({"--lr_scheduler_type", "constant_with_warmup"}).lr_scheduler_type,
+            Scheduler::kConstantWithWarmup);
+  EXPECT_EQ(run({"--init_lora_weights", "false"}).init_lora_weights, LoraInit::kFalse);
+  EXPECT_EQ(run({"--resume_from_checkpoint", "True"}).resume_from_checkpoint, "true");
+  EXPECT_EQ(run({"--resume_from_checkpoint", "false"}).resume_from_checkpoint, "");
+  EXPECT_EQ(run({"--lora_target_modules", "all-linear"}).lora_target_modules,
+            (std::vector<std::string>{"all-linear"}));
+  EXPECT_EQ(run_yaml("lora_target_modules: all-linear\n").lora_target_modules,
+            (std::vector<std::string>{"all-linear"}));
+  EXPECT_EQ(run_yaml("completion_only_loss: null\n").completion_only_loss, std::nullopt);
+  EXPECT_TRUE(run({"--report_to", "all"}).tensorboard);
+}
+
+TEST_F(ParseTest, EvaluationTakesTheTestSplitAndTheLoggingInterval) {
+  const Plan plan = run({"--dataset_name", path("rows"), "--eval_strategy", "steps", "--logging_steps", "3"});
+  EXPECT_EQ(plan.dataset_name, path("rows/train.jsonl"));
+  EXPECT_EQ(plan.dataset_test, path("rows/test.jsonl"));
+  EXPECT_EQ(plan.eval_steps, 3);
+  EXPECT_EQ(run({"--eval_on_start", "--eval_dataset", path("train.jsonl")}).dataset_test,
+            path("train.jsonl"));
+  write("rows/dev.jsonl", "{}\n");
+  EXPECT_EQ(run({"--dataset_name", path("rows"), "--eval_strategy", "epoch", "--dataset_test_split", "dev"})
+                .dataset_test,
+            path("rows/dev.jsonl"));
+  EXPECT_EQ(run({"--dataset_name", path("rows"), "--dataset_train_split", "dev"}).dataset_name,
+            path("rows/dev.jsonl"));
+  EXPECT_EQ(run({"--dataset_name", path("rows")}).dataset_test, "");
+}
+
+TEST_F(ParseTest, WhatDoesNotGoTogether) {
+  EXPECT_EQ(error_of([&] { parse_run(Method::kSft, {}); }),
+            "[hone sft] expected option model_name_or_path\n  found:  it is not set\n  do:     write "
+            "model_name_or_path: "
+            "path/to/model in the YAML file, or --model_name_or_path path/to/model");
+  EXPECT_NE(error_of([&] {
+              parse_run(Method::kSft, {"--model_name_or_path", path("model")});
+            }).find("option dataset_name"),
+            std::string::npos);
+  EXPECT_EQ(
+      run_error({"--use_peft", "false"}),
+      "[--use_peft] expected use_peft: true\n  found:  use_peft: false, which trains every weight of the "
+      "model\n  "
+      "likely: full fine-tuning is not yet there\n  do:     set use_peft: true to train a LoRA adapter");
+  EXPECT_EQ(run_error({"--packing", "--max_length", "null"}),
+            "[--packing] expected max_length with packing\n  found:  max_length: null\n  likely: a packed "
+            "row is max_length "
+            "tokens long\n  do:     set max_length, or packing: false");
+  EXPECT_NE(run_error({"--eval_packing", "true", "--max_length", "null"})
+                .find("[--eval_packing] expected max_length"),
+            std::string::npos);
+  EXPECT_EQ(run_error({"--eval_strategy", "steps"}),
+            "[--eval_strategy] expected rows to evaluate\n  found:  no eval_dataset, and dataset_name is one "
+            "file\n  do:     "
+            "set eval_dataset to a .jsonl file, or dataset_name to a folder with train.jsonl and test.jsonl");
+  EXPECT_EQ(
+      run_error({"--logging_steps", "0"}),
+      "[--logging_steps] expected logging_steps a whole number of steps, or a share of all steps below 1\n  "
+      "found:  "
+      "0.0\n  likely: logging_strategy is steps\n  do:     write logging_strategy: \"no\" to switch it off");
+  EXPECT_NE(run_error({"--save_steps", "2.5"}).find("[--save_steps] expected save_steps a whole number"),
+            std::string::npos);
+  EXPECT_EQ(run({"--save_steps", "0.5"}).save_steps, 0.5);
+  EXPECT_EQ(run({"--save_steps", "0", "--save_strategy", "no"}).save_steps, 0);
+  EXPECT_NE(run_error({"--warmup_steps", "1.5"}).find("expected warmup_steps a whole number"),
+            std::string::npos);
+  EXPECT_NE(run_error({"--max_steps", "0"}).find("a run of no steps trains nothing"), std::string::npos);
+  EXPECT_NE(run_error({"--seed", "-1"}).find("[--seed] expected seed at least 0"), std::string::npos);
+  EXPECT_NE(run_error({"--lora_target_modules", ""}).find("expected names in lora_target_modules"),
+            std::string::npos);
+  EXPECT_NE(yaml_error("lora_target_modules: []\n").find("an adapter on nothing learns nothing"),
+            std::string::npos);
+}
+
+TEST_F(ParseTest, SchedulerArguments) {
+  EXPECT_EQ(run_error({"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", "{\"num_cycle\": 1}"}),
+            "[--lr_scheduler_kwargs] expected num_cycles in lr_scheduler_kwargs\n  found:  unknown key "
+            "'num_cycle'. Did you "
+            "mean 'num_cycles'?\n  likely: other keys belong to schedules that hone does not have yet");
+  EXPECT_NE(run_error({"--lr_scheduler_kwargs", "{\"num_cycles\": 1}"})
+                .find("num_cycles has a meaning for cosine alone"),
+            std::string::npos);
+  EXPECT_NE(run_error({"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", "{\"num_cycles\": \"a\"}"})
+                .find("expected a number for lr_scheduler_kwargs.num_cycles"),
+            std::string::npos);
+}
+
+TEST_F(ParseTest, ReportTo) {
+  EXPECT_EQ(
+      run({"--report_to", "wandb", "tensorboard"}).notes,
+      std::vector<std::string>{"report_to: wandb: hone writes metrics.jsonl and TensorBoard files alone"});
+  EXPECT_EQ(run_error({"--report_to", "tensorbord"}),
+            "[--report_to] expected tensorboard or none for report_to\n  found:  'tensorbord'. Did you mean "
+            "'tensorboard'?");
+}
+
+TEST_F(ParseTest, SettingsThatDoNothingAreNoted) {
+  EXPECT_EQ(run({"--adapter_name_or_path", path("adapter"), "--lora_r", "4"}).notes,
+            std::vector<std::string>{"lora_r: not used, the adapter brings its own"});
+  EXPECT_EQ(run({"--eval_dataset", path("train.jsonl")}).notes,
+            std::vector<std::string>{"eval_dataset: not used, eval_strategy is no"});
+  EXPECT_EQ(run({"--lr_scheduler_type", "constant", "--warmup_steps", "5"}).notes,
+            std::vector<std::string>{
+                "warmup_steps: not used by lr_scheduler_type constant; constant_with_warmup has a warm-up"});
+}
+
+}  // namespace
+}  // namespace hone::config

@@ -1,0 +1,363 @@
+// Reading: what each spelling of a value becomes, and what each wrong one is told.
+#include "config/settings.h"
+
+#include "config/helpers.h"
+
+namespace hone::config {
+namespace {
+
+using base::Json;
+
+Settings yaml(const std::string& text) {
+  Settings settings(sft_schema());
+  settings.read_yaml_text(text, "run.yaml");
+  return settings;
+}
+
+Settings words(const std::vector<std::string>& arguments) {
+  Settings settings(sft_schema());
+  settings.read_arguments(arguments);
+  return settings;
+}
+
+std::string yaml_fault(const std::string& text) {
+  return error_of([&] { yaml(text).check(); });
+}
+
+std::string words_fault(const std::vector<std::string>& arguments) {
+  return error_of([&] { words(arguments).check(); });
+}
+
+TEST(ReadYaml, ReadsEachKind) {
+  const Settings s = yaml(
+      "packing: yes\nlora_r: 8\nlearning_rate: 1e-5\nweight_decay: .1\nadam_epsilon: 1.E-8\nmax_length: "
+      "null\n"
+      "eos_token: '<|im_end|>'\nlora_target_modules: [q_proj, v_proj]\nlora_exclude_modules: lm_head\n"
+      "lr_scheduler_kwargs:\n  num_cycles: 1\nsave_strategy: no\nrun_name: 7\nseed: "
+      "\"3\"\ninit_lora_weights: True\n");
+  EXPECT_TRUE(s.flag("packing"));
+  EXPECT_EQ(s.integer("lora_r"), 8);
+  EXPECT_EQ(s.number("learning_rate"), 1e-5);
+  EXPECT_EQ(s.number("weight_decay"), 0.1);
+  EXPECT_EQ(s.number("adam_epsilon"), 1e-8);
+  EXPECT_FALSE(s.maybe_integer("max_length").has_value());
+  EXPECT_EQ(s.text("eos_token"), "<|im_end|>");
+  EXPECT_EQ(s.list("lora_target_modules"), (std::vector<std::string>{"q_proj", "v_proj"}));
+  EXPECT_EQ(s.list("lora_exclude_modules"), (std::vector<std::string>{"lm_head"}));
+  EXPECT_EQ(s.value("lr_scheduler_kwargs"), Json({{"num_cycles", 1}}));
+  EXPECT_EQ(s.text("save_strategy"), "no");
+  EXPECT_EQ(s.text("run_name"), "7");
+  EXPECT_EQ(s.integer("seed"), 3);
+  EXPECT_EQ(s.text("init_lora_weights"), "true");
+  EXPECT_EQ(s.where("learning_rate"), "run.yaml:3");
+  EXPECT_EQ(s.where("max_steps"), "max_steps (default)");
+}
+
+TEST(ReadYaml, EmptyFileIsNoSettings) {
+  EXPECT_FALSE(yaml("").is_set("lora_r"));
+  EXPECT_FALSE(yaml("# nothing\n").is_set("lora_r"));
+}
+
+TEST(ReadYaml, DashesAreUnderscores) {
+  EXPECT_EQ(yaml("lora-r: 4\n").integer("lora_r"), 4);
+}
+
+TEST(ReadYaml, QuotedNullIsText) {
+  EXPECT_EQ(yaml("eos_token: \"null\"\n").text("eos_token"), "null");
+}
+
+TEST(ReadYaml, MergeKeysFillWhatIsNotSet) {
+  const Settings s = yaml("<<: {lora_r: 4, seed: 1}\nlora_r: 8\n");
+  EXPECT_EQ(s.integer("lora_r"), 8);
+  EXPECT_EQ(s.integer("seed"), 1);
+  const Settings two = yaml("<<: [{seed: 1}, {seed: 2, lora_r: 2}]\n");
+  EXPECT_EQ(two.integer("seed"), 1);
+  EXPECT_EQ(two.integer("lora_r"), 2);
+  EXPECT_EQ(yaml_fault("seed: 1\n<<: 5\n"),
+            "[run.yaml:2] expected a mapping, or a list of mappings, after '<<:'\n  found:  '5'");
+}
+
+TEST(ReadYaml, SyntaxErrorsNameLineAndColumn) {
+  const std::string text = yaml_fault("lora_r: 8\nseed: [1\n");
+  EXPECT_TRUE(text.starts_with("[run.yaml:")) << text;
+  EXPECT_NE(text.find("] expected YAML\n  found:  "), std::string::npos) << text;
+  EXPECT_NE(text.find("an unclosed quote"), std::string::npos) << text;
+}
+
+TEST(ReadYaml, NotAMapping) {
+  EXPECT_EQ(yaml_fault("lora_r 8\n"),
+            "[run.yaml:1] expected a mapping of options to values\n  found:  'lora_r 8'\n  likely: a missing "
+            "space after "
+            "':'\n  do:     write one `option: value` a line");
+  EXPECT_EQ(yaml_fault("seed: 1\n---\nseed: 2\n"),
+            "[run.yaml] expected one YAML document\n  found:  2, separated by '---'\n  do:     keep one run "
+            "a file");
+}
+
+TEST(ReadYaml, DuplicateKey) {
+  EXPECT_EQ(yaml_fault("lora_r: 8\nseed: 1\nlora-r: 16\n"),
+            "[run.yaml:3] expected each option once\n  found:  lora_r again; it is set at run.yaml:1 "
+            "already\n  likely: a "
+            "line was copied\n  do:     remove one of the two");
+}
+
+TEST(ReadYaml, UnknownKeyHasANeighbour) {
+  EXPECT_EQ(yaml_fault("seed: 1\npackng: true\n"),
+            "[run.yaml:2] expected an option of hone sft\n  found:  unknown option packng. Did you mean "
+            "'packing'?\n  do: "
+            "    `hone options --method sft` lists every option");
+}
+
+TEST(ReadYaml, FormerNamesSayWhatReplacedThem) {
+  EXPECT_EQ(yaml_fault("warmup_ratio: 0.1\n"),
+            "[run.yaml:1] expected a name that TRL 1.16 has\n  found:  warmup_ratio\n  likely: this name was "
+            "removed or "
+            "belongs to another program\n  do:     write warmup_steps instead: a value below 1 is a share of "
+            "all steps "
+            "(warmup_steps: 0.1)");
+  for (const char* name : {"evaluation_strategy", "group_by_length", "overwrite_output_dir", "logging_dir",
+                           "save_safetensors", "max_seq_length", "torch_dtype", "no_cuda"}) {
+    EXPECT_NE(yaml_fault(std::string(name) + ": 1\n").find("expected a name that TRL 1.16 has"),
+              std::string::npos)
+        << name;
+  }
+  EXPECT_NE(yaml_fault("max_seq_length: 1\n").find("write max_length instead"), std::string::npos);
+  EXPECT_NE(words_fault({"--no_cuda"}).find("write use_cpu: true instead"), std::string::npos);
+}
+
+TEST(ReadYaml, AnotherMethodsOption) {
+  EXPECT_EQ(yaml_fault("num_generations: 8\n"),
+            "[run.yaml:1] expected an option of hone sft\n  found:  num_generations, an option of grpo, "
+            "rloo\n  likely: the "
+            "file belongs to another method\n  do:     remove num_generations");
+}
+
+TEST(ReadYaml, WrongTypes) {
+  EXPECT_EQ(yaml_fault("lora_r: many\n"),
+            "[run.yaml:1] expected a whole number for option lora_r\n  found:  'many'\n  do:     correct it, "
+            "or remove it for "
+            "the default 16");
+  EXPECT_EQ(yaml_fault("lora_r: 8.5\n"),
+            "[run.yaml:1] expected a whole number for option lora_r\n  found:  '8.5'\n  do:     correct it, "
+            "or remove it for "
+            "the default 16");
+  EXPECT_NE(yaml_fault("seed: 99999999999999999999\n").find("expected a 64-bit whole number for option seed"),
+            std::string::npos);
+  EXPECT_EQ(yaml_fault("learning_rate: 1,5e-4\n"),
+            "[run.yaml:1] expected a number for option learning_rate\n  found:  '1,5e-4'\n  likely: the "
+            "decimal sign is a "
+            "point\n  do:     correct it, or remove it for the default 2e-5");
+  EXPECT_NE(yaml_fault("learning_rate: nan\n").find("expected a finite number for option learning_rate"),
+            std::string::npos);
+  EXPECT_NE(yaml_fault("learning_rate: 1e999\n").find("expected a finite number"), std::string::npos);
+  EXPECT_NE(
+      yaml_fault("packing: maybe\n").find("expected true or false for option packing\n  found:  'maybe'"),
+      std::string::npos);
+  EXPECT_NE(
+      yaml_fault("packing: [true]\n").find("expected a single value for option packing\n  found:  a list"),
+      std::string::npos);
+  EXPECT_NE(yaml_fault("output_dir: {a: 1}\n")
+                .find("expected a single value for option output_dir\n  found:  a mapping"),
+            std::string::npos);
+  EXPECT_NE(yaml_fault("lora_target_modules: {a: 1}\n").find("found:  a mapping"), std::string::npos);
+  EXPECT_NE(yaml_fault("lora_target_modules: [[a]]\n").find("expected a list of names"), std::string::npos);
+  EXPECT_NE(yaml_fault("lr_scheduler_kwargs: 5\n").find("expected a mapping for option lr_scheduler_kwargs"),
+            std::string::npos);
+}
+
+TEST(ReadYaml, NullOnlyWhereItMeansSomething) {
+  EXPECT_EQ(yaml_fault("lora_r:\n"),
+            "[run.yaml:1] expected a whole number for option lora_r\n  found:  nothing\n  likely: this "
+            "option cannot be "
+            "null\n  do:     correct it, or remove it for the default 16");
+  EXPECT_NE(yaml_fault("lora_r: null\n").find("this option cannot be null"), std::string::npos);
+  EXPECT_TRUE(yaml("data_seed: ~\n").value("data_seed").is_null());
+}
+
+TEST(ReadYaml, MissingFile) {
+  const std::string text = words_fault({"--config", "/nowhere/run.yaml"});
+  EXPECT_NE(text.find("/nowhere/run.yaml"), std::string::npos) << text;
+}
+
+TEST(ReadArguments, EverySpelling) {
+  const Settings s =
+      words({"--lora_r", "8", "--learning-rate=1e-4", "--packing", "--no_bf16", "--assistant_only_loss",
+             "true", "--lora_target_modules", "q_proj", "v_proj", "--max_steps", "-1", "--no-shuffle-dataset",
+             "--lr_scheduler_kwargs", "{\"num_cycles\": 0.25}", "--max_length", "none", "--eos_token", ""});
+  EXPECT_EQ(s.integer("lora_r"), 8);
+  EXPECT_EQ(s.number("learning_rate"), 1e-4);
+  EXPECT_TRUE(s.flag("packing"));
+  EXPECT_EQ(s.maybe_flag("bf16"), std::optional(false));
+  EXPECT_TRUE(s.flag("assistant_only_loss"));
+  EXPECT_EQ(s.list("lora_target_modules"), (std::vector<std::string>{"q_proj", "v_proj"}));
+  EXPECT_EQ(s.integer("max_steps"), -1);
+  EXPECT_FALSE(s.flag("shuffle_dataset"));
+  EXPECT_EQ(s.value("lr_scheduler_kwargs"), Json({{"num_cycles", 0.25}}));
+  EXPECT_TRUE(s.value("max_length").is_null());
+  EXPECT_EQ(s.text("eos_token"), "");
+  EXPECT_EQ(s.where("lora_r"), "--lora_r");
+}
+
+TEST(ReadArguments, TheLastOfASingleValueWins) {
+  EXPECT_EQ(words({"--lora_r", "8", "--lora_r", "4"}).integer("lora_r"), 4);
+}
+
+TEST(ReadArguments, Mistakes) {
+  EXPECT_EQ(words_fault({"--packng"}),
+            "[command line] expected an option of hone sft\n  found:  unknown option --packng. Did you mean "
+            "'packing'?\n  do: "
+            "    `hone options --method sft` lists every option");
+  EXPECT_EQ(words_fault({"run.yaml"}),
+            "[command line] expected an option such as --output_dir\n  found:  'run.yaml'\n  do:     write "
+            "--config run.yaml");
+  EXPECT_EQ(words_fault({"-r", "8"}),
+            "[command line] expected an option such as --output_dir\n  found:  '-r'\n  do:     `hone sft "
+            "--help` shows the "
+            "form");
+  EXPECT_EQ(words_fault({"--lora_r"}),
+            "[--lora_r] expected one value\n  found:  none\n  do:     write --lora_r VALUE");
+  EXPECT_EQ(words_fault({"--output_dir", "my", "run"}),
+            "[--output_dir] expected one value\n  found:  2: my run\n  likely: a value with spaces needs "
+            "quotes\n  do:     "
+            "write --output_dir VALUE");
+  EXPECT_NE(words_fault({"--lora_target_modules"}).find("expected one or more values"), std::string::npos);
+  EXPECT_NE(words_fault({"--lora_target_modules", "a", "--lora_target_modules", "b"})
+                .find("expected the option once"),
+            std::string::npos);
+  EXPECT_NE(words_fault({"--no_packing", "true"}).find("[--no_packing] expected no value"),
+            std::string::npos);
+  EXPECT_NE(words_fault({"--packing", "perhaps"}).find("[--packing] expected true or false"),
+            std::string::npos);
+  EXPECT_NE(words_fault({"--no_lora_r"}).find("unknown option --no_lora_r"), std::string::npos);
+  EXPECT_NE(words_fault({"--config"}).find("[--config] expected one YAML file"), std::string::npos);
+  EXPECT_NE(words_fault({"--lr_scheduler_kwargs", "{'num_cycles': 1}"})
+                .find("on the command line a mapping is JSON"),
+            std::string::npos);
+}
+
+TEST(Check, Ranges) {
+  EXPECT_EQ(yaml_fault("lora_r: 0\n"),
+            "[run.yaml:1] expected lora_r at least 1\n  found:  0\n  do:     the default is 16");
+  for (const char* line : {"per_device_train_batch_size: 0",
+                           "gradient_accumulation_steps: 0",
+                           "num_train_epochs: 0",
+                           "max_steps: -2",
+                           "learning_rate: -1",
+                           "lora_dropout: 1",
+                           "lora_dropout: -0.1",
+                           "lora_alpha: 0",
+                           "max_length: 1",
+                           "warmup_steps: -1",
+                           "weight_decay: -1",
+                           "adam_beta1: 1",
+                           "adam_beta2: 1.5",
+                           "adam_epsilon: -1",
+                           "max_grad_norm: -1",
+                           "per_device_eval_batch_size: 0",
+                           "save_total_limit: 0",
+                           "threads: -1",
+                           "logging_steps: -1",
+                           "eval_steps: -1",
+                           "save_steps: -1"}) {
+    const std::string name = std::string(line).substr(0, std::string(line).find(':'));
+    EXPECT_EQ(yaml_fault(std::string(line) + "\n").find("[run.yaml:1] expected " + name + " "), 0U) << line;
+  }
+}
+
+TEST(Check, Choices) {
+  EXPECT_EQ(yaml_fault("lr_scheduler_type: polynomial\n"),
+            "[run.yaml:1] expected a value of lr_scheduler_type that hone has\n  found:  polynomial\n  "
+            "likely: not yet\n  do: "
+            "    choose linear, cosine, constant, constant_with_warmup");
+  EXPECT_EQ(yaml_fault("lr_scheduler_type: cosin\n"),
+            "[run.yaml:1] expected a value of lr_scheduler_type\n  found:  'cosin'. Did you mean 'cosine'?\n "
+            " do:     choose "
+            "linear, cosine, constant, constant_with_warmup");
+  for (const char* line :
+       {"packing_strategy: wrapped", "packing_strategy: bfd_split", "loss_type: dft", "optim: sgd",
+        "optim: paged_adamw_8bit", "truncation_mode: keep_end", "save_strategy: best",
+        "train_sampling_strategy: group_by_length", "init_lora_weights: pissa", "lora_task_type: SEQ_CLS"}) {
+    EXPECT_NE(yaml_fault(std::string(line) + "\n").find("that hone has\n"), std::string::npos) << line;
+  }
+  EXPECT_NE(yaml_fault("dtype: float16\n").find("likely: NUM-03: float16 overflows"), std::string::npos);
+}
+
+TEST(Check, RefusedUnlessTheDefault) {
+  EXPECT_EQ(yaml_fault("load_in_4bit: true\n"),
+            "[run.yaml:1] expected load_in_4bit at its default false\n  found:  true\n  likely: not yet: "
+            "4-bit bases come "
+            "with QLoRA\n  do:     remove load_in_4bit");
+  for (const Option& row : sft_schema().options) {
+    if (row.answer != Class::kRefused) continue;
+    Settings at_default(sft_schema());
+    at_default.read_yaml_text(std::string(row.name) + ": " + yaml_text(row.default_value()) + "\n",
+                              "run.yaml");
+    EXPECT_TRUE(at_default.check().empty()) << row.name;
+    std::string other = "text";
+    if (row.kind == Kind::kBool) other = "true";
+    if (row.kind == Kind::kInt || row.kind == Kind::kFloat) other = "3";
+    if (row.kind == Kind::kMap) other = "{a: 1}";
+    const std::string text = yaml_fault(std::string(row.name) + ": " + other + "\n");
+    EXPECT_NE(text.find("at its default"), std::string::npos) << row.name;
+    EXPECT_NE(text.find(std::string(row.reason)), std::string::npos) << row.name;
+  }
+  EXPECT_NE(yaml_fault("fp16: true\n").find("NUM-03"), std::string::npos);
+}
+
+TEST(Check, OffMeansOff) {
+  EXPECT_TRUE(yaml("fsdp: \"\"\ndeepspeed: false\nmodel_init_kwargs: {}\nlora_modules_to_save: []\n")
+                  .check()
+                  .empty());
+}
+
+TEST(Check, AnsweredOptionsGetOneNoteEach) {
+  EXPECT_EQ(yaml("gradient_checkpointing: true\n").check(),
+            (std::vector<std::string>{
+                "gradient_checkpointing: accepted: hone's results do not depend on recomputation; "
+                "activations are kept for now"}));
+  std::size_t count = 0;
+  for (const Option& row : sft_schema().options) {
+    if (row.answer != Class::kAnswered) continue;
+    ++count;
+    const std::string line = std::string(row.name) + ": " + yaml_text(row.default_value()) + "\n";
+    EXPECT_EQ(yaml(line).check(),
+              std::vector<std::string>{std::string(row.name) + ": " + std::string(row.reason)});
+  }
+  EXPECT_GT(count, 70U);
+  EXPECT_EQ(yaml("optim: adamw_torch\nloss_type: chunked_nll\n").check(),
+            (std::vector<std::string>{"loss_type: chunked_nll means the same here as nll",
+                                      "optim: adamw_torch means the same here as adamw_torch_fused"}));
+  EXPECT_EQ(yaml("env:\n  VAR: 1\n").check(),
+            std::vector<std::string>{"env: hone reads no environment variables"});
+}
+
+TEST(YamlText, IsReadBackAsItself) {
+  for (const char* text : {"plain",
+                           "a/b.c",
+                           "<|im_end|>",
+                           "null",
+                           "no",
+                           "1e-5",
+                           "7",
+                           "",
+                           "two words",
+                           "- x",
+                           "it's",
+                           "true",
+                           "#hash",
+                           "a: b",
+                           "0x1F",
+                           "\"q\"",
+                           "\xC3\xA9t\xC3\xA9",
+                           "line\nbreak",
+                           ".5",
+                           "~"}) {
+    const Settings s = yaml("run_name: " + yaml_text(Json(text)) + "\n");
+    EXPECT_EQ(s.value("run_name"), Json(text)) << yaml_text(Json(text));
+  }
+  EXPECT_EQ(yaml_text(Json(2e-5)), "2e-05");
+  EXPECT_EQ(yaml_text(Json({"a", "b c"})), "[a, \"b c\"]");
+}
+
+}  // namespace
+}  // namespace hone::config
