@@ -80,9 +80,9 @@ def main():
     reader = GGUFReader(str(gguf))
     model = make_model(reader, out)
     make_tokenizer(reader, out)
-    adapted = get_peft_model(model, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM",
-                                               base_model_name_or_path=str(out)))
+    adapted = get_peft_model(model, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM"))
     apply_rule(adapted)
+    adapted.peft_config["default"].base_model_name_or_path = str(out)
     save_adapter(adapted, Path(str(out) + "-adapter"))
     (out / "complete").touch()
 

@@ -27,7 +27,7 @@ RSLORA_TARGETS = r".*\.layers\.[01]\.(self_attn\.[qv]_proj|mlp\.down_proj)"
 
 def families():
     """name -> (model, form of config.json, max_shard_size)"""
-    yield "llama", LlamaForCausalLM(LlamaConfig(vocab_size=320, tie_word_embeddings=True, rope_theta=1e4,
+    yield "llama", LlamaForCausalLM(LlamaConfig(vocab_size=384, tie_word_embeddings=True, rope_theta=1e4,
                                                 rms_norm_eps=1e-5, **SHAPE)), "v5", "5GB"
     yield "llama3", LlamaForCausalLM(LlamaConfig(vocab_size=256, tie_word_embeddings=False, rms_norm_eps=1e-5,
                                                  rope_parameters=dict(LLAMA3_ROPE, rope_theta=5e5), **SHAPE)), "old", "5GB"
@@ -116,6 +116,9 @@ def main():
         open_to_read(folder)
         if form == "old":
             to_old_form(folder)
+        if family == "llama":  # the model of the TRL runs has a tokenizer, with the end of turn its config names
+            for name in ("tokenizer.json", "tokenizer_config.json"):
+                shutil.copy(f"tests/fixtures/text/tiny/{name}", folder)
         sequences = make_sequences(model.config.vocab_size, seed + 100)
         attach(str(folder), LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM"),
                folder / "adapter", seed + 200)
