@@ -1,0 +1,39 @@
+#include "base/suggest.h"
+
+#include "base/helpers.h"
+
+namespace hone::base {
+namespace {
+
+const std::vector<std::string> kOptions{"packing", "eval_packing", "padding_free", "learning_rate", "output_dir",
+                                        "max_length"};
+
+TEST(Suggest, DistanceCountsInsertDeleteReplaceAndSwap) {
+  EXPECT_EQ(edit_distance("", ""), 0);
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("packng", "packing"), 1);
+  EXPECT_EQ(edit_distance("pakcing", "packing"), 1);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+  EXPECT_EQ(edit_distance("ca", "abc"), 3);  // optimal string alignment, not Damerau's 2
+  EXPECT_EQ(edit_distance("Learning-Rate", "learning_rate"), 0);
+}
+
+TEST(Suggest, NearestComesFirstAndStrangersDoNot) {
+  EXPECT_EQ(nearest_names("packng", kOptions).at(0), "packing");
+  EXPECT_EQ(nearest_names("output", kOptions), std::vector<std::string>{"output_dir"});
+  EXPECT_EQ(nearest_names("learningrate", kOptions), std::vector<std::string>{"learning_rate"});
+  EXPECT_TRUE(nearest_names("zzzzzz", kOptions).empty());
+  EXPECT_TRUE(nearest_names("", kOptions).empty());
+  EXPECT_TRUE(nearest_names(std::string(100'000, 'p'), kOptions).empty());
+  EXPECT_EQ(nearest_names("aa", std::vector<std::string>{"ab", "ac", "ad", "ae"}, 2).size(), 2U);
+}
+
+TEST(Suggest, Sentences) {
+  EXPECT_EQ(did_you_mean("outptu_dir", kOptions), " Did you mean 'output_dir'?");
+  EXPECT_EQ(did_you_mean("aa", std::vector<std::string>{"ab", "ac"}), " Did you mean 'ab' or 'ac'?");
+  EXPECT_EQ(did_you_mean("aa", std::vector<std::string>{"ab", "ac", "ad"}), " Did you mean 'ab', 'ac' or 'ad'?");
+  EXPECT_EQ(did_you_mean("zzzzzz", kOptions), "");
+}
+
+}  // namespace
+}  // namespace hone::base

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Records tests/fixtures/gguf/: a small file by llama.cpp's own Python writer and its dequantised floats.
+
+Usage: record_gguf.py    (needs gguf and numpy; the versions used are written into the golden)
+"""
+import importlib.metadata
+import json
+import pathlib
+
+import gguf
+import numpy as np
+from gguf import GGMLQuantizationType as T
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "gguf"
+BLOCKS = {T.Q8_0: (32, 34, 1), T.Q4_0: (32, 18, 1), T.Q4_1: (32, 20, 2)}  # elements, bytes, fp16 numbers in front
+
+
+def random_blocks(rng, kind, rows, columns):
+    """Every bit of a block is random, except that its fp16 numbers are finite."""
+    elements, size, halves = BLOCKS[kind]
+    blocks = rng.integers(0, 256, (rows * columns // elements, size), dtype=np.uint8)
+    scales = rng.standard_normal((len(blocks), halves)).astype(np.float16)
+    scales[0, 0] = np.float16(6e-8)  # a subnormal
+    scales[1, 0] = -abs(scales[1, 0])  # a negative scale gives -0 at the centre
+    blocks[:, : 2 * halves] = scales.view(np.uint8)
+    return blocks.reshape(rows, columns // elements * size)
+
+
+def main():
+    rng = np.random.default_rng(11)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    writer = gguf.GGUFWriter(FOLDER / "tiny.gguf", "llama")
+    writer.add_block_count(2)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_add_bos_token(True)
+    writer.add_token_list(["<s>", "a", "é"])
+    writer.add_token_types([3, 1, 1])
+    writer.add_token_scores([0.0, -1.5, 2.0])
+    writer.add_int32("test.negative", -7)
+    expected = {}
+    for kind in (T.F32, T.F16, T.BF16, T.Q8_0, T.Q4_0, T.Q4_1):
+        if kind in BLOCKS:
+            data = random_blocks(rng, kind, 3, 64)
+        elif kind is T.BF16:
+            data = rng.integers(0, 0x7F80, (3, 10), dtype=np.uint16).view(np.uint8)
+        else:
+            data = rng.standard_normal((3, 10)).astype(np.float32 if kind is T.F32 else np.float16)
+        floats = gguf.quants.dequantize(data, kind).astype(np.float32)
+        writer.add_tensor(kind.name.lower(), data, raw_dtype=kind)
+        expected[kind.name.lower()] = {"shape": list(floats.shape), "floats": floats.tobytes().hex()}
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    golden = {"gguf": importlib.metadata.version("gguf"), "numpy": np.__version__, "tensors": expected}
+    (FOLDER / "tiny.json").write_text(json.dumps(golden, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
