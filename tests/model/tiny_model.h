@@ -1,0 +1,126 @@
+// Tiny random models in Hugging Face format, written by tests into a folder of their own.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/safetensors.h"
+#include "data/example.h"
+#include "model/families.h"
+#include "model/model_config.h"
+
+namespace hone::testing {
+
+namespace fs = std::filesystem;
+
+// A folder below the system's temporary one, removed with the object.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string pattern = (fs::temp_directory_path() / "hone-test-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    path_ = pattern;
+  }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+  ~TempFolder() {
+    std::error_code ec;
+    fs::remove_all(path_, ec);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// The old form of config.json: 2 layers, hidden 32, 4 heads over 2 kv heads, 48 tokens.
+inline base::Json tiny_config(const std::string& model_type) {
+  const std::string name(model::find_family(model_type)->architecture);
+  base::Json json = {{"architectures", {name}}, {"model_type", model_type}, {"vocab_size", 48},
+                     {"hidden_size", 32}, {"intermediate_size", 40}, {"num_hidden_layers", 2},
+                     {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"max_position_embeddings", 128},
+                     {"rms_norm_eps", 1e-5}, {"rope_theta", 10000.0}, {"hidden_act", "silu"},
+                     {"tie_word_embeddings", false}, {"bos_token_id", 1}, {"eos_token_id", 2}, {"torch_dtype", "float32"}};
+  if (model_type == "qwen3") json["head_dim"] = 16;
+  return json;
+}
+
+// Every tensor of the config, by name, from generator seed `seed`; norms are near 1, the rest near 0.
+inline std::map<std::string, at::Tensor> random_tensors(const base::Json& config, std::uint64_t seed = 1) {
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& spec : model::expected_tensors(model::parse_model_config(config, "test"))) {
+    const at::Tensor noise = at::randn(spec.shape, generator, at::kFloat);
+    const bool norm = spec.name.find("norm") != std::string::npos;
+    tensors[spec.name] = norm ? noise * 0.1 + 1 : noise * 0.2;
+  }
+  return tensors;
+}
+
+inline base::DType disk_type(at::ScalarType dtype) {
+  return dtype == at::kFloat ? base::DType::kF32 : dtype == at::kHalf ? base::DType::kF16
+         : dtype == at::kBFloat16 ? base::DType::kBF16 : base::DType::kI32;
+}
+
+inline void write_tensors(const fs::path& path, const std::map<std::string, at::Tensor>& tensors) {
+  std::vector<base::StoredTensor> stored;
+  for (const auto& [name, t] : tensors) {
+    stored.push_back({name, disk_type(t.scalar_type()), t.sizes().vec(),
+                      {static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()}});
+  }
+  base::write_safetensors(path, stored, {{"format", "pt"}});
+}
+
+inline void write_json(const fs::path& path, const base::Json& json) {
+  base::write_file_atomic(path, base::dump_json(json, 2));
+}
+
+// config.json and model.safetensors in `folder`, which is made.
+inline void write_model(const fs::path& folder, const base::Json& config, std::uint64_t seed = 1,
+                        at::ScalarType dtype = at::kFloat) {
+  fs::create_directories(folder);
+  write_json(folder / "config.json", config);
+  auto tensors = random_tensors(config, seed);
+  for (auto& [name, t] : tensors) t = t.to(dtype);
+  write_tensors(folder / "model.safetensors", tensors);
+}
+
+// Segments of the given token ids, laid end to end; rows are numbered from `first_row`.
+inline data::Batch make_batch(const std::vector<std::vector<std::int64_t>>& segments, std::int64_t first_row = 0) {
+  data::Batch batch;
+  for (const auto& ids : segments) {
+    const auto begin = static_cast<std::int64_t>(batch.ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      batch.ids.push_back(ids[i]);
+      batch.positions.push_back(static_cast<std::int64_t>(i));
+      batch.labels.push_back(i == 0 ? data::kIgnore : ids[i]);
+    }
+    batch.segments.push_back({begin, begin + static_cast<std::int64_t>(ids.size()), first_row++});
+  }
+  return batch;
+}
+
+inline double largest_difference(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
+
+// The message of the UserError that `call` throws, or "" when it throws none.
+template <typename Call>
+std::string user_error(Call&& call) {
+  try {
+    call();
+  } catch (const base::UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace hone::testing
+
+#define EXPECT_SAYS(message, part) EXPECT_NE((message).find(part), std::string::npos) << (message)
