@@ -19,9 +19,9 @@ std::string Terminal::dim(std::string_view text) const { return wrap(colour, "2"
 std::string human_count(std::int64_t value) {
   std::string digits = std::to_string(value < 0 ? -value : value);
   for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
-    digits.insert(static_cast<std::size_t>(at), ",");
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
   }
-  return value < 0 ? "-" + digits : digits;
+  return value < 0 ? fmt::format("-{}", digits) : digits;
 }
 
 std::string human_bytes(std::int64_t bytes) {

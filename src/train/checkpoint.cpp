@@ -61,7 +61,7 @@ void write_files(const fs::path& folder, const CheckpointParts& parts) {
   parts.tokenizer.save(folder);
   base::write_file_atomic(folder / kTrainerStateFile,
                           base::dump_json(trainer_state_json(parts.state, parts.facts), 2) + "\n");
-  base::write_file_atomic(folder / kPlanFile, config::plan_yaml(parts.plan));
+  base::write_file_atomic(folder / kPlanFile, config::write_plan(parts.plan));
 }
 
 void check_files(const fs::path& folder, const Json& table) {

@@ -22,6 +22,20 @@ namespace fs = base::fs;
 
 namespace {
 
+// What adapter_config.json names as its base: PEFT needs a Hugging Face folder, so for a GGUF it is the folder that
+// `hone convert` is told to write beside it.
+std::string base_model_name(const config::Plan& plan) {
+  if (!plan.base_model_name_for_adapter.empty()) return plan.base_model_name_for_adapter;
+  const fs::path model = plan.model_name_or_path;
+  if (fs::is_directory(model)) return plan.model_name_or_path;
+  return (model.parent_path() / model.stem()).string() + "-hf";
+}
+
+std::string convert_note(const config::Plan& plan) {
+  return "the base is a GGUF; PEFT and transformers need a folder: hone convert --input " + plan.model_name_or_path +
+         " --output " + base_model_name(plan) + " (recorded in adapter_config.json)";
+}
+
 adapters::LoraConfig lora_config(const config::Plan& plan) {
   adapters::LoraConfig out;
   out.r = plan.lora_r;
@@ -33,7 +47,7 @@ adapters::LoraConfig lora_config(const config::Plan& plan) {
   out.exclude_is_regex = plan.lora_exclude_modules.size() == 1;
   out.rslora = plan.use_rslora;
   out.init = plan.init_lora_weights;
-  out.base_model_name_or_path = plan.base_model_name_for_adapter;
+  out.base_model_name_or_path = base_model_name(plan);
   return out;
 }
 
@@ -50,7 +64,9 @@ SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan,
                                               {.max_length = plan.max_length,
                                                .completion_only_loss = plan.completion_only_loss,
                                                .assistant_only_loss = plan.assistant_only_loss,
-                                               .vocab_size = vocab_size});
+                                               .vocab_size = vocab_size,
+                                               .packing = packing,
+                                               .threads = static_cast<int>(plan.threads)});
   SftInput out;
   out.facts = dataset.facts;
   for (const auto& piece : data::preview(dataset.examples.front(), tokenizer)) {
@@ -116,6 +132,7 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
   learn::AdamWState optimizer = learn::AdamWState::zeros_like(adapter.flat());
   StartFacts start;
   start.notes = plan.notes;
+  if (source->is_gguf() && !fs::exists(base_model_name(plan))) start.notes.push_back(convert_note(plan));
   if (resuming) {
     LoadedCheckpoint loaded = load_checkpoint(resume_from, adapter.flat().numel(), plan);
     state = std::move(loaded.state);
@@ -136,7 +153,7 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
   start.output_dir = output_dir.string();
 
   fs::create_directories(output_dir);
-  base::write_file_atomic(output_dir / kPlanFile, config::plan_yaml(plan));
+  base::write_file_atomic(output_dir / kPlanFile, config::write_plan(plan));
   listener.started(start);
   const LoopResult result = run_loop({.plan = plan,
                                       .adapter = adapter,

@@ -1,0 +1,67 @@
+#include "commands/commands.h"
+
+#include <c10/util/Exception.h>
+
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <map>
+#include <new>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace hone::commands {
+
+namespace {
+
+constexpr int kUserMistake = 2;
+constexpr int kOurBug = 70;
+
+using Command = int (*)(const std::vector<std::string>&);
+
+const std::map<std::string, Command, std::less<>>& table() {
+  static const std::map<std::string, Command, std::less<>> commands = {
+      {"sft", &sft},
+      {"generate", &generate},
+      {"convert", &convert},
+      {"merge", &merge},
+      {"env", [](const std::vector<std::string>&) { return env(); }}};
+  return commands;
+}
+
+int bug(std::string_view what) {
+  std::cerr << "hone: a bug in hone\n" << what << "\nPlease report this with your command and `hone env`.\n";
+  return kOurBug;
+}
+
+int run_command(const std::string& name, const std::vector<std::string>& arguments) {
+  const auto found = table().find(name);
+  base::require(found != table().end(), "command " + name, "a command that main.cpp lists");
+  return found->second(arguments);
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  try {
+    return run_command(words.at(0), {words.begin() + 1, words.end()});
+  } catch (const base::UserError& error) {
+    std::cerr << "hone: " << error.what() << '\n';
+    return kUserMistake;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "hone: expected enough memory\n  do:     lower per_device_train_batch_size or max_length, or use a "
+                 "smaller model\n";
+    return kUserMistake;
+  } catch (const base::fs::filesystem_error& error) {
+    std::cerr << "hone: [" << error.path1().string() << "] " << error.code().message() << '\n';
+    return kUserMistake;
+  } catch (const c10::Error& error) {
+    return bug(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return bug(error.what());
+  }
+}
+
+}  // namespace hone::commands

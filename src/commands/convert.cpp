@@ -1,0 +1,39 @@
+// hone convert: a GGUF file or a folder in, a Hugging Face folder out.
+#include <ATen/core/Tensor.h>
+
+#include <iostream>
+
+#include "commands/commands.h"
+#include "config/tool_plans.h"
+#include "model/export.h"
+#include "model/weight_source.h"
+#include "report/terminal.h"
+
+namespace hone::commands {
+
+namespace {
+
+at::ScalarType scalar_type(config::StorageType type) {
+  switch (type) {
+    case config::StorageType::kFloat32:
+      return at::kFloat;
+    case config::StorageType::kFloat16:
+      return at::kHalf;
+    case config::StorageType::kBFloat16:
+      return at::kBFloat16;
+  }
+  return at::kFloat;
+}
+
+}  // namespace
+
+int convert(const std::vector<std::string>& arguments) {
+  const config::ConvertPlan plan = config::parse_convert(arguments);
+  const auto source = model::open_weights(plan.input);
+  const auto facts = model::write_hf_folder(*source, plan.output, {.dtype = scalar_type(plan.dtype)});
+  std::cout << plan.output << ": " << facts.tensors << " tensors, " << report::human_bytes(facts.bytes)
+            << (facts.tokenizer ? ", with its tokenizer\n" : "; the source has no tokenizer to copy\n");
+  return 0;
+}
+
+}  // namespace hone::commands

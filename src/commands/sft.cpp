@@ -1,0 +1,43 @@
+// hone sft: supervised fine-tuning.
+#include "train/sft.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+
+#include "commands/commands.h"
+#include "config/parse.h"
+#include "report/run_report.h"
+
+namespace hone::commands {
+
+namespace {
+
+constexpr int kInterrupted = 130;
+
+std::atomic<bool> stop_requested = false;
+
+// The first Ctrl-C or SIGTERM asks the loop to finish its step and save; the second one kills, as by default.
+void on_stop_signal(int) { stop_requested = true; }
+
+void install_stop_handler() {
+  struct sigaction action = {};
+  action.sa_handler = &on_stop_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace
+
+int sft(const std::vector<std::string>& arguments) {
+  const config::Plan plan = config::parse_run(config::Method::kSft, arguments);
+  install_stop_handler();
+  const bool interactive = isatty(STDOUT_FILENO) == 1;
+  report::RunReport report(std::cout, {.interactive = interactive, .colour = interactive}, plan.tensorboard);
+  const train::LoopResult result = train::run_sft(plan, report, stop_requested);
+  return result.interrupted ? kInterrupted : 0;
+}
+
+}  // namespace hone::commands

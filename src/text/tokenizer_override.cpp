@@ -1,0 +1,37 @@
+// What a run may replace in a tokenizer: its chat template and its end-of-sequence token.
+#include "base/error.h"
+#include "base/json.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_impl.h"
+
+namespace hone::text {
+
+void Tokenizer::set_chat_template(std::string source) {
+  impl_->files.files[kChatTemplate] = source;
+  impl_->files.chat_template = std::move(source);
+}
+
+void Tokenizer::set_eos(const std::string& token) {
+  const auto id = token_to_id(token);
+  if (!id) {
+    throw base::UserError({.where = "eos_token " + token,
+                           .expected = "a token of the vocabulary",
+                           .found = "none of that text in " + impl_->files.where,
+                           .cause = "a misspelt token, or one of another model",
+                           .fix = "name one of the model's special tokens, or leave eos_token out"});
+  }
+  TokenizerFiles& files = impl_->files;
+  files.special.eos = token;
+  files.special.named["eos_token"] = token;
+  impl_->eos_id = id;
+  if (!files.special.pad) impl_->pad_id = id;
+  for (const char* name : {kTokenizerConfig, kSpecialTokensMap}) {
+    const auto file = files.files.find(name);
+    if (file == files.files.end()) continue;
+    base::Json json = base::parse_json(file->second, files.where + "/" + name);
+    json["eos_token"] = token;
+    file->second = base::dump_json(json, 2) + "\n";
+  }
+}
+
+}  // namespace hone::text

@@ -1,0 +1,59 @@
+#include "train/run_folder.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/error.h"
+
+namespace hone::train {
+namespace {
+
+namespace fs = base::fs;
+
+class RunFolderTest : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+  void make_checkpoint(const std::string& name, bool whole) {
+    fs::create_directories(folder_ / name);
+    if (whole) std::ofstream(folder_ / name / kHoneStateFile) << "{}";
+  }
+  fs::path folder_ = fs::temp_directory_path() / ("hone_run_folder_" + std::to_string(getpid()));
+};
+
+TEST_F(RunFolderTest, OnlyWholeCheckpointsCount) {
+  make_checkpoint("checkpoint-20", true);
+  make_checkpoint("checkpoint-100", true);
+  make_checkpoint("checkpoint-30", false);
+  make_checkpoint("checkpoint-40.partial", true);
+  make_checkpoint("checkpoint-x", true);
+  EXPECT_EQ(checkpoint_steps(folder_), (std::vector<std::int64_t>{20, 100}));
+  EXPECT_TRUE(checkpoint_steps(folder_ / "absent").empty());
+}
+
+TEST_F(RunFolderTest, RotationKeepsTheNewest) {
+  for (const int step : {5, 10, 15}) make_checkpoint("checkpoint-" + std::to_string(step), true);
+  rotate_checkpoints(folder_, 0);
+  EXPECT_EQ(checkpoint_steps(folder_).size(), 3U);
+  rotate_checkpoints(folder_, 2);
+  EXPECT_EQ(checkpoint_steps(folder_), (std::vector<std::int64_t>{10, 15}));
+  EXPECT_FALSE(fs::exists(folder_ / "checkpoint-5"));
+}
+
+TEST_F(RunFolderTest, AFreshStartOverAnOldRunIsRefusedWithAWayOut) {
+  EXPECT_NO_THROW(require_fresh(folder_));
+  EXPECT_NO_THROW(require_fresh(folder_ / "absent"));
+  make_checkpoint("checkpoint-20", true);
+  try {
+    require_fresh(folder_);
+    FAIL() << "a run was about to be overwritten";
+  } catch (const base::UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("a checkpoint of step 20"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("--resume_from_checkpoint true"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace hone::train

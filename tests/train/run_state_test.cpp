@@ -1,0 +1,46 @@
+#include "train/run_state.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace hone::train {
+namespace {
+
+TEST(RunState, RoundTripsEveryFieldExactly) {
+  RunState state;
+  state.step = 17;
+  state.num_tokens = 12345678901;
+  state.total_loss = 1.0 / 3.0;
+  state.loss_sum = std::nextafter(0.1, 1.0);
+  state.steps_since_log = 2;
+  state.entropy_sum = 1e-300;
+  state.accuracy_sum = 0.7;
+  state.micro_batches_since_log = 4;
+  state.log_history.push_back(log_history_entry({.step = 10, .epoch = 0.5, .values = {{"loss", 0.1}}}));
+  const auto text = base::dump_json(state.to_json());
+  const RunState back = RunState::from_json(base::parse_json(text, "test"));
+  EXPECT_EQ(back.step, state.step);
+  EXPECT_EQ(back.num_tokens, state.num_tokens);
+  EXPECT_EQ(back.total_loss, state.total_loss);
+  EXPECT_EQ(back.loss_sum, state.loss_sum);
+  EXPECT_EQ(back.steps_since_log, state.steps_since_log);
+  EXPECT_EQ(back.entropy_sum, state.entropy_sum);
+  EXPECT_EQ(back.accuracy_sum, state.accuracy_sum);
+  EXPECT_EQ(back.micro_batches_since_log, state.micro_batches_since_log);
+  EXPECT_EQ(back.log_history, state.log_history);
+}
+
+TEST(TrainerState, HasTransformersKeysAndSortedLogEntries) {
+  RunState state;
+  state.step = 2;
+  state.log_history.push_back(
+      log_history_entry({.step = 2, .epoch = 1.0, .values = {{"loss", 0.5}, {"grad_norm", std::nan("")}}}));
+  const auto json = trainer_state_json(state, {.max_steps = 4, .num_train_epochs = 1.5, .epoch = 1.0});
+  EXPECT_EQ(json.at("global_step"), 2);
+  EXPECT_EQ(json.at("num_train_epochs"), 2);
+  EXPECT_EQ(base::dump_json(json.at("log_history")), R"([{"epoch":1.0,"grad_norm":null,"loss":0.5,"step":2}])");
+}
+
+}  // namespace
+}  // namespace hone::train

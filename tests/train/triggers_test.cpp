@@ -1,0 +1,62 @@
+#include "train/triggers.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace hone::train {
+namespace {
+
+using config::Every;
+using config::Plan;
+
+std::vector<std::int64_t> steps_that(const Plan& plan, std::int64_t total, std::int64_t per_epoch,
+                                     bool Actions::* action) {
+  const Intervals intervals = resolve_intervals(plan, total);
+  std::vector<std::int64_t> out;
+  for (std::int64_t step = 1; step <= total; ++step) {
+    if (actions_after(plan, intervals, step, total, step % per_epoch == 0).*action) out.push_back(step);
+  }
+  return out;
+}
+
+TEST(Triggers, LogsEveryLoggingStepsAndTheFirstWhenAsked) {
+  Plan plan;
+  plan.logging_steps = 3;
+  EXPECT_EQ(steps_that(plan, 7, 100, &Actions::log), (std::vector<std::int64_t>{3, 6}));
+  plan.logging_first_step = true;
+  EXPECT_EQ(steps_that(plan, 7, 100, &Actions::log), (std::vector<std::int64_t>{1, 3, 6}));
+  plan.logging_strategy = Every::kNo;
+  plan.logging_first_step = false;
+  EXPECT_TRUE(steps_that(plan, 7, 100, &Actions::log).empty());
+}
+
+TEST(Triggers, AShareOfAllStepsIsRoundedUp) {
+  Plan plan;
+  plan.logging_steps = 0.3;
+  EXPECT_EQ(resolve_intervals(plan, 7).logging, 3);
+  plan.save_steps = 0.01;
+  EXPECT_EQ(resolve_intervals(plan, 7).save, 1);
+}
+
+TEST(Triggers, EvaluatesEveryLoggingStepsUnlessToldAndAlwaysAtTheEnd) {
+  Plan plan;
+  plan.logging_steps = 2;
+  plan.eval_strategy = Every::kSteps;
+  EXPECT_EQ(steps_that(plan, 5, 100, &Actions::evaluate), (std::vector<std::int64_t>{2, 4, 5}));
+  plan.eval_steps = 4;
+  EXPECT_EQ(steps_that(plan, 5, 100, &Actions::evaluate), (std::vector<std::int64_t>{4, 5}));
+}
+
+TEST(Triggers, SavesByStepsOrEpochsAndAtTheEndButNeverWhenTurnedOff) {
+  Plan plan;
+  plan.save_steps = 4;
+  EXPECT_EQ(steps_that(plan, 6, 100, &Actions::save), (std::vector<std::int64_t>{4, 6}));
+  plan.save_strategy = Every::kEpoch;
+  EXPECT_EQ(steps_that(plan, 7, 3, &Actions::save), (std::vector<std::int64_t>{3, 6, 7}));
+  plan.save_strategy = Every::kNo;
+  EXPECT_TRUE(steps_that(plan, 7, 3, &Actions::save).empty());
+}
+
+}  // namespace
+}  // namespace hone::train
