@@ -10,16 +10,16 @@ constexpr std::int64_t kIgnore = -100;  // a label that is not scored (torch's i
 
 // One row after tokenisation and truncation.
 struct Example {
-  std::int64_t row = 0;                 // line of the data file, from 0; the key of its randomness
-  std::vector<std::int32_t> ids;        // [T]
-  std::vector<std::uint8_t> supervised; // [T] 1 where the token is a target
+  std::int64_t row = 0;                  // line of the data file, from 0; the key of its randomness
+  std::vector<std::int32_t> ids;         // [T]
+  std::vector<std::uint8_t> supervised;  // [T] 1 where the token is a target
 };
 
 // One example's place in a batch.
 struct Segment {
-  std::int64_t begin = 0;               // first token in the batch's arrays
-  std::int64_t end = 0;                 // one past the last
-  std::int64_t row = 0;                 // Example::row
+  std::int64_t begin = 0;  // first token in the batch's arrays
+  std::int64_t end = 0;    // one past the last
+  std::int64_t row = 0;    // Example::row
 };
 
 // Examples laid end to end without padding; attention never crosses a segment.

@@ -13,7 +13,9 @@
 namespace hone::data {
 namespace {
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b > 0 ? 1 : 0);
+}
 
 std::vector<std::int64_t> random_order(std::int64_t rows, std::uint64_t seed) {
   const at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
@@ -51,17 +53,21 @@ Order::Order(OrderOptions options) : options_(options) {
 }
 
 std::int64_t Order::batches_per_epoch() const {
-  return options_.drop_last ? options_.rows / options_.batch_size : divide_up(options_.rows, options_.batch_size);
+  return options_.drop_last ? options_.rows / options_.batch_size
+                            : divide_up(options_.rows, options_.batch_size);
 }
 
-std::int64_t Order::steps_per_epoch() const { return divide_up(batches_per_epoch(), options_.accumulation); }
+std::int64_t Order::steps_per_epoch() const {
+  return divide_up(batches_per_epoch(), options_.accumulation);
+}
 
 StepRows Order::step_rows(std::int64_t step) const {
   base::require(step >= 0, "data::Order::step_rows", "a step from 0");
   const std::int64_t epoch = step / steps_per_epoch();
   if (epoch != cached_epoch_) {
-    cached_ = options_.shuffle ? random_order(options_.rows, options_.seed + static_cast<std::uint64_t>(epoch))
-                               : file_order(options_.rows);
+    cached_ = options_.shuffle
+                  ? random_order(options_.rows, options_.seed + static_cast<std::uint64_t>(epoch))
+                  : file_order(options_.rows);
     cached_epoch_ = epoch;
   }
   const std::int64_t first = (step % steps_per_epoch()) * options_.accumulation;
@@ -77,7 +83,8 @@ StepRows Order::step_rows(std::int64_t step) const {
 
 std::int64_t total_steps(const Order& order, double num_train_epochs, std::int64_t max_steps) {
   if (max_steps >= 0) return max_steps;
-  return static_cast<std::int64_t>(std::ceil(num_train_epochs * static_cast<double>(order.steps_per_epoch())));
+  return static_cast<std::int64_t>(
+      std::ceil(num_train_epochs * static_cast<double>(order.steps_per_epoch())));
 }
 
 double epoch_at(const Order& order, std::int64_t completed) {
@@ -85,7 +92,8 @@ double epoch_at(const Order& order, std::int64_t completed) {
   const std::int64_t epoch = (completed - 1) / order.steps_per_epoch();
   const std::int64_t step = (completed - 1) % order.steps_per_epoch();
   const std::int64_t batches = std::min((step + 1) * order.options().accumulation, order.batches_per_epoch());
-  return static_cast<double>(epoch) + static_cast<double>(batches) / static_cast<double>(order.batches_per_epoch());
+  return static_cast<double>(epoch) +
+         static_cast<double>(batches) / static_cast<double>(order.batches_per_epoch());
 }
 
 }  // namespace hone::data

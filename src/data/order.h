@@ -1,4 +1,5 @@
-// The order of the training rows, and the arithmetic of steps and epochs: transformers' own (5.23, one process).
+// The order of the training rows, and the arithmetic of steps and epochs: transformers' own (5.23, one
+// process).
 //
 // Order: Trainer's RandomSampler, which accelerate (1.15) replaces by SeedableRandomSampler: epoch e is
 // torch.randperm(n) of a CPU generator seeded with (data_seed or seed) + e.
@@ -11,16 +12,16 @@
 namespace hone::data {
 
 struct OrderOptions {
-  std::int64_t rows = 0;                   // after packing: the rows that a batch is made of
-  std::int64_t batch_size = 8;             // per_device_train_batch_size
+  std::int64_t rows = 0;        // after packing: the rows that a batch is made of
+  std::int64_t batch_size = 8;  // per_device_train_batch_size
   std::int64_t accumulation = 1;
-  std::uint64_t seed = 42;                 // data_seed, or seed
+  std::uint64_t seed = 42;  // data_seed, or seed
   bool shuffle = true;
-  bool drop_last = false;                  // dataloader_drop_last: leave out a short last micro-batch
+  bool drop_last = false;  // dataloader_drop_last: leave out a short last micro-batch
 };
 
-// Micro-batches of one optimizer step: row numbers. The last step of an epoch may have fewer micro-batches, and its
-// last micro-batch fewer rows, as in transformers.
+// Micro-batches of one optimizer step: row numbers. The last step of an epoch may have fewer micro-batches,
+// and its last micro-batch fewer rows, as in transformers.
 using StepRows = std::vector<std::vector<std::int64_t>>;
 
 class Order {
@@ -31,8 +32,8 @@ class Order {
   const OrderOptions& options() const { return options_; }
   std::int64_t batches_per_epoch() const;  // micro-batches: Trainer's steps_in_epoch
   std::int64_t steps_per_epoch() const;    // optimizer steps
-  // Step `step` of the whole run, from 0; any step can be asked for (resume). Keeps one epoch's permutation; not
-  // for several threads at once.
+  // Step `step` of the whole run, from 0; any step can be asked for (resume). Keeps one epoch's permutation;
+  // not for several threads at once.
   StepRows step_rows(std::int64_t step) const;
 
  private:
@@ -41,10 +42,12 @@ class Order {
   mutable std::vector<std::int64_t> cached_;
 };
 
-// Optimizer steps of the run: max_steps when it is not negative, else ceil(num_train_epochs * steps per epoch).
+// Optimizer steps of the run: max_steps when it is not negative, else ceil(num_train_epochs * steps per
+// epoch).
 std::int64_t total_steps(const Order& order, double num_train_epochs, std::int64_t max_steps);
 
-// The `epoch` that Trainer logs after `completed` optimizer steps: whole epochs + share of micro-batches seen.
+// The `epoch` that Trainer logs after `completed` optimizer steps: whole epochs + share of micro-batches
+// seen.
 double epoch_at(const Order& order, std::int64_t completed);
 
 }  // namespace hone::data

@@ -1,6 +1,6 @@
-// Best fit, decreasing: examples go longest first (ties in file order) into the fullest bin that still has room for
-// them; among bins with the same room, the one that has had it longest. TRL finds that bin with a segment tree;
-// an ordered map from room to a queue of bins gives the same answer.
+// Best fit, decreasing: examples go longest first (ties in file order) into the fullest bin that still has
+// room for them; among bins with the same room, the one that has had it longest. TRL finds that bin with a
+// segment tree; an ordered map from room to a queue of bins gives the same answer.
 #include "data/packing.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ std::int64_t length_of(const std::vector<Example>& examples, std::int64_t index)
 }
 
 // Packs examples [begin, end) and appends the bins to `rows`.
-void pack_chunk(const std::vector<Example>& examples, std::int64_t begin, std::int64_t end, std::int64_t max_length,
-                std::vector<PackedRow>& rows) {
+void pack_chunk(const std::vector<Example>& examples, std::int64_t begin, std::int64_t end,
+                std::int64_t max_length, std::vector<PackedRow>& rows) {
   std::vector<std::int64_t> order;
   for (std::int64_t i = begin; i < end; ++i) {
     if (length_of(examples, i) > 0) order.push_back(i);

@@ -1,5 +1,5 @@
-// Best-fit decreasing packing, the result of TRL's pack_dataset(strategy="bfd") (trl/data_utils.py, _pack_bfd),
-// and the batch that rows become (DataCollatorForLanguageModeling with padding_free).
+// Best-fit decreasing packing, the result of TRL's pack_dataset(strategy="bfd") (trl/data_utils.py,
+// _pack_bfd), and the batch that rows become (DataCollatorForLanguageModeling with padding_free).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace hone::data {
 
 // A training row: one example, or several packed together.
 struct PackedRow {
-  std::vector<std::int64_t> members;   // indices into the examples, in order
+  std::vector<std::int64_t> members;  // indices into the examples, in order
   std::int64_t tokens = 0;
 };
 
@@ -19,8 +19,9 @@ struct PackedRow {
 std::vector<PackedRow> no_packing(const std::vector<Example>& examples);
 
 // Bins of at most max_length tokens, in TRL's order: bins as they were opened, members as they were put in.
-// TRL packs within chunks of 1,000 examples (datasets.map(batched)); so no bin spans two chunks. Examples without a
-// token are left out. No example may be longer than max_length (tokenise_rows has cut them): InternalError.
+// TRL packs within chunks of 1,000 examples (datasets.map(batched)); so no bin spans two chunks. Examples
+// without a token are left out. No example may be longer than max_length (tokenise_rows has cut them):
+// InternalError.
 std::vector<PackedRow> pack_bfd(const std::vector<Example>& examples, std::int64_t max_length);
 
 // Lays the rows `which` (indices into `rows`) out end to end. Each example is its own segment.

@@ -10,8 +10,8 @@
 namespace hone::data {
 
 struct PreviewPiece {
-  std::string text;          // special tokens included; the text of neighbouring tokens with the same flag
-  bool supervised = false;   // a target; the first token never is
+  std::string text;         // special tokens included; the text of neighbouring tokens with the same flag
+  bool supervised = false;  // a target; the first token never is
 };
 
 std::vector<PreviewPiece> preview(const Example& example, const text::Tokenizer& tokenizer);

@@ -34,10 +34,12 @@ std::string a_type(const Json& value) {
   return value.is_boolean() ? "a boolean" : "a number";
 }
 
-bool is_messages(const Json& value) { return value.is_array(); }
+bool is_messages(const Json& value) {
+  return value.is_array();
+}
 
-[[noreturn]] void throw_wrong_type(const std::string& where, const std::string& column, const std::string& expected,
-                                   const Json& found) {
+[[noreturn]] void throw_wrong_type(const std::string& where, const std::string& column,
+                                   const std::string& expected, const Json& found) {
   throw UserError({.where = where,
                    .expected = "column '" + column + "' to be " + expected,
                    .found = a_type(found),
@@ -66,15 +68,16 @@ std::string name_of(const Form& form, const std::string& text_field) {
   if (row.contains("completion")) missing = "prompt";
   const std::string wanted = missing.empty() ? text_field : missing;
   const std::string hint = base::did_you_mean(wanted, there);
-  throw UserError({.where = where,
-                   .expected = missing.empty() ? "a column '" + text_field +
-                                                     "' (dataset_text_field), 'messages', or 'prompt' and 'completion'"
-                                               : "a column '" + missing + "' beside the other half of the pair",
-                   .found = "columns: " + join(there) + "." + hint,
-                   .cause = row.contains("input_ids") ? "the rows are already tokenised, which hone does not read"
-                                                      : "the data has another format than SFT needs",
-                   .fix = missing.empty() ? "rename the column, or name it with dataset_text_field"
-                                          : "add the column, or use one 'text' column"});
+  throw UserError(
+      {.where = where,
+       .expected = missing.empty() ? "a column '" + text_field +
+                                         "' (dataset_text_field), 'messages', or 'prompt' and 'completion'"
+                                   : "a column '" + missing + "' beside the other half of the pair",
+       .found = "columns: " + join(there) + "." + hint,
+       .cause = row.contains("input_ids") ? "the rows are already tokenised, which hone does not read"
+                                          : "the data has another format than SFT needs",
+       .fix = missing.empty() ? "rename the column, or name it with dataset_text_field"
+                              : "add the column, or use one 'text' column"});
 }
 
 Form form_of(const Json& row, const std::string& where, const std::string& text_field) {
@@ -98,7 +101,8 @@ void rename_key(Json& message, const char* from, const char* to) {
 
 // `conversations` -> `messages`.
 void convert_conversations(Json& row) {
-  if (!row.contains("conversations") || row.contains("messages") || !is_messages(row["conversations"])) return;
+  if (!row.contains("conversations") || row.contains("messages") || !is_messages(row["conversations"]))
+    return;
   for (Json& message : row["conversations"]) {
     rename_key(message, "from", "role");
     rename_key(message, "value", "content");
@@ -213,7 +217,9 @@ void add_row(Json row, int number, Rows& out) {
 
 }  // namespace
 
-std::string Rows::where(std::size_t index) const { return path.string() + ":" + std::to_string(lines.at(index)); }
+std::string Rows::where(std::size_t index) const {
+  return path.string() + ":" + std::to_string(lines.at(index));
+}
 
 Rows parse_rows(std::string_view text, const base::fs::path& path, const std::string& text_field) {
   Rows out;
@@ -225,8 +231,9 @@ Rows parse_rows(std::string_view text, const base::fs::path& path, const std::st
                      .expected = "JSON Lines",
                      .found = "a Parquet file",
                      .cause = "",
-                     .fix = "convert it: python -c \"import pandas; pandas.read_parquet('in.parquet').to_json("
-                            "'out.jsonl', orient='records', lines=True)\""});
+                     .fix =
+                         "convert it: python -c \"import pandas; pandas.read_parquet('in.parquet').to_json("
+                         "'out.jsonl', orient='records', lines=True)\""});
   }
   int number = 0;
   while (!text.empty()) {

@@ -2,12 +2,13 @@
 //
 // Forms, as TRL names them (docs: dataset formats), by the columns of the first row:
 //   prompt + completion   both strings, or both lists of messages
-//   messages              a list of messages; `conversations` is read as messages, and its from/value keys become
+//   messages              a list of messages; `conversations` is read as messages, and its from/value keys
+//   become
 //                         role/content (trl maybe_convert_to_chatml: the values stay as they are, "gpt" too)
 //   text                  one string, in the column dataset_text_field
-// A message is {"role": string, "content": string | list | null, ...}; content may be absent beside tool_calls.
-// Beside them, for templates: `tools` (list, or the text of one) and `chat_template_kwargs` (object). Other columns
-// are not looked at.
+// A message is {"role": string, "content": string | list | null, ...}; content may be absent beside
+// tool_calls. Beside them, for templates: `tools` (list, or the text of one) and `chat_template_kwargs`
+// (object). Other columns are not looked at.
 #pragma once
 
 #include <cstdint>
@@ -23,21 +24,21 @@ namespace hone::data {
 enum class RowForm { kText, kPromptCompletion, kMessages };
 
 struct Rows {
-  base::fs::path path;                     // of the file, also where a folder was asked for
+  base::fs::path path;  // of the file, also where a folder was asked for
   RowForm form = RowForm::kText;
-  bool conversational = false;             // messages, or prompt/completion that are lists of messages
+  bool conversational = false;  // messages, or prompt/completion that are lists of messages
   std::string text_field = "text";
-  std::vector<base::Json> rows;            // tools parsed; conversations already called messages
-  std::vector<int> lines;                  // 1-based line of each row in the file
+  std::vector<base::Json> rows;  // tools parsed; conversations already called messages
+  std::vector<int> lines;        // 1-based line of each row in the file
 
   // "train.jsonl:12", for messages about row `index`.
   std::string where(std::size_t index) const;
 };
 
-// Reads a .jsonl file (or a folder's train.jsonl). Blank lines, a byte order mark and CRLF are accepted. UserError
-// for: a line that does not parse (file:line:column), a row that is not an object, a file without rows, a needed
-// column absent (naming those there), a column of the wrong type, rows of mixed form, a message without role or
-// content.
+// Reads a .jsonl file (or a folder's train.jsonl). Blank lines, a byte order mark and CRLF are accepted.
+// UserError for: a line that does not parse (file:line:column), a row that is not an object, a file without
+// rows, a needed column absent (naming those there), a column of the wrong type, rows of mixed form, a
+// message without role or content.
 Rows read_rows(const base::fs::path& path, const std::string& text_field);
 
 // The same from text that is already in memory; `path` only names it.

@@ -35,7 +35,9 @@ struct Done {
   std::int64_t targets = 0;
 };
 
-Json value_or_null(const Json& row, const char* key) { return row.contains(key) ? row[key] : Json(); }
+Json value_or_null(const Json& row, const char* key) {
+  return row.contains(key) ? row[key] : Json();
+}
 
 class RowTokeniser {
  public:
@@ -55,7 +57,9 @@ class RowTokeniser {
     done.full_length = static_cast<std::int64_t>(encoded.ids.size());
     done.boundary_mismatch = encoded.boundary_mismatch;
     const std::vector<std::int32_t> ends = end_tokens(encoded.ids);
-    const auto is_end = [&](std::int32_t id) { return std::find(ends.begin(), ends.end(), id) != ends.end(); };
+    const auto is_end = [&](std::int32_t id) {
+      return std::find(ends.begin(), ends.end(), id) != ends.end();
+    };
     cut(encoded, is_end, done);
     check_ids(encoded.ids, index);
     for (std::size_t i = 1; i < encoded.ids.size(); ++i) {
@@ -95,7 +99,8 @@ class RowTokeniser {
   }
 
   Encoded chat_pair(const Json& row, std::size_t index) {
-    const std::vector<std::int32_t> prompt_ids = render(row, row["prompt"], /*add_generation_prompt=*/true, index).ids;
+    const std::vector<std::int32_t> prompt_ids =
+        render(row, row["prompt"], /*add_generation_prompt=*/true, index).ids;
     Json both = row["prompt"];
     both.insert(both.end(), row["completion"].begin(), row["completion"].end());
     Encoded out = chat(row, both, index);
@@ -116,7 +121,8 @@ class RowTokeniser {
     return out;
   }
 
-  text::TokenisedChat render(const Json& row, const Json& messages, bool add_generation_prompt, std::size_t index) {
+  text::TokenisedChat render(const Json& row, const Json& messages, bool add_generation_prompt,
+                             std::size_t index) {
     try {
       return text::tokenise_chat(tokenizer_, *chat_template_,
                                  {.messages = messages,
@@ -172,13 +178,13 @@ class RowTokeniser {
     if (options_.vocab_size <= 0) return;
     for (const std::int32_t id : ids) {
       if (id >= 0 && id < options_.vocab_size) continue;
-      throw UserError({.where = rows_.where(index),
-                       .expected = "token ids below " + std::to_string(options_.vocab_size) +
-                                   ", the rows of the model's embedding (DATA-10)",
-                       .found = "id " + std::to_string(id) + ", token '" +
-                                tokenizer_.id_to_token(id).value_or("?") + "'",
-                       .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
-                       .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
+      throw UserError(
+          {.where = rows_.where(index),
+           .expected = "token ids below " + std::to_string(options_.vocab_size) +
+                       ", the rows of the model's embedding (DATA-10)",
+           .found = "id " + std::to_string(id) + ", token '" + tokenizer_.id_to_token(id).value_or("?") + "'",
+           .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
+           .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
     }
   }
 
@@ -201,8 +207,8 @@ class RowTokeniser {
 
 // ---- all rows, on several threads
 
-// Blocks are handed out in order and each is worked in order, so that of all failing rows the first is thrown,
-// whatever the threads do.
+// Blocks are handed out in order and each is worked in order, so that of all failing rows the first is
+// thrown, whatever the threads do.
 class Workers {
  public:
   Workers(std::vector<Done>& out, int threads) : out_(out), threads_(threads) {}
@@ -258,30 +264,34 @@ int thread_count(int asked, std::size_t rows) {
 
 // ---- before and after
 
-void check_request(const Rows& rows, const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
-                   const TokeniseOptions& options) {
+void check_request(const Rows& rows, const text::Tokenizer& tokenizer,
+                   const text::ChatTemplate* chat_template, const TokeniseOptions& options) {
   const std::string file = rows.path.string();
   if (rows.conversational && chat_template == nullptr) {
-    throw UserError({.where = file,
-                     .expected = "a tokenizer with a chat template, since the rows are messages",
-                     .found = "a tokenizer without one",
-                     .cause = "a base model, not an instruct model",
-                     .fix = "name a template with chat_template_path, or give the rows as text or prompt and completion"});
+    throw UserError(
+        {.where = file,
+         .expected = "a tokenizer with a chat template, since the rows are messages",
+         .found = "a tokenizer without one",
+         .cause = "a base model, not an instruct model",
+         .fix =
+             "name a template with chat_template_path, or give the rows as text or prompt and completion"});
   }
   if (options.assistant_only_loss && !rows.conversational) {
-    throw UserError({.where = "option assistant_only_loss",
-                     .expected = "rows of messages",
-                     .found = file + ", which has " + (rows.form == RowForm::kText ? "text" : "strings") + " only",
-                     .cause = "",
-                     .fix = "set assistant_only_loss: false, or give the rows as messages"});
+    throw UserError(
+        {.where = "option assistant_only_loss",
+         .expected = "rows of messages",
+         .found = file + ", which has " + (rows.form == RowForm::kText ? "text" : "strings") + " only",
+         .cause = "",
+         .fix = "set assistant_only_loss: false, or give the rows as messages"});
   }
   if (options.assistant_only_loss && !chat_template->has_generation_tag()) {
-    throw UserError({.where = "option assistant_only_loss",
-                     .expected = "a chat template with {% generation %} tags around the assistant's words",
-                     .found = "a template without them",
-                     .cause = "most models' own templates have none",
-                     .fix = "add {% generation %}...{% endgeneration %} to a copy and name it with chat_template_path, "
-                            "or use prompt and completion columns"});
+    throw UserError(
+        {.where = "option assistant_only_loss",
+         .expected = "a chat template with {% generation %} tags around the assistant's words",
+         .found = "a template without them",
+         .cause = "most models' own templates have none",
+         .fix = "add {% generation %}...{% endgeneration %} to a copy and name it with chat_template_path, "
+                "or use prompt and completion columns"});
   }
   if (!rows.conversational && !tokenizer.special().eos) {
     throw UserError({.where = "tokenizer",
@@ -311,20 +321,20 @@ void add_facts(const Done& done, bool kept, std::int64_t max_length, DataFacts& 
 void check_result(const Rows& rows, const DataFacts& facts, const TokeniseOptions& options) {
   if (facts.supervised_tokens > 0) return;
   const bool all_cut = facts.rows_cut > 0;
-  throw UserError({.where = rows.path.string(),
-                   .expected = "at least one token to train on (DATA-01)",
-                   .found = "none in " + std::to_string(facts.rows) + " rows; " + std::to_string(facts.rows_cut) +
-                            " of them are longer than max_length = " + std::to_string(options.max_length),
-                   .cause = all_cut ? "the prompts alone fill max_length" : "the completions are empty",
-                   .fix = all_cut ? "raise max_length (the longest row has " + std::to_string(facts.longest) +
-                                        " tokens)"
-                                  : "look at the completion column"});
+  throw UserError(
+      {.where = rows.path.string(),
+       .expected = "at least one token to train on (DATA-01)",
+       .found = "none in " + std::to_string(facts.rows) + " rows; " + std::to_string(facts.rows_cut) +
+                " of them are longer than max_length = " + std::to_string(options.max_length),
+       .cause = all_cut ? "the prompts alone fill max_length" : "the completions are empty",
+       .fix = all_cut ? "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"
+                      : "look at the completion column"});
 }
 
 }  // namespace
 
-Dataset tokenise_rows(const Rows& rows, const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
-                      const TokeniseOptions& options) {
+Dataset tokenise_rows(const Rows& rows, const text::Tokenizer& tokenizer,
+                      const text::ChatTemplate* chat_template, const TokeniseOptions& options) {
   check_request(rows, tokenizer, chat_template, options);
   std::vector<Done> all(rows.rows.size());
   Workers(all, thread_count(options.threads, all.size())).run([&] {

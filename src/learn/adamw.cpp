@@ -19,7 +19,8 @@ constexpr std::int64_t kBlock = 1 << 14;  // elements of one partial sum and of 
 void require_flat(const at::Tensor& tensor, std::int64_t size, const char* name) {
   base::require(tensor.defined() && tensor.device().is_cpu() && tensor.scalar_type() == at::kFloat &&
                     tensor.dim() == 1 && tensor.is_contiguous() && tensor.numel() == size,
-                "learn::adamw", std::string(name) + " to be a flat contiguous fp32 tensor of the parameters' size");
+                "learn::adamw",
+                std::string(name) + " to be a flat contiguous fp32 tensor of the parameters' size");
 }
 
 // The constants of one step, rounded to fp32 where torch rounds them.
@@ -40,8 +41,8 @@ Coefficients coefficients(const AdamWOptions& options, double learning_rate, std
           static_cast<float>(-(learning_rate / correction1))};
 }
 
-// Elements [begin, end) in the order of torch.optim.AdamW (single tensor form): p *= 1 - lr wd; m = lerp(m, g);
-// v = beta2 v + (1 - beta2) g g; p += -lr/c1 * m / (sqrt(v)/sqrt(c2) + eps).
+// Elements [begin, end) in the order of torch.optim.AdamW (single tensor form): p *= 1 - lr wd; m = lerp(m,
+// g); v = beta2 v + (1 - beta2) g g; p += -lr/c1 * m / (sqrt(v)/sqrt(c2) + eps).
 void update(float* p, const float* g, float* m, float* v, const Coefficients& c, std::int64_t begin,
             std::int64_t end) {
   const bool near_zero = c.lerp < 0.5F;  // at::lerp's two forms
@@ -57,7 +58,8 @@ void update(float* p, const float* g, float* m, float* v, const Coefficients& c,
 
 double sum_of_squares(const float* values, std::int64_t size) {
   double sum = 0;
-  for (std::int64_t i = 0; i < size; ++i) sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  for (std::int64_t i = 0; i < size; ++i)
+    sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
   return sum;
 }
 
@@ -66,7 +68,8 @@ double l2_norm(const float* values, std::int64_t size) {
   std::vector<double> partial(static_cast<std::size_t>(blocks));
   at::parallel_for(0, blocks, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t b = first; b < last; ++b) {
-      partial[static_cast<std::size_t>(b)] = sum_of_squares(values + b * kBlock, std::min(kBlock, size - b * kBlock));
+      partial[static_cast<std::size_t>(b)] =
+          sum_of_squares(values + b * kBlock, std::min(kBlock, size - b * kBlock));
     }
   });
   double sum = 0;
@@ -80,8 +83,8 @@ AdamWState AdamWState::zeros_like(const at::Tensor& parameters) {
   return {at::zeros({parameters.numel()}, at::kFloat), at::zeros({parameters.numel()}, at::kFloat), 0};
 }
 
-void adamw_step(at::Tensor parameters, const at::Tensor& gradient, AdamWState& state, const AdamWOptions& options,
-                double learning_rate) {
+void adamw_step(at::Tensor parameters, const at::Tensor& gradient, AdamWState& state,
+                const AdamWOptions& options, double learning_rate) {
   const std::int64_t size = parameters.numel();
   require_flat(parameters, size, "parameters");
   require_flat(gradient, size, "gradient");

@@ -11,7 +11,7 @@ struct ScheduleSpec {
   config::Scheduler type = config::Scheduler::kLinear;
   std::int64_t warmup_steps = 0;
   std::int64_t total_steps = 0;
-  double num_cycles = 0.5;   // cosine
+  double num_cycles = 0.5;  // cosine
 };
 
 // The factor on the peak learning rate for optimizer step `step` (0-based: the first step uses 0, so a run

@@ -1,5 +1,6 @@
-// log p(target) = (x_t - max) - log sum exp(x - max), row by row in blocks, so that the scratch is [kRowsAtOnce, V].
-// The maximum is taken off first: x_t - logsumexp(x) would lose digits where logits are large.
+// log p(target) = (x_t - max) - log sum exp(x - max), row by row in blocks, so that the scratch is
+// [kRowsAtOnce, V]. The maximum is taken off first: x_t - logsumexp(x) would lose digits where logits are
+// large.
 #include "learn/sft_loss.h"
 
 #include <ATen/ATen.h>
@@ -20,7 +21,8 @@ void for_each_block(std::int64_t n, Block block) {
   for (std::int64_t row = 0; row < n; row += kRowsAtOnce) block(row, std::min(kRowsAtOnce, n - row));
 }
 
-// log-softmax of rows [row, row + count); `peak` and `log_sum` [n, 1] are each row's max and log sum exp(x - max).
+// log-softmax of rows [row, row + count); `peak` and `log_sum` [n, 1] are each row's max and log sum exp(x -
+// max).
 at::Tensor block_log_softmax(const at::Tensor& logits, const at::Tensor& peak, const at::Tensor& log_sum,
                              std::int64_t row, std::int64_t count) {
   at::Tensor z = logits.narrow(0, row, count) - peak.narrow(0, row, count);
@@ -30,8 +32,8 @@ at::Tensor block_log_softmax(const at::Tensor& logits, const at::Tensor& peak, c
 // Returns logprob [n], entropy [n], is_top1 [n]; only logprob has a gradient: g (onehot - softmax).
 class TokenFactsFunction : public torch::autograd::Function<TokenFactsFunction> {
  public:
-  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
-                                                const at::Tensor& targets) {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
+                                                const at::Tensor& logits, const at::Tensor& targets) {
     const std::int64_t n = logits.size(0);
     const at::Tensor column = targets.unsqueeze(1);
     at::Tensor peak = at::empty({n, 1}, logits.options());
@@ -86,7 +88,8 @@ TokenFacts token_facts(const at::Tensor& logits, const at::Tensor& targets) {
 }
 
 at::Tensor nll_loss(const at::Tensor& logprob, double denominator) {
-  return -logprob.sum() / std::max(denominator, 1.0);  // TRL clamps: a step without targets has loss 0, not NaN
+  return -logprob.sum() /
+         std::max(denominator, 1.0);  // TRL clamps: a step without targets has loss 0, not NaN
 }
 
 }  // namespace hone::learn

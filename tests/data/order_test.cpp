@@ -32,7 +32,8 @@ TEST(Order, EqualsTransformersTrainer) {
     ASSERT_EQ(static_cast<std::size_t>(total), run["steps"].size());
     for (std::int64_t step = 0; step < total; ++step) {
       const auto at = static_cast<std::size_t>(step);
-      EXPECT_EQ(order.step_rows(step), run["steps"][at].get<StepRows>()) << run["rows"] << " rows, step " << step;
+      EXPECT_EQ(order.step_rows(step), run["steps"][at].get<StepRows>())
+          << run["rows"] << " rows, step " << step;
       EXPECT_DOUBLE_EQ(epoch_at(order, step + 1), run["epoch_at"][at].get<double>());
     }
   }
@@ -49,7 +50,9 @@ TEST(Order, AnyStepCanBeAskedForInAnyOrder) {
   }
 }
 
-TEST(Order, BeforeTheFirstStepTheEpochIsZero) { EXPECT_EQ(epoch_at(Order({10, 4, 2, 42, true, false}), 0), 0.0); }
+TEST(Order, BeforeTheFirstStepTheEpochIsZero) {
+  EXPECT_EQ(epoch_at(Order({10, 4, 2, 42, true, false}), 0), 0.0);
+}
 
 std::string message_of(const OrderOptions& options) {
   try {
@@ -62,7 +65,8 @@ std::string message_of(const OrderOptions& options) {
 
 TEST(Order, NoRows) {
   const std::string message = message_of({0, 4, 1, 42, true, false});
-  EXPECT_NE(message.find("[training data] expected at least one row to train on"), std::string::npos) << message;
+  EXPECT_NE(message.find("[training data] expected at least one row to train on"), std::string::npos)
+      << message;
 }
 
 TEST(Order, DropLastThatLeavesNothing) {

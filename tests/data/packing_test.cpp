@@ -26,7 +26,8 @@ TEST(Packing, EqualsTrlBinForBin) {
     const std::int64_t max_length = run["max_length"];
     std::vector<Example> examples;
     for (const std::int64_t length : run["lengths"]) {
-      examples.push_back(example_of(static_cast<std::int64_t>(examples.size()), std::min(length, max_length)));
+      examples.push_back(
+          example_of(static_cast<std::int64_t>(examples.size()), std::min(length, max_length)));
     }
     std::vector<std::vector<std::int64_t>> bins;
     for (const PackedRow& row : pack_bfd(examples, max_length)) {

@@ -9,7 +9,9 @@
 namespace hone::data {
 namespace {
 
-Rows parse(std::string_view text) { return parse_rows(text, "d.jsonl", "text"); }
+Rows parse(std::string_view text) {
+  return parse_rows(text, "d.jsonl", "text");
+}
 
 std::string message_of(std::string_view text) {
   try {
@@ -22,7 +24,8 @@ std::string message_of(std::string_view text) {
 
 // `message` holds every one of `parts`.
 void expect_parts(const std::string& message, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << "\nin " << message;
+  for (const std::string& part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << part << "\nin " << message;
 }
 
 TEST(Rows, Text) {
@@ -48,13 +51,16 @@ TEST(Rows, TheTextColumnHasAName) {
 
 TEST(Rows, PromptAndCompletion) {
   EXPECT_FALSE(parse(R"({"prompt": "a", "completion": "b", "text": "c"})").conversational);
-  EXPECT_TRUE(parse(R"({"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]})")
-                  .conversational);
+  EXPECT_TRUE(
+      parse(
+          R"({"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]})")
+          .conversational);
 }
 
 TEST(Rows, Messages) {
-  const Rows rows = parse(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": []}],)"
-                          R"( "tools": "[{\"name\": \"f\"}]", "chat_template_kwargs": {"x": 1}})");
+  const Rows rows =
+      parse(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": []}],)"
+            R"( "tools": "[{\"name\": \"f\"}]", "chat_template_kwargs": {"x": 1}})");
   EXPECT_EQ(rows.form, RowForm::kMessages);
   EXPECT_TRUE(rows.conversational);
   EXPECT_EQ(rows.rows[0]["tools"][0]["name"], "f");
@@ -84,9 +90,13 @@ TEST(BadRows, ALineThatDoesNotParse) {
   expect_parts(message_of("{\"text\": \"a\"}\n{\"text\": 'b'}\n"), {"[d.jsonl:2:10]", "single quotes"});
 }
 
-TEST(BadRows, ALineCutShort) { expect_parts(message_of("{\"text\": \"a\"}\n{\"text\": \"b"), {"[d.jsonl:2:"}); }
+TEST(BadRows, ALineCutShort) {
+  expect_parts(message_of("{\"text\": \"a\"}\n{\"text\": \"b"), {"[d.jsonl:2:"});
+}
 
-TEST(BadRows, InvalidUtf8) { expect_parts(message_of("{\"text\": \"a\xFF\"}"), {"[d.jsonl:1:", "UTF-8"}); }
+TEST(BadRows, InvalidUtf8) {
+  expect_parts(message_of("{\"text\": \"a\xFF\"}"), {"[d.jsonl:1:", "UTF-8"});
+}
 
 TEST(BadRows, NotAnObject) {
   expect_parts(message_of("[{\"text\": \"a\"}]"),
@@ -99,12 +109,15 @@ TEST(BadRows, Empty) {
   expect_parts(message_of("\n \n"), {"only blank lines"});
 }
 
-TEST(BadRows, Parquet) { expect_parts(message_of("PAR1\x15\x04"), {"[d.jsonl]", "a Parquet file", "to_json"}); }
+TEST(BadRows, Parquet) {
+  expect_parts(message_of("PAR1\x15\x04"), {"[d.jsonl]", "a Parquet file", "to_json"});
+}
 
 TEST(BadRows, AbsentColumn) {
-  expect_parts(message_of(R"({"texts": "a", "id": 1})"),
-               {"[d.jsonl:1]", "a column 'text' (dataset_text_field), 'messages', or 'prompt' and 'completion'",
-                "columns: texts, id.", "Did you mean 'texts'?"});
+  expect_parts(
+      message_of(R"({"texts": "a", "id": 1})"),
+      {"[d.jsonl:1]", "a column 'text' (dataset_text_field), 'messages', or 'prompt' and 'completion'",
+       "columns: texts, id.", "Did you mean 'texts'?"});
   expect_parts(message_of(R"({"prompt": "a", "response": "b"})"),
                {"a column 'completion' beside the other half", "columns: prompt, response."});
   expect_parts(message_of(R"({"completion": "a"})"), {"a column 'prompt' beside the other half"});
@@ -128,10 +141,13 @@ TEST(BadRows, MixedForms) {
 }
 
 TEST(BadRows, WrongTypes) {
-  expect_parts(message_of(R"({"text": 3})"), {"[d.jsonl:1]", "column 'text' to be a string", "found:  a number"});
+  expect_parts(message_of(R"({"text": 3})"),
+               {"[d.jsonl:1]", "column 'text' to be a string", "found:  a number"});
   expect_parts(message_of(R"({"text": null})"), {"column 'text' to be a string", "found:  null"});
-  expect_parts(message_of(R"({"prompt": true, "completion": "b"})"), {"column 'prompt' to be a string", "a boolean"});
-  expect_parts(message_of(R"({"messages": "hello"})"), {"column 'messages' to be a list of at least one message"});
+  expect_parts(message_of(R"({"prompt": true, "completion": "b"})"),
+               {"column 'prompt' to be a string", "a boolean"});
+  expect_parts(message_of(R"({"messages": "hello"})"),
+               {"column 'messages' to be a list of at least one message"});
   expect_parts(message_of(R"({"messages": []})"), {"an empty list"});
   expect_parts(message_of(R"({"conversations": "x"})"), {"columns: conversations."});
   expect_parts(message_of(R"({"messages": [{"role": "user", "content": "a"}], "tools": {}})"),
@@ -149,8 +165,10 @@ TEST(BadRows, MessagesWithoutRoleOrContent) {
                {"a 'content' (or tool_calls) in messages[0]", "keys: role"});
   expect_parts(message_of(R"({"messages": [{"from": "user", "value": "a"}]})"),
                {"a 'role' in messages[0]", "belong in a column named 'conversations'"});
-  expect_parts(message_of(R"({"messages": ["a"]})"), {"column 'messages[0]' to be an object with 'role' and 'content'"});
-  expect_parts(message_of(R"({"messages": [{"role": 1, "content": "a"}]})"), {"'messages[0].role' to be a string"});
+  expect_parts(message_of(R"({"messages": ["a"]})"),
+               {"column 'messages[0]' to be an object with 'role' and 'content'"});
+  expect_parts(message_of(R"({"messages": [{"role": 1, "content": "a"}]})"),
+               {"'messages[0].role' to be a string"});
   expect_parts(message_of(R"({"messages": [{"role": "user", "content": 5}]})"),
                {"'messages[0].content' to be a string, a list or null", "a number"});
   expect_parts(message_of(R"({"prompt": [{"role": "user", "content": "a"}], "completion": []})"),

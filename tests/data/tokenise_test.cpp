@@ -19,14 +19,18 @@ const text::Tokenizer& tiny() {
   return tokenizer;
 }
 
-text::ChatTemplate template_of(const std::string& source) { return {source, tiny().special(), "test template"}; }
+text::ChatTemplate template_of(const std::string& source) {
+  return {source, tiny().special(), "test template"};
+}
 
 const text::ChatTemplate& chatml() {
   static const text::ChatTemplate chat_template = template_of(tiny().chat_template().value());
   return chat_template;
 }
 
-Rows rows_of(std::string_view text) { return parse_rows(text, "d.jsonl", "text"); }
+Rows rows_of(std::string_view text) {
+  return parse_rows(text, "d.jsonl", "text");
+}
 
 Dataset tokenise(std::string_view text, const TokeniseOptions& options = {}) {
   return tokenise_rows(rows_of(text), tiny(), &chatml(), options);
@@ -43,7 +47,8 @@ std::string message_of(std::string_view text, const TokeniseOptions& options,
 }
 
 void expect_parts(const std::string& message, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << "\nin " << message;
+  for (const std::string& part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << part << "\nin " << message;
 }
 
 // ---- against TRL
@@ -53,7 +58,8 @@ TokeniseOptions options_of(const nlohmann::json& recorded) {
   if (recorded.contains("max_length")) {
     out.max_length = recorded["max_length"].is_null() ? 0 : recorded["max_length"].get<std::int64_t>();
   }
-  if (recorded.contains("completion_only_loss")) out.completion_only_loss = recorded["completion_only_loss"].get<bool>();
+  if (recorded.contains("completion_only_loss"))
+    out.completion_only_loss = recorded["completion_only_loss"].get<bool>();
   out.assistant_only_loss = recorded.value("assistant_only_loss", false);
   out.packing = recorded.value("packing", false);
   return out;
@@ -110,7 +116,8 @@ TEST(Tokenise, TheResultDoesNotDependOnThreads) {
 // ---- what is counted
 
 TEST(DataFacts, CutsAndEnds) {
-  const Dataset dataset = tokenise("{\"text\": \"ab\"}\n{\"text\": \"The quick brown fox jumps\"}\n", {.max_length = 5});
+  const Dataset dataset =
+      tokenise("{\"text\": \"ab\"}\n{\"text\": \"The quick brown fox jumps\"}\n", {.max_length = 5});
   const DataFacts& facts = dataset.facts;
   EXPECT_EQ(facts.rows, 2);
   EXPECT_EQ(facts.kept, 2);
@@ -118,13 +125,14 @@ TEST(DataFacts, CutsAndEnds) {
   EXPECT_EQ(facts.tokens_cut, facts.longest - 5);
   EXPECT_EQ(facts.rows_losing_eos, 1);
   EXPECT_EQ(facts.rows_without_eos_target, 1);
-  EXPECT_EQ(facts.tokens, 4 + 5);               // <|bos|> a b <|im_end|>, and five
-  EXPECT_EQ(facts.supervised_tokens, 3 + 4);    // a first token is never a target
+  EXPECT_EQ(facts.tokens, 4 + 5);             // <|bos|> a b <|im_end|>, and five
+  EXPECT_EQ(facts.supervised_tokens, 3 + 4);  // a first token is never a target
   EXPECT_DOUBLE_EQ(facts.mean_length, 4.5);
 }
 
 constexpr std::string_view kLongPrompt =
-    "{\"prompt\": \"a prompt that fills all of it\", \"completion\": \"b\"}\n{\"prompt\": \"a\", \"completion\": \"b\"}\n";
+    "{\"prompt\": \"a prompt that fills all of it\", \"completion\": \"b\"}\n{\"prompt\": \"a\", "
+    "\"completion\": \"b\"}\n";
 
 TEST(DataFacts, RowsWithoutATargetAreDropped) {
   const Dataset dataset = tokenise(kLongPrompt, {.max_length = 6});
@@ -142,15 +150,17 @@ TEST(DataFacts, PackingKeepsThemAsTrlDoes) {
 }
 
 TEST(DataFacts, BoundaryMismatches) {
-  const Dataset dataset = tokenise("{\"prompt\": \"the answ\", \"completion\": \"er it\"}\n"
-                                   "{\"prompt\": \"the answer\", \"completion\": \" it\"}\n");
+  const Dataset dataset = tokenise(
+      "{\"prompt\": \"the answ\", \"completion\": \"er it\"}\n"
+      "{\"prompt\": \"the answer\", \"completion\": \" it\"}\n");
   EXPECT_EQ(dataset.facts.prompt_boundary_mismatches, 1);
 }
 
 TEST(DataFacts, EndOfTurnIsTheLastSpecialTokenOfAConversation) {
   // This template closes turns with <|endoftext|>, which is not the tokenizer's EOS.
   const auto other = template_of("{% for m in messages %}{{ m.content }}<|endoftext|>\n{% endfor %}");
-  const Rows rows = rows_of(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})");
+  const Rows rows =
+      rows_of(R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})");
   EXPECT_EQ(tokenise_rows(rows, tiny(), &other, {}).facts.rows_without_eos_target, 0);
   const DataFacts cut = tokenise_rows(rows, tiny(), &other, {.max_length = 4}).facts;
   EXPECT_EQ(cut.rows_losing_eos, 1);
@@ -162,7 +172,9 @@ TEST(DataFacts, AnAssistantMaskWithoutTheEndOfTurnIsCounted) {
   const auto short_mask = template_of(
       "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}<|im_end|>{% endfor %}");
   const Rows rows = rows_of(R"({"messages": [{"role": "assistant", "content": "hello"}]})");
-  EXPECT_EQ(tokenise_rows(rows, tiny(), &short_mask, {.assistant_only_loss = true}).facts.rows_without_eos_target, 1);
+  EXPECT_EQ(
+      tokenise_rows(rows, tiny(), &short_mask, {.assistant_only_loss = true}).facts.rows_without_eos_target,
+      1);
 }
 
 TEST(Preview, RunsOfEqualFlags) {
@@ -185,11 +197,13 @@ TEST(Preview, TheFirstTokenIsNeverATarget) {
 
 // ---- bad input
 
-constexpr std::string_view kChat = R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
+constexpr std::string_view kChat =
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})";
 
 TEST(BadData, NoChatTemplate) {
-  expect_parts(message_of(kChat, {}, nullptr),
-               {"[d.jsonl]", "a tokenizer with a chat template, since the rows are messages", "chat_template_path"});
+  expect_parts(
+      message_of(kChat, {}, nullptr),
+      {"[d.jsonl]", "a tokenizer with a chat template, since the rows are messages", "chat_template_path"});
 }
 
 TEST(BadData, NoGenerationTags) {
@@ -205,7 +219,8 @@ TEST(BadData, AssistantOnlyLossOfStrings) {
 
 TEST(BadData, ARowWithoutAnAssistantTurn) {
   const std::string text = std::string(kChat) + "\n" + R"({"messages": [{"role": "user", "content": "a"}]})";
-  expect_parts(message_of(text, {.assistant_only_loss = true}), {"[d.jsonl:2]", "none inside {% generation %}"});
+  expect_parts(message_of(text, {.assistant_only_loss = true}),
+               {"[d.jsonl:2]", "none inside {% generation %}"});
 }
 
 TEST(BadData, TheTemplateRefusesARow) {
@@ -228,17 +243,21 @@ TEST(BadData, TheFirstBadRowIsNamedWhateverTheThreads) {
 }
 
 TEST(BadData, NoTargetLeft) {
-  expect_parts(message_of("{\"prompt\": \"a prompt that fills it\", \"completion\": \"b\"}", {.max_length = 3}),
-               {"[d.jsonl]", "at least one token to train on (DATA-01)", "none in 1 rows; 1 of them", "raise max_length"});
+  expect_parts(
+      message_of("{\"prompt\": \"a prompt that fills it\", \"completion\": \"b\"}", {.max_length = 3}),
+      {"[d.jsonl]", "at least one token to train on (DATA-01)", "none in 1 rows; 1 of them",
+       "raise max_length"});
 }
 
 TEST(BadData, NoEndOfSequenceToken) {
-  const auto bare = text::Tokenizer::from_json(base::read_text(HONE_FIXTURES "/text/tiny/tokenizer.json"), "", "bare");
+  const auto bare =
+      text::Tokenizer::from_json(base::read_text(HONE_FIXTURES "/text/tiny/tokenizer.json"), "", "bare");
   try {
     tokenise_rows(rows_of("{\"text\": \"a\"}"), bare, nullptr, {});
     FAIL() << "no error";
   } catch (const base::UserError& error) {
-    expect_parts(error.what(), {"[tokenizer]", "an end-of-sequence token", "no eos_token", "option eos_token"});
+    expect_parts(error.what(),
+                 {"[tokenizer]", "an end-of-sequence token", "no eos_token", "option eos_token"});
   }
 }
 

@@ -13,8 +13,9 @@
 namespace hone::learn {
 namespace {
 
-// Ten steps against torch.optim.AdamW. Bound: a few roundings of fp32, since torch's kernels may fuse a multiply
-// and an add; a wrong order of decay and update, or a wrong bias correction, is off by 1e-3 and more.
+// Ten steps against torch.optim.AdamW. Bound: a few roundings of fp32, since torch's kernels may fuse a
+// multiply and an add; a wrong order of decay and update, or a wrong bias correction, is off by 1e-3 and
+// more.
 TEST(AdamW, EqualsTorchForTenSteps) {
   ASSERT_EQ(test::golden()["adamw"].size(), 4U);
   for (const auto& recorded : test::golden()["adamw"]) {
@@ -23,7 +24,8 @@ TEST(AdamW, EqualsTorchForTenSteps) {
     const AdamWOptions options{recorded["beta1"], 0.999, 1e-8, recorded["weight_decay"]};
     for (std::size_t step = 0; step < 10; ++step) {
       adamw_step(p, test::tensor_of(recorded["gradients"][step]), state, options, recorded["rates"][step]);
-      EXPECT_LT(test::worst_relative(p, test::tensor_of(recorded["after"][step]), 1e-2), 1e-6) << "step " << step;
+      EXPECT_LT(test::worst_relative(p, test::tensor_of(recorded["after"][step]), 1e-2), 1e-6)
+          << "step " << step;
     }
     EXPECT_EQ(state.step, 10);
     EXPECT_LT(test::worst_relative(state.m, test::tensor_of(recorded["m"])), 2e-6);
