@@ -74,7 +74,7 @@ std::vector<Option> adapter_options() {
       {"lora_exclude_modules", Kind::kList, "null", "names not to adapt, as PEFT's exclude_modules"},
       {"adapter_name_or_path", Kind::kString, "null", "continue this adapter instead of a new one"},
       {"base_model_name_for_adapter", Kind::kString, "null",
-       "base_model_name_or_path in adapter_config.json; null: model_name_or_path"},
+       "base_model_name_or_path in adapter_config.json; null: the model's folder"},
   };
   for (const Option& row : own) rows.push_back(row.under(kAdapter));
   return rows;

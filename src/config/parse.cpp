@@ -261,8 +261,8 @@ void note_idle_settings(const Settings& settings, std::vector<std::string>& note
     return settings.value(name) != settings.schema().find(name)->default_value();
   };
   if (changed("adapter_name_or_path")) {
-    for (const char* name : {"lora_r", "lora_alpha", "lora_dropout", "lora_target_modules",
-                             "lora_exclude_modules", "use_rslora", "init_lora_weights"}) {
+    for (const char* name : {"lora_r", "lora_alpha", "lora_target_modules", "lora_exclude_modules",
+                             "use_rslora", "init_lora_weights"}) {
       if (changed(name)) notes.push_back(fmt::format("{}: not used, the adapter brings its own", name));
     }
   }
@@ -308,7 +308,6 @@ Plan make_plan(Method method, Settings settings) {
   plan.model_name_or_path = settings.text("model_name_or_path");
   plan.precision = resolve_precision(settings);
   plan.base_model_name_for_adapter = settings.text("base_model_name_for_adapter");
-  if (plan.base_model_name_for_adapter.empty()) plan.base_model_name_for_adapter = plan.model_name_or_path;
   fill_adapter(plan, settings);
   fill_data(plan, settings);
   fill_training(plan, settings);

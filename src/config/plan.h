@@ -32,7 +32,8 @@ struct Plan {
   // model
   std::string model_name_or_path;  // folder in Hugging Face format, or a .gguf file
   Precision precision = Precision::kAutocast;
-  std::string base_model_name_for_adapter;  // adapter_config.json's base_model_name_or_path
+  std::string
+      base_model_name_for_adapter;  // base_model_name_or_path in adapter_config.json; empty: the model folder
 
   // adapter
   bool use_peft = false;

@@ -15,7 +15,6 @@ TEST_F(ParseTest, DefaultsAreTrls) {
   Plan expected;  // plan.h states TRL's defaults; the frozen table holds the table to them
   expected.use_peft = true;
   expected.model_name_or_path = path("model");
-  expected.base_model_name_for_adapter = path("model");
   expected.dataset_name = path("train.jsonl");
   expected.output_dir = "trainer_output";
   expected.resolved = plan.resolved;
