@@ -1,0 +1,101 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "adapters/lora.h"
+#include "base/error.h"
+#include "model/tiny_model.h"
+
+namespace hone::adapters {
+namespace {
+
+using namespace hone::testing;
+
+const model::ModelConfig& tiny() {
+  static const model::ModelConfig config = model::parse_model_config(tiny_config("llama"), "test");
+  return config;
+}
+
+LoraConfig names(std::vector<std::string> targets, std::vector<std::string> excluded = {}) {
+  LoraConfig c;
+  c.target_modules = std::move(targets);
+  c.exclude_modules = std::move(excluded);
+  return c;
+}
+
+LoraConfig regex(const std::string& target) {
+  LoraConfig c = names({target});
+  c.target_is_regex = true;
+  return c;
+}
+
+std::vector<std::string> select(const LoraConfig& c) { return select_targets(c, tiny(), true); }
+std::string error_of(const LoraConfig& c) { return user_error([&] { select(c); }); }
+
+TEST(SelectTargets, TakesNamesByTheirEndAfterADot) {
+  EXPECT_EQ(select(names({"q_proj"})),
+            (std::vector<std::string>{"model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj"}));
+  EXPECT_EQ(select(names({"1.self_attn.q_proj", "model.layers.0.mlp.up_proj"})),
+            (std::vector<std::string>{"model.layers.0.mlp.up_proj", "model.layers.1.self_attn.q_proj"}));
+  EXPECT_NE(error_of(names({"proj"})), "");  // not after a dot
+}
+
+TEST(SelectTargets, UsesTheFamilysDefault) { EXPECT_EQ(select(LoraConfig{}), select(names({"q_proj", "v_proj"}))); }
+
+TEST(SelectTargets, TakesAllLinearButTheHead) {
+  EXPECT_EQ(select(regex("all-linear")).size(), 14u);
+  EXPECT_EQ(select(regex("All-Linear")).size(), 14u);
+  EXPECT_NE(error_of(names({"all-linear"})), "");  // in a list it is a name
+}
+
+TEST(SelectTargets, MatchesARegexAgainstTheWholeName) {
+  EXPECT_EQ(select(regex(".*\\.layers\\.1\\.mlp\\.(up|down)_proj")),
+            (std::vector<std::string>{"model.layers.1.mlp.up_proj", "model.layers.1.mlp.down_proj"}));
+  const std::string message = error_of(regex("q_proj"));
+  EXPECT_SAYS(message, "a single name is read as a regular expression");
+  EXPECT_SAYS(message, ".*\\.q_proj");
+  EXPECT_SAYS(error_of(regex(".*qq_proj")), "q_proj, k_proj, v_proj");
+  EXPECT_SAYS(error_of(regex("(?i)Q_PROJ")), "syntax that only Python has");
+}
+
+TEST(SelectTargets, RefusesAnEntryThatMatchesNothingEvenWhenOthersMatch) {
+  const std::string message = error_of(names({"q_proj", "v_prj"}));
+  EXPECT_SAYS(message, "'v_prj', which matches no module");
+  EXPECT_SAYS(message, "Did you mean 'v_proj'");
+  EXPECT_EQ(select_targets(names({"q_proj", "v_prj"}), tiny(), false).size(), 2u);
+}
+
+TEST(SelectTargets, RefusesTheHeadAndTheEmbedding) {
+  for (const char* name : {"lm_head", "embed_tokens", "model.embed_tokens"}) {
+    const std::string message = error_of(names({"q_proj", name}));
+    EXPECT_SAYS(message, std::string("'") + name + "'");
+    EXPECT_SAYS(message, "an adapter on lm_head or embed_tokens");
+  }
+  EXPECT_SAYS(error_of(regex(".*")), "an adapter on lm_head or embed_tokens");
+}
+
+TEST(SelectTargets, Excludes) {
+  EXPECT_EQ(select(names({"q_proj"}, {"layers.0.self_attn.q_proj"})),
+            (std::vector<std::string>{"model.layers.1.self_attn.q_proj"}));
+  EXPECT_EQ(select(names({"q_proj"}, {"lm_head"})).size(), 2u);
+  LoraConfig c = regex("all-linear");
+  c.exclude_modules = {".*mlp.*"};
+  c.exclude_is_regex = true;
+  EXPECT_EQ(select(c).size(), 8u);
+  c.exclude_modules = {"mlp"};
+  EXPECT_SAYS(error_of(c), "'mlp', which matches none");
+}
+
+TEST(SelectTargets, RefusesAnExclusionThatMatchesNothing) {
+  const std::string message = error_of(names({"q_proj"}, {"dwn_proj"}));
+  EXPECT_SAYS(message, "lora_exclude_modules");
+  EXPECT_SAYS(message, "Did you mean 'down_proj'");
+}
+
+TEST(SelectTargets, RefusesWhenNothingIsLeft) {
+  const std::string message = error_of(names({"q_proj"}, {"q_proj"}));
+  EXPECT_SAYS(message, "none is left");
+  EXPECT_SAYS(message, "takes away every target");
+}
+
+}  // namespace
+}  // namespace hone::adapters
