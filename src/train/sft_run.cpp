@@ -7,6 +7,7 @@
 #include "config/write_plan.h"
 #include "data/preview.h"
 #include "data/rows.h"
+#include "data/shuffle.h"
 #include "learn/schedule.h"
 #include "model/weight_source.h"
 #include "text/chat_template.h"
@@ -72,7 +73,11 @@ SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan,
   for (const auto& piece : data::preview(dataset.examples.front(), tokenizer)) {
     out.example.push_back({.text = piece.text, .supervised = piece.supervised});
   }
+  // As TRL: before packing, so that chunks of 1,000 are not the file's; and the rows that come of it.
+  const auto seed = static_cast<std::uint64_t>(plan.seed);
+  if (plan.shuffle_dataset && packing) data::dataset_shuffle(dataset.examples, seed);
   out.data.rows = packing ? data::pack_bfd(dataset.examples, plan.max_length) : data::no_packing(dataset.examples);
+  if (plan.shuffle_dataset) data::dataset_shuffle(out.data.rows, seed);
   out.data.examples = std::move(dataset.examples);
   return out;
 }
@@ -125,7 +130,6 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
   adapters::Adapter adapter = adapter_from.empty()
                                   ? adapters::Adapter::attach(model, lora_config(plan), plan_seed(plan))
                                   : adapters::Adapter::load(model, adapter_from);
-  adapter.set_dropout(plan.lora_dropout);
   base::require_free_space(output_dir, static_cast<std::uint64_t>(checkpoint_bytes(adapter)), "a checkpoint");
 
   RunState state;
