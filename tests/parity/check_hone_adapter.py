@@ -1,8 +1,8 @@
 """Does PEFT, given an adapter that hone wrote, compute hone's logits?
 usage: check_hone_adapter.py BASE_FOLDER ADAPTER_FOLDER DUMP [--tolerance 1e-4]
 
-DUMP is a safetensors file by hone in fp32 mode: for n = 0, 1, ...  ids_n [T] i64 and logits_n [T,V] f32 of the base with
-the adapter on, dropout off, each sequence alone. Also required of the folder: adapter_config.json parses as a PEFT
+DUMP is a safetensors file by hone in fp32 mode: for n = 0, 1, ...  ids_n [T] i64 and logits_n [T,V] f32 of
+the base with the adapter on, dropout off, each sequence alone. Also required of the folder: adapter_config.json parses as a PEFT
 LoraConfig, every LoRA tensor PEFT makes is in adapter_model.safetensors and nothing else is.
 Prints for each sequence the largest |hone - PEFT| over the largest |PEFT|, the cosine, and the share of the tolerance
 used; exit code 0 when all are within it, 1 when not, 2 when the input is unusable."""

@@ -28,7 +28,8 @@ def main():
     model, info = load(arguments.model)
     odd = {key: list(value)[:3] for key, value in info.items() if value}
     ok = not odd
-    print(f"transformers loaded {arguments.model}: {model.num_parameters():,} parameters" + (f"; FAILED {odd}" if odd else ""))
+    print(f"transformers loaded {arguments.model}: {model.num_parameters():,} parameters"
+          + (f"; FAILED {odd}" if odd else ""))
     if (Path(arguments.model) / "tokenizer.json").exists():
         tokenizer = AutoTokenizer.from_pretrained(arguments.model)
         text = tokenizer.decode(tokenizer("12 + 7 = 19", add_special_tokens=False).input_ids)
@@ -39,7 +40,8 @@ def main():
         mine = model.state_dict()
         different = [key for key in other if key not in mine or not torch.equal(mine[key], other[key])]
         ok &= not different and mine.keys() == other.keys()
-        print(f"{len(other) - len(different)} of {len(other)} weights equal {arguments.same_as} bit for bit {different[:3]}")
+        print(f"{len(other) - len(different)} of {len(other)} weights equal {arguments.same_as} bit for bit"
+              + (f"; FAILED {different[:3]}" if different else ""))
     with torch.no_grad():
         forward = lambda one: (lambda ids: one(input_ids=ids[None]).logits[0])
         worst = compare_dump(forward(model), arguments.dump, arguments.tolerance)

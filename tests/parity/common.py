@@ -109,7 +109,7 @@ def sequence_loss(model, sequences):
 
 
 def save_adapter(model, folder):
-    """PEFT's folder without its model card; target_modules, a set in PEFT, sorted so that a second record is the same."""
+    """PEFT's folder without its model card; target_modules, a set in PEFT, sorted: a second record is the same."""
     model.save_pretrained(str(folder))
     (Path(folder) / "README.md").unlink(missing_ok=True)
     path = Path(folder) / "adapter_config.json"

@@ -24,7 +24,8 @@ def compare_tensors(fresh, committed, problems):
         if set(a.keys()) != set(b.keys()):
             problems.append(f"{committed}: tensors {sorted(set(a.keys()) ^ set(b.keys()))[:4]} on one side only")
         note_versions(committed, (a.metadata() or {}).get("versions"), (b.metadata() or {}).get("versions"))
-        return max((relative(a.get_tensor(key), b.get_tensor(key)) for key in set(a.keys()) & set(b.keys())), default=0.0)
+        both = set(a.keys()) & set(b.keys())
+        return max((relative(a.get_tensor(key), b.get_tensor(key)) for key in both), default=0.0)
 
 
 def note_versions(path, a, b):
@@ -45,7 +46,8 @@ def compare_json(path, a, b, problems, where=""):
                 worst = max(worst, compare_json(path, a[key], b[key], problems, f"{where}.{key}"))
         return worst
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
-        return max((compare_json(path, x, y, problems, f"{where}[{i}]") for i, (x, y) in enumerate(zip(a, b))), default=0.0)
+        return max((compare_json(path, x, y, problems, f"{where}[{i}]")
+                    for i, (x, y) in enumerate(zip(a, b))), default=0.0)
     if a != b:
         problems.append(f"{path}{where}: {json.dumps(a)[:80]} is not {json.dumps(b)[:80]}")
     return 0.0
@@ -63,7 +65,7 @@ def main():
         if fresh.suffix == ".safetensors":
             off = compare_tensors(fresh, committed, problems)
         elif fresh.suffix == ".json":
-            a, b = (json.loads(path.read_text().replace(f"{fresh_root}/", f"{committed_root}/")) for path in (fresh, committed))
+            a, b = json.loads(fresh.read_text()), json.loads(committed.read_text())
             off = compare_json(str(committed), a, b, problems)
         else:
             off = 0.0 if fresh.read_bytes() == committed.read_bytes() else float("inf")

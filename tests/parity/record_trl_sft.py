@@ -12,8 +12,9 @@ TRL sets use_cpu, report_to, output_dir, logging_steps, disable_tqdm besides: no
 
 Packing on CPU: bfd forces padding_free, which flattens a micro-batch to one row with position_ids and no attention
 mask; transformers (masking_utils.find_packed_sequence_indices) then builds a block-diagonal causal mask for sdpa and
-eager. `isolation` in a packed case is the proof: the largest difference between the logits of the packed first
-micro-batch and those of each example alone, over the largest logit; rounding, not leakage."""
+eager. A packed case holds the proof: `isolation`, the largest difference between the logits of the first step's packed
+micro-batches and those of each example alone, over the largest logit; and `first_loss_alone`, the first step's loss
+from each example alone, which equals what TRL logged. Both are checked within 1e-5."""
 import argparse
 import json
 import tempfile
@@ -90,16 +91,22 @@ def prepared_ids(model, tokenizer, data, settings, folder):
     return [list(ids) for ids in plain.train_dataset["input_ids"]]
 
 
-def isolation(model, batch):
-    """Packed logits against each example's alone (adapter on, before training)."""
+def isolation(model, batches):
+    """(logits, loss): the first step's packed logits against each example's alone, and its loss from each alone."""
     model.eval()
+    worst, largest, nll, scored = 0.0, 0.0, 0.0, 0
     with torch.no_grad():
-        packed = model(input_ids=batch["input_ids"], position_ids=batch["position_ids"], use_cache=False).logits[0]
-        edges = batch["cu_seq_lens_q"].tolist()
-        worst = max((packed[a:b] - model(input_ids=batch["input_ids"][:, a:b], use_cache=False).logits[0]).abs().max().item()
-                    for a, b in zip(edges, edges[1:]))
-    model.train()
-    return worst / packed.abs().max().item()
+        for batch in batches:
+            packed = model(input_ids=batch["input_ids"], position_ids=batch["position_ids"], use_cache=False).logits[0]
+            edges = batch["cu_seq_lens_q"].tolist()
+            for a, b in zip(edges, edges[1:]):
+                alone = model(input_ids=batch["input_ids"][:, a:b], use_cache=False).logits[0]
+                labels = batch["labels"][0, a:b][1:]
+                worst = max(worst, (packed[a:b] - alone).abs().max().item())
+                nll += torch.nn.functional.cross_entropy(alone[:-1], labels, ignore_index=-100, reduction="sum").item()
+                scored += int((labels != -100).sum())
+            largest = max(largest, packed.abs().max().item())
+    return worst / largest, nll / scored
 
 
 def run(name, out):
@@ -151,8 +158,10 @@ def run(name, out):
                         "tokens": sum(map(len, examples)), "longest": max(map(len, examples)),
                         "steps": len(steps), "max_steps": trainer.state.max_steps}}
     if settings.get("packing"):
-        golden["isolation"] = isolation(load(), drawn[0]["batch"])
-        assert golden["isolation"] < 1e-5, f"{name}: packed examples see each other: {golden['isolation']}"
+        first = [one["batch"] for one, at in zip(drawn, micro_of_step) if at == 0]
+        golden["isolation"], golden["first_loss_alone"] = isolation(load(), first)
+        leak = max(golden["isolation"], abs(golden["first_loss_alone"] / steps[0]["loss"] - 1))
+        assert leak < 1e-5, f"{name}: packed examples see each other: {leak}"
     golden["first_step"] = [one["ids"] for one, at in zip(drawn, micro_of_step) if at == 0]
     golden["steps"] = steps
     if evaluated:
