@@ -20,13 +20,13 @@ struct FreeTemplate {
 using TemplateHandle = std::unique_ptr<hone_text_template, FreeTemplate>;
 
 // A result of type T, empty until a call fills it.
-template <typename T, void (*free_it)(T)>
+template <typename T, void (*FreeIt)(T)>
 class FromRust {
  public:
   FromRust() = default;
   FromRust(const FromRust&) = delete;
   FromRust& operator=(const FromRust&) = delete;
-  ~FromRust() { free_it(value_); }
+  ~FromRust() { FreeIt(value_); }
 
   T* out() { return &value_; }
   const T* operator->() const { return &value_; }

@@ -37,7 +37,7 @@ TEST(ChatTemplate, TextsIdsAndMasksAreTransformers) {
   ASSERT_GE(chats.size(), 8U);
   for (const auto& golden : chats) {
     const ChatRequest request = request_from(golden["request"]);
-    EXPECT_EQ(chat_template.render(request).text, golden["text"]);
+    EXPECT_EQ(chat_template.render(request).text, golden["text"].get<std::string>());
     const TokenisedChat chat = tokenise_chat(tokenizer, chat_template, request);
     EXPECT_EQ(Json(chat.ids), golden["ids"]);
     EXPECT_EQ(Json(chat.assistant), golden["mask"]);
