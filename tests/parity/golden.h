@@ -1,0 +1,50 @@
+// Goldens and how near we came to them. A tensor's error is max |ours - theirs| / max |theirs|; the worst of a test is
+// printed as a share of its bound, so that a drift is seen long before it fails.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "base/safetensors.h"
+#include "data/example.h"
+
+namespace hone::parity {
+
+class Golden {
+ public:
+  explicit Golden(const base::fs::path& path) : file_(base::SafetensorsFile::open(path)) {}
+  at::Tensor tensor(const std::string& name) const;  // a copy; fails the test when absent
+  bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+  const base::SafetensorsFile& file() const { return file_; }
+
+ private:
+  base::SafetensorsFile file_;
+};
+
+// Collects errors of one test against one bound.
+class Margin {
+ public:
+  Margin(std::string what, double bound) : what_(std::move(what)), bound_(bound) {}
+  Margin(const Margin&) = delete;
+  Margin& operator=(const Margin&) = delete;
+  ~Margin();  // prints "[margin] what: worst 3.1e-07 at name, 0.3 % of 1e-4, over 42 comparisons"
+
+  void compare(const std::string& name, const at::Tensor& ours, const at::Tensor& theirs);
+  void compare(const std::string& name, double ours, double theirs);  // relative; absolute below 1e-6
+  void note(const std::string& name, double error);
+
+ private:
+  std::string what_;
+  double bound_;
+  double worst_ = 0;
+  std::string worst_name_ = "nothing";
+  int count_ = 0;
+};
+
+// One sequence as a batch: labels as given, the first never a target.
+data::Batch single(const at::Tensor& ids, const at::Tensor& labels);
+// Several sequences end to end.
+data::Batch joined(const std::vector<data::Batch>& parts);
+
+}  // namespace hone::parity

@@ -1,0 +1,124 @@
+// Whole SFT runs against TRL 1.16's SFTTrainer, step by step: the same options, data and starting adapter. Goldens:
+// record_trl_sft.py, one JSON a case. Loss, gradient norm and learning rate within 1e-3 (fp32).
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <map>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/safetensors.h"
+#include "config/parse.h"
+#include "parity/golden.h"
+#include "train/run_folder.h"
+#include "train/sft.h"
+
+namespace hone::parity {
+namespace {
+
+namespace fs = base::fs;
+using base::Json;
+
+constexpr double kBound = 1e-3;
+
+// Keeps what a run logged.
+class Recorder final : public train::RunListener {
+ public:
+  void logged(const train::LogRecord& record) override { records.push_back(record); }
+  std::vector<train::LogRecord> records;
+};
+
+fs::path source_path(const Json& golden, const char* key) {
+  return fs::path(HONE_SOURCE_DIR) / golden.at(key).get<std::string>();
+}
+
+// TRL's options as hone's YAML (JSON is YAML), with the paths and what the recorder set besides.
+config::Plan plan_of(const Json& golden, const fs::path& out) {
+  Json options = golden.at("options");
+  options["model_name_or_path"] = source_path(golden, "model").string();
+  options["adapter_name_or_path"] = source_path(golden, "adapter").string();
+  options["dataset_name"] = source_path(golden, "data").string();
+  options["use_peft"] = true;
+  options["output_dir"] = out.string();
+  options["logging_steps"] = 1;
+  options["save_strategy"] = "no";
+  if (golden.contains("eval_data")) options["eval_dataset"] = source_path(golden, "eval_data").string();
+  const fs::path file = out.string() + ".yaml";
+  std::ofstream(file) << base::dump_json(options);
+  return config::parse_run(config::Method::kSft, {"--config", file.string()});
+}
+
+std::map<std::string, double> values(const train::LogRecord& record) {
+  return {record.values.begin(), record.values.end()};
+}
+
+std::vector<std::string> cases() {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(fs::path(HONE_FIXTURES) / "parity" / "trl")) {
+    if (entry.path().extension() == ".json") out.push_back(entry.path().stem().string());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+class TrlSft : public testing::TestWithParam<std::string> {
+ protected:
+  void TearDown() override {
+    fs::remove_all(out_);
+    fs::remove(out_.string() + ".yaml");
+  }
+  fs::path out_ = fs::temp_directory_path() / ("hone_trl_" + GetParam() + "_" + std::to_string(getpid()));
+};
+
+TEST_P(TrlSft, EveryStepEqualsTrl) {
+  const fs::path fixture = fs::path(HONE_FIXTURES) / "parity" / "trl" / (GetParam() + ".json");
+  const Json golden = base::parse_json(base::read_text(fixture), fixture.string());
+  if (!fs::exists(source_path(golden, "model"))) {
+    GTEST_SKIP() << "not run: " << source_path(golden, "model") << " is made by tests/parity/make_smollm2.py";
+  }
+  Recorder recorder;
+  const std::atomic<bool> stop = false;
+  train::run_sft(plan_of(golden, out_), recorder, stop);
+
+  Margin margin(GetParam(), kBound);
+  std::size_t step = 0;
+  std::size_t eval = 0;
+  for (const auto& record : recorder.records) {
+    const auto ours = values(record);
+    if (ours.contains("eval_loss")) {
+      const Json& theirs = golden.at("evals").at(eval++);
+      for (const char* name : {"eval_loss", "eval_entropy", "eval_mean_token_accuracy"}) {
+        margin.compare(std::string(name), ours.at(name), theirs.at(name).get<double>());
+      }
+      continue;
+    }
+    if (!ours.contains("loss")) continue;
+    const Json& theirs = golden.at("steps").at(step++);
+    const std::string at = " of step " + std::to_string(step);
+    for (const char* name : {"loss", "grad_norm", "learning_rate", "entropy", "mean_token_accuracy"}) {
+      margin.compare(name + at, ours.at(name), theirs.at(name).get<double>());
+    }
+    EXPECT_EQ(ours.at("num_tokens"), theirs.at("num_tokens").get<double>()) << at;
+    EXPECT_NEAR(record.epoch, theirs.at("epoch").get<double>(), 1e-9) << at;
+  }
+  EXPECT_EQ(step, golden.at("steps").size());
+  if (golden.contains("evals")) {
+    EXPECT_EQ(eval, golden.at("evals").size());
+  }
+
+  const fs::path trained = fixture.parent_path() / (GetParam() + "_adapter.safetensors");
+  if (!fs::exists(trained)) return;
+  const Golden theirs(trained);
+  const Golden ours(out_ / train::kAdapterWeightsFile);
+  for (const auto& tensor : theirs.file().tensors()) {
+    margin.compare("after the last step: " + tensor.name, ours.tensor(tensor.name), theirs.tensor(tensor.name));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, TrlSft, testing::ValuesIn(cases()),
+                         [](const auto& one) { return one.param; });
+
+}  // namespace
+}  // namespace hone::parity
