@@ -32,10 +32,12 @@ void fill(const at::Tensor& tensor, std::uint64_t seed, const std::string& key, 
 
 void check_config(const LoraConfig& config) {
   if (config.r <= 0) {
-    throw base::UserError({"option lora_r", "a positive rank", std::to_string(config.r), "", "16 is a common choice"});
+    throw base::UserError(
+        {"option lora_r", "a positive rank", std::to_string(config.r), "", "16 is a common choice"});
   }
   if (!(config.dropout >= 0 && config.dropout < 1)) {
-    throw base::UserError({"option lora_dropout", "a probability from 0 to below 1", std::to_string(config.dropout), "", ""});
+    throw base::UserError(
+        {"option lora_dropout", "a probability from 0 to below 1", std::to_string(config.dropout), "", ""});
   }
 }
 
@@ -62,13 +64,15 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
     keys.push_back(i);
     total += config.r * (all[i]->weight.size(0) + all[i]->weight.size(1));
   }
-  base::require(adapter.linears_.size() == adapter.targets_.size(), "Adapter", "every target among the model's linears");
+  base::require(adapter.linears_.size() == adapter.targets_.size(), "Adapter",
+                "every target among the model's linears");
   adapter.flat_ = at::zeros({total}, at::kFloat);
   adapter.flat_gradient_ = at::zeros({total}, at::kFloat);
   std::int64_t offset = 0;
   const auto view = [&](std::int64_t rows, std::int64_t columns, const std::string& key) {
     const std::int64_t n = rows * columns;
-    // A leaf that shares the buffer, with a gradient that is there from the start: autograd then adds in place.
+    // A leaf that shares the buffer, with a gradient that is there from the start: autograd then adds in
+    // place.
     at::Tensor leaf = adapter.flat_.narrow(0, offset, n).view({rows, columns}).detach();
     leaf.set_requires_grad(true);
     leaf.mutable_grad() = adapter.flat_gradient_.narrow(0, offset, n).view({rows, columns});
@@ -102,7 +106,8 @@ Adapter Adapter::attach(model::CausalLm& model, const LoraConfig& config, std::u
     } else {
       fill(a.value, seed, a.name, Draw::kUniform, 1 / std::sqrt(static_cast<double>(a.value.size(1))));
     }
-    if (config.init == config::LoraInit::kFalse) fill(b.value, seed, b.name, Draw::kUniform, 1 / std::sqrt(rank));
+    if (config.init == config::LoraInit::kFalse)
+      fill(b.value, seed, b.name, Draw::kUniform, 1 / std::sqrt(rank));
   }
   return adapter;
 }
@@ -129,7 +134,8 @@ void Adapter::save(const base::fs::path& folder) const {
   for (const TrainableTensor& t : tensors_) sorted[t.name] = t.value;
   std::vector<base::StoredTensor> stored;
   for (const auto& [name, value] : sorted) {
-    const std::span<const std::byte> bytes(static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes());
+    const std::span<const std::byte> bytes(static_cast<const std::byte*>(value.const_data_ptr()),
+                                           value.nbytes());
     stored.push_back({name, base::DType::kF32, value.sizes().vec(), bytes});
   }
   base::write_safetensors(folder / kWeightsFile, stored, {{"format", "pt"}});

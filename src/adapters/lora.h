@@ -19,14 +19,14 @@ struct LoraConfig {
   std::int64_t r = 8;
   double alpha = 8;
   double dropout = 0;
-  std::vector<std::string> target_modules;   // empty: the family's default (q_proj, v_proj)
-  bool target_is_regex = false;              // a single string in PEFT: full-match regex, or "all-linear"
+  std::vector<std::string> target_modules;  // empty: the family's default (q_proj, v_proj)
+  bool target_is_regex = false;             // a single string in PEFT: full-match regex, or "all-linear"
   std::vector<std::string> exclude_modules;
   bool exclude_is_regex = false;
   bool rslora = false;
   config::LoraInit init = config::LoraInit::kTrue;
   std::string base_model_name_or_path;
-  double scale() const;                      // alpha / r, or alpha / sqrt(r)
+  double scale() const;  // alpha / r, or alpha / sqrt(r)
 };
 
 // A module's name of the target or exclude list, as PEFT compares: the whole name, or its end after a dot.
@@ -34,39 +34,46 @@ bool matches_entry(const std::string& module, const std::string& entry);
 // "all-linear" in any case, where a single string was given.
 bool is_all_linear(const LoraConfig& config);
 
-// Names of the linears the config selects, in model order. UserError when any entry matches nothing, even when
-// others match (with a did-you-mean), or when it names lm_head or embed_tokens.
-// A regex is ECMAScript's (std::regex), full match; one that PEFT's Python reads otherwise, such as (?i), is refused.
+// Names of the linears the config selects, in model order. UserError when any entry matches nothing, even
+// when others match (with a did-you-mean), or when it names lm_head or embed_tokens. A regex is ECMAScript's
+// (std::regex), full match; one that PEFT's Python reads otherwise, such as (?i), is refused.
 std::vector<std::string> select_targets(const LoraConfig& config, const model::CausalLm& model);
-// The same on names alone. `strict` false lets list entries match nothing, as PEFT does: for files written by others.
-std::vector<std::string> select_targets(const LoraConfig& config, const model::ModelConfig& model, bool strict);
+// The same on names alone. `strict` false lets list entries match nothing, as PEFT does: for files written by
+// others.
+std::vector<std::string> select_targets(const LoraConfig& config, const model::ModelConfig& model,
+                                        bool strict);
 
-// One trainable tensor. `name` is PEFT's key: "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
+// One trainable tensor. `name` is PEFT's key:
+// "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
 struct TrainableTensor {
   std::string name;
   at::Tensor value;  // fp32, requires grad; a view into Adapter::flat
 };
 
-// The adapter's parameters in one flat fp32 buffer; the model's LoraSides are views into it. The model must outlive the
-// adapter, and holds one adapter at a time: attach and load replace the sides of an earlier one.
+// The adapter's parameters in one flat fp32 buffer; the model's LoraSides are views into it. The model must
+// outlive the adapter, and holds one adapter at a time: attach and load replace the sides of an earlier one.
 class Adapter {
  public:
-  // A new adapter attached to `model`; A is initialised by counter-based randomness (seed, kLoraInit, module, index).
+  // A new adapter attached to `model`; A is initialised by counter-based randomness (seed, kLoraInit, module,
+  // index).
   static Adapter attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed);
-  // PEFT's folder: adapter_config.json + adapter_model.safetensors. UserError when shapes, keys or options differ from
-  // what hone can honour (named).
+  // PEFT's folder: adapter_config.json + adapter_model.safetensors. UserError when shapes, keys or options
+  // differ from what hone can honour (named).
   static Adapter load(model::CausalLm& model, const base::fs::path& folder);
 
-  // Writes adapter_config.json and adapter_model.safetensors as PEFT does (fp32, metadata format=pt) into `folder`, which
-  // is made when absent. "all-linear" becomes the names it stood for, or their last parts when there are 20 or more.
+  // Writes adapter_config.json and adapter_model.safetensors as PEFT does (fp32, metadata format=pt) into
+  // `folder`, which is made when absent. "all-linear" becomes the names it stood for, or their last parts
+  // when there are 20 or more.
   void save(const base::fs::path& folder) const;
 
   const LoraConfig& config() const { return config_; }
   const std::vector<TrainableTensor>& tensors() const { return tensors_; }
-  at::Tensor flat() const { return flat_; }            // [P] fp32: every parameter, in tensors() order
-  at::Tensor flat_gradient() const { return flat_gradient_; }  // [P] fp32: the .grad of each is a view into it
+  at::Tensor flat() const { return flat_; }  // [P] fp32: every parameter, in tensors() order
+  at::Tensor flat_gradient() const {
+    return flat_gradient_;
+  }  // [P] fp32: the .grad of each is a view into it
   void zero_gradient();
-  void set_dropout(double p);                // of every adapted module, and of the config that is saved
+  void set_dropout(double p);  // of every adapted module, and of the config that is saved
 
  private:
   // Buffers, views and sides for `targets`; values are zero.

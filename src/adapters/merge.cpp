@@ -12,7 +12,8 @@
 
 namespace hone::adapters {
 
-void merge_to_folder(const base::fs::path& base_model, const base::fs::path& adapter, const base::fs::path& out) {
+void merge_to_folder(const base::fs::path& base_model, const base::fs::path& adapter,
+                     const base::fs::path& out) {
   const at::NoGradGuard no_grad;
   const auto source = model::open_weights(base_model);
   const StoredAdapter stored = read_adapter(adapter, source->config());

@@ -28,7 +28,8 @@ const std::set<std::string>& understood() {
       "auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode", "init_lora_weights",
       "lora_alpha", "lora_dropout", "megatron_core", "peft_type", "peft_version", "qalora_group_size", "r",
       "revision", "runtime_config", "target_modules", "task_type", "use_rslora",
-      // how an adapter was begun; its saved weights already hold the outcome (init_lora_weights says if the base changed)
+      // how an adapter was begun; its saved weights already hold the outcome (init_lora_weights says if the
+      // base changed)
       "corda_config", "eva_config", "loftq_config", "lora_ga_config",
       // which layers it was put on: the saved tensors say so themselves
       "layers_pattern", "layers_to_transform", "ensure_weight_tying"};
@@ -36,10 +37,12 @@ const std::set<std::string>& understood() {
 }
 
 bool is_empty(const Json& v) {
-  return v.is_null() || v == Json(false) || v == Json("none") || ((v.is_object() || v.is_array()) && v.empty());
+  return v.is_null() || v == Json(false) || v == Json("none") ||
+         ((v.is_object() || v.is_array()) && v.empty());
 }
 
-[[noreturn]] void wrong(const std::string& where, const std::string& key, const std::string& expected, const Json& v) {
+[[noreturn]] void wrong(const std::string& where, const std::string& key, const std::string& expected,
+                        const Json& v) {
   throw UserError({where + ": " + key, expected, base::dump_json(v), "", ""});
 }
 
@@ -79,11 +82,13 @@ config::LoraInit read_init(const Json& json, const std::string& where) {
   if (it == json.end() || it->is_null() || *it == Json(true)) return config::LoraInit::kTrue;
   if (*it == Json(false)) return config::LoraInit::kFalse;
   if (*it == Json("gaussian")) return config::LoraInit::kGaussian;
-  // These start from other numbers but leave the base model as it is: the file's weights are all there is to know.
+  // These start from other numbers but leave the base model as it is: the file's weights are all there is to
+  // know.
   if (*it == Json("eva") || *it == Json("orthogonal")) return config::LoraInit::kTrue;
-  throw UserError({where + ": init_lora_weights", "true, false or gaussian", base::dump_json(*it),
-                   "this way of starting changes the base model's weights, so that the adapter alone is not enough",
-                   "convert it with PEFT: save_pretrained(..., path_initial_model_for_weight_conversion=...)"});
+  throw UserError(
+      {where + ": init_lora_weights", "true, false or gaussian", base::dump_json(*it),
+       "this way of starting changes the base model's weights, so that the adapter alone is not enough",
+       "convert it with PEFT: save_pretrained(..., path_initial_model_for_weight_conversion=...)"});
 }
 
 Json names_json(const std::vector<std::string>& names, bool is_regex) {
@@ -109,8 +114,8 @@ at::Tensor read_fp32(const base::StoredTensor& stored, const std::string& where)
   } else if (stored.dtype == base::DType::kF16) {
     type = at::kHalf;
   } else if (stored.dtype != base::DType::kF32) {
-    throw UserError({where + ": " + stored.name, "F32, F16 or BF16", std::string(base::safetensors_name(stored.dtype)),
-                     "not a LoRA that PEFT wrote", ""});
+    throw UserError({where + ": " + stored.name, "F32, F16 or BF16",
+                     std::string(base::safetensors_name(stored.dtype)), "not a LoRA that PEFT wrote", ""});
   }
   const at::Tensor raw = at::empty(stored.shape, type);
   if (!stored.bytes.empty()) std::memcpy(raw.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
@@ -123,29 +128,36 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
-at::Tensor take(const base::SafetensorsFile& file, const std::string& key, std::int64_t rows, std::int64_t columns,
-                const std::string& where) {
+at::Tensor take(const base::SafetensorsFile& file, const std::string& key, std::int64_t rows,
+                std::int64_t columns, const std::string& where) {
   const base::StoredTensor* stored = file.find(key);
   if (stored == nullptr) {
-    throw UserError({where, "the tensor " + key, "no such tensor", "the adapter belongs to another model or is incomplete",
+    throw UserError({where, "the tensor " + key, "no such tensor",
+                     "the adapter belongs to another model or is incomplete",
                      "check base_model_name_or_path in " + std::string(kConfigFile)});
   }
   const std::vector<std::int64_t> expected = {rows, columns};
   if (stored->shape != expected) {
-    throw UserError({where + ": " + key, "the shape " + shape_text(expected), shape_text(stored->shape),
-                     "the adapter belongs to another model, or r in its config is not the one it was trained with",
-                     "check base_model_name_or_path and r in " + std::string(kConfigFile)});
+    throw UserError(
+        {where + ": " + key, "the shape " + shape_text(expected), shape_text(stored->shape),
+         "the adapter belongs to another model, or r in its config is not the one it was trained with",
+         "check base_model_name_or_path and r in " + std::string(kConfigFile)});
   }
   return read_fp32(*stored, where);
 }
 
 }  // namespace
 
-std::string key_a(const std::string& module) { return "base_model.model." + module + ".lora_A.weight"; }
-std::string key_b(const std::string& module) { return "base_model.model." + module + ".lora_B.weight"; }
+std::string key_a(const std::string& module) {
+  return "base_model.model." + module + ".lora_A.weight";
+}
+std::string key_b(const std::string& module) {
+  return "base_model.model." + module + ".lora_B.weight";
+}
 
 Json config_to_json(const LoraConfig& c, const std::vector<std::string>& targets) {
-  const Json init = c.init == config::LoraInit::kGaussian ? Json("gaussian") : Json(c.init == config::LoraInit::kTrue);
+  const Json init =
+      c.init == config::LoraInit::kGaussian ? Json("gaussian") : Json(c.init == config::LoraInit::kTrue);
   const bool integral = c.alpha == std::floor(c.alpha) && std::abs(c.alpha) < 1e15;
   const Json alpha = integral ? Json(static_cast<std::int64_t>(c.alpha)) : Json(c.alpha);
   const bool by_names = is_all_linear(c) || c.target_modules.empty();
@@ -202,9 +214,11 @@ Json config_to_json(const LoraConfig& c, const std::vector<std::string>& targets
 
 LoraConfig config_from_json(const Json& json, const std::string& where) {
   if (!json.is_object()) throw UserError({where, "a JSON object", json.type_name(), "", ""});
-  const std::string type = json.contains("peft_type") && json["peft_type"].is_string() ? json["peft_type"] : "none";
+  const std::string type =
+      json.contains("peft_type") && json["peft_type"].is_string() ? json["peft_type"] : "none";
   if (type != "LORA") {
-    throw UserError({where + ": peft_type", "LORA", "'" + type + "'", "hone reads no other kind of adapter", ""});
+    throw UserError(
+        {where + ": peft_type", "LORA", "'" + type + "'", "hone reads no other kind of adapter", ""});
   }
   if (json.contains("task_type") && !json["task_type"].is_null() && json["task_type"] != Json("CAUSAL_LM")) {
     wrong(where, "task_type", "CAUSAL_LM", json["task_type"]);
@@ -217,11 +231,13 @@ LoraConfig config_from_json(const Json& json, const std::string& where) {
   }
   LoraConfig c;
   const double rank = number_or(json, "r", 8, where);
-  if (!(rank >= 1 && rank <= 1e6 && rank == std::floor(rank))) wrong(where, "r", "a positive integer", json["r"]);
+  if (!(rank >= 1 && rank <= 1e6 && rank == std::floor(rank)))
+    wrong(where, "r", "a positive integer", json["r"]);
   c.r = static_cast<std::int64_t>(rank);
   c.alpha = number_or(json, "lora_alpha", 8, where);
   c.dropout = number_or(json, "lora_dropout", 0, where);
-  if (!(c.dropout >= 0 && c.dropout < 1)) wrong(where, "lora_dropout", "a number from 0 to below 1", json["lora_dropout"]);
+  if (!(c.dropout >= 0 && c.dropout < 1))
+    wrong(where, "lora_dropout", "a number from 0 to below 1", json["lora_dropout"]);
   c.rslora = bool_or(json, "use_rslora", false, where);
   read_names(json, "target_modules", where, c.target_modules, c.target_is_regex);
   read_names(json, "exclude_modules", where, c.exclude_modules, c.exclude_is_regex);
@@ -239,7 +255,8 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
   adapter.config = config_from_json(json, where);
   std::error_code ec;
   if (!base::fs::exists(folder / kWeightsFile, ec) && base::fs::exists(folder / "adapter_model.bin", ec)) {
-    throw UserError({folder.string(), kWeightsFile, "adapter_model.bin", "an old adapter; hone does not read pickled files",
+    throw UserError({folder.string(), kWeightsFile, "adapter_model.bin",
+                     "an old adapter; hone does not read pickled files",
                      "load it with PEFT and call save_pretrained once"});
   }
   const base::SafetensorsFile file = base::SafetensorsFile::open(folder / kWeightsFile);
@@ -263,11 +280,12 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
   const std::vector<std::string> known(expected.begin(), expected.end());
   for (const base::StoredTensor& t : file.tensors()) {
     if (expected.contains(t.name)) continue;
-    throw UserError({weights + ": " + t.name, "only tensors of the modules that target_modules names",
-                     "this one beside them",
-                     "a part that hone does not have (modules_to_save, DoRA, an adapted embedding), or another model" +
-                         base::did_you_mean(t.name, known),
-                     ""});
+    throw UserError(
+        {weights + ": " + t.name, "only tensors of the modules that target_modules names",
+         "this one beside them",
+         "a part that hone does not have (modules_to_save, DoRA, an adapted embedding), or another model" +
+             base::did_you_mean(t.name, known),
+         ""});
   }
   return adapter;
 }

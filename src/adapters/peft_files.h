@@ -1,4 +1,5 @@
-// PEFT's two files of a LoRA: adapter_config.json and adapter_model.safetensors (PEFT 0.21.2; older ones are read).
+// PEFT's two files of a LoRA: adapter_config.json and adapter_model.safetensors (PEFT 0.21.2; older ones are
+// read).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -45,20 +45,23 @@ std::string short_names(const std::vector<std::string>& modules) {
   return text;
 }
 
-// lm_head and embed_tokens: PEFT adapts them and then saves whole base tensors; hone's losses read the head directly.
+// lm_head and embed_tokens: PEFT adapts them and then saves whole base tensors; hone's losses read the head
+// directly.
 void refuse_embeddings(const std::string& found) {
   throw UserError({kTarget, "linears of the decoder layers", "'" + found + "'",
-                   "an adapter on lm_head or embed_tokens would save a copy of the whole embedding and break tied weights",
+                   "an adapter on lm_head or embed_tokens would save a copy of the whole embedding and break "
+                   "tied weights",
                    "take lm_head and embed_tokens out of the targets; all-linear leaves them out by itself"});
 }
 
 bool any_match(const std::vector<std::string>& modules, const std::string& entry) {
-  return std::any_of(modules.begin(), modules.end(), [&](const std::string& m) { return matches_entry(m, entry); });
+  return std::any_of(modules.begin(), modules.end(),
+                     [&](const std::string& m) { return matches_entry(m, entry); });
 }
 
 std::vector<std::string> choose(const LoraConfig& config, const model::ModelConfig& model,
-                                const std::vector<std::string>& modules, const std::vector<std::string>& outside,
-                                bool strict) {
+                                const std::vector<std::string>& modules,
+                                const std::vector<std::string>& outside, bool strict) {
   if (is_all_linear(config)) return modules;
   if (config.target_is_regex && !config.target_modules.empty()) {
     const std::string& pattern = config.target_modules.front();
@@ -77,8 +80,9 @@ std::vector<std::string> choose(const LoraConfig& config, const model::ModelConf
                        is_name ? "a single name is read as a regular expression, as PEFT does"
                                : "the modules are called " + short_names(modules) +
                                      base::did_you_mean(pattern, suggestions(modules)),
-                       is_name ? "write .*\\." + pattern + ", or a list of two names or more"
-                               : "for example .*\\.q_proj: the whole name is model.layers.0.self_attn.q_proj"});
+                       is_name
+                           ? "write .*\\." + pattern + ", or a list of two names or more"
+                           : "for example .*\\.q_proj: the whole name is model.layers.0.self_attn.q_proj"});
     }
     return chosen;
   }
@@ -141,7 +145,8 @@ bool is_all_linear(const LoraConfig& config) {
   return lower == "all-linear";
 }
 
-std::vector<std::string> select_targets(const LoraConfig& config, const model::ModelConfig& model, bool strict) {
+std::vector<std::string> select_targets(const LoraConfig& config, const model::ModelConfig& model,
+                                        bool strict) {
   const model::TensorNames& names = model::traits_of(model.family).names;
   const std::vector<std::string> outside = {std::string(names.head.hf), std::string(names.embedding.hf)};
   std::vector<std::string> modules;
@@ -149,9 +154,10 @@ std::vector<std::string> select_targets(const LoraConfig& config, const model::M
   std::vector<std::string> chosen = choose(config, model, modules, outside, strict);
   exclude(config, modules, outside, strict, chosen);
   if (chosen.empty()) {
-    throw UserError({kTarget, "at least one module to adapt", "none is left",
-                     config.exclude_modules.empty() ? "no name matched" : "lora_exclude_modules takes away every target",
-                     "the modules are called " + short_names(modules)});
+    throw UserError(
+        {kTarget, "at least one module to adapt", "none is left",
+         config.exclude_modules.empty() ? "no name matched" : "lora_exclude_modules takes away every target",
+         "the modules are called " + short_names(modules)});
   }
   return chosen;
 }

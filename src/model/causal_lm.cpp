@@ -21,7 +21,9 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 }
 
 // transformers keeps tables of frequencies in some old checkpoints; they are computed, not read.
-bool is_ignored(const std::string& name) { return name.ends_with(".rotary_emb.inv_freq"); }
+bool is_ignored(const std::string& name) {
+  return name.ends_with(".rotary_emb.inv_freq");
+}
 
 void check_tensors(const WeightSource& source) {
   const ModelConfig& config = source.config();
@@ -34,16 +36,18 @@ void check_tensors(const WeightSource& source) {
     const std::vector<std::int64_t> found = source.shape(spec.name);
     if (found != spec.shape) {
       throw base::UserError({source.path().string() + ": " + spec.name, "the shape " + shape_text(spec.shape),
-                             shape_text(found), "the configuration belongs to another model", "download both again"});
+                             shape_text(found), "the configuration belongs to another model",
+                             "download both again"});
     }
   }
   const std::string head = std::string(traits_of(config.family).names.head.hf) + ".weight";
   for (const std::string& name : source.names()) {
     if (expected.contains(name) || is_ignored(name) || (config.tie_word_embeddings && name == head)) continue;
-    throw base::UserError({source.path().string() + ": " + name, "only tensors that the configuration has a place for",
-                           "this one beside them",
-                           "the configuration has fewer layers, biases or norms than the file, or is of another family",
-                           "take the config.json that came with the weights"});
+    throw base::UserError(
+        {source.path().string() + ": " + name, "only tensors that the configuration has a place for",
+         "this one beside them",
+         "the configuration has fewer layers, biases or norms than the file, or is of another family",
+         "take the config.json that came with the weights"});
   }
 }
 
@@ -57,7 +61,8 @@ ops::Linear read_linear(const WeightSource& source, const std::string& name, at:
 
 }  // namespace
 
-CausalLm::CausalLm(const WeightSource& source, Numbers numbers) : config_(source.config()), numbers_(numbers) {
+CausalLm::CausalLm(const WeightSource& source, Numbers numbers)
+    : config_(source.config()), numbers_(numbers) {
   check_tensors(source);
   const TensorNames& names = traits_of(config_.family).names;
   const auto norm = [&](const std::string& name) { return source.read(name + ".weight", numbers.residual); };
@@ -96,7 +101,8 @@ CausalLm::CausalLm(const WeightSource& source, Numbers numbers) : config_(source
 at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
   for (const std::int64_t id : ids) {
     if (id < 0 || id >= config_.vocab_size) {
-      throw base::UserError({"token ids", "ids from 0 to " + std::to_string(config_.vocab_size - 1), std::to_string(id),
+      throw base::UserError({"token ids", "ids from 0 to " + std::to_string(config_.vocab_size - 1),
+                             std::to_string(id),
                              "the tokenizer has tokens that the model's embedding has no row for",
                              "use the tokenizer that came with the model"});
     }
@@ -129,7 +135,8 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
       caches[i]->k.assign(layers_.size(), at::Tensor());
       caches[i]->v.assign(layers_.size(), at::Tensor());
     }
-    for (std::size_t j = 0; j < ids[i].size(); ++j) positions.push_back(caches[i]->length + static_cast<std::int64_t>(j));
+    for (std::size_t j = 0; j < ids[i].size(); ++j)
+      positions.push_back(caches[i]->length + static_cast<std::int64_t>(j));
     all_ids.insert(all_ids.end(), ids[i].begin(), ids[i].end());
     last.push_back(static_cast<std::int64_t>(all_ids.size()) - 1);
   }
@@ -187,7 +194,9 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
-    const auto norm = [&](const NamePair& pair, const at::Tensor& t) { add(prefix + std::string(pair.hf) + ".weight", t); };
+    const auto norm = [&](const NamePair& pair, const at::Tensor& t) {
+      add(prefix + std::string(pair.hf) + ".weight", t);
+    };
     norm(names.input_norm, layer.input_norm);
     norm(names.post_attention_norm, layer.post_attention_norm);
     norm(names.q_norm, layer.q_norm);

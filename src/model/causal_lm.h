@@ -26,15 +26,16 @@ struct KvCache {
 
 class CausalLm {
  public:
-  // Reads every tensor the family's table names; UserError for an absent or misshapen one, and for one that the family
-  // has no place for (more layers, biases or norms than config.json says). A file's head is left aside when it is tied.
+  // Reads every tensor the family's table names; UserError for an absent or misshapen one, and for one that
+  // the family has no place for (more layers, biases or norms than config.json says). A file's head is left
+  // aside when it is tied.
   CausalLm(const WeightSource& source, Numbers numbers);
 
-  // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given. Under
-  // autograd the gradient reaches the LoRA sides only. UserError for a token id outside the embedding.
+  // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given.
+  // Under autograd the gradient reaches the LoRA sides only. UserError for a token id outside the embedding.
   at::Tensor hidden(const data::Batch& batch, const ops::PassContext& pass) const;
-  // Generation: sequence i contributes its new tokens `ids[i]` after what caches[i] holds; returns the final-norm
-  // hidden state of each sequence's last token [n, H] and appends to the caches. No autograd.
+  // Generation: sequence i contributes its new tokens `ids[i]` after what caches[i] holds; returns the
+  // final-norm hidden state of each sequence's last token [n, H] and appends to the caches. No autograd.
   at::Tensor step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
                   const ops::PassContext& pass) const;
   // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype).
@@ -45,7 +46,8 @@ class CausalLm {
   // Every linear of every layer, in module order (q,k,v,o,gate,up,down per layer): what adapters attach to.
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
-  // Every tensor of the base model under Hugging Face's name, a tied head left out: what must not change in training.
+  // Every tensor of the base model under Hugging Face's name, a tied head left out: what must not change in
+  // training.
   std::vector<std::pair<std::string, at::Tensor>> frozen_tensors() const;
   std::int64_t parameter_count() const;  // of the base model, a tied head counted once
   std::int64_t parameter_bytes() const;  // as held in memory, with the head's copy when its dtype differs
@@ -54,8 +56,8 @@ class CausalLm {
   at::Tensor embed(const std::vector<std::int64_t>& ids) const;
   ModelConfig config_;
   Numbers numbers_;
-  at::Tensor embedding_;   // [V, H]
-  at::Tensor head_;        // [V, H]; the same tensor when tied and of one dtype, else a copy in numbers_.linear
+  at::Tensor embedding_;  // [V, H]
+  at::Tensor head_;  // [V, H]; the same tensor when tied and of one dtype, else a copy in numbers_.linear
   at::Tensor final_norm_;  // [H]
   at::Tensor inv_freq_;    // [D/2] fp32
   std::vector<DecoderLayer> layers_;

@@ -16,7 +16,8 @@ at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, c
   const at::Tensor normed = ops::rms_norm(x, layer.input_norm, eps);
   at::Tensor q = ops::linear_forward(layer.q, normed, pass).view({tokens, config.num_attention_heads, d});
   at::Tensor k = ops::linear_forward(layer.k, normed, pass).view({tokens, config.num_key_value_heads, d});
-  const at::Tensor v = ops::linear_forward(layer.v, normed, pass).view({tokens, config.num_key_value_heads, d});
+  const at::Tensor v =
+      ops::linear_forward(layer.v, normed, pass).view({tokens, config.num_key_value_heads, d});
   if (layer.q_norm.defined()) q = ops::rms_norm(q, layer.q_norm, eps);
   if (layer.k_norm.defined()) k = ops::rms_norm(k, layer.k_norm, eps);
   const at::Tensor seen = attend(ops::rope_apply(q, rope).to(dtype), ops::rope_apply(k, rope).to(dtype), v);

@@ -2,9 +2,10 @@
 //
 // Shapes: T tokens, H hidden, N heads, K kv heads, D head_dim, I intermediate.
 //
-// Precision under {linear bf16, residual fp32} follows what CPU autocast does to transformers' layer: norms in fp32;
-// each linear rounds its input to bf16 and gives bf16; q and k become fp32 again in q_norm's weight and in the rotation
-// (cos and sin have the residual's dtype); attention runs in bf16; silu(gate) * up stays in bf16; the residual adds in fp32.
+// Precision under {linear bf16, residual fp32} follows what CPU autocast does to transformers' layer: norms
+// in fp32; each linear rounds its input to bf16 and gives bf16; q and k become fp32 again in q_norm's weight
+// and in the rotation (cos and sin have the residual's dtype); attention runs in bf16; silu(gate) * up stays
+// in bf16; the residual adds in fp32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,11 +19,11 @@
 
 namespace hone::model {
 
-// How weights are stored and multiplied; config::Precision in this room's words: kFloat32 {float, float}, kAutocast
-// {bfloat16, float}, kBFloat16 {bfloat16, bfloat16}.
+// How weights are stored and multiplied; config::Precision in this room's words: kFloat32 {float, float},
+// kAutocast {bfloat16, float}, kBFloat16 {bfloat16, bfloat16}.
 struct Numbers {
-  at::ScalarType linear = at::kFloat;     // frozen linears, their GEMMs, attention
-  at::ScalarType residual = at::kFloat;   // embedding, norms, residual stream
+  at::ScalarType linear = at::kFloat;    // frozen linears, their GEMMs, attention
+  at::ScalarType residual = at::kFloat;  // embedding, norms, residual stream
 };
 
 struct DecoderLayer {
@@ -38,7 +39,8 @@ struct DecoderLayer {
 // Rotated q [T, N, D], rotated k and v [T, K, D], in the linears' dtype -> [T, N * D].
 using Attend = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
 
-// x [T, H] -> [T, H] in the residual's dtype. `attend` decides who sees whom. Differentiable in x and the LoRA sides.
+// x [T, H] -> [T, H] in the residual's dtype. `attend` decides who sees whom. Differentiable in x and the
+// LoRA sides.
 at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, const at::Tensor& x,
                          const ops::RopeTable& rope, const ops::PassContext& pass, const Attend& attend);
 

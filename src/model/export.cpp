@@ -27,12 +27,17 @@ struct Planned {
 
 base::DType disk_type(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kFloat: return base::DType::kF32;
-    case at::kHalf: return base::DType::kF16;
-    case at::kBFloat16: return base::DType::kBF16;
-    default: break;
+    case at::kFloat:
+      return base::DType::kF32;
+    case at::kHalf:
+      return base::DType::kF16;
+    case at::kBFloat16:
+      return base::DType::kBF16;
+    default:
+      break;
   }
-  throw base::InternalError({"write_hf_folder", "float32, float16 or bfloat16", c10::toString(dtype), "", ""});
+  throw base::InternalError(
+      {"write_hf_folder", "float32, float16 or bfloat16", c10::toString(dtype), "", ""});
 }
 
 const char* config_name(at::ScalarType dtype) {
@@ -75,7 +80,8 @@ std::string file_name(std::size_t index, std::size_t count) {
   return text;
 }
 
-void write_file(const WeightSource& source, const std::vector<Planned>& file, const Adjust& adjust, const path& to) {
+void write_file(const WeightSource& source, const std::vector<Planned>& file, const Adjust& adjust,
+                const path& to) {
   std::vector<at::Tensor> held;
   std::vector<base::StoredTensor> stored;
   for (const Planned& p : file) {
@@ -83,7 +89,9 @@ void write_file(const WeightSource& source, const std::vector<Planned>& file, co
     const at::Tensor t = replaced ? replaced->to(p.dtype).contiguous() : source.read(p.name, p.dtype);
     base::require(t.sizes().vec() == p.shape, "write_hf_folder", "an adjusted tensor of the old shape");
     held.push_back(t);
-    stored.push_back({p.name, disk_type(p.dtype), p.shape,
+    stored.push_back({p.name,
+                      disk_type(p.dtype),
+                      p.shape,
                       {static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()}});
   }
   base::write_safetensors(to, stored, {{"format", "pt"}});
@@ -127,8 +135,8 @@ ExportFacts write_hf_folder(const WeightSource& source, const path& out, const E
                             const Adjust& adjust) {
   std::error_code ec;
   if (base::fs::exists(out, ec) && !(base::fs::is_directory(out, ec) && base::fs::is_empty(out, ec))) {
-    throw base::UserError({out.string(), "a new or empty folder to write the model to", "something is there already",
-                           "", "name another folder, or remove this one"});
+    throw base::UserError({out.string(), "a new or empty folder to write the model to",
+                           "something is there already", "", "name another folder, or remove this one"});
   }
   const std::vector<Planned> plan = plan_tensors(source, options);
   ExportFacts facts;

@@ -9,14 +9,41 @@ namespace {
 
 std::vector<FamilyTraits> make_table() {
   using enum BiasRule;
-  // family, model_type, architecture, biases of q k v / o / mlp, qk_norm, head_dim, max_position, GGUF permutes Q K, LoRA
+  const std::vector<std::string> q_and_v = {"q_proj", "v_proj"};
   return {
-      {Family::kLlama, "llama", "LlamaForCausalLM", kAttentionBias, kAttentionBias, kMlpBias, false, 0, 2048, true,
-       {"q_proj", "v_proj"}, {}},
-      {Family::kQwen2, "qwen2", "Qwen2ForCausalLM", kAlways, kNever, kNever, false, 0, 32768, false,
-       {"q_proj", "v_proj"}, {}},
-      {Family::kQwen3, "qwen3", "Qwen3ForCausalLM", kAttentionBias, kAttentionBias, kNever, true, 128, 32768, false,
-       {"q_proj", "v_proj"}, {}},
+      {.family = Family::kLlama,
+       .model_type = "llama",
+       .architecture = "LlamaForCausalLM",
+       .qkv_bias = kAttentionBias,
+       .o_bias = kAttentionBias,
+       .mlp_bias = kMlpBias,
+       .qk_norm = false,
+       .default_head_dim = 0,
+       .default_max_position = 2048,
+       .gguf_permutes_qk = true,
+       .lora_targets = q_and_v},
+      {.family = Family::kQwen2,
+       .model_type = "qwen2",
+       .architecture = "Qwen2ForCausalLM",
+       .qkv_bias = kAlways,
+       .o_bias = kNever,
+       .mlp_bias = kNever,
+       .qk_norm = false,
+       .default_head_dim = 0,
+       .default_max_position = 32768,
+       .gguf_permutes_qk = false,
+       .lora_targets = q_and_v},
+      {.family = Family::kQwen3,
+       .model_type = "qwen3",
+       .architecture = "Qwen3ForCausalLM",
+       .qkv_bias = kAttentionBias,
+       .o_bias = kAttentionBias,
+       .mlp_bias = kNever,
+       .qk_norm = true,
+       .default_head_dim = 128,
+       .default_max_position = 32768,
+       .gguf_permutes_qk = false,
+       .lora_targets = q_and_v},
   };
 }
 
@@ -33,7 +60,8 @@ struct LayerLinear {
 };
 
 std::vector<LayerLinear> layer_linears(const ModelConfig& c, const FamilyTraits& f) {
-  const std::int64_t q_rows = c.num_attention_heads * c.head_dim, kv_rows = c.num_key_value_heads * c.head_dim;
+  const std::int64_t q_rows = c.num_attention_heads * c.head_dim,
+                     kv_rows = c.num_key_value_heads * c.head_dim;
   const std::int64_t q_heads = f.gguf_permutes_qk ? c.num_attention_heads : 0;
   const std::int64_t k_heads = f.gguf_permutes_qk ? c.num_key_value_heads : 0;
   return {{f.names.q, q_rows, c.hidden_size, c.qkv_bias, q_heads},
@@ -89,7 +117,8 @@ std::vector<TensorSpec> expected_tensors(const ModelConfig& config) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     const auto in_layer = [&](const NamePair& n, const std::string& suffix, std::vector<std::int64_t> shape,
                               std::int64_t heads = 0) {
-      add(joined(f.names.layers.hf, i, n.hf), joined(f.names.layers.gguf, i, n.gguf), suffix, std::move(shape), heads);
+      add(joined(f.names.layers.hf, i, n.hf), joined(f.names.layers.gguf, i, n.gguf), suffix,
+          std::move(shape), heads);
     };
     in_layer(f.names.input_norm, ".weight", {config.hidden_size});
     in_layer(f.names.post_attention_norm, ".weight", {config.hidden_size});

@@ -1,7 +1,7 @@
 // The table of model families: what sets each apart from Llama, and what its tensors are called.
 //
-// Adding a family that fits the decoder layer of decoder_layer.h is one row in families.cpp and one parity case; one that
-// needs another layer brings a file of its own beside it.
+// Adding a family that fits the decoder layer of decoder_layer.h is one row in families.cpp and one parity
+// case; one that needs another layer brings a file of its own beside it.
 #pragma once
 
 #include <cstdint>
@@ -37,15 +37,15 @@ enum class BiasRule { kNever, kAlways, kAttentionBias, kMlpBias };
 
 struct FamilyTraits {
   Family family;
-  std::string_view model_type;         // config.json's, and GGUF's general.architecture
-  std::string_view architecture;       // config.json's architectures[0]
+  std::string_view model_type;    // config.json's, and GGUF's general.architecture
+  std::string_view architecture;  // config.json's architectures[0]
   BiasRule qkv_bias, o_bias, mlp_bias;
-  bool qk_norm;                        // RMSNorm over head_dim before RoPE
-  std::int64_t default_head_dim;       // when config.json has none; 0: hidden_size / num_attention_heads
-  std::int64_t default_max_position;   // transformers' class default
-  bool gguf_permutes_qk;               // llama.cpp stores Q and K rows interleaved for this family
+  bool qk_norm;                           // RMSNorm over head_dim before RoPE
+  std::int64_t default_head_dim;          // when config.json has none; 0: hidden_size / num_attention_heads
+  std::int64_t default_max_position;      // transformers' class default
+  bool gguf_permutes_qk;                  // llama.cpp stores Q and K rows interleaved for this family
   std::vector<std::string> lora_targets;  // PEFT's default target_modules
-  TensorNames names;
+  TensorNames names = {};
 };
 
 const std::vector<FamilyTraits>& families();
@@ -55,10 +55,10 @@ std::string known_families();                                  // "llama, qwen2,
 
 // One tensor that a model of this config has.
 struct TensorSpec {
-  std::string name;                  // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"
-  std::string gguf_name;             // "blk.0.attn_q.weight"
+  std::string name;       // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"
+  std::string gguf_name;  // "blk.0.attn_q.weight"
   std::vector<std::int64_t> shape;
-  std::int64_t permuted_heads = 0;   // > 0: GGUF holds its rows interleaved for that many heads
+  std::int64_t permuted_heads = 0;  // > 0: GGUF holds its rows interleaved for that many heads
 };
 
 // All of them in model order: embedding, layers, final norm, and the head unless it is tied.

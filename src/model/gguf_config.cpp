@@ -16,30 +16,34 @@ namespace {
 using base::Json;
 using base::UserError;
 
-// llama.cpp stores, in rope_freqs.weight, what each frequency is divided by. All Llama 3.1 to 3.3 models use low 1,
-// high 4 and 8192, so the largest divisor is `factor`; the guess is then checked against every entry.
-Json llama3_scaling(const base::GgufFile& file, const base::GgufTensor& tensor, double theta, std::int64_t head_dim) {
+// llama.cpp stores, in rope_freqs.weight, what each frequency is divided by. All Llama 3.1 to 3.3 models use
+// low 1, high 4 and 8192, so the largest divisor is `factor`; the guess is then checked against every entry.
+Json llama3_scaling(const base::GgufFile& file, const base::GgufTensor& tensor, double theta,
+                    std::int64_t head_dim) {
   const std::string where = file.path().string() + ": " + tensor.name;
   if (tensor.numel() != head_dim / 2) {
-    throw UserError({where, std::to_string(head_dim / 2) + " factors", std::to_string(tensor.numel()), "", ""});
+    throw UserError(
+        {where, std::to_string(head_dim / 2) + " factors", std::to_string(tensor.numel()), "", ""});
   }
   const at::Tensor divisors = at::empty({head_dim / 2}, at::kFloat);
   base::dequantise(tensor, {divisors.data_ptr<float>(), static_cast<std::size_t>(head_dim / 2)});
   ops::Llama3Scaling guess;
   guess.factor = divisors.max().item<double>();
   const at::Tensor plain = ops::rope_inverse_frequencies(theta, head_dim);
-  const double error = ((plain / divisors) / ops::rope_scale_llama3(plain, guess) - 1).abs().max().item<double>();
+  const double error =
+      ((plain / divisors) / ops::rope_scale_llama3(plain, guess) - 1).abs().max().item<double>();
   if (!(error < 1e-4)) {
     throw UserError({where, "the frequency factors of a Llama 3 model (low 1, high 4, original length 8192)",
                      "factors that differ from them by " + std::to_string(error),
                      "a scaling of positions that hone cannot recover from the file",
                      "use the model's Hugging Face folder"});
   }
-  return {{"factor", guess.factor},
-          {"high_freq_factor", guess.high_freq_factor},
-          {"low_freq_factor", guess.low_freq_factor},
-          {"original_max_position_embeddings", static_cast<std::int64_t>(guess.original_max_position_embeddings)},
-          {"rope_type", "llama3"}};
+  return {
+      {"factor", guess.factor},
+      {"high_freq_factor", guess.high_freq_factor},
+      {"low_freq_factor", guess.low_freq_factor},
+      {"original_max_position_embeddings", static_cast<std::int64_t>(guess.original_max_position_embeddings)},
+      {"rope_type", "llama3"}};
 }
 
 Json rope_scaling(const base::GgufFile& file, const std::string& arch, double theta, std::int64_t head_dim) {
@@ -84,7 +88,8 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
   const auto number = [&](const std::string& key) { return file.require_int(arch + "." + key); };
   const base::GgufTensor* embedding = file.find(std::string(family->names.embedding.gguf) + ".weight");
   if (embedding == nullptr || embedding->shape.size() != 2) {
-    throw UserError({where, "the tensor token_embd.weight of two dimensions", "none", "this is not a language model", ""});
+    throw UserError({where, "the tensor token_embd.weight of two dimensions", "none",
+                     "this is not a language model", ""});
   }
   const std::int64_t hidden = number("embedding_length"), heads = number("attention.head_count");
   if (hidden <= 0 || heads <= 0) {
@@ -95,10 +100,12 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
   const double theta = as_written(file.float_or(arch + ".rope.freq_base", 10000.0));
   if (file.int_or(arch + ".attention.sliding_window", 0) > 0) {
     throw UserError({where + ": " + arch + ".attention.sliding_window", "full attention in every layer",
-                     std::to_string(number("attention.sliding_window")), "hone does not have sliding windows yet", ""});
+                     std::to_string(number("attention.sliding_window")),
+                     "hone does not have sliding windows yet", ""});
   }
   if (head_dim <= 0 || file.int_or(arch + ".rope.dimension_count", head_dim) != head_dim) {
-    throw UserError({where + ": " + arch + ".rope.dimension_count", "the head dimension " + std::to_string(head_dim),
+    throw UserError({where + ": " + arch + ".rope.dimension_count",
+                     "the head dimension " + std::to_string(head_dim),
                      std::to_string(file.int_or(arch + ".rope.dimension_count", head_dim)),
                      "this model rotates only part of each head, which hone does not do yet", ""});
   }
@@ -111,8 +118,10 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
   json["model_type"] = arch;
   json["attention_bias"] = attention_bias && family->qkv_bias == BiasRule::kAttentionBias;
   json["attention_dropout"] = 0.0;
-  if (file.has("tokenizer.ggml.bos_token_id")) json["bos_token_id"] = file.require_int("tokenizer.ggml.bos_token_id");
-  if (file.has("tokenizer.ggml.eos_token_id")) json["eos_token_id"] = file.require_int("tokenizer.ggml.eos_token_id");
+  if (file.has("tokenizer.ggml.bos_token_id"))
+    json["bos_token_id"] = file.require_int("tokenizer.ggml.bos_token_id");
+  if (file.has("tokenizer.ggml.eos_token_id"))
+    json["eos_token_id"] = file.require_int("tokenizer.ggml.eos_token_id");
   if (file.has("tokenizer.ggml.padding_token_id")) {
     json["pad_token_id"] = file.require_int("tokenizer.ggml.padding_token_id");
   }

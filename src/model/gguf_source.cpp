@@ -47,9 +47,12 @@ class GgufSource final : public WeightSource {
 
   at::ScalarType stored_dtype(const std::string& name) const override {
     switch (find(name).tensor->type) {
-      case base::GgmlType::kF16: return at::kHalf;
-      case base::GgmlType::kBF16: return at::kBFloat16;
-      default: return at::kFloat;
+      case base::GgmlType::kF16:
+        return at::kHalf;
+      case base::GgmlType::kBF16:
+        return at::kBFloat16;
+      default:
+        return at::kFloat;
     }
   }
 
@@ -61,7 +64,8 @@ class GgufSource final : public WeightSource {
     if (w.size(0) % (2 * entry.permuted_heads) != 0) {
       throw base::UserError({file_.path().string() + ": " + entry.tensor->name,
                              "rows for " + std::to_string(entry.permuted_heads) + " heads of even size",
-                             std::to_string(w.size(0)) + " rows", "the metadata belong to another model", ""});
+                             std::to_string(w.size(0)) + " rows", "the metadata belong to another model",
+                             ""});
     }
     return unpermute_rows(w, entry.permuted_heads).to(dtype);
   }
@@ -85,6 +89,8 @@ class GgufSource final : public WeightSource {
 
 }  // namespace
 
-std::unique_ptr<WeightSource> open_gguf(const base::fs::path& file) { return std::make_unique<GgufSource>(file); }
+std::unique_ptr<WeightSource> open_gguf(const base::fs::path& file) {
+  return std::make_unique<GgufSource>(file);
+}
 
 }  // namespace hone::model

@@ -1,5 +1,5 @@
-// A model folder in Hugging Face format: config.json, generation_config.json (optional), and either model.safetensors or
-// shards listed in model.safetensors.index.json ({"weight_map": {tensor: file}}).
+// A model folder in Hugging Face format: config.json, generation_config.json (optional), and either
+// model.safetensors or shards listed in model.safetensors.index.json ({"weight_map": {tensor: file}}).
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -21,10 +21,14 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 
 at::ScalarType scalar_type(const base::StoredTensor& tensor, const std::string& where) {
   switch (tensor.dtype) {
-    case base::DType::kF32: return at::kFloat;
-    case base::DType::kF16: return at::kHalf;
-    case base::DType::kBF16: return at::kBFloat16;
-    default: break;
+    case base::DType::kF32:
+      return at::kFloat;
+    case base::DType::kF16:
+      return at::kHalf;
+    case base::DType::kBF16:
+      return at::kBFloat16;
+    default:
+      break;
   }
   throw UserError({where + ": " + tensor.name, "weights of type F32, F16 or BF16",
                    std::string(base::safetensors_name(tensor.dtype)), "a quantised checkpoint",
@@ -43,10 +47,11 @@ class HfFolder final : public WeightSource {
     } else {
       const bool pickled = base::fs::exists(folder / "pytorch_model.bin", ec) ||
                            base::fs::exists(folder / "pytorch_model.bin.index.json", ec);
-      throw UserError({folder.string(), "model.safetensors or model.safetensors.index.json",
-                       pickled ? "pytorch_model.bin" : "no weights",
-                       pickled ? "an old checkpoint; hone does not read pickled files" : "the download is incomplete",
-                       pickled ? "save it once with safetensors: transformers' save_pretrained does" : ""});
+      throw UserError(
+          {folder.string(), "model.safetensors or model.safetensors.index.json",
+           pickled ? "pytorch_model.bin" : "no weights",
+           pickled ? "an old checkpoint; hone does not read pickled files" : "the download is incomplete",
+           pickled ? "save it once with safetensors: transformers' save_pretrained does" : ""});
     }
   }
 
@@ -104,20 +109,22 @@ class HfFolder final : public WeightSource {
     const std::string where = (folder_ / kIndex).string();
     const base::Json index = base::parse_json(base::read_text(folder_ / kIndex), where);
     if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
-      throw UserError({where, "an object with a weight_map", "none", "the index is damaged", "download it again"});
+      throw UserError(
+          {where, "an object with a weight_map", "none", "the index is damaged", "download it again"});
     }
     std::map<std::string, std::size_t> opened;
     std::vector<std::pair<std::string, std::size_t>> placed;
     for (const auto& [tensor, file] : index["weight_map"].items()) {
       const std::string name = file.is_string() ? file.get<std::string>() : "";
       if (name.empty() || name.find('/') != std::string::npos) {
-        throw UserError({where, "a file of this folder for the tensor " + tensor, base::dump_json(file), "", ""});
+        throw UserError(
+            {where, "a file of this folder for the tensor " + tensor, base::dump_json(file), "", ""});
       }
       if (!opened.contains(name)) {
         std::error_code ec;
         if (!base::fs::exists(folder_ / name, ec)) {
-          throw UserError({where, "the shard " + name, "no such file in the folder", "the download is incomplete",
-                           "download the missing shard"});
+          throw UserError({where, "the shard " + name, "no such file in the folder",
+                           "the download is incomplete", "download the missing shard"});
         }
         opened[name] = files_.size();
         files_.push_back(base::SafetensorsFile::open(folder_ / name));

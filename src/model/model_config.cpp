@@ -21,7 +21,8 @@ const Json* lookup(const Json& json, const char* key) {
   return it == json.end() || it->is_null() ? nullptr : &*it;
 }
 
-[[noreturn]] void wrong_type(const std::string& where, const std::string& key, const char* expected, const Json& v) {
+[[noreturn]] void wrong_type(const std::string& where, const std::string& key, const char* expected,
+                             const Json& v) {
   throw UserError({where, key + " as " + expected, base::dump_json(v), "the file was edited by hand", ""});
 }
 
@@ -36,7 +37,8 @@ std::int64_t positive(const Json& json, const char* key, const std::string& wher
   const Json* v = lookup(json, key);
   if (v == nullptr) {
     throw UserError({where, std::string("the field ") + key, "no such field",
-                     "this is not the config.json of a causal language model", "take the folder of the whole model"});
+                     "this is not the config.json of a causal language model",
+                     "take the folder of the whole model"});
   }
   const std::int64_t n = int_or(json, key, 0, where);
   if (n <= 0) wrong_type(where, key, "a positive integer", *v);
@@ -57,14 +59,16 @@ bool bool_or(const Json& json, const char* key, bool fallback, const std::string
   return v->get<bool>();
 }
 
-std::string string_or(const Json& json, const char* key, const std::string& fallback, const std::string& where) {
+std::string string_or(const Json& json, const char* key, const std::string& fallback,
+                      const std::string& where) {
   const Json* v = lookup(json, key);
   if (v == nullptr) return fallback;
   if (!v->is_string()) wrong_type(where, key, "a string", *v);
   return v->get<std::string>();
 }
 
-const FamilyTraits& family_or_refuse(const std::string& type, const std::string& field, const std::string& where) {
+const FamilyTraits& family_or_refuse(const std::string& type, const std::string& field,
+                                     const std::string& where) {
   if (const FamilyTraits* f = find_family(type)) return *f;
   std::vector<std::string> known;
   for (const FamilyTraits& f : families()) known.emplace_back(f.model_type);
@@ -75,10 +79,14 @@ const FamilyTraits& family_or_refuse(const std::string& type, const std::string&
 
 bool resolve(BiasRule rule, bool attention_bias, bool mlp_bias) {
   switch (rule) {
-    case BiasRule::kNever: return false;
-    case BiasRule::kAlways: return true;
-    case BiasRule::kAttentionBias: return attention_bias;
-    case BiasRule::kMlpBias: return mlp_bias;
+    case BiasRule::kNever:
+      return false;
+    case BiasRule::kAlways:
+      return true;
+    case BiasRule::kAttentionBias:
+      return attention_bias;
+    case BiasRule::kMlpBias:
+      return mlp_bias;
   }
   return false;
 }
@@ -118,7 +126,8 @@ void parse_rope(const Json& json, const std::string& where, ModelConfig& config)
       scaling.factor = positive_float(*rope, "factor", where);
       scaling.low_freq_factor = positive_float(*rope, "low_freq_factor", where);
       scaling.high_freq_factor = positive_float(*rope, "high_freq_factor", where);
-      scaling.original_max_position_embeddings = positive_float(*rope, "original_max_position_embeddings", where);
+      scaling.original_max_position_embeddings =
+          positive_float(*rope, "original_max_position_embeddings", where);
       if (scaling.high_freq_factor <= scaling.low_freq_factor) {
         throw UserError({where, "high_freq_factor above low_freq_factor", base::dump_json(*rope), "", ""});
       }
@@ -137,7 +146,8 @@ void parse_rope(const Json& json, const std::string& where, ModelConfig& config)
 void refuse_unsupported(const Json& json, const std::string& where, const ModelConfig& config) {
   const std::string act = string_or(json, "hidden_act", "silu", where);
   if (act != "silu" && act != "swish") {
-    throw UserError({where, "hidden_act silu", "'" + act + "'", "hone has no other activation for this family", ""});
+    throw UserError(
+        {where, "hidden_act silu", "'" + act + "'", "hone has no other activation for this family", ""});
   }
   if (lookup(json, "quantization_config") != nullptr) {
     throw UserError({where, "weights in float32, float16 or bfloat16", "a quantization_config",
@@ -164,17 +174,19 @@ void refuse_unsupported(const Json& json, const std::string& where, const ModelC
     sliding = int_or(json, "max_window_layers", 28, where) < config.num_hidden_layers;
   }
   if (sliding && window_given) {
-    throw UserError({where, "full attention in every layer",
-                     "sliding_window " + base::dump_json(json.at("sliding_window")) + " in use",
-                     "hone does not have sliding windows yet",
-                     "for texts shorter than the window set use_sliding_window to false and layer_types to null"});
+    throw UserError(
+        {where, "full attention in every layer",
+         "sliding_window " + base::dump_json(json.at("sliding_window")) + " in use",
+         "hone does not have sliding windows yet",
+         "for texts shorter than the window set use_sliding_window to false and layer_types to null"});
   }
 }
 
 void check_heads(const ModelConfig& c, const std::string& where) {
   if (c.num_attention_heads % c.num_key_value_heads != 0) {
     throw UserError({where, "num_attention_heads as a multiple of num_key_value_heads",
-                     std::to_string(c.num_attention_heads) + " and " + std::to_string(c.num_key_value_heads), "", ""});
+                     std::to_string(c.num_attention_heads) + " and " + std::to_string(c.num_key_value_heads),
+                     "", ""});
   }
   if (c.head_dim % 2 != 0) {
     throw UserError({where, "an even head_dim", std::to_string(c.head_dim), "", ""});
@@ -211,8 +223,9 @@ ModelConfig parse_model_config(const Json& json, const std::string& where) {
                      std::to_string(c.num_hidden_layers), "the file is damaged", ""});
   }
   c.num_attention_heads = positive(json, "num_attention_heads", where);
-  c.num_key_value_heads = lookup(json, "num_key_value_heads") == nullptr ? c.num_attention_heads
-                                                                         : positive(json, "num_key_value_heads", where);
+  c.num_key_value_heads = lookup(json, "num_key_value_heads") == nullptr
+                              ? c.num_attention_heads
+                              : positive(json, "num_key_value_heads", where);
   if (lookup(json, "head_dim") != nullptr) {
     c.head_dim = positive(json, "head_dim", where);
   } else if (family.default_head_dim > 0) {
@@ -221,7 +234,8 @@ ModelConfig parse_model_config(const Json& json, const std::string& where) {
     c.head_dim = c.hidden_size / c.num_attention_heads;
   } else {
     throw UserError({where, "hidden_size as a multiple of num_attention_heads, or a head_dim",
-                     std::to_string(c.hidden_size) + " and " + std::to_string(c.num_attention_heads), "", ""});
+                     std::to_string(c.hidden_size) + " and " + std::to_string(c.num_attention_heads), "",
+                     ""});
   }
   c.max_position_embeddings = int_or(json, "max_position_embeddings", family.default_max_position, where);
   c.rms_norm_eps = float_or(json, "rms_norm_eps", 1e-6, where);

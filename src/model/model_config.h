@@ -32,23 +32,24 @@ struct ModelConfig {
   std::int64_t max_position_embeddings = 0;
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000;
-  std::optional<double> rope_linear_factor;   // rope_type linear
-  std::optional<Llama3Rope> rope_llama3;      // rope_type llama3
-  bool qkv_bias = false;                      // qwen2 always; llama's attention_bias
-  bool o_bias = false;                        // llama's attention_bias
+  std::optional<double> rope_linear_factor;  // rope_type linear
+  std::optional<Llama3Rope> rope_llama3;     // rope_type llama3
+  bool qkv_bias = false;                     // qwen2 always; llama's attention_bias
+  bool o_bias = false;                       // llama's attention_bias
   bool mlp_bias = false;
-  bool qk_norm = false;                       // qwen3
+  bool qk_norm = false;  // qwen3
   bool tie_word_embeddings = false;
-  std::vector<std::int64_t> eos_token_ids;    // from config.json / generation_config.json
+  std::vector<std::int64_t> eos_token_ids;  // from config.json / generation_config.json
   std::optional<std::int64_t> bos_token_id, pad_token_id;
-  base::Json json;                            // the whole file, kept for writing it back
+  base::Json json;  // the whole file, kept for writing it back
 };
 
 // UserError for an unknown model_type (naming those hone has), a missing or wrong field, a rope type or an
 // activation hone does not implement, sliding windows in use.
 ModelConfig parse_model_config(const base::Json& json, const std::string& where);
-// The same from a GGUF's metadata (general.architecture and its keys); `json` is the config.json that transformers would
-// read for it, old form. Llama 3's scaling is recovered from the tensor rope_freqs.weight. UserError as above.
+// The same from a GGUF's metadata (general.architecture and its keys); `json` is the config.json that
+// transformers would read for it, old form. Llama 3's scaling is recovered from the tensor rope_freqs.weight.
+// UserError as above.
 ModelConfig model_config_from_gguf(const base::GgufFile& file);
 // A token id, a list of them or null, as eos_token_id is written.
 std::vector<std::int64_t> token_ids(const base::Json& json, const char* key, const std::string& where);

@@ -11,20 +11,22 @@ std::unique_ptr<WeightSource> open_weights(const base::fs::path& path) {
   std::error_code ec;
   if (base::fs::is_directory(path, ec)) return open_hf_folder(path);
   if (!base::fs::exists(path, ec)) {
-    throw base::UserError({path.string(), "a model: a folder in Hugging Face format, or a .gguf file", "nothing there",
-                           "a misspelt path, or a model that was never downloaded",
+    throw base::UserError({path.string(), "a model: a folder in Hugging Face format, or a .gguf file",
+                           "nothing there", "a misspelt path, or a model that was never downloaded",
                            "give the path of a folder on this machine: hone fetches nothing by itself"});
   }
   if (path.extension() == ".gguf") return open_gguf(path);
-  throw base::UserError({path.string(), "a folder in Hugging Face format, or a .gguf file", "another kind of file",
-                         "", path.extension() == ".safetensors" ? "give the folder that holds it" : ""});
+  throw base::UserError({path.string(), "a folder in Hugging Face format, or a .gguf file",
+                         "another kind of file", "",
+                         path.extension() == ".safetensors" ? "give the folder that holds it" : ""});
 }
 
-void throw_absent_tensor(const std::string& where, const std::string& name, const std::vector<std::string>& present) {
-  throw base::UserError({where, "the tensor " + name, "no tensor of that name among " + std::to_string(present.size()),
-                         "config.json belongs to another model, or the file is incomplete" +
-                             base::did_you_mean(name, present),
-                         "download the model again"});
+void throw_absent_tensor(const std::string& where, const std::string& name,
+                         const std::vector<std::string>& present) {
+  throw base::UserError(
+      {where, "the tensor " + name, "no tensor of that name among " + std::to_string(present.size()),
+       "config.json belongs to another model, or the file is incomplete" + base::did_you_mean(name, present),
+       "download the model again"});
 }
 
 }  // namespace hone::model

@@ -26,8 +26,8 @@ class WeightSource {
   virtual const base::fs::path& path() const = 0;  // as opened: the folder or the .gguf file
 };
 
-// Detects by what `path` is. UserError for a folder without config.json or weights, an index that names an absent
-// shard, a file that is neither.
+// Detects by what `path` is. UserError for a folder without config.json or weights, an index that names an
+// absent shard, a file that is neither.
 std::unique_ptr<WeightSource> open_weights(const base::fs::path& path);
 
 // The two kinds, which open_weights chooses between.

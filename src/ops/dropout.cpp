@@ -19,8 +19,8 @@ std::uint64_t mix(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-// Philox's key carries (seed, purpose, module, step), its counter (feature / 4, position, row): every element has
-// numbers of its own, whatever the batch looks like.
+// Philox's key carries (seed, purpose, module, step), its counter (feature / 4, position, row): every element
+// has numbers of its own, whatever the batch looks like.
 std::array<std::uint32_t, 2> mask_key(std::uint64_t seed, std::uint64_t step, std::uint64_t module) {
   const auto purpose = static_cast<std::uint64_t>(base::Purpose::kDropout);
   const std::uint64_t k = mix(mix(mix(mix(seed) ^ purpose) ^ step) ^ module);
@@ -28,8 +28,8 @@ std::array<std::uint32_t, 2> mask_key(std::uint64_t seed, std::uint64_t step, st
 }
 
 // rows and positions [T] int64.
-at::Tensor make_mask(const at::Tensor& rows, const at::Tensor& positions, std::array<std::uint32_t, 2> key, double p,
-                     std::int64_t features) {
+at::Tensor make_mask(const at::Tensor& rows, const at::Tensor& positions, std::array<std::uint32_t, 2> key,
+                     double p, std::int64_t features) {
   const at::Tensor mask = at::empty({rows.size(0), features}, at::kFloat);
   const auto kept = static_cast<float>(1.0 / (1.0 - p));
   const auto dropped_below = static_cast<std::uint64_t>(p * 4294967296.0);  // of 2^32
@@ -40,9 +40,10 @@ at::Tensor make_mask(const at::Tensor& rows, const at::Tensor& positions, std::a
     for (std::int64_t t = begin; t < end; ++t) {
       const auto r = static_cast<std::uint64_t>(row[t]);
       for (std::int64_t f = 0; f < features; f += 4) {
-        const auto bits = base::philox({static_cast<std::uint32_t>(f / 4), static_cast<std::uint32_t>(position[t]),
-                                        static_cast<std::uint32_t>(r), static_cast<std::uint32_t>(r >> 32)},
-                                       key);
+        const auto bits =
+            base::philox({static_cast<std::uint32_t>(f / 4), static_cast<std::uint32_t>(position[t]),
+                          static_cast<std::uint32_t>(r), static_cast<std::uint32_t>(r >> 32)},
+                         key);
         for (std::int64_t lane = 0; lane < 4 && f + lane < features; ++lane) {
           out[t * features + f + lane] = bits[static_cast<std::size_t>(lane)] < dropped_below ? 0.0F : kept;
         }
@@ -53,9 +54,9 @@ at::Tensor make_mask(const at::Tensor& rows, const at::Tensor& positions, std::a
 }
 
 struct Dropout : torch::autograd::Function<Dropout> {
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const at::Tensor& rows,
-                            const at::Tensor& positions, std::int64_t key_low, std::int64_t key_high, double p,
-                            at::ScalarType dtype) {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x,
+                            const at::Tensor& rows, const at::Tensor& positions, std::int64_t key_low,
+                            std::int64_t key_high, double p, at::ScalarType dtype) {
     ctx->saved_data["rows"] = rows;
     ctx->saved_data["positions"] = positions;
     ctx->saved_data["key_low"] = key_low;
@@ -69,8 +70,8 @@ struct Dropout : torch::autograd::Function<Dropout> {
                                                const torch::autograd::tensor_list& gradients) {
     auto& saved = ctx->saved_data;
     const at::Tensor gradient =
-        scaled(gradients[0], saved["rows"].toTensor(), saved["positions"].toTensor(), saved["key_low"].toInt(),
-               saved["key_high"].toInt(), saved["p"].toDouble());
+        scaled(gradients[0], saved["rows"].toTensor(), saved["positions"].toTensor(),
+               saved["key_low"].toInt(), saved["key_high"].toInt(), saved["p"].toDouble());
     const auto dtype = static_cast<at::ScalarType>(saved["x_dtype"].toInt());
     return {gradient.to(dtype), {}, {}, {}, {}, {}, {}};
   }
@@ -86,7 +87,8 @@ struct Dropout : torch::autograd::Function<Dropout> {
 std::pair<at::Tensor, at::Tensor> token_tensors(const PassContext& pass, double p) {
   base::require(pass.token_row != nullptr && pass.token_position != nullptr, "dropout",
                 "token_row and token_position in a training pass");
-  base::require(pass.token_row->size() == pass.token_position->size(), "dropout", "as many rows as positions");
+  base::require(pass.token_row->size() == pass.token_position->size(), "dropout",
+                "as many rows as positions");
   base::require(p >= 0 && p < 1, "dropout", "a probability in [0, 1)");
   return {at::tensor(*pass.token_row, at::kLong), at::tensor(*pass.token_position, at::kLong)};
 }
@@ -103,7 +105,8 @@ at::Tensor apply_dropout(const at::Tensor& x, const PassContext& pass, std::uint
   const auto [rows, positions] = token_tensors(pass, p);
   base::require(rows.size(0) == x.size(0), "dropout", "one row and position a token");
   const auto k = mask_key(pass.seed, pass.step, key);
-  return Dropout::apply(x, rows, positions, static_cast<std::int64_t>(k[0]), static_cast<std::int64_t>(k[1]), p, dtype);
+  return Dropout::apply(x, rows, positions, static_cast<std::int64_t>(k[0]), static_cast<std::int64_t>(k[1]),
+                        p, dtype);
 }
 
 }  // namespace hone::ops

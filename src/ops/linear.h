@@ -2,8 +2,8 @@
 // Formula: PEFT 0.21.2 lora/layer.py Linear.forward; s = alpha / r, or alpha / sqrt(r) with rsLoRA.
 //
 // Shapes: x [T, in], W [out, in], b [out], A [r, in], B [out, r], y [T, out].
-// Precision: W's dtype decides the GEMM. x is cast to it (what autocast does), fp32 accumulation inside. A and B are
-// fp32 masters and are cast, differentiably, to the GEMM's dtype.
+// Precision: W's dtype decides the GEMM. x is cast to it (what autocast does), fp32 accumulation inside. A
+// and B are fp32 masters and are cast, differentiably, to the GEMM's dtype.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,24 +17,24 @@ namespace hone::ops {
 
 // The trainable side of one linear.
 struct LoraSide {
-  at::Tensor a;                 // [r, in] fp32, requires grad
-  at::Tensor b;                 // [out, r] fp32, requires grad
+  at::Tensor a;  // [r, in] fp32, requires grad
+  at::Tensor b;  // [out, r] fp32, requires grad
   double scale = 1.0;
-  double dropout = 0.0;         // probability of dropping a feature of x
+  double dropout = 0.0;           // probability of dropping a feature of x
   std::uint64_t dropout_key = 0;  // (layer, module) as one number; see dropout_mask
 };
 
 struct Linear {
-  std::string name;             // Hugging Face's: "model.layers.0.self_attn.q_proj"
-  at::Tensor weight;            // [out, in], frozen
-  at::Tensor bias;              // [out] or undefined
+  std::string name;   // Hugging Face's: "model.layers.0.self_attn.q_proj"
+  at::Tensor weight;  // [out, in], frozen
+  at::Tensor bias;    // [out] or undefined
   std::optional<LoraSide> lora;
 };
 
 // What randomness and adapters mean in this pass; handed down by the caller, never ambient.
 struct PassContext {
-  bool training = false;        // dropout on
-  bool adapters_on = true;      // false: the reference model
+  bool training = false;    // dropout on
+  bool adapters_on = true;  // false: the reference model
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
   // [T] each: which row of the data a token came from, and its place in it. Key the dropout mask, so that it

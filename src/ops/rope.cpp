@@ -11,7 +11,8 @@ namespace hone::ops {
 
 at::Tensor rope_inverse_frequencies(double theta, std::int64_t head_dim) {
   base::require(head_dim > 0 && head_dim % 2 == 0, "rope_inverse_frequencies", "an even head_dim");
-  const at::Tensor exponent = at::arange(0, head_dim, 2, at::kLong).to(at::kFloat) / static_cast<double>(head_dim);
+  const at::Tensor exponent =
+      at::arange(0, head_dim, 2, at::kLong).to(at::kFloat) / static_cast<double>(head_dim);
   return at::pow(at::Scalar(theta), exponent).reciprocal();
 }
 
@@ -20,16 +21,20 @@ at::Tensor rope_scale_llama3(const at::Tensor& inv_freq, const Llama3Scaling& s)
   const double shortest = s.original_max_position_embeddings / s.high_freq_factor;
   const at::Tensor wavelength = inv_freq.reciprocal() * (2 * std::numbers::pi);
   const at::Tensor scaled = at::where(wavelength > longest, inv_freq / s.factor, inv_freq);
-  const at::Tensor smooth = (wavelength.reciprocal() * s.original_max_position_embeddings - s.low_freq_factor) /
-                            (s.high_freq_factor - s.low_freq_factor);
+  const at::Tensor smooth =
+      (wavelength.reciprocal() * s.original_max_position_embeddings - s.low_freq_factor) /
+      (s.high_freq_factor - s.low_freq_factor);
   const at::Tensor blended = (1 - smooth) * scaled / s.factor + smooth * scaled;
   const at::Tensor medium = at::logical_and(wavelength >= shortest, wavelength <= longest);
   return at::where(medium, blended, scaled);
 }
 
-at::Tensor rope_scale_linear(const at::Tensor& inv_freq, double factor) { return inv_freq / factor; }
+at::Tensor rope_scale_linear(const at::Tensor& inv_freq, double factor) {
+  return inv_freq / factor;
+}
 
-RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>& positions, at::ScalarType dtype) {
+RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>& positions,
+                     at::ScalarType dtype) {
   const at::Tensor position = at::tensor(positions, at::kLong).to(at::kFloat).unsqueeze(1);  // [T, 1]
   const at::Tensor angle = position * inv_freq.unsqueeze(0);                                 // [T, D/2]
   const at::Tensor both = at::cat({angle, angle}, 1);                                        // [T, D]

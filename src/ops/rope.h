@@ -13,8 +13,8 @@ namespace hone::ops {
 // theta^(-2i/D), i = 0 .. D/2-1, in fp32 with transformers' own operations.
 at::Tensor rope_inverse_frequencies(double theta, std::int64_t head_dim);
 
-// Llama 3's scaling (_compute_llama3_parameters): wavelengths above original/low are stretched by factor, those
-// below original/high are kept, those between are blended.
+// Llama 3's scaling (_compute_llama3_parameters): wavelengths above original/low are stretched by factor,
+// those below original/high are kept, those between are blended.
 struct Llama3Scaling {
   double factor = 8, low_freq_factor = 1, high_freq_factor = 4;
   double original_max_position_embeddings = 8192;
@@ -28,9 +28,11 @@ at::Tensor rope_scale_linear(const at::Tensor& inv_freq, double factor);
 struct RopeTable {
   at::Tensor cos, sin;
 };
-RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>& positions, at::ScalarType dtype);
+RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>& positions,
+                     at::ScalarType dtype);
 
-// x * cos + rotate_half(x) * sin for x [T, N, D]; the result has the wider dtype of x and the table. Differentiable in x.
+// x * cos + rotate_half(x) * sin for x [T, N, D]; the result has the wider dtype of x and the table.
+// Differentiable in x.
 at::Tensor rope_apply(const at::Tensor& x, const RopeTable& table);
 
 }  // namespace hone::ops

@@ -4,6 +4,8 @@
 
 namespace hone::ops {
 
-at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) { return at::silu(gate) * up; }
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
+  return at::silu(gate) * up;
+}
 
 }  // namespace hone::ops

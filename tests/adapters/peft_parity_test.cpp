@@ -1,5 +1,6 @@
-// Our logits, gradients and merged logits against transformers + PEFT in fp32 (tests/parity/record_tiny.py), for a tiny
-// random model of every family. The bound is 1e-4 of each tensor's largest element; the margin used is printed.
+// Our logits, gradients and merged logits against transformers + PEFT in fp32 (tests/parity/record_tiny.py),
+// for a tiny random model of every family. The bound is 1e-4 of each tensor's largest element; the margin
+// used is printed.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +56,8 @@ struct Golden {
 class Parity : public ::testing::TestWithParam<Golden> {};
 INSTANTIATE_TEST_SUITE_P(Peft, Parity,
                          ::testing::Values(Golden{"tiny_llama", "adapter", "golden.safetensors"},
-                                           Golden{"tiny_llama", "adapter_rslora", "golden_rslora.safetensors"},
+                                           Golden{"tiny_llama", "adapter_rslora",
+                                                  "golden_rslora.safetensors"},
                                            Golden{"tiny_llama3", "adapter", "golden.safetensors"},
                                            Golden{"tiny_qwen2", "adapter", "golden.safetensors"},
                                            Golden{"tiny_qwen3", "adapter", "golden.safetensors"}));

@@ -28,8 +28,12 @@ LoraConfig regex(const std::string& target) {
   return c;
 }
 
-std::vector<std::string> select(const LoraConfig& c) { return select_targets(c, tiny(), true); }
-std::string error_of(const LoraConfig& c) { return user_error([&] { select(c); }); }
+std::vector<std::string> select(const LoraConfig& c) {
+  return select_targets(c, tiny(), true);
+}
+std::string error_of(const LoraConfig& c) {
+  return user_error([&] { select(c); });
+}
 
 TEST(SelectTargets, TakesNamesByTheirEndAfterADot) {
   EXPECT_EQ(select(names({"q_proj"})),
@@ -39,7 +43,9 @@ TEST(SelectTargets, TakesNamesByTheirEndAfterADot) {
   EXPECT_NE(error_of(names({"proj"})), "");  // not after a dot
 }
 
-TEST(SelectTargets, UsesTheFamilysDefault) { EXPECT_EQ(select(LoraConfig{}), select(names({"q_proj", "v_proj"}))); }
+TEST(SelectTargets, UsesTheFamilysDefault) {
+  EXPECT_EQ(select(LoraConfig{}), select(names({"q_proj", "v_proj"})));
+}
 
 TEST(SelectTargets, TakesAllLinearButTheHead) {
   EXPECT_EQ(select(regex("all-linear")).size(), 14u);

@@ -76,7 +76,8 @@ TEST_P(EveryFamily, StaysNearFloatInTheReducedModes) {
   EXPECT_EQ(mixed.scalar_type(), at::kFloat);
   EXPECT_LT(largest_difference(mixed, exact), 0.1);
   EXPECT_GT(largest_difference(mixed, exact), 1e-6);
-  const at::Tensor low = load(tiny_config(GetParam()), 1, {at::kBFloat16, at::kBFloat16}).hidden(make_batch({{3, 4, 5, 6}}), {});
+  const at::Tensor low =
+      load(tiny_config(GetParam()), 1, {at::kBFloat16, at::kBFloat16}).hidden(make_batch({{3, 4, 5, 6}}), {});
   EXPECT_EQ(low.scalar_type(), at::kBFloat16);
   EXPECT_LT(largest_difference(low.to(at::kFloat), exact), 0.2);
 }
@@ -144,7 +145,8 @@ std::string load_error(const std::function<void(base::Json&, std::map<std::strin
 }
 
 TEST(CausalLm, NamesAnAbsentTensor) {
-  const std::string message = load_error([](auto&, auto& t) { t.erase("model.layers.1.mlp.up_proj.weight"); });
+  const std::string message =
+      load_error([](auto&, auto& t) { t.erase("model.layers.1.mlp.up_proj.weight"); });
   EXPECT_SAYS(message, "model.layers.1.mlp.up_proj.weight");
   EXPECT_SAYS(message, "Did you mean");
 }
@@ -164,7 +166,9 @@ TEST(CausalLm, RefusesTensorsWithoutAPlace) {
   const std::string bias =
       load_error([](auto&, auto& t) { t["model.layers.0.self_attn.q_proj.bias"] = at::zeros({32}); });
   EXPECT_SAYS(bias, "q_proj.bias");
-  EXPECT_EQ(load_error([](auto&, auto& t) { t["model.layers.0.self_attn.rotary_emb.inv_freq"] = at::zeros({4}); }), "");
+  EXPECT_EQ(
+      load_error([](auto&, auto& t) { t["model.layers.0.self_attn.rotary_emb.inv_freq"] = at::zeros({4}); }),
+      "");
 }
 
 TEST(CausalLm, RefusesQuantisedWeights) {

@@ -1,4 +1,5 @@
-// A GGUF version 3 of fp32 tensors, written by tests: header, metadata, tensor table, data aligned to 32 bytes.
+// A GGUF version 3 of fp32 tensors, written by tests: header, metadata, tensor table, data aligned to 32
+// bytes.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -42,7 +43,8 @@ struct GgufWriter {
       const at::Tensor t = tensor.to(at::kFloat).contiguous();
       put_string(head, name);
       put<std::uint32_t>(head, static_cast<std::uint32_t>(t.dim()));
-      for (std::int64_t d = t.dim() - 1; d >= 0; --d) put<std::uint64_t>(head, static_cast<std::uint64_t>(t.size(d)));
+      for (std::int64_t d = t.dim() - 1; d >= 0; --d)
+        put<std::uint64_t>(head, static_cast<std::uint64_t>(t.size(d)));
       put<std::uint32_t>(head, 0);  // F32
       put<std::uint64_t>(head, data.size());
       data.append(static_cast<const char*>(t.const_data_ptr()), t.nbytes());

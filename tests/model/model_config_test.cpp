@@ -14,7 +14,9 @@ namespace {
 using namespace hone::testing;
 using base::Json;
 
-ModelConfig parse(const Json& json) { return parse_model_config(json, "config.json"); }
+ModelConfig parse(const Json& json) {
+  return parse_model_config(json, "config.json");
+}
 
 std::string error_of(const std::string& family, const std::function<void(Json&)>& spoil) {
   Json json = tiny_config(family);
@@ -25,8 +27,11 @@ std::string error_of(const std::string& family, const std::function<void(Json&)>
 TEST(ModelConfig, ReadsTheOldForm) {
   Json json = tiny_config("llama");
   json["rope_theta"] = 500000.0;
-  json["rope_scaling"] = {{"factor", 32.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0},
-                          {"original_max_position_embeddings", 8192}, {"rope_type", "llama3"}};
+  json["rope_scaling"] = {{"factor", 32.0},
+                          {"low_freq_factor", 1.0},
+                          {"high_freq_factor", 4.0},
+                          {"original_max_position_embeddings", 8192},
+                          {"rope_type", "llama3"}};
   json["eos_token_id"] = {7, 8};
   const ModelConfig c = parse(json);
   EXPECT_EQ(c.rope_theta, 500000.0);
@@ -79,9 +84,12 @@ TEST(ModelConfig, NamesAMissingOrWrongField) {
   EXPECT_SAYS(error_of("llama", [](Json& j) { j.erase("hidden_size"); }), "the field hidden_size");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["vocab_size"] = "48"; }), "vocab_size as an integer");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["num_hidden_layers"] = 0; }), "a positive integer");
-  EXPECT_SAYS(error_of("llama", [](Json& j) { j["num_hidden_layers"] = 1e9; }), "num_hidden_layers as an integer");
-  EXPECT_SAYS(error_of("llama", [](Json& j) { j["num_hidden_layers"] = 1000000000; }), "at most 10000 layers");
-  EXPECT_SAYS(error_of("llama", [](Json& j) { j["num_key_value_heads"] = 3; }), "multiple of num_key_value_heads");
+  EXPECT_SAYS(error_of("llama", [](Json& j) { j["num_hidden_layers"] = 1e9; }),
+              "num_hidden_layers as an integer");
+  EXPECT_SAYS(error_of("llama", [](Json& j) { j["num_hidden_layers"] = 1000000000; }),
+              "at most 10000 layers");
+  EXPECT_SAYS(error_of("llama", [](Json& j) { j["num_key_value_heads"] = 3; }),
+              "multiple of num_key_value_heads");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["head_dim"] = 7; }), "an even head_dim");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["hidden_size"] = 33; }), "or a head_dim");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["tie_word_embeddings"] = 1; }), "true or false");
@@ -91,13 +99,16 @@ TEST(ModelConfig, NamesAMissingOrWrongField) {
 
 TEST(ModelConfig, RefusesWhatWouldChangeTheNumbers) {
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["hidden_act"] = "gelu"; }), "'gelu'");
-  EXPECT_SAYS(error_of("llama", [](Json& j) { j["quantization_config"] = {{"bits", 4}}; }), "quantization_config");
+  EXPECT_SAYS(error_of("llama", [](Json& j) { j["quantization_config"] = {{"bits", 4}}; }),
+              "quantization_config");
   EXPECT_SAYS(error_of("llama", [](Json& j) { j["attention_dropout"] = 0.1; }), "attention_dropout 0");
-  EXPECT_SAYS(error_of("llama", [](Json& j) { j["partial_rotary_factor"] = 0.5; }), "partial_rotary_factor 1");
+  EXPECT_SAYS(error_of("llama", [](Json& j) { j["partial_rotary_factor"] = 0.5; }),
+              "partial_rotary_factor 1");
   const auto yarn = [](Json& j) { j["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}}; };
   EXPECT_SAYS(error_of("qwen2", yarn), "'yarn'");
   EXPECT_SAYS(error_of("qwen2", yarn), "default, linear or llama3");
-  EXPECT_SAYS(error_of("llama", [](Json& j) { j["rope_scaling"] = {{"rope_type", "llama3"}}; }), "the field factor");
+  EXPECT_SAYS(error_of("llama", [](Json& j) { j["rope_scaling"] = {{"rope_type", "llama3"}}; }),
+              "the field factor");
 }
 
 TEST(ModelConfig, RefusesSlidingWindowsOnlyWhenInUse) {

@@ -42,11 +42,22 @@ class TempFolder {
 // The old form of config.json: 2 layers, hidden 32, 4 heads over 2 kv heads, 48 tokens.
 inline base::Json tiny_config(const std::string& model_type) {
   const std::string name(model::find_family(model_type)->architecture);
-  base::Json json = {{"architectures", {name}}, {"model_type", model_type}, {"vocab_size", 48},
-                     {"hidden_size", 32}, {"intermediate_size", 40}, {"num_hidden_layers", 2},
-                     {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"max_position_embeddings", 128},
-                     {"rms_norm_eps", 1e-5}, {"rope_theta", 10000.0}, {"hidden_act", "silu"},
-                     {"tie_word_embeddings", false}, {"bos_token_id", 1}, {"eos_token_id", 2}, {"torch_dtype", "float32"}};
+  base::Json json = {{"architectures", {name}},
+                     {"model_type", model_type},
+                     {"vocab_size", 48},
+                     {"hidden_size", 32},
+                     {"intermediate_size", 40},
+                     {"num_hidden_layers", 2},
+                     {"num_attention_heads", 4},
+                     {"num_key_value_heads", 2},
+                     {"max_position_embeddings", 128},
+                     {"rms_norm_eps", 1e-5},
+                     {"rope_theta", 10000.0},
+                     {"hidden_act", "silu"},
+                     {"tie_word_embeddings", false},
+                     {"bos_token_id", 1},
+                     {"eos_token_id", 2},
+                     {"torch_dtype", "float32"}};
   if (model_type == "qwen3") json["head_dim"] = 16;
   return json;
 }
@@ -64,14 +75,18 @@ inline std::map<std::string, at::Tensor> random_tensors(const base::Json& config
 }
 
 inline base::DType disk_type(at::ScalarType dtype) {
-  return dtype == at::kFloat ? base::DType::kF32 : dtype == at::kHalf ? base::DType::kF16
-         : dtype == at::kBFloat16 ? base::DType::kBF16 : base::DType::kI32;
+  return dtype == at::kFloat      ? base::DType::kF32
+         : dtype == at::kHalf     ? base::DType::kF16
+         : dtype == at::kBFloat16 ? base::DType::kBF16
+                                  : base::DType::kI32;
 }
 
 inline void write_tensors(const fs::path& path, const std::map<std::string, at::Tensor>& tensors) {
   std::vector<base::StoredTensor> stored;
   for (const auto& [name, t] : tensors) {
-    stored.push_back({name, disk_type(t.scalar_type()), t.sizes().vec(),
+    stored.push_back({name,
+                      disk_type(t.scalar_type()),
+                      t.sizes().vec(),
                       {static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()}});
   }
   base::write_safetensors(path, stored, {{"format", "pt"}});
@@ -92,7 +107,8 @@ inline void write_model(const fs::path& folder, const base::Json& config, std::u
 }
 
 // Segments of the given token ids, laid end to end; rows are numbered from `first_row`.
-inline data::Batch make_batch(const std::vector<std::vector<std::int64_t>>& segments, std::int64_t first_row = 0) {
+inline data::Batch make_batch(const std::vector<std::vector<std::int64_t>>& segments,
+                              std::int64_t first_row = 0) {
   data::Batch batch;
   for (const auto& ids : segments) {
     const auto begin = static_cast<std::int64_t>(batch.ids.size());

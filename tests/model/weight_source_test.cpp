@@ -32,7 +32,8 @@ void write_shards(const fs::path& folder, const Json& config) {
   }
   write_tensors(folder / "model-00001-of-00002.safetensors", first);
   write_tensors(folder / "model-00002-of-00002.safetensors", second);
-  write_json(folder / "model.safetensors.index.json", {{"metadata", {{"total_size", 1}}}, {"weight_map", map}});
+  write_json(folder / "model.safetensors.index.json",
+             {{"metadata", {{"total_size", 1}}}, {"weight_map", map}});
 }
 
 TEST(WeightSource, ReadsShardsAsOneFile) {
@@ -68,7 +69,8 @@ TEST(WeightSource, ReadsAnyFloatTypeIntoTheAskedOne) {
     write_model(folder.path(), tiny_config("llama"), 1, dtype);
     const auto source = open_weights(folder.path());
     EXPECT_EQ(source->stored_dtype("lm_head.weight"), dtype);
-    const at::Tensor expected = random_tensors(tiny_config("llama"))["lm_head.weight"].to(dtype).to(at::kFloat);
+    const at::Tensor expected =
+        random_tensors(tiny_config("llama"))["lm_head.weight"].to(dtype).to(at::kFloat);
     EXPECT_TRUE(at::equal(source->read("lm_head.weight", at::kFloat), expected));
   }
 }
@@ -89,7 +91,8 @@ TEST(WeightSource, SaysWhatIsNotAModel) {
   base::write_file_atomic(folder.path() / "pytorch_model.bin", "x");
   EXPECT_SAYS(user_error([&] { open_weights(folder.path()); }), "does not read pickled files");
   base::write_file_atomic(folder.path() / "a.safetensors", "x");
-  EXPECT_SAYS(user_error([&] { open_weights(folder.path() / "a.safetensors"); }), "give the folder that holds it");
+  EXPECT_SAYS(user_error([&] { open_weights(folder.path() / "a.safetensors"); }),
+              "give the folder that holds it");
   base::write_file_atomic(folder.path() / "a.gguf", "not a gguf");
   EXPECT_NE(user_error([&] { open_weights(folder.path() / "a.gguf"); }), "");
 }
@@ -98,7 +101,8 @@ TEST(WeightSource, NamesAnAbsentTensorWithANeighbour) {
   const TempFolder folder;
   write_model(folder.path(), tiny_config("llama"));
   const auto source = open_weights(folder.path());
-  EXPECT_SAYS(user_error([&] { source->read("lm_hed.weight", at::kFloat); }), "Did you mean 'lm_head.weight'");
+  EXPECT_SAYS(user_error([&] { source->read("lm_hed.weight", at::kFloat); }),
+              "Did you mean 'lm_head.weight'");
 }
 
 // What llama.cpp's converter does to Q and K rows of the llama family.
@@ -138,7 +142,8 @@ TEST(Gguf, GivesTheLogitsOfTheSameFolder) {
     const TempFolder folder;
     write_model(folder.path() / "hf", config);
     tiny_gguf(config).write(folder.path() / "m.gguf");
-    EXPECT_TRUE(at::equal(some_logits(folder.path() / "hf"), some_logits(folder.path() / "m.gguf"))) << family;
+    EXPECT_TRUE(at::equal(some_logits(folder.path() / "hf"), some_logits(folder.path() / "m.gguf")))
+        << family;
   }
 }
 

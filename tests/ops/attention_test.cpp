@@ -16,7 +16,8 @@ at::Tensor by_hand(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v
   const at::Tensor keys = k.repeat_interleave(group, 1).transpose(0, 1);    // [N, L, D]
   const at::Tensor values = v.repeat_interleave(group, 1).transpose(0, 1);  // [N, L, D]
   const at::Tensor seen = at::ones({n, length}, at::kBool).tril(length - n);
-  const at::Tensor scores = q.transpose(0, 1).matmul(keys.transpose(1, 2)) / std::sqrt(static_cast<double>(q.size(2)));
+  const at::Tensor scores =
+      q.transpose(0, 1).matmul(keys.transpose(1, 2)) / std::sqrt(static_cast<double>(q.size(2)));
   const at::Tensor p = at::softmax(scores.masked_fill(seen.logical_not(), -INFINITY), -1);
   return p.matmul(values).transpose(0, 1).reshape({n, -1});
 }
@@ -27,21 +28,25 @@ struct Qkv {
 
 Qkv make(std::int64_t tokens, std::int64_t heads, std::int64_t kv_heads) {
   at::manual_seed(5);
-  return {at::randn({tokens, heads, 16}), at::randn({tokens, kv_heads, 16}), at::randn({tokens, kv_heads, 16})};
+  return {at::randn({tokens, heads, 16}), at::randn({tokens, kv_heads, 16}),
+          at::randn({tokens, kv_heads, 16})};
 }
 
 TEST(PackedAttention, IsCausalSoftmaxForGroupedHeads) {
   for (const std::int64_t kv_heads : {4, 2, 1}) {
     const Qkv t = make(9, 4, kv_heads);
-    EXPECT_TRUE(at::allclose(packed_attention(t.q, t.k, t.v, {{0, 9}}), by_hand(t.q, t.k, t.v), 1e-4, 1e-5)) << kv_heads;
+    EXPECT_TRUE(at::allclose(packed_attention(t.q, t.k, t.v, {{0, 9}}), by_hand(t.q, t.k, t.v), 1e-4, 1e-5))
+        << kv_heads;
   }
 }
 
 TEST(PackedAttention, NeverLeavesASegment) {
   const Qkv t = make(9, 4, 2);
   const at::Tensor out = packed_attention(t.q, t.k, t.v, {{0, 4}, {4, 5}, {5, 9}});
-  for (const auto& [begin, end] : std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 4}, {4, 5}, {5, 9}}) {
-    const at::Tensor alone = by_hand(t.q.slice(0, begin, end), t.k.slice(0, begin, end), t.v.slice(0, begin, end));
+  for (const auto& [begin, end] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 4}, {4, 5}, {5, 9}}) {
+    const at::Tensor alone =
+        by_hand(t.q.slice(0, begin, end), t.k.slice(0, begin, end), t.v.slice(0, begin, end));
     EXPECT_TRUE(at::allclose(out.slice(0, begin, end), alone, 1e-4, 1e-5));
   }
 }

@@ -22,7 +22,7 @@ TEST(RmsNorm, RoundsBeforeTheWeightAsTransformersDoes) {
   const at::Tensor w = at::randn({64});
   const at::Tensor x32 = x.to(at::kFloat);
   const at::Tensor inner = (x32 * at::rsqrt(x32.pow(2).mean(-1, true) + 1e-6)).to(at::kBFloat16);
-  EXPECT_TRUE(at::equal(rms_norm(x, w, 1e-6), inner * w));                 // fp32 weight: fp32 result
+  EXPECT_TRUE(at::equal(rms_norm(x, w, 1e-6), inner * w));  // fp32 weight: fp32 result
   EXPECT_EQ(rms_norm(x, w.to(at::kBFloat16), 1e-6).scalar_type(), at::kBFloat16);
 }
 

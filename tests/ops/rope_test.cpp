@@ -34,7 +34,8 @@ TEST(Rope, ScoresDependOnTheDistanceOnly) {
   const at::Tensor q = at::randn({1, 1, 16}), k = at::randn({1, 1, 16});
   const auto score = [&](std::int64_t i, std::int64_t j) {
     return (rope_apply(q, rope_table(f, {i}, at::kFloat)) * rope_apply(k, rope_table(f, {j}, at::kFloat)))
-        .sum().item<double>();
+        .sum()
+        .item<double>();
   };
   EXPECT_NEAR(score(3, 1), score(103, 101), 1e-3);
   EXPECT_GT(std::abs(score(3, 1) - score(9, 1)), 1e-4);
