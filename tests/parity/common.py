@@ -98,14 +98,17 @@ def splitmix64(x):
 
 def sequence_loss(model, sequences):
     """Sum over sequences of -log p(label t | ids < t), divided by the number of labels that are not -100 (the first
-    token of a sequence is never a target). Returns (loss, [logits [T, V] per sequence])."""
+    token of a sequence is never a target). Returns (loss, [logits [T, V] per sequence]).
+
+    The softmax is taken in float64: torch's fp32 log_softmax on CPU adds 49,152 exponentials one after the other and is off by
+    8e-6 in the loss of SmolLM2, which cancellation turns into 5e-4 of some gradient tensors (docs/log.md)."""
     total, count, all_logits = 0.0, 0, []
     for ids, labels in sequences:
         logits = model(input_ids=ids[None], use_cache=False).logits[0]
-        total = total + torch.nn.functional.cross_entropy(logits[:-1], labels[1:], ignore_index=-100, reduction="sum")
+        total = total + torch.nn.functional.cross_entropy(logits[:-1].double(), labels[1:], ignore_index=-100, reduction="sum")
         count += int((labels[1:] != -100).sum())
         all_logits.append(logits)
-    return total / count, all_logits
+    return (total / count).float(), all_logits
 
 
 def save_adapter(model, folder):
