@@ -1,4 +1,7 @@
-// The door between the thin front (main.cpp) and everything that needs tensors: one C function in libhone_core.so.
+// The door between the thin front (main.cpp) and everything that needs tensors: one C function in
+// libhone_core.so.
 #include "commands/commands.h"
 
-extern "C" int hone_core_run(int argc, char** argv) { return hone::commands::run(argc, argv); }
+extern "C" int hone_core_run(int argc, char** argv) {
+  return hone::commands::run(argc, argv);
+}

@@ -36,9 +36,13 @@ const Row& row_of(DType dtype) {
 
 }  // namespace
 
-std::size_t size_of(DType dtype) { return row_of(dtype).size; }
+std::size_t size_of(DType dtype) {
+  return row_of(dtype).size;
+}
 
-std::string_view safetensors_name(DType dtype) { return row_of(dtype).name; }
+std::string_view safetensors_name(DType dtype) {
+  return row_of(dtype).name;
+}
 
 std::optional<DType> dtype_from_safetensors(std::string_view name) {
   for (const Row& row : kRows) {

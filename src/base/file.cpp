@@ -30,7 +30,7 @@ fs::path parent_of(const fs::path& path) {
 // Free bytes for this user where `path` lies or will lie; false when the system does not say.
 bool free_bytes(const fs::path& path, std::uint64_t& out) {
   fs::path at = path;
-  struct statvfs info {};
+  struct statvfs info{};
   while (::statvfs(at.c_str(), &info) != 0) {
     if (errno != ENOENT && errno != ENOTDIR) return false;
     const fs::path parent = parent_of(at);
@@ -84,7 +84,7 @@ int open_for_reading(const fs::path& path) {
 }
 
 struct stat status_of(int fd, const fs::path& path) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(fd, &status) != 0) throw_system_error(path, "read", errno);
   if (S_ISDIR(status.st_mode)) throw_system_error(path, "read", EISDIR);
   return status;
@@ -228,7 +228,9 @@ void FileWriter::write(std::span<const std::byte> bytes) {
   }
 }
 
-void FileWriter::write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+void FileWriter::write(std::string_view text) {
+  write(std::as_bytes(std::span(text.data(), text.size())));
+}
 
 void FileWriter::commit() {
   require(!committed_ && fd_ >= 0, "FileWriter", "one commit");

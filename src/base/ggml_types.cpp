@@ -15,11 +15,11 @@ constexpr std::array<GgmlTypeInfo, 6> kRead{{{GgmlType::kF32, "F32", 1, 4},
 
 // By number; the holes are types that ggml removed.
 constexpr std::array<const char*, 40> kNames{
-    "F32",     "F16",    "Q4_0",    "Q4_1",    "Q4_2",  "Q4_3",     "Q5_0",     "Q5_1",     "Q8_0",   "Q8_1",
-    "Q2_K",    "Q3_K",   "Q4_K",    "Q5_K",    "Q6_K",  "Q8_K",     "IQ2_XXS",  "IQ2_XS",   "IQ3_XXS", "IQ1_S",
-    "IQ4_NL",  "IQ3_S",  "IQ2_S",   "IQ4_XS",  "I8",    "I16",      "I32",      "I64",      "F64",    "IQ1_M",
-    "BF16",    "Q4_0_4_4", "Q4_0_4_8", "Q4_0_8_8", "TQ1_0", "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8",
-    "MXFP4"};
+    "F32",      "F16",      "Q4_0",    "Q4_1",  "Q4_2",       "Q4_3",       "Q5_0",       "Q5_1",
+    "Q8_0",     "Q8_1",     "Q2_K",    "Q3_K",  "Q4_K",       "Q5_K",       "Q6_K",       "Q8_K",
+    "IQ2_XXS",  "IQ2_XS",   "IQ3_XXS", "IQ1_S", "IQ4_NL",     "IQ3_S",      "IQ2_S",      "IQ4_XS",
+    "I8",       "I16",      "I32",     "I64",   "F64",        "IQ1_M",      "BF16",       "Q4_0_4_4",
+    "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",   "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4"};
 
 }  // namespace
 

@@ -21,14 +21,26 @@ namespace hone::base {
 namespace {
 
 enum ValueType : std::uint32_t {
-  kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kString,
+  kArray,
+  kU64,
+  kI64,
+  kF64
 };
 
 constexpr std::uint64_t kMostDimensions = 4;  // GGML_MAX_DIMS
 constexpr std::int64_t kMostInt = std::numeric_limits<std::int64_t>::max();
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& entry, std::string expected, std::string found,
-                         std::string cause = "a damaged file, or one from a faulty writer",
+[[noreturn]] void refuse(const fs::path& path, const std::string& entry, std::string expected,
+                         std::string found, std::string cause = "a damaged file, or one from a faulty writer",
                          std::string fix = "fetch or convert the file again") {
   throw UserError({.where = path.string() + (entry.empty() ? "" : ": " + entry),
                    .expected = std::move(expected),
@@ -41,7 +53,8 @@ constexpr std::int64_t kMostInt = std::numeric_limits<std::int64_t>::max();
 std::string printable(std::string_view text) {
   constexpr std::size_t kMost = 80;
   std::string out;
-  for (const char c : text.substr(0, kMost)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
+  for (const char c : text.substr(0, kMost))
+    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? '?' : c;
   return text.size() > kMost ? out + "..." : out;
 }
 
@@ -92,11 +105,24 @@ class Cursor {
 
 std::uint64_t smallest_size(std::uint32_t type) {
   switch (type) {
-    case kU8: case kI8: case kBool: return 1;
-    case kU16: case kI16: return 2;
-    case kU32: case kI32: case kF32: return 4;
-    case kU64: case kI64: case kF64: case kString: return 8;
-    default: return 0;  // unknown, or a list
+    case kU8:
+    case kI8:
+    case kBool:
+      return 1;
+    case kU16:
+    case kI16:
+      return 2;
+    case kU32:
+    case kI32:
+    case kF32:
+      return 4;
+    case kU64:
+    case kI64:
+    case kF64:
+    case kString:
+      return 8;
+    default:
+      return 0;  // unknown, or a list
   }
 }
 
@@ -113,19 +139,32 @@ bool read_bool(Cursor& cursor, const std::string& entry) {
 
 GgufValue read_scalar(Cursor& cursor, std::uint32_t type, const std::string& entry) {
   switch (type) {
-    case kU8: return std::uint64_t{cursor.read<std::uint8_t>(entry)};
-    case kU16: return std::uint64_t{cursor.read<std::uint16_t>(entry)};
-    case kU32: return std::uint64_t{cursor.read<std::uint32_t>(entry)};
-    case kU64: return cursor.read<std::uint64_t>(entry);
-    case kI8: return std::int64_t{cursor.read<std::int8_t>(entry)};
-    case kI16: return std::int64_t{cursor.read<std::int16_t>(entry)};
-    case kI32: return std::int64_t{cursor.read<std::int32_t>(entry)};
-    case kI64: return cursor.read<std::int64_t>(entry);
-    case kF32: return double{cursor.read<float>(entry)};
-    case kF64: return cursor.read<double>(entry);
-    case kBool: return read_bool(cursor, entry);
-    case kString: return cursor.read_string(entry);
-    default: refuse_type(cursor, entry, type);
+    case kU8:
+      return std::uint64_t{cursor.read<std::uint8_t>(entry)};
+    case kU16:
+      return std::uint64_t{cursor.read<std::uint16_t>(entry)};
+    case kU32:
+      return std::uint64_t{cursor.read<std::uint32_t>(entry)};
+    case kU64:
+      return cursor.read<std::uint64_t>(entry);
+    case kI8:
+      return std::int64_t{cursor.read<std::int8_t>(entry)};
+    case kI16:
+      return std::int64_t{cursor.read<std::int16_t>(entry)};
+    case kI32:
+      return std::int64_t{cursor.read<std::int32_t>(entry)};
+    case kI64:
+      return cursor.read<std::int64_t>(entry);
+    case kF32:
+      return double{cursor.read<float>(entry)};
+    case kF64:
+      return cursor.read<double>(entry);
+    case kBool:
+      return read_bool(cursor, entry);
+    case kString:
+      return cursor.read_string(entry);
+    default:
+      refuse_type(cursor, entry, type);
   }
 }
 
@@ -196,14 +235,16 @@ TensorInfo read_tensor_info(Cursor& cursor, std::uint64_t number) {
   const auto type = cursor.read<std::uint32_t>(entry);
   const GgmlTypeInfo* known = find_ggml_type(type);
   if (known == nullptr) {
-    refuse(path, entry, "one of the types " + ggml_types_read(), "type " + ggml_type_name(type),
-           "a quantisation that hone does not read",
-           "convert the model with llama.cpp (llama-quantize --allow-requantize ... Q8_0), or use its original "
-           "safetensors");
+    refuse(
+        path, entry, "one of the types " + ggml_types_read(), "type " + ggml_type_name(type),
+        "a quantisation that hone does not read",
+        "convert the model with llama.cpp (llama-quantize --allow-requantize ... Q8_0), or use its original "
+        "safetensors");
   }
   info.tensor.type = known->type;
   if (row % known->elements != 0) {
-    refuse(path, entry, "rows that are a multiple of " + std::to_string(known->elements) + " long for " + known->name,
+    refuse(path, entry,
+           "rows that are a multiple of " + std::to_string(known->elements) + " long for " + known->name,
            std::to_string(row));
   }
   fits = fits && !__builtin_mul_overflow(count / known->elements, known->bytes, &info.size) &&
@@ -228,7 +269,8 @@ void place_tensors(const fs::path& path, std::vector<TensorInfo>& infos, std::sp
       refuse(path, entry, human_bytes(info.size) + " of data at offset " + std::to_string(info.offset),
              human_bytes(data.size()) + " of tensor data in the file", "perhaps an incomplete download");
     }
-    info.tensor.bytes = data.subspan(static_cast<std::size_t>(info.offset), static_cast<std::size_t>(info.size));
+    info.tensor.bytes =
+        data.subspan(static_cast<std::size_t>(info.offset), static_cast<std::size_t>(info.size));
     if (info.size > 0) order.push_back(&info);
   }
   std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->offset < b->offset; });
@@ -242,12 +284,14 @@ void place_tensors(const fs::path& path, std::vector<TensorInfo>& infos, std::sp
 void check_version(const fs::path& path, std::uint32_t version) {
   if (version == 2 || version == 3) return;
   const bool swapped = version == 0x02000000 || version == 0x03000000;
-  refuse(path, "", "GGUF version 2 or 3", swapped ? "a big-endian file" : "version " + std::to_string(version),
+  refuse(path, "", "GGUF version 2 or 3",
+         swapped ? "a big-endian file" : "version " + std::to_string(version),
          swapped ? "made for a big-endian machine" : "an old or newer format",
          "convert the model with a current release of llama.cpp");
 }
 
-std::uint64_t alignment_of(const fs::path& path, const std::map<std::string, GgufValue, std::less<>>& metadata) {
+std::uint64_t alignment_of(const fs::path& path,
+                           const std::map<std::string, GgufValue, std::less<>>& metadata) {
   const auto it = metadata.find("general.alignment");
   if (it == metadata.end()) return 32;
   const auto* number = std::get_if<std::uint64_t>(&it->second);
@@ -278,7 +322,8 @@ GgufFile GgufFile::open(const fs::path& path) {
     const std::string entry = "metadata " + printable(key);
     const auto type = cursor.read<std::uint32_t>(entry);
     GgufValue value = type == kArray ? read_array(cursor, entry) : read_scalar(cursor, type, entry);
-    if (!file.metadata_.emplace(key, std::move(value)).second) refuse(path, entry, "each key once", "it twice");
+    if (!file.metadata_.emplace(key, std::move(value)).second)
+      refuse(path, entry, "each key once", "it twice");
   }
   const std::uint64_t alignment = alignment_of(path, file.metadata_);
   cursor.need_items(tensor_count, 24, "tensor table");  // name length, dimensions, type, offset

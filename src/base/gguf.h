@@ -19,15 +19,15 @@ namespace hone::base {
 enum class GgmlType : std::uint32_t { kF32 = 0, kF16 = 1, kQ4_0 = 2, kQ4_1 = 3, kQ8_0 = 8, kBF16 = 30 };
 
 struct GgufTensor {
-  std::string name;                 // "blk.0.attn_q.weight"
+  std::string name;  // "blk.0.attn_q.weight"
   GgmlType type;
   std::vector<std::int64_t> shape;  // row-major, outermost first (the reverse of GGUF's own order)
   std::span<const std::byte> bytes;
   std::int64_t numel() const;
 };
 
-using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, std::vector<std::int64_t>,
-                               std::vector<double>, std::vector<std::string>>;
+using GgufValue = std::variant<std::uint64_t, std::int64_t, double, bool, std::string,
+                               std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>>;
 
 class GgufFile {
  public:
@@ -45,8 +45,8 @@ class GgufFile {
   std::int64_t int_or(std::string_view key, std::int64_t fallback) const;
   double float_or(std::string_view key, double fallback) const;
   bool bool_or(std::string_view key, bool fallback) const;
-  const std::vector<std::string>* strings(std::string_view key) const;       // nullptr when absent
-  const std::vector<std::int64_t>* ints(std::string_view key) const;         // nullptr when absent
+  const std::vector<std::string>* strings(std::string_view key) const;  // nullptr when absent
+  const std::vector<std::int64_t>* ints(std::string_view key) const;    // nullptr when absent
   bool has(std::string_view key) const;
 
  private:

@@ -20,8 +20,9 @@ const GgufValue* look_up(const Metadata& metadata, std::string_view key) {
 }
 
 const char* kind_of(const GgufValue& value) {
-  constexpr const char* kKinds[] = {"a whole number",  "a whole number",   "a float",          "a boolean",
-                                    "a string",        "a list of integers", "a list of floats", "a list of strings"};
+  constexpr const char* kKinds[] = {"a whole number",   "a whole number",   "a float",
+                                    "a boolean",        "a string",         "a list of integers",
+                                    "a list of floats", "a list of strings"};
   static_assert(std::size(kKinds) == std::variant_size_v<GgufValue>);
   return kKinds[value.index()];
 }
@@ -91,7 +92,9 @@ const GgufTensor* GgufFile::find(std::string_view name) const {
   return nullptr;
 }
 
-bool GgufFile::has(std::string_view key) const { return look_up(metadata_, key) != nullptr; }
+bool GgufFile::has(std::string_view key) const {
+  return look_up(metadata_, key) != nullptr;
+}
 
 std::string GgufFile::require_string(std::string_view key) const {
   const GgufValue& value = present(*this, key, "a string");
@@ -152,8 +155,12 @@ void dequantise(const GgufTensor& tensor, std::span<float> out) {
   for (std::size_t i = 0; i < out.size(); i += info->elements, block += info->bytes) {
     const float first = half_to_float(read_u16(block));  // the value, or the block's scale
     switch (tensor.type) {
-      case GgmlType::kF16: out[i] = first; break;
-      case GgmlType::kBF16: out[i] = bf16_to_float(read_u16(block)); break;
+      case GgmlType::kF16:
+        out[i] = first;
+        break;
+      case GgmlType::kBF16:
+        out[i] = bf16_to_float(read_u16(block));
+        break;
       case GgmlType::kQ8_0:
         for (std::size_t j = 0; j < 32; ++j) {
           out[i + j] = static_cast<float>(static_cast<std::int8_t>(block[2 + j])) * first;
@@ -168,7 +175,8 @@ void dequantise(const GgufTensor& tensor, std::span<float> out) {
                        [first, minimum](int q) { return static_cast<float>(q) * first + minimum; });
         break;
       }
-      case GgmlType::kF32: break;
+      case GgmlType::kF32:
+        break;
     }
   }
 }

@@ -1,4 +1,5 @@
-// 16-bit floats to and from float, in plain integer arithmetic: exact one way, round to nearest even the other.
+// 16-bit floats to and from float, in plain integer arithmetic: exact one way, round to nearest even the
+// other.
 #pragma once
 
 #include <bit>

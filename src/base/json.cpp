@@ -41,7 +41,8 @@ std::string excerpt(std::string_view text, std::size_t offset) {
 
 std::string likely_cause(std::string_view text, std::size_t offset) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return "the file or line is empty";
-  if (offset >= text.size()) return "the text ends early: an incomplete file, or a bracket or quote not closed";
+  if (offset >= text.size())
+    return "the text ends early: an incomplete file, or a bracket or quote not closed";
   const char here = text[offset];
   if (here == '\'') return "single quotes: JSON wants double quotes";
   if (here == '}' || here == ']') {

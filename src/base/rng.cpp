@@ -9,8 +9,12 @@ namespace hone::base {
 
 namespace {
 
-constexpr std::uint32_t low(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
-constexpr std::uint32_t high(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
+constexpr std::uint32_t low(std::uint64_t value) {
+  return static_cast<std::uint32_t>(value);
+}
+constexpr std::uint32_t high(std::uint64_t value) {
+  return static_cast<std::uint32_t>(value >> 32);
+}
 
 }  // namespace
 
@@ -32,7 +36,8 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::a
 
 Stream::Stream(std::uint64_t seed, Purpose purpose, std::uint64_t step, std::uint64_t substream)
     : key_{low(seed), high(seed)},
-      counter_{0, static_cast<std::uint32_t>(purpose) << 8 | low(substream >> 32) << 16, low(step), low(substream)} {
+      counter_{0, static_cast<std::uint32_t>(purpose) << 8 | low(substream >> 32) << 16, low(step),
+               low(substream)} {
   require(high(step) == 0, "rng", "a step below 2^32");
   require(substream >> 48 == 0, "rng", "a substream below 2^48");
 }
@@ -45,9 +50,13 @@ std::array<std::uint32_t, 4> Stream::block(std::uint64_t block_index) const {
   return philox(counter, key_);
 }
 
-std::uint32_t Stream::bits(std::uint64_t index) const { return block(index / 4)[index % 4]; }
+std::uint32_t Stream::bits(std::uint64_t index) const {
+  return block(index / 4)[index % 4];
+}
 
-float Stream::uniform(std::uint64_t index) const { return static_cast<float>(bits(index) >> 8) * 0x1p-24F; }
+float Stream::uniform(std::uint64_t index) const {
+  return static_cast<float>(bits(index) >> 8) * 0x1p-24F;
+}
 
 float Stream::normal(std::uint64_t index) const {
   const std::array<std::uint32_t, 4> words = block(index / 2);

@@ -19,8 +19,8 @@ constexpr const char* kDamaged = "a damaged file, or one from a faulty writer";
 constexpr const char* kIncomplete = "perhaps an incomplete download";
 constexpr const char* kFetchAgain = "fetch or write the file again";
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& tensor, std::string expected, std::string found,
-                         std::string cause = kDamaged, std::string fix = kFetchAgain) {
+[[noreturn]] void refuse(const fs::path& path, const std::string& tensor, std::string expected,
+                         std::string found, std::string cause = kDamaged, std::string fix = kFetchAgain) {
   throw UserError({.where = path.string() + (tensor.empty() ? "" : ": tensor " + tensor),
                    .expected = std::move(expected),
                    .found = std::move(found),
@@ -56,7 +56,8 @@ struct Entry {
   std::uint64_t end = 0;
 };
 
-const nlohmann::json& member(const fs::path& path, const std::string& name, const nlohmann::json& entry, const char* key) {
+const nlohmann::json& member(const fs::path& path, const std::string& name, const nlohmann::json& entry,
+                             const char* key) {
   const auto it = entry.find(key);
   if (it == entry.end()) {
     refuse(path, name, std::string("the members dtype, shape and data_offsets"), std::string("no ") + key);
@@ -98,8 +99,7 @@ Entry parse_entry(const fs::path& path, const std::string& name, const nlohmann:
     refuse(path, name, "data_offsets [begin, end] with 0 <= begin <= end", printed(offsets));
   }
   if (*end - *begin != *bytes) {
-    refuse(path, name,
-           std::to_string(*bytes) + " bytes for " + printed(dtype) + " " + printed(shape),
+    refuse(path, name, std::to_string(*bytes) + " bytes for " + printed(dtype) + " " + printed(shape),
            "data_offsets " + printed(offsets) + ", " + std::to_string(*end - *begin) + " bytes");
   }
   out.begin = *begin;
@@ -157,11 +157,13 @@ std::string_view header_of(const fs::path& path, std::span<const std::byte> byte
   for (std::size_t i = 0; i < kPrefix; ++i) length |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
   if (length > kMostHeader) {
     refuse(path, "", "a safetensors header of at most " + human_bytes(kMostHeader),
-           "a header length of " + human_bytes(length), "not a safetensors file, perhaps a Git LFS pointer or a "
+           "a header length of " + human_bytes(length),
+           "not a safetensors file, perhaps a Git LFS pointer or a "
            "PyTorch .bin under the wrong name");
   }
   if (length > bytes.size() - kPrefix) {
-    refuse(path, "", "a header of " + human_bytes(length), "a file of " + human_bytes(bytes.size()), kIncomplete);
+    refuse(path, "", "a header of " + human_bytes(length), "a file of " + human_bytes(bytes.size()),
+           kIncomplete);
   }
   return {reinterpret_cast<const char*>(bytes.data() + kPrefix), static_cast<std::size_t>(length)};
 }
@@ -208,7 +210,8 @@ void write_safetensors(const fs::path& path, std::span<const StoredTensor> tenso
   for (const StoredTensor& tensor : tensors) {
     std::uint64_t bytes = size_of(tensor.dtype);
     for (const std::int64_t extent : tensor.shape) bytes *= static_cast<std::uint64_t>(extent);
-    require(bytes == tensor.bytes.size(), "write_safetensors", "bytes that fit dtype and shape of " + tensor.name);
+    require(bytes == tensor.bytes.size(), "write_safetensors",
+            "bytes that fit dtype and shape of " + tensor.name);
     require(tensor.name != "__metadata__" && !header.contains(tensor.name), "write_safetensors",
             "the name " + tensor.name + " once");
     header[tensor.name] = {{"dtype", safetensors_name(tensor.dtype)},

@@ -25,8 +25,12 @@ fs::path with_suffix(const fs::path& path, const char* suffix) {
   return out;
 }
 
-fs::path partial_name(const fs::path& final_path) { return with_suffix(final_path, ".partial"); }
-fs::path old_name(const fs::path& final_path) { return with_suffix(final_path, ".hone-old"); }
+fs::path partial_name(const fs::path& final_path) {
+  return with_suffix(final_path, ".partial");
+}
+fs::path old_name(const fs::path& final_path) {
+  return with_suffix(final_path, ".hone-old");
+}
 
 void rename_or_throw(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) throw_system_error(to, "rename to", errno);

@@ -44,7 +44,8 @@ int edit_distance(std::string_view a, std::string_view b) {
   return last[y.size()];
 }
 
-std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> candidates, int most) {
+std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> candidates,
+                                       int most) {
   constexpr std::size_t kLongest = 256;  // the table is quadratic; longer names are not typing slips
   if (name.empty() || name.size() > kLongest || most <= 0) return {};
   const std::string wanted = fold(name);

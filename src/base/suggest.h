@@ -12,7 +12,8 @@ namespace hone::base {
 int edit_distance(std::string_view a, std::string_view b);
 
 // Up to `most` candidates near `name`, best first; empty when nothing is near.
-std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> candidates, int most = 3);
+std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> candidates,
+                                       int most = 3);
 
 // " Did you mean 'packing'?" or "".
 std::string did_you_mean(std::string_view name, std::span<const std::string> candidates);

@@ -51,7 +51,8 @@ int run(int argc, char** argv) {
     std::cerr << "hone: " << error.what() << '\n';
     return kUserMistake;
   } catch (const std::bad_alloc&) {
-    std::cerr << "hone: expected enough memory\n  do:     lower per_device_train_batch_size or max_length, or use a "
+    std::cerr << "hone: expected enough memory\n  do:     lower per_device_train_batch_size or max_length, "
+                 "or use a "
                  "smaller model\n";
     return kUserMistake;
   } catch (const base::fs::filesystem_error& error) {

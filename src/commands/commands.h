@@ -6,13 +6,15 @@
 
 namespace hone::commands {
 
-// argv as the process got it. Returns the exit code: 0, 2 (UserError, told on stderr), 70 (our bug), 130 (Ctrl-C).
+// argv as the process got it. Returns the exit code: 0, 2 (UserError, told on stderr), 70 (our bug), 130
+// (Ctrl-C).
 int run(int argc, char** argv);
 
 int sft(const std::vector<std::string>& arguments);       // hone sft --config run.yaml [--option value]
 int generate(const std::vector<std::string>& arguments);  // hone generate --model_name_or_path M --prompt P
 int convert(const std::vector<std::string>& arguments);   // hone convert --input model.gguf --output folder
-int merge(const std::vector<std::string>& arguments);     // hone merge --model_name_or_path M --adapter_name_or_path A
-int env();                                                // hone env
+int merge(
+    const std::vector<std::string>& arguments);  // hone merge --model_name_or_path M --adapter_name_or_path A
+int env();                                       // hone env
 
 }  // namespace hone::commands

@@ -19,11 +19,11 @@ int env() {
   utsname system{};
   uname(&system);
   const auto memory = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  std::cout << "hone        " << HONE_VERSION << "\nlibtorch    " << TORCH_VERSION << "\ncompiler    g++ " << __VERSION__
-            << "\nsystem      " << system.sysname << ' ' << system.release << ' ' << system.machine << "\nprocessors  "
-            << std::thread::hardware_concurrency() << ", " << at::get_num_threads() << " used; instructions "
-            << at::get_cpu_capability() << "\nmemory      " << report::human_bytes(memory)
-            << "\ndevice      cpu (CUDA is not built yet)\n";
+  std::cout << "hone        " << HONE_VERSION << "\nlibtorch    " << TORCH_VERSION << "\ncompiler    g++ "
+            << __VERSION__ << "\nsystem      " << system.sysname << ' ' << system.release << ' '
+            << system.machine << "\nprocessors  " << std::thread::hardware_concurrency() << ", "
+            << at::get_num_threads() << " used; instructions " << at::get_cpu_capability() << "\nmemory      "
+            << report::human_bytes(memory) << "\ndevice      cpu (CUDA is not built yet)\n";
   return 0;
 }
 

@@ -37,14 +37,15 @@ Json as_messages(const Json& prompt) {
 Prompt encode(const Json& source, const train::OpenedText& opened, bool chat) {
   if (!chat) {
     if (source.is_string()) return {source, opened.tokenizer.encode(source.get<std::string>(), true).ids};
-    throw base::UserError({.where = "prompt",
-                           .expected = "a chat template for a prompt made of messages",
-                           .found = opened.chat_template ? "--chat false" : "a tokenizer without a chat template",
-                           .fix = opened.chat_template ? "leave out --chat false" : "give the prompts as text"});
+    throw base::UserError(
+        {.where = "prompt",
+         .expected = "a chat template for a prompt made of messages",
+         .found = opened.chat_template ? "--chat false" : "a tokenizer without a chat template",
+         .fix = opened.chat_template ? "leave out --chat false" : "give the prompts as text"});
   }
-  const auto tokens =
-      text::tokenise_chat(opened.tokenizer, *opened.chat_template,
-                          {.messages = as_messages(source), .tools = {}, .template_kwargs = {}, .add_generation_prompt = true});
+  const auto tokens = text::tokenise_chat(
+      opened.tokenizer, *opened.chat_template,
+      {.messages = as_messages(source), .tools = {}, .template_kwargs = {}, .add_generation_prompt = true});
   return {source, tokens.ids};
 }
 

@@ -19,7 +19,9 @@ constexpr int kInterrupted = 130;
 std::atomic<bool> stop_requested = false;
 
 // The first Ctrl-C or SIGTERM asks the loop to finish its step and save; the second one kills, as by default.
-void on_stop_signal(int) { stop_requested = true; }
+void on_stop_signal(int) {
+  stop_requested = true;
+}
 
 void install_stop_handler() {
   struct sigaction action = {};

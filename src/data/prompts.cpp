@@ -45,7 +45,8 @@ std::vector<Json> read_prompts(const base::fs::path& path) {
                             path.string() + ":" + std::to_string(line_number)));
   }
   if (!out.empty()) return out;
-  throw UserError({.where = path.string(), .expected = "at least one prompt", .found = "no rows", .fix = "add a row"});
+  throw UserError(
+      {.where = path.string(), .expected = "at least one prompt", .found = "no rows", .fix = "add a row"});
 }
 
 }  // namespace hone::data

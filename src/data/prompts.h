@@ -8,8 +8,8 @@
 
 namespace hone::data {
 
-// The `prompt` column of each row. UserError for a line that does not parse, a row without `prompt` (naming the columns
-// there), a prompt of another type, an empty file.
+// The `prompt` column of each row. UserError for a line that does not parse, a row without `prompt` (naming
+// the columns there), a prompt of another type, an empty file.
 std::vector<base::Json> read_prompts(const base::fs::path& path);
 
 }  // namespace hone::data

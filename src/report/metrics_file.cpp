@@ -34,7 +34,8 @@ MetricsFile::MetricsFile(const base::fs::path& path, std::int64_t first_step) : 
 
 void MetricsFile::write(const train::LogRecord& record) {
   Json line = {{"step", record.step}, {"epoch", record.epoch}};
-  for (const auto& [name, value] : record.values) line[name] = std::isfinite(value) ? Json(value) : Json(nullptr);
+  for (const auto& [name, value] : record.values)
+    line[name] = std::isfinite(value) ? Json(value) : Json(nullptr);
   file_ << base::dump_json(line) << '\n' << std::flush;
   if (file_) return;
   throw base::UserError({.where = path_.string(),

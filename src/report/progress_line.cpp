@@ -13,9 +13,9 @@ std::string ProgressLine::text(const train::StepFacts& facts, std::int64_t total
   const double left = seconds_per_step_ * static_cast<double>(total_steps - facts.step);
   const auto width = std::to_string(total_steps).size();
   return fmt::format(
-      "step {:>{}}/{}  epoch {:.2f}  loss {:.4f}  grad {:.3g}  lr {:.2e}  acc {:.3f}  {:.0f} tok/s  left {}", facts.step,
-      width, total_steps, facts.epoch, facts.loss, facts.grad_norm, facts.learning_rate, facts.mean_token_accuracy, rate,
-      human_seconds(left));
+      "step {:>{}}/{}  epoch {:.2f}  loss {:.4f}  grad {:.3g}  lr {:.2e}  acc {:.3f}  {:.0f} tok/s  left {}",
+      facts.step, width, total_steps, facts.epoch, facts.loss, facts.grad_norm, facts.learning_rate,
+      facts.mean_token_accuracy, rate, human_seconds(left));
 }
 
 }  // namespace hone::report

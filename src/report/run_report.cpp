@@ -50,8 +50,8 @@ void RunReport::logged(const train::LogRecord& record) {
   }
   if (has(record, "eval_loss")) {
     end_live_line();
-    out_ << fmt::format("eval at step {}  loss {:.4f}  acc {:.3f}\n", record.step, value_of(record, "eval_loss"),
-                        value_of(record, "eval_mean_token_accuracy"))
+    out_ << fmt::format("eval at step {}  loss {:.4f}  acc {:.3f}\n", record.step,
+                        value_of(record, "eval_loss"), value_of(record, "eval_mean_token_accuracy"))
          << std::flush;
   } else if (has(record, "loss") && !line_.terminal().interactive) {
     out_ << last_line_ << '\n' << std::flush;
@@ -66,7 +66,8 @@ void RunReport::saved(const std::string& folder, std::int64_t) {
 void RunReport::finished(const std::string& folder, bool interrupted, std::int64_t step) {
   end_live_line();
   if (interrupted) {
-    out_ << fmt::format("stopped   after step {}, nothing lost; go on with --resume_from_checkpoint true\n", step);
+    out_ << fmt::format("stopped   after step {}, nothing lost; go on with --resume_from_checkpoint true\n",
+                        step);
   } else {
     out_ << "done      adapter in " << folder << '\n';
   }

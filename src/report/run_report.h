@@ -30,8 +30,8 @@ class RunReport final : public train::RunListener {
   std::ostream& out_;
   ProgressLine line_;
   bool tensorboard_;
-  bool live_ = false;                            // an unfinished line stands in the terminal
-  std::string last_line_;                        // of the newest step, for logs
+  bool live_ = false;      // an unfinished line stands in the terminal
+  std::string last_line_;  // of the newest step, for logs
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<TensorboardWriter> events_;
 };

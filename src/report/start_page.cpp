@@ -14,24 +14,27 @@ double percent(std::int64_t part, std::int64_t whole) {
 }
 
 std::string trained_lines(const train::TrainedFacts& facts) {
-  return fmt::format("trained   {} tensors, {} parameters ({}), {:.2f} % of {}\n          LoRA on {} linears: {}\n",
-                     human_count(facts.tensors), human_count(facts.parameters), human_bytes(facts.bytes),
-                     percent(facts.parameters, facts.base_parameters + facts.parameters),
-                     human_count(facts.base_parameters), facts.modules_matched, fmt::join(facts.modules, ", "));
+  return fmt::format(
+      "trained   {} tensors, {} parameters ({}), {:.2f} % of {}\n          LoRA on {} linears: {}\n",
+      human_count(facts.tensors), human_count(facts.parameters), human_bytes(facts.bytes),
+      percent(facts.parameters, facts.base_parameters + facts.parameters), human_count(facts.base_parameters),
+      facts.modules_matched, fmt::join(facts.modules, ", "));
 }
 
 // A line only for what happened, so that a clean set stays one line.
 std::string data_lines(const data::DataFacts& data, std::int64_t packed_rows) {
-  std::string out = fmt::format("data      {} rows, {} tokens, {} of them targets ({:.1f} %); mean {:.0f}, longest {}\n",
-                                human_count(data.kept), human_count(data.tokens), human_count(data.supervised_tokens),
-                                percent(data.supervised_tokens, data.tokens), data.mean_length, data.longest);
+  std::string out =
+      fmt::format("data      {} rows, {} tokens, {} of them targets ({:.1f} %); mean {:.0f}, longest {}\n",
+                  human_count(data.kept), human_count(data.tokens), human_count(data.supervised_tokens),
+                  percent(data.supervised_tokens, data.tokens), data.mean_length, data.longest);
   const auto line = [&out](std::int64_t count, std::string_view text) {
     if (count > 0) out += fmt::format("          {} {}\n", human_count(count), text);
   };
   if (packed_rows != data.kept) line(packed_rows, "packed rows (bfd)");
   line(data.rows_cut, fmt::format("rows cut at max_length ({} tokens lost)", human_count(data.tokens_cut)));
   line(data.rows_without_target, "rows dropped: no target left in them");
-  line(data.rows_losing_eos, "rows lost their end-of-sequence token to the cut: the model will not learn to stop there");
+  line(data.rows_losing_eos,
+       "rows lost their end-of-sequence token to the cut: the model will not learn to stop there");
   line(data.rows_without_eos_target, "rows never have the end of sequence as a target");
   line(data.prompt_boundary_mismatches, "rows whose prompt is tokenised differently with its completion");
   return out;
@@ -58,7 +61,8 @@ std::string example_lines(const train::StartFacts& facts, const Terminal& termin
       body += terminal.colour ? terminal.green(text) : "⟦" + text + "⟧";
     }
   }
-  std::string out = fmt::format("example   targets are {}\n", terminal.colour ? terminal.green("green") : "in ⟦⟧");
+  std::string out =
+      fmt::format("example   targets are {}\n", terminal.colour ? terminal.green("green") : "in ⟦⟧");
   std::size_t begin = 0;
   while (begin <= body.size()) {
     const std::size_t end = std::min(body.find('\n', begin), body.size());
@@ -73,8 +77,9 @@ std::string example_lines(const train::StartFacts& facts, const Terminal& termin
 std::string start_page(const train::StartFacts& facts, const Terminal& terminal) {
   std::string out = trained_lines(facts.trained) + data_lines(facts.train_data, facts.train_rows);
   if (!facts.example.empty()) out += example_lines(facts, terminal);
-  out += fmt::format("run       {} steps ({} an epoch), {} of warm-up, into {}\n", human_count(facts.total_steps),
-                     human_count(facts.steps_per_epoch), facts.warmup_steps, facts.output_dir);
+  out += fmt::format("run       {} steps ({} an epoch), {} of warm-up, into {}\n",
+                     human_count(facts.total_steps), human_count(facts.steps_per_epoch), facts.warmup_steps,
+                     facts.output_dir);
   if (!facts.resumed_from.empty()) {
     out += fmt::format("resumed   after step {} from {}\n", facts.first_step, facts.resumed_from);
   }

@@ -1,4 +1,5 @@
-// What a run is about to do, before step 1: what is trained, what the data are, one example with its targets marked.
+// What a run is about to do, before step 1: what is trained, what the data are, one example with its targets
+// marked.
 #pragma once
 
 #include <string>

@@ -77,13 +77,17 @@ std::string little_endian(T value) {
 std::string event_file_name() {
   std::array<char, 64> host{};
   gethostname(host.data(), host.size() - 1);
-  return "events.out.tfevents." + std::to_string(static_cast<std::int64_t>(wall_time())) + "." + host.data() + "." +
-         std::to_string(getpid()) + ".0";
+  return "events.out.tfevents." + std::to_string(static_cast<std::int64_t>(wall_time())) + "." + host.data() +
+         "." + std::to_string(getpid()) + ".0";
 }
 
 std::string event(std::int64_t step, const Message& value) {
   const Message summary = Message().bytes(1, value.str());
-  return Message().fixed64(1, wall_time()).varint(2, static_cast<std::uint64_t>(step)).bytes(5, summary.str()).str();
+  return Message()
+      .fixed64(1, wall_time())
+      .varint(2, static_cast<std::uint64_t>(step))
+      .bytes(5, summary.str())
+      .str();
 }
 
 }  // namespace
@@ -108,7 +112,9 @@ void TensorboardWriter::text(std::string_view tag, std::string_view markdown, st
   record(event(step, Message().bytes(1, full_tag).bytes(9, metadata.str()).bytes(8, tensor.str())));
 }
 
-void TensorboardWriter::flush() { file_.flush(); }
+void TensorboardWriter::flush() {
+  file_.flush();
+}
 
 void TensorboardWriter::record(const std::string& event) {
   const std::string length = little_endian<std::uint64_t>(event.size());

@@ -1,5 +1,6 @@
-// TensorBoard event files: TFRecord framing (length, masked CRC-32C, bytes, masked CRC-32C) around Event protobufs whose
-// few fields are encoded by hand (tensorflow/core/util/event.proto, core/framework/summary.proto).
+// TensorBoard event files: TFRecord framing (length, masked CRC-32C, bytes, masked CRC-32C) around Event
+// protobufs whose few fields are encoded by hand (tensorflow/core/util/event.proto,
+// core/framework/summary.proto).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ class TensorboardWriter {
   std::ofstream file_;
 };
 
-// transformers' TensorBoardCallback naming: "eval_loss" -> "eval/loss", "train_..." -> "train/...", else "train/<name>".
+// transformers' TensorBoardCallback naming: "eval_loss" -> "eval/loss", "train_..." -> "train/...", else
+// "train/<name>".
 std::string tensorboard_tag(std::string_view name);
 
 }  // namespace hone::report

@@ -12,9 +12,15 @@ std::string wrap(bool on, std::string_view code, std::string_view text) {
 
 }  // namespace
 
-std::string Terminal::bold(std::string_view text) const { return wrap(colour, "1", text); }
-std::string Terminal::green(std::string_view text) const { return wrap(colour, "32", text); }
-std::string Terminal::dim(std::string_view text) const { return wrap(colour, "2", text); }
+std::string Terminal::bold(std::string_view text) const {
+  return wrap(colour, "1", text);
+}
+std::string Terminal::green(std::string_view text) const {
+  return wrap(colour, "32", text);
+}
+std::string Terminal::dim(std::string_view text) const {
+  return wrap(colour, "2", text);
+}
 
 std::string human_count(std::int64_t value) {
   std::string digits = std::to_string(value < 0 ? -value : value);

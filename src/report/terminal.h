@@ -8,7 +8,7 @@
 namespace hone::report {
 
 struct Terminal {
-  bool interactive = false;   // one line that rewrites itself
+  bool interactive = false;  // one line that rewrites itself
   bool colour = false;
 
   std::string bold(std::string_view text) const;
@@ -16,8 +16,8 @@ struct Terminal {
   std::string dim(std::string_view text) const;
 };
 
-std::string human_count(std::int64_t value);     // 134,515,008
-std::string human_bytes(std::int64_t bytes);     // "9.8 MB"
-std::string human_seconds(double seconds);       // "41 s", "3 min 12 s", "2 h 05 min"
+std::string human_count(std::int64_t value);  // 134,515,008
+std::string human_bytes(std::int64_t bytes);  // "9.8 MB"
+std::string human_seconds(double seconds);    // "41 s", "3 min 12 s", "2 h 05 min"
 
 }  // namespace hone::report

@@ -16,7 +16,7 @@ namespace {
 struct Live {
   std::size_t prompt = 0;
   model::KvCache cache;
-  std::vector<std::int64_t> next;   // tokens not yet in the cache
+  std::vector<std::int64_t> next;  // tokens not yet in the cache
 };
 
 bool is_stop(const GenerateOptions& options, std::int64_t id) {
@@ -45,8 +45,10 @@ std::vector<std::int64_t> next_tokens(const model::CausalLm& model, std::vector<
 
 }  // namespace
 
-std::vector<Completion> generate(const model::CausalLm& model, const std::vector<std::vector<std::int32_t>>& prompts,
-                                 const GenerateOptions& options, const std::function<void(std::size_t)>& on_done) {
+std::vector<Completion> generate(const model::CausalLm& model,
+                                 const std::vector<std::vector<std::int32_t>>& prompts,
+                                 const GenerateOptions& options,
+                                 const std::function<void(std::size_t)>& on_done) {
   const at::NoGradGuard no_grad;
   std::vector<Completion> done(prompts.size());
   std::vector<Live> live;

@@ -14,18 +14,20 @@ struct GenerateOptions {
   std::int64_t max_new_tokens = 64;
   SamplerOptions sampler;
   std::uint64_t seed = 42;
-  std::vector<std::int64_t> stop_ids;   // end of sequence; the stop token is part of the completion
-  std::int64_t batch_size = 16;         // sequences that decode together
+  std::vector<std::int64_t> stop_ids;  // end of sequence; the stop token is part of the completion
+  std::int64_t batch_size = 16;        // sequences that decode together
 };
 
 struct Completion {
-  std::vector<std::int32_t> ids;        // the stop token included
-  bool stopped = false;                 // ended by a stop token, not by max_new_tokens
+  std::vector<std::int32_t> ids;  // the stop token included
+  bool stopped = false;           // ended by a stop token, not by max_new_tokens
 };
 
-// One completion a prompt, in order. Sampling is keyed by (seed, prompt index, position). UserError for an empty
-// prompt. `on_done(index)` is called as prompts finish; may be empty.
-std::vector<Completion> generate(const model::CausalLm& model, const std::vector<std::vector<std::int32_t>>& prompts,
-                                 const GenerateOptions& options, const std::function<void(std::size_t)>& on_done = {});
+// One completion a prompt, in order. Sampling is keyed by (seed, prompt index, position). UserError for an
+// empty prompt. `on_done(index)` is called as prompts finish; may be empty.
+std::vector<Completion> generate(const model::CausalLm& model,
+                                 const std::vector<std::vector<std::int32_t>>& prompts,
+                                 const GenerateOptions& options,
+                                 const std::function<void(std::size_t)>& on_done = {});
 
 }  // namespace hone::rollout

@@ -8,8 +8,10 @@ namespace hone::rollout {
 
 std::int64_t sample_token(const at::Tensor& logits, const SamplerOptions& options, float uniform) {
   if (options.temperature == 0) return logits.argmax().item<std::int64_t>();
-  // Sorted once, descending and stable, so that top-k and top-p are prefixes; then the inverse of the cumulative sum.
-  auto [sorted, order] = at::sort(logits / options.temperature, /*stable=*/true, /*dim=*/0, /*descending=*/true);
+  // Sorted once, descending and stable, so that top-k and top-p are prefixes; then the inverse of the
+  // cumulative sum.
+  auto [sorted, order] =
+      at::sort(logits / options.temperature, /*stable=*/true, /*dim=*/0, /*descending=*/true);
   if (options.top_k > 0) sorted = sorted.narrow(0, 0, std::min(options.top_k, sorted.size(0)));
   at::Tensor probability = sorted.softmax(0, at::kDouble);
   at::Tensor cumulative = probability.cumsum(0);

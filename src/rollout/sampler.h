@@ -1,4 +1,5 @@
-// From logits to the next token: greedy, or temperature with top-k and top-p, in transformers' order of warpers.
+// From logits to the next token: greedy, or temperature with top-k and top-p, in transformers' order of
+// warpers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,9 +11,9 @@
 namespace hone::rollout {
 
 struct SamplerOptions {
-  double temperature = 0;   // 0: greedy
-  std::int64_t top_k = 0;   // 0: off
-  double top_p = 1.0;       // 1: off
+  double temperature = 0;  // 0: greedy
+  std::int64_t top_k = 0;  // 0: off
+  double top_p = 1.0;      // 1: off
 };
 
 // logits [V] fp32 of one sequence; `uniform` in [0, 1) decides. Greedy takes the first argmax.

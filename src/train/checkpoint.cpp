@@ -28,10 +28,13 @@ constexpr const char* kMoment1 = "exp_avg";
 constexpr const char* kMoment2 = "exp_avg_sq";
 
 // Options whose change cannot alter what is learned; a resumed run may differ in them without a note.
-constexpr std::array<std::string_view, 14> kHarmless = {
-    "output_dir",       "resume_from_checkpoint", "save_steps",         "save_strategy",  "save_total_limit",
-    "logging_steps",    "logging_strategy",       "logging_first_step", "eval_steps",     "eval_strategy",
-    "eval_on_start",    "report_to",              "disable_tqdm",       "run_name"};
+constexpr std::array<std::string_view, 14> kHarmless = {"output_dir",       "resume_from_checkpoint",
+                                                        "save_steps",       "save_strategy",
+                                                        "save_total_limit", "logging_steps",
+                                                        "logging_strategy", "logging_first_step",
+                                                        "eval_steps",       "eval_strategy",
+                                                        "eval_on_start",    "report_to",
+                                                        "disable_tqdm",     "run_name"};
 
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
@@ -42,7 +45,8 @@ base::StoredTensor stored(const char* name, const at::Tensor& tensor) {
 }
 
 void write_optimizer(const fs::path& path, const learn::AdamWState& optimizer) {
-  const std::array<base::StoredTensor, 2> tensors = {stored(kMoment1, optimizer.m), stored(kMoment2, optimizer.v)};
+  const std::array<base::StoredTensor, 2> tensors = {stored(kMoment1, optimizer.m),
+                                                     stored(kMoment2, optimizer.v)};
   base::write_safetensors(path, tensors, {{"format", "pt"}, {"step", std::to_string(optimizer.step)}});
 }
 
@@ -50,7 +54,8 @@ Json file_table(const fs::path& folder) {
   std::map<std::string, Json> table;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const auto file = base::MappedFile::open(entry.path());
-    table[entry.path().filename().string()] = {{"bytes", file.bytes().size()}, {"crc32c", base::crc32c(file.bytes())}};
+    table[entry.path().filename().string()] = {{"bytes", file.bytes().size()},
+                                               {"crc32c", base::crc32c(file.bytes())}};
   }
   return Json(table);
 }
@@ -113,8 +118,10 @@ void save_checkpoint(const fs::path& output_dir, const CheckpointParts& parts) {
   write_optimizer(staged.path() / kOptimizerFile, parts.optimizer);
   Json options = Json::object();
   for (const auto& [name, value] : parts.plan.resolved) options[name] = value;
-  const Json state = {
-      {"format", 1}, {"run", parts.state.to_json()}, {"options", options}, {"files", file_table(staged.path())}};
+  const Json state = {{"format", 1},
+                      {"run", parts.state.to_json()},
+                      {"options", options},
+                      {"files", file_table(staged.path())}};
   base::write_file_atomic(staged.path() / kHoneStateFile, base::dump_json(state, 1) + "\n");
   staged.commit();
 }
@@ -123,11 +130,12 @@ fs::path find_checkpoint(const fs::path& output_dir, const std::string& resume_f
   if (resume_from_checkpoint == "true") {
     const auto steps = checkpoint_steps(output_dir);
     if (!steps.empty()) return checkpoint_path(output_dir, steps.back());
-    throw UserError({.where = "resume_from_checkpoint true",
-                     .expected = "a checkpoint-N folder in " + output_dir.string(),
-                     .found = "none",
-                     .cause = "the run was stopped before its first save_steps, or output_dir is another folder",
-                     .fix = "leave out resume_from_checkpoint to start from step 1"});
+    throw UserError(
+        {.where = "resume_from_checkpoint true",
+         .expected = "a checkpoint-N folder in " + output_dir.string(),
+         .found = "none",
+         .cause = "the run was stopped before its first save_steps, or output_dir is another folder",
+         .fix = "leave out resume_from_checkpoint to start from step 1"});
   }
   const fs::path folder = resume_from_checkpoint;
   if (fs::is_regular_file(folder / kHoneStateFile)) return folder;

@@ -2,11 +2,12 @@
 //
 // output_dir/checkpoint-N/
 //   adapter_config.json, adapter_model.safetensors   PEFT's own files: the checkpoint is a usable adapter
-//   optimizer.safetensors                            exp_avg, exp_avg_sq: [P] fp32, in the adapter's tensor order
-//   trainer_state.json                               transformers' form
-//   tokenizer files, plan.yaml
-//   hone_state.json                                  RunState, the resolved options, and size and CRC-32C of each file
-// The folder is staged, synced and renamed into place, so that it is whole or absent whatever kills the process.
+//   optimizer.safetensors                            exp_avg, exp_avg_sq: [P] fp32, in the adapter's tensor
+//   order trainer_state.json                               transformers' form tokenizer files, plan.yaml
+//   hone_state.json                                  RunState, the resolved options, and size and CRC-32C of
+//   each file
+// The folder is staged, synced and renamed into place, so that it is whole or absent whatever kills the
+// process.
 #pragma once
 
 #include <string>
@@ -40,12 +41,15 @@ struct LoadedCheckpoint {
   std::vector<std::string> changed_options;  // "learning_rate: 0.001 -> 0.0001", for the user to see
 };
 
-// The folder that `resume_from_checkpoint` means: "true" is the newest in output_dir. UserError when there is none.
+// The folder that `resume_from_checkpoint` means: "true" is the newest in output_dir. UserError when there is
+// none.
 base::fs::path find_checkpoint(const base::fs::path& output_dir, const std::string& resume_from_checkpoint);
 
-// Reads state and moments, checking every file's size and CRC-32C; the parameters are the adapter in the same folder
-// (Adapter::load). `parameters` is the flat buffer's length. UserError when a file is damaged or of another shape.
-LoadedCheckpoint load_checkpoint(const base::fs::path& folder, std::int64_t parameters, const config::Plan& plan);
+// Reads state and moments, checking every file's size and CRC-32C; the parameters are the adapter in the same
+// folder (Adapter::load). `parameters` is the flat buffer's length. UserError when a file is damaged or of
+// another shape.
+LoadedCheckpoint load_checkpoint(const base::fs::path& folder, std::int64_t parameters,
+                                 const config::Plan& plan);
 
 // The finished adapter, tokenizer and trainer state at the top of output_dir; each file appears whole.
 void publish_final(const base::fs::path& output_dir, const CheckpointParts& parts);

@@ -17,12 +17,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // The loop's moving parts, so that each action below is a few lines.
 class Loop {
  public:
-  explicit Loop(LoopParts parts) : p_(parts), total_steps_(p_.method.total_steps()), first_step_(p_.state.step) {
+  explicit Loop(LoopParts parts)
+      : p_(parts), total_steps_(p_.method.total_steps()), first_step_(p_.state.step) {
     intervals_ = resolve_intervals(p_.plan, total_steps_);
     schedule_ = {.type = p_.plan.lr_scheduler_type,
                  .warmup_steps = learn::resolve_warmup(p_.plan.warmup_steps, total_steps_),
@@ -108,8 +111,10 @@ class Loop {
         {.where = "step " + std::to_string(index + 1),
          .expected = "a finite loss and gradient",
          .found = "loss " + std::to_string(loss) + ", grad norm " + std::to_string(grad_norm) + first_bad,
-         .cause = "NUM-02: the learning rate is too high for this data and precision, or the base has bad values",
-         .fix = "lower learning_rate, or set dtype: float32 and bf16: false to see whether precision is the cause; the "
+         .cause =
+             "NUM-02: the learning rate is too high for this data and precision, or the base has bad values",
+         .fix = "lower learning_rate, or set dtype: float32 and bf16: false to see whether precision is the "
+                "cause; the "
                 "step was not applied and earlier checkpoints are whole"});
   }
 
@@ -175,11 +180,12 @@ class Loop {
     const double rows = steps * static_cast<double>(p_.plan.per_device_train_batch_size) *
                         static_cast<double>(p_.plan.gradient_accumulation_steps);
     LogRecord entry{.step = p_.state.step, .epoch = p_.method.epoch_after(p_.state.step), .values = {}};
-    entry.values = {{"train_runtime", runtime},
-                    {"train_samples_per_second", rows / runtime},
-                    {"train_steps_per_second", steps / runtime},
-                    {"total_flos", 0.0},
-                    {"train_loss", p_.state.total_loss / static_cast<double>(std::max<std::int64_t>(1, p_.state.step))}};
+    entry.values = {
+        {"train_runtime", runtime},
+        {"train_samples_per_second", rows / runtime},
+        {"train_steps_per_second", steps / runtime},
+        {"total_flos", 0.0},
+        {"train_loss", p_.state.total_loss / static_cast<double>(std::max<std::int64_t>(1, p_.state.step))}};
     record(std::move(entry));
     publish_final(p_.plan.output_dir, checkpoint_parts());
   }
@@ -195,6 +201,8 @@ class Loop {
 
 }  // namespace
 
-LoopResult run_loop(LoopParts parts) { return Loop(parts).run(); }
+LoopResult run_loop(LoopParts parts) {
+  return Loop(parts).run();
+}
 
 }  // namespace hone::train

@@ -1,4 +1,5 @@
-// The training loop: optimizer steps, logging, evaluation, checkpoints, stopping. Knows no method and no loss.
+// The training loop: optimizer steps, logging, evaluation, checkpoints, stopping. Knows no method and no
+// loss.
 #pragma once
 
 #include <atomic>
@@ -23,9 +24,9 @@ struct MicroBatchFacts {
 
 // What one optimizer step's forward and backward passes found.
 struct StepLoss {
-  double loss = 0;                              // summed over micro-batches, normalised over the whole step
+  double loss = 0;  // summed over micro-batches, normalised over the whole step
   std::vector<MicroBatchFacts> micro_batches;
-  std::int64_t tokens = 0;                      // in the batches, scored or not
+  std::int64_t tokens = 0;  // in the batches, scored or not
 };
 
 struct EvalFacts {
@@ -38,7 +39,8 @@ struct EvalFacts {
 class Method {
  public:
   virtual ~Method() = default;
-  // Adds step `step`'s (0-based) gradients to the adapter's; must be a pure function of parameters and `step`.
+  // Adds step `step`'s (0-based) gradients to the adapter's; must be a pure function of parameters and
+  // `step`.
   virtual StepLoss backward(std::int64_t step) = 0;
   virtual bool has_evaluation() const = 0;
   virtual EvalFacts evaluate() = 0;
@@ -53,7 +55,7 @@ struct LoopParts {
   Method& method;
   const text::Tokenizer& tokenizer;
   RunListener& listener;
-  const std::atomic<bool>& stop_requested;      // set by Ctrl-C: finish the step, save, return
+  const std::atomic<bool>& stop_requested;  // set by Ctrl-C: finish the step, save, return
   learn::AdamWState& optimizer;
   RunState& state;
 };
@@ -63,8 +65,8 @@ struct LoopResult {
   std::int64_t step = 0;
 };
 
-// Runs from state.step to the end. UserError when loss or gradient norm is not finite: the step is not applied, and
-// the last checkpoint stays what it was.
+// Runs from state.step to the end. UserError when loss or gradient norm is not finite: the step is not
+// applied, and the last checkpoint stays what it was.
 LoopResult run_loop(LoopParts parts);
 
 }  // namespace hone::train

@@ -46,6 +46,8 @@ model::Numbers numbers(config::Precision precision) {
   throw base::InternalError({.where = "numbers", .expected = "a known precision", .found = "another"});
 }
 
-std::uint64_t plan_seed(const config::Plan& plan) { return static_cast<std::uint64_t>(plan.seed); }
+std::uint64_t plan_seed(const config::Plan& plan) {
+  return static_cast<std::uint64_t>(plan.seed);
+}
 
 }  // namespace hone::train

@@ -46,7 +46,8 @@ void rotate_checkpoints(const base::fs::path& output_dir, std::int64_t keep) {
   const auto count = static_cast<std::int64_t>(steps.size());
   for (std::int64_t i = 0; i < count - keep; ++i) {
     const auto folder = checkpoint_path(output_dir, steps[static_cast<std::size_t>(i)]);
-    // The state file goes first: from that moment the folder is no checkpoint, however far the deletion comes.
+    // The state file goes first: from that moment the folder is no checkpoint, however far the deletion
+    // comes.
     base::fs::remove(folder / kHoneStateFile);
     base::fs::remove_all(folder);
   }

@@ -13,15 +13,16 @@ namespace hone::train {
 constexpr std::string_view kPlanFile = "plan.yaml";
 constexpr std::string_view kMetricsFile = "metrics.jsonl";
 constexpr std::string_view kTrainerStateFile = "trainer_state.json";
-constexpr std::string_view kHoneStateFile = "hone_state.json";       // a checkpoint's position and checksums
+constexpr std::string_view kHoneStateFile = "hone_state.json";  // a checkpoint's position and checksums
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
 constexpr std::string_view kAdapterConfigFile = "adapter_config.json";
 constexpr std::string_view kAdapterWeightsFile = "adapter_model.safetensors";
 
-base::fs::path checkpoint_path(const base::fs::path& output_dir, std::int64_t step);  // output_dir/checkpoint-N
+base::fs::path checkpoint_path(const base::fs::path& output_dir,
+                               std::int64_t step);  // output_dir/checkpoint-N
 
-// Steps of the whole checkpoints in `output_dir`, ascending. A folder counts only when its hone_state.json is there:
-// checkpoints are renamed into place after every file is on disk, so half-written ones never match.
+// Steps of the whole checkpoints in `output_dir`, ascending. A folder counts only when its hone_state.json is
+// there: checkpoints are renamed into place after every file is on disk, so half-written ones never match.
 std::vector<std::int64_t> checkpoint_steps(const base::fs::path& output_dir);
 
 // Deletes the oldest checkpoints until at most `keep` are left (0: keep all), as save_total_limit asks.

@@ -10,7 +10,9 @@ using base::Json;
 namespace {
 
 // JSON has no NaN; transformers writes Python's NaN, which strict readers refuse. null is read by both.
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(nullptr);
+}
 
 }  // namespace
 

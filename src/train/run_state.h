@@ -10,9 +10,9 @@
 namespace hone::train {
 
 struct RunState {
-  std::int64_t step = 0;            // optimizer steps done
-  std::int64_t num_tokens = 0;      // tokens seen since the start
-  double total_loss = 0;            // sum of all steps' losses, for train_loss
+  std::int64_t step = 0;        // optimizer steps done
+  std::int64_t num_tokens = 0;  // tokens seen since the start
+  double total_loss = 0;        // sum of all steps' losses, for train_loss
   // since the last log; TRL logs means over steps (loss) and over micro-batches (entropy, accuracy)
   double loss_sum = 0;
   std::int64_t steps_since_log = 0;
@@ -21,7 +21,7 @@ struct RunState {
   std::int64_t micro_batches_since_log = 0;
   base::Json log_history = base::Json::array();  // transformers' own records
 
-  base::Json to_json() const;                    // doubles round-trip exactly
+  base::Json to_json() const;  // doubles round-trip exactly
   static RunState from_json(const base::Json& json);
 };
 
@@ -36,7 +36,8 @@ struct TrainerStateFacts {
 // trainer_state.json as transformers 5.23 writes it.
 base::Json trainer_state_json(const RunState& state, const TrainerStateFacts& facts);
 
-// A record as it stands in log_history: values, then epoch and step, keys sorted as transformers' json.dumps does.
+// A record as it stands in log_history: values, then epoch and step, keys sorted as transformers' json.dumps
+// does.
 base::Json log_history_entry(const LogRecord& record);
 
 }  // namespace hone::train

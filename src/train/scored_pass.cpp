@@ -49,9 +49,10 @@ void add(ScoredFacts& facts, const learn::TokenFacts& tile) {
   facts.correct += static_cast<std::int64_t>(tile.is_top1.sum(at::kDouble).item<double>());
 }
 
-// The head, tile by tile. With `gradient` defined ([n, H]), d(nll_sum / denominator) / d(rows) is written into it.
-void head_tiles(const model::CausalLm& model, const at::Tensor& rows, const at::Tensor& targets, double denominator,
-                at::Tensor gradient, ScoredFacts& facts) {
+// The head, tile by tile. With `gradient` defined ([n, H]), d(nll_sum / denominator) / d(rows) is written
+// into it.
+void head_tiles(const model::CausalLm& model, const at::Tensor& rows, const at::Tensor& targets,
+                double denominator, at::Tensor gradient, ScoredFacts& facts) {
   const at::AutoGradMode grad_mode(gradient.defined());
   for (std::int64_t begin = 0; begin < rows.size(0); begin += kHeadTile) {
     const std::int64_t size = std::min(kHeadTile, rows.size(0) - begin);
@@ -65,8 +66,8 @@ void head_tiles(const model::CausalLm& model, const at::Tensor& rows, const at::
   }
 }
 
-ScoredFacts pass(const model::CausalLm& model, const data::Batch& batch, const PassKey& key, double denominator,
-                 bool backward) {
+ScoredFacts pass(const model::CausalLm& model, const data::Batch& batch, const PassKey& key,
+                 double denominator, bool backward) {
   const at::AutoGradMode grad_mode(backward);
   const auto rows_of_tokens = token_rows(batch);
   const ops::PassContext context = {.training = key.training,

@@ -1,5 +1,6 @@
-// One micro-batch through model and head: forward, loss, and the backward when asked. Only scored rows meet the head,
-// and the head's logits live for one tile of rows at a time, so that memory does not grow with [T, V].
+// One micro-batch through model and head: forward, loss, and the backward when asked. Only scored rows meet
+// the head, and the head's logits live for one tile of rows at a time, so that memory does not grow with [T,
+// V].
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@
 namespace hone::train {
 
 struct ScoredFacts {
-  double nll_sum = 0;         // -sum of log p over scored tokens
+  double nll_sum = 0;  // -sum of log p over scored tokens
   double entropy_sum = 0;
-  std::int64_t correct = 0;   // targets that are the first argmax
+  std::int64_t correct = 0;  // targets that are the first argmax
   std::int64_t scored = 0;
   std::int64_t tokens = 0;
 };

@@ -22,12 +22,14 @@ data::OrderOptions order_options(const config::Plan& plan, std::size_t rows) {
 MicroBatchFacts micro_facts(const ScoredFacts& facts) {
   if (facts.scored == 0) return {};
   const auto scored = static_cast<double>(facts.scored);
-  return {.entropy = facts.entropy_sum / scored, .mean_token_accuracy = static_cast<double>(facts.correct) / scored};
+  return {.entropy = facts.entropy_sum / scored,
+          .mean_token_accuracy = static_cast<double>(facts.correct) / scored};
 }
 
 }  // namespace
 
-SftMethod::SftMethod(const config::Plan& plan, const model::CausalLm& model, SftData train, std::optional<SftData> eval)
+SftMethod::SftMethod(const config::Plan& plan, const model::CausalLm& model, SftData train,
+                     std::optional<SftData> eval)
     : plan_(plan),
       model_(model),
       train_(std::move(train)),
@@ -42,8 +44,9 @@ StepLoss SftMethod::backward(std::int64_t step) {
     batches.push_back(data::make_batch(train_.examples, train_.rows, rows));
     denominator += scored_tokens(batches.back());
   }
-  const PassKey key = {
-      .training = true, .seed = static_cast<std::uint64_t>(plan_.seed), .step = static_cast<std::uint64_t>(step)};
+  const PassKey key = {.training = true,
+                       .seed = static_cast<std::uint64_t>(plan_.seed),
+                       .step = static_cast<std::uint64_t>(step)};
   const auto n = static_cast<double>(std::max<std::int64_t>(1, denominator));
   StepLoss out;
   for (const data::Batch& batch : batches) {
@@ -80,6 +83,8 @@ EvalFacts SftMethod::evaluate() {
   return out;
 }
 
-double SftMethod::epoch_after(std::int64_t step) const { return data::epoch_at(order_, step); }
+double SftMethod::epoch_after(std::int64_t step) const {
+  return data::epoch_at(order_, step);
+}
 
 }  // namespace hone::train

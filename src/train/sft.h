@@ -25,7 +25,8 @@ struct SftData {
 // Loss: -sum log p / N with N the scored tokens of the whole optimizer step (TRL.md 2.5, loss_type nll).
 class SftMethod final : public Method {
  public:
-  SftMethod(const config::Plan& plan, const model::CausalLm& model, SftData train, std::optional<SftData> eval);
+  SftMethod(const config::Plan& plan, const model::CausalLm& model, SftData train,
+            std::optional<SftData> eval);
 
   StepLoss backward(std::int64_t step) override;
   bool has_evaluation() const override { return eval_.has_value(); }
@@ -43,8 +44,8 @@ class SftMethod final : public Method {
   std::int64_t total_steps_ = 0;
 };
 
-// The whole command: read, check, attach, announce, train, save. Throws UserError before anything is written when the
-// input is at fault.
+// The whole command: read, check, attach, announce, train, save. Throws UserError before anything is written
+// when the input is at fault.
 LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::atomic<bool>& stop_requested);
 
 }  // namespace hone::train

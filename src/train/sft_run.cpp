@@ -23,8 +23,8 @@ namespace fs = base::fs;
 
 namespace {
 
-// What adapter_config.json names as its base: PEFT needs a Hugging Face folder, so for a GGUF it is the folder that
-// `hone convert` is told to write beside it.
+// What adapter_config.json names as its base: PEFT needs a Hugging Face folder, so for a GGUF it is the
+// folder that `hone convert` is told to write beside it.
 std::string base_model_name(const config::Plan& plan) {
   if (!plan.base_model_name_for_adapter.empty()) return plan.base_model_name_for_adapter;
   const fs::path model = plan.model_name_or_path;
@@ -33,8 +33,9 @@ std::string base_model_name(const config::Plan& plan) {
 }
 
 std::string convert_note(const config::Plan& plan) {
-  return "the base is a GGUF; PEFT and transformers need a folder: hone convert --input " + plan.model_name_or_path +
-         " --output " + base_model_name(plan) + " (recorded in adapter_config.json)";
+  return "the base is a GGUF; PEFT and transformers need a folder: hone convert --input " +
+         plan.model_name_or_path + " --output " + base_model_name(plan) +
+         " (recorded in adapter_config.json)";
 }
 
 adapters::LoraConfig lora_config(const config::Plan& plan) {
@@ -58,8 +59,9 @@ struct SftInput {
   std::vector<ColouredPiece> example;
 };
 
-SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan, const text::Tokenizer& tokenizer,
-                   const text::ChatTemplate* chat_template, std::int64_t vocab_size) {
+SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan,
+                   const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
+                   std::int64_t vocab_size) {
   const data::Rows rows = data::read_rows(path, plan.dataset_text_field);
   data::Dataset dataset = data::tokenise_rows(rows, tokenizer, chat_template,
                                               {.max_length = plan.max_length,
@@ -76,7 +78,8 @@ SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan,
   // As TRL: before packing, so that chunks of 1,000 are not the file's; and the rows that come of it.
   const auto seed = static_cast<std::uint64_t>(plan.seed);
   if (plan.shuffle_dataset && packing) data::dataset_shuffle(dataset.examples, seed);
-  out.data.rows = packing ? data::pack_bfd(dataset.examples, plan.max_length) : data::no_packing(dataset.examples);
+  out.data.rows =
+      packing ? data::pack_bfd(dataset.examples, plan.max_length) : data::no_packing(dataset.examples);
   if (plan.shuffle_dataset) data::dataset_shuffle(out.data.rows, seed);
   out.data.examples = std::move(dataset.examples);
   return out;
@@ -101,7 +104,8 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
 }
 
 std::int64_t checkpoint_bytes(const adapters::Adapter& adapter) {
-  return 3 * static_cast<std::int64_t>(adapter.flat().nbytes()) + (32LL << 20);  // adapter, two moments, tokenizer
+  return 3 * static_cast<std::int64_t>(adapter.flat().nbytes()) +
+         (32LL << 20);  // adapter, two moments, tokenizer
 }
 
 }  // namespace
@@ -110,14 +114,15 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
   at::set_num_threads(static_cast<int>(threads_or_default(plan.threads)));
   const fs::path output_dir = plan.output_dir;
   const bool resuming = !plan.resume_from_checkpoint.empty();
-  const fs::path resume_from = resuming ? find_checkpoint(output_dir, plan.resume_from_checkpoint) : fs::path();
+  const fs::path resume_from =
+      resuming ? find_checkpoint(output_dir, plan.resume_from_checkpoint) : fs::path();
   if (!resuming) require_fresh(output_dir);
 
   // Data before weights: a wrong row is found in seconds.
   const auto source = model::open_weights(plan.model_name_or_path);
   const OpenedText opened = open_text(plan);
-  SftInput train = read_data(plan.dataset_name, plan.packing, plan, opened.tokenizer, opened.chat_template.get(),
-                             source->config().vocab_size);
+  SftInput train = read_data(plan.dataset_name, plan.packing, plan, opened.tokenizer,
+                             opened.chat_template.get(), source->config().vocab_size);
   std::optional<SftData> eval;
   if (!plan.dataset_test.empty()) {
     eval = read_data(plan.dataset_test, plan.eval_packing.value_or(plan.packing), plan, opened.tokenizer,
@@ -142,7 +147,8 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
     state = std::move(loaded.state);
     optimizer = std::move(loaded.optimizer);
     start.resumed_from = resume_from.string();
-    for (const auto& change : loaded.changed_options) start.notes.push_back("differs from the checkpoint: " + change);
+    for (const auto& change : loaded.changed_options)
+      start.notes.push_back("differs from the checkpoint: " + change);
   }
 
   start.trained = trained_facts(model, adapter);

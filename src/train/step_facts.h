@@ -14,7 +14,7 @@ namespace hone::train {
 struct TrainedFacts {
   std::int64_t tensors = 0, parameters = 0, bytes = 0;
   std::int64_t base_parameters = 0, base_bytes = 0;
-  std::vector<std::string> modules;              // distinct short names: q_proj, ...
+  std::vector<std::string> modules;  // distinct short names: q_proj, ...
   std::int64_t modules_matched = 0;
 };
 
@@ -28,27 +28,28 @@ struct ColouredPiece {
 struct StartFacts {
   TrainedFacts trained;
   data::DataFacts train_data;
-  std::int64_t train_rows = 0;                   // after packing
+  std::int64_t train_rows = 0;  // after packing
   std::vector<ColouredPiece> example;
   std::int64_t total_steps = 0, steps_per_epoch = 0, warmup_steps = 0;
-  std::int64_t first_step = 0;                   // > 0 when resumed
+  std::int64_t first_step = 0;  // > 0 when resumed
   std::string resumed_from;
   std::string output_dir;
-  std::vector<std::string> notes;                // answered options, one line each
+  std::vector<std::string> notes;  // answered options, one line each
 };
 
 // After an optimizer step. Means are over the steps since the last log, as transformers logs them.
 struct StepFacts {
-  std::int64_t step = 0;                         // 1-based, after the step
+  std::int64_t step = 0;  // 1-based, after the step
   double epoch = 0;
   double loss = 0, grad_norm = 0, learning_rate = 0;
-  double entropy = 0, mean_token_accuracy = 0;   // this step
-  std::int64_t num_tokens = 0;                   // since the start of the run
+  double entropy = 0, mean_token_accuracy = 0;  // this step
+  std::int64_t num_tokens = 0;                  // since the start of the run
   std::int64_t tokens_this_step = 0;
   double seconds = 0;
 };
 
-// Named numbers to write down: a logging step ("loss", ...), an evaluation ("eval_loss", ...) or the end of training.
+// Named numbers to write down: a logging step ("loss", ...), an evaluation ("eval_loss", ...) or the end of
+// training.
 struct LogRecord {
   std::int64_t step = 0;
   double epoch = 0;

@@ -37,14 +37,16 @@ Intervals resolve_intervals(const Plan& plan, std::int64_t total_steps) {
   return out;
 }
 
-Actions actions_after(const Plan& plan, const Intervals& intervals, std::int64_t step, std::int64_t total_steps,
-                      bool epoch_ends) {
+Actions actions_after(const Plan& plan, const Intervals& intervals, std::int64_t step,
+                      std::int64_t total_steps, bool epoch_ends) {
   const bool last = step >= total_steps;
   Actions out;
-  out.log = due(plan.logging_strategy, intervals.logging, step, epoch_ends) || (step == 1 && plan.logging_first_step) ||
-            (last && plan.logging_strategy == Every::kEpoch);
-  out.evaluate = due(plan.eval_strategy, intervals.eval, step, epoch_ends) || (last && plan.eval_strategy != Every::kNo);
-  out.save = due(plan.save_strategy, intervals.save, step, epoch_ends) || (last && plan.save_strategy != Every::kNo);
+  out.log = due(plan.logging_strategy, intervals.logging, step, epoch_ends) ||
+            (step == 1 && plan.logging_first_step) || (last && plan.logging_strategy == Every::kEpoch);
+  out.evaluate =
+      due(plan.eval_strategy, intervals.eval, step, epoch_ends) || (last && plan.eval_strategy != Every::kNo);
+  out.save =
+      due(plan.save_strategy, intervals.save, step, epoch_ends) || (last && plan.save_strategy != Every::kNo);
   return out;
 }
 

@@ -7,7 +7,8 @@
 
 namespace hone::train {
 
-// The step intervals after shares (< 1) are resolved against the total, as TrainerState.compute_steps does (ceil).
+// The step intervals after shares (< 1) are resolved against the total, as TrainerState.compute_steps does
+// (ceil).
 struct Intervals {
   std::int64_t logging = 0, eval = 0, save = 0;
 };
@@ -18,7 +19,7 @@ struct Actions {
 };
 
 // After optimizer step `step` (1-based). `epoch_ends`: this was the last step of an epoch.
-Actions actions_after(const config::Plan& plan, const Intervals& intervals, std::int64_t step, std::int64_t total_steps,
-                      bool epoch_ends);
+Actions actions_after(const config::Plan& plan, const Intervals& intervals, std::int64_t step,
+                      std::int64_t total_steps, bool epoch_ends);
 
 }  // namespace hone::train

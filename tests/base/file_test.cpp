@@ -11,8 +11,8 @@
 namespace hone::base {
 namespace {
 
-// Files of this process may not grow past `bytes` while it lives: write() then fails with EFBIG, as a full disk
-// does with ENOSPC.
+// Files of this process may not grow past `bytes` while it lives: write() then fails with EFBIG, as a full
+// disk does with ENOSPC.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -54,7 +54,8 @@ TEST(MappedFile, RefusesWhatIsNoFile) {
   put(folder / "model.safetensors", "x");
   expect_says(message_of([&] { MappedFile::open(folder / "model.safetensor"); }),
               {"model.safetensor]", "no such file. Did you mean 'model.safetensors'?", "correct the path"});
-  expect_says(message_of([&] { MappedFile::open(folder / "no" / "x"); }), {"its folder", "does not exist either"});
+  expect_says(message_of([&] { MappedFile::open(folder / "no" / "x"); }),
+              {"its folder", "does not exist either"});
   expect_says(message_of([&] { MappedFile::open(folder.path()); }), {"expected a file", "found:  a folder"});
   expect_says(message_of([&] { MappedFile::open("/dev/null"); }), {"a device or pipe"});
 }
@@ -101,7 +102,8 @@ TEST(WriteFileAtomic, NoSpaceIsNamed) {
 
 TEST(WriteFileAtomic, OtherFaults) {
   const TempFolder folder;
-  expect_says(message_of([&] { write_file_atomic(folder / "no" / "a", ""); }), {"a folder of the path does not"});
+  expect_says(message_of([&] { write_file_atomic(folder / "no" / "a", ""); }),
+              {"a folder of the path does not"});
   expect_says(message_of([&] { write_file_atomic(folder.path(), ""); }), {"found:  a folder"});
 }
 
@@ -160,7 +162,9 @@ TEST(StagedFolder, RecoversFromAKillAtEachPoint) {
 
   fs::rename(run, folder / "run.hone-old");  // between the renames
   make("run.partial", "new");
-  { const StagedFolder staged(run); }
+  {
+    const StagedFolder staged(run);
+  }
   EXPECT_EQ(read_text(run / "a"), "old");
   EXPECT_EQ(entries(folder.path()), 1U);
 
@@ -176,7 +180,8 @@ TEST(StagedFolder, ASecondWriterIsRefused) {
   StagedFolder staged(folder / "run");
   put(staged.path() / "a", "1");
   EXPECT_FALSE(StagedFolder::recover(folder / "run"));
-  expect_says(message_of([&] { const StagedFolder second(folder / "run"); }), {"the only writer", "a second run"});
+  expect_says(message_of([&] { const StagedFolder second(folder / "run"); }),
+              {"the only writer", "a second run"});
   staged.commit();
   EXPECT_EQ(read_text(folder / "run/a"), "1");
   const StagedFolder third(folder / "run");  // the lock does not outlive the commit's partial folder
@@ -201,7 +206,8 @@ TEST(StagedFolder, AKilledProcessKeepsNoLock) {
 TEST(StagedFolder, RefusesAFileInItsPlace) {
   const TempFolder folder;
   put(folder / "run", "precious");
-  expect_says(message_of([&] { const StagedFolder staged(folder / "run"); }), {"a folder or nothing", "a file"});
+  expect_says(message_of([&] { const StagedFolder staged(folder / "run"); }),
+              {"a folder or nothing", "a file"});
   EXPECT_EQ(read_text(folder / "run"), "precious");
 }
 

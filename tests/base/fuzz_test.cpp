@@ -1,5 +1,5 @@
-// Deterministic mutations of small valid files: the readers either take the file or throw UserError, and every
-// byte they hand out can be read. Meant for the sanitizer build; the mutations are the same everywhere.
+// Deterministic mutations of small valid files: the readers either take the file or throw UserError, and
+// every byte they hand out can be read. Meant for the sanitizer build; the mutations are the same everywhere.
 #include <functional>
 #include <vector>
 
@@ -24,15 +24,30 @@ std::string mutated(std::string text, std::uint64_t round) {
   for (std::size_t e = 0; e < edits && !text.empty(); ++e) {
     const std::size_t place = below(text.size());
     switch (below(6)) {
-      case 0: text[place] = static_cast<char>(text[place] ^ (1 << below(8))); break;
-      case 1: text[place] = static_cast<char>(below(256)); break;
-      case 2: text.resize(place); break;
-      case 3: text.insert(place, text.substr(place, below(40))); break;
-      case 4: text.erase(place, below(16)); break;
+      case 0:
+        text[place] = static_cast<char>(text[place] ^ (1 << below(8)));
+        break;
+      case 1:
+        text[place] = static_cast<char>(below(256));
+        break;
+      case 2:
+        text.resize(place);
+        break;
+      case 3:
+        text.insert(place, text.substr(place, below(40)));
+        break;
+      case 4:
+        text.erase(place, below(16));
+        break;
       default: {
-        static const std::vector<std::string> kNasty{"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", "\xFF\xFF\xFF\x7F",
-                                                     "18446744073709551615", "9223372036854775807", "-1",
-                                                     std::string(8, '\0'), "[[[[[[", "\"\\u0000\""};
+        static const std::vector<std::string> kNasty{"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF",
+                                                     "\xFF\xFF\xFF\x7F",
+                                                     "18446744073709551615",
+                                                     "9223372036854775807",
+                                                     "-1",
+                                                     std::string(8, '\0'),
+                                                     "[[[[[[",
+                                                     "\"\\u0000\""};
         const std::string& nasty = kNasty[below(kNasty.size())];
         text.replace(place, nasty.size(), nasty);
       }
@@ -65,7 +80,8 @@ Count fuzz(const std::string& valid, const std::function<void(const std::string&
 }
 
 TEST(Fuzz, Json) {
-  const std::string valid = R"({"a": [1, -2.5e3, true, null, "té\u00e9\n"], "b": {"c": {"d": [[]]}}, "e": 1e300})";
+  const std::string valid =
+      R"({"a": [1, -2.5e3, true, null, "té\u00e9\n"], "b": {"c": {"d": [[]]}}, "e": 1e300})";
   const Count count = fuzz(valid, [](const std::string& text) {
     dump_json(parse_json(text, "fuzz"));
     parse_json_unique(text, "fuzz");
@@ -76,9 +92,10 @@ TEST(Fuzz, Json) {
 
 TEST(Fuzz, Safetensors) {
   const TempFolder folder;
-  std::string header = R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
-                       R"("b":{"dtype":"BF16","shape":[0],"data_offsets":[16,16]},)"
-                       R"("c":{"dtype":"U8","shape":[5],"data_offsets":[16,21]}})";
+  std::string header =
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},)"
+      R"("b":{"dtype":"BF16","shape":[0],"data_offsets":[16,16]},)"
+      R"("c":{"dtype":"U8","shape":[5],"data_offsets":[16,21]}})";
   const Count count = fuzz(safetensors_bytes(header, std::string(21, 'd')), [&](const std::string& bytes) {
     put(folder / "m", bytes);
     const SafetensorsFile file = SafetensorsFile::open(folder / "m");
@@ -96,7 +113,8 @@ TEST(Fuzz, Gguf) {
   parts.metadata = {gguf_text("general.architecture", "llama"), gguf_number("general.alignment", 4, 32, 4),
                     gguf_list("words", 8, 2, gguf_string("a") + gguf_string("bc")),
                     gguf_list("numbers", 4, 2, std::string(8, '\1')), gguf_number("yes", 7, 1, 1)};
-  parts.tensors = {gguf_tensor("f", {4, 2}, 0, 0), gguf_tensor("q4", {32}, 2, 32), gguf_tensor("q8", {32}, 8, 64)};
+  parts.tensors = {gguf_tensor("f", {4, 2}, 0, 0), gguf_tensor("q4", {32}, 2, 32),
+                   gguf_tensor("q8", {32}, 8, 64)};
   parts.data = std::string(64 + 34, 'd');
   const Count count = fuzz(gguf_bytes(parts), [&](const std::string& bytes) {
     put(folder / "m", bytes);

@@ -39,12 +39,22 @@ TEST(Gguf, ReadsEveryKindOfMetadata) {
   append_le(ints, 0xFFFFFFFE, 4);
   GgufParts parts;
   parts.version = 2;
-  parts.metadata = {gguf_number("u8", 0, 200, 1), gguf_number("i8", 1, 0xFF, 1), gguf_number("u16", 2, 65535, 2),
-                    gguf_number("i16", 3, 0xFFFE, 2), gguf_number("u32", 4, 7, 4), gguf_number("i32", 5, ~0ULL, 4),
-                    gguf_number("f32", 6, std::bit_cast<std::uint32_t>(0.5F), 4), gguf_number("yes", 7, 1, 1),
-                    gguf_text("text", "tëxt"), gguf_list("words", 8, 2, words), gguf_list("floats", 6, 1, floats),
-                    gguf_list("ints", 5, 1, ints), gguf_list("none", 4, 0, ""), gguf_number("u64", 10, ~0ULL, 8),
-                    gguf_number("i64", 11, ~0ULL, 8), gguf_number("f64", 12, std::bit_cast<std::uint64_t>(0.1), 8)};
+  parts.metadata = {gguf_number("u8", 0, 200, 1),
+                    gguf_number("i8", 1, 0xFF, 1),
+                    gguf_number("u16", 2, 65535, 2),
+                    gguf_number("i16", 3, 0xFFFE, 2),
+                    gguf_number("u32", 4, 7, 4),
+                    gguf_number("i32", 5, ~0ULL, 4),
+                    gguf_number("f32", 6, std::bit_cast<std::uint32_t>(0.5F), 4),
+                    gguf_number("yes", 7, 1, 1),
+                    gguf_text("text", "tëxt"),
+                    gguf_list("words", 8, 2, words),
+                    gguf_list("floats", 6, 1, floats),
+                    gguf_list("ints", 5, 1, ints),
+                    gguf_list("none", 4, 0, ""),
+                    gguf_number("u64", 10, ~0ULL, 8),
+                    gguf_number("i64", 11, ~0ULL, 8),
+                    gguf_number("f64", 12, std::bit_cast<std::uint64_t>(0.1), 8)};
   const GgufFile file = opened(folder, parts);
   EXPECT_EQ(file.require_int("u8"), 200);
   EXPECT_EQ(file.require_int("i8"), -1);
@@ -69,7 +79,8 @@ TEST(Gguf, ReadsEveryKindOfMetadata) {
   EXPECT_EQ(file.ints("absent"), nullptr);
   EXPECT_TRUE(file.has("text"));
   EXPECT_FALSE(file.has("absent"));
-  expect_says(message_of([&] { file.require_int("u46"); }), {"metadata u46]", "no such key. Did you mean 'u16' or 'u64'?"});
+  expect_says(message_of([&] { file.require_int("u46"); }),
+              {"metadata u46]", "no such key. Did you mean 'u16' or 'u64'?"});
   expect_says(message_of([&] { file.require_int("u64"); }), {"metadata u64]", "a whole number below 2^63"});
   expect_says(message_of([&] { file.require_int("text"); }), {"expected a whole number", "found:  a string"});
   expect_says(message_of([&] { file.int_or("text", 1); }), {"found:  a string"});
@@ -115,11 +126,15 @@ TEST(Gguf, HeadersThatLie) {
 }
 
 TEST(Gguf, MetadataThatLies) {
-  expect_says(fault_of_metadata(gguf_number("k", 13, 0, 8)), {"metadata k]", "value type from 0 to 12", "13"});
+  expect_says(fault_of_metadata(gguf_number("k", 13, 0, 8)),
+              {"metadata k]", "value type from 0 to 12", "13"});
   expect_says(fault_of_metadata(gguf_number("k", 7, 2, 1)), {"metadata k]", "0 or 1 as a boolean", "2"});
-  expect_says(fault_of_metadata(gguf_list("k", 9, 1, std::string(64, '\0'))), {"metadata k]", "a list of lists"});
-  expect_says(fault_of_metadata(gguf_list("k", 77, 1, std::string(64, '\0'))), {"value type from 0 to 12", "77"});
-  expect_says(fault_of_metadata(gguf_list("k", 4, 1ULL << 60, "")), {"metadata k]", "a count of 1152921504606846976"});
+  expect_says(fault_of_metadata(gguf_list("k", 9, 1, std::string(64, '\0'))),
+              {"metadata k]", "a list of lists"});
+  expect_says(fault_of_metadata(gguf_list("k", 77, 1, std::string(64, '\0'))),
+              {"value type from 0 to 12", "77"});
+  expect_says(fault_of_metadata(gguf_list("k", 4, 1ULL << 60, "")),
+              {"metadata k]", "a count of 1152921504606846976"});
   expect_says(fault_of_metadata(gguf_list("k", 10, 1, std::string(8, '\xFF'))), {"a number below 2^63"});
   std::string long_text = gguf_string("k");
   append_le(long_text, 8, 4);
@@ -135,21 +150,27 @@ TEST(Gguf, MetadataThatLies) {
 }
 
 TEST(Gguf, TensorsThatLie) {
-  expect_says(fault_of_tensors({gguf_tensor("w", {8, 8, 2}, 0, 0)}),
-              {"m.gguf: tensor w]", "512 bytes of data at offset 0", "256 bytes of tensor data", "incomplete"});
-  expect_says(fault_of_tensors({gguf_tensor("w", {8}, 0, 1ULL << 63)}), {"tensor w]", "at offset 9223372036854775808"});
+  expect_says(
+      fault_of_tensors({gguf_tensor("w", {8, 8, 2}, 0, 0)}),
+      {"m.gguf: tensor w]", "512 bytes of data at offset 0", "256 bytes of tensor data", "incomplete"});
+  expect_says(fault_of_tensors({gguf_tensor("w", {8}, 0, 1ULL << 63)}),
+              {"tensor w]", "at offset 9223372036854775808"});
   expect_says(fault_of_tensors({gguf_tensor("w", {8}, 0, 33)}), {"multiple of the alignment 32", "33"});
   expect_says(fault_of_tensors({gguf_tensor("a", {16}, 0, 0), gguf_tensor("b", {8}, 0, 32)}),
               {"tensor b]", "do not overlap", "begins inside a"});
-  expect_says(fault_of_tensors({gguf_tensor("a", {8}, 0, 0), gguf_tensor("b", {8}, 0, 0)}), {"do not overlap"});
-  expect_says(fault_of_tensors({gguf_tensor("a", {8}, 0, 0), gguf_tensor("a", {8}, 0, 32)}), {"each tensor once"});
+  expect_says(fault_of_tensors({gguf_tensor("a", {8}, 0, 0), gguf_tensor("b", {8}, 0, 0)}),
+              {"do not overlap"});
+  expect_says(fault_of_tensors({gguf_tensor("a", {8}, 0, 0), gguf_tensor("a", {8}, 0, 32)}),
+              {"each tensor once"});
   expect_says(fault_of_tensors({gguf_tensor("w", {1, 1, 1, 1, 1}, 0, 0)}), {"at most 4 dimensions", "5"});
   expect_says(fault_of_tensors({gguf_tensor("w", {33}, 2, 0)}), {"multiple of 32 long for Q4_0", "33"});
   expect_says(fault_of_tensors({gguf_tensor("w", {1ULL << 63}, 0, 0)}), {"a shape that fits in memory"});
-  expect_says(fault_of_tensors({gguf_tensor("w", {1ULL << 40, 1ULL << 40}, 0, 0)}), {"whose product overflows"});
+  expect_says(fault_of_tensors({gguf_tensor("w", {1ULL << 40, 1ULL << 40}, 0, 0)}),
+              {"whose product overflows"});
   expect_says(fault_of_tensors({gguf_tensor("w", {1ULL << 40, 1ULL << 40, 0}, 0, 0)}), {"product overflows"});
-  expect_says(fault_of_tensors({gguf_tensor("w", {256}, 12, 0)}),
-              {"one of the types F32, F16, BF16, Q8_0, Q4_0, Q4_1", "type Q4_K", "llama-quantize", "safetensors"});
+  expect_says(
+      fault_of_tensors({gguf_tensor("w", {256}, 12, 0)}),
+      {"one of the types F32, F16, BF16, Q8_0, Q4_0, Q4_1", "type Q4_K", "llama-quantize", "safetensors"});
   expect_says(fault_of_tensors({gguf_tensor("w", {256}, 1000, 0)}), {"type 1000 (unknown)"});
   expect_says(fault_of_tensors({gguf_tensor("w\x1B[2J", {5, 5, 5, 5, 5}, 0, 0)}), {"tensor w?[2J]"});
 }
@@ -185,7 +206,8 @@ TEST(Gguf, DequantisesAsGgmlBitForBit) {
 TEST(Gguf, DequantisingIntoTheWrongRoomIsOurBug) {
   const GgufFile file = GgufFile::open(fs::path(HONE_FIXTURES) / "gguf/tiny.gguf");
   std::vector<float> out(7);
-  expect_says(message_of<InternalError>([&] { dequantise(file.tensors()[0], out); }), {"room for every element"});
+  expect_says(message_of<InternalError>([&] { dequantise(file.tensors()[0], out); }),
+              {"room for every element"});
 }
 
 }  // namespace

@@ -15,12 +15,17 @@ TEST(Json, KeepsTheOrderOfKeysAndPrintsOneLine) {
   EXPECT_EQ(dump_json(Json{{"a", 1}}, 2), "{\n  \"a\": 1\n}");
 }
 
-TEST(Json, PrintsInvalidUtf8AsReplacementCharacters) { EXPECT_EQ(dump_json(Json("a\xFF")), "\"a\xEF\xBF\xBD\""); }
+TEST(Json, PrintsInvalidUtf8AsReplacementCharacters) {
+  EXPECT_EQ(dump_json(Json("a\xFF")), "\"a\xEF\xBF\xBD\"");
+}
 
-TEST(Json, TheLastOfTwoValuesCounts) { EXPECT_EQ(parse_json(R"({"a":1,"a":2})", "f")["a"], 2); }
+TEST(Json, TheLastOfTwoValuesCounts) {
+  EXPECT_EQ(parse_json(R"({"a":1,"a":2})", "f")["a"], 2);
+}
 
 TEST(Json, FaultsNameLineAndColumnInCharacters) {
-  expect_says(fault("{\"a\": 1,\n \"b\": tru}"), {"[f.json:2:10] expected JSON", "found:  ", "invalid literal"});
+  expect_says(fault("{\"a\": 1,\n \"b\": tru}"),
+              {"[f.json:2:10] expected JSON", "found:  ", "invalid literal"});
   expect_says(fault("{\"ü\" 1}"), {"[f.json:1:6]"});
   expect_says(fault("{\"a\" 1}", 12), {"[f.json:12:6]"});
 }

@@ -20,7 +20,8 @@ inline std::string gguf_string(const std::string& text) {
   return out + text;
 }
 
-inline std::string gguf_number(const std::string& key, std::uint32_t type, std::uint64_t value, unsigned bytes) {
+inline std::string gguf_number(const std::string& key, std::uint32_t type, std::uint64_t value,
+                               unsigned bytes) {
   std::string out = gguf_string(key);
   append_le(out, type, 4);
   append_le(out, value, bytes);

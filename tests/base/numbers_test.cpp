@@ -37,24 +37,24 @@ TEST(Half, EveryPatternIsExactAndRoundTrips) {
       ASSERT_EQ(float_to_half(value), bits | 0x200);
       continue;
     }
-    const double expected = exponent == 31   ? sign * std::numeric_limits<double>::infinity()
-                            : exponent == 0  ? sign * std::ldexp(fraction, -24)
-                                             : sign * std::ldexp(1024 + fraction, exponent - 25);
+    const double expected = exponent == 31  ? sign * std::numeric_limits<double>::infinity()
+                            : exponent == 0 ? sign * std::ldexp(fraction, -24)
+                                            : sign * std::ldexp(1024 + fraction, exponent - 25);
     ASSERT_EQ(value, expected) << i;
     ASSERT_EQ(float_to_half(value), bits) << i;
   }
 }
 
 TEST(Half, RoundsToNearestEven) {
-  EXPECT_EQ(float_to_half(1.0F + 0x1p-11F), 0x3C00);            // a tie: to even, down
-  EXPECT_EQ(float_to_half(1.0F + 3 * 0x1p-11F), 0x3C02);        // a tie: to even, up
+  EXPECT_EQ(float_to_half(1.0F + 0x1p-11F), 0x3C00);      // a tie: to even, down
+  EXPECT_EQ(float_to_half(1.0F + 3 * 0x1p-11F), 0x3C02);  // a tie: to even, up
   EXPECT_EQ(float_to_half(1.0F + 0x1p-11F + 0x1p-20F), 0x3C01);
   EXPECT_EQ(float_to_half(65519.0F), 0x7BFF);
   EXPECT_EQ(float_to_half(65520.0F), 0x7C00);
   EXPECT_EQ(float_to_half(-1e10F), 0xFC00);
-  EXPECT_EQ(float_to_half(0x1p-25F), 0);                        // a tie between 0 and the least subnormal
+  EXPECT_EQ(float_to_half(0x1p-25F), 0);  // a tie between 0 and the least subnormal
   EXPECT_EQ(float_to_half(0x1.8p-25F), 1);
-  EXPECT_EQ(float_to_half(0x1.ffcp-15F), 0x03FF + 1U);          // a tie that carries into the normals
+  EXPECT_EQ(float_to_half(0x1.ffcp-15F), 0x03FF + 1U);  // a tie that carries into the normals
   EXPECT_EQ(float_to_half(-0.0F), 0x8000);
 }
 
@@ -97,7 +97,8 @@ TEST(Numeric, LossIsOurBug) {
 TEST(ErrorText, EmptyPartsAreLeftOut) {
   EXPECT_EQ(format_error({.where = "f:1", .expected = "a", .found = "b", .cause = "c", .fix = "d"}),
             "[f:1] expected a\n  found:  b\n  likely: c\n  do:     d");
-  EXPECT_EQ(format_error({.where = "f:1", .expected = "a", .found = {}, .cause = {}, .fix = {}}), "[f:1] expected a");
+  EXPECT_EQ(format_error({.where = "f:1", .expected = "a", .found = {}, .cause = {}, .fix = {}}),
+            "[f:1] expected a");
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ TEST(Rng, EveryPartOfTheKeyChangesTheNumbers) {
 TEST(Rng, OutsideTheRangesIsOurBug) {
   using Fault = InternalError;
   expect_says(message_of<Fault>([] { Stream(1, Purpose::kDropout, 1ULL << 32); }), {"a step below 2^32"});
-  expect_says(message_of<Fault>([] { Stream(1, Purpose::kDropout, 0, 1ULL << 48); }), {"a substream below 2^48"});
+  expect_says(message_of<Fault>([] { Stream(1, Purpose::kDropout, 0, 1ULL << 48); }),
+              {"a substream below 2^48"});
   const Stream stream(1, Purpose::kDropout, 0);
   expect_says(message_of<Fault>([&] { stream.bits(1ULL << 42); }), {"an index below 2^42"});
   EXPECT_NO_THROW(stream.bits((1ULL << 42) - 1));

@@ -1,9 +1,9 @@
 #include "base/safetensors.h"
 
+#include <sys/resource.h>
 #include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <sys/resource.h>
 
 #include "base/make_files.h"
 
@@ -71,12 +71,13 @@ TEST(Safetensors, FilesWithoutTensorsAreLegal) {
 }
 
 TEST(Safetensors, ShortFiles) {
-  expect_says(fault(""), {"m.safetensors]", "expected a safetensors file", "0 bytes", "perhaps an incomplete"});
+  expect_says(fault(""),
+              {"m.safetensors]", "expected a safetensors file", "0 bytes", "perhaps an incomplete"});
   expect_says(fault("1234567"), {"7 bytes", "incomplete download"});
   const std::string whole = safetensors_bytes(one(R"("F32")", "[2]", "[0,8]"), "12345678");
   expect_says(fault(whole.substr(0, 20)), {"a header of", "a file of 20 bytes", "incomplete download"});
-  expect_says(fault(whole.substr(0, whole.size() - 1)),
-              {"m.safetensors: tensor w]", "up to byte 8", "7 bytes of data", "incomplete download", "fetch"});
+  expect_says(fault(whole.substr(0, whole.size() - 1)), {"m.safetensors: tensor w]", "up to byte 8",
+                                                         "7 bytes of data", "incomplete download", "fetch"});
 }
 
 TEST(Safetensors, LyingHeaderLengths) {
@@ -98,33 +99,39 @@ TEST(Safetensors, HeadersThatAreNotObjects) {
 }
 
 TEST(Safetensors, Dtypes) {
-  expect_says(fault_of_header(one(R"("F8_E4M3")", "[8]", "[0,8]")),
-              {"tensor w]", "one of the dtypes F64, F32, F16, BF16", "dtype \"F8_E4M3\"", "convert the model"});
+  expect_says(
+      fault_of_header(one(R"("F8_E4M3")", "[8]", "[0,8]")),
+      {"tensor w]", "one of the dtypes F64, F32, F16, BF16", "dtype \"F8_E4M3\"", "convert the model"});
   expect_says(fault_of_header(one("7", "[8]", "[0,8]")), {"dtype 7"});
 }
 
 TEST(Safetensors, Shapes) {
   for (const char* shape : {"[-2]", "[2.0]", "[\"2\"]", "[18446744073709551615]", "[[2]]", "[null]"}) {
-    expect_says(fault_of_header(one(R"("F32")", shape, "[0,8]")), {"tensor w]", "whole numbers, 0 or more", shape});
+    expect_says(fault_of_header(one(R"("F32")", shape, "[0,8]")),
+                {"tensor w]", "whole numbers, 0 or more", shape});
   }
   expect_says(fault_of_header(one(R"("F32")", "2", "[0,8]")), {"a list as shape"});
   for (const char* shape : {"[4611686018427387904,4]", "[9223372036854775807,9223372036854775807]",
                             "[9223372036854775807,9223372036854775807,0]"}) {
     expect_says(fault_of_header(one(R"("F32")", shape, "[0,8]")), {"a shape that fits in memory"});
   }
-  expect_says(fault_of_header(one(R"("F32")", "[3]", "[0,8]")), {"12 bytes for \"F32\" [3]", "[0,8], 8 bytes"});
+  expect_says(fault_of_header(one(R"("F32")", "[3]", "[0,8]")),
+              {"12 bytes for \"F32\" [3]", "[0,8], 8 bytes"});
 }
 
 TEST(Safetensors, Offsets) {
-  for (const char* offsets : {"[8,0]", "[0]", "[0,8,16]", "[-8,0]", "[0.0,8]", "8", "[0,9223372036854775808]"}) {
+  for (const char* offsets :
+       {"[8,0]", "[0]", "[0,8,16]", "[-8,0]", "[0.0,8]", "8", "[0,9223372036854775808]"}) {
     expect_says(fault_of_header(one(R"("F32")", "[2]", offsets)), {"tensor w]", "0 <= begin <= end"});
   }
-  expect_says(fault_of_header(one(R"("F32")", "[2]", "[8,16]")), {"tensor w]", "up to byte 16", "8 bytes of data"});
+  expect_says(fault_of_header(one(R"("F32")", "[2]", "[8,16]")),
+              {"tensor w]", "up to byte 16", "8 bytes of data"});
   expect_says(fault_of_header(one(R"("F32")", "[2]", "[8,16]"), 16), {"without gaps", "8 bytes before it"});
   expect_says(fault_of_header(one(R"("F32")", "[2]", "[0,8]"), 9), {"the file to end", "1 more bytes"});
   const std::string overlap = R"({"a":{"dtype":"U8","shape":[6],"data_offsets":[0,6]},)"
                               R"("b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})";
-  expect_says(fault_of_header(overlap), {"tensor b]", "do not overlap", "begins at byte 4, but a ends at byte 6"});
+  expect_says(fault_of_header(overlap),
+              {"tensor b]", "do not overlap", "begins at byte 4, but a ends at byte 6"});
 }
 
 TEST(Safetensors, AFullDiskLeavesTheOldFile) {
@@ -152,8 +159,10 @@ TEST(Safetensors, WritingWrongSizesIsOurBug) {
   const auto bytes = std::as_bytes(std::span(data.data(), data.size()));
   const std::vector<StoredTensor> wrong{{"w", DType::kF32, {2}, bytes}};
   const std::vector<StoredTensor> twice{{"w", DType::kF32, {1}, bytes}, {"w", DType::kF32, {1}, bytes}};
-  expect_says(message_of<InternalError>([&] { write_safetensors(folder / "m", wrong, {}); }), {"dtype and shape of w"});
-  expect_says(message_of<InternalError>([&] { write_safetensors(folder / "m", twice, {}); }), {"the name w once"});
+  expect_says(message_of<InternalError>([&] { write_safetensors(folder / "m", wrong, {}); }),
+              {"dtype and shape of w"});
+  expect_says(message_of<InternalError>([&] { write_safetensors(folder / "m", twice, {}); }),
+              {"the name w once"});
   EXPECT_FALSE(fs::exists(folder / "m"));
 }
 

@@ -5,8 +5,8 @@
 namespace hone::base {
 namespace {
 
-const std::vector<std::string> kOptions{"packing", "eval_packing", "padding_free", "learning_rate", "output_dir",
-                                        "max_length"};
+const std::vector<std::string> kOptions{"packing",       "eval_packing", "padding_free",
+                                        "learning_rate", "output_dir",   "max_length"};
 
 TEST(Suggest, DistanceCountsInsertDeleteReplaceAndSwap) {
   EXPECT_EQ(edit_distance("", ""), 0);
@@ -31,7 +31,8 @@ TEST(Suggest, NearestComesFirstAndStrangersDoNot) {
 TEST(Suggest, Sentences) {
   EXPECT_EQ(did_you_mean("outptu_dir", kOptions), " Did you mean 'output_dir'?");
   EXPECT_EQ(did_you_mean("aa", std::vector<std::string>{"ab", "ac"}), " Did you mean 'ab' or 'ac'?");
-  EXPECT_EQ(did_you_mean("aa", std::vector<std::string>{"ab", "ac", "ad"}), " Did you mean 'ab', 'ac' or 'ad'?");
+  EXPECT_EQ(did_you_mean("aa", std::vector<std::string>{"ab", "ac", "ad"}),
+            " Did you mean 'ab', 'ac' or 'ad'?");
   EXPECT_EQ(did_you_mean("zzzzzz", kOptions), "");
 }
 

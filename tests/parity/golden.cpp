@@ -85,5 +85,4 @@ data::Batch joined(const std::vector<data::Batch>& parts) {
   return out;
 }
 
-
 }  // namespace hone::parity

@@ -1,5 +1,5 @@
-// Goldens and how near we came to them. A tensor's error is max |ours - theirs| / max |theirs|; the worst of a test is
-// printed as a share of its bound, so that a drift is seen long before it fails.
+// Goldens and how near we came to them. A tensor's error is max |ours - theirs| / max |theirs|; the worst of
+// a test is printed as a share of its bound, so that a drift is seen long before it fails.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,6 @@
-// SmolLM2-135M in fp32 with the deterministic adapter against transformers + PEFT: logits at fixed places, the loss, and
-// each of 420 gradient tensors by norm, samples and random-sign projections. Golden: record_smollm2.py.
+// SmolLM2-135M in fp32 with the deterministic adapter against transformers + PEFT: logits at fixed places,
+// the loss, and each of 420 gradient tensors by norm, samples and random-sign projections. Golden:
+// record_smollm2.py.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,8 @@ std::uint64_t splitmix64(std::uint64_t x) {
   return x ^ (x >> 31U);
 }
 
-// A[i,j] = 0.02 sin(0.37 k + 0.11 i + 0.013 j), B the same with cos; k the linear's index (common.rule_tensor).
+// A[i,j] = 0.02 sin(0.37 k + 0.11 i + 0.013 j), B the same with cos; k the linear's index
+// (common.rule_tensor).
 void apply_rule(const adapters::Adapter& adapter) {
   const at::NoGradGuard no_grad;
   for (std::size_t index = 0; index < adapter.tensors().size(); ++index) {
@@ -67,7 +69,9 @@ TEST_F(SmolLm2, LogitsLossAndEveryGradientEqualTransformersAndPeft) {
     const at::NoGradGuard no_grad;
     const at::Tensor on = model.logits(model.hidden(parts.back(), {}));
     const at::Tensor off = model.logits(model.hidden(parts.back(), {.adapters_on = false}));
-    const auto pick = [&](const at::Tensor& logits) { return logits.index_select(0, positions).index_select(1, vocabulary); };
+    const auto pick = [&](const at::Tensor& logits) {
+      return logits.index_select(0, positions).index_select(1, vocabulary);
+    };
     logits_margin.compare("logits_" + n, pick(on), golden.tensor("logits_" + n));
     logits_margin.compare("base_logits_" + n, pick(off), golden.tensor("base_logits_" + n));
     logits_margin.compare("logsumexp_" + n, on.logsumexp(-1), golden.tensor("logsumexp_" + n));
@@ -92,7 +96,8 @@ TEST_F(SmolLm2, LogitsLossAndEveryGradientEqualTransformersAndPeft) {
     margin.compare(tensor.name + " norm", gradient.norm().item<double>(), norm);
     // Samples against the tensor's root mean square: one element's own size may be near zero.
     const double rms = norm / std::sqrt(static_cast<double>(gradient.numel()));
-    const double sample_error = (gradient.index_select(0, indices[g]) - samples[g]).abs().max().item<double>();
+    const double sample_error =
+        (gradient.index_select(0, indices[g]) - samples[g]).abs().max().item<double>();
     EXPECT_LE(sample_error, 20 * kBound * rms) << tensor.name;
     // The projected difference's root mean square estimates |ours - theirs|.
     double squares = 0;

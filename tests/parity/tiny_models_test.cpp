@@ -1,5 +1,5 @@
-// A tiny random model of each family against transformers 5.23 + PEFT 0.21.2 in fp32: logits with the adapter on and
-// off, the loss, every gradient tensor, and the merged model. Goldens: record_tiny.py.
+// A tiny random model of each family against transformers 5.23 + PEFT 0.21.2 in fp32: logits with the adapter
+// on and off, the loss, every gradient tensor, and the merged model. Goldens: record_tiny.py.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -43,7 +43,8 @@ TEST_P(TinyModels, LogitsEqualTransformers) {
   const auto adapter = adapters::Adapter::load(model_, folder_ / GetParam().adapter);
   Margin margin(std::string(GetParam().model) + " logits", kBound);
   for (int n = 0; n < 3; ++n) {
-    margin.compare("logits_" + std::to_string(n), logits(model_, n, true), golden_.tensor("logits_" + std::to_string(n)));
+    margin.compare("logits_" + std::to_string(n), logits(model_, n, true),
+                   golden_.tensor("logits_" + std::to_string(n)));
   }
   if (golden_.has("base_logits_0")) {
     margin.compare("base_logits_0", logits(model_, 0, false), golden_.tensor("base_logits_0"));

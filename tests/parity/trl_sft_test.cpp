@@ -1,5 +1,5 @@
-// Whole SFT runs against TRL 1.16's SFTTrainer, step by step: the same options, data and starting adapter. Goldens:
-// record_trl_sft.py, one JSON a case. Loss, gradient norm and learning rate within 1e-3 (fp32).
+// Whole SFT runs against TRL 1.16's SFTTrainer, step by step: the same options, data and starting adapter.
+// Goldens: record_trl_sft.py, one JSON a case. Loss, gradient norm and learning rate within 1e-3 (fp32).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -113,7 +113,8 @@ TEST_P(TrlSft, EveryStepEqualsTrl) {
   const Golden theirs(trained);
   const Golden ours(out_ / train::kAdapterWeightsFile);
   for (const auto& tensor : theirs.file().tensors()) {
-    margin.compare("after the last step: " + tensor.name, ours.tensor(tensor.name), theirs.tensor(tensor.name));
+    margin.compare("after the last step: " + tensor.name, ours.tensor(tensor.name),
+                   theirs.tensor(tensor.name));
   }
 }
 

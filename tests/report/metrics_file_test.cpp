@@ -29,7 +29,8 @@ TEST_F(MetricsFileTest, WritesOneObjectALineAndTurnsNanIntoNull) {
   MetricsFile file(path_, 0);
   file.write(record(1, 2.5));
   file.write(record(2, std::nan("")));
-  EXPECT_EQ(base::read_text(path_), "{\"step\":1,\"epoch\":0.5,\"loss\":2.5}\n{\"step\":2,\"epoch\":0.5,\"loss\":null}\n");
+  EXPECT_EQ(base::read_text(path_),
+            "{\"step\":1,\"epoch\":0.5,\"loss\":2.5}\n{\"step\":2,\"epoch\":0.5,\"loss\":null}\n");
 }
 
 TEST_F(MetricsFileTest, ResumingDropsTheStepsThatWillRunAgainAndATornLine) {

@@ -26,8 +26,9 @@ train::StepFacts facts(std::int64_t step) {
 
 TEST(ProgressLine, HoldsStepLossNormRateAndTimeLeft) {
   ProgressLine line({});
-  EXPECT_EQ(line.text(facts(15), 80),
-            "step 15/80  epoch 0.50  loss 1.2346  grad 0.812  lr 2.00e-04  acc 0.500  930 tok/s  left 1 min 05 s");
+  EXPECT_EQ(
+      line.text(facts(15), 80),
+      "step 15/80  epoch 0.50  loss 1.2346  grad 0.812  lr 2.00e-04  acc 0.500  930 tok/s  left 1 min 05 s");
 }
 
 TEST(HumanForms, AreReadable) {

@@ -35,10 +35,12 @@ TEST(StartPage, SaysWhatIsTrainedAndTheDataInPlainText) {
                       "          LoRA on 60 linears: q_proj, v_proj\n"),
             std::string::npos)
       << page;
-  EXPECT_NE(page.find("data      98 rows, 4,000 tokens, 1,000 of them targets (25.0 %); mean 41, longest 60\n"),
-            std::string::npos)
+  EXPECT_NE(
+      page.find("data      98 rows, 4,000 tokens, 1,000 of them targets (25.0 %); mean 41, longest 60\n"),
+      std::string::npos)
       << page;
-  EXPECT_NE(page.find("run       80 steps (25 an epoch), 4 of warm-up, into out\n"), std::string::npos) << page;
+  EXPECT_NE(page.find("run       80 steps (25 an epoch), 4 of warm-up, into out\n"), std::string::npos)
+      << page;
 }
 
 TEST(StartPage, MarksTargetsWithBracketsWithoutColourAndWithGreenInATerminal) {

@@ -31,9 +31,11 @@ std::vector<std::string> records(const std::string& bytes) {
   std::vector<std::string> out;
   for (std::size_t at = 0; at < bytes.size();) {
     const auto length = read_at<std::uint64_t>(bytes, at);
-    EXPECT_EQ(unmask(read_at<std::uint32_t>(bytes, at + 8)), base::crc32c(std::string_view(bytes).substr(at, 8)));
+    EXPECT_EQ(unmask(read_at<std::uint32_t>(bytes, at + 8)),
+              base::crc32c(std::string_view(bytes).substr(at, 8)));
     out.push_back(bytes.substr(at + 12, length));
-    EXPECT_EQ(unmask(read_at<std::uint32_t>(bytes, at + 12 + length)), base::crc32c(std::string_view(out.back())));
+    EXPECT_EQ(unmask(read_at<std::uint32_t>(bytes, at + 12 + length)),
+              base::crc32c(std::string_view(out.back())));
     at += 16 + length;
   }
   return out;

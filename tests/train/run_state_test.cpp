@@ -39,7 +39,8 @@ TEST(TrainerState, HasTransformersKeysAndSortedLogEntries) {
   const auto json = trainer_state_json(state, {.max_steps = 4, .num_train_epochs = 1.5, .epoch = 1.0});
   EXPECT_EQ(json.at("global_step"), 2);
   EXPECT_EQ(json.at("num_train_epochs"), 2);
-  EXPECT_EQ(base::dump_json(json.at("log_history")), R"([{"epoch":1.0,"grad_norm":null,"loss":0.5,"step":2}])");
+  EXPECT_EQ(base::dump_json(json.at("log_history")),
+            R"([{"epoch":1.0,"grad_norm":null,"loss":0.5,"step":2}])");
 }
 
 }  // namespace
