@@ -51,7 +51,7 @@ double LoraConfig::scale() const {
 Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vector<std::string> targets) {
   check_config(config);
   Adapter adapter;
-  adapter.config_ = config;
+  adapter.config_ = with_recorded_targets(config, model.config());
   adapter.targets_ = std::move(targets);
   std::int64_t total = 0;
   const std::vector<ops::Linear*> all = model.linears();
@@ -129,7 +129,7 @@ void Adapter::save(const base::fs::path& folder) const {
   std::error_code ec;
   base::fs::create_directories(folder, ec);
   if (ec) throw base::UserError({folder.string(), "a folder to write the adapter to", ec.message(), "", ""});
-  base::write_file_atomic(folder / kConfigFile, base::dump_json(config_to_json(config_, targets_), 2));
+  base::write_file_atomic(folder / kConfigFile, base::dump_json(config_to_json(config_), 2));
   std::map<std::string, at::Tensor> sorted;
   for (const TrainableTensor& t : tensors_) sorted[t.name] = t.value;
   std::vector<base::StoredTensor> stored;

@@ -42,6 +42,9 @@ std::vector<std::string> select_targets(const LoraConfig& config, const model::C
 // others.
 std::vector<std::string> select_targets(const LoraConfig& config, const model::ModelConfig& model,
                                         bool strict);
+// The config with target_modules as PEFT records it: a list or a regex stays; all-linear becomes the names of
+// every linear, excluded ones too, or their last parts when there are 20 or more; none the family's list.
+LoraConfig with_recorded_targets(LoraConfig config, const model::ModelConfig& model);
 
 // One trainable tensor. `name` is PEFT's key:
 // "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
@@ -62,11 +65,10 @@ class Adapter {
   static Adapter load(model::CausalLm& model, const base::fs::path& folder);
 
   // Writes adapter_config.json and adapter_model.safetensors as PEFT does (fp32, metadata format=pt) into
-  // `folder`, which is made when absent. "all-linear" becomes the names it stood for, or their last parts
-  // when there are 20 or more.
+  // `folder`, which is made when absent.
   void save(const base::fs::path& folder) const;
 
-  const LoraConfig& config() const { return config_; }
+  const LoraConfig& config() const { return config_; }  // with_recorded_targets
   const std::vector<TrainableTensor>& tensors() const { return tensors_; }
   at::Tensor flat() const { return flat_; }  // [P] fp32: every parameter, in tensors() order
   at::Tensor flat_gradient() const {

@@ -20,7 +20,6 @@ using base::Json;
 using base::UserError;
 
 constexpr const char* kPeftVersion = "0.21.2";
-constexpr std::size_t kMinimiseFrom = 20;  // PEFT's MIN_TARGET_MODULES_FOR_OPTIMIZATION
 
 // Keys that hone reads, and those that change nothing when an adapter is used.
 const std::set<std::string>& understood() {
@@ -97,16 +96,6 @@ Json names_json(const std::vector<std::string>& names, bool is_regex) {
   return names;
 }
 
-// The resolved names of all-linear; from 20 on their last parts, which name the same modules.
-Json resolved_names(const std::vector<std::string>& targets) {
-  std::set<std::string> names(targets.begin(), targets.end());
-  if (names.size() >= kMinimiseFrom) {
-    names.clear();
-    for (const std::string& t : targets) names.insert(t.substr(t.rfind('.') + 1));
-  }
-  return names;
-}
-
 at::Tensor read_fp32(const base::StoredTensor& stored, const std::string& where) {
   at::ScalarType type = at::kFloat;
   if (stored.dtype == base::DType::kBF16) {
@@ -155,18 +144,11 @@ std::string key_b(const std::string& module) {
   return "base_model.model." + module + ".lora_B.weight";
 }
 
-Json config_to_json(const LoraConfig& c, const std::vector<std::string>& targets) {
+Json config_to_json(const LoraConfig& c) {
   const Json init =
       c.init == config::LoraInit::kGaussian ? Json("gaussian") : Json(c.init == config::LoraInit::kTrue);
   const bool integral = c.alpha == std::floor(c.alpha) && std::abs(c.alpha) < 1e15;
   const Json alpha = integral ? Json(static_cast<std::int64_t>(c.alpha)) : Json(c.alpha);
-  const bool by_names = is_all_linear(c) || c.target_modules.empty();
-  // By default PEFT writes the family's list, which is the last parts of what was adapted.
-  std::set<std::string> last_parts;
-  for (const std::string& t : targets) last_parts.insert(t.substr(t.rfind('.') + 1));
-  const Json target_modules = is_all_linear(c) ? resolved_names(targets)
-                              : by_names       ? Json(last_parts)
-                                               : names_json(c.target_modules, c.target_is_regex);
   Json json;
   json["alora_invocation_tokens"] = nullptr;
   json["alpha_pattern"] = Json::object();
@@ -200,7 +182,7 @@ Json config_to_json(const LoraConfig& c, const std::vector<std::string>& targets
   json["r"] = c.r;
   json["rank_pattern"] = Json::object();
   json["revision"] = nullptr;
-  json["target_modules"] = target_modules;
+  json["target_modules"] = names_json(c.target_modules, c.target_is_regex);
   json["target_parameters"] = nullptr;
   json["task_type"] = "CAUSAL_LM";
   json["trainable_token_indices"] = nullptr;

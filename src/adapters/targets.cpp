@@ -1,6 +1,7 @@
 // Which modules an adapter goes on: PEFT's check_target_module_exists and _maybe_include_all_linear_layers.
 #include <algorithm>
 #include <regex>
+#include <set>
 
 #include "adapters/lora.h"
 #include "base/error.h"
@@ -14,6 +15,7 @@ using base::UserError;
 
 constexpr const char* kTarget = "option lora_target_modules";
 constexpr const char* kExclude = "option lora_exclude_modules";
+constexpr std::size_t kMinimiseFrom = 20;  // PEFT's MIN_TARGET_MODULES_FOR_OPTIMIZATION
 
 std::regex compile(const std::string& pattern, const char* where) {
   try {
@@ -75,11 +77,11 @@ std::vector<std::string> choose(const LoraConfig& config, const model::ModelConf
     }
     if (chosen.empty()) {
       const bool is_name = any_match(modules, pattern);
-      const std::string found = "'" + pattern + "', which matches none of " + std::to_string(modules.size());
+      std::string found = "'" + pattern + "', which matches none of " + std::to_string(modules.size()) + ".";
+      if (!is_name) found += base::did_you_mean(pattern, suggestions(modules));
       throw UserError({kTarget, "a regular expression that matches the whole name of a module", found,
                        is_name ? "a single name is read as a regular expression, as PEFT does"
-                               : "the modules are called " + short_names(modules) +
-                                     base::did_you_mean(pattern, suggestions(modules)),
+                               : "the modules are called " + short_names(modules),
                        is_name
                            ? "write .*\\." + pattern + ", or a list of two names or more"
                            : "for example .*\\.q_proj: the whole name is model.layers.0.self_attn.q_proj"});
@@ -93,8 +95,8 @@ std::vector<std::string> choose(const LoraConfig& config, const model::ModelConf
     if (any_match(outside, entry)) refuse_embeddings(entry);
     if (!strict) continue;
     throw UserError({kTarget, "names of linears: " + short_names(modules),
-                     "'" + entry + "', which matches no module",
-                     "a misspelt name" + base::did_you_mean(entry, suggestions(modules)), ""});
+                     "'" + entry + "', which matches no module." + base::did_you_mean(entry, suggestions(modules)),
+                     "a misspelt name", "correct or remove it; one that is ignored would train less than you asked"});
   }
   std::vector<std::string> chosen;
   for (const std::string& m : modules) {
@@ -125,8 +127,8 @@ void exclude(const LoraConfig& config, const std::vector<std::string>& modules,
   for (const std::string& entry : config.exclude_modules) {
     if (strict && !any_match(everything, entry)) {
       throw UserError({kExclude, "names of modules: " + short_names(modules),
-                       "'" + entry + "', which matches no module",
-                       "a misspelt name" + base::did_you_mean(entry, suggestions(modules)), ""});
+                       "'" + entry + "', which matches no module." + base::did_you_mean(entry, suggestions(modules)),
+                       "a misspelt name", "correct or remove it"});
     }
     std::erase_if(chosen, [&entry](const std::string& m) { return matches_entry(m, entry); });
   }
@@ -160,6 +162,23 @@ std::vector<std::string> select_targets(const LoraConfig& config, const model::M
          "the modules are called " + short_names(modules)});
   }
   return chosen;
+}
+
+LoraConfig with_recorded_targets(LoraConfig config, const model::ModelConfig& model) {
+  if (!is_all_linear(config)) {
+    if (config.target_modules.empty()) config.target_modules = model::traits_of(model.family).lora_targets;
+    return config;
+  }
+  std::set<std::string> names;
+  for (const model::LinearSpec& spec : model::adaptable_linears(model)) names.insert(spec.name);
+  if (names.size() >= kMinimiseFrom) {
+    std::set<std::string> last_parts;
+    for (const std::string& name : names) last_parts.insert(name.substr(name.rfind('.') + 1));
+    names = std::move(last_parts);
+  }
+  config.target_modules.assign(names.begin(), names.end());
+  config.target_is_regex = false;
+  return config;
 }
 
 std::vector<std::string> select_targets(const LoraConfig& config, const model::CausalLm& model) {

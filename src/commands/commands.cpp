@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <malloc.h>
+
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -35,6 +37,15 @@ int bug(std::string_view what) {
   return kOurBug;
 }
 
+// A training step frees and takes the same memory again. glibc would give large pieces back to the kernel, which clears
+// every page anew: 12 % of a SmolLM2 step. Pieces below 32 MiB (glibc's own limit) stay with the process.
+void keep_freed_memory() {
+#if defined(__GLIBC__)
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+#endif
+}
+
 int run_command(const std::string& name, const std::vector<std::string>& arguments) {
   const auto found = table().find(name);
   base::require(found != table().end(), "command " + name, "a command that main.cpp lists");
@@ -44,6 +55,7 @@ int run_command(const std::string& name, const std::vector<std::string>& argumen
 }  // namespace
 
 int run(int argc, char** argv) {
+  keep_freed_memory();
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     return run_command(words.at(0), {words.begin() + 1, words.end()});

@@ -110,6 +110,7 @@ int generate(const std::vector<std::string>& arguments) {
     }
     const Json line = {{"prompt", sources[i]},
                        {"completion", text},
+                       {"completion_ids", completions[i].ids},
                        {"tokens", completions[i].ids.size()},
                        {"stopped", completions[i].stopped}};
     lines += base::dump_json(line) + "\n";

@@ -81,8 +81,9 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
   if (family == nullptr) {
     std::vector<std::string> known;
     for (const FamilyTraits& f : families()) known.emplace_back(f.model_type);
-    throw UserError({where + ": general.architecture", "one of " + known_families(), "'" + arch + "'",
-                     "hone does not have this architecture yet" + base::did_you_mean(arch, known),
+    throw UserError({where + ": general.architecture", "one of " + known_families(),
+                     "'" + arch + "'." + base::did_you_mean(arch, known),
+                     "hone does not have this architecture yet",
                      "take a model of one of these families"});
   }
   const auto number = [&](const std::string& key) { return file.require_int(arch + "." + key); };

@@ -72,8 +72,9 @@ const FamilyTraits& family_or_refuse(const std::string& type, const std::string&
   if (const FamilyTraits* f = find_family(type)) return *f;
   std::vector<std::string> known;
   for (const FamilyTraits& f : families()) known.emplace_back(f.model_type);
-  throw UserError({where, field + " to be one of " + known_families(), "'" + type + "'",
-                   "hone does not have this architecture yet" + base::did_you_mean(type, known),
+  throw UserError({where, field + " to be one of " + known_families(),
+                   "'" + type + "'." + base::did_you_mean(type, known),
+                   "hone does not have this architecture yet",
                    "take a model of one of these families"});
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/numeric.h"
 #include "base/rng.h"
+#include "ops/dropout_row.h"
 
 namespace hone::ops {
 namespace {
@@ -32,22 +33,19 @@ at::Tensor make_mask(const at::Tensor& rows, const at::Tensor& positions, std::a
                      double p, std::int64_t features) {
   const at::Tensor mask = at::empty({rows.size(0), features}, at::kFloat);
   const auto kept = static_cast<float>(1.0 / (1.0 - p));
-  const auto dropped_below = static_cast<std::uint64_t>(p * 4294967296.0);  // of 2^32
+  const auto dropped_below = static_cast<std::uint32_t>(p * 4294967296.0);  // of 2^32
   const std::int64_t* row = rows.const_data_ptr<std::int64_t>();
   const std::int64_t* position = positions.const_data_ptr<std::int64_t>();
   float* out = mask.data_ptr<float>();
+  const auto width = static_cast<std::size_t>(features);
   at::parallel_for(0, rows.size(0), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
-      const auto r = static_cast<std::uint64_t>(row[t]);
-      for (std::int64_t f = 0; f < features; f += 4) {
-        const auto bits =
-            base::philox({static_cast<std::uint32_t>(f / 4), static_cast<std::uint32_t>(position[t]),
-                          static_cast<std::uint32_t>(r), static_cast<std::uint32_t>(r >> 32)},
-                         key);
-        for (std::int64_t lane = 0; lane < 4 && f + lane < features; ++lane) {
-          out[t * features + f + lane] = bits[static_cast<std::size_t>(lane)] < dropped_below ? 0.0F : kept;
-        }
-      }
+      fill_mask_row({.position = static_cast<std::uint32_t>(position[t]),
+                     .row = static_cast<std::uint64_t>(row[t]),
+                     .key = key,
+                     .dropped_below = dropped_below,
+                     .kept = kept},
+                    {out + t * features, width});
     }
   });
   return mask;

@@ -54,6 +54,13 @@ void rotate_checkpoints(const base::fs::path& output_dir, std::int64_t keep) {
 }
 
 void require_fresh(const base::fs::path& output_dir) {
+  if (base::fs::exists(output_dir) && !base::fs::is_directory(output_dir)) {
+    throw base::UserError({.where = "output_dir " + output_dir.string(),
+                           .expected = "a folder, or nothing yet",
+                           .found = "a file of that name",
+                           .cause = {},
+                           .fix = "choose another --output_dir, or move the file away"});
+  }
   const auto steps = checkpoint_steps(output_dir);
   const bool has_adapter = base::fs::exists(output_dir / kAdapterWeightsFile);
   if (steps.empty() && !has_adapter) return;

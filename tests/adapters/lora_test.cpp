@@ -221,7 +221,7 @@ TEST(Adapter, RefusesARankOrDropoutThatMeansNothing) {
 }
 
 TEST(PeftConfig, HasEveryKeyInAlphabeticalOrder) {
-  const Json json = config_to_json(all_linear(), {"model.layers.0.self_attn.q_proj"});
+  const Json json = config_to_json(all_linear());
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   EXPECT_EQ(keys.size(), 41u);
@@ -231,16 +231,19 @@ TEST(PeftConfig, HasEveryKeyInAlphabeticalOrder) {
   EXPECT_EQ(json["inference_mode"], true);
   EXPECT_EQ(json["task_type"], "CAUSAL_LM");
   EXPECT_EQ(json["init_lora_weights"], false);
-  EXPECT_EQ(json["target_modules"].dump(), R"(["model.layers.0.self_attn.q_proj"])");
+  EXPECT_EQ(json["target_modules"], "all-linear");
 }
 
 TEST(PeftConfig, ShortensTwentyNamesOrMore) {
-  std::vector<std::string> targets;
-  for (int i = 0; i < 10; ++i) {
-    targets.push_back("model.layers." + std::to_string(i) + ".mlp.up_proj");
-    targets.push_back("model.layers." + std::to_string(i) + ".mlp.down_proj");
-  }
-  EXPECT_EQ(config_to_json(all_linear(), targets)["target_modules"].dump(), R"(["down_proj","up_proj"])");
+  model::ModelConfig model = Setting().model->config();
+  model.num_hidden_layers = 2;
+  EXPECT_EQ(with_recorded_targets(all_linear(), model).target_modules.size(), 14u);
+  model.num_hidden_layers = 3;
+  LoraConfig excluding = all_linear();
+  excluding.exclude_modules = {"k_proj", "v_proj"};
+  const std::vector<std::string> all = {"down_proj", "gate_proj", "k_proj", "o_proj",
+                                        "q_proj",    "up_proj",   "v_proj"};
+  EXPECT_EQ(with_recorded_targets(excluding, model).target_modules, all);
 }
 
 TEST(PeftConfig, ReadsAnOldOneWithFewKeys) {
@@ -295,7 +298,7 @@ std::string load_error(const std::function<void(Json&, std::map<std::string, at:
   const Adapter adapter = Adapter::attach(*s.model, c, 1);
   std::map<std::string, at::Tensor> tensors;
   for (const TrainableTensor& t : adapter.tensors()) tensors[t.name] = t.value.detach().clone();
-  Json json = config_to_json(c, {});
+  Json json = config_to_json(c);
   spoil(json, tensors);
   const fs::path folder = s.folder.path() / "adapter";
   fs::create_directories(folder);
@@ -339,7 +342,7 @@ TEST(AdapterFile, ReadsAnAdapterOfSomeLayers) {
 TEST(AdapterFile, SaysWhatIsMissing) {
   Setting s;
   EXPECT_SAYS(user_error([&] { Adapter::load(*s.model, s.folder.path() / "base"); }), "adapter_config.json");
-  write_json(s.folder.path() / "base" / "adapter_config.json", config_to_json(all_linear(), {}));
+  write_json(s.folder.path() / "base" / "adapter_config.json", config_to_json(all_linear()));
   base::write_file_atomic(s.folder.path() / "base" / "adapter_model.bin", "x");
   EXPECT_SAYS(user_error([&] { Adapter::load(*s.model, s.folder.path() / "base"); }), "pickled");
 }

@@ -1,33 +1,55 @@
 #!/usr/bin/env python3
 """Golden command runs: each folder beside this file is a case, run in a copy of itself.
 
-  cmd      one command a line, `hone ...`; all but the last have to succeed. {source} is the project, {model} the SmolLM2 file.
-  expect   one assertion a line, about the last command:
-             exit 2                 its exit code (0 where it is not said)
-             out: text              stdout has a line that contains the text          out~ regex    ... that matches
-             err: text / err~ regex the same for stderr
-             not: text              neither stdout nor stderr contains it
-             file: path             the file is there afterwards
-             untouched              nothing in the folder was created, changed or removed
-             slow                   only with --slow
-             needs: path            without it (placeholders allowed) the case is skipped, not passed
+  cmd       one command a line; all but the last have to succeed. {source} is the project, {tiny} a tiny Llama with its
+            tokenizer, {rows} a folder of small JSONL files, {model} the SmolLM2 file. Before `hone ...` may stand:
+              limit 20             no file may grow beyond 20 KiB (ulimit -f)
+              interrupt TEXT       Ctrl-C as soon as stdout has a line with TEXT; ends with 130
+              fails                this command is not the last one and has to end with 2
+            and as lines of their own:
+              tmpfs 100 FOLDER     a file system of 100 KiB; the case is skipped where mounting is not allowed
+              flip FILE            the byte in the middle of the file is changed
+  setup.py  optional: makes files before the first command (staging.py helps), in the case's copy
+  expect    one assertion a line, about the last command:
+              exit 2                 its exit code (0 where it is not said)
+              out: text              stdout has a line that contains the text          out~ regex    ... that matches
+              err: text / err~ regex the same for stderr
+              not: text              neither stdout nor stderr contains it
+              json                   stdout is JSON
+              file: path             the file is there afterwards
+              gone: pattern          no path of the folder matches, as in `gone: out/*.partial`
+              in: path text          the file has a line that contains the text
+              same: path path        both files have the same bytes
+              untouched              nothing in the folder was created, changed or removed
+              slow                   only with --slow
+              needs: path            without it (placeholders allowed) the case is skipped, not passed
 
 Prints `ok NAME`, `not ok NAME` or `skip NAME: why`; a case that fails shows what was printed.
 """
 import argparse
 import hashlib
+import json
 import os
 import pathlib
 import re
+import resource
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIMIT_S = 600
-WORDS = ("exit", "out:", "out~", "err:", "err~", "not:", "file:", "untouched", "slow", "needs:")
+INTERRUPTED = 130
+WORDS = ("exit", "out:", "out~", "err:", "err~", "not:", "json", "file:", "gone:", "in:", "same:", "untouched", "slow",
+         "needs:")
+
+
+class Skip(Exception):
+    """The machine cannot stage this case."""
 
 
 def snapshot(folder):
@@ -52,19 +74,91 @@ def fill(text, places):
     return text
 
 
-def run_commands(case, folder, hone, places):
+def modifiers(words):
+    """What stands before `hone`: ({"limit": KiB, "interrupt": text, "fails": True}, the words after `hone`)."""
+    found = {}
+    while words and words[0] != "hone":
+        word = words.pop(0)
+        if word == "fails":
+            found[word] = True
+        elif word in ("limit", "interrupt") and words:
+            found[word] = words.pop(0)
+        else:
+            raise ValueError(f"a command begins with `hone`, not `{word}`")
+    return found, words[1:]
+
+
+def run_hone(hone, arguments, folder, asked):
+    """(exit code, stdout, stderr). The output goes to files, so that a pipe never makes hone wait."""
+    def limit_files():
+        size = int(asked["limit"]) * 1024
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    with tempfile.TemporaryDirectory(prefix="hone-said-") as said:
+        out, err = pathlib.Path(said) / "out", pathlib.Path(said) / "err"
+        with out.open("wb") as out_file, err.open("wb") as err_file:
+            process = subprocess.Popen([hone, *arguments], cwd=folder, stdout=out_file, stderr=err_file,
+                                       stdin=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "1"},
+                                       preexec_fn=limit_files if "limit" in asked else None)
+            try:
+                deadline = time.monotonic() + LIMIT_S
+                while "interrupt" in asked and process.poll() is None and time.monotonic() < deadline:
+                    if asked["interrupt"] in out.read_text(errors="replace"):
+                        process.send_signal(signal.SIGINT)
+                        break
+                    time.sleep(0.01)
+                process.wait(max(0.0, deadline - time.monotonic()))
+            finally:
+                process.kill()
+                process.wait()
+        return process.returncode, out.read_text(errors="replace"), err.read_text(errors="replace")
+
+
+def mount_tmpfs(folder, size):
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={int(size)}k", "none", folder], capture_output=True,
+                          text=True, check=False)
+    if done.returncode != 0:
+        raise Skip("a small file system cannot be mounted here")
+    return folder
+
+
+def flip(path):
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 0x55
+    path.write_bytes(raw)
+
+
+def run_commands(case, folder, hone, places, mounts):
     """The last command's (exit code, stdout, stderr, snapshot before it)."""
     lines = [l for l in (case / "cmd").read_text(encoding="utf-8").splitlines() if l.strip() and l[0] != "#"]
     for i, line in enumerate(lines):
         words = shlex.split(fill(line, places))
-        if words[0] != "hone":
-            raise ValueError(f"{case.name}/cmd: a command begins with `hone`, not `{words[0]}`")
+        if words[0] == "tmpfs":
+            mounts.append(mount_tmpfs(folder / words[2], words[1]))
+            continue
+        if words[0] == "flip":
+            flip(folder / words[1])
+            continue
+        asked, arguments = modifiers(words)
         before = snapshot(folder)
-        done = subprocess.run([hone, *words[1:]], cwd=folder, capture_output=True, text=True, errors="replace",
-                              timeout=LIMIT_S, env={**os.environ, "NO_COLOR": "1"}, stdin=subprocess.DEVNULL)
-        if done.returncode != 0 and i + 1 < len(lines):
-            raise ValueError(f"`{line}` ended with {done.returncode}: {done.stderr.strip()}")
-    return done.returncode, done.stdout, done.stderr, before
+        code, out, err = run_hone(hone, arguments, folder, asked)
+        wanted = 2 if "fails" in asked else INTERRUPTED if "interrupt" in asked else 0
+        if code != wanted and i + 1 < len(lines):
+            raise ValueError(f"`{line}` ended with {code}: {err.strip()}")
+    return code, out, err, before
+
+
+def is_json(text):
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def has_line(folder, path, text):
+    return any(text in l for l in (folder / path).read_text(encoding="utf-8", errors="replace").splitlines())
 
 
 def holds(word, rest, code, out, err, before, folder):
@@ -73,24 +167,49 @@ def holds(word, rest, code, out, err, before, folder):
         return any(rest in l if word[3] == ":" else re.search(rest, l) for l in lines)
     if word == "not:":
         return rest not in out and rest not in err
+    if word == "json":
+        return is_json(out)
     if word == "file:":
         return (folder / rest).exists()
+    if word == "gone:":
+        return not any(folder.glob(rest))
+    if word == "in:":
+        return (folder / rest.partition(" ")[0]).exists() and has_line(folder, *rest.split(" ", 1))
+    if word == "same:":
+        first, second = (folder / p for p in rest.split())
+        return first.exists() and second.exists() and first.read_bytes() == second.read_bytes()
     if word == "untouched":
         return snapshot(folder) == before
     return True
 
 
+def run_setup(case, folder):
+    if not (case / "setup.py").exists():
+        return
+    done = subprocess.run([sys.executable, case / "setup.py"], cwd=folder, capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1"})
+    if done.returncode != 0:
+        raise ValueError(f"{case.name}/setup.py: {done.stderr.strip()}")
+
+
 def run_case(case, hone, places):
     """The assertions that do not hold, and what was printed."""
+    mounts = []
     with tempfile.TemporaryDirectory(prefix="hone-run-") as temporary:
         folder = pathlib.Path(temporary) / "case"
-        shutil.copytree(case, folder, ignore=shutil.ignore_patterns("cmd", "expect"))
-        code, out, err, before = run_commands(case, folder, hone, places)
-        asserted = list(statements(case / "expect", places))
-        wanted = int(next((rest for word, rest in asserted if word == "exit"), 0))
-        broken = [f"exit {wanted}, found {code}"] if code != wanted else []
-        broken += [f"{word} {rest}" for word, rest in asserted if not holds(word, rest, code, out, err, before, folder)]
-        return broken, f"stdout:\n{out}stderr:\n{err}"
+        shutil.copytree(case, folder, ignore=shutil.ignore_patterns("cmd", "expect", "setup.py"))
+        try:
+            run_setup(case, folder)
+            code, out, err, before = run_commands(case, folder, hone, places, mounts)
+            asserted = list(statements(case / "expect", places))
+            wanted = int(next((rest for word, rest in asserted if word == "exit"), 0))
+            broken = [f"exit {wanted}, found {code}"] if code != wanted else []
+            broken += [f"{word} {rest}" for word, rest in asserted
+                       if not holds(word, rest, code, out, err, before, folder)]
+            return broken, f"stdout:\n{out}stderr:\n{err}"
+        finally:
+            for mount in mounts:
+                subprocess.run(["umount", mount], check=False)
 
 
 def outcome(case, hone, places, slow):
@@ -100,7 +219,10 @@ def outcome(case, hone, places, slow):
     for word, rest in asserted:
         if word == "needs:" and not pathlib.Path(rest).exists():
             return f"skip {case.name}: {rest} is not there"
-    broken, printed = run_case(case, hone, places)
+    try:
+        broken, printed = run_case(case, hone, places)
+    except Skip as why:
+        return f"skip {case.name}: {why}"
     if not broken:
         return f"ok {case.name}"
     return "\n".join([f"not ok {case.name}", *(f"  does not hold: {b}" for b in broken), printed.rstrip()])
@@ -114,7 +236,9 @@ def main():
     parser.add_argument("--slow", action="store_true")
     parser.add_argument("only", nargs="*", help="names of cases; default all")
     args = parser.parse_args()
-    places = {"source": HERE.parent.parent, "model": args.model}
+    source = HERE.parent.parent
+    parity = source / "tests" / "fixtures" / "parity"
+    places = {"source": source, "model": args.model, "tiny": parity / "tiny_llama", "rows": parity / "sft"}
     failed = False
     for case in sorted(p.parent for p in args.cases.glob("*/cmd")):
         if args.only and case.name not in args.only:

@@ -1,0 +1,26 @@
+// One row of a dropout mask, with the widest instructions of the machine; every form gives the same bits.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace hone::ops {
+
+// Philox's constant words for one row: counter {feature / 4, position, row low, row high} and key.
+struct MaskRow {
+  std::uint32_t position = 0;
+  std::uint64_t row = 0;
+  std::array<std::uint32_t, 2> key{};
+  std::uint32_t dropped_below = 0;  // of 2^32: a word below it is dropped
+  float kept = 1;                   // the value of what stays
+};
+
+// out[f] = 0 or kept, decided by word f % 4 of philox block f / 4.
+void fill_mask_row(const MaskRow& row, std::span<float> out);
+
+enum class Instructions { kPlain, kAvx2, kAvx512 };
+// For tests: a form by name. false when this machine cannot run it.
+bool fill_mask_row_with(Instructions instructions, const MaskRow& row, std::span<float> out);
+
+}  // namespace hone::ops

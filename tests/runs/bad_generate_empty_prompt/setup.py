@@ -1,0 +1,3 @@
+from staging import *
+
+model = copy_model()

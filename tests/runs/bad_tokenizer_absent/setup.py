@@ -1,0 +1,4 @@
+from staging import *
+
+model = copy_model()
+(model / "tokenizer.json").unlink()

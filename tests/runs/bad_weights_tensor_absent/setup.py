@@ -1,0 +1,7 @@
+from staging import *
+
+model = copy_model()
+weights = model / WEIGHTS
+header, body = read_safetensors(weights)
+header["model.norm.wieght"] = header.pop("model.norm.weight")
+write_safetensors(weights, header, body)
