@@ -95,6 +95,20 @@ class StagedFolder {
   bool committed_ = false;
 };
 
+// Holds a folder (flock) while it lives: of two runs with one output folder, the second is stopped. A kill
+// gives it back; nothing is written. UserError, naming `what_for` ("another run"), when another process holds
+// it. File systems without locks: no lock.
+class FolderLock {
+ public:
+  FolderLock(const fs::path& folder, std::string_view what_for);
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock();
+
+ private:
+  int fd_;
+};
+
 // "1.5 GiB", "17 bytes": for messages.
 std::string human_bytes(std::uint64_t bytes);
 

@@ -57,6 +57,19 @@ int lock_folder(const fs::path& folder) {
 
 }  // namespace
 
+FolderLock::FolderLock(const fs::path& folder, std::string_view what_for) : fd_(lock_folder(folder)) {
+  if (fd_ >= 0) return;
+  throw UserError({.where = folder.string(),
+                   .expected = "a folder that no other process writes to",
+                   .found = std::string(what_for) + ", which is still going on",
+                   .cause = "the same command was started twice",
+                   .fix = "wait for it, stop it, or choose another folder"});
+}
+
+FolderLock::~FolderLock() {
+  ::close(fd_);
+}
+
 bool StagedFolder::recover(const fs::path& final_path) {
   const fs::path final_folder = without_slash(final_path);
   const fs::path partial = partial_name(final_folder);
