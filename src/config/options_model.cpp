@@ -52,7 +52,9 @@ std::vector<Option> adapter_options() {
       Option{"lora_r", Kind::kInt, "16", "rank of the adapter"}.within(at_least(1)),
       Option{"lora_alpha", Kind::kInt, "32", "the adapter's output is scaled by lora_alpha / lora_r"}.within(
           above(0)),
-      Option{"lora_dropout", Kind::kFloat, "0.05", "dropout before the adapter"}.within(share()),
+      Option{"lora_dropout", Kind::kFloat, "0.05",
+             "dropout before the adapter; a continued adapter keeps its own unless this is set"}
+          .within(share()),
       {"lora_target_modules", Kind::kList, "null",
        "names to adapt; one value: a regular expression or all-linear; null: PEFT's choice for the model"},
       Option{"lora_target_parameters", Kind::kList, "null", "bare parameters to adapt"}.refused(

@@ -137,9 +137,10 @@ std::vector<Option> machine_options() {
           Option{"local_rank", Kind::kInt, "-1", "distributed"}.answered(kOneProcess),
       },
       "machine");
-  rows.push_back(Option{"threads", Kind::kInt, "0", "threads; 0: the machine's physical cores"}
-                     .within(at_least(0))
-                     .under("machine"));
+  rows.push_back(
+      Option{"threads", Kind::kInt, "0", "threads; 0: as many as the processors this process may use"}
+          .within(at_least(0))
+          .under("machine"));
   rows.push_back(Option{"env", Kind::kMap, "{}", "environment variables to set, in a YAML file"}
                      .answered("hone reads no environment variables")
                      .from(Origin::kTrlCommand)

@@ -30,7 +30,8 @@ const Schema& generate_schema() {
           Option{"dtype", Kind::kChoice, "\"float32\"", "how the weights are kept"}.choice(
               "float32 bfloat16 auto", "", "float16", kFloat16),
           {"bf16", Kind::kBool, "null", "bfloat16 matrix products; null: true"},
-          Option{"threads", Kind::kInt, "0", "threads; 0: the machine's physical cores"}.within(at_least(0)),
+          Option{"threads", Kind::kInt, "0", "threads; 0: as many as the processors this process may use"}
+              .within(at_least(0)),
           {"output", Kind::kString, "null", "a .jsonl file for the completions; null: the terminal"},
       });
   return schema;

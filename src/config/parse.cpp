@@ -200,6 +200,8 @@ void fill_adapter(Plan& plan, const Settings& settings) {
   plan.use_rslora = settings.flag("use_rslora");
   plan.init_lora_weights = lora_init(settings.text("init_lora_weights"));
   plan.adapter_name_or_path = settings.text("adapter_name_or_path");
+  const bool continues = !plan.adapter_name_or_path.empty();
+  if (continues && settings.is_set("lora_dropout")) plan.continued_dropout = plan.lora_dropout;
 }
 
 void fill_data(Plan& plan, const Settings& settings) {
@@ -318,6 +320,9 @@ Plan make_plan(Method method, Settings settings) {
   for (const Option& option : settings.schema().options) {
     const bool told = option.answer == Class::kAnswered && settings.is_set(option.name);
     if (option.answer != Class::kSupported && !told) continue;
+    // The adapter's own counts, and plan.yaml must give the same run again.
+    if (option.name == "lora_dropout" && !plan.adapter_name_or_path.empty() && !plan.continued_dropout)
+      continue;
     plan.resolved.emplace_back(option.name, resolved_text(option, settings.value(option.name)));
   }
   return plan;

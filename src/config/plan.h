@@ -46,6 +46,8 @@ struct Plan {
   bool use_rslora = false;
   LoraInit init_lora_weights = LoraInit::kTrue;
   std::string adapter_name_or_path;  // continue this adapter; empty: a new one
+  std::optional<double>
+      continued_dropout;  // lora_dropout, when set beside adapter_name_or_path; empty: the adapter's
 
   // data
   std::string dataset_name;  // the .jsonl file; a folder is resolved to its <split>.jsonl
@@ -96,7 +98,7 @@ struct Plan {
   bool tensorboard = false;            // report_to
 
   // machine
-  std::int64_t threads = 0;  // 0: the machine's physical cores
+  std::int64_t threads = 0;  // 0: as many as the processors this process may use
 
   // every option as resolved, in table order: what plan.yaml and `hone plan` show
   std::vector<std::pair<std::string, std::string>> resolved;

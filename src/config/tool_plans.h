@@ -23,7 +23,7 @@ struct GeneratePlan {
   double top_p = 1;        // 1: off
   std::int64_t seed = 42;
   Precision precision = Precision::kAutocast;
-  std::int64_t threads = 0;  // 0: the machine's physical cores
+  std::int64_t threads = 0;  // 0: as many as the processors this process may use
   std::string output;        // .jsonl; empty: the terminal
   std::vector<std::string> notes;
 

@@ -61,6 +61,18 @@ TEST_F(WritePlanTest, NotesComeBack) {
   expect_round_trip(plan);
 }
 
+TEST_F(WritePlanTest, AContinuedAdapterKeepsItsDropoutUnlessOneIsSet) {
+  const Plan kept = run({"--adapter_name_or_path", path("adapter")});
+  EXPECT_FALSE(kept.continued_dropout);
+  EXPECT_EQ(write_plan(kept).find("lora_dropout"), std::string::npos)
+      << "0.05 would replace the adapter's own";
+  expect_round_trip(kept);
+  const Plan set = run({"--adapter_name_or_path", path("adapter"), "--lora_dropout", "0.05"});
+  EXPECT_EQ(set.continued_dropout, 0.05);
+  expect_round_trip(set);
+  EXPECT_FALSE(run({"--lora_dropout", "0.05"}).continued_dropout);
+}
+
 TEST_F(WritePlanTest, ReadsAsAFileOfOptions) {
   const std::string text = short_paths(write_plan(run({"--output_dir", "out"})));
   EXPECT_TRUE(
