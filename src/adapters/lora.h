@@ -76,6 +76,7 @@ class Adapter {
   }  // [P] fp32: the .grad of each is a view into it
   void zero_gradient();
   void set_dropout(double p);  // of every adapted module, and of the config that is saved
+  void set_base_model_name(std::string name) { config_.base_model_name_or_path = std::move(name); }
 
  private:
   // Buffers, views and sides for `targets`; values are zero.

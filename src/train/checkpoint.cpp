@@ -36,6 +36,11 @@ constexpr std::array<std::string_view, 14> kHarmless = {"output_dir",       "res
                                                         "eval_on_start",    "report_to",
                                                         "disable_tqdm",     "run_name"};
 
+// Options that a resumed run does not read: the adapter lies in the checkpoint.
+constexpr std::array<std::string_view, 7> kOfTheAdapter = {
+    "lora_r",     "lora_alpha",        "lora_target_modules", "lora_exclude_modules",
+    "use_rslora", "init_lora_weights", "adapter_name_or_path"};
+
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
@@ -75,11 +80,13 @@ void check_files(const fs::path& folder, const Json& table) {
     const auto expected_bytes = facts.at("bytes").get<std::size_t>();
     const auto expected_crc = facts.at("crc32c").get<std::uint32_t>();
     if (file.bytes().size() == expected_bytes && base::crc32c(file.bytes()) == expected_crc) continue;
-    throw UserError({.where = (folder / name).string(),
-                     .expected = std::to_string(expected_bytes) + " bytes as they were saved",
-                     .found = std::to_string(file.bytes().size()) + " bytes, or another checksum",
-                     .cause = "the file was changed or damaged after the checkpoint was written",
-                     .fix = "resume from another checkpoint-N folder"});
+    throw UserError(
+        {.where = (folder / name).string(),
+         .expected = std::to_string(expected_bytes) + " bytes as they were saved",
+         .found = std::to_string(file.bytes().size()) +
+                  (file.bytes().size() == expected_bytes ? " bytes with another checksum" : " bytes"),
+         .cause = "the file was changed or damaged after the checkpoint was written",
+         .fix = "resume from another checkpoint-N folder"});
   }
 }
 
@@ -105,7 +112,10 @@ std::vector<std::string> changes(const Json& saved, const config::Plan& plan) {
     const bool harmless = std::find(kHarmless.begin(), kHarmless.end(), name) != kHarmless.end();
     if (harmless || !saved.contains(name)) continue;
     const auto before = saved.at(name).get<std::string>();
-    if (before != value) out.push_back(name + ": " + before + " -> " + value);
+    if (before == value) continue;
+    const bool idle = std::find(kOfTheAdapter.begin(), kOfTheAdapter.end(), name) != kOfTheAdapter.end();
+    out.push_back(name + ": " + before + " -> " + value +
+                  (idle ? ", not used: the checkpoint's adapter goes on" : ""));
   }
   return out;
 }

@@ -40,16 +40,32 @@ std::vector<std::int64_t> checkpoint_steps(const base::fs::path& output_dir) {
   return steps;
 }
 
+void recover_run_folder(const base::fs::path& output_dir) {
+  std::vector<base::fs::path> unfinished;
+  std::error_code error;
+  for (const auto& entry : base::fs::directory_iterator(output_dir, error)) {
+    const base::fs::path whole =
+        output_dir / entry.path().stem();  // "checkpoint-5" of "checkpoint-5.partial"
+    const std::string extension = entry.path().extension().string();
+    if (extension != ".partial" && extension != ".hone-old") continue;
+    if (entry.is_directory() && step_of(whole.filename().string())) unfinished.push_back(whole);
+  }
+  for (const auto& whole : unfinished) base::StagedFolder::recover(whole);
+}
+
 void rotate_checkpoints(const base::fs::path& output_dir, std::int64_t keep) {
   if (keep <= 0) return;
   const auto steps = checkpoint_steps(output_dir);
   const auto count = static_cast<std::int64_t>(steps.size());
   for (std::int64_t i = 0; i < count - keep; ++i) {
     const auto folder = checkpoint_path(output_dir, steps[static_cast<std::size_t>(i)]);
-    // The state file goes first: from that moment the folder is no checkpoint, however far the deletion
-    // comes.
-    base::fs::remove(folder / kHoneStateFile);
-    base::fs::remove_all(folder);
+    // The new name comes first: from that moment it is no checkpoint, and what a kill leaves of it goes with
+    // the half-written ones (recover_run_folder).
+    base::fs::path leaving = folder;
+    leaving += ".partial";
+    base::fs::remove_all(leaving);
+    base::fs::rename(folder, leaving);
+    base::fs::remove_all(leaving);
   }
 }
 

@@ -25,6 +25,10 @@ base::fs::path checkpoint_path(const base::fs::path& output_dir,
 // there: checkpoints are renamed into place after every file is on disk, so half-written ones never match.
 std::vector<std::int64_t> checkpoint_steps(const base::fs::path& output_dir);
 
+// Removes what a killed run left half written or half deleted in `output_dir`, and gives back a checkpoint
+// that was being replaced (StagedFolder::recover). For the only process that writes there.
+void recover_run_folder(const base::fs::path& output_dir);
+
 // Deletes the oldest checkpoints until at most `keep` are left (0: keep all), as save_total_limit asks.
 void rotate_checkpoints(const base::fs::path& output_dir, std::int64_t keep);
 

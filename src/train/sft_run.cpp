@@ -23,6 +23,8 @@ namespace fs = base::fs;
 
 namespace {
 
+constexpr const char* kAnotherRun = "another run of hone";
+
 // What adapter_config.json names as its base: PEFT needs a Hugging Face folder, so for a GGUF it is the
 // folder that `hone convert` is told to write beside it.
 std::string base_model_name(const config::Plan& plan) {
@@ -51,6 +53,16 @@ adapters::LoraConfig lora_config(const config::Plan& plan) {
   out.init = plan.init_lora_weights;
   out.base_model_name_or_path = base_model_name(plan);
   return out;
+}
+
+// A continued adapter brings its own options, but for what the user says of them.
+adapters::Adapter load_adapter(model::CausalLm& model, const fs::path& folder, const config::Plan& plan) {
+  adapters::Adapter adapter = adapters::Adapter::load(model, folder);
+  const bool continues = !plan.adapter_name_or_path.empty();
+  if (!continues || plan.continued_dropout) adapter.set_dropout(plan.lora_dropout);
+  if (!plan.base_model_name_for_adapter.empty())
+    adapter.set_base_model_name(plan.base_model_name_for_adapter);
+  return adapter;
 }
 
 struct SftInput {
@@ -114,6 +126,11 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
   at::set_num_threads(static_cast<int>(threads_or_default(plan.threads)));
   const fs::path output_dir = plan.output_dir;
   const bool resuming = !plan.resume_from_checkpoint.empty();
+  std::optional<base::FolderLock> lock;
+  if (fs::is_directory(output_dir)) {
+    lock.emplace(output_dir, kAnotherRun);
+    recover_run_folder(output_dir);
+  }
   const fs::path resume_from =
       resuming ? find_checkpoint(output_dir, plan.resume_from_checkpoint) : fs::path();
   if (!resuming) require_fresh(output_dir);
@@ -134,7 +151,7 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
   const fs::path adapter_from = resuming ? resume_from : fs::path(plan.adapter_name_or_path);
   adapters::Adapter adapter = adapter_from.empty()
                                   ? adapters::Adapter::attach(model, lora_config(plan), plan_seed(plan))
-                                  : adapters::Adapter::load(model, adapter_from);
+                                  : load_adapter(model, adapter_from, plan);
   base::require_free_space(output_dir, static_cast<std::uint64_t>(checkpoint_bytes(adapter)), "a checkpoint");
 
   RunState state;
@@ -163,6 +180,10 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
   start.output_dir = output_dir.string();
 
   fs::create_directories(output_dir);
+  if (!lock) {
+    lock.emplace(output_dir, kAnotherRun);
+    if (!resuming) require_fresh(output_dir);  // another run may have come and gone since the first look
+  }
   base::write_file_atomic(output_dir / kPlanFile, config::write_plan(plan));
   listener.started(start);
   const LoopResult result = run_loop({.plan = plan,

@@ -42,6 +42,18 @@ TEST_F(RunFolderTest, RotationKeepsTheNewest) {
   EXPECT_FALSE(fs::exists(folder_ / "checkpoint-5"));
 }
 
+TEST_F(RunFolderTest, WhatAKillLeftIsCleanedUp) {
+  make_checkpoint("checkpoint-5", true);
+  make_checkpoint("checkpoint-10.partial", true);   // killed while saving, or while deleting an old one
+  make_checkpoint("checkpoint-15.hone-old", true);  // killed while replacing
+  make_checkpoint("mine.partial", true);
+  recover_run_folder(folder_);
+  EXPECT_EQ(checkpoint_steps(folder_), (std::vector<std::int64_t>{5, 15}));
+  EXPECT_FALSE(fs::exists(folder_ / "checkpoint-10.partial"));
+  EXPECT_FALSE(fs::exists(folder_ / "checkpoint-15.hone-old"));
+  EXPECT_TRUE(fs::exists(folder_ / "mine.partial")) << "not ours";
+}
+
 TEST_F(RunFolderTest, AFreshStartOverAnOldRunIsRefusedWithAWayOut) {
   EXPECT_NO_THROW(require_fresh(folder_));
   EXPECT_NO_THROW(require_fresh(folder_ / "absent"));

@@ -1,0 +1,200 @@
+// Whole runs on the tiny Llama: interruption and resume, one writer a folder, continued adapters,
+// accumulation.
+#include "train/sft.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "config/parse.h"
+#include "train/run_folder.h"
+
+namespace hone::train {
+namespace {
+
+namespace fs = base::fs;
+
+struct Killed {};
+
+// Acts after given steps, and keeps what was said.
+class Watcher final : public RunListener {
+ public:
+  void started(const StartFacts& facts) override {
+    notes = facts.notes;
+    if (on_start) on_start();
+  }
+  void stepped(const StepFacts& facts, std::int64_t) override {
+    steps.push_back(facts);
+    if (facts.step == stop_after) stop = true;
+    if (facts.step == kill_after) throw Killed();  // nothing after this step is saved, as with kill -9
+  }
+  std::function<void()> on_start;
+  std::vector<std::string> notes;
+  std::vector<StepFacts> steps;
+  std::int64_t stop_after = 0, kill_after = 0;
+  std::atomic<bool> stop = false;
+};
+
+class SftRunTest : public testing::Test {
+ protected:
+  void TearDown() override { fs::remove_all(root_); }
+
+  config::Plan plan(const std::string& name, const std::vector<std::string>& more = {}) {
+    const fs::path fixtures = fs::path(HONE_FIXTURES) / "parity";
+    std::vector<std::string> words = {"--model_name_or_path",
+                                      (fixtures / "tiny_llama").string(),
+                                      "--dataset_name",
+                                      (fixtures / "sft" / "text.jsonl").string(),
+                                      "--use_peft",
+                                      "--bf16",
+                                      "false",
+                                      "--max_steps",
+                                      "6",
+                                      "--save_steps",
+                                      "2",
+                                      "--per_device_train_batch_size",
+                                      "2",
+                                      "--learning_rate",
+                                      "1e-3",
+                                      "--threads",
+                                      "1",
+                                      "--logging_steps",
+                                      "3",
+                                      "--lora_dropout",
+                                      "0.1",
+                                      "--output_dir",
+                                      (root_ / name).string()};
+    words.insert(words.end(), more.begin(), more.end());
+    return config::parse_run(config::Method::kSft, words);
+  }
+
+  static LoopResult go(const config::Plan& run, Watcher& watcher) {
+    return run_sft(run, watcher, watcher.stop);
+  }
+  LoopResult go(const std::string& name, const std::vector<std::string>& more = {}) {
+    Watcher watcher;
+    return go(plan(name, more), watcher);
+  }
+
+  std::string file(const std::string& run, std::string_view name) {
+    return base::read_text(root_ / run / std::string(name));
+  }
+  // The run's log, but for the line of its end, which holds times.
+  base::Json history(const std::string& run) {
+    base::Json log = base::parse_json(file(run, kTrainerStateFile), run).at("log_history");
+    log.erase(log.size() - 1);
+    return log;
+  }
+  void expect_same_end(const std::string& one, const std::string& other) {
+    EXPECT_EQ(file(one, kAdapterWeightsFile), file(other, kAdapterWeightsFile));
+    EXPECT_EQ(file(one + "/checkpoint-6", kOptimizerFile), file(other + "/checkpoint-6", kOptimizerFile));
+    EXPECT_EQ(history(one), history(other));
+  }
+
+  fs::path root_ = fs::temp_directory_path() / ("hone_sft_run_" + std::to_string(getpid()));
+};
+
+TEST_F(SftRunTest, StoppedAndResumedIsBitEqual) {
+  go("whole");
+  Watcher watcher;
+  watcher.stop_after = 3;
+  const LoopResult stopped = go(plan("parts"), watcher);
+  EXPECT_TRUE(stopped.interrupted);
+  EXPECT_EQ(stopped.step, 3);
+  EXPECT_EQ(checkpoint_steps(root_ / "parts"), (std::vector<std::int64_t>{2, 3}));
+  const LoopResult resumed = go("parts", {"--resume_from_checkpoint", "true"});
+  EXPECT_FALSE(resumed.interrupted);
+  expect_same_end("whole", "parts");
+}
+
+TEST_F(SftRunTest, KilledAndResumedIsBitEqual) {
+  go("whole");
+  Watcher watcher;
+  watcher.kill_after = 5;
+  EXPECT_THROW(go(plan("parts"), watcher), Killed);
+  fs::create_directories(root_ / "parts" / "checkpoint-6.partial");  // and a save that was cut short
+  fs::create_directories(root_ / "parts" / ".final.partial");
+  go("parts", {"--resume_from_checkpoint", "true"});
+  expect_same_end("whole", "parts");
+  for (const auto& entry : fs::directory_iterator(root_ / "parts")) {
+    EXPECT_NE(entry.path().extension(), ".partial") << entry.path();
+  }
+}
+
+TEST_F(SftRunTest, KilledWhileTheResultIsPutInPlaceGoesOn) {
+  go("whole");
+  const std::string weights = file("whole", kAdapterWeightsFile);
+  fs::create_directories(root_ / "whole" / ".final");  // some files moved, some not
+  fs::rename(root_ / "whole" / kAdapterWeightsFile, root_ / "whole" / ".final" / kAdapterWeightsFile);
+  go("whole", {"--resume_from_checkpoint", "true"});
+  EXPECT_EQ(file("whole", kAdapterWeightsFile), weights);
+  EXPECT_FALSE(fs::exists(root_ / "whole" / ".final"));
+}
+
+TEST_F(SftRunTest, ASecondRunInTheSameFolderIsStopped) {
+  Watcher watcher;
+  std::string said;
+  watcher.on_start = [&] {
+    try {
+      go("one", {"--seed", "7"});
+    } catch (const base::UserError& error) {
+      said = error.what();
+    }
+  };
+  go(plan("one"), watcher);
+  EXPECT_NE(said.find("another run of hone, which is still going on"), std::string::npos) << said;
+  EXPECT_NE(file("one", kPlanFile).find("seed: 42"), std::string::npos) << "the first run's plan stays";
+}
+
+TEST_F(SftRunTest, AContinuedAdapterKeepsItsDropoutAndBaseUnlessTold) {
+  go("first");
+  const std::string adapter = (root_ / "first").string();
+  config::Plan kept = plan("kept", {"--adapter_name_or_path", adapter});
+  kept.continued_dropout.reset();  // as if lora_dropout had not been set
+  kept.lora_dropout = 0.05;
+  Watcher watcher;
+  go(kept, watcher);
+  const auto config = [&](const std::string& run) {
+    return base::parse_json(file(run, kAdapterConfigFile), run);
+  };
+  EXPECT_EQ(config("kept").at("lora_dropout"), 0.1);
+  EXPECT_EQ(config("kept").at("base_model_name_or_path"), config("first").at("base_model_name_or_path"));
+  go("told", {"--adapter_name_or_path", adapter, "--lora_dropout", "0", "--base_model_name_for_adapter",
+              "owner/base"});
+  EXPECT_EQ(config("told").at("lora_dropout"), 0.0);
+  EXPECT_EQ(config("told").at("base_model_name_or_path"), "owner/base");
+  EXPECT_NE(file("told", kAdapterWeightsFile), file("kept", kAdapterWeightsFile))
+      << "dropout changes what is learned";
+}
+
+TEST_F(SftRunTest, WhatAResumeCannotChangeIsSaid) {
+  Watcher stopped;
+  stopped.stop_after = 2;
+  go(plan("run"), stopped);
+  Watcher resumed;
+  go(plan("run", {"--resume_from_checkpoint", "true", "--lora_r", "4", "--learning_rate", "2e-3"}), resumed);
+  const auto said = [&](const std::string& text) {
+    return std::find(resumed.notes.begin(), resumed.notes.end(), text) != resumed.notes.end();
+  };
+  EXPECT_TRUE(
+      said("differs from the checkpoint: lora_r: 16 -> 4, not used: the checkpoint's adapter goes on"));
+  EXPECT_TRUE(said("differs from the checkpoint: learning_rate: 0.001 -> 0.002"));
+}
+
+// Dropout's masks are keyed by row and position, so that they are the same too.
+TEST_F(SftRunTest, FourByOneIsOneByFour) {
+  Watcher four, one;
+  go(plan("four", {"--per_device_train_batch_size", "4"}), four);
+  go(plan("one", {"--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "4"}), one);
+  ASSERT_EQ(four.steps.size(), one.steps.size());
+  for (std::size_t i = 0; i < four.steps.size(); ++i) {
+    EXPECT_NEAR(four.steps[i].loss / one.steps[i].loss, 1, 1e-5) << "step " << i + 1;
+    EXPECT_NEAR(four.steps[i].grad_norm / one.steps[i].grad_norm, 1, 1e-4) << "step " << i + 1;
+  }
+}
+
+}  // namespace
+}  // namespace hone::train
