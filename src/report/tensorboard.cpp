@@ -94,8 +94,10 @@ std::string event(std::int64_t step, const Message& value) {
 
 TensorboardWriter::TensorboardWriter(const base::fs::path& folder) {
   base::fs::create_directories(folder);
-  file_.open(folder / event_file_name(), std::ios::binary);
+  path_ = folder / event_file_name();
+  file_.open(path_, std::ios::binary);
   record(Message().fixed64(1, wall_time()).bytes(3, "brain.Event:2").str());
+  flush();
 }
 
 void TensorboardWriter::scalar(std::string_view tag, float value, std::int64_t step) {
@@ -113,7 +115,13 @@ void TensorboardWriter::text(std::string_view tag, std::string_view markdown, st
 }
 
 void TensorboardWriter::flush() {
-  file_.flush();
+  if (file_.flush()) return;
+  throw base::UserError(
+      {.where = path_.string(),
+       .expected = "room for the next numbers",
+       .found = "the write failed",
+       .cause = "the disk is full, or the folder may not be written",
+       .fix = "free some space, or set report_to: none, and go on with --resume_from_checkpoint true"});
 }
 
 void TensorboardWriter::record(const std::string& event) {

@@ -17,10 +17,11 @@ class TensorboardWriter {
   explicit TensorboardWriter(const base::fs::path& folder);  // a new events.out.tfevents.* file
   void scalar(std::string_view tag, float value, std::int64_t step);
   void text(std::string_view tag, std::string_view markdown, std::int64_t step);
-  void flush();
+  void flush();  // UserError when the file could not be written
 
  private:
   void record(const std::string& event);
+  base::fs::path path_;
   std::ofstream file_;
 };
 

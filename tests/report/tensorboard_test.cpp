@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <sstream>
 #include <vector>
 
 #include "base/crc32c.h"
+#include "base/error.h"
 #include "base/file.h"
+#include "report/run_report.h"
 
 namespace hone::report {
 namespace {
@@ -41,6 +44,16 @@ std::vector<std::string> records(const std::string& bytes) {
   return out;
 }
 
+TEST(Tensorboard, AFileThatCannotBeWrittenIsSaid) {
+  try {
+    TensorboardWriter writer("/proc/self");  // a folder in which nobody can make a file
+    FAIL() << "numbers went nowhere";
+  } catch (const base::UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("events.out.tfevents"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("report_to: none"), std::string::npos);
+  }
+}
+
 TEST(Tensorboard, WritesFramedEventsThatHoldTagValueAndStep) {
   const fs::path folder = fs::temp_directory_path() / ("hone_tensorboard_" + std::to_string(getpid()));
   {
@@ -61,6 +74,29 @@ TEST(Tensorboard, WritesFramedEventsThatHoldTagValueAndStep) {
   EXPECT_EQ(events[1].substr(9), tail);
   EXPECT_NE(events[2].find("sample/text_summary"), std::string::npos);
   EXPECT_NE(events[2].find("hello"), std::string::npos);
+}
+
+// transformers logs the epoch beside every other number.
+TEST(Tensorboard, HoldsEveryNumberOfARunAndItsEpoch) {
+  const fs::path folder = fs::temp_directory_path() / ("hone_run_events_" + std::to_string(getpid()));
+  fs::create_directories(folder);
+  {
+    std::ostringstream out;
+    RunReport report(out, {}, /*tensorboard=*/true);
+    train::StartFacts start;
+    start.output_dir = folder.string();
+    report.started(start);
+    report.logged({.step = 3, .epoch = 0.5, .values = {{"loss", 1.0}, {"eval_loss", 2.0}}});
+  }
+  std::string events;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with("events.out")) events = base::read_text(entry.path());
+  }
+  fs::remove_all(folder);
+  const std::string half("train/epoch\x15\x00\x00\x00\x3f", 16);
+  EXPECT_NE(events.find(half), std::string::npos);
+  EXPECT_NE(events.find("train/loss"), std::string::npos);
+  EXPECT_NE(events.find("eval/loss"), std::string::npos);
 }
 
 TEST(Tensorboard, UsesTransformersTags) {
