@@ -37,8 +37,9 @@ int bug(std::string_view what) {
   return kOurBug;
 }
 
-// A training step frees and takes the same memory again. glibc would give large pieces back to the kernel, which clears
-// every page anew: 12 % of a SmolLM2 step. Pieces below 32 MiB (glibc's own limit) stay with the process.
+// A training step frees and takes the same memory again. glibc would give large pieces back to the kernel,
+// which clears every page anew: 12 % of a SmolLM2 step. Pieces below 32 MiB (glibc's own limit) stay with the
+// process.
 void keep_freed_memory() {
 #if defined(__GLIBC__)
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -49,10 +50,20 @@ void keep_freed_memory() {
 int run_command(const std::string& name, const std::vector<std::string>& arguments) {
   const auto found = table().find(name);
   base::require(found != table().end(), "command " + name, "a command that main.cpp lists");
-  return found->second(arguments);
+  const int code = found->second(arguments);
+  if (std::cout.flush()) return code;
+  throw base::UserError({.where = "standard output",
+                         .expected = "to be written",
+                         .found = "the write failed",
+                         .cause = "the disk that it goes to is full",
+                         .fix = "free some space, or send it elsewhere"});
 }
 
 }  // namespace
+
+void say_notes(const std::vector<std::string>& notes) {
+  for (const auto& note : notes) std::cerr << "note      " << note << '\n';
+}
 
 int run(int argc, char** argv) {
   keep_freed_memory();

@@ -10,6 +10,9 @@ namespace hone::commands {
 // (Ctrl-C).
 int run(int argc, char** argv);
 
+// Prints one line each to stderr: what was set and has no effect.
+void say_notes(const std::vector<std::string>& notes);
+
 int sft(const std::vector<std::string>& arguments);       // hone sft --config run.yaml [--option value]
 int generate(const std::vector<std::string>& arguments);  // hone generate --model_name_or_path M --prompt P
 int convert(const std::vector<std::string>& arguments);   // hone convert --input model.gguf --output folder

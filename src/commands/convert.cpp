@@ -29,6 +29,7 @@ at::ScalarType scalar_type(config::StorageType type) {
 
 int convert(const std::vector<std::string>& arguments) {
   const config::ConvertPlan plan = config::parse_convert(arguments);
+  say_notes(plan.notes);
   const auto source = model::open_weights(plan.input);
   const auto facts = model::write_hf_folder(*source, plan.output, {.dtype = scalar_type(plan.dtype)});
   std::cout << plan.output << ": " << facts.tensors << " tensors, " << report::human_bytes(facts.bytes)

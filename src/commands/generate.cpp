@@ -78,6 +78,7 @@ std::vector<std::int64_t> stop_ids(const model::ModelConfig& config, const text:
 
 int generate(const std::vector<std::string>& arguments) {
   const config::GeneratePlan plan = config::parse_generate(arguments);
+  say_notes(plan.notes);
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
   const train::OpenedText opened = train::open_text(plan.model_name_or_path, "");
   const bool chat = use_chat(plan, opened);

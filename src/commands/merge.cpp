@@ -30,6 +30,7 @@ std::string recorded_base(const base::fs::path& adapter) {
 
 int merge(const std::vector<std::string>& arguments) {
   const config::MergePlan plan = config::parse_merge(arguments);
+  say_notes(plan.notes);
   const std::string model =
       plan.model_name_or_path.empty() ? recorded_base(plan.adapter_name_or_path) : plan.model_name_or_path;
   adapters::merge_to_folder(model, plan.adapter_name_or_path, plan.output);

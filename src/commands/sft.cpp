@@ -3,8 +3,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <iostream>
+#include <string_view>
 
 #include "commands/commands.h"
 #include "config/parse.h"
@@ -19,14 +21,19 @@ constexpr int kInterrupted = 130;
 std::atomic<bool> stop_requested = false;
 
 // The first Ctrl-C or SIGTERM asks the loop to finish its step and save; the second one kills, as by default.
+// A step may take a minute, so it is answered here, with what a signal handler may call.
 void on_stop_signal(int) {
+  constexpr std::string_view kAnswer = "\nstopping  when this step is done and saved; once more: at once\n";
+  const int kept = errno;
   stop_requested = true;
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kAnswer.data(), kAnswer.size());
+  errno = kept;
 }
 
 void install_stop_handler() {
   struct sigaction action = {};
   action.sa_handler = &on_stop_signal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
