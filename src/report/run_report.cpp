@@ -46,6 +46,7 @@ void RunReport::logged(const train::LogRecord& record) {
     for (const auto& [name, value] : record.values) {
       events_->scalar(tensorboard_tag(name), static_cast<float>(value), record.step);
     }
+    events_->scalar(tensorboard_tag("epoch"), static_cast<float>(record.epoch), record.step);
     events_->flush();
   }
   if (has(record, "eval_loss")) {

@@ -8,6 +8,7 @@ from common import SMOLLM2
 
 import torch
 from peft import PeftModel
+from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoTokenizer, GenerationConfig
 
 GGUF = Path("models/smollm2-gguf/SmolLM2-135M-Instruct.Q4_1.gguf")
@@ -49,11 +50,13 @@ def same_configs(folder, reference, dtype):
 def same_tokenizer(folder, reference):
     """AutoTokenizer: ids of every string, decoded text, special tokens, every conversation that both can render."""
     mine, theirs = AutoTokenizer.from_pretrained(folder), AutoTokenizer.from_pretrained(reference)
+    raw = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))  # what hone itself computes with
     strings = json.loads(STRINGS.read_text())
     strings = strings["curated"] + strings["fragments"]
     for text in strings:
         a, b = mine(text).input_ids, theirs(text).input_ids
         assert a == b, f"ids of {text!r}: {a[:8]}, expected {b[:8]}"
+        assert a == raw.encode(text).ids, f"transformers reads {folder}/tokenizer.json otherwise than tokenizers: {text!r}"
         assert mine.decode(a) == theirs.decode(b), f"decoded text of {text!r}"
     for name in ("bos_token", "eos_token", "unk_token", "pad_token"):
         assert getattr(mine, name) == getattr(theirs, name), f"{name}: {getattr(mine, name)!r}, expected {getattr(theirs, name)!r}"
