@@ -97,6 +97,16 @@ SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan,
   return out;
 }
 
+// transformers trains on such rows too, without a word.
+std::optional<std::string> beyond_positions(const data::DataFacts& facts, const config::Plan& plan,
+                                            const model::ModelConfig& model) {
+  const std::int64_t longest = plan.max_length > 0 ? std::min(plan.max_length, facts.longest) : facts.longest;
+  if (longest <= model.max_position_embeddings) return std::nullopt;
+  return "the longest row has " + std::to_string(longest) +
+         " tokens, the model's max_position_embeddings is " + std::to_string(model.max_position_embeddings) +
+         ": it has never seen the positions after that; lower max_length";
+}
+
 TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter& adapter) {
   TrainedFacts out;
   out.tensors = static_cast<std::int64_t>(adapter.tensors().size());
@@ -168,6 +178,7 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
       start.notes.push_back("differs from the checkpoint: " + change);
   }
 
+  if (const auto note = beyond_positions(train.facts, plan, model.config())) start.notes.push_back(*note);
   start.trained = trained_facts(model, adapter);
   start.train_data = train.facts;
   start.train_rows = static_cast<std::int64_t>(train.data.rows.size());

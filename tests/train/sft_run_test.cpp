@@ -184,6 +184,22 @@ TEST_F(SftRunTest, WhatAResumeCannotChangeIsSaid) {
   EXPECT_TRUE(said("differs from the checkpoint: learning_rate: 0.001 -> 0.002"));
 }
 
+TEST_F(SftRunTest, RowsBeyondTheModelsPositionsAreSaid) {
+  const fs::path model = root_ / "short_model";
+  fs::create_directories(root_);
+  fs::copy(fs::path(HONE_FIXTURES) / "parity" / "tiny_llama", model);
+  base::Json config = base::parse_json(base::read_text(model / "config.json"), "config.json");
+  config["max_position_embeddings"] = 8;
+  base::write_file_atomic(model / "config.json", base::dump_json(config));
+  Watcher watcher;
+  go(plan("run", {"--model_name_or_path", model.string(), "--max_steps", "1", "--max_length", "16"}),
+     watcher);
+  ASSERT_EQ(watcher.notes.size(), 1U);
+  EXPECT_NE(watcher.notes[0].find("the longest row has 16 tokens, the model's max_position_embeddings is 8"),
+            std::string::npos)
+      << watcher.notes[0];
+}
+
 // Dropout's masks are keyed by row and position, so that they are the same too.
 TEST_F(SftRunTest, FourByOneIsOneByFour) {
   Watcher four, one;
