@@ -60,6 +60,26 @@ void Margin::note(const std::string& name, double error) {
   worst_name_ = name;
 }
 
+adapters::Adapter attach_rule_adapter(model::CausalLm& model) {
+  auto adapter = adapters::Adapter::attach(
+      model, {.r = 8, .alpha = 16, .target_modules = {"all-linear"}, .target_is_regex = true}, 0);
+  const at::NoGradGuard no_grad;
+  for (std::size_t index = 0; index < adapter.tensors().size(); ++index) {
+    const at::Tensor& value = adapter.tensors()[index].value;
+    const at::Tensor i = at::arange(value.size(0), at::kDouble).unsqueeze(1);
+    const at::Tensor j = at::arange(value.size(1), at::kDouble).unsqueeze(0);
+    const at::Tensor phase = 0.37 * static_cast<double>(index / 2) + 0.11 * i + 0.013 * j;
+    value.copy_(0.02 * (index % 2 == 0 ? phase.sin() : phase.cos()));
+  }
+  return adapter;
+}
+
+base::fs::path smollm2_gguf() {
+  const base::fs::path path =
+      base::fs::path(HONE_SOURCE_DIR) / "models/smollm2-gguf/SmolLM2-135M-Instruct.Q4_1.gguf";
+  return base::fs::exists(path) ? path : base::fs::path();
+}
+
 data::Batch single(const at::Tensor& ids, const at::Tensor& labels) {
   data::Batch out;
   const auto length = ids.size(0);

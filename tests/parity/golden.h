@@ -6,8 +6,10 @@
 
 #include <string>
 
+#include "adapters/lora.h"
 #include "base/safetensors.h"
 #include "data/example.h"
+#include "model/causal_lm.h"
 
 namespace hone::parity {
 
@@ -41,6 +43,13 @@ class Margin {
   std::string worst_name_ = "nothing";
   int count_ = 0;
 };
+
+// The deterministic adapter of SmolLM2's goldens (common.rule_tensor), r 8, alpha 16, all-linear:
+// A[i,j] = 0.02 sin(0.37 k + 0.11 i + 0.013 j), B the same with cos; k the linear's index in model order.
+adapters::Adapter attach_rule_adapter(model::CausalLm& model);
+
+// SmolLM2's GGUF, or an empty path when nothing fetched it.
+base::fs::path smollm2_gguf();
 
 // One sequence as a batch: labels as given, the first never a target.
 data::Batch single(const at::Tensor& ids, const at::Tensor& labels);

@@ -25,19 +25,6 @@ std::uint64_t splitmix64(std::uint64_t x) {
   return x ^ (x >> 31U);
 }
 
-// A[i,j] = 0.02 sin(0.37 k + 0.11 i + 0.013 j), B the same with cos; k the linear's index
-// (common.rule_tensor).
-void apply_rule(const adapters::Adapter& adapter) {
-  const at::NoGradGuard no_grad;
-  for (std::size_t index = 0; index < adapter.tensors().size(); ++index) {
-    const at::Tensor& value = adapter.tensors()[index].value;
-    const at::Tensor i = at::arange(value.size(0), at::kDouble).unsqueeze(1);
-    const at::Tensor j = at::arange(value.size(1), at::kDouble).unsqueeze(0);
-    const at::Tensor phase = 0.37 * static_cast<double>(index / 2) + 0.11 * i + 0.013 * j;
-    value.copy_(0.02 * (index % 2 == 0 ? phase.sin() : phase.cos()));
-  }
-}
-
 double projection(const double* gradient, std::int64_t size, std::uint64_t p) {
   double sum = 0;
   for (std::int64_t e = 0; e < size; ++e) {
@@ -47,18 +34,12 @@ double projection(const double* gradient, std::int64_t size, std::uint64_t p) {
   return sum;
 }
 
-class SmolLm2 : public testing::Test {
- protected:
-  fs::path gguf_ = fs::path(HONE_SOURCE_DIR) / "models/smollm2-gguf/SmolLM2-135M-Instruct.Q4_1.gguf";
-};
-
-TEST_F(SmolLm2, LogitsLossAndEveryGradientEqualTransformersAndPeft) {
-  if (!fs::exists(gguf_)) GTEST_SKIP() << "not run: ./quickstart or ./test fetches " << gguf_;
+TEST(SmolLm2, LogitsLossAndEveryGradientEqualTransformersAndPeft) {
+  const fs::path gguf = smollm2_gguf();
+  if (gguf.empty()) GTEST_SKIP() << "not run: ./quickstart or ./test fetches SmolLM2";
   const Golden golden(fs::path(HONE_FIXTURES) / "parity/smollm2.safetensors");
-  model::CausalLm model(*model::open_weights(gguf_), {});
-  auto adapter = adapters::Adapter::attach(
-      model, {.r = 8, .alpha = 16, .target_modules = {"all-linear"}, .target_is_regex = true}, 0);
-  apply_rule(adapter);
+  model::CausalLm model(*model::open_weights(gguf), {});
+  auto adapter = attach_rule_adapter(model);
 
   std::vector<data::Batch> parts;
   Margin logits_margin("SmolLM2 logits", kBound);
