@@ -241,6 +241,11 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
                      "an old adapter; hone does not read pickled files",
                      "load it with PEFT and call save_pretrained once"});
   }
+  if (!base::fs::exists(folder / kWeightsFile, ec)) {
+    throw UserError({folder.string(), std::string(kWeightsFile) + " beside adapter_config.json",
+                     "no such file", "an incomplete download, or a run that has not saved yet",
+                     "name the folder that has both"});
+  }
   const base::SafetensorsFile file = base::SafetensorsFile::open(folder / kWeightsFile);
   const std::string weights = file.path().string();
   std::vector<std::string> targets = select_targets(adapter.config, model, /*strict=*/false);
@@ -264,10 +269,9 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
     if (expected.contains(t.name)) continue;
     throw UserError(
         {weights + ": " + t.name, "only tensors of the modules that target_modules names",
-         "this one beside them",
-         "a part that hone does not have (modules_to_save, DoRA, an adapted embedding), or another model" +
-             base::did_you_mean(t.name, known),
-         ""});
+         "this one beside them." + base::did_you_mean(t.name, known),
+         "a part that hone does not have (modules_to_save, DoRA, an adapted embedding), or another model",
+         "train a LoRA on linears alone, or name the adapter's own base model"});
   }
   return adapter;
 }

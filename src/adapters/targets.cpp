@@ -94,9 +94,10 @@ std::vector<std::string> choose(const LoraConfig& config, const model::ModelConf
     if (any_match(modules, entry)) continue;
     if (any_match(outside, entry)) refuse_embeddings(entry);
     if (!strict) continue;
-    throw UserError({kTarget, "names of linears: " + short_names(modules),
-                     "'" + entry + "', which matches no module." + base::did_you_mean(entry, suggestions(modules)),
-                     "a misspelt name", "correct or remove it; one that is ignored would train less than you asked"});
+    throw UserError(
+        {kTarget, "names of linears: " + short_names(modules),
+         "'" + entry + "', which matches no module." + base::did_you_mean(entry, suggestions(modules)),
+         "a misspelt name", "correct or remove it; one that is ignored would train less than you asked"});
   }
   std::vector<std::string> chosen;
   for (const std::string& m : modules) {
@@ -126,9 +127,10 @@ void exclude(const LoraConfig& config, const std::vector<std::string>& modules,
   }
   for (const std::string& entry : config.exclude_modules) {
     if (strict && !any_match(everything, entry)) {
-      throw UserError({kExclude, "names of modules: " + short_names(modules),
-                       "'" + entry + "', which matches no module." + base::did_you_mean(entry, suggestions(modules)),
-                       "a misspelt name", "correct or remove it"});
+      throw UserError(
+          {kExclude, "names of modules: " + short_names(modules),
+           "'" + entry + "', which matches no module." + base::did_you_mean(entry, suggestions(modules)),
+           "a misspelt name", "correct or remove it"});
     }
     std::erase_if(chosen, [&entry](const std::string& m) { return matches_entry(m, entry); });
   }
@@ -159,7 +161,7 @@ std::vector<std::string> select_targets(const LoraConfig& config, const model::M
     throw UserError(
         {kTarget, "at least one module to adapt", "none is left",
          config.exclude_modules.empty() ? "no name matched" : "lora_exclude_modules takes away every target",
-         "the modules are called " + short_names(modules)});
+         "name some of " + short_names(modules) + ", or all-linear"});
   }
   return chosen;
 }

@@ -105,11 +105,13 @@ void throw_system_error(const fs::path& path, std::string_view verb, int error_n
   if (is_full(error_number)) {
     std::uint64_t free = 0;
     text.expected = needed > 0 ? "room for " + human_bytes(needed) : "room to " + std::string(verb) + " it";
-    if (free_bytes(path, free)) text.found += "; " + human_bytes(free) + " free";
+    const bool disk = error_number != EFBIG;
+    if (disk && free_bytes(path, free)) text.found += "; " + human_bytes(free) + " free";
     text.cause = error_number == ENOSPC   ? "the disk is full"
                  : error_number == EDQUOT ? "your disk quota is used up"
                                           : "a limit on the size of files (ulimit -f, or the file system's)";
-    text.fix = "make room or choose another folder; nothing was left behind";
+    text.fix = std::string(disk ? "make room" : "raise the limit") +
+               " or choose another folder; nothing was left behind";
   } else if (error_number == EISDIR) {
     text.expected = "a file";
     text.found = "a folder";

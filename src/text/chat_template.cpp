@@ -18,6 +18,15 @@ struct ChatTemplate::Impl {
   std::string where;
 };
 
+namespace {
+
+// What is wrong, and the template's line; below it minijinja draws the source and every variable.
+std::string first_line(std::string_view message) {
+  return std::string(message.substr(0, message.find('\n')));
+}
+
+}  // namespace
+
 ChatTemplate::ChatTemplate(std::string_view source, const SpecialTokens& special, const std::string& where)
     : impl_(std::make_unique<Impl>()) {
   hone_text_template* handle = nullptr;
@@ -27,7 +36,7 @@ ChatTemplate::ChatTemplate(std::string_view source, const SpecialTokens& special
     base::require(status != HONE_TEXT_PANIC, "text_ffi", "no panic: " + message.str());
     throw base::UserError({.where = where,
                            .expected = "a chat template (Jinja) that compiles",
-                           .found = message.str(),
+                           .found = first_line(message.view()),
                            .cause = "a template that was edited or cut off",
                            .fix = "compare it with the model's own repository"});
   }
@@ -71,7 +80,7 @@ Rendered ChatTemplate::render(const ChatRequest& request) const {
     throw base::UserError(
         {.where = impl_->where,
          .expected = "a conversation that this chat template can render",
-         .found = message.str(),
+         .found = first_line(message.view()),
          .cause = "a message lacks a field that the template reads, or the field has another type",
          .fix = "compare the row's messages with what the template expects"});
   }

@@ -86,7 +86,7 @@ TEST(WriteFileAtomic, AFullDiskLeavesTheOldFileAndNothingElse) {
     const FileSizeLimit limit(4096);
     message = message_of([&] { write_file_atomic(folder / "a", std::string(10'240, 'x')); });
   }
-  expect_says(message, {"expected room for 10.0 KiB", " free", "a limit on the size of files", "make room"});
+  expect_says(message, {"expected room for 10.0 KiB", "a limit on the size of files", "raise the limit"});
   EXPECT_EQ(read_text(folder / "a"), "old");
   EXPECT_EQ(entries(folder.path()), 1U);
 }
