@@ -200,6 +200,38 @@ TEST_F(SftRunTest, RowsBeyondTheModelsPositionsAreSaid) {
       << watcher.notes[0];
 }
 
+TEST_F(SftRunTest, AResumeIntoAnotherFolderOverwritesNothing) {
+  go("first");
+  go("second", {"--max_steps", "2"});
+  const std::string from = (root_ / "first" / "checkpoint-2").string();
+  const std::string before = file("second", kAdapterWeightsFile);
+  try {
+    go("second", {"--resume_from_checkpoint", from});
+    FAIL() << "a finished run was overwritten";
+  } catch (const base::UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("an earlier run wrote here"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(file("second", kAdapterWeightsFile), before);
+  go("third", {"--resume_from_checkpoint", from + "/"});
+  EXPECT_EQ(file("third", kAdapterWeightsFile), file("first", kAdapterWeightsFile));
+  go("first", {"--resume_from_checkpoint", from + "/"});
+  EXPECT_EQ(file("third", kAdapterWeightsFile), file("first", kAdapterWeightsFile));
+}
+
+TEST_F(SftRunTest, ACheckpointOfAnotherFormatIsRefused) {
+  go("run", {"--max_steps", "2"});
+  const fs::path state = root_ / "run" / "checkpoint-2" / kHoneStateFile;
+  base::Json json = base::parse_json(base::read_text(state), "state");
+  json["format"] = 2;
+  base::write_file_atomic(state, base::dump_json(json));
+  try {
+    go("run", {"--resume_from_checkpoint", "true"});
+    FAIL() << "read as if it were format 1";
+  } catch (const base::UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("found:  format 2"), std::string::npos) << error.what();
+  }
+}
+
 // Dropout's masks are keyed by row and position, so that they are the same too.
 TEST_F(SftRunTest, FourByOneIsOneByFour) {
   Watcher four, one;

@@ -1,0 +1,132 @@
+// Promise 2, equal means equal: what is one run in another order of arithmetic ends in the same adapter; what is the
+// same arithmetic ends in the same bits. With dropout on: its masks belong to rows, not to batches.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "base/file.h"
+#include "base/safetensors.h"
+#include "config/parse.h"
+#include "train/run_folder.h"
+#include "train/scored_pass.h"
+#include "train/sft.h"
+
+namespace hone::train {
+namespace {
+
+namespace fs = base::fs;
+
+class SftEquivalence : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(folder_); }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::vector<std::string> words(const std::string& name, const std::vector<std::string>& more) const {
+    const fs::path fixtures = fs::path(HONE_FIXTURES) / "parity";
+    std::vector<std::string> out = {"--model_name_or_path", (fixtures / "tiny_llama").string(),
+                                    "--dataset_name",       (fixtures / "sft/text.jsonl").string(),
+                                    "--output_dir",         (folder_ / name).string(),
+                                    "--use_peft",           "true",
+                                    "--lora_r",             "4",
+                                    "--lora_dropout",       "0.1",
+                                    "--bf16",               "false",
+                                    "--learning_rate",      "0.01",
+                                    "--max_steps",          "8",
+                                    "--max_length",         "64",
+                                    "--save_strategy",      "no",
+                                    "--logging_steps",      "3"};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  }
+
+  // Runs to the end, or until `stop_after` steps when a listener asks; returns the adapter's file.
+  fs::path run(const std::string& name, const std::vector<std::string>& more, std::int64_t stop_after = 0) const {
+    struct Stopper final : RunListener {
+      void stepped(const StepFacts& facts, std::int64_t) override { stop = facts.step == after; }
+      std::int64_t after = 0;
+      std::atomic<bool> stop = false;
+    } stopper;
+    stopper.after = stop_after;
+    run_sft(config::parse_run(config::Method::kSft, words(name, more)), stopper, stopper.stop);
+    return folder_ / name / kAdapterWeightsFile;
+  }
+
+  // The largest difference of two adapters over the largest element, tensor by tensor.
+  static double distance(const fs::path& a, const fs::path& b) {
+    const auto ours = base::SafetensorsFile::open(a);
+    const auto theirs = base::SafetensorsFile::open(b);
+    EXPECT_EQ(ours.tensors().size(), theirs.tensors().size());
+    double worst = 0;
+    for (const auto& tensor : ours.tensors()) {
+      const auto* other = theirs.find(tensor.name);
+      if (other == nullptr) throw std::runtime_error("no tensor " + tensor.name);
+      const at::Tensor x = values(tensor);
+      const at::Tensor y = values(*other);
+      worst = std::max(worst, ((x - y).abs().max() / y.abs().max()).item<double>());
+    }
+    return worst;
+  }
+
+  static at::Tensor values(const base::StoredTensor& tensor) {
+    at::Tensor out = at::empty(tensor.shape, at::kFloat);
+    std::memcpy(out.mutable_data_ptr(), tensor.bytes.data(), tensor.bytes.size());
+    return out;
+  }
+
+  fs::path folder_ = fs::temp_directory_path() / ("hone_equivalence_" + std::to_string(getpid()));
+};
+
+constexpr double kRounding = 2e-5;  // eight AdamW steps of fp32 sums in another order
+
+TEST_F(SftEquivalence, OneByEightIsEightByOne) {
+  const auto wide = run("wide", {"--per_device_train_batch_size", "8"});
+  const auto deep = run("deep", {"--per_device_train_batch_size", "1", "--gradient_accumulation_steps", "8"});
+  const double off = distance(wide, deep);
+  std::printf("[margin] 1x8 = 8x1: %.2g of %.0e\n", off, kRounding);
+  EXPECT_LE(off, kRounding);
+  EXPECT_GT(distance(wide, run("other", {"--per_device_train_batch_size", "7"})), 100 * kRounding)
+      << "the comparison would miss another batch";
+}
+
+TEST_F(SftEquivalence, TheSameRunTwiceIsBitEqual) {
+  EXPECT_EQ(base::read_text(run("first", {})), base::read_text(run("second", {})));
+}
+
+TEST_F(SftEquivalence, AnotherSeedIsAnotherRun) {
+  EXPECT_NE(base::read_text(run("first", {})), base::read_text(run("second", {"--seed", "43", "--data_seed", "42"})));
+}
+
+TEST_F(SftEquivalence, StoppedAndResumedIsBitEqual) {
+  const auto straight = run("straight", {});
+  run("stopped", {}, 5);
+  EXPECT_EQ(checkpoint_steps(folder_ / "stopped"), std::vector<std::int64_t>{5});
+  EXPECT_FALSE(fs::exists(folder_ / "stopped" / kAdapterWeightsFile)) << "an unfinished run has no final adapter";
+  const auto resumed = run("stopped", {"--resume_from_checkpoint", "true"});
+  EXPECT_EQ(base::read_text(straight), base::read_text(resumed));
+}
+
+TEST_F(SftEquivalence, FrozenWeightsKeepTheirBits) {
+  const fs::path file = fs::path(HONE_FIXTURES) / "parity/tiny_llama";
+  model::CausalLm model(*model::open_weights(file), {});
+  std::vector<at::Tensor> before;
+  for (const auto& [name, tensor] : model.frozen_tensors()) before.push_back(tensor.clone());
+  auto adapter = adapters::Adapter::attach(model, {.target_modules = {"all-linear"}, .target_is_regex = true}, 1);
+  data::Batch batch;
+  for (std::int64_t t = 0; t < 16; ++t) {
+    batch.ids.push_back(t + 5);
+    batch.positions.push_back(t);
+    batch.labels.push_back(t == 0 ? data::kIgnore : t + 5);
+  }
+  batch.segments.push_back({.begin = 0, .end = 16, .row = 0});
+  score_and_backward(model, batch, {.training = true}, 15);
+  std::size_t index = 0;
+  for (const auto& [name, tensor] : model.frozen_tensors()) {
+    EXPECT_TRUE(at::equal(tensor, before[index++])) << name;
+    EXPECT_FALSE(tensor.grad().defined()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace hone::train
