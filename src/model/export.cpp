@@ -113,6 +113,7 @@ void write_configs(const WeightSource& source, at::ScalarType dtype, const path&
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
     if (json.contains(key)) made[key] = json[key];
   }
+  made["use_cache"] = true;
   base::write_file_atomic(out / "generation_config.json", base::dump_json(made, 2) + "\n");
 }
 

@@ -147,6 +147,16 @@ TEST(Gguf, GivesTheLogitsOfTheSameFolder) {
   }
 }
 
+TEST(Gguf, ExportsTheGenerationConfigThatTransformersMakesOfItsConfig) {
+  const TempFolder folder;
+  tiny_gguf(tiny_config("llama")).write(folder.path() / "m.gguf");
+  write_hf_folder(*open_weights(folder.path() / "m.gguf"), folder.path() / "out", {});
+  const fs::path file = folder.path() / "out" / "generation_config.json";
+  const Json made = base::parse_json(base::read_text(file), file.string());
+  EXPECT_EQ(made.at("_from_model_config"), true);
+  EXPECT_EQ(made.at("use_cache"), true);
+}
+
 TEST(Gguf, TiesTheHeadWhenThereIsNone) {
   Json config = tiny_config("llama");
   config["tie_word_embeddings"] = true;
