@@ -24,6 +24,7 @@ namespace fs = base::fs;
 
 namespace {
 
+constexpr int kFormat = 1;  // of hone_state.json; counts up when an older hone would misread it
 constexpr const char* kMoment1 = "exp_avg";
 constexpr const char* kMoment2 = "exp_avg_sq";
 
@@ -128,7 +129,7 @@ void save_checkpoint(const fs::path& output_dir, const CheckpointParts& parts) {
   write_optimizer(staged.path() / kOptimizerFile, parts.optimizer);
   Json options = Json::object();
   for (const auto& [name, value] : parts.plan.resolved) options[name] = value;
-  const Json state = {{"format", 1},
+  const Json state = {{"format", kFormat},
                       {"run", parts.state.to_json()},
                       {"options", options},
                       {"files", file_table(staged.path())}};
@@ -162,6 +163,13 @@ LoadedCheckpoint load_checkpoint(const fs::path& folder, std::int64_t parameters
   LoadedCheckpoint out;
   out.folder = folder;
   try {
+    if (json.at("format") != kFormat) {
+      throw UserError({.where = path.string(),
+                       .expected = "format " + std::to_string(kFormat),
+                       .found = "format " + base::dump_json(json.at("format")),
+                       .cause = "a checkpoint of another version of hone",
+                       .fix = "resume with that version, or continue its adapter with adapter_name_or_path"});
+    }
     check_files(folder, json.at("files"));
     out.state = RunState::from_json(json.at("run"));
     out.changed_options = changes(json.at("options"), plan);

@@ -143,7 +143,10 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
   }
   const fs::path resume_from =
       resuming ? find_checkpoint(output_dir, plan.resume_from_checkpoint) : fs::path();
-  if (!resuming) require_fresh(output_dir);
+  std::error_code ignored;
+  const bool in_place =
+      resuming && fs::equivalent(fs::absolute(resume_from / "..").lexically_normal(), output_dir, ignored);
+  if (!in_place) require_fresh(output_dir);
 
   // Data before weights: a wrong row is found in seconds.
   const auto source = model::open_weights(plan.model_name_or_path);
@@ -193,7 +196,7 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
   fs::create_directories(output_dir);
   if (!lock) {
     lock.emplace(output_dir, kAnotherRun);
-    if (!resuming) require_fresh(output_dir);  // another run may have come and gone since the first look
+    require_fresh(output_dir);  // another run may have come and gone since the first look
   }
   base::write_file_atomic(output_dir / kPlanFile, config::write_plan(plan));
   listener.started(start);
