@@ -32,10 +32,12 @@ Json prompt_of(const Json& row, const std::string& where) {
 }  // namespace
 
 std::vector<Json> read_prompts(const base::fs::path& path) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   const std::string text = base::read_text(path);
   std::vector<Json> out;
   int line_number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
+  for (std::size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+       begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = std::string_view(text).substr(begin, end - begin);
     begin = end + 1;

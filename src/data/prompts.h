@@ -8,8 +8,9 @@
 
 namespace hone::data {
 
-// The `prompt` column of each row. UserError for a line that does not parse, a row without `prompt` (naming
-// the columns there), a prompt of another type, an empty file.
+// The `prompt` column of each row. Blank lines, a byte order mark and CRLF are accepted. UserError for a line
+// that does not parse, a row without `prompt` (naming the columns there), a prompt of another type, an empty
+// file.
 std::vector<base::Json> read_prompts(const base::fs::path& path);
 
 }  // namespace hone::data

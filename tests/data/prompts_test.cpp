@@ -32,6 +32,11 @@ class Prompts : public testing::Test {
   base::fs::path path_ = base::fs::path(testing::TempDir()) / "hone_prompts_test.jsonl";
 };
 
+TEST_F(Prompts, AByteOrderMarkAndCrlfAreNoMistake) {
+  const auto prompts = read("\xEF\xBB\xBF{\"prompt\": \"a\"}\r\n{\"prompt\": \"b\"}\r\n");
+  EXPECT_EQ(prompts, (std::vector<base::Json>{"a", "b"}));
+}
+
 TEST_F(Prompts, StringsAndMessages) {
   const auto prompts =
       read("{\"prompt\": \"a\"}\n\n{\"prompt\": [{\"role\": \"user\", \"content\": \"b\"}]}");
