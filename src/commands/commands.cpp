@@ -47,6 +47,13 @@ void keep_freed_memory() {
 #endif
 }
 
+int out_of_memory() {
+  std::cerr << "hone: expected enough memory\n  do:     lower per_device_train_batch_size or max_length, or "
+               "use a smaller "
+               "model\n";
+  return kUserMistake;
+}
+
 int run_command(const std::string& name, const std::vector<std::string>& arguments) {
   const auto found = table().find(name);
   base::require(found != table().end(), "command " + name, "a command that main.cpp lists");
@@ -74,14 +81,14 @@ int run(int argc, char** argv) {
     std::cerr << "hone: " << error.what() << '\n';
     return kUserMistake;
   } catch (const std::bad_alloc&) {
-    std::cerr << "hone: expected enough memory\n  do:     lower per_device_train_batch_size or max_length, "
-                 "or use a "
-                 "smaller model\n";
-    return kUserMistake;
+    return out_of_memory();
   } catch (const base::fs::filesystem_error& error) {
     std::cerr << "hone: [" << error.path1().string() << "] " << error.code().message() << '\n';
     return kUserMistake;
   } catch (const c10::Error& error) {
+    // libtorch's allocator has no type of its own for this.
+    if (std::string_view(error.what()).find("DefaultCPUAllocator") != std::string_view::npos)
+      return out_of_memory();
     return bug(error.what_without_backtrace());
   } catch (const std::exception& error) {
     return bug(error.what());
