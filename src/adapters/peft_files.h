@@ -22,7 +22,8 @@ constexpr const char* kWeightsFile = "adapter_model.safetensors";
 std::string key_a(const std::string& module);
 std::string key_b(const std::string& module);
 
-// Every key that PEFT 0.21.2 writes, in alphabetical order; target_modules as they are (with_recorded_targets).
+// Every key that PEFT 0.21.2 writes, in alphabetical order; target_modules as they are
+// (with_recorded_targets).
 base::Json config_to_json(const LoraConfig& config);
 // Absent keys take PEFT's defaults. UserError for what changes results and hone does not do, by name.
 LoraConfig config_from_json(const base::Json& json, const std::string& where);
