@@ -136,13 +136,32 @@ void require_file(const std::string& path, const std::string& option, const std:
   if (!exists(path)) missing(fmt::format("a file as {}", option), path, where);
 }
 
+namespace {
+
+// TRL also takes a folder, and then adds its tokenizer's tokens to the model: another run than with the
+// template.
+void require_template_file(const std::string& path, const std::string& where) {
+  require_file(path, "chat_template_path", where);
+  if (!is_folder(path)) return;
+  const bool has_file = exists((fs::path(path) / "chat_template.jinja").string());
+  throw UserError(
+      {.where = where,
+       .expected = "a .jinja file as chat_template_path",
+       .found = fmt::format("the folder {}", path),
+       .cause = "with a folder TRL also adds its tokenizer's tokens to the model, which hone does not do",
+       .fix = has_file ? fmt::format("name {}", (fs::path(path) / "chat_template.jinja").string())
+                       : "save the folder's template as a .jinja file and name that"});
+}
+
+}  // namespace
+
 void check_files(Plan& plan, const Settings& settings) {
   require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
   if (!plan.adapter_name_or_path.empty()) {
     require_adapter_path(plan.adapter_name_or_path, settings.where("adapter_name_or_path"));
   }
   if (!plan.chat_template_path.empty()) {
-    require_file(plan.chat_template_path, "chat_template_path", settings.where("chat_template_path"));
+    require_template_file(plan.chat_template_path, settings.where("chat_template_path"));
   }
 
   const std::string data_where = settings.where("dataset_name");

@@ -40,7 +40,7 @@ std::vector<Option> model_options() {
       Option{"router_aux_loss_coef", Kind::kFloat, "null", "load-balancing loss of mixture-of-experts models"}
           .refused("not yet: no mixture-of-experts models"),
       {"chat_template_path", Kind::kString, "null",
-       "a .jinja file, or a folder whose tokenizer has the template"},
+       "a .jinja file: the template to use instead of the model's own"},
   };
   for (Option& row : sft) rows.push_back(row.from(Origin::kSftConfig).under(kModel).only("sft"));
   return rows;

@@ -64,6 +64,8 @@ TEST_F(FilesTest, MissingFiles) {
   EXPECT_NE(fault("adapter_name_or_path", path("none")).find("'none' does not exist."), std::string::npos);
   EXPECT_NE(fault("chat_template_path", path("none")).find("expected a file as chat_template_path"),
             std::string::npos);
+  EXPECT_NE(fault("chat_template_path", path("")).find("expected a .jinja file as chat_template_path"),
+            std::string::npos);
   EXPECT_NE(fault("resume_from_checkpoint", path("none")).find("expected a checkpoint folder, or true"),
             std::string::npos);
   EXPECT_NE(fault("dataset_name", "none.jsonl").find("taken from the folder you call hone in"),
