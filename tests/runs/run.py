@@ -16,10 +16,10 @@
               err: text / err~ regex the same for stderr
               not: text              neither stdout nor stderr contains it
               json                   stdout is JSON
-              file: path             the file is there afterwards
+              file: pattern          a path that matches is there afterwards
               gone: pattern          no path of the folder matches, as in `gone: out/*.partial`
               in: path text          the file has a line that contains the text
-              same: path path        both files have the same bytes
+              same: path path        both files have the same bytes; differ: path path: they have not
               untouched              nothing in the folder was created, changed or removed
               slow                   only with --slow
               needs: path            without it (placeholders allowed) the case is skipped, not passed
@@ -42,9 +42,9 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-LIMIT_S = 600
+LIMIT_S = 120
 INTERRUPTED = 130
-WORDS = ("exit", "out:", "out~", "err:", "err~", "not:", "json", "file:", "gone:", "in:", "same:", "untouched", "slow",
+WORDS = ("exit", "out:", "out~", "err:", "err~", "not:", "json", "file:", "gone:", "in:", "same:", "differ:", "untouched", "slow",
          "needs:")
 
 
@@ -170,14 +170,15 @@ def holds(word, rest, code, out, err, before, folder):
     if word == "json":
         return is_json(out)
     if word == "file:":
-        return (folder / rest).exists()
+        return any(folder.glob(rest))
     if word == "gone:":
         return not any(folder.glob(rest))
     if word == "in:":
         return (folder / rest.partition(" ")[0]).exists() and has_line(folder, *rest.split(" ", 1))
-    if word == "same:":
-        first, second = (folder / p for p in rest.split())
-        return first.exists() and second.exists() and first.read_bytes() == second.read_bytes()
+    if word in ("same:", "differ:"):
+        files = [folder / p for p in rest.split()]
+        equal = len({f.read_bytes() for f in files if f.exists()}) == 1
+        return all(f.exists() for f in files) and equal == (word == "same:")
     if word == "untouched":
         return snapshot(folder) == before
     return True

@@ -1,4 +1,6 @@
-from staging import *
+import json
+
+from staging import copy_model, edit_json
 
 model = copy_model()
 tokens = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))["added_tokens"]

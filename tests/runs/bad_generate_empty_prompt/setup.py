@@ -1,3 +1,4 @@
-from staging import *
+from staging import copy_model, edit_json
 
 model = copy_model()
+edit_json(model / "tokenizer.json", post_processor=None)  # which adds <|bos|>

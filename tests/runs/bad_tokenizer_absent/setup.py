@@ -1,4 +1,4 @@
-from staging import *
+from staging import copy_model
 
 model = copy_model()
 (model / "tokenizer.json").unlink()

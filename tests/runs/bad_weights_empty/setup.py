@@ -1,4 +1,4 @@
-from staging import *
+from staging import WEIGHTS, copy_model
 
 model = copy_model()
 weights = model / WEIGHTS

@@ -1,0 +1,3 @@
+from staging import tiny_gguf
+
+tiny_gguf("model.gguf")
