@@ -76,8 +76,8 @@ void check_arguments(const std::string& command, const std::vector<std::string>&
 int run_core(int argc, char** argv) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   const std::filesystem::path core = self.parent_path() / "libhone_core.so";
-  // libgomp's threads spin for milliseconds at each barrier; beside another busy program that made a step 4 to 7 times
-  // slower. It reads this once, when it is loaded; what the user set stays.
+  // libgomp's threads spin for milliseconds at each barrier; beside another busy program that made a step 4
+  // to 7 times slower. It reads this once, when it is loaded; what the user set stays.
   setenv("GOMP_SPINCOUNT", "1000", 0);
   void* library = dlopen(core.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
@@ -122,7 +122,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // A file at its size limit (ulimit -f) is then an error of write(), with a message, instead of a sudden end.
+  // A file at its size limit (ulimit -f) is then an error of write(), with a message, instead of a sudden
+  // end.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run(argc, argv);

@@ -83,8 +83,7 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
     for (const FamilyTraits& f : families()) known.emplace_back(f.model_type);
     throw UserError({where + ": general.architecture", "one of " + known_families(),
                      "'" + arch + "'." + base::did_you_mean(arch, known),
-                     "hone does not have this architecture yet",
-                     "take a model of one of these families"});
+                     "hone does not have this architecture yet", "take a model of one of these families"});
   }
   const auto number = [&](const std::string& key) { return file.require_int(arch + "." + key); };
   const base::GgufTensor* embedding = file.find(std::string(family->names.embedding.gguf) + ".weight");

@@ -74,8 +74,7 @@ const FamilyTraits& family_or_refuse(const std::string& type, const std::string&
   for (const FamilyTraits& f : families()) known.emplace_back(f.model_type);
   throw UserError({where, field + " to be one of " + known_families(),
                    "'" + type + "'." + base::did_you_mean(type, known),
-                   "hone does not have this architecture yet",
-                   "take a model of one of these families"});
+                   "hone does not have this architecture yet", "take a model of one of these families"});
 }
 
 bool resolve(BiasRule rule, bool attention_bias, bool mlp_bias) {

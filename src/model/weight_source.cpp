@@ -23,11 +23,11 @@ std::unique_ptr<WeightSource> open_weights(const base::fs::path& path) {
 
 void throw_absent_tensor(const std::string& where, const std::string& name,
                          const std::vector<std::string>& present) {
-  throw base::UserError(
-      {where, "the tensor " + name,
-       "no tensor of that name among " + std::to_string(present.size()) + "." + base::did_you_mean(name, present),
-       "config.json belongs to another model, or the file is incomplete",
-       "download the model again"});
+  throw base::UserError({where, "the tensor " + name,
+                         "no tensor of that name among " + std::to_string(present.size()) + "." +
+                             base::did_you_mean(name, present),
+                         "config.json belongs to another model, or the file is incomplete",
+                         "download the model again"});
 }
 
 }  // namespace hone::model
