@@ -1,5 +1,5 @@
-// Philox on 16 counters side by side: four arrays of words and ten rounds over them, which the compiler turns into
-// vector code for each instruction set. Same recurrence as base::philox, and the tests compare the two.
+// Philox on 16 counters side by side: four arrays of words and ten rounds over them, which the compiler turns
+// into vector code for each instruction set. Same recurrence as base::philox, and the tests compare the two.
 #include "ops/dropout_row.h"
 
 #include <algorithm>
@@ -51,23 +51,38 @@ struct Blocks {
   }
 }
 
-void fill_plain(const MaskRow& row, float* out, std::size_t features) { fill(row, out, features); }
+void fill_plain(const MaskRow& row, float* out, std::size_t features) {
+  fill(row, out, features);
+}
 
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void fill_avx2(const MaskRow& row, float* out, std::size_t features) {
   fill(row, out, features);
 }
-[[gnu::target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")]] void fill_avx512(const MaskRow& row, float* out,
+[[gnu::target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")]] void fill_avx512(const MaskRow& row,
+                                                                                      float* out,
                                                                                       std::size_t features) {
   fill(row, out, features);
 }
-bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
-bool has_avx512() { return __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0; }
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") != 0;
+}
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+}
 #else
-void fill_avx2(const MaskRow& row, float* out, std::size_t features) { fill(row, out, features); }
-void fill_avx512(const MaskRow& row, float* out, std::size_t features) { fill(row, out, features); }
-bool has_avx2() { return false; }
-bool has_avx512() { return false; }
+void fill_avx2(const MaskRow& row, float* out, std::size_t features) {
+  fill(row, out, features);
+}
+void fill_avx512(const MaskRow& row, float* out, std::size_t features) {
+  fill(row, out, features);
+}
+bool has_avx2() {
+  return false;
+}
+bool has_avx512() {
+  return false;
+}
 #endif
 
 using Fill = void (*)(const MaskRow&, float*, std::size_t);

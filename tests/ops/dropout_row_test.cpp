@@ -13,16 +13,21 @@ namespace {
 std::vector<float> reference(const MaskRow& row, std::size_t features) {
   std::vector<float> out(features);
   for (std::size_t f = 0; f < features; ++f) {
-    const auto words = base::philox({static_cast<std::uint32_t>(f / 4), row.position, static_cast<std::uint32_t>(row.row),
-                                     static_cast<std::uint32_t>(row.row >> 32)},
-                                    row.key);
+    const auto words =
+        base::philox({static_cast<std::uint32_t>(f / 4), row.position, static_cast<std::uint32_t>(row.row),
+                      static_cast<std::uint32_t>(row.row >> 32)},
+                     row.key);
     out[f] = words[f % 4] < row.dropped_below ? 0.0F : row.kept;
   }
   return out;
 }
 
 TEST(DropoutRow, EveryInstructionSetGivesPhiloxsBits) {
-  const MaskRow row = {.position = 7, .row = 0x123456789ULL, .key = {0xdeadbeef, 42}, .dropped_below = 1U << 30, .kept = 4.0F / 3};
+  const MaskRow row = {.position = 7,
+                       .row = 0x123456789ULL,
+                       .key = {0xdeadbeef, 42},
+                       .dropped_below = 1U << 30,
+                       .kept = 4.0F / 3};
   for (const std::size_t features : {1U, 3U, 63U, 64U, 65U, 576U, 1537U}) {
     const auto expected = reference(row, features);
     for (const auto form : {Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512}) {

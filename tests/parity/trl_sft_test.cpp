@@ -35,10 +35,12 @@ fs::path source_path(const Json& golden, const char* key) {
   return fs::path(HONE_SOURCE_DIR) / golden.at(key).get<std::string>();
 }
 
-bool is_smollm2(const Json& golden) { return golden.at("model") == "models/smollm2-f32"; }
+bool is_smollm2(const Json& golden) {
+  return golden.at("model") == "models/smollm2-f32";
+}
 
-// Where a run starts: a fixture, or for SmolLM2 the GGUF (its dequantised weights are models/smollm2-f32, byte for byte)
-// and the rule's adapter, written to `folder`.
+// Where a run starts: a fixture, or for SmolLM2 the GGUF (its dequantised weights are models/smollm2-f32,
+// byte for byte) and the rule's adapter, written to `folder`.
 struct Start {
   fs::path model, adapter;
 };

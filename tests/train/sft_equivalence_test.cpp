@@ -1,5 +1,5 @@
-// Promise 2, equal means equal: what is one run in another order of arithmetic ends in the same adapter; what is the
-// same arithmetic ends in the same bits. With dropout on: its masks belong to rows, not to batches.
+// Promise 2, equal means equal: what is one run in another order of arithmetic ends in the same adapter; what
+// is the same arithmetic ends in the same bits. With dropout on: its masks belong to rows, not to batches.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -25,24 +25,37 @@ class SftEquivalence : public testing::Test {
 
   std::vector<std::string> words(const std::string& name, const std::vector<std::string>& more) const {
     const fs::path fixtures = fs::path(HONE_FIXTURES) / "parity";
-    std::vector<std::string> out = {"--model_name_or_path", (fixtures / "tiny_llama").string(),
-                                    "--dataset_name",       (fixtures / "sft/text.jsonl").string(),
-                                    "--output_dir",         (folder_ / name).string(),
-                                    "--use_peft",           "true",
-                                    "--lora_r",             "4",
-                                    "--lora_dropout",       "0.1",
-                                    "--bf16",               "false",
-                                    "--learning_rate",      "0.01",
-                                    "--max_steps",          "8",
-                                    "--max_length",         "64",
-                                    "--save_strategy",      "no",
-                                    "--logging_steps",      "3"};
+    std::vector<std::string> out = {"--model_name_or_path",
+                                    (fixtures / "tiny_llama").string(),
+                                    "--dataset_name",
+                                    (fixtures / "sft/text.jsonl").string(),
+                                    "--output_dir",
+                                    (folder_ / name).string(),
+                                    "--use_peft",
+                                    "true",
+                                    "--lora_r",
+                                    "4",
+                                    "--lora_dropout",
+                                    "0.1",
+                                    "--bf16",
+                                    "false",
+                                    "--learning_rate",
+                                    "0.01",
+                                    "--max_steps",
+                                    "8",
+                                    "--max_length",
+                                    "64",
+                                    "--save_strategy",
+                                    "no",
+                                    "--logging_steps",
+                                    "3"};
     out.insert(out.end(), more.begin(), more.end());
     return out;
   }
 
   // Runs to the end, or until `stop_after` steps when a listener asks; returns the adapter's file.
-  fs::path run(const std::string& name, const std::vector<std::string>& more, std::int64_t stop_after = 0) const {
+  fs::path run(const std::string& name, const std::vector<std::string>& more,
+               std::int64_t stop_after = 0) const {
     struct Stopper final : RunListener {
       void stepped(const StepFacts& facts, std::int64_t) override { stop = facts.step == after; }
       std::int64_t after = 0;
@@ -95,14 +108,16 @@ TEST_F(SftEquivalence, TheSameRunTwiceIsBitEqual) {
 }
 
 TEST_F(SftEquivalence, AnotherSeedIsAnotherRun) {
-  EXPECT_NE(base::read_text(run("first", {})), base::read_text(run("second", {"--seed", "43", "--data_seed", "42"})));
+  EXPECT_NE(base::read_text(run("first", {})),
+            base::read_text(run("second", {"--seed", "43", "--data_seed", "42"})));
 }
 
 TEST_F(SftEquivalence, StoppedAndResumedIsBitEqual) {
   const auto straight = run("straight", {});
   run("stopped", {}, 5);
   EXPECT_EQ(checkpoint_steps(folder_ / "stopped"), std::vector<std::int64_t>{5});
-  EXPECT_FALSE(fs::exists(folder_ / "stopped" / kAdapterWeightsFile)) << "an unfinished run has no final adapter";
+  EXPECT_FALSE(fs::exists(folder_ / "stopped" / kAdapterWeightsFile))
+      << "an unfinished run has no final adapter";
   const auto resumed = run("stopped", {"--resume_from_checkpoint", "true"});
   EXPECT_EQ(base::read_text(straight), base::read_text(resumed));
 }
@@ -112,7 +127,8 @@ TEST_F(SftEquivalence, FrozenWeightsKeepTheirBits) {
   model::CausalLm model(*model::open_weights(file), {});
   std::vector<at::Tensor> before;
   for (const auto& [name, tensor] : model.frozen_tensors()) before.push_back(tensor.clone());
-  auto adapter = adapters::Adapter::attach(model, {.target_modules = {"all-linear"}, .target_is_regex = true}, 1);
+  auto adapter =
+      adapters::Adapter::attach(model, {.target_modules = {"all-linear"}, .target_is_regex = true}, 1);
   data::Batch batch;
   for (std::int64_t t = 0; t < 16; ++t) {
     batch.ids.push_back(t + 5);
