@@ -19,10 +19,12 @@ constexpr std::size_t kMinimiseFrom = 20;  // PEFT's MIN_TARGET_MODULES_FOR_OPTI
 
 std::regex compile(const std::string& pattern, const char* where) {
   try {
-    return std::regex(pattern, std::regex::ECMAScript);
+    // polynomial: backtracking through (\w+\.?)+x would take minutes; it has no back-references.
+    return std::regex(pattern, std::regex::ECMAScript | std::regex_constants::__polynomial);
   } catch (const std::regex_error& error) {
     throw UserError({where, "a regular expression (ECMAScript)", "'" + pattern + "': " + error.what(),
-                     "syntax that only Python has, such as (?i), (?P<name>) or \\A, or an unclosed bracket",
+                     "a back-reference, syntax that only Python has such as (?i), (?P<name>) or \\A, or an "
+                     "unclosed bracket",
                      "write it without, or give a list of names"});
   }
 }

@@ -1,13 +1,14 @@
 // Checkpoints: everything that makes the rest of the run bit-equal to one that was never interrupted.
 //
-// output_dir/checkpoint-N/
-//   adapter_config.json, adapter_model.safetensors   PEFT's own files: the checkpoint is a usable adapter
-//   optimizer.safetensors                            exp_avg, exp_avg_sq: [P] fp32, in the adapter's tensor
-//   order trainer_state.json                               transformers' form tokenizer files, plan.yaml
-//   hone_state.json                                  RunState, the resolved options, and size and CRC-32C of
-//   each file
-// The folder is staged, synced and renamed into place, so that it is whole or absent whatever kills the
-// process.
+// output_dir/checkpoint-N/ holds
+//
+//   - adapter_config.json, adapter_model.safetensors: PEFT's own files; a checkpoint is a usable adapter
+//   - optimizer.safetensors: exp_avg, exp_avg_sq, [P] fp32 each, in the order of the adapter's tensors
+//   - trainer_state.json: transformers' form
+//   - the tokenizer's files, plan.yaml
+//   - hone_state.json: RunState, the resolved options, and size and CRC-32C of each file
+//
+// The folder is staged, synced and renamed into place: whole or absent, whatever kills the process.
 #pragma once
 
 #include <string>

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "learn/schedule.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
@@ -174,7 +176,24 @@ class Loop {
     p_.listener.saved(checkpoint_path(p_.plan.output_dir, p_.state.step).string(), p_.state.step);
   }
 
+  // The record of the end of the finished run that this one only repeats: nothing was left to do.
+  bool has_earlier_end() {
+    const base::fs::path path = base::fs::path(p_.plan.output_dir) / kTrainerStateFile;
+    if (p_.state.step > first_step_ || !base::fs::exists(path)) return false;
+    const base::Json earlier = base::Json::parse(base::read_text(path), nullptr, /*allow_exceptions=*/false);
+    if (!earlier.is_object() || earlier.value("global_step", base::Json()) != p_.state.step) return false;
+    const base::Json log = earlier.value("log_history", base::Json::array());
+    if (!log.is_array() || log.empty() || !log.back().contains("train_runtime")) return false;
+    p_.state.log_history.push_back(log.back());
+    return true;
+  }
+
   void finish() {
+    if (!has_earlier_end()) record_end();
+    publish_final(p_.plan.output_dir, checkpoint_parts());
+  }
+
+  void record_end() {
     const double runtime = seconds_since(started_);
     const auto steps = static_cast<double>(std::max<std::int64_t>(1, p_.state.step - first_step_));
     const double rows = steps * static_cast<double>(p_.plan.per_device_train_batch_size) *
@@ -187,7 +206,6 @@ class Loop {
         {"total_flos", 0.0},
         {"train_loss", p_.state.total_loss / static_cast<double>(std::max<std::int64_t>(1, p_.state.step))}};
     record(std::move(entry));
-    publish_final(p_.plan.output_dir, checkpoint_parts());
   }
 
   LoopParts p_;

@@ -25,7 +25,9 @@ Json RunState::to_json() const {
           {"entropy_sum", entropy_sum},
           {"accuracy_sum", accuracy_sum},
           {"micro_batches_since_log", micro_batches_since_log},
-          {"log_history", log_history}};
+          {"log_history", log_history},
+          {"data_rows", data_rows},
+          {"data_crc32c", data_crc32c}};
 }
 
 RunState RunState::from_json(const Json& json) {
@@ -39,6 +41,8 @@ RunState RunState::from_json(const Json& json) {
   state.accuracy_sum = json.at("accuracy_sum").get<double>();
   state.micro_batches_since_log = json.at("micro_batches_since_log").get<std::int64_t>();
   state.log_history = json.at("log_history");
+  state.data_rows = json.value("data_rows", std::int64_t{0});
+  state.data_crc32c = json.value("data_crc32c", std::uint32_t{0});
   return state;
 }
 

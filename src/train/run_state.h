@@ -20,6 +20,9 @@ struct RunState {
   double accuracy_sum = 0;
   std::int64_t micro_batches_since_log = 0;
   base::Json log_history = base::Json::array();  // transformers' own records
+  // The training file: another one under a resumed run is worth a note. 0 rows: an older hone did not say.
+  std::int64_t data_rows = 0;
+  std::uint32_t data_crc32c = 0;
 
   base::Json to_json() const;  // doubles round-trip exactly
   static RunState from_json(const base::Json& json);

@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 
 #include "adapters/lora.h"
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "config/write_plan.h"
@@ -68,6 +69,8 @@ adapters::Adapter load_adapter(model::CausalLm& model, const fs::path& folder, c
 struct SftInput {
   SftData data;
   data::DataFacts facts;
+  std::int64_t file_rows = 0;
+  std::uint32_t file_crc32c = 0;
   std::vector<ColouredPiece> example;
 };
 
@@ -84,6 +87,8 @@ SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan,
                                                .threads = static_cast<int>(plan.threads)});
   SftInput out;
   out.facts = dataset.facts;
+  out.file_rows = static_cast<std::int64_t>(rows.rows.size());
+  out.file_crc32c = base::crc32c(base::MappedFile::open(rows.path).bytes());
   for (const auto& piece : data::preview(dataset.examples.front(), tokenizer)) {
     out.example.push_back({.text = piece.text, .supervised = piece.supervised});
   }
@@ -95,6 +100,18 @@ SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan,
   if (plan.shuffle_dataset) data::dataset_shuffle(out.data.rows, seed);
   out.data.examples = std::move(dataset.examples);
   return out;
+}
+
+// What the checkpoint's run was trained on, when it was something else.
+std::optional<std::string> changed_rows(const RunState& saved, const SftInput& train) {
+  if (saved.data_rows == 0) return std::nullopt;
+  if (saved.data_rows == train.file_rows && saved.data_crc32c == train.file_crc32c) return std::nullopt;
+  const std::string what =
+      saved.data_rows == train.file_rows
+          ? std::to_string(train.file_rows) + " rows with another checksum"
+          : std::to_string(saved.data_rows) + " rows -> " + std::to_string(train.file_rows) + " rows";
+  return "differs from the checkpoint: the training rows changed (" + what +
+         "): the resumed run is not the uninterrupted one";
 }
 
 // transformers trains on such rows too, without a word.
@@ -179,7 +196,10 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
     start.resumed_from = resume_from.string();
     for (const auto& change : loaded.changed_options)
       start.notes.push_back("differs from the checkpoint: " + change);
+    if (const auto note = changed_rows(state, train)) start.notes.push_back(*note);
   }
+  state.data_rows = train.file_rows;
+  state.data_crc32c = train.file_crc32c;
 
   if (const auto note = beyond_positions(train.facts, plan, model.config())) start.notes.push_back(*note);
   start.trained = trained_facts(model, adapter);

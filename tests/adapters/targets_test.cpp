@@ -63,6 +63,13 @@ TEST(SelectTargets, MatchesARegexAgainstTheWholeName) {
   EXPECT_SAYS(error_of(regex("(?i)Q_PROJ")), "syntax that only Python has");
 }
 
+// Backtracking would take about 2^20 tries a name on each; the back-reference is the price.
+TEST(SelectTargets, MatchesNestedRepetitionInPolynomialTime) {
+  EXPECT_SAYS(error_of(regex("(\\w+\\.?)+x")), "which matches none of 14");
+  EXPECT_EQ(select(regex("(\\w+\\.?)+_proj")).size(), 14u);
+  EXPECT_SAYS(error_of(regex("(q)\\1_proj")), "a back-reference");
+}
+
 TEST(SelectTargets, RefusesAnEntryThatMatchesNothingEvenWhenOthersMatch) {
   const std::string message = error_of(names({"q_proj", "v_prj"}));
   EXPECT_SAYS(message, "'v_prj', which matches no module");

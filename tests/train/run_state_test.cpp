@@ -17,6 +17,8 @@ TEST(RunState, RoundTripsEveryFieldExactly) {
   state.entropy_sum = 1e-300;
   state.accuracy_sum = 0.7;
   state.micro_batches_since_log = 4;
+  state.data_rows = 640;
+  state.data_crc32c = 0xE3069283;
   state.log_history.push_back(log_history_entry({.step = 10, .epoch = 0.5, .values = {{"loss", 0.1}}}));
   const auto text = base::dump_json(state.to_json());
   const RunState back = RunState::from_json(base::parse_json(text, "test"));
@@ -29,6 +31,15 @@ TEST(RunState, RoundTripsEveryFieldExactly) {
   EXPECT_EQ(back.accuracy_sum, state.accuracy_sum);
   EXPECT_EQ(back.micro_batches_since_log, state.micro_batches_since_log);
   EXPECT_EQ(back.log_history, state.log_history);
+  EXPECT_EQ(back.data_rows, state.data_rows);
+  EXPECT_EQ(back.data_crc32c, state.data_crc32c);
+}
+
+TEST(RunState, ReadsAnOlderStateThatDoesNotNameItsRows) {
+  base::Json json = RunState{}.to_json();
+  json.erase("data_rows");
+  json.erase("data_crc32c");
+  EXPECT_EQ(RunState::from_json(json).data_rows, 0);
 }
 
 TEST(TrainerState, HasTransformersKeysAndSortedLogEntries) {

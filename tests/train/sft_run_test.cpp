@@ -31,7 +31,9 @@ class Watcher final : public RunListener {
     if (facts.step == stop_after) stop = true;
     if (facts.step == kill_after) throw Killed();  // nothing after this step is saved, as with kill -9
   }
+  void logged(const LogRecord&) override { logged_records += 1; }
   std::function<void()> on_start;
+  int logged_records = 0;
   std::vector<std::string> notes;
   std::vector<StepFacts> steps;
   std::int64_t stop_after = 0, kill_after = 0;
@@ -182,6 +184,45 @@ TEST_F(SftRunTest, WhatAResumeCannotChangeIsSaid) {
   EXPECT_TRUE(
       said("differs from the checkpoint: lora_r: 16 -> 4, not used: the checkpoint's adapter goes on"));
   EXPECT_TRUE(said("differs from the checkpoint: learning_rate: 0.001 -> 0.002"));
+}
+
+TEST_F(SftRunTest, ChangedTrainingRowsAreNotedOnResume) {
+  fs::create_directories(root_);
+  const fs::path rows = root_ / "rows.jsonl";
+  const std::string line = "{\"text\": \"one two three\"}\n";
+  const auto resumed_notes = [&](const std::string& text) {
+    base::write_file_atomic(rows, text);
+    Watcher watcher;
+    watcher.stop_after = 4;
+    go(plan("run", {"--dataset_name", rows.string(), "--resume_from_checkpoint",
+                    (root_ / "run" / "checkpoint-2").string()}),
+       watcher);
+    return watcher.notes;
+  };
+  base::write_file_atomic(rows, line + line);
+  Watcher stopped;
+  stopped.stop_after = 2;
+  go(plan("run", {"--dataset_name", rows.string()}), stopped);
+  EXPECT_EQ(resumed_notes(line + line), std::vector<std::string>{});
+  const std::string before = "differs from the checkpoint: the training rows changed (";
+  const std::string after = "): the resumed run is not the uninterrupted one";
+  EXPECT_EQ(resumed_notes(line + line + line), std::vector<std::string>{before + "2 rows -> 3 rows" + after});
+  EXPECT_EQ(resumed_notes(line + "{\"text\": \"one two four\"}\n"),
+            std::vector<std::string>{before + "2 rows with another checksum" + after});
+}
+
+TEST_F(SftRunTest, AResumeAtTheLastStepKeepsTheOneRecordOfTheEnd) {
+  go("run");
+  const auto log_of = [&] {
+    return base::parse_json(file("run", kTrainerStateFile), "run").at("log_history");
+  };
+  const base::Json before = log_of();
+  ASSERT_TRUE(before.back().contains("train_runtime"));
+  Watcher watcher;
+  go(plan("run", {"--resume_from_checkpoint", "true"}), watcher);
+  EXPECT_EQ(watcher.steps.size(), 0U);
+  EXPECT_EQ(watcher.logged_records, 0);
+  EXPECT_EQ(log_of(), before);
 }
 
 TEST_F(SftRunTest, RowsBeyondTheModelsPositionsAreSaid) {
