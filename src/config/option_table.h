@@ -89,6 +89,11 @@ struct Option {
 inline Range at_least(double least) {
   return {.least = least};
 }
+// Steps and epochs are cast to whole 64-bit numbers, and multiplied.
+inline constexpr double kMostSteps = 1e9;
+inline Range count_from_zero() {
+  return {.least = 0, .most = kMostSteps};
+}
 inline Range above(double least) {
   return {.least = least, .least_open = true};
 }

@@ -22,7 +22,7 @@ std::vector<Option> reporting_options() {
           Option{"logging_strategy", Kind::kChoice, "\"steps\"", "when to log"}.choice("no steps epoch"),
           Option{"logging_steps", Kind::kFloat, "10",
                  "optimizer steps between logs; below 1: a share of all steps"}
-              .within(at_least(0)),
+              .within(count_from_zero()),
           {"logging_first_step", Kind::kBool, "false", "log the first step too"},
           {"report_to", Kind::kList, "\"none\"", "tensorboard or none; metrics.jsonl is always written"},
           Option{"logging_nan_inf_filter", Kind::kBool, "true", "hide NaN losses from the log"}.answered(
@@ -53,7 +53,7 @@ std::vector<Option> reporting_options() {
           Option{"eval_strategy", Kind::kChoice, "\"no\"", "when to evaluate"}.choice("no steps epoch"),
           Option{"eval_steps", Kind::kFloat, "null",
                  "optimizer steps between evaluations; below 1: a share of all steps; null: logging_steps"}
-              .within(at_least(0)),
+              .within(count_from_zero()),
           Option{"eval_delay", Kind::kFloat, "0", "wait before the first evaluation"}.refused("not yet"),
           {"eval_on_start", Kind::kBool, "false", "evaluate before step 1"},
           Option{"per_device_eval_batch_size", Kind::kInt, "8", "rows of an evaluation batch"}.within(
@@ -78,7 +78,7 @@ std::vector<Option> saving_options() {
                                                                                      "best", "not yet"),
           Option{"save_steps", Kind::kFloat, "500",
                  "optimizer steps between checkpoints; below 1: a share of all steps"}
-              .within(at_least(0)),
+              .within(count_from_zero()),
           Option{"save_total_limit", Kind::kInt, "null", "checkpoints to keep; null: all"}.within(
               at_least(1)),
           Option{"save_only_model", Kind::kBool, "false", "checkpoints without optimizer state"}.answered(

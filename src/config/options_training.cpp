@@ -20,7 +20,8 @@ std::vector<Option> training_options() {
           Option{"per_device_train_batch_size", Kind::kInt, "8", "rows of a micro-batch"}.within(at_least(1)),
           Option{"gradient_accumulation_steps", Kind::kInt, "1", "micro-batches of an optimizer step"}.within(
               at_least(1)),
-          Option{"num_train_epochs", Kind::kFloat, "3.0", "times through the data"}.within(above(0)),
+          Option{"num_train_epochs", Kind::kFloat, "3.0", "times through the data"}.within(
+              {.least = 0, .most = kMostSteps, .least_open = true}),
           Option{"max_steps", Kind::kInt, "-1", "optimizer steps; above 0 it wins over num_train_epochs"}
               .within(at_least(-1)),
           {"seed", Kind::kInt, "42", "seed of every random choice"},
@@ -92,7 +93,7 @@ std::vector<Option> optimizer_options() {
               "not yet"),
           {"lr_scheduler_kwargs", Kind::kMap, "null", "num_cycles for cosine: 0.5 ends at 0"},
           Option{"warmup_steps", Kind::kFloat, "0", "steps from 0 to the peak; below 1: a share of all steps"}
-              .within(at_least(0)),
+              .within(count_from_zero()),
           Option{"optim", Kind::kChoice, "\"adamw_torch_fused\"", "the optimizer"}.choice(
               "adamw_torch_fused", "adamw_torch",
               "adamw_torch_xla adamw_torch_npu_fused adafactor adamw_anyprecision adamw_torch_4bit "

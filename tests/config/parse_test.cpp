@@ -223,6 +223,18 @@ TEST_F(ParseTest, SchedulerArguments) {
             std::string::npos);
 }
 
+TEST_F(ParseTest, StepsAndEpochsFitAWholeNumber) {
+  for (const char* name : {"save_steps", "eval_steps", "logging_steps", "warmup_steps"}) {
+    EXPECT_NE(run_error({std::string("--") + name, "1e30"})
+                  .find(std::string("expected ") + name + " from 0 to 1000000000"),
+              std::string::npos)
+        << name;
+  }
+  EXPECT_NE(run_error({"--num_train_epochs", "1e30"}).find("expected num_train_epochs above 0 to 1000000000"),
+            std::string::npos);
+  EXPECT_EQ(run({"--num_train_epochs", "1e9"}).num_train_epochs, 1e9);
+}
+
 TEST_F(ParseTest, ReportTo) {
   EXPECT_EQ(
       run({"--report_to", "wandb", "tensorboard"}).notes,
