@@ -19,7 +19,8 @@ std::string lines_until(const base::fs::path& path, std::int64_t last_step) {
   std::string out;
   for (std::string line; std::getline(lines, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object() || record.value("step", last_step + 1) > last_step) continue;
+    if (!record.is_object() || !record.contains("step") || !record["step"].is_number()) continue;
+    if (record["step"].get<double>() > static_cast<double>(last_step)) continue;
     out += line + "\n";
   }
   return out;

@@ -12,8 +12,8 @@ namespace hone::report {
 
 class MetricsFile {
  public:
-  // Opens `path` for appending; lines of steps after `first_step` (a killed run's) are dropped, and a torn
-  // last line with them. first_step 0 starts the file anew.
+  // Opens `path` for appending; lines of steps after `first_step` (a killed run's) are dropped, and with
+  // them a torn last line and any that has no number as its step. first_step 0 starts the file anew.
   MetricsFile(const base::fs::path& path, std::int64_t first_step);
   void write(const train::LogRecord& record);  // one line, flushed
 

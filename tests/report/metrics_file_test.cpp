@@ -46,6 +46,12 @@ TEST_F(MetricsFileTest, ResumingDropsTheStepsThatWillRunAgainAndATornLine) {
             "{\"step\":3,\"epoch\":0.5,\"loss\":30.0}\n");
 }
 
+TEST_F(MetricsFileTest, ResumingDropsALineWhoseStepIsNoNumber) {
+  std::ofstream(path_) << "{\"step\":\"1\"}\n{\"step\":null}\n{\"epoch\":1}\n[1]\n{\"step\":1}\n";
+  MetricsFile file(path_, 2);
+  EXPECT_EQ(base::read_text(path_), "{\"step\":1}\n");
+}
+
 TEST_F(MetricsFileTest, AFreshRunStartsTheFileAnew) {
   std::ofstream(path_) << "old\n";
   MetricsFile file(path_, 0);
