@@ -16,6 +16,7 @@ struct GenerateOptions {
   std::uint64_t seed = 42;
   std::vector<std::int64_t> stop_ids;  // end of sequence; the stop token is part of the completion
   std::int64_t batch_size = 16;        // sequences that decode together
+  std::int64_t prefill_tokens = 2048;  // prompt tokens of one forward; a longer prompt joins alone
 };
 
 struct Completion {
@@ -24,7 +25,8 @@ struct Completion {
 };
 
 // One completion a prompt, in order. Sampling is keyed by (seed, prompt index, position). UserError for an
-// empty prompt. `on_done(index)` is called as prompts finish; may be empty.
+// empty prompt, for one that with max_new_tokens exceeds the model's positions, and for logits that are not
+// finite. `on_done(index)` is called as prompts finish; may be empty.
 std::vector<Completion> generate(const model::CausalLm& model,
                                  const std::vector<std::vector<std::int32_t>>& prompts,
                                  const GenerateOptions& options,
