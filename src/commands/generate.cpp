@@ -13,6 +13,7 @@
 #include "config/tool_plans.h"
 #include "data/prompts.h"
 #include "model/causal_lm.h"
+#include "report/terminal.h"
 #include "rollout/generate.h"
 #include "train/machine.h"
 #include "train/open_model.h"
@@ -102,11 +103,13 @@ int generate(const std::vector<std::string>& arguments) {
   });
   if (progress) std::cerr << '\n';
 
+  // In a file or a pipe the text stays as it is.
+  const bool to_terminal = isatty(STDOUT_FILENO) == 1;
   std::string lines;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const std::string text = opened.tokenizer.decode(completions[i].ids, true);
     if (plan.output.empty()) {
-      std::cout << text << '\n';
+      std::cout << (to_terminal ? report::visible_controls(text) : text) << '\n';
       continue;
     }
     const Json line = {{"prompt", sources[i]},

@@ -53,7 +53,7 @@ std::string example_lines(const train::StartFacts& facts, const Terminal& termin
   std::size_t left = kExampleBytes;
   for (const auto& piece : facts.example) {
     if (left == 0) break;
-    const std::string text = clip(piece.text, left);
+    const std::string text = clip(visible_controls(piece.text), left);
     left -= std::min(left, text.size());
     if (!piece.supervised) {
       body += terminal.dim(text);

@@ -16,6 +16,10 @@ struct Terminal {
   std::string dim(std::string_view text) const;
 };
 
+// `text` with its control characters but newline and tab as \xNN: below 0x20, 0x7f, and C1 (U+0080 to U+009F,
+// two bytes of UTF-8), so that no data can steer a terminal.
+std::string visible_controls(std::string_view text);
+
 std::string human_count(std::int64_t value);  // 134,515,008
 std::string human_bytes(std::int64_t bytes);  // "9.8 MB"
 std::string human_seconds(double seconds);    // "41 s", "3 min 12 s", "2 h 05 min"

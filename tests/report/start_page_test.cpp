@@ -74,6 +74,18 @@ TEST(StartPage, NeverCutsALongExampleInsideACharacter) {
   EXPECT_NE(page.find("é…"), std::string::npos);
 }
 
+TEST(StartPage, ShowsControlCharactersOfTheData) {
+  train::StartFacts changed = facts();
+  changed.example = {{"a\tb\x1b[2J\r\x7f\n", false},
+                     {"\xc2\x9b"
+                      "31m é\xc2\xa0|",
+                      true}};
+  const std::string page = start_page(changed, {});
+  EXPECT_NE(page.find("          | a\tb\\x1b[2J\\x0d\\x7f\n          | ⟦\\x9b31m é\xc2\xa0|⟧\n"),
+            std::string::npos)
+      << page;
+}
+
 TEST(StartPage, SaysFromWhereItResumedAndEveryNote) {
   train::StartFacts changed = facts();
   changed.first_step = 40;
