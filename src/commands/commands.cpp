@@ -62,7 +62,7 @@ int run_command(const std::string& name, const std::vector<std::string>& argumen
   throw base::UserError({.where = "standard output",
                          .expected = "to be written",
                          .found = "the write failed",
-                         .cause = "the disk that it goes to is full",
+                         .cause = "the disk that it goes to is full, or the pipe was closed",
                          .fix = "free some space, or send it elsewhere"});
 }
 

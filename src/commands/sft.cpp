@@ -20,8 +20,9 @@ constexpr int kInterrupted = 130;
 
 std::atomic<bool> stop_requested = false;
 
-// The first Ctrl-C or SIGTERM asks the loop to finish its step and save; the second one kills, as by default.
-// A step may take a minute, so it is answered here, with what a signal handler may call.
+// The first Ctrl-C, SIGTERM or SIGHUP (the terminal went away) asks the loop to finish its step and save; the
+// second one kills, as by default. A step may take a minute, so it is answered here, with what a signal
+// handler may call.
 void on_stop_signal(int) {
   constexpr std::string_view kAnswer = "\nstopping  when this step is done and saved; once more: at once\n";
   const int kept = errno;
@@ -36,6 +37,11 @@ void install_stop_handler() {
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hangup = {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup's choice stays
+  // A pipe that was closed must not kill a run of hours; what could not be said is an error at the end.
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
             tokenizer, {rows} a folder of small JSONL files, {model} the SmolLM2 file. Before `hone ...` may stand:
               limit 20             no file may grow beyond 20 KiB (ulimit -f)
               interrupt TEXT       Ctrl-C as soon as stdout has a line with TEXT; ends with 130
+              hangup TEXT          the same with the signal of a terminal that went away
+              closed               stdout is a pipe that nobody reads; ends with 2
               fails                this command is not the last one and has to end with 2
             and as lines of their own:
               tmpfs 100 FOLDER     a file system of 100 KiB; the case is skipped where mounting is not allowed
@@ -75,17 +77,24 @@ def fill(text, places):
 
 
 def modifiers(words):
-    """What stands before `hone`: ({"limit": KiB, "interrupt": text, "fails": True}, the words after `hone`)."""
+    """(what stands before `hone`, the words after it), as {"limit": KiB, "interrupt": text, "fails": True}, [...]."""
     found = {}
     while words and words[0] != "hone":
         word = words.pop(0)
-        if word == "fails":
+        if word in ("fails", "closed"):
             found[word] = True
-        elif word in ("limit", "interrupt") and words:
+        elif word in ("limit", "interrupt", "hangup") and words:
             found[word] = words.pop(0)
         else:
             raise ValueError(f"a command begins with `hone`, not `{word}`")
     return found, words[1:]
+
+
+def closed_pipe():
+    """The writing end of a pipe whose reader has gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return os.fdopen(writer, "wb")
 
 
 def run_hone(hone, arguments, folder, asked):
@@ -96,15 +105,17 @@ def run_hone(hone, arguments, folder, asked):
 
     with tempfile.TemporaryDirectory(prefix="hone-said-") as said:
         out, err = pathlib.Path(said) / "out", pathlib.Path(said) / "err"
-        with out.open("wb") as out_file, err.open("wb") as err_file:
-            process = subprocess.Popen([hone, *arguments], cwd=folder, stdout=out_file, stderr=err_file,
-                                       stdin=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "1"},
+        waits_for = asked.get("interrupt", asked.get("hangup"))
+        with out.open("wb") as out_file, err.open("wb") as err_file, closed_pipe() as nobody:
+            process = subprocess.Popen([hone, *arguments], cwd=folder, stderr=err_file,
+                                       stdout=nobody if "closed" in asked else out_file, stdin=subprocess.DEVNULL,
+                                       env={**os.environ, "NO_COLOR": "1"},
                                        preexec_fn=limit_files if "limit" in asked else None)
             try:
                 deadline = time.monotonic() + LIMIT_S
-                while "interrupt" in asked and process.poll() is None and time.monotonic() < deadline:
-                    if asked["interrupt"] in out.read_text(errors="replace"):
-                        process.send_signal(signal.SIGINT)
+                while waits_for is not None and process.poll() is None and time.monotonic() < deadline:
+                    if waits_for in out.read_text(errors="replace"):
+                        process.send_signal(signal.SIGHUP if "hangup" in asked else signal.SIGINT)
                         break
                     time.sleep(0.01)
                 process.wait(max(0.0, deadline - time.monotonic()))
@@ -143,7 +154,8 @@ def run_commands(case, folder, hone, places, mounts):
         asked, arguments = modifiers(words)
         before = snapshot(folder)
         code, out, err = run_hone(hone, arguments, folder, asked)
-        wanted = 2 if "fails" in asked else INTERRUPTED if "interrupt" in asked else 0
+        stopped = "interrupt" in asked or "hangup" in asked
+        wanted = 2 if "fails" in asked or "closed" in asked else INTERRUPTED if stopped else 0
         if code != wanted and i + 1 < len(lines):
             raise ValueError(f"`{line}` ended with {code}: {err.strip()}")
     return code, out, err, before
