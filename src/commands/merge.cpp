@@ -17,6 +17,13 @@ namespace {
 std::string recorded_base(const base::fs::path& adapter) {
   const auto path = adapter / "adapter_config.json";
   const auto config = base::parse_json(base::read_text(path), path.string());
+  if (!config.is_object()) {
+    throw base::UserError({.where = path.string(),
+                           .expected = "a JSON object",
+                           .found = config.type_name(),
+                           .cause = "the file was edited, or is not PEFT's",
+                           .fix = "name a folder that PEFT or hone saved"});
+  }
   const auto name = config.value("base_model_name_or_path", base::Json(nullptr));
   if (name.is_string() && base::fs::exists(name.get<std::string>())) return name.get<std::string>();
   throw base::UserError({.where = path.string(),
