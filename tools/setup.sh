@@ -186,14 +186,15 @@ configure_hone() {
   fi
 }
 
-# build_hone FOLDER [cmake option...]: everything.
+# build_hone FOLDER TARGET [cmake option...]: `hone` is the program alone, `all` the tests with it.
 # In a terminal ninja's one moving line is shown; in a log only the tail of a failure is.
 build_hone() {
-  local folder=$1 log=$hone_root/third_party/$1.log
-  configure_hone "$@"
+  local folder=$1 target=$2 log=$hone_root/third_party/$1.log
+  shift 2
+  configure_hone "$folder" "$@"
   if [[ -t 1 ]]; then
-    ninja -C "$hone_root/$folder" || stop "the build in $folder failed; the compiler's message is above."
-  elif ! ninja -C "$hone_root/$folder" >"$log" 2>&1; then
+    ninja -C "$hone_root/$folder" "$target" || stop "the build in $folder failed; the compiler's message is above."
+  elif ! ninja -C "$hone_root/$folder" "$target" >"$log" 2>&1; then
     grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Scanning)' "$log" | tail -n 80 >&2
     stop "the build in $folder failed; the compiler's message is above (all of it: ${log#"$hone_root"/})."
   fi
