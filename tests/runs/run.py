@@ -99,9 +99,13 @@ def closed_pipe():
 
 def run_hone(hone, arguments, folder, asked):
     """(exit code, stdout, stderr). The output goes to files, so that a pipe never makes hone wait."""
-    def limit_files():
-        size = int(asked["limit"]) * 1024
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    def prepare():
+        # Under nohup or as a background job these are ignored, and a child inherits that.
+        for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(ignored, signal.SIG_DFL)
+        if "limit" in asked:
+            size = int(asked["limit"]) * 1024
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
     with tempfile.TemporaryDirectory(prefix="hone-said-") as said:
         out, err = pathlib.Path(said) / "out", pathlib.Path(said) / "err"
@@ -110,7 +114,7 @@ def run_hone(hone, arguments, folder, asked):
             process = subprocess.Popen([hone, *arguments], cwd=folder, stderr=err_file,
                                        stdout=nobody if "closed" in asked else out_file, stdin=subprocess.DEVNULL,
                                        env={**os.environ, "NO_COLOR": "1"},
-                                       preexec_fn=limit_files if "limit" in asked else None)
+                                       preexec_fn=prepare)
             try:
                 deadline = time.monotonic() + LIMIT_S
                 while waits_for is not None and process.poll() is None and time.monotonic() < deadline:
