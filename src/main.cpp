@@ -25,9 +25,9 @@ using hone::base::InternalError;
 using hone::base::UserError;
 namespace config = hone::config;
 
-constexpr int kUserMistake = 2;  // the user can mend it
-constexpr int kOurBug = 70;      // EX_SOFTWARE
-constexpr const char* kVersion = "0.1.0";
+constexpr int kUserMistake = 2;                 // the user can mend it
+constexpr int kOurBug = 70;                     // EX_SOFTWARE
+constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
 const std::vector<std::string> kCommands = {"sft",     "generate", "convert", "merge",
                                             "options", "env",      "version", "help"};

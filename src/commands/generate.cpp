@@ -24,30 +24,27 @@ namespace {
 
 using base::Json;
 
-// A prompt as it came (text or messages), and as tokens.
-struct Prompt {
-  Json source;
-  std::vector<std::int32_t> ids;
-};
-
 Json as_messages(const Json& prompt) {
   if (prompt.is_array()) return prompt;
   return Json::array({{{"role", "user"}, {"content", prompt}}});
 }
 
-Prompt encode(const Json& source, const train::OpenedText& opened, bool chat) {
+// A prompt, text or messages, as tokens.
+std::vector<std::int32_t> encode(const Json& source, const train::OpenedText& opened, bool chat) {
   if (!chat) {
-    if (source.is_string()) return {source, opened.tokenizer.encode(source.get<std::string>(), true).ids};
+    if (source.is_string()) return opened.tokenizer.encode(source.get<std::string>(), true).ids;
     throw base::UserError(
         {.where = "prompt",
          .expected = "a chat template for a prompt made of messages",
          .found = opened.chat_template ? "--chat false" : "a tokenizer without a chat template",
          .fix = opened.chat_template ? "leave out --chat false" : "give the prompts as text"});
   }
-  const auto tokens = text::tokenise_chat(
-      opened.tokenizer, *opened.chat_template,
-      {.messages = as_messages(source), .tools = {}, .template_kwargs = {}, .add_generation_prompt = true});
-  return {source, tokens.ids};
+  return text::tokenise_chat(opened.tokenizer, *opened.chat_template,
+                             {.messages = as_messages(source),
+                              .tools = {},
+                              .template_kwargs = {},
+                              .add_generation_prompt = true})
+      .ids;
 }
 
 std::vector<Json> prompt_sources(const config::GeneratePlan& plan) {
@@ -85,7 +82,7 @@ int generate(const std::vector<std::string>& arguments) {
   const bool chat = use_chat(plan, opened);
   std::vector<std::vector<std::int32_t>> ids;
   std::vector<Json> sources = prompt_sources(plan);
-  for (const Json& source : sources) ids.push_back(encode(source, opened, chat).ids);
+  for (const Json& source : sources) ids.push_back(encode(source, opened, chat));
 
   const auto weights = model::open_weights(plan.model_name_or_path);
   model::CausalLm model(*weights, train::numbers(plan.precision));
