@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "ops/kv_tiles.h"
+
 namespace hone::ops {
 
 // q [T, N, D], k and v [T, K, D] -> [T, N * D]. Attention is causal inside each [begin, end) and never leaves
@@ -21,5 +23,31 @@ at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::
 // One sequence in generation: q [n, N, D] holds its last n tokens, k and v [L, K, D] all L >= n -> [n, N *
 // D].
 at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+
+// ---- the explicit form: flash attention (Dao 2022) over tiles of 64 keys, fp32 partials, grouped queries
+
+// Rows [begin, end) of q are consecutive tokens of one sequence. They see all of `before`, in order (a shared
+// prompt), and of `own` the first own_offset + i + 1 tokens for row begin + i. `own` already holds them.
+struct AttentionRows {
+  std::int64_t begin = 0, end = 0;
+  std::vector<const KvTiles*> before;
+  const KvTiles* own = nullptr;
+  std::int64_t own_offset = 0;
+};
+
+// q [T, N, D] (rows may be strided, a row's heads are contiguous) -> out [T, N * D] (rows may be strided) and
+// lse [T, N] fp32, the log sum exp of the scaled scores (may be undefined: not wanted). Sliding windows: keys
+// further than `window` back are not seen when window > 0 (whole tiles are skipped). A row's bits do not
+// depend on the other rows of the call, nor on how many rows came at once, nor on threads.
+void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
+                  std::int64_t window = 0);
+
+// Gradients of causal attention inside each [begin, end) of `segments`, from the forward's out and lse.
+// q, k, v as in packed_attention (rows may be strided); out, d_out [T, N * D]; dq, dk, dv like q, k, v (rows
+// may be strided: slices of a joined buffer), written, not added to. All in one dtype; sums in fp32.
+void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, const at::Tensor& d_out,
+                               const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                               const at::Tensor& out, const at::Tensor& lse,
+                               const std::vector<std::pair<std::int64_t, std::int64_t>>& segments);
 
 }  // namespace hone::ops

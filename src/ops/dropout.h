@@ -15,4 +15,13 @@ namespace hone::ops {
 at::Tensor apply_dropout(const at::Tensor& x, const PassContext& pass, std::uint64_t key, double p,
                          at::ScalarType dtype);
 
+// ---- the fused forms of the explicit layer: the mask is drawn row by row inside, never stored as a whole
+
+// out [T, features] = cast(fp32(x) * dropout_mask); x and out fp32 or bf16, rows may be strided.
+void dropout_into(at::Tensor out, const at::Tensor& x, const PassContext& pass, std::uint64_t key, double p);
+
+// dx += dropout_mask * d, both [T, features]; dx fp32 or bf16, rounded once.
+void dropout_backward_add(at::Tensor dx, const at::Tensor& d, const PassContext& pass, std::uint64_t key,
+                          double p);
+
 }  // namespace hone::ops

@@ -9,4 +9,15 @@ namespace hone::ops {
 // x [..., H], weight [H]; the result has the wider dtype of the two. Differentiable in x.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
+// ---- the fused forms of the explicit layer: one pass, no autograd
+
+// out [T, H] = the same formula; out's dtype may be narrower than the wider one (the linear's, which would
+// round it next). x [T, H], contiguous.
+void rms_norm_into(at::Tensor out, const at::Tensor& x, const at::Tensor& weight, double eps);
+
+// dx [T, H] += d(norm) by x, given dy [T, H] (fp32 or bf16): the residual path's gradient is already in dx.
+// Only the input's gradient: the weight is frozen. fp32 inside, rounded once to dx's dtype.
+void rms_norm_backward_add(at::Tensor dx, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+                           double eps);
+
 }  // namespace hone::ops

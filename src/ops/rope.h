@@ -35,4 +35,17 @@ RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>
 // Differentiable in x.
 at::Tensor rope_apply(const at::Tensor& x, const RopeTable& table);
 
+// ---- the fused forms of the explicit layer
+
+// Q/K norm (Qwen3; `norm_weight` [D], or undefined: none), then rotation. x and out [T, N, D] in the linears'
+// dtype, rows may be strided (slices of a joined q|k|v buffer); out may be x. fp32 inside, rounded where the
+// plain form rounds.
+void norm_rope_into(at::Tensor out, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
+                    const RopeTable& table);
+
+// In place: d holds d(out) on entry, d(x) on return. x [T, N, D] is the forward's input, needed only with a
+// norm.
+void norm_rope_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
+                        const RopeTable& table);
+
 }  // namespace hone::ops

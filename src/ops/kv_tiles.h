@@ -1,0 +1,40 @@
+// Keys and values of one sequence in one layer, in tiles of 64 tokens, as the attention kernels read them. Prefill,
+// decode and training all go through it, so that a row's attention has the same bits in each.
+//
+// A tile starts at a multiple of 64 tokens from the sequence's own start, whatever else is in the batch. For bf16:
+// keys of a tile and head as [D / 2][64][2], values as [32][D][2] (pairs side by side, for vdpbf16ps). For fp32: keys
+// [D][64], values [64][D]. Unwritten places are zero.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace hone::ops {
+
+constexpr std::int64_t kKvTile = 64;
+
+class KvTiles {
+ public:
+  KvTiles() = default;
+  // Room for `capacity` tokens at first; grows by doubling. dtype fp32 or bf16.
+  KvTiles(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dtype, std::int64_t capacity);
+
+  // k (already rotated) and v [n, K, D]; rows may be strided, a row's heads are contiguous.
+  void append(const at::Tensor& k, const at::Tensor& v);
+  void truncate(std::int64_t length);  // forgets what lies after; the room stays
+
+  std::int64_t length() const { return length_; }
+  std::int64_t kv_heads() const { return kv_heads_; }
+  std::int64_t head_dim() const { return head_dim_; }
+  std::int64_t bytes() const;  // of the room, not only of what is written
+  // [K, tiles, 64 * D] each, in the layout above.
+  const at::Tensor& keys() const { return keys_; }
+  const at::Tensor& values() const { return values_; }
+
+ private:
+  at::Tensor keys_, values_;
+  std::int64_t kv_heads_ = 0, head_dim_ = 0, length_ = 0;
+};
+
+}  // namespace hone::ops
