@@ -141,6 +141,20 @@ std::vector<Option> machine_options() {
       Option{"threads", Kind::kInt, "0", "threads; 0: as many as the processors this process may use"}
           .within(at_least(0))
           .under("machine"));
+  rows.push_back(
+      Option{"recompute", Kind::kChoice, "\"auto\"",
+             "what the backward computes again; results are bit-equal, memory falls and time grows in "
+             "this order: none, cheap (norms and SwiGLU), layer; auto: the first that fits memory_limit"}
+          .choice("auto none cheap layer")
+          .under("machine"));
+  rows.push_back(Option{"layer_form", Kind::kChoice, "\"auto\"",
+                        "explicit: a layer with a hand-written backward, for LoRA on frozen linears; plain: "
+                        "the same under autograd; auto: explicit where it can"}
+                     .choice("auto explicit plain")
+                     .under("machine"));
+  rows.push_back(Option{"memory_limit", Kind::kString, "null",
+                        "most memory of the run: 2.05GB, 900MiB or bytes; null or 0: what is free"}
+                     .under("machine"));
   rows.push_back(Option{"env", Kind::kMap, "{}", "environment variables to set, in a YAML file"}
                      .answered("hone reads no environment variables")
                      .from(Origin::kTrlCommand)

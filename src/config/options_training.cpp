@@ -4,7 +4,7 @@
 namespace hone::config {
 namespace {
 constexpr std::string_view kRecompute =
-    "accepted: hone's results do not depend on recomputation; activations are kept for now";
+    "gradient_checkpointing and recompute decide; the results do not depend on it";
 constexpr std::string_view kCompiled = "hone is compiled already";
 
 std::vector<Option> grouped(std::vector<Option> rows, std::string_view group) {
@@ -48,9 +48,9 @@ std::vector<Option> training_options() {
               .answered(kRecompute),
           Option{"activation_checkpointing_kwargs", Kind::kMap, "null", "how to recompute"}.answered(
               kRecompute),
-          Option{"gradient_checkpointing", Kind::kBool, "true", "recompute activations in the backward"}
-              .null_too()
-              .answered(kRecompute),
+          Option{"gradient_checkpointing", Kind::kBool, "true",
+                 "recompute in the backward what does not fit in memory; false: recompute none"}
+              .null_too(),
           Option{"gradient_checkpointing_kwargs", Kind::kMap, "null", "how to recompute"}.answered(
               kRecompute),
           Option{"torch_compile", Kind::kBool, "false", "compile the model"}.answered(kCompiled),

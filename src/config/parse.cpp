@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "config/size.h"
 
 namespace hone::config {
 namespace {
@@ -32,6 +33,21 @@ Scheduler scheduler(const std::string& word) {
 LoraInit lora_init(const std::string& word) {
   if (word == "gaussian") return LoraInit::kGaussian;
   return word == "false" ? LoraInit::kFalse : LoraInit::kTrue;
+}
+
+Recompute recompute(const Settings& settings) {
+  static const std::map<std::string, Recompute> names = {{"auto", Recompute::kAuto},
+                                                         {"none", Recompute::kNone},
+                                                         {"cheap", Recompute::kCheap},
+                                                         {"layer", Recompute::kLayer}};
+  const Recompute asked = names.at(settings.text("recompute"));
+  const bool keep_all = asked == Recompute::kAuto && !settings.flag("gradient_checkpointing");
+  return keep_all ? Recompute::kNone : asked;
+}
+
+LayerForm layer_form(const std::string& word) {
+  if (word == "explicit") return LayerForm::kExplicit;
+  return word == "plain" ? LayerForm::kPlain : LayerForm::kAuto;
 }
 
 void require_set(const Settings& settings, const std::string& name, const std::string& example) {
@@ -131,6 +147,15 @@ void check_combinations(const Settings& settings) {
                      .found = "max_length: null",
                      .cause = "a packed row is max_length tokens long",
                      .fix = "set max_length, or eval_packing: false"});
+  }
+  const std::string level = settings.text("recompute");
+  if (settings.text("layer_form") == "plain" && (level == "cheap" || level == "layer")) {
+    throw UserError(
+        {.where = settings.where("recompute"),
+         .expected = "recompute: none or auto with layer_form: plain",
+         .found = level,
+         .cause = "the plain layer keeps all that autograd keeps; only the explicit one recomputes",
+         .fix = "remove layer_form: plain, or recompute"});
   }
   check_interval(settings, "logging_steps", "logging_strategy");
   check_interval(settings, "save_steps", "save_strategy");
@@ -239,6 +264,9 @@ void fill_training(Plan& plan, const Settings& settings) {
   plan.shuffle_rows = settings.text("train_sampling_strategy") == "random";
   plan.dataloader_drop_last = settings.flag("dataloader_drop_last");
   plan.threads = settings.integer("threads");
+  plan.recompute = recompute(settings);
+  plan.layer_form = layer_form(settings.text("layer_form"));
+  plan.memory_limit = size_in_bytes(settings.text("memory_limit"), settings.where("memory_limit"));
 }
 
 void fill_run(Plan& plan, const Settings& settings) {

@@ -23,6 +23,10 @@ enum class Precision {
 
 enum class Every { kNo, kSteps, kEpoch };          // *_strategy options
 enum class LoraInit { kTrue, kGaussian, kFalse };  // init_lora_weights
+// What the backward computes again (model/explicit_layer.h); the results are bit-equal. kAuto: the first
+// level in this order whose planned peak fits memory_limit (train/memory_plan.h).
+enum class Recompute { kAuto, kNone, kCheap, kLayer };
+enum class LayerForm { kAuto, kExplicit, kPlain };  // kAuto: explicit where it can
 enum class PackingStrategy { kBfd };
 enum class Scheduler { kLinear, kCosine, kConstant, kConstantWithWarmup };
 
@@ -98,7 +102,10 @@ struct Plan {
   bool tensorboard = false;            // report_to
 
   // machine
-  std::int64_t threads = 0;  // 0: as many as the processors this process may use
+  std::int64_t threads = 0;                // 0: as many as the processors this process may use
+  Recompute recompute = Recompute::kAuto;  // kNone too when gradient_checkpointing is false and this is auto
+  LayerForm layer_form = LayerForm::kAuto;
+  std::int64_t memory_limit = 0;  // bytes; 0: what is free when the run begins
 
   // every option as resolved, in table order: what plan.yaml and `hone plan` show
   std::vector<std::pair<std::string, std::string>> resolved;

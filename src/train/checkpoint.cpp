@@ -29,13 +29,23 @@ constexpr const char* kMoment1 = "exp_avg";
 constexpr const char* kMoment2 = "exp_avg_sq";
 
 // Options whose change cannot alter what is learned; a resumed run may differ in them without a note.
-constexpr std::array<std::string_view, 14> kHarmless = {"output_dir",       "resume_from_checkpoint",
-                                                        "save_steps",       "save_strategy",
-                                                        "save_total_limit", "logging_steps",
-                                                        "logging_strategy", "logging_first_step",
-                                                        "eval_steps",       "eval_strategy",
-                                                        "eval_on_start",    "report_to",
-                                                        "disable_tqdm",     "run_name"};
+constexpr std::array<std::string_view, 17> kHarmless = {"output_dir",
+                                                        "resume_from_checkpoint",
+                                                        "save_steps",
+                                                        "save_strategy",
+                                                        "save_total_limit",
+                                                        "logging_steps",
+                                                        "logging_strategy",
+                                                        "logging_first_step",
+                                                        "eval_steps",
+                                                        "eval_strategy",
+                                                        "eval_on_start",
+                                                        "report_to",
+                                                        "disable_tqdm",
+                                                        "run_name",
+                                                        "gradient_checkpointing",
+                                                        "recompute",
+                                                        "memory_limit"};
 
 // Options that a resumed run does not read: the adapter lies in the checkpoint.
 constexpr std::array<std::string_view, 7> kOfTheAdapter = {

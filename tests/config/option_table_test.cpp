@@ -37,9 +37,10 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
   for (const Option& row : sft_schema().options) {
     if (!trl["options"].contains(row.name)) own.emplace_back(row.name);
   }
-  EXPECT_EQ(own, (std::vector<std::string>{"init_lora_weights", "lora_exclude_modules",
-                                           "adapter_name_or_path", "base_model_name_for_adapter",
-                                           "eval_dataset", "threads", "env", "accelerate_config"}));
+  EXPECT_EQ(own,
+            (std::vector<std::string>{"init_lora_weights", "lora_exclude_modules", "adapter_name_or_path",
+                                      "base_model_name_for_adapter", "eval_dataset", "threads", "recompute",
+                                      "layer_form", "memory_limit", "env", "accelerate_config"}));
 }
 
 TEST(OptionTable, TypesFollowTrl) {

@@ -101,6 +101,10 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"save_steps", {"50"}},
       {"save_total_limit", {"2"}},
       {"threads", {"2"}},
+      {"gradient_checkpointing", {"false"}},
+      {"recompute", {"layer"}},
+      {"layer_form", {"explicit"}},
+      {"memory_limit", {"2GB"}},
       {"eval_steps", {"5"}},
   };
   // These need a second option, or a value that the plan cannot hold yet; tested below.
@@ -131,6 +135,32 @@ TEST_F(ParseTest, PrecisionFollowsTheTable) {
   EXPECT_EQ(run({"--dtype", "auto"}).precision, Precision::kBFloat16);
   EXPECT_NE(run_error({"--dtype", "float16"}).find("NUM-03"), std::string::npos);
   EXPECT_NE(run_error({"--fp16"}).find("NUM-03"), std::string::npos);
+}
+
+TEST_F(ParseTest, RecomputeFollowsGradientCheckpointingUnlessItIsSet) {
+  EXPECT_EQ(run().recompute, Recompute::kAuto);
+  EXPECT_EQ(run_yaml("gradient_checkpointing_kwargs: {use_reentrant: true}\n").recompute, Recompute::kAuto);
+  EXPECT_EQ(run({"--gradient_checkpointing", "false"}).recompute, Recompute::kNone);
+  EXPECT_EQ(run_yaml("gradient_checkpointing: null\n").recompute, Recompute::kNone);
+  EXPECT_EQ(run({"--gradient_checkpointing", "false", "--recompute", "layer"}).recompute, Recompute::kLayer);
+  EXPECT_EQ(run({"--recompute", "cheap"}).recompute, Recompute::kCheap);
+  EXPECT_EQ(run({"--layer_form", "plain", "--recompute", "none"}).layer_form, LayerForm::kPlain);
+  EXPECT_NE(
+      run_error({"--layer_form", "plain", "--recompute", "layer"}).find("only the explicit one recomputes"),
+      std::string::npos);
+}
+
+TEST_F(ParseTest, MemoryLimitIsASize) {
+  EXPECT_EQ(run().memory_limit, 0);
+  EXPECT_EQ(run({"--memory_limit", "0"}).memory_limit, 0);
+  EXPECT_EQ(run({"--memory_limit", "2.05GB"}).memory_limit, 2'050'000'000);
+  EXPECT_EQ(run_yaml("memory_limit: 1.5 gib\n").memory_limit, 1'610'612'736);
+  EXPECT_EQ(run_yaml("memory_limit: 4096\n").memory_limit, 4096);
+  for (const char* wrong : {"2.05G", "GB", "-1", "1e30", "2GB 3", "inf", "0x10"}) {
+    EXPECT_NE(run_error({std::string("--memory_limit=") + wrong}).find("expected a size such as 2.05GB"),
+              std::string::npos)
+        << wrong;
+  }
 }
 
 TEST_F(ParseTest, SmallTranslations) {

@@ -311,10 +311,9 @@ TEST(Check, OffMeansOff) {
 }
 
 TEST(Check, AnsweredOptionsGetOneNoteEach) {
-  EXPECT_EQ(yaml("gradient_checkpointing: true\n").check(),
-            (std::vector<std::string>{
-                "gradient_checkpointing: accepted: hone's results do not depend on recomputation; "
-                "activations are kept for now"}));
+  EXPECT_EQ(yaml("gradient_checkpointing_kwargs: {use_reentrant: false}\n").check(),
+            (std::vector<std::string>{"gradient_checkpointing_kwargs: gradient_checkpointing and recompute "
+                                      "decide; the results do not depend on it"}));
   std::size_t count = 0;
   for (const Option& row : sft_schema().options) {
     if (row.answer != Class::kAnswered) continue;

@@ -50,13 +50,18 @@ TEST_F(WritePlanTest, EverythingSetComesBack) {
                          "auto",
                          "--warmup_steps",
                          "0.1",
+                         "--gradient_checkpointing",
+                         "false",
+                         "--layer_form",
+                         "explicit",
+                         "--memory_limit",
+                         "2.05 GB",
                          "--output_dir",
                          "a b#c: d"}));
 }
 
 TEST_F(WritePlanTest, NotesComeBack) {
-  const Plan plan =
-      run({"--gradient_checkpointing", "--use_cpu", "--optim", "adamw_torch", "--run_name", "first"});
+  const Plan plan = run({"--torch_compile", "--use_cpu", "--optim", "adamw_torch", "--run_name", "first"});
   EXPECT_EQ(plan.notes.size(), 4U);
   expect_round_trip(plan);
 }
@@ -84,8 +89,7 @@ TEST_F(WritePlanTest, ReadsAsAFileOfOptions) {
   EXPECT_NE(text.find("\noutput_dir: out\n"), std::string::npos);
   EXPECT_NE(text.find("\nbf16: true\n"), std::string::npos);
   EXPECT_NE(text.find("\neval_strategy: \"no\"\n"), std::string::npos);
-  EXPECT_EQ(text.find("gradient_checkpointing"), std::string::npos)
-      << "answered options are shown only when set";
+  EXPECT_EQ(text.find("torch_compile"), std::string::npos) << "answered options are shown only when set";
 }
 
 }  // namespace
