@@ -107,4 +107,13 @@ at::Tensor apply_dropout(const at::Tensor& x, const PassContext& pass, std::uint
                         p, dtype);
 }
 
+void dropout_into(at::Tensor out, const at::Tensor& x, const PassContext& pass, std::uint64_t key, double p) {
+  out.copy_(x.to(at::kFloat) * dropout_mask(pass, key, p, x.size(1)));
+}
+
+void dropout_backward_add(at::Tensor dx, const at::Tensor& d, const PassContext& pass, std::uint64_t key,
+                          double p) {
+  dx.copy_(dx.to(at::kFloat) + d.to(at::kFloat) * dropout_mask(pass, key, p, d.size(1)));
+}
+
 }  // namespace hone::ops

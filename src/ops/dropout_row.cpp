@@ -109,6 +109,7 @@ bool fill_mask_row_with(Instructions instructions, const MaskRow& row, std::span
       if (has_avx2()) fill_avx2(row, out.data(), out.size());
       return has_avx2();
     case Instructions::kAvx512:
+    case Instructions::kAvx512Bf16:
       if (has_avx512()) fill_avx512(row, out.data(), out.size());
       return has_avx512();
   }

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "ops/instructions.h"
+
 namespace hone::ops {
 
 // Philox's constant words for one row: counter {feature / 4, position, row low, row high} and key.
@@ -19,7 +21,6 @@ struct MaskRow {
 // out[f] = 0 or kept, decided by word f % 4 of philox block f / 4.
 void fill_mask_row(const MaskRow& row, std::span<float> out);
 
-enum class Instructions { kPlain, kAvx2, kAvx512 };
 // For tests: a form by name. false when this machine cannot run it.
 bool fill_mask_row_with(Instructions instructions, const MaskRow& row, std::span<float> out);
 

@@ -47,4 +47,33 @@ at::Tensor rope_apply(const at::Tensor& x, const RopeTable& table) {
   return x * table.cos.unsqueeze(1) + rotated * table.sin.unsqueeze(1);
 }
 
+void norm_rope_into(at::Tensor out, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
+                    const RopeTable& table) {
+  const at::ScalarType inside = at::promote_types(x.scalar_type(), at::kFloat);
+  at::Tensor y = x.to(inside);
+  if (norm_weight.defined()) {
+    const at::Tensor scale = at::rsqrt(y.pow(2).mean(-1, /*keepdim=*/true) + eps);
+    y = (norm_weight * (y * scale).to(x.scalar_type())).to(inside);
+  }
+  out.copy_(rope_apply(y, {table.cos.to(inside), table.sin.to(inside)}));
+}
+
+void norm_rope_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
+                        const RopeTable& table) {
+  const at::ScalarType inside = at::promote_types(d.scalar_type(), at::kFloat);
+  const std::int64_t half = d.size(-1) / 2;
+  const at::Tensor wide_d = d.to(inside);
+  const at::Tensor turned = wide_d * table.sin.to(inside).unsqueeze(1);  // rotate_half's transpose follows
+  at::Tensor g = wide_d * table.cos.to(inside).unsqueeze(1) +
+                 at::cat({turned.narrow(-1, half, half), -turned.narrow(-1, 0, half)}, -1);
+  if (norm_weight.defined()) {
+    const at::Tensor wide = x.to(inside);
+    const at::Tensor scale = at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps);
+    const at::Tensor normed = wide * scale;
+    g = g * norm_weight.to(inside);
+    g = scale * (g - normed * (g * normed).mean(-1, /*keepdim=*/true));
+  }
+  d.copy_(g);
+}
+
 }  // namespace hone::ops
