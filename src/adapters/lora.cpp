@@ -62,7 +62,7 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
     if (std::find(t.begin(), t.end(), all[i]->name) == t.end()) continue;
     adapter.linears_.push_back(all[i]);
     keys.push_back(i);
-    total += config.r * (all[i]->weight.size(0) + all[i]->weight.size(1));
+    total += config.r * (all[i]->weight.out() + all[i]->weight.in());
   }
   base::require(adapter.linears_.size() == adapter.targets_.size(), "Adapter",
                 "every target among the model's linears");
@@ -83,8 +83,8 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
   for (std::size_t i = 0; i < adapter.linears_.size(); ++i) {
     ops::Linear& linear = *adapter.linears_[i];
     ops::LoraSide side;
-    side.a = view(config.r, linear.weight.size(1), key_a(linear.name));
-    side.b = view(linear.weight.size(0), config.r, key_b(linear.name));
+    side.a = view(config.r, linear.weight.in(), key_a(linear.name));
+    side.b = view(linear.weight.out(), config.r, key_b(linear.name));
     side.scale = config.scale();
     side.dropout = config.dropout;
     side.dropout_key = keys[i];

@@ -98,6 +98,7 @@ void adamw_step(at::Tensor parameters, const at::Tensor& gradient, AdamWState& s
   auto* v = static_cast<float*>(state.v.data_ptr());
   at::parallel_for(0, size, kBlock,
                    [&](std::int64_t begin, std::int64_t end) { update(p, g, m, v, c, begin, end); });
+  parameters.unsafeGetTensorImpl()->bump_version();  // shadows of the parameters are made again
 }
 
 double clip_gradient(at::Tensor gradient, double max_norm) {

@@ -11,7 +11,7 @@ at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, c
                          const ops::RopeTable& rope, const ops::PassContext& pass, const Attend& attend) {
   const std::int64_t tokens = x.size(0), d = config.head_dim;
   const double eps = config.rms_norm_eps;
-  const at::ScalarType dtype = layer.q.weight.scalar_type();
+  const at::ScalarType dtype = layer.q.weight.dtype();
 
   const at::Tensor normed = ops::rms_norm(x, layer.input_norm, eps);
   at::Tensor q = ops::linear_forward(layer.q, normed, pass).view({tokens, config.num_attention_heads, d});

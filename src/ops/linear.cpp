@@ -7,11 +7,19 @@
 
 namespace hone::ops {
 
+const Weight& LoraSide::operand(const at::Tensor& master, Shadow& shadow, at::ScalarType dtype) {
+  const auto version = static_cast<std::int64_t>(master._version());
+  if (shadow.version == version && shadow.weight.dtype() == dtype) return shadow.weight;
+  shadow.weight = master.detach().to(dtype);
+  shadow.version = version;
+  return shadow.weight;
+}
+
 at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass) {
-  const at::ScalarType dtype = linear.weight.scalar_type();
+  const at::ScalarType dtype = linear.weight.dtype();
   const std::optional<at::Tensor> bias =
       linear.bias.defined() ? std::optional<at::Tensor>(linear.bias) : std::nullopt;
-  const at::Tensor y = at::linear(x.to(dtype), linear.weight, bias);
+  const at::Tensor y = at::linear(x.to(dtype), linear.weight.dense(), bias);
   if (!linear.lora || !pass.adapters_on) return y;
   const LoraSide& side = *linear.lora;
   // PEFT drops in fp32, before the GEMM rounds.

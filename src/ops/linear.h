@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/weight.h"
+
 namespace hone::ops {
 
 // The trainable side of one linear.
@@ -22,12 +24,25 @@ struct LoraSide {
   double scale = 1.0;
   double dropout = 0.0;           // probability of dropping a feature of x
   std::uint64_t dropout_key = 0;  // (layer, module) as one number; see dropout_mask
+
+  // A and B as the explicit form's GEMM reads them, in the base's dtype `dtype`: made again when the master
+  // has changed since (told by its version counter, which whoever writes through a raw pointer must bump).
+  const Weight& a_operand(at::ScalarType dtype) const { return operand(a, a_shadow_, dtype); }
+  const Weight& b_operand(at::ScalarType dtype) const { return operand(b, b_shadow_, dtype); }
+
+ private:
+  struct Shadow {
+    Weight weight;
+    std::int64_t version = -1;
+  };
+  static const Weight& operand(const at::Tensor& master, Shadow& shadow, at::ScalarType dtype);
+  mutable Shadow a_shadow_, b_shadow_;
 };
 
 struct Linear {
-  std::string name;   // Hugging Face's: "model.layers.0.self_attn.q_proj"
-  at::Tensor weight;  // [out, in], frozen
-  at::Tensor bias;    // [out] or undefined
+  std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj"
+  Weight weight;     // [out, in], frozen
+  at::Tensor bias;   // [out] or undefined
   std::optional<LoraSide> lora;
 };
 

@@ -34,7 +34,8 @@ Case make_case(at::ScalarType dtype, std::int64_t tokens = 5, std::int64_t in = 
 
 TEST(LinearForward, GivesTheFormulaAndItsGradients) {
   const Case c = make_case(at::kFloat);
-  const auto& [w, bias, lora] = std::tie(c.linear.weight, c.linear.bias, *c.linear.lora);
+  const at::Tensor w = c.linear.weight.dense();
+  const auto& [bias, lora] = std::tie(c.linear.bias, *c.linear.lora);
   const at::Tensor y = linear_forward(c.linear, c.x, {});
   const at::Tensor expected = c.x.matmul(w.t()) + bias + 1.5 * c.x.matmul(lora.a.t()).matmul(lora.b.t());
   EXPECT_TRUE(at::allclose(y, expected, 1e-5, 1e-5));
@@ -69,11 +70,24 @@ TEST(LinearForward, AgreesWithFiniteDifferencesInDouble) {
   }
 }
 
+TEST(LoraSide, GivesOperandsThatFollowTheMasters) {
+  Case c = make_case(at::kBFloat16);
+  LoraSide& side = *c.linear.lora;
+  const at::Tensor first = side.a_operand(at::kBFloat16).dense();
+  EXPECT_TRUE(at::equal(first, side.a.detach().to(at::kBFloat16)));
+  EXPECT_TRUE(side.a_operand(at::kBFloat16).dense().is_same(first)) << "made again without a change";
+  const at::NoGradGuard no_grad;
+  side.a.mul_(2);
+  EXPECT_TRUE(at::equal(side.a_operand(at::kBFloat16).dense(), side.a.to(at::kBFloat16)));
+  EXPECT_EQ(side.b_operand(at::kFloat).dense().const_data_ptr(), side.b.const_data_ptr())
+      << "fp32 is the master";
+}
+
 TEST(LinearForward, LeavesTheAdapterOutWhenItIsOff) {
   const Case c = make_case(at::kFloat);
   PassContext off;
   off.adapters_on = false;
-  const at::Tensor plain = at::linear(c.x, c.linear.weight, c.linear.bias);
+  const at::Tensor plain = at::linear(c.x, c.linear.weight.dense(), c.linear.bias);
   EXPECT_TRUE(at::equal(linear_forward(c.linear, c.x, off), plain));
   EXPECT_FALSE(at::equal(linear_forward(c.linear, c.x, {}), plain));
 }

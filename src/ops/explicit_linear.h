@@ -1,0 +1,34 @@
+// Linears with LoRA sides without autograd: the forward in one pass over the output, and the backward of several
+// linears that read the same input. ops/linear.h's linear_forward is the definition.
+//
+// Shapes: x [T, in], out [T, out], low [T, r]. Everything in the weights' dtype unless said otherwise.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+
+#include "ops/linear.h"
+
+namespace hone::ops {
+
+// low = scale * drop(x) A^T, [T, r]; undefined when the linear has no side or adapters are off. The backward wants it.
+at::Tensor lora_low(const Linear& linear, const at::Tensor& x, const PassContext& pass);
+
+// out = x W^T + low B^T + bias + residual, rounded once. `out` may be a slice of a joined buffer; residual has its
+// dtype, or is undefined.
+void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& low,
+                 const at::Tensor& residual = {});
+
+struct LinearGradient {
+  const Linear* linear = nullptr;
+  at::Tensor d_out;  // [T, out]
+  at::Tensor low;    // what lora_low gave
+};
+
+// Linears that share the input x: writes dx [T, in] (undefined: not wanted) and adds dA, dB in fp32 to the .grad of
+// the sides' a and b.
+void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, const at::Tensor& x,
+                      const PassContext& pass);
+
+}  // namespace hone::ops

@@ -1,0 +1,101 @@
+#include "ops/explicit_linear.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace hone::ops {
+namespace {
+
+// Two linears of different widths that read one input; the second has a bias, and a side of its own dropout.
+struct Case {
+  Linear first, second;
+  at::Tensor x;
+  std::vector<std::int64_t> rows, positions;
+  PassContext pass;
+
+  explicit Case(double dropout, std::int64_t tokens = 9) {
+    at::manual_seed(3);
+    x = at::randn({tokens, 24});
+    first = make("q_proj", 40, dropout, 1);
+    second = make("k_proj", 8, dropout, 2);
+    second.bias = at::randn({8});
+    rows.assign(static_cast<std::size_t>(tokens), 5);
+    positions.resize(static_cast<std::size_t>(tokens));
+    std::iota(positions.begin(), positions.end(), 0);
+    pass = {.training = true, .seed = 1, .step = 2, .token_row = &rows, .token_position = &positions};
+  }
+  static Linear make(const char* name, std::int64_t out, double dropout, std::uint64_t key) {
+    Linear linear{.name = name, .weight = at::randn({out, 24}), .bias = {}, .lora = LoraSide{}};
+    linear.lora->a = at::randn({3, 24}).set_requires_grad(true);
+    linear.lora->b = at::randn({out, 3}).set_requires_grad(true);
+    linear.lora->scale = 1.5;
+    linear.lora->dropout = dropout;
+    linear.lora->dropout_key = key;
+    for (at::Tensor* p : {&linear.lora->a, &linear.lora->b}) p->mutable_grad() = at::zeros_like(*p);
+    return linear;
+  }
+};
+
+void expect_near(const at::Tensor& ours, const at::Tensor& theirs) {
+  EXPECT_TRUE(at::allclose(ours, theirs, 1e-5, 1e-5)) << (ours - theirs).abs().max().item<double>();
+}
+
+class ExplicitLinear : public ::testing::TestWithParam<double> {};
+INSTANTIATE_TEST_SUITE_P(Dropout, ExplicitLinear, ::testing::Values(0.0, 0.4));
+
+TEST_P(ExplicitLinear, GivesLinearForwardsValuesAndGradients) {
+  Case c(GetParam());
+  const at::Tensor d_first = at::randn({9, 40}), d_second = at::randn({9, 8});
+  const at::Tensor x = c.x.clone().set_requires_grad(true);
+  const at::Tensor plain_first = linear_forward(c.first, x, c.pass);
+  const at::Tensor plain_second = linear_forward(c.second, x, c.pass);
+  (plain_first * d_first).sum().backward();
+  (plain_second * d_second).sum().backward();
+  std::vector<at::Tensor> expected;
+  for (const Linear* l : {&c.first, &c.second}) {
+    for (const at::Tensor& p : {l->lora->a, l->lora->b}) {
+      expected.push_back(p.grad().clone());
+      p.mutable_grad().zero_();
+    }
+  }
+
+  const at::NoGradGuard no_grad;
+  const at::Tensor joined = at::full({9, 48}, 99.0);
+  const at::Tensor low_first = lora_low(c.first, c.x, c.pass), low_second = lora_low(c.second, c.x, c.pass);
+  linear_into(joined.narrow(1, 0, 40), c.first, c.x, low_first);
+  linear_into(joined.narrow(1, 40, 8), c.second, c.x, low_second);
+  expect_near(joined, at::cat({plain_first, plain_second}, 1));
+  const at::Tensor residual = at::randn({9, 40});
+  const at::Tensor added = at::empty({9, 40});
+  linear_into(added, c.first, c.x, low_first, residual);
+  expect_near(added, plain_first + residual);
+
+  const at::Tensor dx = at::full_like(c.x, 99.0);
+  const LinearGradient gradients[] = {{&c.first, d_first, low_first}, {&c.second, d_second, low_second}};
+  linears_backward(dx, gradients, c.x, c.pass);
+  expect_near(dx, x.grad());
+  std::size_t at = 0;
+  for (const Linear* l : {&c.first, &c.second}) {
+    expect_near(l->lora->a.grad(), expected[at++]);
+    expect_near(l->lora->b.grad(), expected[at++]);
+  }
+  // Without a wish for dx the sides get the same again.
+  linears_backward({}, gradients, c.x, c.pass);
+  expect_near(c.first.lora->a.grad(), 2 * expected[0]);
+}
+
+TEST(ExplicitLinear, LeavesTheAdapterOutWhenItIsOff) {
+  Case c(0.0);
+  c.pass.adapters_on = false;
+  const at::NoGradGuard no_grad;
+  const at::Tensor low = lora_low(c.first, c.x, c.pass);
+  EXPECT_FALSE(low.defined());
+  const at::Tensor out = at::empty({9, 40});
+  linear_into(out, c.first, c.x, low);
+  expect_near(out, c.x.matmul(c.first.weight.dense().t()));
+}
+
+}  // namespace
+}  // namespace hone::ops
