@@ -9,6 +9,8 @@ namespace hone::report {
 
 namespace {
 
+constexpr double kWorthAWarning = 1.1;  // peak over plan
+
 // Whether a record is of training steps ("loss"), of an evaluation, or the end's ("train_loss").
 bool has(const train::LogRecord& record, std::string_view name) {
   for (const auto& [key, value] : record.values) {
@@ -57,6 +59,27 @@ void RunReport::logged(const train::LogRecord& record) {
   } else if (has(record, "loss") && !line_.terminal().interactive) {
     out_ << last_line_ << '\n' << std::flush;
   }
+}
+
+void RunReport::measured(const train::MemoryFacts& facts) {
+  const auto gigabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
+  end_live_line();
+  out_ << fmt::format("memory    peak {:.2f} GB{}, planned {:.2f} GB\n", gigabytes(facts.peak),
+                      facts.at_end ? "" : fmt::format(" after step {}", facts.step),
+                      gigabytes(facts.planned));
+  if (static_cast<double>(facts.peak) > kWorthAWarning * static_cast<double>(facts.planned)) {
+    out_ << fmt::format(
+        "warning   the peak of {:.2f} GB is more than 10 % above the planned {:.2f} GB: the plan is wrong "
+        "for this "
+        "run; lower memory_limit by the difference if memory is short\n",
+        gigabytes(facts.peak), gigabytes(facts.planned));
+  }
+  out_ << std::flush;
+  if (!facts.at_end || !metrics_) return;
+  metrics_->write({.step = facts.step,
+                   .epoch = facts.epoch,
+                   .values = {{"memory_peak_bytes", static_cast<double>(facts.peak)},
+                              {"memory_planned_bytes", static_cast<double>(facts.planned)}}});
 }
 
 void RunReport::saved(const std::string& folder, std::int64_t) {

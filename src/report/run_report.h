@@ -21,6 +21,7 @@ class RunReport final : public train::RunListener {
   void started(const train::StartFacts& facts) override;
   void stepped(const train::StepFacts& facts, std::int64_t total_steps) override;
   void logged(const train::LogRecord& record) override;
+  void measured(const train::MemoryFacts& facts) override;
   void saved(const std::string& folder, std::int64_t step) override;
   void finished(const std::string& folder, bool interrupted, std::int64_t step) override;
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 namespace hone::report {
 
 namespace {
@@ -19,6 +21,27 @@ std::string trained_lines(const train::TrainedFacts& facts) {
       human_count(facts.tensors), human_count(facts.parameters), human_bytes(facts.bytes),
       percent(facts.parameters, facts.base_parameters + facts.parameters), human_count(facts.base_parameters),
       facts.modules_matched, fmt::join(facts.modules, ", "));
+}
+
+// A table of the plan's segments, then which form and level run and why.
+std::string memory_lines(const train::MemoryPlan& plan) {
+  std::vector<std::pair<std::string, std::int64_t>> rows;
+  for (const auto& segment : plan.segments) rows.emplace_back(segment.name, segment.bytes);
+  rows.emplace_back("total", plan.total);
+  if (plan.limit.bytes > 0) rows.emplace_back(plan.limit.is_set ? "memory_limit" : "free", plan.limit.bytes);
+  std::size_t name_width = 0, number_width = 0;
+  std::vector<std::string> numbers;
+  for (const auto& [name, bytes] : rows) {
+    numbers.push_back(fmt::format("{:.2f}", static_cast<double>(bytes) / 1e9));
+    name_width = std::max(name_width, name.size());
+    number_width = std::max(number_width, numbers.back().size());
+  }
+  std::string out;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    out += fmt::format("{:<10}{:<{}}  {:>{}} GB\n", i == 0 ? "memory" : "", rows[i].first, name_width,
+                       numbers[i], number_width);
+  }
+  return out + fmt::format("          {}\n          {}\n", plan.why_recompute, plan.why_layer);
 }
 
 // A line only for what happened, so that a clean set stays one line.
@@ -77,6 +100,7 @@ std::string example_lines(const train::StartFacts& facts, const Terminal& termin
 std::string start_page(const train::StartFacts& facts, const Terminal& terminal) {
   std::string out = trained_lines(facts.trained) + data_lines(facts.train_data, facts.train_rows);
   if (!facts.example.empty()) out += example_lines(facts, terminal);
+  if (!facts.memory.segments.empty()) out += memory_lines(facts.memory);
   out += fmt::format("run       {} steps ({} an epoch), {} of warm-up, into {}\n",
                      human_count(facts.total_steps), human_count(facts.steps_per_epoch), facts.warmup_steps,
                      facts.output_dir);

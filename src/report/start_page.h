@@ -1,5 +1,5 @@
 // What a run is about to do, before step 1: what is trained, what the data are, one example with its targets
-// marked.
+// marked, the memory by segment, which layer form and recompute level run and why.
 #pragma once
 
 #include <string>

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/process_memory.h"
 #include "learn/schedule.h"
 #include "train/checkpoint.h"
 #include "train/run_folder.h"
@@ -43,13 +44,18 @@ class Loop {
       const bool epoch_ends = done % p_.method.steps_per_epoch() == 0;
       const Actions due = actions_after(p_.plan, intervals_, done, total_steps_, epoch_ends);
       p_.listener.stepped(facts, total_steps_);
+      if (done == first_step_ + 1) measure(/*at_end=*/false);
       if (due.log) log(facts);
       if (due.evaluate && p_.method.has_evaluation()) evaluate();
       const bool interrupted = p_.stop_requested.load() && done < total_steps_;
       if (due.save || interrupted) save();
-      if (interrupted) return {.interrupted = true, .step = done};
+      if (interrupted) {
+        measure(/*at_end=*/true);
+        return {.interrupted = true, .step = done};
+      }
     }
     finish();
+    measure(/*at_end=*/true);
     return {.interrupted = false, .step = p_.state.step};
   }
 
@@ -152,6 +158,15 @@ class Loop {
                     {"eval_num_tokens", static_cast<double>(p_.state.num_tokens)},
                     {"eval_mean_token_accuracy", facts.mean_token_accuracy}};
     record(std::move(entry));
+  }
+
+  void measure(bool at_end) {
+    if (p_.planned_memory == 0 || p_.state.step == first_step_) return;
+    p_.listener.measured({.step = p_.state.step,
+                          .epoch = p_.method.epoch_after(p_.state.step),
+                          .peak = base::process_memory().peak,
+                          .planned = p_.planned_memory,
+                          .at_end = at_end});
   }
 
   CheckpointParts checkpoint_parts() {

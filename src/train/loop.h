@@ -58,6 +58,7 @@ struct LoopParts {
   const std::atomic<bool>& stop_requested;  // set by Ctrl-C: finish the step, save, return
   learn::AdamWState& optimizer;
   RunState& state;
+  std::int64_t planned_memory = 0;  // bytes of StartFacts::memory; 0: nothing to hold the peak against
 };
 
 struct LoopResult {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/tokenise.h"
+#include "train/memory_plan.h"
 
 namespace hone::train {
 
@@ -27,6 +28,7 @@ struct ColouredPiece {
 // Before step 1.
 struct StartFacts {
   TrainedFacts trained;
+  MemoryPlan memory;  // no segments: nothing was planned
   data::DataFacts train_data;
   std::int64_t train_rows = 0;  // after packing
   std::vector<ColouredPiece> example;
@@ -56,6 +58,15 @@ struct LogRecord {
   std::vector<std::pair<std::string, double>> values;  // in TRL's order and names
 };
 
+// The plan held against what was used: after the first step of a run, and at its end.
+struct MemoryFacts {
+  std::int64_t step = 0;
+  double epoch = 0;
+  std::int64_t peak = 0;  // bytes: VmHWM of the process, or ru_maxrss
+  std::int64_t planned = 0;
+  bool at_end = false;
+};
+
 // Listens to a run. Every call comes from the loop's own thread.
 class RunListener {
  public:
@@ -63,6 +74,7 @@ class RunListener {
   virtual void started(const StartFacts&) {}
   virtual void stepped(const StepFacts&, std::int64_t /*total_steps*/) {}
   virtual void logged(const LogRecord&) {}
+  virtual void measured(const MemoryFacts&) {}
   virtual void saved(const std::string& /*folder*/, std::int64_t /*step*/) {}
   virtual void finished(const std::string& /*folder*/, bool /*interrupted*/, std::int64_t /*step*/) {}
 };

@@ -1,0 +1,269 @@
+// Bytes are counted from what the code keeps: model/explicit_layer.cpp (tape and scratch), ops/linear.cpp and
+// what autograd saves (plain form), train/scored_pass.cpp (head). T tokens of the longest micro-batch, e and
+// E bytes of an element of the linears and of the residual stream.
+#include "train/memory_plan.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+
+namespace hone::train {
+namespace {
+
+using config::LayerForm;
+using config::Recompute;
+
+// Pages of libtorch, thread stacks and allocator's slack that only training touches; measured (docs/log.md).
+constexpr std::int64_t kFirstUse = 60LL << 20;
+constexpr std::int64_t kThreadScratch = 4LL << 20;               // packed panels and tiles of one thread
+constexpr std::int64_t kHeadRows = 1024, kHeadColumns = 1024;    // linear_logprob's tile: fp32 and bf16
+constexpr std::int64_t kPlainHeadRows = 512, kPlainBlock = 128;  // scored_pass.cpp and learn/sft_loss.cpp
+
+enum Module { kQ, kK, kV, kO, kGate, kUp, kDown };
+
+// The sizes that every formula below is made of.
+struct Shapes {
+  explicit Shapes(const MemoryInputs& in)
+      : hidden(in.model.hidden_size),
+        heads(in.model.num_attention_heads * in.model.head_dim),
+        qkv(heads + 2 * in.model.num_key_value_heads * in.model.head_dim),
+        qk(qkv - in.model.num_key_value_heads * in.model.head_dim),
+        mlp(in.model.intermediate_size),
+        layers(in.model.num_hidden_layers),
+        tokens(std::max(in.train.tokens, in.eval.tokens)),
+        scored(std::max(in.train.scored, in.eval.scored)),
+        e(in.linear_size),
+        residual(in.residual_size) {
+    for (const AdaptedLinear& linear : in.adapted) {
+      first_adapted = std::min(first_adapted.value_or(linear.layer), linear.layer);
+      rank_sum += linear.rank;
+    }
+  }
+  std::int64_t taped_layers() const { return first_adapted ? layers - *first_adapted : 0; }
+
+  std::int64_t hidden, heads, qkv, qk, mlp, layers, tokens, scored, e, residual;
+  std::int64_t rank_sum = 0;
+  std::optional<std::int64_t> first_adapted;
+};
+
+// What LayerTape holds, a token and layer; then the low-rank products of all layers.
+std::int64_t explicit_tape(const MemoryInputs& in, const Shapes& s, Recompute level) {
+  std::int64_t token = 2 * s.hidden * s.residual + s.heads * s.e + 4 * in.model.num_attention_heads;
+  if (level != Recompute::kLayer) token += (s.qkv + (in.model.qk_norm ? s.qk : 0) + 2 * s.mlp) * s.e;
+  if (level == Recompute::kNone) token += (2 * s.hidden + s.mlp) * s.e;
+  return in.train.tokens * (token * s.taped_layers() + s.rank_sum * s.e);
+}
+
+// The most that one layer holds beyond the tape, over its forward and its backward.
+std::int64_t explicit_scratch(const MemoryInputs& in, const Shapes& s, Recompute level) {
+  const bool all = level == Recompute::kNone, some = level != Recompute::kLayer;
+  const std::int64_t norms = all ? 0 : s.hidden * s.e;  // each of the two
+  const std::int64_t qkv = some ? 0 : (s.qkv + (in.model.qk_norm ? s.qk : 0)) * s.e;
+  const std::int64_t gate_up = some ? 0 : 2 * s.mlp * s.e, product = all ? 0 : s.mlp * s.e;
+  const std::int64_t stream = s.hidden * s.residual;
+  const auto dropped = [&](std::int64_t width) {
+    return in.dropout ? width * (s.e + 4) : 0;
+  };  // + its fp32 mask
+
+  const std::int64_t tiles =
+      2 * (s.qkv - s.heads) * s.e;  // keys and values again, in tiles; room for odd ends
+  const std::int64_t forward = std::max(norms + qkv + tiles + dropped(s.hidden),
+                                        2 * norms + gate_up + product + stream + dropped(s.mlp));
+  // d in the linears' dtype, the product's gradient; with dropout the side's own way back
+  const std::int64_t mlp_backward = norms + gate_up + product + s.hidden * s.e + s.mlp * s.e +
+                                    (in.dropout ? s.mlp * s.e : 0) + dropped(s.mlp);
+  const std::int64_t attention_backward = norms + qkv + (s.heads + s.qkv + s.hidden) * s.e + s.qkv * 4 +
+                                          dropped(s.hidden);  // fp32 sums of dq, dk, dv
+  const std::int64_t backward = stream + std::max(mlp_backward, attention_backward);
+  return s.tokens * std::max(forward, backward) + in.threads * kThreadScratch;
+}
+
+// linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits.
+std::int64_t explicit_head(const Shapes& s) {
+  const std::int64_t tile = std::min(s.scored, kHeadRows) * kHeadColumns * 6;
+  return s.scored * s.hidden * (s.residual + s.e + 2 * 4) + tile;
+}
+
+// Whether two modules of a layer read the same tensor.
+std::int64_t input_of(std::int64_t module) {
+  if (module <= kV) return kQ;
+  return module == kUp ? std::int64_t{kGate} : module;
+}
+
+// What autograd saves. Both norms keep their fp32 input (one of the two is the residual stream itself),
+// SwiGLU its three factors, attention q, k, v, out and lse; a side keeps its input in the linears' dtype (a
+// copy of its own after dropout or a cast), its low-rank product, and A and B as cast.
+std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
+  std::int64_t token =
+      2 * 4 * s.hidden + (s.qkv + s.heads) * s.e + 4 * in.model.num_attention_heads + 3 * s.mlp * s.e;
+  if (in.model.qk_norm) token += 4 * s.qk;
+  std::int64_t tape = in.train.tokens * token * s.taped_layers();
+  std::set<std::pair<std::int64_t, std::int64_t>> shared;  // inputs that several sides keep as one tensor
+  for (const AdaptedLinear& linear : in.adapted) {
+    const bool cast = s.e != s.residual && linear.module != kO && linear.module != kDown;
+    const bool own = in.dropout || cast || shared.emplace(linear.layer, input_of(linear.module)).second;
+    tape += in.train.tokens * (linear.rank + (own ? linear.in : 0)) * s.e;
+    if (s.e != 4) tape += linear.rank * (linear.in + linear.out) * s.e;
+  }
+  return tape;
+}
+
+std::int64_t plain_scratch(const MemoryInputs& in, const Shapes& s) {
+  const std::int64_t mask = in.dropout ? 8 * s.mlp : 0;  // fp32, and its product
+  return s.tokens * (5 * s.mlp * s.e + 4 * s.hidden * s.residual + mask) + in.threads * kThreadScratch;
+}
+
+std::int64_t plain_head(const MemoryInputs& in, const Shapes& s) {
+  const std::int64_t vocabulary = in.model.vocab_size;
+  const std::int64_t tile =
+      std::min(s.scored, kPlainHeadRows) * vocabulary * (2 * 4 + s.e);  // logits, d, both cast
+  return s.scored * s.hidden * 2 * s.residual + tile + std::min(s.scored, kPlainBlock) * vocabulary * 8;
+}
+
+std::int64_t batch_bytes(const MemoryInputs& in, const Shapes& s) {
+  const std::int64_t tables = 2 * in.model.head_dim * s.residual + 8;  // cos, sin; the rows of the tokens
+  return s.tokens * (in.accumulation * 3 * 8 + tables) + s.scored * 2 * 8;
+}
+
+std::string number(double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
+}
+
+bool fits(const MemoryPlan& plan, const MemoryLimit& limit) {
+  return limit.bytes == 0 || plan.total <= limit.bytes;
+}
+
+std::string limit_words(const MemoryLimit& limit) {
+  return (limit.is_set ? "" : "the free ") + gigabytes(limit.bytes);
+}
+
+[[noreturn]] void throw_too_large(const MemoryInputs& in, const MemoryPlan& leanest,
+                                  const MemoryLimit& limit) {
+  std::string found = "the leanest plan (" +
+                      std::string(leanest.explicit_layer ? "recompute layer" : "layer form plain") +
+                      ") needs " + gigabytes(leanest.total) + ":";
+  std::int64_t of_batch = 0;
+  for (std::size_t i = 0; i < leanest.segments.size(); ++i) {
+    found += (i == 0 ? " " : ", ") + leanest.segments[i].name + " " + gigabytes(leanest.segments[i].bytes);
+    if (i >= 3) of_batch += leanest.segments[i].bytes;  // what comes after program, base and adapter
+  }
+  const bool batch_can = leanest.total - of_batch < limit.bytes;
+  std::string fix = batch_can ? "lower per_device_train_batch_size or max_length" : "take a smaller model";
+  if (!batch_can && in.linear_size == 4) fix += ", or bf16: true";
+  if (!leanest.explicit_layer) fix += ", or remove layer_form: plain";
+  fix += limit.is_set
+             ? ", or raise memory_limit"
+             : ", or end other programs; memory_limit: " + number(static_cast<double>(leanest.total) / 1e9) +
+                   "GB runs it nevertheless";
+  throw base::UserError({.where = "memory plan",
+                         .expected = "a run within " + limit_words(limit),
+                         .found = found,
+                         .cause = "the longest micro-batch has " + std::to_string(in.train.tokens) +
+                                  " tokens, " + std::to_string(in.train.scored) + " of them scored",
+                         .fix = fix});
+}
+
+bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
+  if (form == LayerForm::kPlain) {
+    why = "layer form plain: as set";
+    return false;
+  }
+  if (in.frozen_base && in.only_lora) {
+    why = "layer form explicit: base frozen, adapters are LoRA on linears";
+    return true;
+  }
+  const std::string reason =
+      !in.frozen_base ? "weights of the base are trained" : "something besides LoRA on linears is trained";
+  if (form == LayerForm::kAuto) {
+    why = "layer form plain: " + reason;
+    return false;
+  }
+  throw base::UserError(
+      {.where = "layer_form",
+       .expected = "layer_form: auto or plain for this run",
+       .found = "explicit",
+       .cause = reason + ", and the explicit layer has gradients for LoRA on frozen linears alone",
+       .fix = "remove layer_form"});
+}
+
+}  // namespace
+
+std::string gigabytes(std::int64_t bytes) {
+  return number(static_cast<double>(bytes) / 1e9) + " GB";
+}
+
+std::string_view recompute_word(Recompute level) {
+  switch (level) {
+    case Recompute::kNone:
+      return "none";
+    case Recompute::kCheap:
+      return "cheap";
+    case Recompute::kLayer:
+      return "layer";
+    case Recompute::kAuto:
+      break;
+  }
+  return "auto";
+}
+
+MemoryPlan memory_of(const MemoryInputs& in, bool explicit_layer, Recompute level) {
+  base::require(level != Recompute::kAuto, "train::memory_of", "a level, not auto");
+  const Shapes s(in);
+  // parameters, gradients and two moments; the explicit form's GEMMs read a copy in the linears' dtype
+  const std::int64_t shadow = explicit_layer && in.linear_size != 4 ? in.linear_size : 0;
+  MemoryPlan out;
+  out.explicit_layer = explicit_layer;
+  out.recompute = explicit_layer ? level : Recompute::kNone;
+  out.segments = {
+      {"program and data", in.program_bytes + kFirstUse},
+      {in.packed ? "base weights, packed" : "base weights", in.base_bytes},
+      {"adapter and optimizer", in.adapter_parameters * (4 * 4 + shadow)},
+      {"tape of " + std::to_string(s.taped_layers()) + " layers",
+       explicit_layer ? explicit_tape(in, s, level) : plain_tape(in, s)},
+      {"one layer's scratch", explicit_layer ? explicit_scratch(in, s, level) : plain_scratch(in, s)},
+      {"head", explicit_layer ? explicit_head(s) : plain_head(in, s)},
+      {"batch", batch_bytes(in, s)},
+  };
+  for (const MemorySegment& segment : out.segments) out.total += segment.bytes;
+  return out;
+}
+
+MemoryPlan plan_memory(const MemoryInputs& in, LayerForm form, Recompute level, const MemoryLimit& limit) {
+  std::string why_layer;
+  const bool explicit_layer = choose_explicit(in, form, why_layer);
+  MemoryPlan plan;
+  std::string without;  // the levels that do not fit, and what they would need
+  std::vector<Recompute> levels = {level};
+  if (level == Recompute::kAuto) levels = {Recompute::kNone, Recompute::kCheap, Recompute::kLayer};
+  if (!explicit_layer) levels = {Recompute::kNone};
+  for (const Recompute candidate : levels) {
+    plan = memory_of(in, explicit_layer, candidate);
+    if (fits(plan, limit)) break;
+    if (candidate == levels.back()) break;
+    without += (without.empty() ? "; " : ", ") + std::string(recompute_word(candidate)) +
+               (without.empty() ? " would need " : " ") + gigabytes(plan.total);
+  }
+  const bool fitting = fits(plan, limit);
+  if (!fitting && level == Recompute::kAuto) throw_too_large(in, plan, limit);
+
+  plan.limit = limit;
+  plan.why_layer = why_layer;
+  plan.why_recompute = "recompute " + std::string(recompute_word(plan.recompute)) + ": ";
+  const std::string within = limit.bytes == 0 ? "the free memory is not known" : "fits " + limit_words(limit);
+  if (!explicit_layer) {
+    plan.why_recompute += "the plain layer keeps what autograd keeps" + std::string(fitting ? "" : ", ");
+  } else {
+    plan.why_recompute +=
+        level != Recompute::kAuto ? "as set" + std::string(fitting ? "" : ", ") : within + without;
+  }
+  if (!fitting)
+    plan.why_recompute += "over " + limit_words(limit) + " by " + gigabytes(plan.total - limit.bytes);
+  return plan;
+}
+
+}  // namespace hone::train

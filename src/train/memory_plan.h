@@ -1,0 +1,85 @@
+// How much memory a training run will take, by named segment, before step 1; which layer form runs and what
+// it recomputes. A function of plain numbers; memory_inputs.h gathers them from a model and its data.
+//
+//   const MemoryInputs inputs = memory_inputs(model, plan, program_bytes, longest, {});
+//   start.memory = plan_memory(inputs, plan.layer_form, plan.recompute, memory_limit(plan));
+//   ... start.memory.recompute and .explicit_layer say what to run; the loop compares .total with the peak.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/plan.h"
+#include "model/model_config.h"
+
+namespace hone::train {
+
+// A linear with a LoRA side. `module` counts q, k, v, o, gate, up, down within its layer.
+struct AdaptedLinear {
+  std::int64_t layer = 0, module = 0;
+  std::int64_t in = 0, out = 0, rank = 0;
+};
+
+// The largest micro-batch that any order of the rows can make.
+struct LongestBatch {
+  std::int64_t tokens = 0;
+  std::int64_t scored = 0;    // rows of the head
+  std::int64_t segments = 0;  // sequences
+};
+
+struct MemoryInputs {
+  model::ModelConfig model;
+  std::int64_t linear_size = 2;    // bytes of an element: frozen linears and their GEMMs
+  std::int64_t residual_size = 4;  // ... residual stream, norms, embedding
+  std::int64_t program_bytes =
+      0;                        // resident just before the model is read: program, libtorch, tokenizer, data
+  std::int64_t base_bytes = 0;  // CausalLm::parameter_bytes()
+  bool packed = false;          // the base is held as packs (ops/weight.h)
+  std::int64_t adapter_parameters = 0;
+  std::vector<AdaptedLinear> adapted;
+  bool dropout = false;
+  LongestBatch train, eval;       // eval: zeros without an evaluation
+  std::int64_t accumulation = 1;  // micro-batches of a step, all laid out at once
+  std::int64_t threads = 1;
+  bool frozen_base = true;  // nothing of the base is trained
+  bool only_lora = true;    // every trained tensor is a LoRA side of a linear
+};
+
+struct MemorySegment {
+  std::string name;
+  std::int64_t bytes = 0;
+};
+
+struct MemoryLimit {
+  std::int64_t bytes = 0;  // of the whole process; 0: not known, nothing is compared
+  bool is_set = false;     // memory_limit, not what was free
+};
+
+struct MemoryPlan {
+  std::vector<MemorySegment> segments;  // in the order in which they come to be
+  std::int64_t total = 0;               // their sum: the planned peak
+  MemoryLimit limit;
+  bool explicit_layer = true;
+  config::Recompute recompute = config::Recompute::kNone;  // never kAuto; kNone in plain form
+  std::string why_layer;      // "layer form explicit: base frozen, adapters are LoRA on linears"
+  std::string why_recompute;  // "recompute cheap: fits 2.95 GB; none would need 3.30 GB"
+};
+
+// The plan of one form and level, whether it fits or not; level is not kAuto.
+MemoryPlan memory_of(const MemoryInputs& inputs, bool explicit_layer, config::Recompute level);
+
+// The form that was asked for, or with kAuto the explicit one where it can run; in explicit form the level
+// that was asked for, or with kAuto the first of none, cheap, layer whose total is within the limit.
+// UserError when
+//   kExplicit is asked for and the base or anything but LoRA is trained;
+//   kAuto is asked for and not even the leanest level fits: with the segments and what to lower.
+MemoryPlan plan_memory(const MemoryInputs& inputs, config::LayerForm form, config::Recompute level,
+                       const MemoryLimit& limit);
+
+// "2.05 GB" of 10^9 bytes: two digits everywhere in the plan.
+std::string gigabytes(std::int64_t bytes);
+
+std::string_view recompute_word(config::Recompute level);  // "none", "cheap", "layer", "auto"
+
+}  // namespace hone::train

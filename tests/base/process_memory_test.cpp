@@ -1,0 +1,69 @@
+#include "base/process_memory.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <vector>
+
+namespace hone::base {
+namespace {
+
+class FreeMemoryTest : public testing::Test {
+ protected:
+  void SetUp() override { write("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    8000 kB\n"); }
+  void TearDown() override { fs::remove_all(root_); }
+  void write(const std::string& name, const std::string& text) const {
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name) << text;
+  }
+  std::int64_t free() const { return free_memory(root_ / "proc", root_ / "cgroup"); }
+  fs::path root_ = fs::temp_directory_path() / ("hone_memory_" + std::to_string(getpid()));
+};
+
+TEST(ProcessMemory, SeesThisProcessGrow) {
+  const ProcessMemory before = process_memory();
+  constexpr std::size_t kBytes = 64U << 20U;
+  std::vector<char> block(kBytes, 1);
+  const ProcessMemory after = process_memory();
+  EXPECT_GT(after.peak, static_cast<std::int64_t>(kBytes));
+  EXPECT_GE(after.peak, after.resident);
+  EXPECT_GT(after.resident - before.resident, static_cast<std::int64_t>(kBytes / 2)) << block[kBytes / 2];
+}
+
+TEST(ProcessMemory, WithoutProcThePeakIsTheSystemsOwn) {
+  const ProcessMemory found = process_memory("/nowhere");
+  EXPECT_EQ(found.resident, 0);
+  EXPECT_GT(found.peak, 1 << 20);
+}
+
+TEST_F(FreeMemoryTest, IsTheMachinesWithoutACgroup) {
+  EXPECT_EQ(free(), 8000 * 1024);
+  EXPECT_EQ(free_memory("/nowhere", "/nowhere"), 0);
+}
+
+TEST_F(FreeMemoryTest, IsTheLeastOfTheCgroupsAboveTheProcess) {
+  write("proc/self/cgroup", "0::/job/step\n");
+  write("cgroup/job/step/memory.max", "max\n");
+  write("cgroup/job/step/memory.current", "1000\n");
+  EXPECT_EQ(free(), 8000 * 1024);
+  write("cgroup/job/memory.max", "5000000\n");
+  write("cgroup/job/memory.current", "3000000\n");
+  EXPECT_EQ(free(), 2000000);
+  write("cgroup/job/memory.stat", "anon 1\ninactive_file 500000\n");
+  EXPECT_EQ(free(), 2500000) << "page cache can be dropped";
+}
+
+TEST_F(FreeMemoryTest, ReadsTheFirstKindOfCgroupAndAContainersRoot) {
+  write("proc/self/cgroup", "5:cpu,cpuacct:/\n4:memory:/host/path/not/mounted\n0::/\n");
+  write("cgroup/memory/memory.limit_in_bytes", "4000000\n");
+  write("cgroup/memory/memory.usage_in_bytes", "1000000\n");
+  EXPECT_EQ(free(), 3000000);
+  write("cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(free(), 8000 * 1024);
+  write("cgroup/memory/memory.limit_in_bytes", "900000\n");
+  EXPECT_EQ(free(), 0);
+}
+
+}  // namespace
+}  // namespace hone::base
