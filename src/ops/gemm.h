@@ -1,10 +1,11 @@
 // Matrix products of the explicit layer: sums of products with frozen or small matrices, in one pass over the
 // output.
 //
-// Contract of the bf16 form on avx512_bf16 (gemm_kernels.cpp), on which "the sampler is the trainer" rests: an
-// element of the output is a chain of fp32 additions over the terms in order, and inside a term over pairs of
-// neighbouring k in order (vdpbf16ps). It does not depend on M, on the other rows, on packing, on tiles or on
-// threads, bit for bit. Elsewhere (fp32, other machines) the products are libtorch's, which promises no such thing.
+// Contract of the bf16 form on avx512_bf16 (gemm_kernels.cpp), on which "the sampler is the trainer" rests:
+// an element of the output is a chain of fp32 additions over the terms in order, and inside a term over pairs
+// of neighbouring k in order (vdpbf16ps). It does not depend on M, on the other rows, on packing, on tiles or
+// on threads, bit for bit. Elsewhere (fp32, other machines) the products are libtorch's, which promises no
+// such thing.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,8 +17,8 @@
 
 namespace hone::ops {
 
-// Which way a matrix [out, in] is read: kForward is a W^T (a [M, in], result [M, out]), kBackward a W (a [M, out],
-// result [M, in]), the input gradient.
+// Which way a matrix [out, in] is read: kForward is a W^T (a [M, in], result [M, out]), kBackward a W (a [M,
+// out], result [M, in]), the input gradient.
 enum class Side { kForward, kBackward };
 
 struct GemmTerm {
@@ -32,13 +33,13 @@ struct Epilogue {
   at::Tensor residual;  // [M, N] of out's dtype, or undefined; may be `out` itself; rows may be strided
 };
 
-// out [M, N] = cast(scale * (sum of terms) + bias + residual), added in fp32 in this order and rounded once. out is
-// bf16 or fp32; its rows may be strided (a slice of a joined buffer).
+// out [M, N] = cast(scale * (sum of terms) + bias + residual), added in fp32 in this order and rounded once.
+// out is bf16 or fp32; its rows may be strided (a slice of a joined buffer).
 void gemm(at::Tensor out, std::span<const GemmTerm> terms, const Epilogue& epilogue = {});
 
-// out += left^T right: the gradient of a small-rank factor. left [T, R] with small R, right [T, N], one dtype; rows
-// may be strided. out is fp32, [R, N], or its transposed view of [N, R] (any strides). Sums run over t in order in
-// fp32, in pairs in the bf16 form, then are added to out: independent of threads.
+// out += left^T right: the gradient of a small-rank factor. left [T, R] with small R, right [T, N], one
+// dtype; rows may be strided. out is fp32, [R, N], or its transposed view of [N, R] (any strides). Sums run
+// over t in order in fp32, in pairs in the bf16 form, then are added to out: independent of threads.
 void add_outer(at::Tensor out, const at::Tensor& left, const at::Tensor& right);
 
 }  // namespace hone::ops

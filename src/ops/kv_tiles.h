@@ -1,9 +1,9 @@
-// Keys and values of one sequence in one layer, in tiles of 64 tokens, as the attention kernels read them. Prefill,
-// decode and training all go through it, so that a row's attention has the same bits in each.
+// Keys and values of one sequence in one layer, in tiles of 64 tokens, as the attention kernels read them.
+// Prefill, decode and training all go through it, so that a row's attention has the same bits in each.
 //
-// A tile starts at a multiple of 64 tokens from the sequence's own start, whatever else is in the batch. For bf16:
-// keys of a tile and head as [D / 2][64][2], values as [32][D][2] (pairs side by side, for vdpbf16ps). For fp32: keys
-// [D][64], values [64][D]. Unwritten places are zero.
+// A tile starts at a multiple of 64 tokens from the sequence's own start, whatever else is in the batch. For
+// bf16: keys of a tile and head as [D / 2][64][2], values as [32][D][2] (pairs side by side, for vdpbf16ps).
+// For fp32: keys [D][64], values [64][D]. Unwritten places are zero.
 #pragma once
 
 #include <ATen/core/Tensor.h>

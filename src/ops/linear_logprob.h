@@ -2,11 +2,11 @@
 // (Milakov and Gimelshein 2018; rescaled as flash attention does), only for the rows that are scored.
 //
 // Shapes: n scored rows, H hidden, V vocabulary. logits = hidden W^T / temperature.
-// Cost: 2 FLOP a head weight and row forward, 2 more when the gradient is wanted; nothing later: the gradient of
-// log p by h is one [H] vector a row whatever loss follows, and the loss multiplies it by the row's scalar.
-// Everything after the GEMM is fp32; the sum of the gradient over tiles too (TRL's chunked_logprob.py found that
-// rounding each chunk to bf16 biases the entropy). With the bf16 GEMM (ops/gemm.h) a row's results do not depend on
-// the other rows, and logprob_of(head_logits(...)) gives the bits of linear_logprob.
+// Cost: 2 FLOP a head weight and row forward, 2 more when the gradient is wanted; nothing later: the gradient
+// of log p by h is one [H] vector a row whatever loss follows, and the loss multiplies it by the row's
+// scalar. Everything after the GEMM is fp32; the sum of the gradient over tiles too (TRL's chunked_logprob.py
+// found that rounding each chunk to bf16 biases the entropy). With the bf16 GEMM (ops/gemm.h) a row's results
+// do not depend on the other rows, and logprob_of(head_logits(...)) gives the bits of linear_logprob.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,11 +19,11 @@ namespace hone::ops {
 
 // All [n] fp32.
 struct TokenLogprobs {
-  at::Tensor logprob;     // log p(target), temperature applied
-  at::Tensor entropy;     // of the full softmax, temperature applied
-  at::Tensor is_top1;     // 1 where the target is the first argmax
-  at::Tensor log_sum;     // log sum exp of the row: what a trainable head's backward needs
-  at::Tensor gradient;    // [n, H] fp32: d logprob / d hidden; undefined unless asked for
+  at::Tensor logprob;   // log p(target), temperature applied
+  at::Tensor entropy;   // of the full softmax, temperature applied
+  at::Tensor is_top1;   // 1 where the target is the first argmax
+  at::Tensor log_sum;   // log sum exp of the row: what a trainable head's backward needs
+  at::Tensor gradient;  // [n, H] fp32: d logprob / d hidden; undefined unless asked for
 };
 
 struct LogprobOptions {
@@ -35,8 +35,8 @@ struct LogprobOptions {
 TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const at::Tensor& targets,
                              const LogprobOptions& options = {});
 
-// The form for a trainable head, which recomputes the tiles: from d loss / d logprob [n] fp32 to d loss / d hidden
-// [n, H] fp32 and d loss / d W [V, H] fp32.
+// The form for a trainable head, which recomputes the tiles: from d loss / d logprob [n] fp32 to d loss / d
+// hidden [n, H] fp32 and d loss / d W [V, H] fp32.
 struct HeadGradients {
   at::Tensor hidden, weight;
 };
@@ -47,8 +47,8 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
 // What a sampler needs: [n, V] fp32, temperature not applied.
 at::Tensor head_logits(const at::Tensor& hidden, const Weight& head);
 
-// Facts of `targets` under logits [n, V] from head_logits (temperature not applied), in linear_logprob's order of
-// additions. No gradient.
+// Facts of `targets` under logits [n, V] from head_logits (temperature not applied), in linear_logprob's
+// order of additions. No gradient.
 TokenLogprobs logprob_of(const at::Tensor& logits, const at::Tensor& targets, double temperature = 1.0);
 
 }  // namespace hone::ops

@@ -1,10 +1,10 @@
 // A frozen matrix W [out, in] as the GEMM reads it: one plain copy, or one pack.
 //
 // The pack is for bf16 on a CPU with avx512_bf16: panels of 32 rows of W, each [in / 2][32][2] (pairs of
-// neighbouring inputs side by side, as vdpbf16ps wants them), rows padded with zeros to a multiple of 32, inputs to
-// a multiple of 2. Decode reads it at the speed of memory; forward, input gradient, embedding lookup and dense() all
-// read the same copy. A plain matrix is packed panel by panel while it is multiplied, which costs a few percent of
-// a large product and most of a small one.
+// neighbouring inputs side by side, as vdpbf16ps wants them), rows padded with zeros to a multiple of 32,
+// inputs to a multiple of 2. Decode reads it at the speed of memory; forward, input gradient, embedding
+// lookup and dense() all read the same copy. A plain matrix is packed panel by panel while it is multiplied,
+// which costs a few percent of a large product and most of a small one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,8 @@ namespace hone::ops {
 class Weight {
  public:
   Weight() = default;
-  // Plain: [out, in], any float dtype; rows may be strided (a slice of a joined matrix), elements of a row not.
+  // Plain: [out, in], any float dtype; rows may be strided (a slice of a joined matrix), elements of a row
+  // not.
   Weight(at::Tensor plain);  // NOLINT(google-explicit-constructor): a tensor is a plain weight
   // A pack of the same numbers. `plain` is bf16 on the CPU; can_pack() must hold.
   static Weight pack(const at::Tensor& plain);
