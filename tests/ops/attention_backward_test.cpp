@@ -1,0 +1,119 @@
+// packed_attention_backward beside autograd through packed_attention.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/attention.h"
+
+namespace hone::ops {
+namespace {
+
+using Segments = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+struct Shape {
+  std::int64_t heads, kv_heads, dim;
+};
+
+at::Tensor part(const at::Tensor& joined, std::int64_t from, std::int64_t heads, std::int64_t dim) {
+  return joined.narrow(1, from * dim, heads * dim).unflatten(1, {heads, dim});
+}
+
+struct Case {
+  at::Tensor q, k, v, d_out, out, lse;  // slices of joined buffers, except out
+  Segments segments;
+};
+
+Case make(Shape s, const Segments& segments, at::ScalarType dtype) {
+  const std::int64_t tokens = segments.back().second;
+  const at::Tensor joined = at::randn({tokens, (s.heads + 2 * s.kv_heads) * s.dim}).to(dtype);
+  Case c{part(joined, 0, s.heads, s.dim),
+         part(joined, s.heads, s.kv_heads, s.dim),
+         part(joined, s.heads + s.kv_heads, s.kv_heads, s.dim),
+         at::randn({tokens, s.heads * s.dim + 8}).to(dtype).narrow(1, 8, s.heads * s.dim),
+         at::empty({tokens, s.heads * s.dim}, dtype),
+         at::empty({tokens, s.heads}),
+         segments};
+  for (const auto& [begin, end] : segments) {
+    KvTiles tiles(s.kv_heads, s.dim, dtype, end - begin);
+    tiles.append(c.k.slice(0, begin, end), c.v.slice(0, begin, end));
+    attend_tiles(c.out, c.lse, c.q, {{begin, end, {}, &tiles, 0}});
+  }
+  return c;
+}
+
+struct Gradients {
+  at::Tensor q, k, v;
+};
+
+Gradients mine(const Case& c) {
+  const std::int64_t dim = c.q.size(2), heads = c.q.size(1), kv_heads = c.k.size(1);
+  const at::Tensor joined = at::full({c.q.size(0), (heads + 2 * kv_heads) * dim}, NAN, c.q.scalar_type());
+  Gradients g{part(joined, 0, heads, dim), part(joined, heads, kv_heads, dim),
+              part(joined, heads + kv_heads, kv_heads, dim)};
+  packed_attention_backward(g.q, g.k, g.v, c.d_out, c.q, c.k, c.v, c.out, c.lse, c.segments);
+  return g;
+}
+
+Gradients of_autograd(const Case& c, at::ScalarType dtype) {
+  const auto leaf = [&](const at::Tensor& x) { return x.to(dtype).clone().set_requires_grad(true); };
+  const at::Tensor q = leaf(c.q), k = leaf(c.k), v = leaf(c.v);
+  packed_attention(q, k, v, c.segments).backward(c.d_out.to(dtype));
+  return {q.grad(), k.grad(), v.grad()};
+}
+
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor right = b.to(at::kDouble);
+  return (a.to(at::kDouble) - right).norm().item<double>() / right.norm().item<double>();
+}
+
+constexpr Shape kShapes[] = {{4, 4, 16}, {6, 2, 32}, {14, 2, 64}, {9, 3, 64}, {4, 1, 128}, {4, 2, 80}, {2, 1, 20}};
+const Segments kSegments[] = {{{0, 1}}, {{0, 63}, {63, 127}, {127, 192}}, {{0, 200}, {200, 205}}, {{0, 300}}};
+
+TEST(PackedAttentionBackward, IsTheGradientInFp32) {
+  at::manual_seed(11);
+  for (const Shape s : kShapes) {
+    for (const Segments& segments : kSegments) {
+      const Case c = make(s, segments, at::kFloat);
+      const Gradients got = mine(c), right = of_autograd(c, at::kFloat);
+      const std::string what = "D " + std::to_string(s.dim) + " T " + std::to_string(c.q.size(0));
+      // One token alone: dq and dk are exactly 0 in truth.
+      if (c.q.size(0) > 1) {
+        EXPECT_LT(distance(got.q, right.q), 1e-5) << what;
+        EXPECT_LT(distance(got.k, right.k), 1e-5) << what;
+      }
+      EXPECT_LT(distance(got.v, right.v), 1e-5) << what;
+    }
+  }
+}
+
+TEST(PackedAttentionBackward, IsAsNearToFp64InBf16AsLibtorchIs) {
+  at::manual_seed(12);
+  for (const Shape s : kShapes) {
+    for (const Segments& segments : kSegments) {
+      const Case c = make(s, segments, at::kBFloat16);
+      const Gradients got = mine(c), right = of_autograd(c, at::kDouble), theirs = of_autograd(c, at::kBFloat16);
+      const std::string what = "D " + std::to_string(s.dim) + " T " + std::to_string(c.q.size(0));
+      if (c.q.size(0) > 1) {
+        EXPECT_LT(distance(got.q, right.q), 6e-3) << what;
+        EXPECT_LT(distance(got.k, right.k), 6e-3) << what;
+        EXPECT_LT(distance(got.q, right.q), 1.05 * distance(theirs.q, right.q)) << what;
+        EXPECT_LT(distance(got.k, right.k), 1.05 * distance(theirs.k, right.k)) << what;
+      }
+      EXPECT_LT(distance(got.v, right.v), 6e-3) << what;
+      EXPECT_LT(distance(got.v, right.v), 1.05 * distance(theirs.v, right.v) + 1e-9) << what;
+    }
+  }
+}
+
+TEST(PackedAttentionBackward, RefusesSegmentsWithAGap) {
+  Case c = make({2, 2, 16}, {{0, 6}}, at::kFloat);
+  c.segments = {{0, 2}, {3, 6}};
+  EXPECT_THROW(mine(c), base::InternalError);
+  c.segments = {{0, 5}};
+  EXPECT_THROW(mine(c), base::InternalError);
+}
+
+}  // namespace
+}  // namespace hone::ops
