@@ -43,6 +43,20 @@ at::Tensor Weight::dense() const {
   return plain();
 }
 
+Weight Weight::slice(std::int64_t begin, std::int64_t end) const {
+  base::require(begin % kPanelRows == 0 && (end % kPanelRows == 0 || end == out_) && begin >= 0 &&
+                    begin <= end && end <= out_,
+                "ops::Weight::slice", "whole panels");
+  if (!is_packed()) return {plain().narrow(0, begin, end - begin)};
+  const std::int64_t panel = kPanelRows * ((in_ + 1) / 2 * 2);
+  const std::int64_t first = begin / kPanelRows, last = (end + kPanelRows - 1) / kPanelRows;
+  Weight part;
+  part.panels_ = panels_.narrow(0, first * panel, (last - first) * panel);
+  part.out_ = end - begin;
+  part.in_ = in_;
+  return part;
+}
+
 at::Tensor Weight::rows(const at::Tensor& ids) const {
   return at::embedding(plain(), ids);
 }

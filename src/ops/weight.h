@@ -33,6 +33,8 @@ class Weight {
   const at::Tensor& plain() const;   // InternalError when packed
   const at::Tensor& panels() const;  // flat bf16; InternalError when plain
   at::Tensor dense() const;          // [out, in]: itself when plain, an exact copy when packed
+  // Rows begin..end without a copy: begin a multiple of kPanelRows, end one too or out().
+  Weight slice(std::int64_t begin, std::int64_t end) const;
   // Rows `ids` [n] int64 -> [n, in], contiguous: the embedding lookup.
   at::Tensor rows(const at::Tensor& ids) const;
 

@@ -1,0 +1,183 @@
+// Blocks of kBlockRows rows over tiles of kTileColumns columns: the fp32 logits and the probabilities of one
+// block and tile are all there ever is of [n, V].
+#include "ops/linear_logprob.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "ops/gemm.h"
+#include "ops/logprob_tile.h"
+
+namespace hone::ops {
+namespace {
+
+constexpr std::int64_t kBlockRows = 1024;
+
+void multiply(const at::Tensor& out, const at::Tensor& a, const Weight& weight, Side side,
+              const at::Tensor& residual = {}) {
+  const std::array<GemmTerm, 1> terms = {{{.a = a, .weight = &weight, .side = side}}};
+  gemm(out, terms, {.residual = residual});
+}
+
+void check_targets(const at::Tensor& targets, std::int64_t n, std::int64_t vocabulary, const char* where) {
+  base::require(targets.dim() == 1 && targets.scalar_type() == at::kLong && targets.size(0) == n, where,
+                "targets to be [n] int64, one a row");
+  if (!targets.is_cpu() || n == 0) return;
+  const auto [least, most] = at::aminmax(targets);
+  base::require(least.item<std::int64_t>() >= 0 && most.item<std::int64_t>() < vocabulary, where,
+                "targets in 0..V-1");
+}
+
+void check_hidden(const at::Tensor& hidden, const Weight& head, const char* where) {
+  base::require(head.defined() && hidden.dim() == 2 && hidden.size(1) == head.in() &&
+                    hidden.scalar_type() == head.dtype(),
+                where, "hidden to be [n, H] in the head's dtype");
+}
+
+void check_temperature(double temperature, const char* where) {
+  base::require(temperature > 0, where, "a temperature above 0");
+}
+
+// Calls part(begin, count) over 0..n in steps.
+template <typename Part>
+void for_each_part(std::int64_t n, std::int64_t step, Part part) {
+  for (std::int64_t begin = 0; begin < n; begin += step) part(begin, std::min(step, n - begin));
+}
+
+TokenLogprobs empty_facts(const at::TensorOptions& options, std::int64_t n) {
+  const auto column = [&] { return at::empty({n}, options.dtype(at::kFloat)); };
+  return {.logprob = column(), .entropy = column(), .is_top1 = column(), .log_sum = column()};
+}
+
+void place(const TokenLogprobs& all, std::int64_t begin, const TokenLogprobs& block) {
+  const auto put = [&](const at::Tensor& to, const at::Tensor& from) {
+    to.narrow(0, begin, from.size(0)).copy_(from);
+  };
+  put(all.logprob, block.logprob);
+  put(all.entropy, block.entropy);
+  put(all.is_top1, block.is_top1);
+  put(all.log_sum, block.log_sum);
+}
+
+// The scratch of one block.
+struct Tiles {
+  Tiles(const at::Tensor& hidden, const Weight& head, bool probabilities)
+      : logits(at::empty({std::min(kBlockRows, hidden.size(0)) * std::min(kTileColumns, head.out())},
+                         hidden.options().dtype(at::kFloat))),
+        chances(probabilities ? at::empty_like(logits, hidden.options()) : at::Tensor()) {}
+
+  // Contiguous [rows, columns].
+  static at::Tensor of(const at::Tensor& buffer, std::int64_t rows, std::int64_t columns) {
+    return buffer.defined() ? buffer.narrow(0, 0, rows * columns).view({rows, columns}) : buffer;
+  }
+
+  at::Tensor logits, chances;
+};
+
+// d logprob / d hidden = ((1 - p_t) W_t - sum over the others p_j W_j) / temperature; `gradient` comes in as
+// sum over the others exp(z_j) W_j.
+void finish_gradient(at::Tensor gradient, const SoftmaxRows& rows, const at::Tensor& logprob,
+                     const Weight& head) {
+  const at::Tensor own = (-logprob.expm1() / rows.temperature).unsqueeze(1);
+  const at::Tensor others = (-1 / (rows.sum * rows.temperature)).to(at::kFloat).unsqueeze(1);
+  gradient.mul_(others).addcmul_(head.rows(rows.targets).to(at::kFloat), own);
+}
+
+}  // namespace
+
+TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const at::Tensor& targets,
+                             const LogprobOptions& options) {
+  constexpr const char* kWhere = "ops::linear_logprob";
+  const std::int64_t n = hidden.size(0);
+  check_hidden(hidden, head, kWhere);
+  check_targets(targets, n, head.out(), kWhere);
+  check_temperature(options.temperature, kWhere);
+
+  TokenLogprobs all = empty_facts(hidden.options(), n);
+  if (options.gradient) all.gradient = at::empty(hidden.sizes(), hidden.options().dtype(at::kFloat));
+  const Tiles tiles(hidden, head, options.gradient);
+  for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
+    const at::Tensor h = hidden.narrow(0, begin, count);
+    SoftmaxRows rows(targets.narrow(0, begin, count), options.temperature);
+    const at::Tensor gradient =
+        options.gradient ? all.gradient.narrow(0, begin, count).zero_() : at::Tensor();
+    for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
+      const Weight part = head.slice(column, column + width);
+      const at::Tensor logits = Tiles::of(tiles.logits, count, width);
+      const at::Tensor chances = Tiles::of(tiles.chances, count, width);
+      multiply(logits, h, part, Side::kForward);
+      take_tile(rows, logits, column, chances, gradient);
+      if (options.gradient) multiply(gradient, chances, part, Side::kBackward, gradient);
+    });
+    const TokenLogprobs block = finish(rows);
+    place(all, begin, block);
+    if (options.gradient) finish_gradient(gradient, rows, block.logprob, head);
+  });
+  return all;
+}
+
+HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& targets,
+                                      const at::Tensor& log_sum, const at::Tensor& d_logprob,
+                                      double temperature) {
+  constexpr const char* kWhere = "ops::linear_logprob_backward";
+  const std::int64_t n = hidden.size(0);
+  check_hidden(hidden, head, kWhere);
+  check_targets(targets, n, head.out(), kWhere);
+  check_temperature(temperature, kWhere);
+  base::require(log_sum.sizes() == targets.sizes() && d_logprob.sizes() == targets.sizes(), kWhere,
+                "log_sum and d_logprob to be [n]");
+
+  const auto wide = hidden.options().dtype(at::kFloat);
+  HeadGradients out{.hidden = at::zeros(hidden.sizes(), wide),
+                    .weight = at::zeros({head.out(), head.in()}, wide)};
+  const Tiles tiles(hidden, head, /*probabilities=*/false);
+  for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
+    const at::Tensor h = hidden.narrow(0, begin, count);
+    const Weight rows_of_h(h);
+    const at::Tensor d_hidden = out.hidden.narrow(0, begin, count);
+    const at::Tensor target = targets.narrow(0, begin, count);
+    const at::Tensor scale = (d_logprob.narrow(0, begin, count) / temperature).unsqueeze(1);
+    const at::Tensor log_sums = log_sum.narrow(0, begin, count).unsqueeze(1);
+    for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
+      const Weight part = head.slice(column, column + width);
+      at::Tensor d = Tiles::of(tiles.logits, count, width);
+      multiply(d, h, part, Side::kForward);
+      // d logprob / d logit = (1 at the target - p) / temperature
+      d.div_(temperature).sub_(log_sums);
+      const at::Tensor at_column = target - column;
+      const at::Tensor here = at_column.ge(0).logical_and_(at_column.lt(width)).unsqueeze(1);
+      const at::Tensor spot = at_column.clamp(0, width - 1).unsqueeze(1);
+      const at::Tensor own = d.gather(1, spot).expm1_();  // p - 1 without the digits that 1 - p loses
+      d.exp_();
+      d.scatter_(1, spot, at::where(here, own, d.gather(1, spot)));
+      d.mul_(-scale);
+      const at::Tensor narrow = d.to(hidden.scalar_type());
+      multiply(d_hidden, narrow, part, Side::kBackward, d_hidden);
+      const at::Tensor d_part = out.weight.narrow(0, column, width);
+      multiply(d_part, narrow.t().contiguous(), rows_of_h, Side::kBackward, d_part);
+    });
+  });
+  return out;
+}
+
+at::Tensor head_logits(const at::Tensor& hidden, const Weight& head) {
+  check_hidden(hidden, head, "ops::head_logits");
+  at::Tensor logits = at::empty({hidden.size(0), head.out()}, hidden.options().dtype(at::kFloat));
+  multiply(logits, hidden, head, Side::kForward);
+  return logits;
+}
+
+TokenLogprobs logprob_of(const at::Tensor& logits, const at::Tensor& targets, double temperature) {
+  constexpr const char* kWhere = "ops::logprob_of";
+  base::require(logits.dim() == 2 && logits.scalar_type() == at::kFloat, kWhere, "logits to be [n, V] fp32");
+  check_targets(targets, logits.size(0), logits.size(1), kWhere);
+  check_temperature(temperature, kWhere);
+  SoftmaxRows rows(targets, temperature);
+  take_row(rows, logits);
+  return finish(rows);
+}
+
+}  // namespace hone::ops
