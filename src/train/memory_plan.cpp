@@ -4,6 +4,7 @@
 #include "train/memory_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <set>
@@ -156,10 +157,10 @@ std::string limit_words(const MemoryLimit& limit) {
   std::string fix = batch_can ? "lower per_device_train_batch_size or max_length" : "take a smaller model";
   if (!batch_can && in.linear_size == 4) fix += ", or bf16: true";
   if (!leanest.explicit_layer) fix += ", or remove layer_form: plain";
-  fix += limit.is_set
-             ? ", or raise memory_limit"
-             : ", or end other programs; memory_limit: " + number(static_cast<double>(leanest.total) / 1e9) +
-                   "GB runs it nevertheless";
+  fix += limit.is_set ? ", or raise memory_limit"
+                      : ", or end other programs; memory_limit: " +
+                            number(std::ceil(static_cast<double>(leanest.total) / 1e7) / 100) +
+                            "GB runs it nevertheless";
   throw base::UserError({.where = "memory plan",
                          .expected = "a run within " + limit_words(limit),
                          .found = found,

@@ -86,6 +86,30 @@ TEST(StartPage, ShowsControlCharactersOfTheData) {
       << page;
 }
 
+TEST(StartPage, ShowsTheMemoryPlanBySegmentAndWhy) {
+  EXPECT_EQ(start_page(facts(), {}).find("memory"), std::string::npos) << "nothing was planned";
+  train::StartFacts changed = facts();
+  changed.memory.segments = {{"program and data", 251'000'000}, {"base weights", 14'990'000'000}};
+  changed.memory.total = 15'241'000'000;
+  changed.memory.limit = {.bytes = 16'000'000'000, .is_set = true};
+  changed.memory.why_recompute = "recompute none: fits 16.00 GB";
+  changed.memory.why_layer = "layer form explicit: base frozen, adapters are LoRA on linears";
+  const std::string page = start_page(changed, {});
+  EXPECT_NE(page.find("memory    program and data   0.25 GB\n"
+                      "          base weights      14.99 GB\n"
+                      "          total             15.24 GB\n"
+                      "          memory_limit      16.00 GB\n"
+                      "          recompute none: fits 16.00 GB\n"
+                      "          layer form explicit: base frozen, adapters are LoRA on linears\n"
+                      "run       80 steps"),
+            std::string::npos)
+      << page;
+  changed.memory.limit.is_set = false;
+  EXPECT_NE(start_page(changed, {}).find("          free              16.00 GB\n"), std::string::npos);
+  changed.memory.limit.bytes = 0;
+  EXPECT_EQ(start_page(changed, {}).find("free"), std::string::npos);
+}
+
 TEST(StartPage, SaysFromWhereItResumedAndEveryNote) {
   train::StartFacts changed = facts();
   changed.first_step = 40;

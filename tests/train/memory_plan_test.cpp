@@ -1,0 +1,233 @@
+#include "train/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace hone::train {
+namespace {
+
+using config::LayerForm;
+using config::Recompute;
+
+// Qwen2.5-0.5B, LoRA r 16 on every linear, batch 4 x 256, everything scored, bf16.
+MemoryInputs qwen() {
+  MemoryInputs in;
+  in.model.vocab_size = 151936;
+  in.model.hidden_size = 896;
+  in.model.intermediate_size = 4864;
+  in.model.num_hidden_layers = 24;
+  in.model.num_attention_heads = 14;
+  in.model.num_key_value_heads = 2;
+  in.model.head_dim = 64;
+  in.linear_size = 2;
+  in.residual_size = 2;
+  in.program_bytes = 200'000'000;
+  in.base_bytes = 988'000'000;
+  for (std::int64_t layer = 0; layer < 24; ++layer) {
+    const std::int64_t in_of[] = {896, 896, 896, 896, 896, 896, 4864};
+    const std::int64_t out_of[] = {896, 128, 128, 896, 4864, 4864, 896};
+    for (std::int64_t m = 0; m < 7; ++m) {
+      in.adapted.push_back({.layer = layer, .module = m, .in = in_of[m], .out = out_of[m], .rank = 16});
+      in.adapter_parameters += 16 * (in_of[m] + out_of[m]);
+    }
+  }
+  in.train = {.tokens = 1024, .scored = 1020, .segments = 4};
+  in.threads = 2;
+  return in;
+}
+
+std::int64_t bytes_of(const MemoryPlan& plan, const std::string& name) {
+  for (const MemorySegment& segment : plan.segments) {
+    if (segment.name.starts_with(name)) return segment.bytes;
+  }
+  ADD_FAILURE() << "no segment " << name;
+  return 0;
+}
+
+MemoryLimit limit_of(std::int64_t bytes) {
+  return {.bytes = bytes, .is_set = true};
+}
+
+std::string error_of(const MemoryInputs& in, LayerForm form, Recompute level, const MemoryLimit& limit) {
+  try {
+    plan_memory(in, form, level, limit);
+  } catch (const base::UserError& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "expected a UserError";
+  return {};
+}
+
+TEST(MemoryPlan, TheTotalIsTheSumOfTheSegments) {
+  for (const bool explicit_layer : {true, false}) {
+    const MemoryPlan plan = memory_of(qwen(), explicit_layer, Recompute::kNone);
+    std::int64_t sum = 0;
+    for (const MemorySegment& segment : plan.segments) {
+      EXPECT_GT(segment.bytes, 0) << segment.name;
+      sum += segment.bytes;
+    }
+    EXPECT_EQ(plan.total, sum);
+  }
+}
+
+// By hand from the list in model/explicit_layer.h: bytes of a token and layer, times 1024 x 24.
+TEST(MemoryPlan, TheTapeIsWhatEachLevelKeeps) {
+  const std::int64_t layer = 2 * 896 * 2 + 896 * 2 + 14 * 4 + 7 * 16 * 2;
+  const std::int64_t cheap = layer + (896 + 2 * 128) * 2 + 2 * 4864 * 2;
+  const std::int64_t none = cheap + 2 * 896 * 2 + 4864 * 2;
+  EXPECT_EQ(bytes_of(memory_of(qwen(), true, Recompute::kLayer), "tape"), 1024 * 24 * layer);
+  EXPECT_EQ(bytes_of(memory_of(qwen(), true, Recompute::kCheap), "tape"), 1024 * 24 * cheap);
+  EXPECT_EQ(bytes_of(memory_of(qwen(), true, Recompute::kNone), "tape"), 1024 * 24 * none);
+}
+
+TEST(MemoryPlan, Q_KNormKeepsTheirInputsAndAnFp32StreamTwiceTheBytes) {
+  MemoryInputs in = qwen();
+  const std::int64_t before = bytes_of(memory_of(in, true, Recompute::kCheap), "tape");
+  in.model.qk_norm = true;
+  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kCheap), "tape") - before, 1024 * 24 * (896 + 128) * 2);
+  in.model.qk_norm = false;
+  in.residual_size = 4;
+  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kCheap), "tape") - before, 1024 * 24 * 2 * 896 * 2);
+}
+
+TEST(MemoryPlan, LayersBelowTheLowestSideKeepNothing) {
+  MemoryInputs in = qwen();
+  const std::int64_t all = bytes_of(memory_of(in, true, Recompute::kLayer), "tape");
+  std::erase_if(in.adapted, [](const AdaptedLinear& linear) { return linear.layer < 12; });
+  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kLayer), "tape of 12 layers"), all / 2);
+}
+
+TEST(MemoryPlan, TheAdapterIsParametersGradientsMomentsAndAShadow) {
+  const std::int64_t p = qwen().adapter_parameters;
+  EXPECT_EQ(bytes_of(memory_of(qwen(), true, Recompute::kNone), "adapter"), p * 18);
+  EXPECT_EQ(bytes_of(memory_of(qwen(), false, Recompute::kNone), "adapter"), p * 16);
+  MemoryInputs in = qwen();
+  in.linear_size = in.residual_size = 4;
+  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kNone), "adapter"), p * 16);
+}
+
+TEST(MemoryPlan, TheHeadHoldsOneTileWhateverTheVocabulary) {
+  MemoryInputs in = qwen();
+  const std::int64_t head = bytes_of(memory_of(in, true, Recompute::kNone), "head");
+  in.model.vocab_size *= 10;
+  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kNone), "head"), head);
+  in.train.scored = 10;
+  EXPECT_LT(bytes_of(memory_of(in, true, Recompute::kNone), "head"), head / 50);
+}
+
+TEST(MemoryPlan, AnEvaluationBatchCountsWhereItIsLargerButKeepsNoTape) {
+  MemoryInputs in = qwen();
+  const MemoryPlan without = memory_of(in, true, Recompute::kLayer);
+  in.eval = {.tokens = 8192, .scored = 8000, .segments = 8};
+  const MemoryPlan with = memory_of(in, true, Recompute::kLayer);
+  EXPECT_EQ(bytes_of(with, "tape"), bytes_of(without, "tape"));
+  EXPECT_GT(bytes_of(with, "head"), 5 * bytes_of(without, "head"));
+  EXPECT_GT(bytes_of(with, "one layer"), 5 * bytes_of(without, "one layer"));
+}
+
+TEST(MemoryPlan, AutoTakesTheFirstLevelThatFits) {
+  const std::int64_t none = memory_of(qwen(), true, Recompute::kNone).total;
+  const std::int64_t cheap = memory_of(qwen(), true, Recompute::kCheap).total;
+  const std::int64_t layer = memory_of(qwen(), true, Recompute::kLayer).total;
+  EXPECT_GT(none, cheap);
+  EXPECT_GT(cheap, layer);
+  const auto level = [](std::int64_t limit) {
+    return plan_memory(qwen(), LayerForm::kAuto, Recompute::kAuto, limit_of(limit)).recompute;
+  };
+  EXPECT_EQ(level(none), Recompute::kNone);
+  EXPECT_EQ(level(none - 1), Recompute::kCheap);
+  EXPECT_EQ(level(cheap), Recompute::kCheap);
+  EXPECT_EQ(level(cheap - 1), Recompute::kLayer);
+  EXPECT_EQ(level(layer), Recompute::kLayer);
+  EXPECT_EQ(level(0), Recompute::kNone) << "an unknown limit refuses nothing";
+}
+
+TEST(MemoryPlan, SaysWhy) {
+  const std::int64_t none = memory_of(qwen(), true, Recompute::kNone).total;
+  const std::int64_t cheap = memory_of(qwen(), true, Recompute::kCheap).total;
+  const std::int64_t layer = memory_of(qwen(), true, Recompute::kLayer).total;
+  const auto why = [](Recompute level, const MemoryLimit& limit) {
+    return plan_memory(qwen(), LayerForm::kAuto, level, limit).why_recompute;
+  };
+  EXPECT_EQ(why(Recompute::kAuto, limit_of(none)), "recompute none: fits " + gigabytes(none));
+  EXPECT_EQ(why(Recompute::kAuto, limit_of(cheap)),
+            "recompute cheap: fits " + gigabytes(cheap) + "; none would need " + gigabytes(none));
+  EXPECT_EQ(why(Recompute::kAuto, {.bytes = layer, .is_set = false}),
+            "recompute layer: fits the free " + gigabytes(layer) + "; none would need " + gigabytes(none) +
+                ", cheap " + gigabytes(cheap));
+  EXPECT_EQ(why(Recompute::kAuto, {}), "recompute none: the free memory is not known");
+  EXPECT_EQ(why(Recompute::kLayer, limit_of(none)), "recompute layer: as set");
+  EXPECT_EQ(why(Recompute::kNone, limit_of(layer)),
+            "recompute none: as set, over " + gigabytes(layer) + " by " + gigabytes(none - layer));
+  EXPECT_EQ(plan_memory(qwen(), LayerForm::kAuto, Recompute::kAuto, {}).why_layer,
+            "layer form explicit: base frozen, adapters are LoRA on linears");
+}
+
+TEST(MemoryPlan, ARunThatCannotFitIsStoppedWithItsSegments) {
+  const std::int64_t layer = memory_of(qwen(), true, Recompute::kLayer).total;
+  const std::string set = error_of(qwen(), LayerForm::kAuto, Recompute::kAuto, limit_of(layer - 1));
+  EXPECT_NE(set.find("[memory plan] expected a run within " + gigabytes(layer - 1)), std::string::npos)
+      << set;
+  EXPECT_NE(set.find("the leanest plan (recompute layer) needs " + gigabytes(layer) + ": program and data "),
+            std::string::npos)
+      << set;
+  EXPECT_NE(set.find(", base weights 0.99 GB, "), std::string::npos) << set;
+  EXPECT_NE(set.find("the longest micro-batch has 1024 tokens, 1020 of them scored"), std::string::npos)
+      << set;
+  EXPECT_NE(set.find("lower per_device_train_batch_size or max_length, or raise memory_limit"),
+            std::string::npos)
+      << set;
+
+  const std::string free =
+      error_of(qwen(), LayerForm::kAuto, Recompute::kAuto, {.bytes = 1'000'000'000, .is_set = false});
+  EXPECT_NE(free.find("expected a run within the free 1.00 GB"), std::string::npos) << free;
+  EXPECT_NE(free.find("take a smaller model"), std::string::npos) << "the base alone is too large: " << free;
+  EXPECT_NE(free.find("memory_limit: "), std::string::npos) << free;
+
+  const std::string plain = error_of(qwen(), LayerForm::kPlain, Recompute::kAuto, limit_of(layer));
+  EXPECT_NE(plain.find("(layer form plain)"), std::string::npos) << plain;
+  EXPECT_NE(plain.find("remove layer_form: plain"), std::string::npos) << plain;
+}
+
+// The fix that the message names for free memory is one that works.
+TEST(MemoryPlan, TheNamedMemoryLimitRunsIt) {
+  const std::string text =
+      error_of(qwen(), LayerForm::kAuto, Recompute::kAuto, {.bytes = 1, .is_set = false});
+  const std::size_t at = text.find("memory_limit: ") + std::string("memory_limit: ").size();
+  const double named = std::stod(text.substr(at)) * 1e9;
+  EXPECT_EQ(
+      plan_memory(qwen(), LayerForm::kAuto, Recompute::kAuto, limit_of(static_cast<std::int64_t>(named)))
+          .recompute,
+      Recompute::kLayer);
+}
+
+TEST(MemoryPlan, ThePlainFormKeepsMoreAndNeverRecomputes) {
+  const MemoryPlan plain = plan_memory(qwen(), LayerForm::kPlain, Recompute::kAuto, {});
+  EXPECT_FALSE(plain.explicit_layer);
+  EXPECT_EQ(plain.recompute, Recompute::kNone);
+  EXPECT_EQ(plain.why_layer, "layer form plain: as set");
+  EXPECT_EQ(plain.why_recompute, "recompute none: the plain layer keeps what autograd keeps");
+  EXPECT_GT(plain.total, memory_of(qwen(), true, Recompute::kNone).total);
+  MemoryInputs dropped = qwen();
+  dropped.dropout = true;
+  EXPECT_GT(bytes_of(memory_of(dropped, false, Recompute::kNone), "tape"), bytes_of(plain, "tape"))
+      << "after dropout every side has an input of its own";
+}
+
+TEST(MemoryPlan, WhatTheExplicitLayerHasNoGradientForRunsPlain) {
+  MemoryInputs in = qwen();
+  in.only_lora = false;
+  const MemoryPlan plan = plan_memory(in, LayerForm::kAuto, Recompute::kAuto, {});
+  EXPECT_FALSE(plan.explicit_layer);
+  EXPECT_EQ(plan.why_layer, "layer form plain: something besides LoRA on linears is trained");
+  in.frozen_base = false;
+  EXPECT_EQ(plan_memory(in, LayerForm::kAuto, Recompute::kAuto, {}).why_layer,
+            "layer form plain: weights of the base are trained");
+  EXPECT_NE(
+      error_of(in, LayerForm::kExplicit, Recompute::kAuto, {}).find("expected layer_form: auto or plain"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace hone::train
