@@ -3,29 +3,109 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
+#include "ops/gemm_bf16.h"
+#include "ops/instructions.h"
 
 namespace hone::ops {
 namespace {
 
-at::Tensor product(const GemmTerm& term) {
+std::int64_t depth(const GemmTerm& term) {
+  return term.side == Side::kForward ? term.weight->in() : term.weight->out();
+}
+
+std::int64_t width(const GemmTerm& term) {
+  return term.side == Side::kForward ? term.weight->out() : term.weight->in();
+}
+
+at::Tensor right_of(const GemmTerm& term) {
   const at::Tensor w = term.weight->dense();
-  return term.side == Side::kForward ? at::matmul(term.a, w.t()) : at::matmul(term.a, w);
+  return term.side == Side::kForward ? w.t() : w;
+}
+
+void check(const at::Tensor& out, std::span<const GemmTerm> terms, const Epilogue& epilogue) {
+  constexpr const char* kWhere = "ops::gemm";
+  base::require(!terms.empty(), kWhere, "at least one term");
+  base::require(out.dim() == 2, kWhere, "out [M, N]");
+  for (const GemmTerm& term : terms) {
+    base::require(term.weight != nullptr && term.weight->defined(), kWhere, "a matrix in every term");
+    base::require(term.a.dim() == 2 && term.a.size(0) == out.size(0) && term.a.size(1) == depth(term), kWhere,
+                  "a [M, K] of the matrix's K");
+    base::require(width(term) == out.size(1), kWhere, "matrices of out's N");
+    base::require(term.a.scalar_type() == term.weight->dtype(), kWhere, "a of the matrix's dtype");
+  }
+  const at::Tensor& bias = epilogue.bias;
+  base::require(!bias.defined() || (bias.dim() == 1 && bias.size(0) == out.size(1)), kWhere, "bias [N]");
+  const at::Tensor& residual = epilogue.residual;
+  base::require(!residual.defined() || residual.sizes() == out.sizes(), kWhere, "residual [M, N]");
+}
+
+bool is_bf16_here(const at::Tensor& x) {
+  return x.scalar_type() == at::kBFloat16 && x.device().is_cpu();
+}
+
+bool runs_bf16(const at::Tensor& out, std::span<const GemmTerm> terms) {
+  if (instructions() != Instructions::kAvx512Bf16 || !out.device().is_cpu()) return false;
+  if (out.scalar_type() != at::kBFloat16 && out.scalar_type() != at::kFloat) return false;
+  return std::all_of(terms.begin(), terms.end(), [](const GemmTerm& term) {
+    return is_bf16_here(term.a) &&
+           is_bf16_here(term.weight->is_packed() ? term.weight->panels() : term.weight->plain());
+  });
+}
+
+// libtorch's products, summed in fp32. A product of bf16 is rounded to bf16 once more than in the kernel's
+// form.
+void gemm_plain(at::Tensor out, std::span<const GemmTerm> terms, const Epilogue& epilogue) {
+  // The residual may be `out` itself: then the sum needs a place of its own.
+  const bool in_place = out.scalar_type() == at::kFloat && !epilogue.residual.defined();
+  at::Tensor sum = in_place ? out : at::empty(out.sizes(), out.options().dtype(at::kFloat));
+  bool first = true;
+  for (const GemmTerm& term : terms) {
+    const at::Tensor right = right_of(term);
+    if (right.scalar_type() != at::kFloat) {
+      const at::Tensor product = at::mm(term.a, right);
+      first ? sum.copy_(product) : sum.add_(product);
+    } else if (first) {
+      at::mm_out(sum, term.a, right);
+    } else {
+      sum.addmm_(term.a, right);
+    }
+    first = false;
+  }
+  if (epilogue.scale != 1) sum.mul_(epilogue.scale);
+  if (epilogue.bias.defined()) sum.add_(epilogue.bias.to(at::kFloat));
+  if (epilogue.residual.defined()) sum.add_(epilogue.residual.to(at::kFloat));
+  if (!in_place) out.copy_(sum);
 }
 
 }  // namespace
 
 void gemm(at::Tensor out, std::span<const GemmTerm> terms, const Epilogue& epilogue) {
-  base::require(!terms.empty(), "ops::gemm", "at least one term");
-  at::Tensor sum = product(terms[0]).to(at::kFloat);
-  for (const GemmTerm& term : terms.subspan(1)) sum.add_(product(term).to(at::kFloat));
-  if (epilogue.scale != 1) sum.mul_(epilogue.scale);
-  if (epilogue.bias.defined()) sum.add_(epilogue.bias.to(at::kFloat));
-  if (epilogue.residual.defined()) sum.add_(epilogue.residual.to(at::kFloat));
-  out.copy_(sum);
+  check(out, terms, epilogue);
+  if (out.numel() == 0) return;
+  if (runs_bf16(out, terms)) {
+    gemm_bf16(out, terms, epilogue);
+  } else {
+    gemm_plain(out, terms, epilogue);
+  }
 }
 
 void add_outer(at::Tensor out, const at::Tensor& left, const at::Tensor& right) {
-  out.add_(at::matmul(left.t().to(at::kFloat), right.to(at::kFloat)));
+  constexpr const char* kWhere = "ops::add_outer";
+  base::require(out.dim() == 2 && out.scalar_type() == at::kFloat, kWhere, "out [R, N] fp32");
+  base::require(left.dim() == 2 && right.dim() == 2 && left.size(0) == right.size(0), kWhere,
+                "left [T, R] and right [T, N]");
+  base::require(left.size(1) == out.size(0) && right.size(1) == out.size(1), kWhere, "out [R, N]");
+  base::require(left.scalar_type() == right.scalar_type(), kWhere, "left and right of one dtype");
+  if (out.numel() == 0 || left.size(0) == 0) return;
+  const bool fast = instructions() == Instructions::kAvx512Bf16 && out.device().is_cpu() &&
+                    is_bf16_here(left) && is_bf16_here(right);
+  if (fast) {
+    add_outer_bf16(out, left, right);
+  } else if (left.scalar_type() == at::kFloat) {
+    out.addmm_(left.t(), right);
+  } else {
+    out.add_(at::mm(left.t().to(at::kFloat), right.to(at::kFloat)));
+  }
 }
 
 }  // namespace hone::ops

@@ -1,0 +1,14 @@
+// The bf16 form of ops/gemm.h on avx512_bf16: cuts a product into blocks for gemm_kernels.h and shares them among
+// threads. Arguments were checked by gemm() and add_outer().
+//
+// Scratch, per thread, kept for its next product: at most 0.6 MB of panels and 1 MB of sums.
+#pragma once
+
+#include "ops/gemm.h"
+
+namespace hone::ops {
+
+void gemm_bf16(const at::Tensor& out, std::span<const GemmTerm> terms, const Epilogue& epilogue);
+void add_outer_bf16(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right);
+
+}  // namespace hone::ops

@@ -1,0 +1,334 @@
+#include "ops/gemm.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "base/error.h"
+#include "ops/instructions.h"
+
+namespace hone::ops {
+namespace {
+
+constexpr Instructions kLevels[] = {Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512,
+                                    Instructions::kAvx512Bf16};
+
+bool has_kernel() {
+  return machine_has(Instructions::kAvx512Bf16);
+}
+
+// A term of given depth and side; `packed` when this machine can.
+struct Terms {
+  std::deque<Weight> weights;
+  std::vector<GemmTerm> terms;
+
+  void add(std::int64_t rows, std::int64_t depth, std::int64_t columns, Side side, bool packed, at::ScalarType dtype) {
+    const bool forward = side == Side::kForward;
+    const at::Tensor w = (at::randn({forward ? columns : depth, forward ? depth : columns}) * 0.25).to(dtype);
+    weights.push_back(packed && Weight::can_pack(w) ? Weight::pack(w) : Weight(w));
+    terms.push_back({at::randn({rows, depth}).to(dtype), &weights.back(), side});
+  }
+};
+
+at::Tensor exact(std::span<const GemmTerm> terms, const Epilogue& epilogue = {}) {
+  at::Tensor sum;
+  for (const GemmTerm& term : terms) {
+    const at::Tensor w = term.weight->dense().to(at::kDouble);
+    const at::Tensor product = term.a.to(at::kDouble).matmul(term.side == Side::kForward ? w.t() : w);
+    sum = sum.defined() ? sum + product : product;
+  }
+  sum = sum * epilogue.scale;
+  if (epilogue.bias.defined()) sum = sum + epilogue.bias.to(at::kDouble);
+  if (epilogue.residual.defined()) sum = sum + epilogue.residual.to(at::kDouble);
+  return sum;
+}
+
+// Largest difference relative to the largest element.
+double error_of(const at::Tensor& found, const at::Tensor& expected) {
+  if (found.numel() == 0) return 0;
+  const double size = std::max(1.0, expected.abs().max().item<double>());
+  return (found.to(at::kDouble) - expected).abs().max().item<double>() / size;
+}
+
+double tolerance(at::ScalarType in, at::ScalarType out) {
+  return in == at::kFloat && out == at::kFloat ? 1e-5 : 8e-3;  // bf16: half a unit in the last place is 2^-9
+}
+
+at::Tensor product_of(std::span<const GemmTerm> terms, std::int64_t columns, at::ScalarType dtype,
+                      const Epilogue& epilogue = {}) {
+  // Poisoned: what is not written shows.
+  at::Tensor out = at::full({terms[0].a.size(0), columns}, std::nan(""), dtype);
+  gemm(out, terms, epilogue);
+  return out;
+}
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && at::equal(a, b);
+}
+
+struct Shape {
+  std::int64_t rows, depth, columns;
+};
+
+constexpr Shape kShapes[] = {{1, 1, 1},     {1, 2, 16},     {2, 3, 17},     {3, 8, 33},   {5, 16, 40},    {13, 31, 8},
+                             {14, 64, 16},  {15, 33, 31},   {16, 100, 96},  {28, 7, 130}, {29, 895, 70},  {100, 65, 5},
+                             {47, 1025, 33}, {31, 2300, 50}, {1, 4865, 63}, {30, 1, 300}, {1030, 1200, 9}};
+
+TEST(Gemm, IsTheProductOnEveryInstructionSetShapeSideAndPacking) {
+  for (const Instructions level : kLevels) {
+    if (!machine_has(level)) continue;
+    const ForceInstructions force(level);
+    for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
+      for (const Shape& s : kShapes) {
+        for (const Side side : {Side::kForward, Side::kBackward}) {
+          for (const bool packed : {false, true}) {
+            at::manual_seed(1);
+            Terms t;
+            t.add(s.rows, s.depth, s.columns, side, packed, dtype);
+            const at::Tensor expected = exact(t.terms);
+            for (const at::ScalarType out : {at::kBFloat16, at::kFloat}) {
+              EXPECT_LT(error_of(product_of(t.terms, s.columns, out), expected), tolerance(dtype, out))
+                  << name_of(level) << " " << dtype << " to " << out << " " << s.rows << "x" << s.depth << "x"
+                  << s.columns << (side == Side::kForward ? " forward" : " backward") << (packed ? " packed" : "");
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// The kernel's own sums, in fp32 to fp32 rounding: far below what a rounding to bf16 would leave.
+TEST(Gemm, SumsTermsInFp32) {
+  if (!has_kernel()) GTEST_SKIP() << "no avx512_bf16 here";
+  for (const auto& [rows, columns] : {std::pair{1, 70}, {9, 16}, {33, 300}, {64, 8}}) {
+    at::manual_seed(2);
+    Terms t;
+    t.add(rows, 896, columns, Side::kForward, true, at::kBFloat16);
+    t.add(rows, 16, columns, Side::kForward, false, at::kBFloat16);
+    t.add(rows, 2049, columns, Side::kBackward, true, at::kBFloat16);
+    t.add(rows, 7, columns, Side::kBackward, false, at::kBFloat16);
+    EXPECT_LT(error_of(product_of(t.terms, columns, at::kFloat), exact(t.terms)), 2e-6) << rows << "x" << columns;
+  }
+}
+
+TEST(Gemm, AppliesScaleBiasAndResidualInThisOrder) {
+  for (const Instructions level : kLevels) {
+    if (!machine_has(level)) continue;
+    const ForceInstructions force(level);
+    for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
+      for (const at::ScalarType out : {at::kBFloat16, at::kFloat}) {
+        for (const at::ScalarType bias : {at::kBFloat16, at::kFloat, at::kHalf}) {
+          for (const at::ScalarType residual : {at::kBFloat16, at::kFloat}) {
+            for (int parts = 0; parts < 8; ++parts) {
+              at::manual_seed(3);
+              Terms t;
+              t.add(17, 40, 45, Side::kForward, true, dtype);
+              t.add(17, 8, 45, Side::kForward, false, dtype);
+              Epilogue e;
+              if ((parts & 1) != 0) e.scale = 0.375;
+              if ((parts & 2) != 0) e.bias = at::randn({45}).to(bias);
+              if ((parts & 4) != 0) e.residual = (at::randn({17, 45}) * 9).to(residual);
+              EXPECT_LT(error_of(product_of(t.terms, 45, out, e), exact(t.terms, e)), tolerance(dtype, out))
+                  << name_of(level) << " " << dtype << " to " << out << " parts " << parts;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Gemm, AddsToAResidualThatIsTheOutputItself) {
+  for (const Instructions level : kLevels) {
+    if (!machine_has(level)) continue;
+    const ForceInstructions force(level);
+    for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
+      at::manual_seed(4);
+      Terms t;
+      t.add(20, 1100, 77, Side::kForward, true, dtype);
+      at::Tensor out = (at::randn({20, 100}) * 9).to(dtype).narrow(1, 3, 77);
+      const at::Tensor expected = exact(t.terms, {.residual = out.clone()});
+      gemm(out, t.terms, {.residual = out});
+      EXPECT_LT(error_of(out, expected), tolerance(dtype, dtype)) << name_of(level) << " " << dtype;
+    }
+  }
+}
+
+TEST(Gemm, LeavesWhatLiesBesideAStridedOutputAlone) {
+  for (const Instructions level : kLevels) {
+    if (!machine_has(level)) continue;
+    const ForceInstructions force(level);
+    for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
+      for (const std::int64_t columns : {1, 15, 16, 17, 31, 33, 64}) {
+        Terms t;
+        t.add(15, 10, columns, Side::kForward, false, dtype);
+        const at::Tensor joined = at::full({15, 80}, 7, dtype);
+        gemm(joined.narrow(1, 5, columns), t.terms);
+        EXPECT_LT(error_of(joined.narrow(1, 5, columns), exact(t.terms)), tolerance(dtype, dtype));
+        EXPECT_TRUE(joined.narrow(1, 0, 5).eq(7).all().item<bool>()) << columns;
+        EXPECT_TRUE(joined.narrow(1, 5 + columns, 75 - columns).eq(7).all().item<bool>()) << columns;
+      }
+    }
+  }
+}
+
+// What lies beyond a matrix, even right behind its last element, is never part of a product.
+TEST(Gemm, ReadsNothingBeyondItsMatrices) {
+  const float nan = std::nanf("");
+  for (const Shape& s : kShapes) {
+    for (const Side side : {Side::kForward, Side::kBackward}) {
+      const bool forward = side == Side::kForward;
+      const auto inside = [&](std::int64_t rows, std::int64_t columns) {
+        const at::Tensor frame = at::full({rows + 2, columns + 40}, nan, at::kBFloat16);
+        at::Tensor middle = frame.narrow(0, 1, rows).narrow(1, 3, columns);
+        middle.copy_(at::randn({rows, columns}));
+        return middle;
+      };
+      const Weight w(inside(forward ? s.columns : s.depth, forward ? s.depth : s.columns));
+      const std::vector<GemmTerm> terms{{inside(s.rows, s.depth), &w, side}};
+      const at::Tensor found = product_of(terms, s.columns, at::kFloat);
+      EXPECT_LT(error_of(found, exact(terms)), 8e-3) << s.rows << "x" << s.depth << "x" << s.columns;
+      if (!has_kernel()) continue;
+      const Weight packed = Weight::pack(w.plain());
+      const std::vector<GemmTerm> same{{terms[0].a, &packed, side}};
+      EXPECT_TRUE(same_bits(product_of(same, s.columns, at::kFloat), found));
+    }
+  }
+}
+
+// "The sampler is the trainer": all ways to the same row give the same bits.
+TEST(Gemm, RowsDoNotDependOnOthersThreadsPackingOrStrides) {
+  if (!has_kernel()) GTEST_SKIP() << "no avx512_bf16 here";
+  const int threads = at::get_num_threads();
+  constexpr std::int64_t kRows = 100;
+  for (const std::int64_t columns : {8, 16, 40, 300, 1152}) {
+    at::manual_seed(5);
+    Terms packed;
+    packed.add(kRows, 2500, columns, Side::kForward, true, at::kBFloat16);
+    packed.add(kRows, 16, columns, Side::kForward, true, at::kBFloat16);
+    packed.add(kRows, 333, columns, Side::kBackward, true, at::kBFloat16);
+    const Epilogue whole{.scale = 1.1, .bias = at::randn({columns}), .residual = at::randn({kRows, columns})};
+    at::set_num_threads(2);
+    const at::Tensor all = product_of(packed.terms, columns, at::kFloat, whole);
+    Terms plain;
+    Terms strided;
+    for (const GemmTerm& term : packed.terms) {
+      const at::Tensor dense = term.weight->dense();
+      plain.weights.emplace_back(dense);
+      plain.terms.push_back({term.a, &plain.weights.back(), term.side});
+      const at::Tensor wide = at::cat({dense, dense}, 1).narrow(1, 0, dense.size(1));
+      strided.weights.emplace_back(wide);
+      const at::Tensor a = at::cat({term.a, term.a, term.a}, 1).narrow(1, term.a.size(1), term.a.size(1));
+      strided.terms.push_back({a, &strided.weights.back(), term.side});
+    }
+    for (const int n : {1, 2, 3}) {
+      at::set_num_threads(n);
+      for (const Terms* form : {&packed, &plain, &strided}) {
+        for (const std::int64_t rows : {1, 2, 3, 13, 14, 15, 28, 29, 100}) {
+          const std::int64_t first = (kRows - rows) / 2;
+          std::vector<GemmTerm> some(form->terms);
+          for (GemmTerm& term : some) term.a = term.a.narrow(0, first, rows);
+          const Epilogue epilogue{1.1, whole.bias, whole.residual.narrow(0, first, rows)};
+          EXPECT_TRUE(same_bits(product_of(some, columns, at::kFloat, epilogue), all.narrow(0, first, rows)))
+              << columns << " columns, " << rows << " rows, " << n << " threads, form " << (form - &packed);
+          // ... and the bf16 output is the fp32 one, rounded.
+          EXPECT_TRUE(same_bits(product_of(some, columns, at::kBFloat16, epilogue),
+                                all.narrow(0, first, rows).to(at::kBFloat16)));
+        }
+      }
+    }
+  }
+  at::set_num_threads(threads);
+}
+
+// The blocks of many rows (kRows in gemm_bf16.cpp) and of deep products are no part of the sum either.
+TEST(Gemm, LargeProductsHaveTheBitsOfSmallOnes) {
+  if (!has_kernel()) GTEST_SKIP() << "no avx512_bf16 here";
+  at::manual_seed(6);
+  Terms t;
+  t.add(2100, 1300, 48, Side::kForward, false, at::kBFloat16);
+  const at::Tensor all = product_of(t.terms, 48, at::kBFloat16);
+  for (const std::int64_t row : {0, 1023, 1024, 1050, 2099}) {
+    const std::vector<GemmTerm> one{{t.terms[0].a.narrow(0, row, 1), &t.weights[0], Side::kForward}};
+    EXPECT_TRUE(same_bits(product_of(one, 48, at::kBFloat16), all.narrow(0, row, 1))) << row;
+  }
+}
+
+TEST(Gemm, OfNoRowsOrNoDepthIsTheEpilogue) {
+  for (const Instructions level : kLevels) {
+    if (!machine_has(level)) continue;
+    const ForceInstructions force(level);
+    const at::Tensor empty_rows = at::empty({0, 5}, at::kBFloat16);
+    const Weight w(at::ones({5, 4}, at::kBFloat16));
+    gemm(empty_rows, std::vector<GemmTerm>{{at::empty({0, 4}, at::kBFloat16), &w}});
+    const Weight no_depth(at::empty({5, 0}, at::kBFloat16));
+    at::Tensor out = at::full({3, 5}, 2, at::kBFloat16);
+    gemm(out, std::vector<GemmTerm>{{at::empty({3, 0}, at::kBFloat16), &no_depth}}, {.bias = at::ones({5})});
+    EXPECT_TRUE(out.eq(1).all().item<bool>()) << name_of(level);
+  }
+}
+
+TEST(Gemm, RefusesShapesAndDtypesThatDoNotMatch) {
+  const Weight w(at::ones({5, 4}));
+  at::Tensor out = at::empty({3, 5});
+  const auto run = [&](const at::Tensor& a, Side side = Side::kForward, const Epilogue& e = {}) {
+    gemm(out, std::vector<GemmTerm>{{a, &w, side}}, e);
+  };
+  EXPECT_NO_THROW(run(at::ones({3, 4})));
+  EXPECT_THROW(run(at::ones({2, 4})), base::InternalError);
+  EXPECT_THROW(run(at::ones({3, 5})), base::InternalError);
+  EXPECT_THROW(run(at::ones({3, 5}), Side::kBackward), base::InternalError);
+  EXPECT_THROW(run(at::ones({3, 4}, at::kBFloat16)), base::InternalError);
+  EXPECT_THROW(run(at::ones({3, 4}), Side::kForward, {.bias = at::ones({4})}), base::InternalError);
+  EXPECT_THROW(run(at::ones({3, 4}), Side::kForward, {.residual = at::ones({3, 4})}), base::InternalError);
+  EXPECT_THROW(gemm(out, {}), base::InternalError);
+}
+
+TEST(AddOuter, AddsLeftTransposedTimesRight) {
+  const int threads = at::get_num_threads();
+  for (const Instructions level : kLevels) {
+    if (!machine_has(level)) continue;
+    const ForceInstructions force(level);
+    for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
+      for (const auto& [t, r, n] : {std::tuple{1, 1, 1}, {2, 8, 16}, {3, 16, 33}, {77, 64, 100}, {300, 5, 31},
+                                   {513, 13, 64}, {1000, 16, 300}}) {
+        at::manual_seed(7);
+        const at::Tensor left = at::randn({t, r + 3}).to(dtype).narrow(1, 2, r);
+        const at::Tensor right = at::randn({t, n + 9}).to(dtype).narrow(1, 4, n);
+        const at::Tensor before = at::randn({r, n});
+        const at::Tensor product = left.to(at::kDouble).t().matmul(right.to(at::kDouble));
+        at::Tensor out = before.clone();
+        add_outer(out, left, right);
+        EXPECT_LT(error_of(out, product + before), 1e-5) << name_of(level) << " " << dtype << " " << t;
+        // A transposed view of [N, R] inside a larger buffer, for dB.
+        const at::Tensor buffer = at::full({n + 2, r + 4}, 5.0F);
+        const at::Tensor view = buffer.narrow(0, 1, n).narrow(1, 2, r).t();
+        view.copy_(before);
+        add_outer(view, left, right);
+        EXPECT_LT(error_of(view, product + before), 1e-5) << name_of(level) << " " << dtype << " " << t;
+        EXPECT_EQ(buffer.eq(5).sum().item<std::int64_t>(), (n + 2) * (r + 4) - n * r);
+        if (level != Instructions::kAvx512Bf16 || dtype != at::kBFloat16) continue;
+        EXPECT_TRUE(same_bits(out, view.contiguous()));
+        for (const int count : {1, 2, 3}) {
+          at::set_num_threads(count);
+          at::Tensor again = before.clone();
+          add_outer(again, left, right);
+          EXPECT_TRUE(same_bits(again, out)) << count << " threads";
+        }
+        at::set_num_threads(threads);
+      }
+    }
+  }
+}
+
+TEST(AddOuter, OfNoTokensChangesNothing) {
+  at::Tensor out = at::ones({4, 6});
+  add_outer(out, at::empty({0, 4}, at::kBFloat16), at::empty({0, 6}, at::kBFloat16));
+  EXPECT_TRUE(out.eq(1).all().item<bool>());
+}
+
+}  // namespace
+}  // namespace hone::ops

@@ -1,0 +1,86 @@
+#include "ops/weight.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "ops/instructions.h"
+
+namespace hone::ops {
+namespace {
+
+constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {{1, 1},   {1, 2},   {2, 3},   {16, 16}, {17, 31}, {31, 32},
+                                                             {32, 33}, {33, 64}, {65, 97}, {100, 5}, {896, 150}};
+
+at::Tensor numbers(std::int64_t out, std::int64_t in) {
+  at::manual_seed(out + in);
+  return at::randn({out, in}).to(at::kBFloat16);
+}
+
+TEST(Weight, PacksExactlyAndReadsBack) {
+  if (!machine_has(Instructions::kAvx512Bf16)) GTEST_SKIP() << "no avx512_bf16 here";
+  for (const auto& [out, in] : kShapes) {
+    const at::Tensor w = numbers(out, in);
+    ASSERT_TRUE(Weight::can_pack(w));
+    const Weight packed = Weight::pack(w);
+    EXPECT_TRUE(packed.is_packed() && packed.defined());
+    EXPECT_EQ(packed.out(), out);
+    EXPECT_EQ(packed.in(), in);
+    EXPECT_EQ(packed.dtype(), at::kBFloat16);
+    EXPECT_EQ(packed.bytes(), (out + 31) / 32 * 32 * ((in + 1) / 2 * 2) * 2);
+    EXPECT_TRUE(at::equal(packed.dense(), w)) << out << "x" << in;
+    EXPECT_TRUE(packed.dense().is_contiguous());
+    const at::Tensor ids = at::randint(0, out, {37}, at::kLong);
+    EXPECT_TRUE(at::equal(packed.rows(ids), w.index_select(0, ids))) << out << "x" << in;
+    EXPECT_THROW((void)packed.plain(), base::InternalError);
+    EXPECT_THROW((void)packed.rows(at::full({1}, out, at::kLong)), base::InternalError);
+    EXPECT_THROW((void)packed.rows(at::full({1}, -1, at::kLong)), base::InternalError);
+  }
+}
+
+TEST(Weight, LaysPanelsOutAsTheHeaderSays) {
+  if (!machine_has(Instructions::kAvx512Bf16)) GTEST_SKIP() << "no avx512_bf16 here";
+  for (const auto& [out, in] : kShapes) {
+    const std::int64_t count = (out + 31) / 32;
+    const std::int64_t pairs = (in + 1) / 2;
+    at::Tensor padded = at::zeros({count * 32, pairs * 2}, at::kBFloat16);
+    const at::Tensor w = numbers(out, in);
+    padded.narrow(0, 0, out).narrow(1, 0, in).copy_(w);
+    const at::Tensor expected = padded.view({count, 32, pairs, 2}).transpose(1, 2).reshape({-1});
+    EXPECT_TRUE(at::equal(Weight::pack(w).panels(), expected)) << out << "x" << in;
+  }
+}
+
+TEST(Weight, PacksASliceOfAJoinedMatrix) {
+  if (!machine_has(Instructions::kAvx512Bf16)) GTEST_SKIP() << "no avx512_bf16 here";
+  const at::Tensor joined = numbers(70, 90);
+  for (const at::Tensor& slice : {joined.narrow(1, 7, 41), joined.narrow(0, 3, 45), joined.t()}) {
+    EXPECT_TRUE(at::equal(Weight::pack(slice).dense(), slice));
+  }
+}
+
+TEST(Weight, PacksOnlyWhatTheKernelReads) {
+  EXPECT_FALSE(Weight::can_pack(at::ones({4, 4})));
+  EXPECT_FALSE(Weight::can_pack(at::ones({4}, at::kBFloat16)));
+  EXPECT_FALSE(Weight::can_pack(at::empty({0, 4}, at::kBFloat16)));
+  EXPECT_THROW(Weight::pack(at::ones({4, 4})), base::InternalError);
+  const ForceInstructions force(Instructions::kPlain);
+  EXPECT_FALSE(Weight::can_pack(at::ones({4, 4}, at::kBFloat16)));
+}
+
+TEST(Weight, PlainIsTheTensorItself) {
+  EXPECT_FALSE(Weight().defined());
+  const at::Tensor w = at::randn({5, 9});
+  const Weight plain(w);
+  EXPECT_FALSE(plain.is_packed());
+  EXPECT_TRUE(plain.dense().is_same(w) && plain.plain().is_same(w));
+  EXPECT_EQ(plain.bytes(), 5 * 9 * 4);
+  const at::Tensor ids = at::tensor({4, 0, 4}, at::kLong);
+  EXPECT_TRUE(at::equal(plain.rows(ids), w.index_select(0, ids)));
+  EXPECT_THROW((void)plain.panels(), base::InternalError);
+  EXPECT_THROW(Weight(w.t()), base::InternalError);
+}
+
+}  // namespace
+}  // namespace hone::ops
