@@ -6,8 +6,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "model/explicit_layer.h"
 #include "model/families.h"
 #include "ops/attention.h"
+#include "ops/linear_logprob.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
 
@@ -51,29 +53,46 @@ void check_tensors(const WeightSource& source) {
   }
 }
 
-ops::Linear read_linear(const WeightSource& source, const std::string& name, at::ScalarType dtype) {
+ops::Weight stored(const at::Tensor& plain, Storage storage) {
+  return storage == Storage::kPacked && ops::Weight::can_pack(plain) ? ops::Weight::pack(plain)
+                                                                     : ops::Weight(plain);
+}
+
+ops::Linear read_linear(const WeightSource& source, const std::string& name, at::ScalarType dtype,
+                        Storage storage) {
   ops::Linear linear;
   linear.name = name;
-  linear.weight = source.read(name + ".weight", dtype);
+  linear.weight = stored(source.read(name + ".weight", dtype), storage);
   if (source.has(name + ".bias")) linear.bias = source.read(name + ".bias", dtype);
   return linear;
 }
 
 }  // namespace
 
-CausalLm::CausalLm(const WeightSource& source, Numbers numbers)
+void KvCache::truncate(std::int64_t to) {
+  base::require(to <= length, "KvCache::truncate", "at most its length");
+  for (ops::KvTiles& tiles : layers) tiles.truncate(to);
+  length = to;
+}
+
+CausalLm::CausalLm(const WeightSource& source, Numbers numbers, Storage storage)
     : config_(source.config()), numbers_(numbers) {
   check_tensors(source);
   const TensorNames& names = traits_of(config_.family).names;
   const auto norm = [&](const std::string& name) { return source.read(name + ".weight", numbers.residual); };
-  embedding_ = norm(std::string(names.embedding.hf));
   final_norm_ = norm(std::string(names.final_norm.hf));
-  head_ = config_.tie_word_embeddings ? embedding_.to(numbers.linear)
-                                      : source.read(std::string(names.head.hf) + ".weight", numbers.linear);
+  embedding_ = norm(std::string(names.embedding.hf));
+  head_ = stored(config_.tie_word_embeddings
+                     ? embedding_.plain().to(numbers.linear)
+                     : source.read(std::string(names.head.hf) + ".weight", numbers.linear),
+                 storage);
+  if (config_.tie_word_embeddings && numbers.residual == numbers.linear) embedding_ = head_;  // one copy
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
     const auto name = [&prefix](const NamePair& pair) { return prefix + std::string(pair.hf); };
-    const auto linear = [&](const NamePair& pair) { return read_linear(source, name(pair), numbers.linear); };
+    const auto linear = [&](const NamePair& pair) {
+      return read_linear(source, name(pair), numbers.linear, storage);
+    };
     DecoderLayer layer;
     layer.input_norm = norm(name(names.input_norm));
     layer.post_attention_norm = norm(name(names.post_attention_norm));
@@ -107,7 +126,11 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
                              "use the tokenizer that came with the model"});
     }
   }
-  return at::embedding(embedding_, at::tensor(ids, at::kLong));
+  return embedding_.rows(at::tensor(ids, at::kLong));
+}
+
+ops::RopeTable CausalLm::rope(const std::vector<std::int64_t>& positions) const {
+  return ops::rope_table(inv_freq_, positions, numbers_.residual);
 }
 
 at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pass) const {
@@ -118,7 +141,7 @@ at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pa
   const Attend attend = [&segments](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     return ops::packed_attention(q, k, v, segments);
   };
-  const ops::RopeTable rope = ops::rope_table(inv_freq_, batch.positions, numbers_.residual);
+  const ops::RopeTable rope = this->rope(batch.positions);
   at::Tensor x = embed(batch.ids);
   for (const DecoderLayer& layer : layers_) x = decoder_layer(layer, config_, x, rope, pass, attend);
   return ops::rms_norm(x, final_norm_, config_.rms_norm_eps);
@@ -129,43 +152,46 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
   base::require(ids.size() == caches.size() && !ids.empty(), "CausalLm::step", "one cache a sequence");
   const at::NoGradGuard no_grad;
   std::vector<std::int64_t> all_ids, positions, last;
+  Segments segments;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     base::require(!ids[i].empty(), "CausalLm::step", "at least one new token a sequence");
-    if (caches[i]->length == 0) {
-      caches[i]->k.assign(layers_.size(), at::Tensor());
-      caches[i]->v.assign(layers_.size(), at::Tensor());
-    }
-    for (std::size_t j = 0; j < ids[i].size(); ++j)
-      positions.push_back(caches[i]->length + static_cast<std::int64_t>(j));
+    const auto begin = static_cast<std::int64_t>(all_ids.size());
+    const auto size = static_cast<std::int64_t>(ids[i].size());
+    for (std::int64_t j = 0; j < size; ++j) positions.push_back(caches[i]->length + j);
     all_ids.insert(all_ids.end(), ids[i].begin(), ids[i].end());
-    last.push_back(static_cast<std::int64_t>(all_ids.size()) - 1);
+    segments.emplace_back(begin, begin + size);
+    last.push_back(begin + size - 1);
   }
-  const ops::RopeTable rope = ops::rope_table(inv_freq_, positions, numbers_.residual);
   at::Tensor x = embed(all_ids);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (!caches[i]->layers.empty()) continue;
+    for (std::size_t l = 0; l < layers_.size(); ++l) {
+      caches[i]->layers.emplace_back(config_.num_key_value_heads, config_.head_dim, numbers_.linear,
+                                     static_cast<std::int64_t>(ids[i].size()) + 1);
+    }
+  }
+  const ops::RopeTable table = rope(positions);
+  const LayerPass layer_pass{config_, table, pass};
+  std::vector<ops::KvTiles*> tiles(ids.size());
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const Attend attend = [&](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-      std::vector<at::Tensor> outs;
-      std::int64_t begin = 0;
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        const auto n = static_cast<std::int64_t>(ids[i].size());
-        at::Tensor& past_k = caches[i]->k[l];
-        at::Tensor& past_v = caches[i]->v[l];
-        const at::Tensor new_k = k.narrow(0, begin, n), new_v = v.narrow(0, begin, n);
-        past_k = past_k.defined() ? at::cat({past_k, new_k}, 0) : new_k.clone();
-        past_v = past_v.defined() ? at::cat({past_v, new_v}, 0) : new_v.clone();
-        outs.push_back(ops::cached_attention(q.narrow(0, begin, n), past_k, past_v));
-        begin += n;
-      }
-      return at::cat(outs, 0);
-    };
-    x = decoder_layer(layers_[l], config_, x, rope, pass, attend);
+    for (std::size_t i = 0; i < ids.size(); ++i) tiles[i] = &caches[i]->layers[l];
+    x = explicit_layer_step(layers_[l], layer_pass, x, segments, tiles);
   }
   for (std::size_t i = 0; i < ids.size(); ++i) caches[i]->length += static_cast<std::int64_t>(ids[i].size());
-  return ops::rms_norm(x.index_select(0, at::tensor(last, at::kLong)), final_norm_, config_.rms_norm_eps);
+  if (x.size(0) != static_cast<std::int64_t>(last.size())) {
+    x = x.index_select(0, at::tensor(last, at::kLong));
+  }
+  at::Tensor out = at::empty(x.sizes(), x.options().dtype(numbers_.linear));
+  ops::rms_norm_into(out, x, final_norm_, config_.rms_norm_eps);
+  return out;
 }
 
 at::Tensor CausalLm::logits(const at::Tensor& hidden) const {
-  return at::linear(hidden.to(head_.scalar_type()), head_).to(at::kFloat);
+  return ops::head_logits(hidden.to(head_.dtype()), head_);
+}
+
+at::Tensor CausalLm::plain_logits(const at::Tensor& hidden) const {
+  return at::linear(hidden.to(head_.dtype()), head_.dense()).to(at::kFloat);
 }
 
 std::vector<ops::Linear*> CausalLm::linears() {
@@ -190,7 +216,7 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
   const auto add = [&all](const std::string& name, const at::Tensor& tensor) {
     if (tensor.defined()) all.emplace_back(name, tensor);
   };
-  add(std::string(names.embedding.hf) + ".weight", embedding_);
+  add(std::string(names.embedding.hf) + ".weight", embedding_.dense());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
@@ -202,26 +228,45 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
     norm(names.q_norm, layer.q_norm);
     norm(names.k_norm, layer.k_norm);
     for (const ops::Linear* linear : layer.linears()) {
-      add(linear->name + ".weight", linear->weight);
+      add(linear->name + ".weight", linear->weight.dense());
       add(linear->name + ".bias", linear->bias);
     }
   }
   add(std::string(names.final_norm.hf) + ".weight", final_norm_);
-  if (!config_.tie_word_embeddings) add(std::string(names.head.hf) + ".weight", head_);
+  if (!config_.tie_word_embeddings) add(std::string(names.head.hf) + ".weight", head_.dense());
   return all;
 }
 
 std::int64_t CausalLm::parameter_count() const {
   std::int64_t count = 0;
-  for (const auto& [name, tensor] : frozen_tensors()) count += tensor.numel();
-  return count;
+  for_each_part([&](const ops::Weight& w) { count += w.out() * w.in(); },
+                [&](const at::Tensor& t) { count += t.numel(); });
+  return count - (config_.tie_word_embeddings ? head_.out() * head_.in() : 0);
 }
 
 std::int64_t CausalLm::parameter_bytes() const {
   std::int64_t bytes = 0;
-  for (const auto& [name, tensor] : frozen_tensors()) bytes += static_cast<std::int64_t>(tensor.nbytes());
-  const bool copied_head = config_.tie_word_embeddings && !head_.is_same(embedding_);
-  return bytes + (copied_head ? static_cast<std::int64_t>(head_.nbytes()) : 0);
+  for_each_part([&](const ops::Weight& w) { bytes += w.bytes(); },
+                [&](const at::Tensor& t) { bytes += static_cast<std::int64_t>(t.nbytes()); });
+  const bool shared = config_.tie_word_embeddings && numbers_.residual == numbers_.linear;
+  return bytes - (shared ? head_.bytes() : 0);
+}
+
+void CausalLm::for_each_part(const std::function<void(const ops::Weight&)>& matrix,
+                             const std::function<void(const at::Tensor&)>& vector) const {
+  matrix(embedding_);
+  matrix(head_);
+  vector(final_norm_);
+  for (const DecoderLayer& layer : layers_) {
+    for (const ops::Linear* linear : layer.linears()) {
+      matrix(linear->weight);
+      if (linear->bias.defined()) vector(linear->bias);
+    }
+    for (const at::Tensor* norm :
+         {&layer.input_norm, &layer.post_attention_norm, &layer.q_norm, &layer.k_norm}) {
+      if (norm->defined()) vector(*norm);
+    }
+  }
 }
 
 }  // namespace hone::model

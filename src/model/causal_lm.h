@@ -1,10 +1,12 @@
-// A decoder-only language model in plain form under autograd: the definition of every later fast form.
+// A decoder-only language model: its weights, its plain form under autograd (hidden: the definition), and
+// generation. The explicit training pass is explicit_pass.h.
 //
 // Shapes: T tokens of all segments end to end, H hidden, V vocabulary, N heads, K kv heads, D head_dim.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,51 +15,70 @@
 #include "model/decoder_layer.h"
 #include "model/model_config.h"
 #include "model/weight_source.h"
+#include "ops/kv_tiles.h"
 #include "ops/linear.h"
+#include "ops/rope.h"
+#include "ops/weight.h"
 
 namespace hone::model {
 
 // Keys and values of one sequence, all layers, for generation. Grows with every CausalLm::step.
 struct KvCache {
-  std::vector<at::Tensor> k;  // per layer [length, K, D] (empty before the first step)
-  std::vector<at::Tensor> v;
+  std::vector<ops::KvTiles> layers;  // empty before the first step
   std::int64_t length = 0;
+  void truncate(std::int64_t to);  // forgets the tokens after the first `to`
 };
+
+// How the frozen matrices are kept (ops/weight.h): methods that only train keep a plain copy, those that
+// sample keep a pack. Where no pack is possible (fp32, other machines) the copy is plain.
+enum class Storage { kPlain, kPacked };
 
 class CausalLm {
  public:
   // Reads every tensor the family's table names; UserError for an absent or misshapen one, and for one that
   // the family has no place for (more layers, biases or norms than config.json says). A file's head is left
   // aside when it is tied.
-  CausalLm(const WeightSource& source, Numbers numbers);
+  CausalLm(const WeightSource& source, Numbers numbers, Storage storage = Storage::kPlain);
 
   // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given.
   // Under autograd the gradient reaches the LoRA sides only. UserError for a token id outside the embedding.
   at::Tensor hidden(const data::Batch& batch, const ops::PassContext& pass) const;
   // Generation: sequence i contributes its new tokens `ids[i]` after what caches[i] holds; returns the
-  // final-norm hidden state of each sequence's last token [n, H] and appends to the caches. No autograd.
+  // final-norm hidden state of each sequence's last token [n, H] in the linears' dtype and appends to the
+  // caches. The explicit layer, no autograd. UserError for a token id outside the embedding: nothing is
+  // appended.
   at::Tensor step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
                   const ops::PassContext& pass) const;
-  // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype).
+  // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype): ops::head_logits.
   at::Tensor logits(const at::Tensor& hidden) const;
+  // The same by libtorch, differentiable in hidden: the plain form.
+  at::Tensor plain_logits(const at::Tensor& hidden) const;
 
   const ModelConfig& config() const { return config_; }
   const Numbers& numbers() const { return numbers_; }
+  bool packed() const { return head_.is_packed(); }
+  // What explicit_pass.h walks through.
+  const std::vector<DecoderLayer>& layers() const { return layers_; }
+  const ops::Weight& head() const { return head_; }
+  const at::Tensor& final_norm() const { return final_norm_; }
+  at::Tensor embed(const std::vector<std::int64_t>& ids) const;  // [T, H]; UserError for an id outside
+  ops::RopeTable rope(const std::vector<std::int64_t>& positions) const;
   // Every linear of every layer, in module order (q,k,v,o,gate,up,down per layer): what adapters attach to.
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
   // Every tensor of the base model under Hugging Face's name, a tied head left out: what must not change in
-  // training.
+  // training. Those of a packed model are copies.
   std::vector<std::pair<std::string, at::Tensor>> frozen_tensors() const;
   std::int64_t parameter_count() const;  // of the base model, a tied head counted once
   std::int64_t parameter_bytes() const;  // as held in memory, with the head's copy when its dtype differs
 
  private:
-  at::Tensor embed(const std::vector<std::int64_t>& ids) const;
+  void for_each_part(const std::function<void(const ops::Weight&)>& matrix,
+                     const std::function<void(const at::Tensor&)>& vector) const;
   ModelConfig config_;
   Numbers numbers_;
-  at::Tensor embedding_;  // [V, H]
-  at::Tensor head_;  // [V, H]; the same tensor when tied and of one dtype, else a copy in numbers_.linear
+  ops::Weight embedding_;  // [V, H] in numbers_.residual
+  ops::Weight head_;       // [V, H] in numbers_.linear; the same memory when tied and of one dtype
   at::Tensor final_norm_;  // [H]
   at::Tensor inv_freq_;    // [D/2] fp32
   std::vector<DecoderLayer> layers_;

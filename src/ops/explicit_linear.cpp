@@ -1,5 +1,5 @@
-// With low = s x A^T: dB += dY^T low, d_low = s dY B, dA += d_low^T x, dx = dY W + d_low A; under dropout x is the
-// dropped input and d_low A passes through the mask.
+// With low = s x A^T: dB += dY^T low, d_low = s dY B, dA += d_low^T x, dx = dY W + d_low A; under dropout x
+// is the dropped input and d_low A passes through the mask.
 #include "ops/explicit_linear.h"
 
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
-// Linears with LoRA sides without autograd: the forward in one pass over the output, and the backward of several
-// linears that read the same input. ops/linear.h's linear_forward is the definition.
+// Linears with LoRA sides without autograd: the forward in one pass over the output, and the backward of
+// several linears that read the same input. ops/linear.h's linear_forward is the definition.
 //
 // Shapes: x [T, in], out [T, out], low [T, r]. Everything in the weights' dtype unless said otherwise.
 #pragma once
@@ -12,11 +12,12 @@
 
 namespace hone::ops {
 
-// low = scale * drop(x) A^T, [T, r]; undefined when the linear has no side or adapters are off. The backward wants it.
+// low = scale * drop(x) A^T, [T, r]; undefined when the linear has no side or adapters are off. The backward
+// wants it.
 at::Tensor lora_low(const Linear& linear, const at::Tensor& x, const PassContext& pass);
 
-// out = x W^T + low B^T + bias + residual, rounded once. `out` may be a slice of a joined buffer; residual has its
-// dtype, or is undefined.
+// out = x W^T + low B^T + bias + residual, rounded once. `out` may be a slice of a joined buffer; residual
+// has its dtype, or is undefined.
 void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& low,
                  const at::Tensor& residual = {});
 
@@ -26,8 +27,8 @@ struct LinearGradient {
   at::Tensor low;    // what lora_low gave
 };
 
-// Linears that share the input x: writes dx [T, in] (undefined: not wanted) and adds dA, dB in fp32 to the .grad of
-// the sides' a and b.
+// Linears that share the input x: writes dx [T, in] (undefined: not wanted) and adds dA, dB in fp32 to the
+// .grad of the sides' a and b.
 void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, const at::Tensor& x,
                       const PassContext& pass);
 

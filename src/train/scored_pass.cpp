@@ -3,15 +3,19 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "learn/sft_loss.h"
+#include "model/explicit_pass.h"
+#include "ops/linear_logprob.h"
 
 namespace hone::train {
 
 namespace {
 
-// Rows of the head's GEMM at a time: 512 x 152k fp32 logits are 311 MB, and the GEMM is at its full rate.
+// Rows of the plain form's head at a time: 512 x 152k fp32 logits are 311 MB, and the GEMM is at its full
+// rate.
 constexpr std::int64_t kHeadTile = 512;
 
 // Where targets sit: the output at `source` is scored against `target`. [n] each.
@@ -58,7 +62,7 @@ void head_tiles(const model::CausalLm& model, const at::Tensor& rows, const at::
     const std::int64_t size = std::min(kHeadTile, rows.size(0) - begin);
     at::Tensor tile = rows.narrow(0, begin, size).detach();
     if (gradient.defined()) tile.requires_grad_(true);
-    const auto token_facts = learn::token_facts(model.logits(tile), targets.narrow(0, begin, size));
+    const auto token_facts = learn::token_facts(model.plain_logits(tile), targets.narrow(0, begin, size));
     add(facts, token_facts);
     if (!gradient.defined()) continue;
     learn::nll_loss(token_facts.logprob, denominator).backward();
@@ -66,9 +70,31 @@ void head_tiles(const model::CausalLm& model, const at::Tensor& rows, const at::
   }
 }
 
-ScoredFacts pass(const model::CausalLm& model, const data::Batch& batch, const PassKey& key,
-                 double denominator, bool backward) {
+void plain_pass(const model::CausalLm& model, const data::Batch& batch, const ops::PassContext& context,
+                const Scored& scored, double denominator, bool backward, ScoredFacts& facts) {
   const at::AutoGradMode grad_mode(backward);
+  const at::Tensor rows = model.hidden(batch, context).index_select(0, index_tensor(scored.source));
+  at::Tensor gradient = backward ? at::empty_like(rows) : at::Tensor();
+  head_tiles(model, rows, index_tensor(scored.target), denominator, gradient, facts);
+  if (backward) rows.backward(gradient);
+}
+
+void explicit_pass(const model::CausalLm& model, const data::Batch& batch, const ops::PassContext& context,
+                   const Scored& scored, double denominator, std::optional<model::Recompute> recompute,
+                   ScoredFacts& facts) {
+  model::ExplicitPass pass(model, batch, context);
+  const at::Tensor rows = pass.forward(index_tensor(scored.source), recompute);
+  const ops::TokenLogprobs found = ops::linear_logprob(rows, model.head(), index_tensor(scored.target),
+                                                       {.gradient = recompute.has_value()});
+  facts.nll_sum = -found.logprob.sum(at::kDouble).item<double>();
+  facts.entropy_sum = found.entropy.sum(at::kDouble).item<double>();
+  facts.correct = static_cast<std::int64_t>(found.is_top1.sum(at::kDouble).item<double>());
+  // d(nll_sum / denominator) / d(logprob) is the same for every row.
+  if (recompute) pass.backward(found.gradient.mul(-1 / std::max(denominator, 1.0)));
+}
+
+ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, const PassKey& key,
+                     double denominator, bool backward, const PassForm& form) {
   const auto rows_of_tokens = token_rows(batch);
   const ops::PassContext context = {.training = key.training,
                                     .adapters_on = true,
@@ -81,23 +107,25 @@ ScoredFacts pass(const model::CausalLm& model, const data::Batch& batch, const P
   facts.tokens = static_cast<std::int64_t>(batch.ids.size());
   facts.scored = static_cast<std::int64_t>(scored.target.size());
   if (scored.target.empty()) return facts;
-  const at::Tensor rows = model.hidden(batch, context).index_select(0, index_tensor(scored.source));
-  const at::Tensor targets = index_tensor(scored.target);
-  at::Tensor gradient = backward ? at::empty_like(rows) : at::Tensor();
-  head_tiles(model, rows, targets, denominator, gradient, facts);
-  if (backward) rows.backward(gradient);
+  if (form.is_explicit) {
+    explicit_pass(model, batch, context, scored, denominator,
+                  backward ? std::optional(form.recompute) : std::nullopt, facts);
+  } else {
+    plain_pass(model, batch, context, scored, denominator, backward, facts);
+  }
   return facts;
 }
 
 }  // namespace
 
-ScoredFacts score_batch(const model::CausalLm& model, const data::Batch& batch, const PassKey& key) {
-  return pass(model, batch, key, 1.0, false);
+ScoredFacts score_batch(const model::CausalLm& model, const data::Batch& batch, const PassKey& key,
+                        const PassForm& form) {
+  return run_pass(model, batch, key, 1.0, false, form);
 }
 
 ScoredFacts score_and_backward(const model::CausalLm& model, const data::Batch& batch, const PassKey& key,
-                               double denominator) {
-  return pass(model, batch, key, denominator, true);
+                               double denominator, const PassForm& form) {
+  return run_pass(model, batch, key, denominator, true, form);
 }
 
 std::int64_t scored_tokens(const data::Batch& batch) {

@@ -4,8 +4,6 @@
 #include <chrono>
 #include <numeric>
 
-#include "train/scored_pass.h"
-
 namespace hone::train {
 
 namespace {
@@ -29,13 +27,14 @@ MicroBatchFacts micro_facts(const ScoredFacts& facts) {
 }  // namespace
 
 SftMethod::SftMethod(const config::Plan& plan, const model::CausalLm& model, SftData train,
-                     std::optional<SftData> eval)
+                     std::optional<SftData> eval, PassForm form)
     : plan_(plan),
       model_(model),
       train_(std::move(train)),
       eval_(std::move(eval)),
       order_(order_options(plan, train_.rows.size())),
-      total_steps_(data::total_steps(order_, plan.num_train_epochs, plan.max_steps)) {}
+      total_steps_(data::total_steps(order_, plan.num_train_epochs, plan.max_steps)),
+      form_(form) {}
 
 StepLoss SftMethod::backward(std::int64_t step) {
   std::vector<data::Batch> batches;
@@ -50,7 +49,7 @@ StepLoss SftMethod::backward(std::int64_t step) {
   const auto n = static_cast<double>(std::max<std::int64_t>(1, denominator));
   StepLoss out;
   for (const data::Batch& batch : batches) {
-    const ScoredFacts facts = score_and_backward(model_, batch, key, n);
+    const ScoredFacts facts = score_and_backward(model_, batch, key, n, form_);
     out.loss += facts.nll_sum / n;
     out.tokens += facts.tokens;
     out.micro_batches.push_back(micro_facts(facts));
@@ -67,7 +66,8 @@ EvalFacts SftMethod::evaluate() {
     std::vector<std::int64_t> rows(
         static_cast<std::size_t>(std::min(plan_.per_device_eval_batch_size, row_count - begin)));
     std::iota(rows.begin(), rows.end(), begin);
-    const ScoredFacts facts = score_batch(model_, data::make_batch(eval_->examples, eval_->rows, rows), {});
+    const ScoredFacts facts =
+        score_batch(model_, data::make_batch(eval_->examples, eval_->rows, rows), {}, form_);
     const MicroBatchFacts micro = micro_facts(facts);
     const auto size = static_cast<double>(rows.size());
     out.loss += size * facts.nll_sum / static_cast<double>(std::max<std::int64_t>(1, facts.scored));

@@ -12,6 +12,7 @@
 #include "data/tokenise.h"
 #include "model/causal_lm.h"
 #include "train/loop.h"
+#include "train/scored_pass.h"
 #include "train/step_facts.h"
 
 namespace hone::train {
@@ -26,7 +27,7 @@ struct SftData {
 class SftMethod final : public Method {
  public:
   SftMethod(const config::Plan& plan, const model::CausalLm& model, SftData train,
-            std::optional<SftData> eval);
+            std::optional<SftData> eval, PassForm form = {});
 
   StepLoss backward(std::int64_t step) override;
   bool has_evaluation() const override { return eval_.has_value(); }
@@ -42,6 +43,7 @@ class SftMethod final : public Method {
   std::optional<SftData> eval_;
   data::Order order_;
   std::int64_t total_steps_ = 0;
+  PassForm form_;
 };
 
 // The whole command: read, check, attach, announce, train, save. Throws UserError before anything is written

@@ -142,6 +142,14 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
   return out;
 }
 
+// Which form of the layer trains. Recompute is still the plan's first guess here.
+PassForm pass_form(const config::Plan& plan) {
+  return {.is_explicit = plan.layer_form != config::LayerForm::kPlain,
+          .recompute = plan.recompute == config::Recompute::kNone    ? model::Recompute::kNone
+                       : plan.recompute == config::Recompute::kLayer ? model::Recompute::kLayer
+                                                                     : model::Recompute::kCheap};
+}
+
 std::int64_t checkpoint_bytes(const adapters::Adapter& adapter) {
   return 3 * static_cast<std::int64_t>(adapter.flat().nbytes()) +
          (32LL << 20);  // adapter, two moments, tokenizer
@@ -206,7 +214,7 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
   start.train_data = train.facts;
   start.train_rows = static_cast<std::int64_t>(train.data.rows.size());
   start.example = std::move(train.example);
-  SftMethod method(plan, model, std::move(train.data), std::move(eval));
+  SftMethod method(plan, model, std::move(train.data), std::move(eval), pass_form(plan));
   start.total_steps = method.total_steps();
   start.steps_per_epoch = method.steps_per_epoch();
   start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);

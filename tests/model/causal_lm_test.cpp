@@ -66,7 +66,7 @@ TEST_P(EveryFamily, StepsThroughACacheAsTheWholeForward) {
   EXPECT_LT(largest_difference(h3[0], whole_first[5]), 2e-5);
   EXPECT_LT(largest_difference(h3[1], whole_second[3]), 2e-5);
   EXPECT_EQ(a.length, 6);
-  EXPECT_EQ(b.k[1].size(0), 4);
+  EXPECT_EQ(b.layers[1].length(), 4);
 }
 
 TEST_P(EveryFamily, StaysNearFloatInTheReducedModes) {

@@ -1,0 +1,275 @@
+// The names follow decoder_layer.cpp; what each level keeps is in the header.
+#include "model/explicit_layer.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <functional>
+
+#include "base/error.h"
+#include "ops/explicit_linear.h"
+#include "ops/rms_norm.h"
+#include "ops/swiglu.h"
+
+namespace hone::model {
+namespace {
+
+enum Module { kQ, kK, kV, kO, kGate, kUp, kDown };
+
+// The slices of a joined [T, (N + 2 K) D] buffer.
+struct Heads {
+  at::Tensor q, k, v;  // [T, N or K, D], rows strided
+};
+
+Heads heads_of(const at::Tensor& qkv, const ModelConfig& config) {
+  const std::int64_t t = qkv.size(0), d = config.head_dim;
+  const std::int64_t n = config.num_attention_heads, k = config.num_key_value_heads;
+  const auto slice = [&](std::int64_t begin, std::int64_t heads) {
+    return qkv.narrow(1, begin * d, heads * d).unflatten(1, {heads, d});
+  };
+  base::require(qkv.size(1) == (n + 2 * k) * d && t > 0, "explicit_layer", "a joined q|k|v buffer");
+  return {slice(0, n), slice(n, k), slice(n + k, k)};
+}
+
+std::pair<at::Tensor, at::Tensor> gate_and_up(const at::Tensor& joined) {
+  const std::int64_t half = joined.size(1) / 2;
+  return {joined.narrow(1, 0, half), joined.narrow(1, half, half)};
+}
+
+// One layer's calls, so that the forward and every level of recompute run the same lines.
+class Pieces {
+ public:
+  Pieces(const DecoderLayer& layer, const LayerPass& pass)
+      : layer_(layer), pass_(pass), config_(pass.config), dtype_(layer.q.weight.dtype()) {}
+
+  at::Tensor norm(const at::Tensor& x, const at::Tensor& weight) const {
+    at::Tensor out = at::empty(x.sizes(), x.options().dtype(dtype_));
+    ops::rms_norm_into(out, x, weight, config_.rms_norm_eps);
+    return out;
+  }
+
+  at::Tensor low(Module module, const at::Tensor& x) const {
+    return ops::lora_low(*layer_.linears()[module], x, pass_.context);
+  }
+
+  // q, k and v of `normed` before norm and rotation.
+  at::Tensor multiply_qkv(const at::Tensor& normed, const at::Tensor* low) const {
+    const std::int64_t heads = config_.num_attention_heads + 2 * config_.num_key_value_heads;
+    at::Tensor qkv = at::empty({normed.size(0), heads * config_.head_dim}, normed.options());
+    const Heads parts = heads_of(qkv, config_);
+    ops::linear_into(parts.q.flatten(1), layer_.q, normed, low[kQ]);
+    ops::linear_into(parts.k.flatten(1), layer_.k, normed, low[kK]);
+    ops::linear_into(parts.v.flatten(1), layer_.v, normed, low[kV]);
+    return qkv;
+  }
+
+  // In place; returns a copy of q|k from before when there is a norm to go back through.
+  at::Tensor norm_and_rotate(const at::Tensor& qkv, bool keep) const {
+    at::Tensor before;
+    if (keep && layer_.q_norm.defined()) before = qkv.narrow(1, 0, width_of_qk()).clone();
+    const Heads parts = heads_of(qkv, config_);
+    ops::norm_rope_into(parts.q, parts.q, layer_.q_norm, config_.rms_norm_eps, pass_.rope);
+    ops::norm_rope_into(parts.k, parts.k, layer_.k_norm, config_.rms_norm_eps, pass_.rope);
+    return before;
+  }
+
+  at::Tensor multiply_gate_up(const at::Tensor& normed, const at::Tensor* low) const {
+    const std::int64_t width = layer_.gate.weight.out();
+    at::Tensor joined = at::empty({normed.size(0), 2 * width}, normed.options());
+    const auto [gate, up] = gate_and_up(joined);
+    ops::linear_into(gate, layer_.gate, normed, low[kGate]);
+    ops::linear_into(up, layer_.up, normed, low[kUp]);
+    return joined;
+  }
+
+  at::Tensor product(const at::Tensor& gate_up) const {
+    at::Tensor out = at::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
+    const auto [gate, up] = gate_and_up(gate_up);
+    ops::swiglu_into(out, gate, up);
+    return out;
+  }
+
+  // residual + linear(x), in the residual's dtype.
+  at::Tensor add_linear(const at::Tensor& residual, const ops::Linear& linear, const at::Tensor& x,
+                        const at::Tensor& low) const {
+    at::Tensor out = at::empty_like(residual);
+    ops::linear_into(out, linear, x, low, residual);
+    return out;
+  }
+
+  std::int64_t width_of_qk() const {
+    return (config_.num_attention_heads + config_.num_key_value_heads) * config_.head_dim;
+  }
+  at::ScalarType dtype() const { return dtype_; }
+
+ private:
+  const DecoderLayer& layer_;
+  const LayerPass& pass_;
+  const ModelConfig& config_;
+  at::ScalarType dtype_;
+};
+
+// Fills seen [T, N D] and, when defined, lse [T, N].
+using AttendInto =
+    std::function<void(const at::Tensor& seen, const at::Tensor& lse, const Heads& heads)>;
+
+at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
+                   Recompute recompute, LayerTape* tape, const AttendInto& attend) {
+  const Pieces pieces(layer, pass);
+  const ModelConfig& config = pass.config;
+  const bool taped = tape != nullptr;
+  std::array<at::Tensor, 7> low;
+
+  const at::Tensor normed = pieces.norm(x, layer.input_norm);
+  for (const Module m : {kQ, kK, kV}) low[m] = pieces.low(m, normed);
+  at::Tensor qkv = pieces.multiply_qkv(normed, low.data());
+  const at::Tensor before = pieces.norm_and_rotate(qkv, taped && recompute != Recompute::kLayer);
+  at::Tensor seen =
+      at::empty({x.size(0), config.num_attention_heads * config.head_dim}, qkv.options());
+  at::Tensor lse;
+  if (taped) lse = at::empty({x.size(0), config.num_attention_heads}, x.options().dtype(at::kFloat));
+  attend(seen, lse, heads_of(qkv, config));
+  low[kO] = pieces.low(kO, seen);
+  const at::Tensor attended = pieces.add_linear(x, layer.o, seen, low[kO]);
+  if (taped) {
+    tape->input = x;
+    tape->attended = attended;
+    tape->seen = seen;
+    tape->lse = lse;
+    if (recompute == Recompute::kNone) tape->normed = normed;
+    if (recompute != Recompute::kLayer) {
+      tape->qkv = qkv;
+      tape->qk_before_norm = before;
+    }
+  }
+  qkv.reset();
+  seen.reset();
+
+  const at::Tensor normed_mlp = pieces.norm(attended, layer.post_attention_norm);
+  for (const Module m : {kGate, kUp}) low[m] = pieces.low(m, normed_mlp);
+  at::Tensor gate_up = pieces.multiply_gate_up(normed_mlp, low.data());
+  const at::Tensor product = pieces.product(gate_up);
+  low[kDown] = pieces.low(kDown, product);
+  if (taped) {
+    for (std::size_t m = 0; m < low.size(); ++m) tape->low[m] = low[m];
+    if (recompute == Recompute::kNone) {
+      tape->normed_mlp = normed_mlp;
+      tape->product = product;
+    }
+    if (recompute != Recompute::kLayer) tape->gate_up = gate_up;
+  }
+  gate_up.reset();
+  return pieces.add_linear(attended, layer.down, product, low[kDown]);
+}
+
+}  // namespace
+
+at::Tensor explicit_layer_forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
+                                  const Segments& segments, Recompute recompute, LayerTape* tape) {
+  const ModelConfig& config = pass.config;
+  return forward(layer, pass, x, recompute, tape,
+                 [&](const at::Tensor& seen, const at::Tensor& lse, const Heads& heads) {
+                   std::vector<ops::KvTiles> tiles;
+                   std::vector<ops::AttentionRows> rows;
+                   tiles.reserve(segments.size());
+                   for (const auto& [begin, end] : segments) {
+                     tiles.emplace_back(config.num_key_value_heads, config.head_dim, heads.k.scalar_type(),
+                                        end - begin);
+                     tiles.back().append(heads.k.narrow(0, begin, end - begin),
+                                         heads.v.narrow(0, begin, end - begin));
+                     rows.push_back({.begin = begin, .end = end, .before = {}, .own = &tiles.back()});
+                   }
+                   ops::attend_tiles(seen, lse, heads.q, rows);
+                 });
+}
+
+at::Tensor explicit_layer_step(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
+                               const Segments& segments, const std::vector<ops::KvTiles*>& caches) {
+  base::require(segments.size() == caches.size(), "explicit_layer_step", "one cache a sequence");
+  return forward(layer, pass, x, Recompute::kNone, nullptr,
+                 [&](const at::Tensor& seen, const at::Tensor& lse, const Heads& heads) {
+                   std::vector<ops::AttentionRows> rows;
+                   for (std::size_t i = 0; i < segments.size(); ++i) {
+                     const auto [begin, end] = segments[i];
+                     const std::int64_t offset = caches[i]->length();
+                     caches[i]->append(heads.k.narrow(0, begin, end - begin),
+                                       heads.v.narrow(0, begin, end - begin));
+                     rows.push_back({.begin = begin,
+                                     .end = end,
+                                     .before = {},
+                                     .own = caches[i],
+                                     .own_offset = offset});
+                   }
+                   ops::attend_tiles(seen, lse, heads.q, rows);
+                 });
+}
+
+void explicit_layer_backward(const DecoderLayer& layer, const LayerPass& pass, const Segments& segments,
+                             LayerTape& tape, at::Tensor& d, bool input_gradient) {
+  const Pieces pieces(layer, pass);
+  const ModelConfig& config = pass.config;
+  const auto gradient = [&](const ops::Linear& linear, const at::Tensor& d_out, Module module) {
+    return ops::LinearGradient{&linear, d_out, tape.low[module]};
+  };
+  const auto backward = [&](const at::Tensor& x, std::initializer_list<ops::LinearGradient> linears,
+                            bool wanted = true) {
+    at::Tensor dx = wanted ? at::empty(x.sizes(), x.options()) : at::Tensor();
+    ops::linears_backward(dx, {linears.begin(), linears.size()}, x, pass.context);
+    return dx;
+  };
+
+  // down(silu(gate) * up)
+  if (!tape.normed_mlp.defined()) tape.normed_mlp = pieces.norm(tape.attended, layer.post_attention_norm);
+  if (!tape.gate_up.defined()) tape.gate_up = pieces.multiply_gate_up(tape.normed_mlp, tape.low);
+  const bool product_wanted = tape.low[kDown].defined();
+  if (!tape.product.defined() && product_wanted) tape.product = pieces.product(tape.gate_up);
+  const auto [gate, up] = gate_and_up(tape.gate_up);
+  {
+    const at::Tensor x = product_wanted ? tape.product : gate;  // without a side only its shape is read
+    const at::Tensor d_product = backward(x, {gradient(layer.down, d.to(pieces.dtype()), kDown)});
+    tape.product.reset();
+    ops::swiglu_backward(gate, up, d_product);
+  }
+  {
+    const at::Tensor d_normed =
+        backward(tape.normed_mlp, {gradient(layer.gate, gate, kGate), gradient(layer.up, up, kUp)});
+    tape.gate_up.reset();
+    tape.normed_mlp.reset();
+    ops::rms_norm_backward_add(d, d_normed, tape.attended, layer.post_attention_norm, config.rms_norm_eps);
+    tape.attended.reset();
+  }
+
+  // o(attention(q, k, v))
+  const at::Tensor d_seen = backward(tape.seen, {gradient(layer.o, d.to(pieces.dtype()), kO)});
+  if (!tape.normed.defined()) tape.normed = pieces.norm(tape.input, layer.input_norm);
+  if (!tape.qkv.defined()) {
+    tape.qkv = pieces.multiply_qkv(tape.normed, tape.low);
+    tape.qk_before_norm = pieces.norm_and_rotate(tape.qkv, true);
+  }
+  at::Tensor d_qkv = at::empty_like(tape.qkv);
+  const Heads in = heads_of(tape.qkv, config);
+  const Heads out = heads_of(d_qkv, config);
+  ops::packed_attention_backward(out.q, out.k, out.v, d_seen, in.q, in.k, in.v, tape.seen, tape.lse,
+                                 segments);
+  tape.qkv.reset();
+  tape.seen.reset();
+  Heads before;
+  if (tape.qk_before_norm.defined()) {
+    const std::int64_t n = config.num_attention_heads, k = config.num_key_value_heads, w = config.head_dim;
+    before.q = tape.qk_before_norm.narrow(1, 0, n * w).unflatten(1, {n, w});
+    before.k = tape.qk_before_norm.narrow(1, n * w, k * w).unflatten(1, {k, w});
+  }
+  ops::norm_rope_backward(out.q, before.q, layer.q_norm, config.rms_norm_eps, pass.rope);
+  ops::norm_rope_backward(out.k, before.k, layer.k_norm, config.rms_norm_eps, pass.rope);
+  const at::Tensor d_normed = backward(tape.normed,
+                                       {gradient(layer.q, out.q.flatten(1), kQ),
+                                        gradient(layer.k, out.k.flatten(1), kK),
+                                        gradient(layer.v, out.v.flatten(1), kV)},
+                                       input_gradient);
+  if (input_gradient) {
+    ops::rms_norm_backward_add(d, d_normed, tape.input, layer.input_norm, config.rms_norm_eps);
+  }
+  tape = LayerTape();
+}
+
+}  // namespace hone::model

@@ -1,0 +1,65 @@
+#include "model/explicit_pass.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "base/error.h"
+#include "ops/rms_norm.h"
+
+namespace hone::model {
+namespace {
+
+bool is_adapted(const DecoderLayer& layer) {
+  for (const ops::Linear* linear : layer.linears()) {
+    if (linear->lora) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+ExplicitPass::ExplicitPass(const CausalLm& model, const data::Batch& batch, const ops::PassContext& context)
+    : model_(model), batch_(batch), context_(context), rope_(model.rope(batch.positions)) {
+  base::require(batch.ids.size() == batch.positions.size() && !batch.ids.empty(), "ExplicitPass",
+                "a batch with one position a token");
+  for (const data::Segment& s : batch.segments) segments_.emplace_back(s.begin, s.end);
+  const std::vector<DecoderLayer>& layers = model.layers();
+  while (first_adapted_ < layers.size() && !is_adapted(layers[first_adapted_])) ++first_adapted_;
+}
+
+at::Tensor ExplicitPass::forward(const at::Tensor& rows, std::optional<Recompute> recompute) {
+  const at::NoGradGuard no_grad;
+  const std::vector<DecoderLayer>& layers = model_.layers();
+  const LayerPass pass{model_.config(), rope_, context_};
+  tape_.clear();
+  if (recompute) tape_.resize(layers.size() - first_adapted_);
+  at::Tensor x = model_.embed(batch_.ids);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    LayerTape* tape = recompute && i >= first_adapted_ ? &tape_[i - first_adapted_] : nullptr;
+    x = explicit_layer_forward(layers[i], pass, x, segments_, recompute.value_or(Recompute::kNone), tape);
+  }
+  rows_ = rows;
+  last_ = x.index_select(0, rows);
+  at::Tensor out = at::empty(last_.sizes(), last_.options().dtype(model_.numbers().linear));
+  ops::rms_norm_into(out, last_, model_.final_norm(), model_.config().rms_norm_eps);
+  return out;
+}
+
+void ExplicitPass::backward(const at::Tensor& d) {
+  const at::NoGradGuard no_grad;
+  base::require(last_.defined() && d.sizes() == last_.sizes(), "ExplicitPass::backward",
+                "the gradient of the forward before it");
+  const std::vector<DecoderLayer>& layers = model_.layers();
+  const LayerPass pass{model_.config(), rope_, context_};
+  at::Tensor d_rows = at::zeros_like(last_);
+  ops::rms_norm_backward_add(d_rows, d, last_, model_.final_norm(), model_.config().rms_norm_eps);
+  at::Tensor dx = at::zeros({static_cast<std::int64_t>(batch_.ids.size()), last_.size(1)}, last_.options());
+  dx.index_copy_(0, rows_, d_rows);
+  last_.reset();
+  for (std::size_t i = layers.size(); i-- > first_adapted_;) {
+    explicit_layer_backward(layers[i], pass, segments_, tape_[i - first_adapted_], dx, i > first_adapted_);
+  }
+  tape_.clear();
+}
+
+}  // namespace hone::model

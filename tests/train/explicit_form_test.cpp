@@ -1,0 +1,210 @@
+// The explicit layer against its definition, the plain layer under autograd: loss, metrics and the gradient of every
+// LoRA tensor, in every family, number format and recompute level.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iostream>
+
+#include "adapters/lora.h"
+#include "model/tiny_model.h"
+#include "model/weight_source.h"
+#include "train/scored_pass.h"
+
+namespace hone::train {
+namespace {
+
+using namespace hone::testing;
+using model::Recompute;
+
+constexpr model::Numbers kFp32 = {at::kFloat, at::kFloat};
+constexpr model::Numbers kAutocast = {at::kBFloat16, at::kFloat};
+constexpr model::Numbers kBf16 = {at::kBFloat16, at::kBFloat16};
+
+struct Options {
+  std::vector<std::string> targets = {"all-linear"};
+  double dropout = 0;
+};
+
+class Setting {
+ public:
+  Setting(const std::string& family, model::Numbers numbers, const Options& options = {}) {
+    write_model(folder_.path(), tiny_config(family));
+    model_ = std::make_unique<model::CausalLm>(*model::open_weights(folder_.path()), numbers);
+    adapters::LoraConfig config;
+    config.r = 4;
+    config.alpha = 8;
+    config.dropout = options.dropout;
+    config.target_modules = options.targets;
+    config.target_is_regex = options.targets.size() == 1;
+    config.init = config::LoraInit::kFalse;
+    adapter_ = adapters::Adapter::attach(*model_, config, 7);
+  }
+
+  struct Result {
+    ScoredFacts facts;
+    std::vector<at::Tensor> gradients;
+  };
+  Result run(const data::Batch& batch, const PassForm& form) {
+    adapter_->zero_gradient();
+    Result out;
+    out.facts = score_and_backward(*model_, batch, {.training = true, .seed = 3, .step = 5}, 17.0, form);
+    for (const auto& tensor : adapter_->tensors()) out.gradients.push_back(tensor.value.grad().clone());
+    return out;
+  }
+  const std::string& name(std::size_t i) const { return adapter_->tensors()[i].name; }
+  adapters::Adapter& adapter() { return *adapter_; }
+  model::CausalLm& model() { return *model_; }
+
+ private:
+  TempFolder folder_;
+  std::unique_ptr<model::CausalLm> model_;
+  std::optional<adapters::Adapter> adapter_;
+};
+
+std::vector<std::int64_t> some_ids(std::int64_t length, std::int64_t salt) {
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < length; ++i) ids.push_back(3 + (i * i * 7 + i * salt + salt) % 45);
+  return ids;
+}
+
+// Packed segments of unequal lengths, one longer than a tile of keys, one of a single token; prompts are not scored.
+data::Batch packed_batch() {
+  data::Batch batch = make_batch({some_ids(70, 5), some_ids(1, 2), some_ids(9, 11), some_ids(24, 3)});
+  for (std::size_t t = 0; t < batch.labels.size(); ++t) {
+    if (batch.positions[t] % 5 == 2) batch.labels[t] = data::kIgnore;
+  }
+  return batch;
+}
+
+constexpr PassForm kPlain = {.is_explicit = false};
+
+double relative(const at::Tensor& ours, const at::Tensor& theirs) {
+  const double scale = theirs.abs().max().item<double>();
+  return largest_difference(ours, theirs) / std::max(scale, 1e-12);
+}
+
+struct Case {
+  const char* family;
+  model::Numbers numbers;
+  Options options;
+  double bound;
+};
+
+class ExplicitForm : public ::testing::TestWithParam<Case> {};
+
+TEST_P(ExplicitForm, GivesThePlainFormsGradients) {
+  const auto& [family, numbers, options, bound] = GetParam();
+  Setting s(family, numbers, options);
+  const data::Batch batch = packed_batch();
+  const auto plain = s.run(batch, kPlain);
+  double worst = 0;
+  for (const Recompute level : {Recompute::kNone, Recompute::kCheap, Recompute::kLayer}) {
+    const auto ours = s.run(batch, {.is_explicit = true, .recompute = level});
+    EXPECT_EQ(ours.facts.scored, plain.facts.scored);
+    EXPECT_EQ(ours.facts.tokens, plain.facts.tokens);
+    EXPECT_NEAR(ours.facts.nll_sum / plain.facts.nll_sum, 1.0, bound);
+    EXPECT_NEAR(ours.facts.entropy_sum / plain.facts.entropy_sum, 1.0, bound);
+    if (bound < 1e-3) {
+      EXPECT_EQ(ours.facts.correct, plain.facts.correct);
+    }
+    for (std::size_t i = 0; i < ours.gradients.size(); ++i) {
+      const double error = relative(ours.gradients[i], plain.gradients[i]);
+      worst = std::max(worst, error);
+      EXPECT_LT(error, bound) << s.name(i);
+      EXPECT_GT(ours.gradients[i].abs().max().item<double>(), 0) << s.name(i);
+    }
+  }
+  std::cout << "[margin] " << family << ": worst gradient " << worst << ", " << 100 * worst / bound << " % of "
+            << bound << '\n';
+}
+
+const Options kDropped = {.targets = {"all-linear"}, .dropout = 0.3};
+const Options kPartial = {.targets = {"q_proj", "v_proj"}, .dropout = 0};
+const Options kUpper = {.targets = {R"(model\.layers\.1\.(mlp\.down_proj|self_attn\.o_proj))"}, .dropout = 0.3};
+constexpr double kExact = 1e-5;
+constexpr double kRounded = 0.1;  // bf16: of each tensor's largest gradient; IsNoWorse... judges both against fp32
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, ExplicitForm,
+    ::testing::Values(Case{"llama", kFp32, {}, kExact}, Case{"qwen2", kFp32, {}, kExact},
+                      Case{"qwen3", kFp32, {}, kExact}, Case{"llama", kFp32, kDropped, kExact},
+                      Case{"qwen2", kFp32, kDropped, kExact}, Case{"qwen3", kFp32, kDropped, kExact},
+                      Case{"llama", kFp32, kPartial, kExact}, Case{"qwen2", kFp32, kUpper, kExact},
+                      Case{"qwen3", kFp32, kPartial, kExact}, Case{"llama", kAutocast, {}, kRounded},
+                      Case{"qwen2", kAutocast, kDropped, kRounded}, Case{"qwen3", kAutocast, {}, kRounded},
+                      Case{"llama", kBf16, {}, kRounded}, Case{"qwen2", kBf16, {}, kRounded},
+                      Case{"qwen3", kBf16, kDropped, kRounded}, Case{"qwen3", kBf16, kPartial, kRounded}));
+
+class ExplicitFormOf : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Families, ExplicitFormOf, ::testing::Values("llama", "qwen2", "qwen3"));
+
+TEST_P(ExplicitFormOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
+  for (const model::Numbers numbers : {kFp32, kAutocast, kBf16}) {
+    Setting s(GetParam(), numbers, kDropped);
+    const data::Batch batch = packed_batch();
+    const auto none = s.run(batch, {.is_explicit = true, .recompute = Recompute::kNone});
+    for (const Recompute level : {Recompute::kCheap, Recompute::kLayer}) {
+      const auto other = s.run(batch, {.is_explicit = true, .recompute = level});
+      EXPECT_EQ(other.facts.nll_sum, none.facts.nll_sum);
+      for (std::size_t i = 0; i < none.gradients.size(); ++i) {
+        EXPECT_TRUE(at::equal(other.gradients[i], none.gradients[i])) << s.name(i);
+      }
+    }
+  }
+}
+
+// The rounding of bf16 moves both forms away from fp32; the explicit one rounds less often.
+TEST_P(ExplicitFormOf, IsNoWorseThanThePlainFormInBf16) {
+  const data::Batch batch = packed_batch();
+  const auto exact = Setting(GetParam(), kFp32).run(batch, kPlain);
+  for (const model::Numbers numbers : {kAutocast, kBf16}) {
+    Setting s(GetParam(), numbers);
+    const auto plain = s.run(batch, kPlain);
+    const auto ours = s.run(batch, {});
+    double plain_error = 0, our_error = 0;
+    for (std::size_t i = 0; i < exact.gradients.size(); ++i) {
+      plain_error += relative(plain.gradients[i], exact.gradients[i]);
+      our_error += relative(ours.gradients[i], exact.gradients[i]);
+    }
+    EXPECT_LT(our_error, 1.1 * plain_error);
+    EXPECT_GT(our_error, 0);
+  }
+}
+
+TEST_P(ExplicitFormOf, AddsToTheGradientsThatAreThere) {
+  Setting s(GetParam(), kFp32);
+  const data::Batch batch = packed_batch();
+  const auto once = s.run(batch, {});
+  score_and_backward(s.model(), batch, {.training = true, .seed = 3, .step = 5}, 17.0, {});
+  for (std::size_t i = 0; i < once.gradients.size(); ++i) {
+    EXPECT_LT(relative(s.adapter().tensors()[i].value.grad(), 2 * once.gradients[i]), 1e-6) << s.name(i);
+  }
+}
+
+TEST_P(ExplicitFormOf, ScoresAsItTrainsWithoutDropout) {
+  Setting s(GetParam(), kBf16);
+  const data::Batch batch = packed_batch();
+  const auto trained = s.run(batch, {}).facts;
+  const auto scored = score_batch(s.model(), batch, {});
+  EXPECT_EQ(scored.nll_sum, trained.nll_sum);
+  EXPECT_EQ(scored.entropy_sum, trained.entropy_sum);
+  EXPECT_EQ(scored.correct, trained.correct);
+}
+
+// What the sampler and the trainer multiply with follows the parameters without anybody being told.
+TEST(ExplicitForm, SeesAnUpdateOfTheParameters) {
+  Setting s("llama", kBf16);
+  const data::Batch batch = packed_batch();
+  const auto before = s.run(batch, {}).facts;
+  const at::Tensor kept = s.adapter().flat().clone();
+  s.adapter().flat().mul_(-1.5);
+  const auto after = s.run(batch, {}).facts;
+  EXPECT_NE(after.nll_sum, before.nll_sum);
+  EXPECT_NEAR(after.nll_sum / s.run(batch, kPlain).facts.nll_sum, 1.0, 1e-2);
+  s.adapter().flat().copy_(kept);
+  EXPECT_EQ(s.run(batch, {}).facts.nll_sum, before.nll_sum);
+}
+
+}  // namespace
+}  // namespace hone::train
