@@ -133,28 +133,22 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
   const auto wide = hidden.options().dtype(at::kFloat);
   HeadGradients out{.hidden = at::zeros(hidden.sizes(), wide),
                     .weight = at::zeros({head.out(), head.in()}, wide)};
-  const Tiles tiles(hidden, head, /*probabilities=*/false);
+  const Tiles tiles(hidden, head, /*probabilities=*/hidden.scalar_type() != at::kFloat);
   for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
     const at::Tensor h = hidden.narrow(0, begin, count);
     const Weight rows_of_h(h);
     const at::Tensor d_hidden = out.hidden.narrow(0, begin, count);
-    const at::Tensor target = targets.narrow(0, begin, count);
-    const at::Tensor scale = (d_logprob.narrow(0, begin, count) / temperature).unsqueeze(1);
-    const at::Tensor log_sums = log_sum.narrow(0, begin, count).unsqueeze(1);
+    const TileBackward rows = {.targets = targets.narrow(0, begin, count),
+                               .log_sum = log_sum.narrow(0, begin, count),
+                               .upstream = d_logprob.narrow(0, begin, count),
+                               .temperature = temperature};
     for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
       const Weight part = head.slice(column, column + width);
-      at::Tensor d = Tiles::of(tiles.logits, count, width);
+      const at::Tensor d = Tiles::of(tiles.logits, count, width);
+      const at::Tensor rounded = Tiles::of(tiles.chances, count, width);
       multiply(d, h, part, Side::kForward);
-      // d logprob / d logit = (1 at the target - p) / temperature
-      d.div_(temperature).sub_(log_sums);
-      const at::Tensor at_column = target - column;
-      const at::Tensor here = at_column.ge(0).logical_and_(at_column.lt(width)).unsqueeze(1);
-      const at::Tensor spot = at_column.clamp(0, width - 1).unsqueeze(1);
-      const at::Tensor own = d.gather(1, spot).expm1_();  // p - 1 without the digits that 1 - p loses
-      d.exp_();
-      d.scatter_(1, spot, at::where(here, own, d.gather(1, spot)));
-      d.mul_(-scale);
-      const at::Tensor narrow = d.to(hidden.scalar_type());
+      tile_backward(rows, d, column, rounded);
+      const at::Tensor& narrow = rounded.defined() ? rounded : d;
       multiply(d_hidden, narrow, part, Side::kBackward, d_hidden);
       const at::Tensor d_part = out.weight.narrow(0, column, width);
       multiply(d_part, narrow.t().contiguous(), rows_of_h, Side::kBackward, d_part);

@@ -39,4 +39,13 @@ void take_row(SoftmaxRows& rows, const at::Tensor& logits);
 // What the rows have come to, without the gradient.
 TokenLogprobs finish(const SoftmaxRows& rows);
 
+// The same tile of the backward pass: logits becomes d [n, w] = upstream ([n] fp32) * d logprob / d logit, in
+// fp32 or rounded to `narrow` [n, w] if that is defined.
+struct TileBackward {
+  at::Tensor targets, log_sum, upstream;
+  double temperature = 1;
+};
+void tile_backward(const TileBackward& rows, const at::Tensor& logits, std::int64_t first_column,
+                   const at::Tensor& narrow = {});
+
 }  // namespace hone::ops
