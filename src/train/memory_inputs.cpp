@@ -1,0 +1,94 @@
+#include "train/memory_inputs.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/process_memory.h"
+#include "train/machine.h"
+
+namespace hone::train {
+namespace {
+
+constexpr std::int64_t kModulesOfALayer = 7;  // CausalLm::linears()
+
+std::int64_t sum_of_largest(std::vector<std::int64_t> values, std::int64_t count) {
+  const auto kept = std::min(static_cast<std::ptrdiff_t>(count), static_cast<std::ptrdiff_t>(values.size()));
+  std::partial_sort(values.begin(), values.begin() + kept, values.end(), std::greater<>());
+  return std::accumulate(values.begin(), values.begin() + kept, std::int64_t{0});
+}
+
+}  // namespace
+
+LongestBatch longest_batch(const std::vector<data::Example>& examples,
+                           const std::vector<data::PackedRow>& rows, std::int64_t batch_size) {
+  std::vector<std::int64_t> tokens, scored, segments;
+  for (const data::PackedRow& row : rows) {
+    std::int64_t targets = 0;
+    for (const std::int64_t member : row.members) {
+      const auto& supervised = examples.at(static_cast<std::size_t>(member)).supervised;
+      for (std::size_t t = 1; t < supervised.size(); ++t) targets += supervised[t] != 0 ? 1 : 0;
+    }
+    tokens.push_back(row.tokens);
+    scored.push_back(targets);
+    segments.push_back(static_cast<std::int64_t>(row.members.size()));
+  }
+  return {.tokens = sum_of_largest(std::move(tokens), batch_size),
+          .scored = sum_of_largest(std::move(scored), batch_size),
+          .segments = sum_of_largest(std::move(segments), batch_size)};
+}
+
+MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
+                           const LongestBatch& train, const LongestBatch& eval) {
+  MemoryInputs out;
+  out.model = model.config();
+  out.linear_size = static_cast<std::int64_t>(c10::elementSize(model.numbers().linear));
+  out.residual_size = static_cast<std::int64_t>(c10::elementSize(model.numbers().residual));
+  out.program_bytes = program_bytes;
+  out.base_bytes = model.parameter_bytes();
+  out.packed = model.packed();
+  const std::vector<const ops::Linear*> linears = model.linears();
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    if (!linears[i]->lora) continue;
+    const ops::LoraSide& side = *linears[i]->lora;
+    const auto place = static_cast<std::int64_t>(i);
+    out.adapted.push_back({.layer = place / kModulesOfALayer,
+                           .module = place % kModulesOfALayer,
+                           .in = side.a.size(1),
+                           .out = side.b.size(0),
+                           .rank = side.a.size(0)});
+    out.adapter_parameters += side.a.numel() + side.b.numel();
+    out.dropout = out.dropout || side.dropout > 0;
+  }
+  out.train = train;
+  out.eval = eval;
+  out.accumulation = plan.gradient_accumulation_steps;
+  out.threads = threads_or_default(plan.threads);
+  return out;
+}
+
+MemoryLimit memory_limit(const config::Plan& plan) {
+  if (plan.memory_limit > 0) return {.bytes = plan.memory_limit, .is_set = true};
+  const std::int64_t free = base::free_memory();
+  return {.bytes = free == 0 ? 0 : free + base::process_memory().resident, .is_set = false};
+}
+
+PassForm pass_form(const MemoryPlan& plan) {
+  const auto level = [&] {
+    switch (plan.recompute) {
+      case config::Recompute::kNone:
+        return model::Recompute::kNone;
+      case config::Recompute::kCheap:
+        return model::Recompute::kCheap;
+      case config::Recompute::kLayer:
+        return model::Recompute::kLayer;
+      case config::Recompute::kAuto:
+        break;
+    }
+    throw base::InternalError({"pass_form", "a chosen recompute level", "auto", "", ""});
+  };
+  return {.is_explicit = plan.explicit_layer, .recompute = level()};
+}
+
+}  // namespace hone::train

@@ -1,0 +1,37 @@
+// From a model with its adapter and its data to the numbers of a memory plan. In the order of a run:
+//
+//   const std::int64_t program = base::process_memory().resident;  // after the data, just before the model
+//   is read model::CausalLm model(...);  adapters::Adapter adapter = ...; const LongestBatch longest =
+//   longest_batch(data.examples, data.rows, plan.per_device_train_batch_size); start.memory =
+//   plan_memory(memory_inputs(model, plan, program, longest, eval_longest), plan.layer_form,
+//                              plan.recompute, memory_limit(plan));
+//   SftMethod method(..., pass_form(start.memory));
+//   run_loop({..., .planned_memory = start.memory.total});
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "config/plan.h"
+#include "data/packing.h"
+#include "model/causal_lm.h"
+#include "train/memory_plan.h"
+#include "train/scored_pass.h"
+
+namespace hone::train {
+
+// The most tokens, scored tokens and sequences that `batch_size` of the rows can have together.
+LongestBatch longest_batch(const std::vector<data::Example>& examples,
+                           const std::vector<data::PackedRow>& rows, std::int64_t batch_size);
+
+// Everything but the data: what the model holds and trains. The adapter is attached.
+MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
+                           const LongestBatch& train, const LongestBatch& eval);
+
+// plan.memory_limit, or what this process holds already and what is free beside it. Asked at any time before
+// step 1.
+MemoryLimit memory_limit(const config::Plan& plan);
+
+PassForm pass_form(const MemoryPlan& plan);
+
+}  // namespace hone::train
