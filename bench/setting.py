@@ -1,0 +1,132 @@
+"""What the Python benchmarks share: where things are, what is said of the machine, running a program beside a clock and a look
+at its peak memory, and the limits that bench_probe finds."""
+import json
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parents[1]
+PYTHON = SOURCE / "third_party/parity-venv/bin/python"
+SEEN = re.compile(r"^(OMP|GOMP|MKL|KMP|ONEDNN|DNNL|MALLOC|TORCH|ATEN|HONE)_|^LD_PRELOAD$|^GLIBC_TUNABLES$")
+INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
+
+
+def build(program):
+    path = SOURCE / "build" / program
+    if not path.exists():
+        sys.exit(f"no {path.relative_to(SOURCE)}: cmake -S . -B build -DHONE_BENCH=ON && ninja -C build {program}")
+    return path
+
+
+def output_of(*words):
+    return subprocess.run([str(word) for word in words], cwd=SOURCE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                          check=False).stdout.strip()
+
+
+def revision():
+    changed = output_of("git", "status", "--porcelain", "--untracked-files=no", "--", "src", "bench", "cmake", "CMakeLists.txt", "text-ffi")
+    return output_of("git", "rev-parse", "--short", "HEAD") + (" with uncommitted changes" if changed else "")
+
+
+def versions(names):
+    """Of packages in the parity environment, read without importing them."""
+    script = "import importlib.metadata as m, sys; print(*(f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
+    return output_of(PYTHON, "-c", script, *names) or "not installed"
+
+
+def environment_of(threads):
+    """What every measured program gets."""
+    return dict(os.environ, OMP_NUM_THREADS=str(threads), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+
+
+def setting(threads, packages=()):
+    """The configuration of a result, as Markdown lines."""
+    cpuinfo = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    cpu = re.search(r"model name\s*: (.*)", cpuinfo)
+    number = [re.search(rf"^{name}\s*: (\d+)$", cpuinfo, re.MULTILINE) for name in ("cpu family", "model")]
+    which = " family {} model {}".format(*(found.group(1) for found in number)) if all(number) else ""
+    flags = set((re.search(r"flags\s*: (.*)", cpuinfo) or [None, ""])[1].split())
+    caches = ", ".join(sorted(set(re.findall(r"^L[123]\w* cache:.*", output_of("lscpu"), re.MULTILINE))))
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    seen = {name: value for name, value in environment_of(threads).items() if SEEN.match(name)}
+    environment = ", ".join(f"{name}={value}" for name, value in sorted(seen.items()))
+    environment = re.sub(r"=[^,]*/", "=", environment)  # names of files, not where they lie here
+    lines = [f"- hone {revision()}; {output_of(build('hone'), 'env').splitlines()[1].replace('    ', ' ')}"
+             + (f"; {versions(packages)}" if packages else ""),
+             f"- {cpu.group(1) if cpu else platform.machine()}{which}, {os.cpu_count()} processors, {threads} threads used, "
+             f"{' '.join(name for name in INSTRUCTIONS if name in flags)}; {re.sub(' +', ' ', caches)}; {memory:.0f} GB",
+             f"- {platform.system()} {platform.release().split('-')[0]}; load average at the start {os.getloadavg()[0]:.2f}; "
+             f"environment: {environment}"]
+    return lines
+
+
+def warm(model):
+    """The model's files in the page cache, as in a second run."""
+    for path in sorted(pathlib.Path(model).glob("*.safetensors")):
+        with open(path, "rb") as file:
+            while file.read(1 << 24):
+                pass
+
+
+class Run:
+    """A command that ran to its end: `lines` [(seconds since its start, text)], `peak_mb` its VmHWM, `began` on time.time()."""
+
+    def __init__(self, words, threads):
+        self.lines, self.peak_mb = [], 0.0
+        with tempfile.TemporaryFile("w+") as errors:
+            self.began, clock = time.time(), time.perf_counter()
+            with subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=errors, text=True, env=environment_of(threads)) as process:
+                watcher = threading.Thread(target=self._watch, args=(process,), daemon=True)
+                watcher.start()
+                for line in process.stdout:
+                    self.lines.append((time.perf_counter() - clock, line.rstrip("\n")))
+            watcher.join()
+            if process.returncode != 0:
+                errors.seek(0)
+                sys.exit(f"{pathlib.Path(str(words[0])).name} failed:\n" + "\n".join(text for _, text in self.lines[-20:]) + errors.read()[-2000:])
+
+    def _watch(self, process):
+        # The kernel keeps the peak; the last look before the end has it. (ru_maxrss of a child also counts what the parent
+        # held when it forked.)
+        while process.poll() is None:
+            try:
+                status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+            except OSError:
+                return
+            found = re.search(r"VmHWM:\s+(\d+) kB", status)
+            if found:
+                self.peak_mb = max(self.peak_mb, int(found.group(1)) / 1024)
+            time.sleep(0.02)
+
+    def result(self):
+        """What the program printed as `RESULT {json}`."""
+        return json.loads(next(text for _, text in reversed(self.lines) if text.startswith("RESULT ")).removeprefix("RESULT "))
+
+
+def probe(model, threads, quick=False, lengths=(256,) * 4, scored=1020):
+    """bench_probe's JSON."""
+    with tempfile.NamedTemporaryFile("r", suffix=".json") as out:
+        Run([build("bench_probe"), "--model", model, "--threads", threads, "--lengths", ",".join(map(str, lengths)), "--scored", scored,
+             "--json", out.name, *(["--quick"] if quick else [])], threads)
+        return json.loads(pathlib.Path(out.name).read_text(encoding="utf-8"))
+
+
+def better(a, b):
+    """The rates that a machine which others disturb for a moment still has; the pass counts of `a`."""
+    rates = {name: max(a["rates"][name], b["rates"][name]) for name in ("bf16_gflops", "read_gbs", "copy_gbs")}
+    return dict(a, rates=dict(a["rates"], **rates))
+
+
+def rates_sentence(found):
+    rates = found["rates"]
+    return f"probed before and after, the better: bf16 GEMM {rates['bf16_gflops']:.0f} GFLOP/s, reads {rates['read_gbs']:.1f} GB/s"
+
+
+def table(head, rows):
+    return ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)] + ["| " + " | ".join(map(str, row)) + " |" for row in rows]
