@@ -15,6 +15,7 @@ void say_notes(const std::vector<std::string>& notes);
 
 int sft(const std::vector<std::string>& arguments);       // hone sft --config run.yaml [--option value]
 int generate(const std::vector<std::string>& arguments);  // hone generate --model_name_or_path M --prompt P
+int chat(const std::vector<std::string>& arguments);      // hone chat M
 int convert(const std::vector<std::string>& arguments);   // hone convert --input model.gguf --output folder
 int merge(
     const std::vector<std::string>& arguments);  // hone merge --model_name_or_path M --adapter_name_or_path A

@@ -3,16 +3,14 @@
 #include <unistd.h>
 
 #include <iostream>
-#include <optional>
 
-#include "adapters/lora.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "commands/commands.h"
+#include "commands/decoding.h"
 #include "config/tool_plans.h"
 #include "data/prompts.h"
-#include "model/causal_lm.h"
 #include "report/terminal.h"
 #include "rollout/generate.h"
 #include "train/machine.h"
@@ -66,10 +64,14 @@ bool use_chat(const config::GeneratePlan& plan, const train::OpenedText& opened)
   return plan.chat.value_or(has_template);
 }
 
-std::vector<std::int64_t> stop_ids(const model::ModelConfig& config, const text::Tokenizer& tokenizer) {
-  std::vector<std::int64_t> out = config.eos_token_ids;
-  if (const auto eos = tokenizer.eos_id()) out.push_back(*eos);
-  return out;
+// A line of --output: one completion.
+Json json_line(const Json& prompt, const rollout::Completion& completion, const std::string& text) {
+  return {{"prompt", prompt},
+          {"completion", text},
+          {"completion_ids", completion.ids},
+          {"tokens", completion.ids.size()},
+          {"stopped", completion.ended != rollout::Ended::kLength},
+          {"ended", ended_word(completion.ended)}};
 }
 
 }  // namespace
@@ -81,39 +83,37 @@ int generate(const std::vector<std::string>& arguments) {
   const train::OpenedText opened = train::open_text(plan.model_name_or_path, "");
   const bool chat = use_chat(plan, opened);
   std::vector<std::vector<std::int32_t>> ids;
-  std::vector<Json> sources = prompt_sources(plan);
+  const std::vector<Json> sources = prompt_sources(plan);
   for (const Json& source : sources) ids.push_back(encode(source, opened, chat));
 
-  const auto weights = model::open_weights(plan.model_name_or_path);
-  model::CausalLm model(*weights, train::numbers(plan.precision));
-  std::optional<adapters::Adapter> adapter;
-  if (!plan.adapter_name_or_path.empty()) adapter = adapters::Adapter::load(model, plan.adapter_name_or_path);
-  const rollout::GenerateOptions options = {
-      .max_new_tokens = plan.max_new_tokens,
-      .sampler = {.temperature = plan.temperature, .top_k = plan.top_k, .top_p = plan.top_p},
-      .seed = static_cast<std::uint64_t>(plan.seed),
-      .stop_ids = stop_ids(model.config(), opened.tokenizer)};
-  const bool progress = isatty(STDERR_FILENO) == 1 && ids.size() > 1;
+  const OpenedModel model = open_model(plan.model_name_or_path, plan.adapter_name_or_path, plan.precision);
+  rollout::GenerateOptions options = generate_options(plan, model.model->config(), opened.tokenizer);
+  options.samples = plan.num_return_sequences;
+  options.batch_size = plan.max_batch_size;
+  options.kv_memory = plan.kv_memory;
+  options.logprobs = plan.logprobs;
+  const std::size_t total = ids.size() * static_cast<std::size_t>(options.samples);
+  const bool progress = isatty(STDERR_FILENO) == 1 && total > 1;
   std::size_t finished = 0;
-  const auto completions = rollout::generate(model, ids, options, [&](std::size_t) {
-    if (progress) std::cerr << '\r' << ++finished << '/' << ids.size() << std::flush;
+  const auto completions = rollout::generate(*model.model, ids, options, [&](std::size_t) {
+    if (progress) std::cerr << '\r' << ++finished << '/' << total << std::flush;
   });
   if (progress) std::cerr << '\n';
 
   // In a file or a pipe the text stays as it is.
   const bool to_terminal = isatty(STDOUT_FILENO) == 1;
   std::string lines;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
+  for (std::size_t i = 0; i < completions.size(); ++i) {
     const std::string text = opened.tokenizer.decode(completions[i].ids, true);
     if (plan.output.empty()) {
       std::cout << (to_terminal ? report::visible_controls(text) : text) << '\n';
       continue;
     }
-    const Json line = {{"prompt", sources[i]},
-                       {"completion", text},
-                       {"completion_ids", completions[i].ids},
-                       {"tokens", completions[i].ids.size()},
-                       {"stopped", completions[i].stopped}};
+    Json line = json_line(sources[i / static_cast<std::size_t>(options.samples)], completions[i], text);
+    if (plan.logprobs) {
+      line["logprobs"] = completions[i].logprobs;
+      line["sampled_logprobs"] = completions[i].sampled_logprobs;
+    }
     lines += base::dump_json(line) + "\n";
   }
   if (!plan.output.empty()) base::write_file_atomic(plan.output, lines);

@@ -60,6 +60,12 @@ std::string usage_of(const std::string& command) {
            "value ...]\n\n"
            "Completes prompts.\n";
   }
+  if (command == "chat") {
+    return "hone chat MODEL [--adapter_name_or_path DIR] [--option value ...]\n\n"
+           "A conversation with the model, in its chat template. /reset begins anew, /exit or Ctrl-D leaves, "
+           "Ctrl-C\n"
+           "stops an answer. Reads a pipe too: one message a line.\n";
+  }
   if (command == "convert") {
     return "hone convert --input model.gguf --output DIR\n\n"
            "Writes a GGUF file, or a model folder, as a Hugging Face folder.\n";
@@ -111,6 +117,7 @@ std::string program_help() {
          "  sft        train a LoRA adapter on examples        hone sft --config run.yaml\n"
          "  generate   complete prompts                        hone generate --model_name_or_path DIR "
          "--prompt 'TEXT'\n"
+         "  chat       talk with a model                       hone chat DIR\n"
          "  convert    GGUF or folder -> Hugging Face folder   hone convert --input model.gguf --output DIR\n"
          "  merge      base + adapter -> model folder          hone merge --adapter_name_or_path DIR "
          "--output DIR\n"
@@ -194,9 +201,9 @@ std::string run_options(const std::vector<std::string>& arguments) {
       const std::string method = joined ? word.substr(9) : (at + 1 < arguments.size() ? arguments[++at] : "");
       schema = schema_for(method);
       if (schema == nullptr) {
-        const std::vector<std::string> known = {"sft", "generate", "convert", "merge"};
+        const std::vector<std::string> known = {"sft", "generate", "chat", "convert", "merge"};
         throw base::UserError({.where = "hone options --method",
-                               .expected = "sft, generate, convert or merge",
+                               .expected = "sft, generate, chat, convert or merge",
                                .found = fmt::format("'{}'.{}", method, base::did_you_mean(method, known)),
                                .cause = {},
                                .fix = {}});

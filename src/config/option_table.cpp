@@ -113,7 +113,8 @@ const Schema& sft_schema() {
 }
 
 const Schema* schema_for(std::string_view command) {
-  for (const Schema* schema : {&sft_schema(), &generate_schema(), &convert_schema(), &merge_schema()}) {
+  for (const Schema* schema :
+       {&sft_schema(), &generate_schema(), &chat_schema(), &convert_schema(), &merge_schema()}) {
     if (schema->command == command) return schema;
   }
   return nullptr;

@@ -112,6 +112,7 @@ struct Schema {
 
 const Schema& sft_schema();
 const Schema& generate_schema();
+const Schema& chat_schema();
 const Schema& convert_schema();
 const Schema& merge_schema();
 const Schema* schema_for(std::string_view command);  // null for commands without options

@@ -1,61 +1,115 @@
-// Rows of generate, convert and merge.
+// Rows of generate, chat, convert and merge.
 #include "config/option_table.h"
 
 namespace hone::config {
 namespace {
 constexpr std::string_view kFloat16 = "NUM-03: float16 overflows; use bfloat16";
 
-Schema grouped(std::string command, std::vector<Option> rows) {
-  for (Option& row : rows) row = row.under("options");
-  return {.command = std::move(command), .options = std::move(rows)};
+Schema grouped(std::string command, const std::vector<std::vector<Option>>& parts) {
+  Schema schema{.command = std::move(command), .options = {}};
+  for (const std::vector<Option>& rows : parts) {
+    for (const Option& row : rows) schema.options.push_back(row.group.empty() ? row.under("options") : row);
+  }
+  return schema;
+}
+
+// Names of transformers' GenerationConfig. The defaults are hone's own: nothing is drawn at random, or
+// filtered, unless it is asked for.
+std::vector<Option> sampling_rows(std::string_view max_new_tokens, std::string_view temperature) {
+  std::vector<Option> rows = {
+      Option{"max_new_tokens", Kind::kInt, max_new_tokens, "longest completion"}.within(at_least(1)),
+      Option{"min_new_tokens", Kind::kInt, "0", "before these no end of sequence can be drawn"}.within(
+          at_least(0)),
+      Option{"temperature", Kind::kFloat, temperature, "0: always the likeliest token"}.within(at_least(0)),
+      Option{"top_k", Kind::kInt, "0", "sample from the k likeliest tokens; 0: all"}.within(at_least(0)),
+      Option{"top_p", Kind::kFloat, "1.0", "sample from the likeliest tokens that hold this share"}.within(
+          {.least = 0, .most = 1, .least_open = true}),
+      Option{"min_p", Kind::kFloat, "0.0", "sample from tokens at least min_p times as likely as the best"}
+          .within({.least = 0, .most = 1}),
+      Option{"repetition_penalty", Kind::kFloat, "1.0",
+             "above 1: tokens of prompt and completion become less likely"}
+          .within(above(0)),
+      Option{"stop_strings", Kind::kList, "[]",
+             "texts that end a completion, of which they are part; may be repeated"}
+          .repeats(),
+      Option{"seed", Kind::kInt, "42", "seed of the sampling"}.within(at_least(0)),
+  };
+  for (Option& row : rows) row = row.under("sampling");
+  return rows;
+}
+
+std::vector<Option> machine_rows() {
+  return {
+      Option{"dtype", Kind::kChoice, "\"float32\"", "how the weights are kept"}.choice(
+          "float32 bfloat16 auto", "", "float16", kFloat16),
+      {"bf16", Kind::kBool, "null", "bfloat16 matrix products; null: true"},
+      Option{"threads", Kind::kInt, "0", "threads; 0: as many as the processors this process may use"}.within(
+          at_least(0)),
+  };
 }
 }  // namespace
 
 const Schema& generate_schema() {
+  static const Schema schema =
+      grouped("generate",
+              {{
+                   {"model_name_or_path", Kind::kString, "null",
+                    "model folder in Hugging Face format, or a .gguf file"},
+                   {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter on it"},
+                   Option{"prompt", Kind::kList, "[]", "a prompt; may be repeated"}.repeats(),
+                   {"prompts", Kind::kString, "null", "a .jsonl file with a prompt column"},
+                   {"chat", Kind::kBool, "null", "apply the chat template; null: when the tokenizer has one"},
+                   Option{"num_return_sequences", Kind::kInt, "1", "completions of each prompt"}.within(
+                       {.least = 1, .most = 65535}),
+                   {"output", Kind::kString, "null", "a .jsonl file for the completions; null: the terminal"},
+                   {"logprobs", Kind::kBool, "false", "write the log-probability of each token to output"},
+               },
+               sampling_rows("64", "0"),
+               {
+                   Option{"max_batch_size", Kind::kInt, "16", "most sequences that decode together"}.within(
+                       {.least = 1, .most = 65536}),
+                   {"kv_memory", Kind::kString, "null",
+                    "memory for keys and values, such as 2GB; null: half of what is free"},
+               },
+               machine_rows()});
+  return schema;
+}
+
+const Schema& chat_schema() {
   static const Schema schema = grouped(
-      "generate",
-      {
-          {"model_name_or_path", Kind::kString, "null",
-           "model folder in Hugging Face format, or a .gguf file"},
-          {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter on it"},
-          Option{"prompt", Kind::kList, "[]", "a prompt; may be repeated"}.repeats(),
-          {"prompts", Kind::kString, "null", "a .jsonl file with a prompt column"},
-          {"chat", Kind::kBool, "null", "apply the chat template; null: when the tokenizer has one"},
-          Option{"max_new_tokens", Kind::kInt, "64", "longest completion"}.within(at_least(1)),
-          Option{"temperature", Kind::kFloat, "0", "0: always the likeliest token"}.within(at_least(0)),
-          Option{"top_k", Kind::kInt, "0", "sample from the k likeliest tokens; 0: all"}.within(at_least(0)),
-          Option{"top_p", Kind::kFloat, "1.0", "sample from the likeliest tokens that hold this share"}
-              .within({.least = 0, .most = 1, .least_open = true}),
-          Option{"seed", Kind::kInt, "42", "seed of the sampling"}.within(at_least(0)),
-          Option{"dtype", Kind::kChoice, "\"float32\"", "how the weights are kept"}.choice(
-              "float32 bfloat16 auto", "", "float16", kFloat16),
-          {"bf16", Kind::kBool, "null", "bfloat16 matrix products; null: true"},
-          Option{"threads", Kind::kInt, "0", "threads; 0: as many as the processors this process may use"}
-              .within(at_least(0)),
-          {"output", Kind::kString, "null", "a .jsonl file for the completions; null: the terminal"},
-      });
+      "chat", {{
+                   {"model_name_or_path", Kind::kString, "null",
+                    "model folder in Hugging Face format, or a .gguf file; may stand first without its name"},
+                   {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter on it"},
+                   {"system_prompt", Kind::kString, "null",
+                    "the system's message; null: none, or the template's own"},
+                   {"chat_template_path", Kind::kString, "null",
+                    "a .jinja file; null: the tokenizer's chat template"},
+               },
+               sampling_rows("512", "0.7"),
+               machine_rows()});
   return schema;
 }
 
 const Schema& convert_schema() {
   static const Schema schema = grouped(
-      "convert", {
+      "convert", {{
                      {"input", Kind::kString, "null", "a .gguf file, or a model folder"},
                      {"output", Kind::kString, "null", "the new model folder"},
                      Option{"dtype", Kind::kChoice, "\"bfloat16\"", "type of the written weights"}.choice(
                          "bfloat16 float32 float16"),
-                 });
+                 }});
   return schema;
 }
 
 const Schema& merge_schema() {
   static const Schema schema =
-      grouped("merge", {
+      grouped("merge", {{
                            {"adapter_name_or_path", Kind::kString, "null", "the LoRA adapter"},
                            {"model_name_or_path", Kind::kString, "null",
                             "its base; null: the one that adapter_config.json names"},
                            {"output", Kind::kString, "null", "the new model folder"},
-                       });
+                       }});
   return schema;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "config/parse.h"
+#include "config/size.h"
 
 namespace hone::config {
 namespace {
@@ -40,6 +41,49 @@ void require_new(const std::string& output, const std::string& where) {
                    .fix = "name another folder, or remove this one"});
 }
 
+void check_sampling(const Settings& settings, const SamplingPlan& plan, std::vector<std::string>& notes) {
+  if (plan.min_new_tokens > plan.max_new_tokens) {
+    throw UserError(
+        {.where = settings.where("min_new_tokens"),
+         .expected = fmt::format("min_new_tokens of at most max_new_tokens, {}", plan.max_new_tokens),
+         .found = fmt::format("{}", plan.min_new_tokens),
+         .cause = {},
+         .fix = "raise max_new_tokens, or lower min_new_tokens"});
+  }
+  for (const std::string& text : plan.stop_strings) {
+    if (!text.empty()) continue;
+    throw UserError({.where = settings.where("stop_strings"),
+                     .expected = "texts that end a completion",
+                     .found = "an empty text",
+                     .cause = "it is part of every completion",
+                     .fix = "leave it out"});
+  }
+  for (const char* name : {"top_k", "top_p", "min_p"}) {
+    if (plan.temperature > 0 || !settings.is_set(name)) continue;
+    notes.push_back(
+        fmt::format("{}: has no effect at temperature 0, which always takes the likeliest token", name));
+  }
+}
+
+void read_sampling(const Settings& settings, SamplingPlan& plan, std::vector<std::string>& notes) {
+  plan.max_new_tokens = settings.integer("max_new_tokens");
+  plan.min_new_tokens = settings.integer("min_new_tokens");
+  plan.temperature = settings.number("temperature");
+  plan.top_k = settings.integer("top_k");
+  plan.top_p = settings.number("top_p");
+  plan.min_p = settings.number("min_p");
+  plan.repetition_penalty = settings.number("repetition_penalty");
+  plan.stop_strings = settings.list("stop_strings");
+  plan.seed = settings.integer("seed");
+  check_sampling(settings, plan, notes);
+}
+
+// Paths are looked at last: a mistake in a word is told first.
+void require_model(const Settings& settings, const std::string& model, const std::string& adapter) {
+  require_model_path(model, "model_name_or_path", settings.where("model_name_or_path"));
+  if (!adapter.empty()) require_adapter_path(adapter, settings.where("adapter_name_or_path"));
+}
+
 }  // namespace
 
 GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
@@ -51,14 +95,13 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   plan.prompts = settings.list("prompt");
   plan.prompts_file = settings.text("prompts");
   plan.chat = settings.maybe_flag("chat");
-  plan.max_new_tokens = settings.integer("max_new_tokens");
-  plan.temperature = settings.number("temperature");
-  plan.top_k = settings.integer("top_k");
-  plan.top_p = settings.number("top_p");
-  plan.seed = settings.integer("seed");
+  plan.num_return_sequences = settings.integer("num_return_sequences");
+  plan.max_batch_size = settings.integer("max_batch_size");
+  plan.kv_memory = size_in_bytes(settings.text("kv_memory"), settings.where("kv_memory"));
   plan.precision = resolve_precision(settings);
   plan.threads = settings.integer("threads");
   plan.output = settings.text("output");
+  plan.logprobs = settings.flag("logprobs");
   if (plan.prompts.empty() && plan.prompts_file.empty()) {
     throw UserError({.where = "hone generate",
                      .expected = "something to complete",
@@ -66,17 +109,46 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
                      .cause = {},
                      .fix = "write --prompt 'TEXT', or --prompts FILE.jsonl with a prompt column"});
   }
-  const bool samples = plan.temperature > 0;
-  for (const char* name : {"top_k", "top_p"}) {
-    if (samples || !settings.is_set(name)) continue;
-    plan.notes.push_back(
-        fmt::format("{}: has no effect at temperature 0, which always takes the likeliest token", name));
+  read_sampling(settings, plan, plan.notes);
+  if (plan.num_return_sequences > 1 && plan.temperature == 0) {
+    throw UserError({.where = settings.where("num_return_sequences"),
+                     .expected = "a temperature above 0 for several completions of a prompt",
+                     .found = "temperature 0",
+                     .cause = "greedy completions of a prompt are all the same",
+                     .fix = "set temperature, or leave num_return_sequences at 1"});
   }
-  require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
-  if (!plan.adapter_name_or_path.empty()) {
-    require_adapter_path(plan.adapter_name_or_path, settings.where("adapter_name_or_path"));
+  if (plan.logprobs && plan.output.empty()) {
+    plan.notes.push_back("logprobs: has no effect without output, a .jsonl file to write them to");
   }
+  require_model(settings, plan.model_name_or_path, plan.adapter_name_or_path);
   if (!plan.prompts_file.empty()) require_file(plan.prompts_file, "prompts", settings.where("prompts"));
+  return plan;
+}
+
+ChatPlan parse_chat(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = arguments;
+  if (!words.empty() && !words[0].starts_with("-")) words.insert(words.begin(), "--model_name_or_path");
+  const Settings settings = read(chat_schema(), words);
+  ChatPlan plan;
+  plan.notes = settings.check();
+  if (!settings.is_set("model_name_or_path")) {
+    throw UserError({.where = "hone chat",
+                     .expected = "a model to talk with",
+                     .found = "none",
+                     .cause = {},
+                     .fix = "write hone chat MODEL, a folder in Hugging Face format or a .gguf file"});
+  }
+  plan.model_name_or_path = needed(settings, "model_name_or_path");
+  plan.adapter_name_or_path = settings.text("adapter_name_or_path");
+  plan.system_prompt = settings.text("system_prompt");
+  plan.chat_template_path = settings.text("chat_template_path");
+  plan.precision = resolve_precision(settings);
+  plan.threads = settings.integer("threads");
+  read_sampling(settings, plan, plan.notes);
+  require_model(settings, plan.model_name_or_path, plan.adapter_name_or_path);
+  if (!plan.chat_template_path.empty()) {
+    require_file(plan.chat_template_path, "chat_template_path", settings.where("chat_template_path"));
+  }
   return plan;
 }
 

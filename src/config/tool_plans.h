@@ -1,4 +1,4 @@
-// The plans of the small commands: generate, convert and merge. Same table, same errors as a run.
+// The plans of the small commands: generate, chat, convert and merge. Same table, same errors as a run.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,51 @@
 
 namespace hone::config {
 
+// How completions are drawn; names of transformers' GenerationConfig.
+struct SamplingPlan {
+  std::int64_t max_new_tokens = 64;
+  std::int64_t min_new_tokens = 0;
+  double temperature = 0;  // 0: greedy
+  std::int64_t top_k = 0;  // 0: off
+  double top_p = 1;        // 1: off
+  double min_p = 0;        // 0: off
+  double repetition_penalty = 1;
+  std::vector<std::string> stop_strings;  // none is empty
+  std::int64_t seed = 42;
+
+  bool operator==(const SamplingPlan&) const = default;
+};
+
 // hone generate: completions for prompts, one a line in `output` (JSONL) or on the terminal.
-struct GeneratePlan {
+struct GeneratePlan : SamplingPlan {
   std::string model_name_or_path;    // folder, or .gguf file
   std::string adapter_name_or_path;  // empty: the model alone
   std::vector<std::string> prompts;  // --prompt, repeatable
   std::string prompts_file;          // .jsonl with a `prompt` column; empty: none
   std::optional<bool> chat;          // apply the chat template; empty: when the tokenizer has one
-  std::int64_t max_new_tokens = 64;
-  double temperature = 0;  // 0: greedy
-  std::int64_t top_k = 0;  // 0: off
-  double top_p = 1;        // 1: off
-  std::int64_t seed = 42;
+  std::int64_t num_return_sequences = 1;
+  std::int64_t max_batch_size = 16;
+  std::int64_t kv_memory = 0;  // bytes; 0: half of what is free
   Precision precision = Precision::kAutocast;
   std::int64_t threads = 0;  // 0: as many as the processors this process may use
   std::string output;        // .jsonl; empty: the terminal
+  bool logprobs = false;     // write them to `output`
   std::vector<std::string> notes;
 
   bool operator==(const GeneratePlan&) const = default;
+};
+
+// hone chat: a conversation on the terminal.
+struct ChatPlan : SamplingPlan {
+  std::string model_name_or_path;
+  std::string adapter_name_or_path;
+  std::string system_prompt;       // empty: none
+  std::string chat_template_path;  // empty: the tokenizer's
+  Precision precision = Precision::kAutocast;
+  std::int64_t threads = 0;
+  std::vector<std::string> notes;
+
+  bool operator==(const ChatPlan&) const = default;
 };
 
 enum class StorageType { kFloat32, kBFloat16, kFloat16 };
@@ -54,6 +81,7 @@ struct MergePlan {
 
 // `arguments` are the words after the command; each accepts --config FILE too. Throw UserError.
 GeneratePlan parse_generate(const std::vector<std::string>& arguments);
+ChatPlan parse_chat(const std::vector<std::string>& arguments);  // the first word may be the model
 ConvertPlan parse_convert(const std::vector<std::string>& arguments);
 MergePlan parse_merge(const std::vector<std::string>& arguments);
 

@@ -57,9 +57,10 @@ TEST(Options, Mistakes) {
             "[hone options] expected an option of hone sft\n  found:  unknown option packng. Did you mean "
             "'packing'?\n  do:  "
             "   `hone options --method sft` lists every option");
-  EXPECT_EQ(error_of([] { run_options({"--method", "sfd"}); }),
-            "[hone options --method] expected sft, generate, convert or merge\n  found:  'sfd'. Did you mean "
-            "'sft'?");
+  EXPECT_EQ(
+      error_of([] { run_options({"--method", "sfd"}); }),
+      "[hone options --method] expected sft, generate, chat, convert or merge\n  found:  'sfd'. Did you mean "
+      "'sft'?");
   EXPECT_NE(error_of([] { run_options({"--jsn"}); }).find("Did you mean '--json'?"), std::string::npos);
 }
 

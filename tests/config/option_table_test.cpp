@@ -67,7 +67,8 @@ TEST(OptionTable, TypesFollowTrl) {
 }
 
 TEST(OptionTable, EveryRowIsWhole) {
-  for (const Schema* schema : {&sft_schema(), &generate_schema(), &convert_schema(), &merge_schema()}) {
+  for (const Schema* schema :
+       {&sft_schema(), &generate_schema(), &chat_schema(), &convert_schema(), &merge_schema()}) {
     std::set<std::string_view> seen;
     for (const Option& row : schema->options) {
       EXPECT_TRUE(seen.insert(row.name).second) << row.name << " twice";

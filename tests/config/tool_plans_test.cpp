@@ -62,6 +62,105 @@ TEST_F(ToolsTest, GenerateTakesEverything) {
   EXPECT_TRUE(plan.notes.empty());
 }
 
+TEST_F(ToolsTest, GenerateTakesTransformersSampling) {
+  const GeneratePlan plan = generate({"--prompt",
+                                      "Hi",
+                                      "--temperature",
+                                      "1",
+                                      "--min_p",
+                                      "0.1",
+                                      "--repetition_penalty",
+                                      "1.2",
+                                      "--stop_strings",
+                                      "\n\n",
+                                      "END",
+                                      "--min-new-tokens",
+                                      "3",
+                                      "--num_return_sequences",
+                                      "4",
+                                      "--max_batch_size",
+                                      "8",
+                                      "--kv_memory",
+                                      "2MiB",
+                                      "--logprobs",
+                                      "--output",
+                                      "out.jsonl"});
+  EXPECT_EQ(plan.min_p, 0.1);
+  EXPECT_EQ(plan.repetition_penalty, 1.2);
+  EXPECT_EQ(plan.stop_strings, (std::vector<std::string>{"\n\n", "END"}));
+  EXPECT_EQ(plan.min_new_tokens, 3);
+  EXPECT_EQ(plan.num_return_sequences, 4);
+  EXPECT_EQ(plan.max_batch_size, 8);
+  EXPECT_EQ(plan.kv_memory, 2 << 20);
+  EXPECT_TRUE(plan.logprobs);
+  EXPECT_TRUE(plan.notes.empty());
+}
+
+TEST_F(ToolsTest, SamplingMistakes) {
+  const auto error = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--prompt", "Hi"});
+    return error_of([&] { generate(words); });
+  };
+  EXPECT_EQ(error({"--min_p", "1.5"}),
+            "[--min_p] expected min_p from 0 to 1\n  found:  1.5\n  do:     the default is 0.0");
+  EXPECT_EQ(error({"--repetition_penalty", "0"}),
+            "[--repetition_penalty] expected repetition_penalty above 0\n  found:  0.0\n  do:     the "
+            "default is 1.0");
+  EXPECT_EQ(error({"--min_new_tokens", "65"}),
+            "[--min_new_tokens] expected min_new_tokens of at most max_new_tokens, 64\n  found:  65\n  do:   "
+            "  raise "
+            "max_new_tokens, or lower min_new_tokens");
+  EXPECT_EQ(error({"--stop_strings", "a", ""}),
+            "[--stop_strings] expected texts that end a completion\n  found:  an empty text\n  likely: it is "
+            "part of "
+            "every completion\n  do:     leave it out");
+  EXPECT_EQ(error({"--num_return_sequences", "2"}),
+            "[--num_return_sequences] expected a temperature above 0 for several completions of a prompt\n  "
+            "found:  "
+            "temperature 0\n  likely: greedy completions of a prompt are all the same\n  do:     set "
+            "temperature, or "
+            "leave num_return_sequences at 1");
+  EXPECT_NE(error({"--kv_memory", "much"}).find("[--kv_memory] expected a size such as"), std::string::npos);
+  EXPECT_NE(error({"--stop_string", "a"}).find("Did you mean 'stop_strings'?"), std::string::npos);
+}
+
+TEST_F(ToolsTest, ChatTakesItsModelFirst) {
+  ChatPlan expected;
+  expected.model_name_or_path = path("model");
+  expected.max_new_tokens = 512;
+  expected.temperature = 0.7;
+  EXPECT_EQ(parse_chat({path("model")}), expected);
+  EXPECT_EQ(parse_chat({"--model_name_or_path", path("model")}), expected);
+  const ChatPlan plan =
+      parse_chat({path("model"), "--system_prompt", "Be brief.", "--adapter_name_or_path", path("adapter"),
+                  "--temperature", "0", "--stop_strings", "END", "--threads", "1"});
+  EXPECT_EQ(plan.system_prompt, "Be brief.");
+  EXPECT_EQ(plan.adapter_name_or_path, path("adapter"));
+  EXPECT_EQ(plan.temperature, 0);
+  EXPECT_EQ(plan.stop_strings, std::vector<std::string>{"END"});
+  EXPECT_EQ(plan.threads, 1);
+}
+
+TEST_F(ToolsTest, ChatMistakes) {
+  EXPECT_EQ(error_of([] { parse_chat({}); }),
+            "[hone chat] expected a model to talk with\n  found:  none\n  do:     write hone chat MODEL, a "
+            "folder in "
+            "Hugging Face format or a .gguf file");
+  EXPECT_NE(error_of([&] {
+              parse_chat({path("model"), path("model")});
+            }).find("[--model_name_or_path] expected one value"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { parse_chat({path("none")}); }).find("[--model_name_or_path]"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              parse_chat({path("model"), "--chat_template_path", path("none")});
+            }).find("expected a file as chat_template_path"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              parse_chat({path("model"), "--sytem_prompt", "x"});
+            }).find("Did you mean 'system_prompt'?"),
+            std::string::npos);
+}
+
 TEST_F(ToolsTest, GenerateMistakes) {
   EXPECT_EQ(error_of([&] { generate({}); }),
             "[hone generate] expected something to complete\n  found:  neither --prompt nor --prompts\n  do: "

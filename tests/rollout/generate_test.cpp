@@ -3,11 +3,15 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "model/tiny_model.h"
 #include "model/weight_source.h"
+#include "rollout/kv_memory.h"
 
 namespace hone::rollout {
 namespace {
@@ -15,11 +19,20 @@ namespace {
 using namespace hone::testing;
 using Ids = std::vector<std::int32_t>;
 
-// Of 128 positions.
+// Of 128 positions and 48 tokens.
 model::CausalLm tiny() {
   const TempFolder folder;
   write_model(folder.path(), tiny_config("llama"));
   return model::CausalLm(*model::open_weights(folder.path()), {});
+}
+
+const std::vector<Ids> kPrompts = {{3, 4, 5, 6}, {7, 8}, {9}, {10, 11, 12, 13, 14}, {15}};
+
+GenerateOptions sampling(double temperature = 1) {
+  GenerateOptions options;
+  options.max_new_tokens = 12;
+  options.sampler.temperature = temperature;
+  return options;
 }
 
 std::vector<Ids> ids_of(const std::vector<Completion>& completions) {
@@ -28,17 +41,190 @@ std::vector<Ids> ids_of(const std::vector<Completion>& completions) {
   return out;
 }
 
+// Log-probabilities [n, V] of every position that gave a token, by the plain form.
+at::Tensor recomputed(const model::CausalLm& model, const Ids& prompt, const Ids& completion,
+                      double temperature) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::int64_t> all(prompt.begin(), prompt.end());
+  all.insert(all.end(), completion.begin(), completion.end());
+  const at::Tensor hidden = model.hidden(make_batch({all}), {});
+  const auto first = static_cast<std::int64_t>(prompt.size()) - 1;
+  const at::Tensor logits =
+      model.logits(hidden.narrow(0, first, static_cast<std::int64_t>(completion.size())));
+  return (logits.to(at::kDouble) / temperature).log_softmax(1);
+}
+
 TEST(Generate, AnswersTheSameHoweverManyPromptTokensJoinAForward) {
   const model::CausalLm model = tiny();
-  const std::vector<Ids> prompts = {{3, 4, 5, 6}, {7, 8}, {9}, {10, 11, 12, 13, 14}, {15}};
-  GenerateOptions options = {.max_new_tokens = 6, .sampler = {}, .stop_ids = {}, .prefill_tokens = 2048};
-  const auto together = ids_of(generate(model, prompts, options));
+  GenerateOptions options = sampling();
+  const auto together = ids_of(generate(model, kPrompts, options));
   ASSERT_EQ(together.size(), 5U);
-  EXPECT_EQ(together[3].size(), 6U);
-  for (const std::int64_t tokens : {1, 3, 6}) {
+  EXPECT_EQ(together[3].size(), 12U);
+  for (const std::int64_t tokens : {1, 2, 3, 6}) {
     options.prefill_tokens = tokens;
-    EXPECT_EQ(ids_of(generate(model, prompts, options)), together) << tokens;
+    EXPECT_EQ(ids_of(generate(model, kPrompts, options)), together) << tokens;
   }
+}
+
+TEST(Generate, AnswersTheSameInEveryBatchAndWithLittleMemory) {
+  const model::CausalLm model = tiny();
+  GenerateOptions options = sampling();
+  options.samples = 3;
+  const auto together = ids_of(generate(model, kPrompts, options));
+  for (const std::int64_t batch : {1, 2, 7}) {
+    options.batch_size = batch;
+    EXPECT_EQ(ids_of(generate(model, kPrompts, options)), together) << batch;
+  }
+  options.batch_size = 16;
+  options.kv_memory = 2 * kv_bytes(model.config(), model.numbers().linear, 5, options);
+  EXPECT_EQ(ids_of(generate(model, kPrompts, options)), together);
+}
+
+TEST(Generate, TheRandomnessOfASampleIsItsOwn) {
+  const model::CausalLm model = tiny();
+  GenerateOptions options = sampling();
+  options.samples = 4;
+  const auto all = ids_of(generate(model, kPrompts, options));
+  ASSERT_EQ(all.size(), 20U);
+  EXPECT_EQ(std::set<Ids>(all.begin(), all.end()).size(), 20U);
+  EXPECT_EQ(ids_of(generate(model, kPrompts, options)), all);
+  // Fewer samples are the first of more.
+  options.samples = 1;
+  const auto first = ids_of(generate(model, kPrompts, options));
+  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i], all[i * 4]);
+  options.seed = 43;
+  EXPECT_NE(ids_of(generate(model, kPrompts, options)), first);
+  options.seed = 42;
+  options.step = 1;
+  EXPECT_NE(ids_of(generate(model, kPrompts, options)), first);
+}
+
+TEST(Generate, TellsTheTrainersLogProbabilities) {
+  const model::CausalLm model = tiny();
+  for (const double temperature : {0.0, 0.7, 1.0}) {
+    GenerateOptions options = sampling(temperature);
+    options.sampler.top_k = 5;
+    options.sampler.repetition_penalty = 1.2;  // neither is seen in these
+    const auto completions = generate(model, kPrompts, options);
+    for (std::size_t i = 0; i < completions.size(); ++i) {
+      const at::Tensor wanted =
+          recomputed(model, kPrompts[i], completions[i].ids, temperature > 0 ? temperature : 1);
+      ASSERT_EQ(completions[i].logprobs.size(), completions[i].ids.size());
+      for (std::size_t j = 0; j < completions[i].ids.size(); ++j) {
+        const double value = wanted[static_cast<std::int64_t>(j)][completions[i].ids[j]].item<double>();
+        EXPECT_NEAR(completions[i].logprobs[j], value, 1e-4);
+        if (temperature == 0) {
+          EXPECT_EQ(completions[i].sampled_logprobs[j], 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(Generate, TellsTheLogProbabilitiesOfTheDistributionItDrewFrom) {
+  const model::CausalLm model = tiny();
+  GenerateOptions options = sampling(0.8);
+  options.sampler.top_k = 5;
+  options.sampler.repetition_penalty = 1.3;
+  const auto completions = generate(model, kPrompts, options);
+  for (std::size_t i = 0; i < completions.size(); ++i) {
+    // Logits up to a constant are not enough for the penalty, so they are computed as recomputed() does.
+    std::vector<std::int64_t> all(kPrompts[i].begin(), kPrompts[i].end());
+    for (std::size_t j = 0; j < completions[i].ids.size(); ++j) {
+      const at::NoGradGuard no_grad;
+      const at::Tensor hidden = model.hidden(make_batch({all}), {});
+      at::Tensor scores = model.logits(hidden.narrow(0, static_cast<std::int64_t>(all.size()) - 1, 1))[0];
+      const std::set<std::int64_t> seen(all.begin(), all.end());
+      for (const std::int64_t id : seen) {
+        const double score = scores[id].item<double>();
+        scores[id] = score < 0 ? score * 1.3 : score / 1.3;
+      }
+      const auto [best, index] = (scores.to(at::kDouble) / 0.8).topk(5);
+      const std::int64_t id = completions[i].ids[j];
+      const at::Tensor place = (index == id).nonzero();
+      ASSERT_EQ(place.numel(), 1) << "token " << id << " was not among the 5 best";
+      EXPECT_NEAR(completions[i].sampled_logprobs[j],
+                  best.log_softmax(0)[place.item<std::int64_t>()].item<double>(), 1e-4);
+      all.push_back(id);
+    }
+  }
+}
+
+TEST(Generate, WithoutLogProbabilitiesTheTokensAreTheSame) {
+  const model::CausalLm model = tiny();
+  GenerateOptions options = sampling();
+  const auto with = ids_of(generate(model, kPrompts, options));
+  options.logprobs = false;
+  const auto without = generate(model, kPrompts, options);
+  EXPECT_EQ(ids_of(without), with);
+  EXPECT_TRUE(without[0].logprobs.empty());
+  EXPECT_EQ(without[0].sampled_logprobs.size(), without[0].ids.size());
+}
+
+TEST(Generate, EndsAtAStopTokenButNotTooEarly) {
+  const model::CausalLm model = tiny();
+  GenerateOptions options = sampling();
+  const auto free = generate(model, kPrompts, options);
+  options.stop_ids = {free[0].ids[4], 47};
+  const auto stopped = generate(model, kPrompts, options);
+  const auto first = std::find(free[0].ids.begin(), free[0].ids.end(), free[0].ids[4]) + 1;
+  EXPECT_EQ(stopped[0].ids, Ids(free[0].ids.begin(), first));
+  EXPECT_EQ(stopped[0].ended, Ended::kStopToken);
+  EXPECT_EQ(free[0].ended, Ended::kLength);
+  options.min_new_tokens = 9;
+  int ended_early = 0;
+  for (const Completion& one : generate(model, kPrompts, options)) {
+    EXPECT_GE(one.ids.size(), 9U);
+    const auto at_nine = one.ids.begin() + 9;
+    EXPECT_EQ(std::count(one.ids.begin(), at_nine, options.stop_ids[0]), 0);
+    ended_early += one.ids.size() < 12 ? 1 : 0;
+  }
+  options.min_new_tokens = 12;
+  options.stop_ids.clear();
+  for (std::int64_t id = 1; id < 48; ++id) options.stop_ids.push_back(id);
+  for (const Completion& one : generate(model, kPrompts, options)) EXPECT_EQ(one.ids, Ids(12, 0));
+}
+
+TEST(Generate, EndsWhereTheCallerSeesAStopString) {
+  const model::CausalLm model = tiny();
+  GenerateOptions options = sampling();
+  const auto free = generate(model, kPrompts, options);
+  options.stops = [](std::span<const std::int32_t> ids) { return ids.size() == 5; };
+  const auto stopped = generate(model, kPrompts, options);
+  for (std::size_t i = 0; i < free.size(); ++i) {
+    EXPECT_EQ(stopped[i].ids, Ids(free[i].ids.begin(), free[i].ids.begin() + 5));
+    EXPECT_EQ(stopped[i].ended, Ended::kStopString);
+  }
+}
+
+TEST(Generate, ThePenaltyAvoidsTokensOfPromptAndCompletion) {
+  const model::CausalLm model = tiny();
+  GenerateOptions options = sampling(0);
+  options.max_new_tokens = 30;
+  const auto repeats = [&] {
+    int out = 0;
+    const auto completions = generate(model, kPrompts, options);
+    for (std::size_t i = 0; i < kPrompts.size(); ++i) {
+      std::set<std::int32_t> seen(kPrompts[i].begin(), kPrompts[i].end());
+      for (const std::int32_t id : completions[i].ids) out += seen.insert(id).second ? 0 : 1;
+    }
+    return out;
+  };
+  const int free = repeats();
+  EXPECT_GT(free, 20);
+  options.sampler.repetition_penalty = 1e4;  // of 48 tokens about half have a positive score
+  EXPECT_LT(repeats(), free / 2);
+}
+
+TEST(Generate, SaysWhichCompletionsAreDone) {
+  const model::CausalLm model = tiny();
+  GenerateOptions options = sampling();
+  options.samples = 2;
+  options.batch_size = 3;
+  std::vector<std::size_t> told;
+  generate(model, kPrompts, options, [&](std::size_t index) { told.push_back(index); });
+  std::sort(told.begin(), told.end());
+  EXPECT_EQ(told, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
 TEST(Generate, RefusesMoreThanTheModelsPositions) {
@@ -60,6 +246,39 @@ TEST(Generate, RefusesAnEmptyPrompt) {
   const std::string message = user_error([] { generate(tiny(), {{3}, {}}, {}); });
   EXPECT_SAYS(message, "[prompt 2]");
   EXPECT_SAYS(message, "an empty prompt");
+}
+
+TEST(Generate, RefusesMemoryThatHoldsNoSequence) {
+  const model::CausalLm model = tiny();
+  GenerateOptions options = sampling();
+  options.kv_memory = 1000;
+  const std::string message = user_error([&] { generate(model, kPrompts, options); });
+  EXPECT_SAYS(message,
+              "[prompt 1] expected kv_memory to hold the keys and values of one sequence, 16384 bytes");
+  EXPECT_SAYS(message, "found:  1000 bytes");
+}
+
+TEST(KvMemory, CountsWholeTilesGrownByDoubling) {
+  const model::CausalLm model = tiny();  // 2 layers, 2 heads of keys and values, 8 numbers each
+  GenerateOptions options;
+  constexpr std::int64_t kTile = 64 * 2 * 2 * 2 * 8 * 4;
+  const auto tiles = [&](std::int64_t prompt, std::int64_t max_new_tokens) {
+    options.max_new_tokens = max_new_tokens;
+    return kv_bytes(model.config(), at::kFloat, prompt, options) / kTile;
+  };
+  EXPECT_EQ(tiles(1, 63), 1);
+  EXPECT_EQ(tiles(2, 63), 2);
+  EXPECT_EQ(tiles(64, 1), 2);
+  EXPECT_EQ(tiles(130, 100), 6);  // 3 hold the prompt, 4 are needed
+  EXPECT_EQ(tiles(10, 1000), 16);
+  options.max_new_tokens = 63;
+  EXPECT_EQ(kv_bytes(model.config(), at::kBFloat16, 1, options), kTile / 2);
+}
+
+TEST(KvMemory, SomeIsFree) {
+  EXPECT_GT(free_memory(), 1 << 20);
+  EXPECT_EQ(kv_limit({.kv_memory = 77}), 77);
+  EXPECT_GT(kv_limit({}), 1 << 19);
 }
 
 TEST(Generate, NamesThePromptAndThePositionOfLogitsThatAreNotFinite) {

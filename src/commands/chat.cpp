@@ -1,0 +1,237 @@
+// hone chat: a conversation with a model, on the terminal or through a pipe.
+#include <ATen/Parallel.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <iostream>
+#include <optional>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/suggest.h"
+#include "commands/commands.h"
+#include "commands/decoding.h"
+#include "config/tool_plans.h"
+#include "report/terminal.h"
+#include "rollout/dialogue.h"
+#include "train/machine.h"
+#include "train/open_model.h"
+
+namespace hone::commands {
+
+namespace {
+
+using base::Json;
+
+constexpr int kLeftByInterrupt = 130;
+
+std::atomic<bool> interrupted = false;
+
+void on_interrupt(int) {
+  interrupted = true;
+}
+
+// Ctrl-C is a flag here: read() returns, an answer stops after its token. Asked for each time anew, since the
+// second one within an answer ends the program, as by default.
+void catch_interrupts() {
+  interrupted = false;
+  struct sigaction action = {};
+  action.sa_handler = &on_interrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);  // no SA_RESTART
+  sigaction(SIGINT, &action, nullptr);
+}
+
+enum class Read { kLine, kEnd, kInterrupted };
+
+// Lines of standard input. A stream would not say that a signal came.
+class Lines {
+ public:
+  Read next(std::string& line) {
+    for (;;) {
+      const std::size_t end = held_.find('\n');
+      if (end != std::string::npos || (ended_ && !held_.empty())) {
+        line = held_.substr(0, end);
+        held_.erase(0, end == std::string::npos ? end : end + 1);
+        if (line.ends_with('\r')) line.pop_back();
+        return Read::kLine;
+      }
+      if (ended_) return Read::kEnd;
+      char buffer[4096];
+      const ssize_t count = read(STDIN_FILENO, buffer, sizeof buffer);
+      if (count < 0 && errno == EINTR) {
+        if (!interrupted) continue;
+        held_.clear();
+        return Read::kInterrupted;
+      }
+      if (count > 0) held_.append(buffer, static_cast<std::size_t>(count));
+      ended_ = count <= 0;
+    }
+  }
+
+ private:
+  std::string held_;
+  bool ended_ = false;
+};
+
+class Chat {
+ public:
+  Chat(const config::ChatPlan& plan, train::OpenedText text)
+      : plan_(plan),
+        text_(std::move(text)),
+        opened_(open_model(plan.model_name_or_path, plan.adapter_name_or_path, plan.precision)),
+        options_(generate_options(plan, opened_.model->config(), text_.tokenizer)),
+        dialogue_(*opened_.model),
+        typed_(isatty(STDIN_FILENO) == 1),
+        shown_(isatty(STDOUT_FILENO) == 1) {
+    options_.logprobs = false;
+    begin_anew();
+  }
+
+  int run() {
+    if (typed_) std::cerr << "/reset begins anew, /exit leaves, Ctrl-C stops an answer\n";
+    std::string line;
+    for (;;) {
+      if (typed_) std::cerr << "> " << std::flush;
+      catch_interrupts();
+      const Read read = lines_.next(line);
+      if (read == Read::kInterrupted && !typed_) return kLeftByInterrupt;
+      if (read == Read::kEnd || read == Read::kInterrupted) {
+        if (typed_) std::cerr << '\n';
+        if (read == Read::kEnd) return 0;
+        continue;
+      }
+      if (line.find_first_not_of(" \t") == std::string::npos) continue;
+      if (line[0] == '/') {
+        if (command(line)) return 0;
+        continue;
+      }
+      talk(line);
+      if (!std::cout) return 0;  // nobody listens; commands::run says so
+    }
+  }
+
+ private:
+  void begin_anew() {
+    messages_ = Json::array();
+    if (!plan_.system_prompt.empty()) add("system", plan_.system_prompt);
+    dialogue_.reset();
+  }
+
+  void add(const char* role, const std::string& content) {
+    messages_.push_back({{"role", role}, {"content", content}});
+  }
+
+  // Whether to leave.
+  bool command(const std::string& line) {
+    const std::string word = line.substr(0, line.find_last_not_of(" \t") + 1);
+    if (word == "/exit") return true;
+    if (word == "/reset") {
+      begin_anew();
+      return false;
+    }
+    const std::vector<std::string> known = {"/reset", "/exit"};
+    const base::UserError error({.where = "hone chat",
+                                 .expected = "/reset or /exit, or a message that begins with another letter",
+                                 .found = "'" + word + "'." + base::did_you_mean(word, known),
+                                 .fix = "write a space before the slash to send it to the model"});
+    if (!typed_) throw error;
+    tell(error);
+    return false;
+  }
+
+  static void tell(const base::UserError& error) {
+    std::cerr << "hone: " << report::visible_controls(error.what()) << '\n';
+  }
+
+  // A mistake ends a pipe; in a conversation it is told, and the message is as if never sent.
+  void talk(const std::string& message) {
+    add("user", message);
+    try {
+      add("assistant", answer());
+    } catch (const base::UserError& error) {
+      if (!typed_) throw;
+      tell(error);
+      messages_.erase(messages_.size() - 1);
+    }
+  }
+
+  std::vector<std::int32_t> conversation() const {
+    return text::tokenise_chat(
+               text_.tokenizer, *text_.chat_template,
+               {.messages = messages_, .tools = {}, .template_kwargs = {}, .add_generation_prompt = true})
+        .ids;
+  }
+
+  void show(const std::string& piece) const {
+    std::cout << (shown_ ? report::visible_controls(piece) : piece) << std::flush;
+  }
+
+  std::string answer() {
+    const std::vector<std::int32_t> prompt = conversation();
+    rollout::GenerateOptions options = options_;
+    options.max_new_tokens = room_for_answer(prompt.size());
+    TextStream stream(text_.tokenizer);
+    std::string said;
+    const auto say = [&](const std::string& piece) {
+      said += piece;
+      show(piece);
+    };
+    const rollout::Completion completion =
+        dialogue_.answer(prompt, turn_++, options, [&](std::span<const std::int32_t> ids) {
+          say(stream.next(ids));
+          return !interrupted && static_cast<bool>(std::cout);
+        });
+    say(stream.rest(completion.ids));
+    std::cout << std::endl;
+    if (completion.ended == rollout::Ended::kCancelled && typed_) std::cerr << "(stopped)\n";
+    if (completion.ended == rollout::Ended::kLength) {
+      say_notes({options.max_new_tokens < plan_.max_new_tokens
+                     ? "the answer ends where the model's positions do; /reset begins anew"
+                     : "the answer ends at max_new_tokens " + std::to_string(plan_.max_new_tokens)});
+    }
+    return said;
+  }
+
+  // max_new_tokens, or what the model's positions leave.
+  std::int64_t room_for_answer(std::size_t prompt) const {
+    const std::int64_t most = opened_.model->config().max_position_embeddings;
+    const std::int64_t left = most - static_cast<std::int64_t>(prompt);
+    if (left > 0) return std::min(left, plan_.max_new_tokens);
+    throw base::UserError({.where = "the conversation",
+                           .expected = "fewer than the model's " + std::to_string(most) +
+                                       " positions (max_position_embeddings)",
+                           .found = std::to_string(prompt) + " tokens",
+                           .fix = "/reset begins anew"});
+  }
+
+  const config::ChatPlan& plan_;
+  train::OpenedText text_;
+  OpenedModel opened_;
+  rollout::GenerateOptions options_;
+  rollout::Dialogue dialogue_;
+  bool typed_, shown_;  // standard input is a terminal; standard output
+  Lines lines_;
+  Json messages_;
+  std::uint64_t turn_ = 0;
+};
+
+}  // namespace
+
+int chat(const std::vector<std::string>& arguments) {
+  const config::ChatPlan plan = config::parse_chat(arguments);
+  say_notes(plan.notes);
+  at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
+  train::OpenedText text = train::open_text(plan.model_name_or_path, plan.chat_template_path);
+  if (text.chat_template == nullptr) {
+    throw base::UserError({.where = "hone chat",
+                           .expected = "a tokenizer with a chat template",
+                           .found = plan.model_name_or_path + " has none",
+                           .cause = "a base model that was never tuned for conversation",
+                           .fix = "name a template with --chat_template_path, or use hone generate"});
+  }
+  return Chat(plan, std::move(text)).run();
+}
+
+}  // namespace hone::commands

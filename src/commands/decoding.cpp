@@ -1,0 +1,85 @@
+#include "commands/decoding.h"
+
+#include <algorithm>
+
+#include "model/weight_source.h"
+#include "train/open_model.h"
+
+namespace hone::commands {
+
+OpenedModel open_model(const std::string& model, const std::string& adapter, config::Precision precision) {
+  OpenedModel out;
+  out.model = std::make_unique<model::CausalLm>(*model::open_weights(model), train::numbers(precision),
+                                                model::Storage::kPacked);  // nothing here trains
+  if (!adapter.empty()) out.adapter = adapters::Adapter::load(*out.model, adapter);
+  return out;
+}
+
+rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, const model::ModelConfig& config,
+                                          const text::Tokenizer& tokenizer) {
+  rollout::GenerateOptions out;
+  out.max_new_tokens = plan.max_new_tokens;
+  out.min_new_tokens = plan.min_new_tokens;
+  out.sampler = {.temperature = plan.temperature,
+                 .top_k = plan.top_k,
+                 .top_p = plan.top_p,
+                 .min_p = plan.min_p,
+                 .repetition_penalty = plan.repetition_penalty};
+  out.seed = static_cast<std::uint64_t>(plan.seed);
+  out.stop_ids = config.eos_token_ids;
+  if (const auto eos = tokenizer.eos_id()) out.stop_ids.push_back(*eos);
+  if (!plan.stop_strings.empty()) {
+    out.stops = [stops = plan.stop_strings, &tokenizer](std::span<const std::int32_t> ids) {
+      return ends_with_stop(ids, stops, tokenizer);
+    };
+  }
+  return out;
+}
+
+std::string_view ended_word(rollout::Ended ended) {
+  switch (ended) {
+    case rollout::Ended::kLength:
+      return "length";
+    case rollout::Ended::kStopToken:
+      return "stop_token";
+    case rollout::Ended::kStopString:
+      return "stop_string";
+    case rollout::Ended::kCancelled:
+      return "cancelled";
+  }
+  return "";
+}
+
+bool ends_with_stop(std::span<const std::int32_t> ids, const std::vector<std::string>& stops,
+                    const text::Tokenizer& tokenizer) {
+  std::size_t longest = 0;
+  for (const std::string& stop : stops) longest = std::max(longest, stop.size());
+  // A token has at least a byte of text, so a stop string with the last token in it begins within these; some
+  // more, since a character that is cut at the first of them is not itself.
+  const std::string text = tokenizer.decode(ids.last(std::min(ids.size(), longest + 8)), false);
+  return std::any_of(stops.begin(), stops.end(),
+                     [&](const std::string& stop) { return text.find(stop) != std::string::npos; });
+}
+
+std::string TextStream::next(std::span<const std::int32_t> ids) {
+  return piece(ids, true);
+}
+
+std::string TextStream::rest(std::span<const std::int32_t> ids) {
+  return piece(ids, false);
+}
+
+std::string TextStream::piece(std::span<const std::int32_t> ids, bool whole) {
+  constexpr std::string_view kIncomplete = "\xEF\xBF\xBD";  // U+FFFD
+  // An incomplete character has at most 3 bytes, so a longer wait is for a character that was never one.
+  constexpr std::size_t kLongestWait = 4;
+  const std::string before = tokenizer_.decode(ids.subspan(begin_, told_ - begin_), true);
+  const std::string now = tokenizer_.decode(ids.subspan(begin_), true);
+  const bool waits = whole && now.ends_with(kIncomplete) && ids.size() - told_ < kLongestWait;
+  if (waits || now.size() <= before.size()) return "";
+  begin_ = told_;
+  told_ = ids.size();
+  return now.substr(before.size());
+}
+
+}  // namespace hone::commands

@@ -1,0 +1,59 @@
+// What generate and chat share: from a plan's words to what rollout/ needs, and text that appears as it is
+// written.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "adapters/lora.h"
+#include "config/tool_plans.h"
+#include "model/causal_lm.h"
+#include "rollout/completion.h"
+#include "text/tokenizer.h"
+
+namespace hone::commands {
+
+// A model with its adapter, if it has one.
+struct OpenedModel {
+  std::unique_ptr<model::CausalLm> model;
+  std::optional<adapters::Adapter> adapter;
+};
+OpenedModel open_model(const std::string& model, const std::string& adapter, config::Precision precision);
+
+// The tokenizer must outlive the result.
+rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, const model::ModelConfig& config,
+                                          const text::Tokenizer& tokenizer);
+
+// "stop_token", "stop_string", "length" or "cancelled"
+std::string_view ended_word(rollout::Ended ended);
+
+// Does the text of `ids` hold one of `stops`, with its last token as a part? (StopStringCriteria of
+// transformers; asked after each token, so that the first occurrence is found.) Special tokens count as their
+// text.
+bool ends_with_stop(std::span<const std::int32_t> ids, const std::vector<std::string>& stops,
+                    const text::Tokenizer& tokenizer);
+
+// The text of a growing list of tokens, piece by piece. A token that ends within a character waits for the
+// next, so that the pieces together are what decoding all tokens gives; special tokens are left out.
+class TextStream {
+ public:
+  explicit TextStream(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}  // which must outlive it
+
+  std::string next(std::span<const std::int32_t> ids);  // `ids` is the list before and at least one more
+  std::string rest(std::span<const std::int32_t> ids);  // what still waits, incomplete as it is
+
+ private:
+  std::string piece(std::span<const std::int32_t> ids, bool whole);
+
+  const text::Tokenizer& tokenizer_;
+  // Text of ids[0, told_) has been given; decoding begins at begin_, some tokens before: some decoders look
+  // at the token before (a space is left out at the beginning of a text).
+  std::size_t begin_ = 0, told_ = 0;
+};
+
+}  // namespace hone::commands

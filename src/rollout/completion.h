@@ -1,0 +1,49 @@
+// What a prompt is to become, and what became of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "rollout/sampler.h"
+
+namespace hone::rollout {
+
+struct GenerateOptions {
+  std::int64_t max_new_tokens = 64;
+  SamplerOptions sampler;
+  std::uint64_t seed = 42;
+  std::vector<std::int64_t> stop_ids;  // end of sequence; the stop token is part of the completion
+  std::int64_t batch_size = 16;        // most sequences that decode together
+  std::int64_t prefill_tokens = 2048;  // prompt tokens of one forward; a longer prompt is read in pieces
+  std::int64_t min_new_tokens = 0;     // before these the stop tokens cannot be drawn
+  std::int64_t samples = 1;            // completions of each prompt: transformers' num_return_sequences
+  // Bytes of keys and values: so many sequences are live as certainly fit with all their max_new_tokens.
+  // 0: half of the memory that is free when generation begins, and at least one sequence.
+  std::int64_t kv_memory = 0;
+  bool logprobs = true;    // false: Completion::logprobs stays empty, which saves a pass over the logits
+  std::uint64_t step = 0;  // of training: keys the randomness
+  // Asked after each token with the completion so far: does its text now hold a stop string? Empty: none.
+  // This room knows no text. Called by one thread.
+  std::function<bool(std::span<const std::int32_t>)> stops;
+};
+
+enum class Ended {
+  kLength,      // max_new_tokens
+  kStopToken,   // the last id is one of stop_ids
+  kStopString,  // `stops` said so
+  kCancelled,   // the caller said so
+};
+
+struct Completion {
+  std::vector<std::int32_t> ids;  // the stop token included
+  // Of each id: the log-probability in the model's own distribution, all tokens, at the sampler's temperature
+  // (1 when greedy): what a trainer computes again; ops/linear_logprob.h.
+  std::vector<float> logprobs;
+  // The log-probability in the distribution that was drawn from, after penalty and filters; 0 when greedy.
+  std::vector<float> sampled_logprobs;
+  Ended ended = Ended::kLength;
+};
+
+}  // namespace hone::rollout

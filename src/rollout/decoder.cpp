@@ -1,0 +1,177 @@
+#include "rollout/decoder.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/linear_logprob.h"
+#include "rollout/scores.h"
+
+namespace hone::rollout {
+
+namespace {
+
+// How many tokens `sequence` would read next: all that are new to it, but of a prompt no more than a piece.
+std::int64_t next_piece(const Sequence& sequence, std::int64_t prefill_tokens) {
+  return std::min(sequence.length() - sequence.cache.length, std::max<std::int64_t>(1, prefill_tokens));
+}
+
+std::vector<std::int64_t> tokens_from(const Sequence& sequence, std::int64_t begin, std::int64_t count) {
+  std::vector<std::int64_t> out;
+  const auto prompt = static_cast<std::int64_t>(sequence.prompt.size());
+  for (std::int64_t i = begin; i < begin + count; ++i) {
+    out.push_back(i < prompt ? sequence.prompt[static_cast<std::size_t>(i)]
+                             : sequence.completion.ids[static_cast<std::size_t>(i - prompt)]);
+  }
+  return out;
+}
+
+void see(std::vector<std::int32_t>& seen, std::int32_t id) {
+  const auto place = std::lower_bound(seen.begin(), seen.end(), id);
+  if (place == seen.end() || *place != id) seen.insert(place, id);
+}
+
+std::vector<std::int32_t> distinct(std::span<const std::int32_t> ids) {
+  std::vector<std::int32_t> out(ids.begin(), ids.end());
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+[[noreturn]] void not_finite(const Sequence& sequence) {
+  throw base::UserError({.where = "prompt " + std::to_string(sequence.prompt_index + 1) + ", after token " +
+                                  std::to_string(sequence.cache.length),
+                         .expected = "finite logits",
+                         .found = "infinite or not-a-number values",
+                         .cause = "NUM-02: the weights or the adapter hold non-finite values, or some too "
+                                  "large for this precision",
+                         .fix = "generate without the adapter, and with dtype: float32, to see which"});
+}
+
+}  // namespace
+
+void check_prompt(std::span<const std::int32_t> prompt, const model::ModelConfig& model,
+                  const GenerateOptions& options, const std::string& where) {
+  if (prompt.empty()) {
+    throw base::UserError({.where = where,
+                           .expected = "at least one token",
+                           .found = "an empty prompt",
+                           .fix = "give the prompt some text"});
+  }
+  const auto length = static_cast<std::int64_t>(prompt.size());
+  const std::int64_t most = model.max_position_embeddings;
+  // Subtracted, so that no max_new_tokens overflows.
+  if (length <= most && options.max_new_tokens <= most - length) return;
+  throw base::UserError({.where = where,
+                         .expected = "at most the model's " + std::to_string(most) +
+                                     " positions (max_position_embeddings) for prompt and completion",
+                         .found = "a prompt of " + std::to_string(length) + " tokens and max_new_tokens " +
+                                  std::to_string(options.max_new_tokens),
+                         .cause = "the model has never seen the positions after that",
+                         .fix = "lower max_new_tokens or shorten the prompt"});
+}
+
+Draw Decoder::draw(Sampler& sampler, Sequence& sequence, std::span<const float> logits) const {
+  const std::uint64_t position = sequence.completion.ids.size();
+  const bool penalised = options_.sampler.repetition_penalty != 1;
+  const bool too_early = static_cast<std::int64_t>(position) < options_.min_new_tokens;
+  const double uniform =
+      sampling_uniform(options_.seed, options_.step, sequence.prompt_index, sequence.sample, position);
+  if (!penalised && !too_early) return sampler.draw(logits, options_.sampler, uniform);
+  std::vector<float> scores(logits.begin(), logits.end());
+  if (penalised) {
+    if (sequence.seen.empty()) sequence.seen = distinct(sequence.prompt);
+    penalise(scores, sequence.seen, options_.sampler.repetition_penalty);
+  }
+  if (too_early) forbid(scores, options_.stop_ids);
+  return sampler.draw(scores, options_.sampler, uniform);
+}
+
+void Decoder::take(Sequence& sequence, const Draw& draw) const {
+  Completion& completion = sequence.completion;
+  const auto id = static_cast<std::int32_t>(draw.id);
+  completion.ids.push_back(id);
+  completion.sampled_logprobs.push_back(draw.logprob);
+  if (!sequence.seen.empty()) see(sequence.seen, id);
+  const auto& stop_ids = options_.stop_ids;
+  sequence.done = true;
+  if (std::find(stop_ids.begin(), stop_ids.end(), draw.id) != stop_ids.end()) {
+    completion.ended = Ended::kStopToken;
+  } else if (options_.stops && options_.stops(completion.ids)) {
+    completion.ended = Ended::kStopString;
+  } else {
+    sequence.done = static_cast<std::int64_t>(completion.ids.size()) >= options_.max_new_tokens;
+  }
+}
+
+void Decoder::sample(std::span<Sequence* const> ready, const at::Tensor& hidden) {
+  const at::Tensor logits = model_.logits(hidden).contiguous();  // [n, V]
+  const at::Tensor on_cpu = logits.cpu();
+  const auto vocabulary = static_cast<std::size_t>(on_cpu.size(1));
+  const float* const rows = on_cpu.const_data_ptr<float>();
+  std::vector<Draw> draws(ready.size());
+  std::vector<char> finite(ready.size());
+  samplers_.resize(std::max(samplers_.size(), static_cast<std::size_t>(at::get_num_threads())));
+  // A thread is worth its while from about 30,000 numbers on.
+  const auto grain = std::max<std::int64_t>(1, 30000 / on_cpu.size(1));
+  at::parallel_for(0, static_cast<std::int64_t>(ready.size()), grain,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     Sampler& sampler = samplers_[static_cast<std::size_t>(at::get_thread_num())];
+                     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+                       const std::span<const float> row(rows + i * vocabulary, vocabulary);
+                       finite[i] = all_finite(row) ? 1 : 0;
+                       if (finite[i] != 0) draws[i] = draw(sampler, *ready[i], row);
+                     }
+                   });
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    if (finite[i] == 0) not_finite(*ready[i]);
+  }
+  if (options_.logprobs) record_logprobs(ready, draws, logits);
+  for (std::size_t i = 0; i < ready.size(); ++i) take(*ready[i], draws[i]);
+}
+
+void Decoder::record_logprobs(std::span<Sequence* const> ready, const std::vector<Draw>& draws,
+                              const at::Tensor& logits) const {
+  std::vector<std::int64_t> targets;
+  for (const Draw& draw : draws) targets.push_back(draw.id);
+  const double temperature = options_.sampler.temperature > 0 ? options_.sampler.temperature : 1;
+  const at::Tensor ids = at::tensor(targets, at::kLong).to(logits.device());
+  const at::Tensor logprob = ops::logprob_of(logits, ids, temperature).logprob.cpu();
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    ready[i]->completion.logprobs.push_back(logprob[static_cast<std::int64_t>(i)].item<float>());
+  }
+}
+
+void Decoder::advance(std::span<Sequence> live) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::vector<std::int64_t>> ids;
+  std::vector<model::KvCache*> caches;
+  std::vector<Sequence*> fed;
+  std::int64_t prefill = 0;
+  for (Sequence& one : live) {
+    const std::int64_t count = next_piece(one, options_.prefill_tokens);
+    const bool of_prompt = one.cache.length < static_cast<std::int64_t>(one.prompt.size());
+    if (of_prompt && prefill > 0 && prefill + count > options_.prefill_tokens) continue;
+    if (of_prompt) prefill += count;
+    ids.push_back(tokens_from(one, one.cache.length, count));
+    caches.push_back(&one.cache);
+    fed.push_back(&one);
+  }
+  at::Tensor hidden = model_.step(ids, caches, {});
+  std::vector<Sequence*> ready;
+  std::vector<std::int64_t> rows;
+  for (std::size_t i = 0; i < fed.size(); ++i) {
+    if (fed[i]->cache.length < fed[i]->length()) continue;
+    ready.push_back(fed[i]);
+    rows.push_back(static_cast<std::int64_t>(i));
+  }
+  if (ready.empty()) return;
+  if (ready.size() < fed.size()) {
+    hidden = hidden.index_select(0, at::tensor(rows, at::kLong).to(hidden.device()));
+  }
+  sample(ready, hidden);
+}
+
+}  // namespace hone::rollout

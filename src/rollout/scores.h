@@ -1,0 +1,21 @@
+// What happens to a row of logits before temperature and the filters: transformers' logits processors (5.23,
+// generation/logits_process.py), in its order. All work on one sequence's V scores, in place.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace hone::rollout {
+
+// Whether every value is finite: neither infinite nor not-a-number.
+bool all_finite(std::span<const float> logits);
+
+// RepetitionPenaltyLogitsProcessor: each token of `seen` (distinct ids of prompt and completion; ids outside
+// the vocabulary are passed over) is made less likely: a positive score is divided by `penalty`, a negative
+// one multiplied. A penalty below 1 makes them likelier.
+void penalise(std::span<float> scores, std::span<const std::int32_t> seen, double penalty);
+
+// MinNewTokensLengthLogitsProcessor: these tokens cannot be drawn.
+void forbid(std::span<float> scores, std::span<const std::int64_t> ids);
+
+}  // namespace hone::rollout
