@@ -1,6 +1,4 @@
-// Passes over one row of a tile of logits, with avx2 and fma (a core with wider registers runs them at nearly
-// the same speed: they wait for the logits). Pointers only; logprob_tile.cpp asks whether the machine has
-// them.
+// Passes over one row of a tile of logits. Pointers only; logprob_rows.cpp asks which the machine has.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +9,10 @@ namespace hone::ops::kernels {
 
 // The largest of x [n], n > 0; a NaN is passed over, since the sums will carry it.
 float peak_avx2(const float* x, std::int64_t n);
+float peak_avx512(const float* x, std::int64_t n);
 
 struct ExpSums {
-  double sum = 0;  // of exp(z), fp32 in 32 lanes, joined in double
+  double sum = 0;  // of exp(z), fp32 in lanes, joined in double
   double dot = 0;  // of z exp(z)
 };
 
@@ -21,6 +20,8 @@ struct ExpSums {
 // narrow (bf16, rounded to nearest even) is not null becomes factor * exp(z), [n].
 ExpSums exp_avx2(const float* x, std::int64_t n, float base, float scale, float factor, float* wide,
                  std::uint16_t* narrow);
+ExpSums exp_avx512(const float* x, std::int64_t n, float base, float scale, float factor, float* wide,
+                   std::uint16_t* narrow);
 
 // x *= factor, [n].
 void scale_avx2(float* x, std::int64_t n, float factor);

@@ -32,6 +32,16 @@ struct Row {
   double sum, dot;
 };
 
+struct Passes {
+  float (*peak)(const float*, std::int64_t);
+  kernels::ExpSums (*exp)(const float*, std::int64_t, float, float, float, float*, std::uint16_t*);
+};
+
+Passes passes() {
+  if (instructions() >= Instructions::kAvx512) return {&kernels::peak_avx512, &kernels::exp_avx512};
+  return {&kernels::peak_avx2, &kernels::exp_avx2};
+}
+
 // SoftmaxRows as a kernel reads and writes it.
 struct RowsView {
   explicit RowsView(SoftmaxRows& rows)
@@ -53,6 +63,7 @@ struct RowsView {
     dot[i] = row.dot;
   }
 
+  Passes run = passes();
   double temperature;
   float scale;
   const std::int64_t* targets;
@@ -65,7 +76,7 @@ struct RowsView {
 double take_row_tile(const RowsView& view, Row& row, std::int64_t target, const float* x, std::int64_t width,
                      std::int64_t first_column, float* wide, std::uint16_t* narrow) {
   double factor = 1;
-  const float most = kernels::peak_avx2(x, width);
+  const float most = view.run.peak(x, width);
   if (most > row.peak) {
     const double shift = (static_cast<double>(row.peak) - static_cast<double>(most)) / view.temperature;
     factor = std::isinf(row.peak) ? 0 : std::exp(shift);
@@ -75,7 +86,7 @@ double take_row_tile(const RowsView& view, Row& row, std::int64_t target, const 
     row.first = first_column + std::distance(x, std::find(x, x + width, most));
   }
   const float base = row.peak == kNone ? 0 : row.peak;
-  const kernels::ExpSums sums = kernels::exp_avx2(x, width, base, view.scale, 1, wide, narrow);
+  const kernels::ExpSums sums = view.run.exp(x, width, base, view.scale, 1, wide, narrow);
   row.sum += sums.sum;
   row.dot += sums.dot;
   if (const std::int64_t own = target - first_column; own >= 0 && own < width) {
@@ -179,6 +190,7 @@ void backward_kernel(const TileBackward& rows, const at::Tensor& logits, std::in
   const auto* log_sums = log_sum.const_data_ptr<float>();
   const auto* above = upstream.const_data_ptr<float>();
   const Written d(logits), rounded(narrow);
+  const Passes run = passes();
   const std::int64_t width = logits.size(1);
   at::parallel_for(0, logits.size(0), grain(width), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -188,8 +200,8 @@ void backward_kernel(const TileBackward& rows, const at::Tensor& logits, std::in
       const std::int64_t own = target[i] - first_column;
       const bool here = own >= 0 && own < width;
       const double z = here ? (static_cast<double>(x[own]) - base) / rows.temperature : 0;
-      kernels::exp_avx2(x, width, static_cast<float>(base), static_cast<float>(1 / rows.temperature), -scale,
-                        narrow.defined() ? nullptr : x, rounded.narrow_row(i));
+      run.exp(x, width, static_cast<float>(base), static_cast<float>(1 / rows.temperature), -scale,
+              narrow.defined() ? nullptr : x, rounded.narrow_row(i));
       if (!here) continue;
       const float share = -scale * static_cast<float>(std::expm1(z));  // 1 - p, with the digits it loses
       if (narrow.defined()) {
