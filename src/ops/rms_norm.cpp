@@ -2,7 +2,17 @@
 
 #include <ATen/ATen.h>
 
+#include "base/error.h"
+#include "ops/row_call.h"
+
 namespace hone::ops {
+namespace {
+
+bool same_rows(const at::Tensor& a, const at::Tensor& b) {
+  return a.dim() == 2 && b.dim() == 2 && a.size(0) == b.size(0) && a.size(1) == b.size(1);
+}
+
+}  // namespace
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
   const at::Tensor x32 = x.to(at::kFloat);
@@ -11,6 +21,19 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
 }
 
 void rms_norm_into(at::Tensor out, const at::Tensor& x, const at::Tensor& weight, double eps) {
+  base::require(same_rows(out, x) && weight.dim() == 1 && weight.size(0) == x.size(1), "ops::rms_norm_into",
+                "out and x [T, H], weight [H]");
+  if (rows_fit({&out, &x, &weight})) {
+    const NormArgs norm = {.x = rows_in(x),
+                           .weight = rows_in(weight),
+                           .out = rows_out(out),
+                           .width = x.size(1),
+                           .eps = static_cast<float>(eps)};
+    const RowKernels& kernels = row_kernels();
+    over_rows(x.size(0), x.size(1),
+              [&](std::int64_t begin, std::int64_t end) { kernels.norm(norm, begin, end); });
+    return;
+  }
   const at::Tensor wide = x.to(at::promote_types(x.scalar_type(), at::kFloat));
   const at::Tensor scale = at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps);
   out.copy_(weight * (wide * scale).to(x.scalar_type()));
@@ -18,6 +41,20 @@ void rms_norm_into(at::Tensor out, const at::Tensor& x, const at::Tensor& weight
 
 void rms_norm_backward_add(at::Tensor dx, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                            double eps) {
+  base::require(same_rows(dx, x) && same_rows(dy, x) && weight.dim() == 1 && weight.size(0) == x.size(1),
+                "ops::rms_norm_backward_add", "dx, dy and x [T, H], weight [H]");
+  if (rows_fit({&dx, &dy, &x, &weight}) && dx.scalar_type() == x.scalar_type()) {
+    const NormBackwardArgs norm = {.x = rows_in(x),
+                                   .weight = rows_in(weight),
+                                   .dy = rows_in(dy),
+                                   .dx = rows_out(dx),
+                                   .width = x.size(1),
+                                   .eps = static_cast<float>(eps)};
+    const RowKernels& kernels = row_kernels();
+    over_rows(x.size(0), x.size(1),
+              [&](std::int64_t begin, std::int64_t end) { kernels.norm_backward(norm, begin, end); });
+    return;
+  }
   const at::ScalarType inside = at::promote_types(x.scalar_type(), at::kFloat);
   const at::Tensor wide = x.to(inside);
   const at::Tensor scale = at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps);

@@ -6,8 +6,42 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "ops/row_call.h"
 
 namespace hone::ops {
+namespace {
+
+constexpr std::int64_t kHeadDimMost = 1024;  // of the fast form, whose backward holds a head on the stack
+
+void require_heads(const at::Tensor& a, const at::Tensor& norm_weight, const RopeTable& table) {
+  base::require(a.dim() == 3 && a.size(2) % 2 == 0 && table.cos.dim() == 2 &&
+                    table.cos.size(0) == a.size(0) && table.cos.size(1) == a.size(2) &&
+                    table.sin.sizes() == table.cos.sizes() &&
+                    (!norm_weight.defined() || (norm_weight.dim() == 1 && norm_weight.size(0) == a.size(2))),
+                "ops::norm_rope", "[T, N, D] with an even D, norm_weight [D], table [T, D]");
+}
+
+bool fit(const at::Tensor& out, const at::Tensor& x, const at::Tensor& norm_weight, const RopeTable& table) {
+  return rows_fit({&out, &x, &table.cos, &table.sin}) && x.scalar_type() == out.scalar_type() &&
+         table.cos.scalar_type() == table.sin.scalar_type() && x.size(2) <= kHeadDimMost &&
+         (!norm_weight.defined() || rows_fit({&norm_weight}));
+}
+
+RotateArgs rotate_args(const at::Tensor& out, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
+                       const RopeTable& table) {
+  return {.x = rows_in(x),
+          .weight = norm_weight.defined() ? rows_in(norm_weight) : RowsIn{},
+          .cos = rows_in(table.cos),
+          .sin = rows_in(table.sin),
+          .out = rows_out(out),
+          .x_head = x.stride(1),
+          .out_head = out.stride(1),
+          .heads = out.size(1),
+          .head_dim = out.size(2),
+          .eps = static_cast<float>(eps)};
+}
+
+}  // namespace
 
 at::Tensor rope_inverse_frequencies(double theta, std::int64_t head_dim) {
   base::require(head_dim > 0 && head_dim % 2 == 0, "rope_inverse_frequencies", "an even head_dim");
@@ -49,6 +83,15 @@ at::Tensor rope_apply(const at::Tensor& x, const RopeTable& table) {
 
 void norm_rope_into(at::Tensor out, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
                     const RopeTable& table) {
+  require_heads(x, norm_weight, table);
+  base::require(out.sizes() == x.sizes(), "ops::norm_rope_into", "out of x's shape");
+  if (fit(out, x, norm_weight, table)) {
+    const RotateArgs args = rotate_args(out, x, norm_weight, eps, table);
+    const RowKernels& kernels = row_kernels();
+    over_rows(x.size(0), x.size(1) * x.size(2),
+              [&](std::int64_t begin, std::int64_t end) { kernels.rotate(args, begin, end); });
+    return;
+  }
   const at::ScalarType inside = at::promote_types(x.scalar_type(), at::kFloat);
   at::Tensor y = x.to(inside);
   if (norm_weight.defined()) {
@@ -60,6 +103,16 @@ void norm_rope_into(at::Tensor out, const at::Tensor& x, const at::Tensor& norm_
 
 void norm_rope_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
                         const RopeTable& table) {
+  const at::Tensor& input = norm_weight.defined() ? x : d;  // without a norm x may be undefined
+  require_heads(d, norm_weight, table);
+  base::require(input.sizes() == d.sizes(), "ops::norm_rope_backward", "x of d's shape");
+  if (fit(d, input, norm_weight, table)) {
+    const RotateArgs args = rotate_args(d, input, norm_weight, eps, table);
+    const RowKernels& kernels = row_kernels();
+    over_rows(d.size(0), d.size(1) * d.size(2),
+              [&](std::int64_t begin, std::int64_t end) { kernels.rotate_backward(args, begin, end); });
+    return;
+  }
   const at::ScalarType inside = at::promote_types(d.scalar_type(), at::kFloat);
   const std::int64_t half = d.size(-1) / 2;
   const at::Tensor wide_d = d.to(inside);

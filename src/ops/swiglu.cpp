@@ -2,18 +2,51 @@
 
 #include <ATen/ATen.h>
 
+#include "base/error.h"
+#include "ops/row_call.h"
+
 namespace hone::ops {
+namespace {
+
+void require_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
+  base::require(a.dim() == 2 && a.sizes() == b.sizes() && a.sizes() == c.sizes(), "ops::swiglu",
+                "three tensors [T, I]");
+}
+
+bool fit(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
+  return rows_fit({&a, &b, &c}) && a.scalar_type() == b.scalar_type() && a.scalar_type() == c.scalar_type();
+}
+
+}  // namespace
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
   return at::silu(gate) * up;
 }
 
 void swiglu_into(at::Tensor out, const at::Tensor& gate, const at::Tensor& up) {
+  require_rows(out, gate, up);
+  if (fit(out, gate, up)) {
+    const SwigluArgs args = {
+        .gate = rows_in(gate), .up = rows_in(up), .out = rows_out(out), .width = gate.size(1)};
+    const RowKernels& kernels = row_kernels();
+    over_rows(gate.size(0), gate.size(1),
+              [&](std::int64_t begin, std::int64_t end) { kernels.swiglu(args, begin, end); });
+    return;
+  }
   const at::ScalarType inside = at::promote_types(gate.scalar_type(), at::kFloat);
   out.copy_(at::silu(gate.to(inside)) * up.to(inside));
 }
 
 void swiglu_backward(at::Tensor gate, at::Tensor up, const at::Tensor& d) {
+  require_rows(gate, up, d);
+  if (fit(gate, up, d)) {
+    const SwigluBackwardArgs args = {
+        .gate = rows_out(gate), .up = rows_out(up), .d = rows_in(d), .width = gate.size(1)};
+    const RowKernels& kernels = row_kernels();
+    over_rows(gate.size(0), gate.size(1),
+              [&](std::int64_t begin, std::int64_t end) { kernels.swiglu_backward(args, begin, end); });
+    return;
+  }
   const at::ScalarType inside = at::promote_types(gate.scalar_type(), at::kFloat);
   const at::Tensor g = gate.to(inside), wide_d = d.to(inside);
   const at::Tensor s = at::sigmoid(g);

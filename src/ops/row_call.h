@@ -1,0 +1,36 @@
+// Between tensors and row_kernels.h: who may take the fast form, and rows shared out among threads.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+#include "ops/row_kernels.h"
+
+namespace hone::ops {
+
+// fp32 or bf16 in CPU memory with neighbouring columns.
+bool rows_fit(std::initializer_list<const at::Tensor*> tensors);
+
+// The form that instructions() says.
+const RowKernels& row_kernels();
+
+inline RowsIn rows_in(const at::Tensor& t) {
+  return {t.const_data_ptr(), t.dim() > 1 ? t.stride(0) : 0, t.scalar_type() == at::kBFloat16};
+}
+inline RowsOut rows_out(const at::Tensor& t) {
+  return {t.mutable_data_ptr(), t.dim() > 1 ? t.stride(0) : 0, t.scalar_type() == at::kBFloat16};
+}
+
+// run(begin, end) over rows of `width` elements. Below some 30 us of work, or eight rows (decode), on the
+// calling thread: waking another costs as much.
+template <class Run>
+void over_rows(std::int64_t rows, std::int64_t width, Run run) {
+  constexpr std::int64_t kGrain = 1 << 16;
+  at::parallel_for(0, rows, std::max<std::int64_t>(8, kGrain / std::max<std::int64_t>(width, 1)), run);
+}
+
+}  // namespace hone::ops

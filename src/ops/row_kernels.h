@@ -1,0 +1,86 @@
+// The inner loops of the fused forms (norm, rotation, SwiGLU, dropout), row by row, on plain pointers:
+// included by files that are compiled for wide instructions, so nothing but these types may be here.
+//
+// One body (row_kernels_body.h), compiled for each instruction set without contraction of a * b + c: every
+// form gives the same bits. Inputs and outputs are fp32 or bf16, inside is fp32, rounding to bf16 is to
+// nearest even and keeps NaN. A sum over a row has 32 lanes, element i in lane i % 32, folded by halves.
+#pragma once
+
+#include <cstdint>
+
+namespace hone::ops {
+
+// Rows of a matrix with neighbouring columns: `stride` elements from a row to the next.
+struct RowsIn {
+  const void* data = nullptr;
+  std::int64_t stride = 0;
+  bool bf16 = false;
+};
+struct RowsOut {
+  void* data = nullptr;
+  std::int64_t stride = 0;
+  bool bf16 = false;
+};
+
+struct NormArgs {
+  RowsIn x, weight;  // weight: one row
+  RowsOut out;
+  std::int64_t width;
+  float eps;
+};
+
+// dx += the gradient of the norm's input; dx is of x's dtype.
+struct NormBackwardArgs {
+  RowsIn x, weight, dy;
+  RowsOut dx;
+  std::int64_t width;
+  float eps;
+};
+
+// x and out of one dtype; a row holds `heads` vectors of head_dim, *_head elements apart. weight.data null:
+// no norm. Forward: norm, then rotation. Backward: out holds the gradient, in place; x is read with a norm
+// only.
+struct RotateArgs {
+  RowsIn x, weight, cos, sin;  // cos and sin of one dtype
+  RowsOut out;
+  std::int64_t x_head, out_head, heads, head_dim;
+  float eps;
+};
+
+// All of one dtype.
+struct SwigluArgs {
+  RowsIn gate, up;
+  RowsOut out;
+  std::int64_t width;
+};
+struct SwigluBackwardArgs {
+  RowsOut gate, up;
+  RowsIn d;
+  std::int64_t width;
+};
+
+// One stretch of a row: out = x * mask, or out += x * mask.
+struct MaskArgs {
+  const void* x;
+  const float* mask;
+  void* out;
+  bool x_bf16, out_bf16, add;
+};
+
+// Rows [begin, end), on the calling thread.
+struct RowKernels {
+  void (*norm)(const NormArgs&, std::int64_t begin, std::int64_t end);
+  void (*norm_backward)(const NormBackwardArgs&, std::int64_t begin, std::int64_t end);
+  void (*rotate)(const RotateArgs&, std::int64_t begin, std::int64_t end);
+  void (*rotate_backward)(const RotateArgs&, std::int64_t begin, std::int64_t end);
+  void (*swiglu)(const SwigluArgs&, std::int64_t begin, std::int64_t end);
+  void (*swiglu_backward)(const SwigluBackwardArgs&, std::int64_t begin, std::int64_t end);
+  void (*mask)(const MaskArgs&, std::int64_t width);
+};
+
+// The forms; null where the compiler does not make one for this processor.
+const RowKernels* row_kernels_plain();
+const RowKernels* row_kernels_avx2();
+const RowKernels* row_kernels_avx512();
+
+}  // namespace hone::ops
