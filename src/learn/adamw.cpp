@@ -56,11 +56,25 @@ void update(float* p, const float* g, float* m, float* v, const Coefficients& c,
   }
 }
 
+// Element i in lane i % 16, folded by halves: one running sum would wait for itself at every addition.
 double sum_of_squares(const float* values, std::int64_t size) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < size; ++i)
-    sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-  return sum;
+  constexpr std::int64_t kLanes = 16;
+  double lane[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    for (std::int64_t j = 0; j < kLanes; ++j) {
+      const auto value = static_cast<double>(values[i + j]);
+      lane[j] += value * value;
+    }
+  }
+  for (std::int64_t j = 0; j < size - i; ++j) {
+    const auto value = static_cast<double>(values[i + j]);
+    lane[j] += value * value;
+  }
+  for (std::int64_t half = kLanes / 2; half >= 1; half /= 2) {
+    for (std::int64_t j = 0; j < half; ++j) lane[j] += lane[j + half];
+  }
+  return lane[0];
 }
 
 double l2_norm(const float* values, std::int64_t size) {

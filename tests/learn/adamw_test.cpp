@@ -92,6 +92,14 @@ TEST(Clip, EqualsTorch) {
   }
 }
 
+TEST(Clip, EveryElementCountsOnce) {
+  for (const std::int64_t size : {1, 15, 16, 17, 31, 16384, 16399, 40000}) {
+    at::Tensor gradient = at::randn({size});
+    const double exact = gradient.to(at::kDouble).norm().item<double>();
+    EXPECT_NEAR(clip_gradient(gradient, 0), exact, 1e-13 * exact) << size;
+  }
+}
+
 TEST(Clip, ZeroOnlyMeasures) {
   at::Tensor gradient = at::full({3}, 4.0, at::kFloat);
   EXPECT_DOUBLE_EQ(clip_gradient(gradient, 0), std::sqrt(48.0));
