@@ -1,10 +1,18 @@
-// packed_attention_backward: the formulas of flash attention's backward (Dao 2022, algorithm 4), in plain form.
+// packed_attention_backward: the formulas of flash attention's backward (Dao 2022, algorithm 4) in plain
+// form, and the work cut into chunks of queries for the kernel.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstdlib>
+#include <memory>
 
 #include "base/error.h"
 #include "ops/attention.h"
+#include "ops/attention_kernels.h"
+#include "ops/instructions.h"
 
 namespace hone::ops {
 namespace {
@@ -13,8 +21,10 @@ namespace {
 at::Tensor by_kv_head(const at::Tensor& x, std::int64_t begin, std::int64_t end, std::int64_t kv_heads) {
   const std::int64_t n = end - begin, dim = x.size(2), group = x.size(1) / kv_heads;
   const at::Tensor rows = x.narrow(0, begin, n);
-  return rows.to(at::kFloat).reshape({n, kv_heads, group * dim}).transpose(0, 1).reshape(
-      {kv_heads, n * group, dim});
+  return rows.to(at::kFloat)
+      .reshape({n, kv_heads, group * dim})
+      .transpose(0, 1)
+      .reshape({kv_heads, n * group, dim});
 }
 
 void backward_plain(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor& d_out,
@@ -33,7 +43,8 @@ void backward_plain(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor
   const auto index = at::TensorOptions(at::kLong).device(q.device());
   const at::Tensor hidden =
       at::arange(n, index).unsqueeze(0) > at::arange(n, index).repeat_interleave(group).unsqueeze(1);
-  const at::Tensor p = at::matmul(queries, keys.transpose(1, 2)).mul_(scale).sub_(row_lse).exp_().masked_fill_(hidden, 0);
+  const at::Tensor p =
+      at::matmul(queries, keys.transpose(1, 2)).mul_(scale).sub_(row_lse).exp_().masked_fill_(hidden, 0);
   const at::Tensor ds = at::matmul(g, values.transpose(1, 2)).sub_(delta).mul_(p).mul_(scale);
   const auto give = [&](const at::Tensor& to, const at::Tensor& x) {  // x [K, n * heads a kv head, D]
     to.narrow(0, begin, n).copy_(x.view({kv_heads, n, -1}).transpose(0, 1).reshape({n, to.size(1), dim}));
@@ -69,6 +80,168 @@ void check(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, con
   base::require(at_token == q.size(0), kWhere, "segments that cover every token");
 }
 
+namespace kernels = attention_kernels;
+
+// One (segment, kv head): its chunks of queries each have their own fp32 share of dk and dv.
+struct Job {
+  std::int64_t begin, end, kv_head;
+  std::int64_t chunk, chunks;  // queries of a chunk, and how many
+  std::int64_t share;          // offset of the first share in the workspace, in floats
+};
+
+struct Piece {
+  std::size_t job;
+  std::int64_t index;  // of the chunk
+  std::int64_t cost;
+};
+
+// At most 8 chunks of at least 128 queries: by the segment's length alone, so that the sums' order is its
+// own.
+std::int64_t chunk_of(std::int64_t n) {
+  return std::max<std::int64_t>(128, (n + 7) / 8);
+}
+
+std::int64_t share_size(const Job& job, std::int64_t dim) {  // dk and dv of one chunk
+  return 2 * (job.end - job.begin) * dim;
+}
+
+struct Free {
+  void operator()(std::byte* x) const { std::free(x); }
+};
+
+template <typename F>
+void on_threads(std::int64_t units, const F& work) {  // work() pulls units until there are none
+  const std::int64_t threads = std::min<std::int64_t>(at::get_num_threads(), units);
+  if (threads <= 1 || at::in_parallel_region()) {
+    work();
+  } else {
+    at::parallel_for(0, threads, 1, [&](std::int64_t, std::int64_t) { work(); });
+  }
+}
+
+class FastBackward {
+ public:
+  FastBackward(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor& d_out,
+               const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& out,
+               const at::Tensor& lse)
+      : dq_(dq),
+        dk_(dk),
+        dv_(dv),
+        d_out_(d_out),
+        q_(q),
+        k_(k),
+        v_(v),
+        out_(out),
+        lse_(lse),
+        dim_(q.size(2)) {}
+
+  void run(const std::vector<std::pair<std::int64_t, std::int64_t>>& segments) {
+    constexpr std::int64_t kMostFloats = std::int64_t{8} << 20;  // of shares at once
+    std::int64_t floats = 0;
+    for (const auto& [begin, end] : segments) {
+      for (std::int64_t head = 0; head < k_.size(1); ++head) {
+        Job job{begin, end, head, chunk_of(end - begin), 0, floats};
+        job.chunks = (end - begin + job.chunk - 1) / job.chunk;
+        const std::int64_t needed = job.chunks * share_size(job, dim_);
+        if (floats > 0 && floats + needed > kMostFloats) {
+          run_jobs(floats);
+          jobs_.clear();
+          floats = job.share = 0;
+        }
+        floats += needed;
+        jobs_.push_back(job);
+      }
+    }
+    run_jobs(floats);
+  }
+
+ private:
+  using Element = std::uint16_t;
+
+  static Element* at_row(const at::Tensor& x, std::int64_t row, std::int64_t column) {
+    return static_cast<Element*>(x.data_ptr()) + row * x.stride(0) + column;
+  }
+
+  void run_jobs(std::int64_t floats) {
+    if (shares_.numel() < floats) shares_ = at::empty({floats}, at::kFloat);
+    const std::int64_t group = q_.size(1) / k_.size(1);
+    std::vector<Piece> pieces;
+    std::int64_t most_queries = 0;
+    for (std::size_t i = 0; i < jobs_.size(); ++i) {
+      const std::int64_t n = jobs_[i].end - jobs_[i].begin;
+      most_queries = std::max(most_queries, std::min(n, jobs_[i].chunk));
+      for (std::int64_t c = 0; c < jobs_[i].chunks; ++c) {
+        const std::int64_t begin = c * jobs_[i].chunk, end = std::min(n, begin + jobs_[i].chunk);
+        pieces.push_back({i, c, (end - begin) * (begin + end + kKvTile)});
+      }
+    }
+    std::stable_sort(pieces.begin(), pieces.end(),
+                     [](const Piece& a, const Piece& b) { return a.cost > b.cost; });
+    std::atomic<std::size_t> next{0};
+    const std::size_t bytes = kernels::backward_scratch(dim_, most_queries * group);
+    on_threads(static_cast<std::int64_t>(pieces.size()), [&] {
+      const std::unique_ptr<std::byte, Free> scratch(static_cast<std::byte*>(std::aligned_alloc(64, bytes)));
+      base::require(scratch != nullptr, "ops::packed_attention_backward", "memory for one chunk of queries");
+      for (std::size_t i = next++; i < pieces.size(); i = next++) run_piece(pieces[i], group, scratch.get());
+    });
+    std::atomic<std::size_t> next_sum{0};
+    on_threads(static_cast<std::int64_t>(jobs_.size()), [&] {
+      for (std::size_t i = next_sum++; i < jobs_.size(); i = next_sum++) sum_shares(jobs_[i]);
+    });
+  }
+
+  void run_piece(const Piece& piece, std::int64_t group, std::byte* scratch) const {
+    const Job& job = jobs_[piece.job];
+    const std::int64_t n = job.end - job.begin, column = job.kv_head * group * dim_;
+    kernels::Backward b;
+    b.head_dim = dim_;
+    b.group = group;
+    b.q = at_row(q_, job.begin, column);
+    b.k = at_row(k_, job.begin, job.kv_head * dim_);
+    b.v = at_row(v_, job.begin, job.kv_head * dim_);
+    b.out = at_row(out_, job.begin, column);
+    b.d_out = at_row(d_out_, job.begin, column);
+    b.q_stride = q_.stride(0);
+    b.k_stride = k_.stride(0);
+    b.v_stride = v_.stride(0);
+    b.out_stride = out_.stride(0);
+    b.d_out_stride = d_out_.stride(0);
+    b.lse = lse_.const_data_ptr<float>() + job.begin * lse_.stride(0) + job.kv_head * group;
+    b.lse_stride = lse_.stride(0);
+    b.dq = at_row(dq_, job.begin, column);
+    b.dq_stride = dq_.stride(0);
+    b.begin = piece.index * job.chunk;
+    b.end = std::min(n, b.begin + job.chunk);
+    b.part_k = shares_.data_ptr<float>() + job.share + piece.index * share_size(job, dim_);
+    b.part_v = b.part_k + n * dim_;
+    b.scratch = scratch;
+    kernels::backward_bf16(b);
+  }
+
+  void sum_shares(const Job& job) const {
+    kernels::Shares s;
+    s.shares = shares_.const_data_ptr<float>() + job.share;
+    s.share_size = share_size(job, dim_);
+    s.chunk = job.chunk;
+    s.tokens = job.end - job.begin;
+    s.head_dim = dim_;
+    s.dk = at_row(dk_, job.begin, job.kv_head * dim_);
+    s.dv = at_row(dv_, job.begin, job.kv_head * dim_);
+    s.dk_stride = dk_.stride(0);
+    s.dv_stride = dv_.stride(0);
+    kernels::sum_shares_bf16(s);
+  }
+
+  const at::Tensor &dq_, &dk_, &dv_, &d_out_, &q_, &k_, &v_, &out_, &lse_;
+  std::int64_t dim_;
+  std::vector<Job> jobs_;
+  at::Tensor shares_ = at::empty({0}, at::kFloat);
+};
+
+bool rows_are_dense(const at::Tensor& x) {
+  return x.stride(-1) == 1 && (x.dim() == 2 || x.size(1) == 1 || x.stride(1) == x.size(2));
+}
+
 }  // namespace
 
 void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, const at::Tensor& d_out,
@@ -76,6 +249,13 @@ void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, cons
                                const at::Tensor& out, const at::Tensor& lse,
                                const std::vector<std::pair<std::int64_t, std::int64_t>>& segments) {
   check(dq, dk, dv, d_out, q, k, v, out, lse, segments);
+  bool fast = q.device().is_cpu() && q.scalar_type() == at::kBFloat16 && q.size(2) % 16 == 0 &&
+              q.size(2) <= kernels::kMaxHeadDim && instructions() == Instructions::kAvx512Bf16;
+  for (const at::Tensor& x : {dq, dk, dv, d_out, q, k, v, out, lse}) fast = fast && rows_are_dense(x);
+  if (fast) {
+    FastBackward(dq, dk, dv, d_out, q, k, v, out, lse).run(segments);
+    return;
+  }
   for (const auto& [begin, end] : segments) {
     backward_plain(dq, dk, dv, d_out, q, k, v, out, lse, begin, end);
   }

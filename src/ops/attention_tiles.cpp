@@ -1,10 +1,17 @@
-// attend_tiles: which keys a row sees, and the plain form with ATen on any device.
+// attend_tiles: the work cut into blocks of rows for the kernels, and the plain form with ATen for other
+// devices.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <memory>
 
 #include "base/error.h"
 #include "ops/attention.h"
+#include "ops/attention_kernels.h"
+#include "ops/instructions.h"
 
 namespace hone::ops {
 namespace {
@@ -27,8 +34,8 @@ std::pair<at::Tensor, at::Tensor> dense(const KvTiles& tiles) {
   return {rows(k), rows(v)};
 }
 
-void attend_plain(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const AttentionRows& rows,
-                  std::int64_t window) {
+void attend_plain(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
+                  const AttentionRows& rows, std::int64_t window) {
   std::vector<at::Tensor> all_k, all_v;
   std::int64_t prefix = 0;
   for (const KvTiles* tiles : rows.before) {
@@ -53,7 +60,8 @@ void attend_plain(const at::Tensor& out, const at::Tensor& lse, const at::Tensor
   at::Tensor scores = at::matmul(queries, k.transpose(1, 2));
   scores.mul_(1.0 / std::sqrt(static_cast<double>(dim)));
   const auto index = at::TensorOptions(at::kLong).device(q.device());
-  const at::Tensor place = at::arange(n, index).add_(prefix + rows.own_offset).repeat_interleave(group).unsqueeze(1);
+  const at::Tensor place =
+      at::arange(n, index).add_(prefix + rows.own_offset).repeat_interleave(group).unsqueeze(1);
   const at::Tensor key = at::arange(k.size(1), index).unsqueeze(0);
   at::Tensor hidden = key > place;
   if (window > 0) hidden = hidden.logical_or(key <= place - window);
@@ -76,20 +84,139 @@ void check(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
                 kWhere, "q [T, N, D] and out [T, N * D] of one dtype");
   base::require(q.stride(2) == 1 && q.stride(1) == q.size(2) && out.stride(1) == 1, kWhere,
                 "a row's heads side by side");
-  base::require(!lse.defined() || (lse.scalar_type() == at::kFloat && lse.dim() == 2 &&
-                                   lse.size(0) == q.size(0) && lse.size(1) == q.size(1)),
-                kWhere, "lse [T, N] in fp32");
+  base::require(
+      !lse.defined() || (lse.scalar_type() == at::kFloat && lse.dim() == 2 && lse.size(0) == q.size(0) &&
+                         lse.size(1) == q.size(1) && lse.stride(1) == 1),
+      kWhere, "lse [T, N] in fp32");
   const auto fits = [&](const KvTiles* tiles) {
     return tiles != nullptr && tiles->kv_heads() > 0 && q.size(1) % tiles->kv_heads() == 0 &&
            tiles->head_dim() == q.size(2) && tiles->keys().scalar_type() == q.scalar_type();
   };
   for (const AttentionRows& r : rows) {
     base::require(r.begin >= 0 && r.begin <= r.end && r.end <= q.size(0), kWhere, "rows inside q");
-    base::require(fits(r.own) && r.own_offset >= 0 && r.own_offset + r.end - r.begin <= r.own->length(), kWhere,
-                  "own tiles that hold the rows' tokens");
+    base::require(fits(r.own) && r.own_offset >= 0 && r.own_offset + r.end - r.begin <= r.own->length(),
+                  kWhere, "own tiles that hold the rows' tokens");
     for (const KvTiles* tiles : r.before) {
       base::require(fits(tiles) && tiles->kv_heads() == r.own->kv_heads(), kWhere, "tiles of the same shape");
     }
+  }
+}
+
+namespace kernels = attention_kernels;
+
+struct Block {
+  kernels::Forward forward;
+  std::int64_t cost;  // products of a row and a tile
+};
+
+// Blocks of at most `block_rows` rows of every (sequence, kv head), and the runs of keys that they point at.
+class Plan {
+ public:
+  Plan(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
+       const std::vector<AttentionRows>& rows, std::int64_t window, std::int64_t block_rows) {
+    std::size_t runs = 0;
+    for (const AttentionRows& r : rows) {
+      runs += (r.before.size() + 1) * static_cast<std::size_t>(r.own->kv_heads());
+    }
+    runs_.reserve(runs);  // blocks keep pointers
+    for (const AttentionRows& r : rows) {
+      for (std::int64_t kv_head = 0; r.end > r.begin && kv_head < r.own->kv_heads(); ++kv_head) {
+        add(out, lse, q, r, window, block_rows, kv_head);
+      }
+    }
+    // Long ones first: what is left at the end is small.
+    std::stable_sort(blocks_.begin(), blocks_.end(),
+                     [](const Block& a, const Block& b) { return a.cost > b.cost; });
+  }
+
+  const std::vector<Block>& blocks() const { return blocks_; }
+  std::int64_t cost() const { return cost_; }
+
+ private:
+  void add(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const AttentionRows& r,
+           std::int64_t window, std::int64_t block_rows, std::int64_t kv_head) {
+    const std::int64_t group = q.size(1) / r.own->kv_heads(), dim = q.size(2);
+    kernels::Forward f;
+    f.runs = runs_.data() + runs_.size();
+    std::int64_t place = 0;
+    const auto add_run = [&](const KvTiles& tiles) {
+      const auto head_of = [&](const at::Tensor& x) {
+        return static_cast<const std::byte*>(x.const_data_ptr()) + kv_head * x.stride(0) * x.element_size();
+      };
+      runs_.push_back({head_of(tiles.keys()), head_of(tiles.values()), place, tiles.length()});
+      place += tiles.length();
+      ++f.run_count;
+    };
+    for (const KvTiles* tiles : r.before) add_run(*tiles);
+    f.place = place + r.own_offset;
+    add_run(*r.own);
+    f.head_dim = dim;
+    f.group = group;
+    f.window = window;
+    const auto first = [&](const at::Tensor& x, std::int64_t column) {
+      return static_cast<std::byte*>(x.data_ptr()) + (r.begin * x.stride(0) + column) * x.element_size();
+    };
+    f.q = first(q, kv_head * group * dim);
+    f.q_stride = q.stride(0);
+    f.out = first(out, kv_head * group * dim);
+    f.out_stride = out.stride(0);
+    if (lse.defined()) {
+      f.lse = lse.data_ptr<float>() + r.begin * lse.stride(0) + kv_head * group;
+      f.lse_stride = lse.stride(0);
+    }
+    const std::int64_t all = (r.end - r.begin) * group;
+    for (std::int64_t row = 0; row < all; row += block_rows) {
+      f.row_begin = row;
+      f.row_end = std::min(row + block_rows, all);
+      std::int64_t seen = f.place + (f.row_end - 1) / group + 1;
+      if (window > 0) seen = std::min(seen, window + (f.row_end - row) / group);
+      const std::int64_t cost = (f.row_end - row) * (seen / kKvTile + 1);
+      blocks_.push_back({f, cost});
+      cost_ += cost;
+    }
+  }
+
+  std::vector<kernels::KeyRun> runs_;
+  std::vector<Block> blocks_;
+  std::int64_t cost_ = 0;
+};
+
+kernels::PlainLevel plain_level() {
+  if (instructions() >= Instructions::kAvx512) return kernels::PlainLevel::kAvx512;
+  return instructions() == Instructions::kAvx2 ? kernels::PlainLevel::kAvx2 : kernels::PlainLevel::kPlain;
+}
+
+void attend_cpu(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
+                const std::vector<AttentionRows>& rows, std::int64_t window) {
+  const std::int64_t dim = q.size(2);
+  const bool bf16 = q.scalar_type() == at::kBFloat16;
+  const bool fast =
+      bf16 && dim % 16 == 0 && dim <= kernels::kMaxHeadDim && instructions() == Instructions::kAvx512Bf16;
+  const std::int64_t block_rows =
+      fast ? std::clamp<std::int64_t>(kernels::kBlockElements / dim / 8 * 8, 8, 48) : 48;
+  const Plan plan(out, lse, q, rows, window, block_rows);
+  const kernels::PlainLevel level = plain_level();
+  std::atomic<std::size_t> next{0};
+  const auto work = [&](std::int64_t, std::int64_t) {
+    std::unique_ptr<float[]> scratch;
+    if (!fast) scratch = std::make_unique_for_overwrite<float[]>(kernels::plain_scratch(dim));
+    for (std::size_t i = next++; i < plan.blocks().size(); i = next++) {
+      const kernels::Forward& block = plan.blocks()[i].forward;
+      if (fast) {
+        kernels::forward_bf16(block);
+      } else {
+        kernels::forward_plain(block, bf16, level, scratch.get());
+      }
+    }
+  };
+  // A row times a tile of D 64 is about 0.1 us; waking a thread costs a few.
+  constexpr std::int64_t kWorthThreads = 128;
+  const std::int64_t threads =
+      std::min<std::int64_t>(at::get_num_threads(), static_cast<std::int64_t>(plan.blocks().size()));
+  if (threads <= 1 || plan.cost() * dim / 64 < kWorthThreads || at::in_parallel_region()) {
+    work(0, 1);
+  } else {
+    at::parallel_for(0, threads, 1, work);
   }
 }
 
@@ -98,6 +225,10 @@ void check(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
 void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
                   std::int64_t window) {
   check(out, lse, q, rows);
+  if (q.device().is_cpu()) {
+    attend_cpu(out, lse, q, rows, window);
+    return;
+  }
   for (const AttentionRows& r : rows) {
     if (r.end > r.begin) attend_plain(out, lse, q, r, window);
   }

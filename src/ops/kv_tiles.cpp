@@ -13,7 +13,8 @@ std::int64_t tiles_for(std::int64_t tokens) {
   return (tokens + kKvTile - 1) / kKvTile;
 }
 
-// The part [from, from + n) of tile `tile`, as [n, K, D / 2, 2] (bf16) or [n, K, D] (fp32): what a row of k looks like.
+// The part [from, from + n) of tile `tile`, as [n, K, D / 2, 2] (bf16) or [n, K, D] (fp32): what a row of k
+// looks like.
 at::Tensor key_rows(const at::Tensor& keys, std::int64_t head_dim, std::int64_t tile, std::int64_t from,
                     std::int64_t n) {
   const at::Tensor one = keys.select(1, tile);
@@ -119,7 +120,8 @@ void KvTiles::append(const at::Tensor& k, const at::Tensor& v) {
 void KvTiles::truncate(std::int64_t length) {
   base::require(length >= 0 && length <= length_, "ops::KvTiles", "a length not above what is held");
   if (length == length_) return;
-  // What was written becomes zero again: a masked place is multiplied by 0, which NaN and infinity would survive.
+  // What was written becomes zero again: a masked place is multiplied by 0, which NaN and infinity would
+  // survive.
   const std::int64_t tile = length / kKvTile, from = length % kKvTile;
   const std::int64_t whole = tile + (from > 0 ? 1 : 0), end = tiles_for(length_);
   if (from > 0) {

@@ -68,7 +68,8 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(at::kDouble) - right).norm().item<double>() / right.norm().item<double>();
 }
 
-constexpr Shape kShapes[] = {{4, 4, 16}, {6, 2, 32}, {14, 2, 64}, {9, 3, 64}, {4, 1, 128}, {4, 2, 80}, {2, 1, 20}};
+constexpr Shape kShapes[] = {{4, 4, 16},  {6, 2, 32}, {14, 2, 64}, {9, 3, 64},
+                             {4, 1, 128}, {4, 2, 80}, {2, 1, 20}};
 const Segments kSegments[] = {{{0, 1}}, {{0, 63}, {63, 127}, {127, 192}}, {{0, 200}, {200, 205}}, {{0, 300}}};
 
 TEST(PackedAttentionBackward, IsTheGradientInFp32) {
@@ -93,7 +94,8 @@ TEST(PackedAttentionBackward, IsAsNearToFp64InBf16AsLibtorchIs) {
   for (const Shape s : kShapes) {
     for (const Segments& segments : kSegments) {
       const Case c = make(s, segments, at::kBFloat16);
-      const Gradients got = mine(c), right = of_autograd(c, at::kDouble), theirs = of_autograd(c, at::kBFloat16);
+      const Gradients got = mine(c), right = of_autograd(c, at::kDouble),
+                      theirs = of_autograd(c, at::kBFloat16);
       const std::string what = "D " + std::to_string(s.dim) + " T " + std::to_string(c.q.size(0));
       if (c.q.size(0) > 1) {
         EXPECT_LT(distance(got.q, right.q), 6e-3) << what;

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "base/error.h"
 #include "ops/attention.h"
+#include "ops/instructions.h"
 
 namespace hone::ops {
 namespace {
@@ -38,9 +40,9 @@ Result by_hand(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, st
   const at::Tensor values = v.to(at::kDouble).repeat_interleave(group, 1).transpose(0, 1);
   at::Tensor seen = at::ones({n, length}, at::kBool).tril(length - n);
   if (window > 0) seen = seen.logical_and(at::ones({n, length}, at::kBool).triu(length - n - window + 1));
-  const at::Tensor scores =
-      (q.to(at::kDouble).transpose(0, 1).matmul(keys.transpose(1, 2)) / std::sqrt(static_cast<double>(q.size(2))))
-          .masked_fill(seen.logical_not(), -INFINITY);
+  const at::Tensor scores = (q.to(at::kDouble).transpose(0, 1).matmul(keys.transpose(1, 2)) /
+                             std::sqrt(static_cast<double>(q.size(2))))
+                                .masked_fill(seen.logical_not(), -INFINITY);
   return {at::softmax(scores, -1).matmul(values).transpose(0, 1).reshape({n, -1}),
           at::logsumexp(scores, -1).transpose(0, 1)};
 }
@@ -61,9 +63,27 @@ double bound_of(at::ScalarType dtype) {
   return dtype == at::kFloat ? 1e-5 : 8e-3;  // one bf16 rounding of out is 4e-3, those of p average out
 }
 
-constexpr Shape kShapes[] = {{4, 4, 16}, {6, 2, 32}, {14, 2, 64}, {9, 3, 64}, {4, 1, 128}, {4, 2, 80}, {2, 1, 20}};
+// Every test of this suite with every set of instructions that this machine has.
+class AttendTilesAt : public testing::TestWithParam<Instructions> {
+ protected:
+  void SetUp() override {
+    if (!machine_has(GetParam())) GTEST_SKIP() << "this machine has no " << name_of(GetParam());
+    force_.emplace(GetParam());
+  }
 
-TEST(AttendTiles, IsCausalSoftmaxAttention) {
+ private:
+  std::optional<ForceInstructions> force_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Levels, AttendTilesAt,
+                         testing::Values(Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512,
+                                         Instructions::kAvx512Bf16),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
+
+constexpr Shape kShapes[] = {{4, 4, 16},  {6, 2, 32}, {14, 2, 64}, {9, 3, 64},
+                             {4, 1, 128}, {4, 2, 80}, {2, 1, 20}};
+
+TEST_P(AttendTilesAt, IsCausalSoftmaxAttention) {
   at::manual_seed(7);
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     for (const Shape s : kShapes) {
@@ -82,7 +102,7 @@ TEST(AttendTiles, IsCausalSoftmaxAttention) {
   }
 }
 
-TEST(AttendTiles, LooksBackOnlyAsFarAsTheWindow) {
+TEST_P(AttendTilesAt, LooksBackOnlyAsFarAsTheWindow) {
   at::manual_seed(8);
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     for (const std::int64_t window : {1, 7, 64, 100, 128, 500}) {
@@ -98,7 +118,7 @@ TEST(AttendTiles, LooksBackOnlyAsFarAsTheWindow) {
   }
 }
 
-TEST(AttendTiles, SeesTheSegmentsBeforeItsOwn) {
+TEST_P(AttendTilesAt, SeesTheSegmentsBeforeItsOwn) {
   at::manual_seed(9);
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     for (const std::int64_t window : {0, 50}) {
@@ -114,6 +134,100 @@ TEST(AttendTiles, SeesTheSegmentsBeforeItsOwn) {
       attend_tiles(mine.out, mine.lse, q, {{0, 80, {&first, &second}, &own, 10}}, window);
       expect_close(mine.out, right.out, bound_of(dtype), std::to_string(window));
       expect_close(mine.lse, right.lse, 1e-5, std::to_string(window));
+    }
+  }
+}
+
+// Sets the number of threads while it lives.
+class Threads {
+ public:
+  explicit Threads(int n) : before_(at::get_num_threads()) { at::set_num_threads(n); }
+  ~Threads() { at::set_num_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
+void expect_same(const Result& a, const Result& b, const std::string& what) {
+  EXPECT_TRUE(a.out.equal(b.out)) << what;
+  EXPECT_TRUE(a.lse.equal(b.lse)) << what;
+}
+
+// The sampler is the trainer: a prompt in one call and then a token at a time, next to other sequences of
+// other lengths, gives the bits of the whole sequence in one call.
+TEST_P(AttendTilesAt, ARowsBitsDependOnNothingButTheRow) {
+  at::manual_seed(10);
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const Shape s : {Shape{14, 2, 64}, Shape{4, 4, 16}, Shape{3, 1, 80}, Shape{2, 1, 20}}) {
+      for (const std::int64_t window : {0, 40}) {
+        const std::int64_t length = 150, prompt = 61;
+        const std::string what = c10::toString(dtype) + std::string(" D ") + std::to_string(s.dim) +
+                                 " window " + std::to_string(window);
+        const Sequence x = make(length, s, dtype), other = make(length, s, dtype);
+        // Large scores now and then, so that the running maximum moves.
+        x.q.mul_(at::randint(1, 6, {length, 1, 1}).to(dtype));
+        KvTiles whole(s.kv_heads, s.dim, dtype, length);
+        whole.append(x.k, x.v);
+        const Result right = empty_for(length, s, dtype);
+        {
+          const Threads one(1);
+          attend_tiles(right.out, right.lse, x.q, {{0, length, {}, &whole, 0}}, window);
+        }
+        for (const int threads : {2, 3}) {
+          const Threads several(threads);
+          const Result again = empty_for(length, s, dtype);
+          attend_tiles(again.out, again.lse, x.q, {{0, length, {}, &whole, 0}}, window);
+          expect_same(again, right, what + " threads");
+        }
+        const Threads two(2);
+        KvTiles tiles(s.kv_heads, s.dim, dtype, 1), others(s.kv_heads, s.dim, dtype, 1);
+        const Result decoded = empty_for(length, s, dtype);
+        tiles.append(x.k.narrow(0, 0, prompt), x.v.narrow(0, 0, prompt));
+        attend_tiles(decoded.out, decoded.lse, x.q, {{0, prompt, {}, &tiles, 0}}, window);
+        others.append(other.k.narrow(0, 0, 5), other.v.narrow(0, 0, 5));
+        for (std::int64_t t = prompt; t < length; ++t) {
+          const std::int64_t u = 5 + t - prompt;  // a batch of two sequences; the order of its rows changes
+          tiles.append(x.k.narrow(0, t, 1), x.v.narrow(0, t, 1));
+          others.append(other.k.narrow(0, u, 1), other.v.narrow(0, u, 1));
+          const std::int64_t mine = t % 2;
+          const at::Tensor rows[] = {x.q.narrow(0, t, 1), other.q.narrow(0, u, 1)};
+          const at::Tensor q = at::cat({rows[mine], rows[1 - mine]}, 0);
+          const Result r = empty_for(2, s, dtype);
+          attend_tiles(r.out, r.lse, q,
+                       {{mine, mine + 1, {}, &tiles, t}, {1 - mine, 2 - mine, {}, &others, u}}, window);
+          decoded.out[t].copy_(r.out[mine]);
+          decoded.lse[t].copy_(r.lse[mine]);
+        }
+        expect_same(decoded, right, what + " decode");
+        // Calls of other sizes, which cut the rows into other blocks and pairs.
+        const Result pieces = empty_for(length, s, dtype);
+        for (std::int64_t t = 0, n = 1; t < length; t += n, n = n % 11 + 1) {
+          const std::int64_t end = std::min(length, t + n);
+          attend_tiles(pieces.out, pieces.lse, x.q, {{t, end, {}, &whole, t}}, window);
+        }
+        expect_same(pieces, right, what + " pieces");
+      }
+    }
+  }
+}
+
+TEST_P(AttendTilesAt, SharedTilesGiveTheSameBitsToEverySharer) {
+  at::manual_seed(13);
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const Shape s{6, 2, 32};
+    const Sequence x = make(70 + 33, s, dtype);
+    KvTiles prompt(s.kv_heads, s.dim, dtype, 70), own(s.kv_heads, s.dim, dtype, 33);
+    prompt.append(x.k.narrow(0, 0, 70), x.v.narrow(0, 0, 70));
+    own.append(x.k.narrow(0, 70, 33), x.v.narrow(0, 70, 33));
+    const at::Tensor q = x.q.narrow(0, 70, 33);
+    const Result alone = empty_for(33, s, dtype), both = empty_for(66, s, dtype);
+    attend_tiles(alone.out, alone.lse, q, {{0, 33, {&prompt}, &own, 0}});
+    attend_tiles(both.out, both.lse, at::cat({q, q}, 0),
+                 {{0, 33, {&prompt}, &own, 0}, {33, 66, {&prompt}, &own, 0}});
+    for (const std::int64_t begin : {0, 33}) {
+      expect_same({both.out.narrow(0, begin, 33), both.lse.narrow(0, begin, 33)}, alone, "sharer");
     }
   }
 }

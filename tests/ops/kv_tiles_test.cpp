@@ -19,9 +19,8 @@ void expect_holds(const KvTiles& tiles, const at::Tensor& k, const at::Tensor& v
       const std::int64_t slot = t % kKvTile;
       const at::Tensor key = pairs ? key_tile.view({dim / 2, kKvTile, 2}).select(1, slot).reshape({dim})
                                    : key_tile.view({dim, kKvTile}).select(1, slot);
-      const at::Tensor value =
-          pairs ? value_tile.view({kKvTile / 2, dim, 2})[slot / 2].select(1, slot % 2)
-                : value_tile.view({kKvTile, dim})[slot];
+      const at::Tensor value = pairs ? value_tile.view({kKvTile / 2, dim, 2})[slot / 2].select(1, slot % 2)
+                                     : value_tile.view({kKvTile, dim})[slot];
       const bool written = t < k.size(0);
       ASSERT_TRUE(key.equal(written ? k[t][h] : at::zeros_like(key))) << h << ' ' << t;
       ASSERT_TRUE(value.equal(written ? v[t][h] : at::zeros_like(value))) << h << ' ' << t;
