@@ -20,6 +20,7 @@ constexpr int64_t kColumns = 256;  // of a block: its panels (0.5 MB) stay in L2
 constexpr int64_t kDepth = 1024;   // of a slice of k: 14 rows of it stay in L1
 constexpr int64_t kStepDepth = kDepth + 128;  // of a step: a slice and a LoRA term
 constexpr int64_t kRows = 1024;               // of a block, when its sums rest between steps
+constexpr int64_t kScratchRows = kernels::kTileRows * 2 * kStepDepth;  // slices of 32 k and more, 32 between
 constexpr int64_t kFewRows = 2 * kernels::kTileRows;
 
 const Bf16* bits(const at::Tensor& x) {
@@ -54,6 +55,7 @@ class Scratch {
 };
 
 thread_local Scratch<Bf16> panel_scratch;
+thread_local Scratch<Bf16> row_scratch;
 thread_local Scratch<float> sum_scratch;
 
 // One matrix as the kernels see it.
@@ -99,8 +101,8 @@ at::Tensor with_plain_rows(const at::Tensor& x, Product& product) {
   return product.kept.back();
 }
 
-// The slices of k in order, grouped into steps whose panels fit a thread's scratch. Few rows over panels that lie
-// ready take all of k at once: nothing is read twice.
+// The slices of k in order, grouped into steps whose panels fit a thread's scratch. Few rows over panels that
+// lie ready take all of k at once: nothing is read twice.
 void cut(Product& product) {
   const bool few = product.rows <= kFewRows;
   int64_t in_step = 0, packed_in_step = 0;
@@ -121,9 +123,11 @@ void cut(Product& product) {
       product.cuts.push_back({&matrix, begin, k});
     }
   }
-  if (product.cuts.empty()) product.cuts.push_back({&product.matrices.front(), 0, 0});  // K = 0: the sum is zero
+  if (product.cuts.empty())
+    product.cuts.push_back({&product.matrices.front(), 0, 0});  // K = 0: the sum is zero
   product.cuts.back().ends_step = true;
-  product.steps = std::count_if(product.cuts.begin(), product.cuts.end(), [](const Cut& c) { return c.ends_step; });
+  product.steps =
+      std::count_if(product.cuts.begin(), product.cuts.end(), [](const Cut& c) { return c.ends_step; });
 }
 
 std::ptrdiff_t bytes_of(int64_t elements, bool is_bf16) {
@@ -137,8 +141,17 @@ kernels::Finish moved(kernels::Finish finish, int64_t row, int64_t column) {
   if (residual != nullptr) {
     finish.residual = residual + bytes_of(row * finish.residual_stride + column, finish.residual_is_bf16);
   }
-  finish.out = static_cast<char*>(finish.out) + bytes_of(row * finish.out_stride + column, finish.out_is_bf16);
+  finish.out =
+      static_cast<char*>(finish.out) + bytes_of(row * finish.out_stride + column, finish.out_is_bf16);
   return finish;
+}
+
+// Rows whose addresses differ by a multiple of 2 KB share a few sets of L1 and drive each other out. A copy
+// mends it where enough columns read it.
+bool crowded(const std::vector<kernels::Slice>& slices, int64_t rows, int64_t columns) {
+  if (rows <= kFewRows || columns < 2 * kWide || slices.size() > kernels::kMostSlices) return false;
+  return std::any_of(slices.begin(), slices.end(),
+                     [](const kernels::Slice& s) { return s.a_stride % 1024 == 0 && s.k >= 256; });
 }
 
 // Rows [row, row_end) of columns [column, column_end), at most kColumns of them.
@@ -156,7 +169,8 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
     Bf16* to = packed;
     for (const Cut& c : product.cuts) {
       const Matrix& matrix = *c.matrix;
-      kernels::Slice slice{.a = matrix.a + row * matrix.a_stride + c.begin, .a_stride = matrix.a_stride, .k = c.k};
+      kernels::Slice slice{
+          .a = matrix.a + row * matrix.a_stride + c.begin, .a_stride = matrix.a_stride, .k = c.k};
       if (matrix.is_read_in_place()) {
         slice.panels = matrix.w + column / kWide * matrix.w_stride + c.begin * kWide;
         slice.panel_stride = matrix.w_stride;
@@ -170,8 +184,9 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
       }
       slices.push_back(slice);
       if (!c.ends_step) continue;
-      kernels::multiply_block(slices.data(), static_cast<int>(slices.size()), n, columns, sums, kColumns, first,
-                              &c == &product.cuts.back() ? &finish : nullptr);
+      kernels::multiply_block(slices.data(), static_cast<int>(slices.size()), n, columns, sums, kColumns,
+                              first, &c == &product.cuts.back() ? &finish : nullptr,
+                              crowded(slices, n, columns) ? row_scratch.at_least(kScratchRows) : nullptr);
       first = false;
       slices.clear();
       to = packed;
@@ -202,14 +217,16 @@ void run(const Product& product) {
   }
   const int64_t threads = threads_for(flop, bytes);
   // Columns are the better cut: each panel is packed once. Rows serve when there are few panels.
-  const bool by_rows = balance(panels, threads) < 0.9 && balance(row_blocks, threads) > balance(panels, threads);
+  const bool by_rows =
+      balance(panels, threads) < 0.9 && balance(row_blocks, threads) > balance(panels, threads);
   at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t thread = begin; thread < end; ++thread) {
       const auto share = [&](int64_t n, int64_t t) { return n * t / threads; };
       const int64_t row = by_rows ? share(product.rows, thread) : 0;
       const int64_t row_end = by_rows ? share(product.rows, thread + 1) : product.rows;
       const int64_t column_begin = by_rows ? 0 : share(panels, thread) * kWide;
-      const int64_t column_end = by_rows ? product.columns : std::min(product.columns, share(panels, thread + 1) * kWide);
+      const int64_t column_end =
+          by_rows ? product.columns : std::min(product.columns, share(panels, thread + 1) * kWide);
       if (row == row_end) continue;
       for (int64_t column = column_begin; column < column_end; column += kColumns) {
         run_block(product, row, row_end, column, std::min(column_end, column + kColumns));
@@ -228,10 +245,13 @@ void gemm_bf16(const at::Tensor& out, std::span<const GemmTerm> terms, const Epi
   for (const GemmTerm& term : terms) {
     const Weight& weight = *term.weight;
     const at::Tensor a = with_plain_rows(term.a, product);
-    Matrix matrix{.a = bits(a), .a_stride = a.stride(0), .packed = weight.is_packed(),
+    Matrix matrix{.a = bits(a),
+                  .a_stride = a.stride(0),
+                  .packed = weight.is_packed(),
                   .forward = term.side == Side::kForward};
     matrix.w = bits(matrix.packed ? weight.panels() : weight.plain());
-    matrix.w_stride = matrix.packed ? blocks_of(weight.in(), 2) * kernels::kPairStep : weight.plain().stride(0);
+    matrix.w_stride =
+        matrix.packed ? blocks_of(weight.in(), 2) * kernels::kPairStep : weight.plain().stride(0);
     matrix.depth = matrix.forward ? weight.in() : weight.out();
     product.matrices.push_back(matrix);
   }
@@ -269,8 +289,12 @@ void add_outer_bf16(const at::Tensor& out, const at::Tensor& left, const at::Ten
   const at::Tensor columns = with_plain_rows(right, product);
   const int64_t r = out.size(0);
   const int64_t depth = left.size(0);
-  const Matrix matrix{.a = bits(rows), .w = bits(columns), .a_stride = rows.stride(0), .w_stride = columns.stride(0),
-                      .depth = depth, .forward = false};
+  const Matrix matrix{.a = bits(rows),
+                      .w = bits(columns),
+                      .a_stride = rows.stride(0),
+                      .w_stride = columns.stride(0),
+                      .depth = depth,
+                      .forward = false};
   float* to = out.mutable_data_ptr<float>();
   const int64_t panels = blocks_of(out.size(1), kWide);
   const int64_t threads = std::min(panels, threads_for(2.0 * static_cast<double>(r * depth * panels * kWide),
@@ -285,12 +309,13 @@ void add_outer_bf16(const at::Tensor& out, const at::Tensor& left, const at::Ten
       for (int64_t t = 0; t < depth; t += kOuterDepth) {
         const int64_t k = std::min(kOuterDepth, depth - t);
         kernels::pack_columns(matrix.w + t * matrix.w_stride + column, matrix.w_stride, n, k, true, packed);
-        const kernels::Slice slice{.a = matrix.a + t, .a_stride = matrix.a_stride, .panels = packed,
-                                   .panel_stride = 0, .k = k};
-        kernels::multiply_block(&slice, 1, r, n, sums, kWide, t == 0, nullptr);
+        const kernels::Slice slice{
+            .a = matrix.a + t, .a_stride = matrix.a_stride, .panels = packed, .panel_stride = 0, .k = k};
+        kernels::multiply_block(&slice, 1, r, n, sums, kWide, t == 0, nullptr, nullptr);
       }
       for (int64_t i = 0; i < r; ++i) {
-        for (int64_t j = 0; j < n; ++j) to[i * out.stride(0) + (column + j) * out.stride(1)] += sums[i * kWide + j];
+        for (int64_t j = 0; j < n; ++j)
+          to[i * out.stride(0) + (column + j) * out.stride(1)] += sums[i * kWide + j];
       }
     }
   });

@@ -1,7 +1,8 @@
-// The bf16 form of ops/gemm.h on avx512_bf16: cuts a product into blocks for gemm_kernels.h and shares them among
-// threads. Arguments were checked by gemm() and add_outer().
+// The bf16 form of ops/gemm.h on avx512_bf16: cuts a product into blocks for gemm_kernels.h and shares them
+// among threads. Arguments were checked by gemm() and add_outer().
 //
-// Scratch, per thread, kept for its next product: at most 0.6 MB of panels and 1 MB of sums.
+// Scratch, per thread, kept for its next product: at most 0.6 MB of panels, 1 MB of sums and
+// 64 KB of rows.
 #pragma once
 
 #include "ops/gemm.h"

@@ -1,5 +1,5 @@
-// Compiled for avx512 f, bw, dq, vl and bf16 as a whole (CMakeLists.txt): nothing of std here, whose inline copies
-// would carry these instructions into the rest of the program.
+// Compiled for avx512 f, bw, dq, vl and bf16 as a whole (CMakeLists.txt): nothing of std here, whose inline
+// copies would carry these instructions into the rest of the program.
 #include "ops/gemm_kernels.h"
 
 #if defined(__x86_64__)
@@ -37,8 +37,8 @@ __mmask16 first_floats(int64_t n) {
 
 // Rows x (16 * Vectors) sums over all slices, in registers.
 template <int Rows, int Vectors>
-void multiply_tile(const Slice* slices, int count, int64_t row, int64_t panel, const float* from, int64_t from_stride,
-                   float* to, int64_t to_stride) {
+void multiply_tile(const Slice* slices, int count, int64_t row, int64_t panel, const float* from,
+                   int64_t from_stride, float* to, int64_t to_stride) {
   __m512 sum[Rows][Vectors];
 #pragma GCC unroll 16
   for (int r = 0; r < Rows; ++r) {
@@ -110,13 +110,14 @@ constexpr Tile kTiles[kTileRows + 1] = {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
-void finish_tile(const float* sums, int64_t stride, int64_t row, int64_t rows, int64_t column, int64_t columns,
-                 const Finish& finish) {
+void finish_tile(const float* sums, int64_t stride, int64_t row, int64_t rows, int64_t column,
+                 int64_t columns, const Finish& finish) {
   const __m512 scale = _mm512_set1_ps(finish.scale);
   for (int64_t c = 0; c < columns; c += 16) {
     const __mmask16 mask = first_floats(columns - c);
-    const __m512 bias = finish.bias == nullptr ? _mm512_setzero_ps()
-                                               : load_floats(finish.bias, column + c, finish.bias_is_bf16, mask);
+    const __m512 bias = finish.bias == nullptr
+                            ? _mm512_setzero_ps()
+                            : load_floats(finish.bias, column + c, finish.bias_is_bf16, mask);
     for (int64_t r = 0; r < rows; ++r) {
       __m512 x = _mm512_mul_ps(_mm512_loadu_ps(sums + r * stride + c), scale);
       if (finish.bias != nullptr) x = _mm512_add_ps(x, bias);
@@ -168,10 +169,10 @@ void finish_tile(const float* sums, int64_t stride, int64_t row, int64_t rows, i
 
 // Two rows of 32 numbers to pairs: columns 0..15 in `lower`, 16..31 in `upper`.
 struct Interleave {
-  const __m512i lower = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6,
-                                         37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-  const __m512i upper = _mm512_set_epi16(63, 31, 62, 30, 61, 29, 60, 28, 59, 27, 58, 26, 57, 25, 56, 24, 55, 23, 54,
-                                         22, 53, 21, 52, 20, 51, 19, 50, 18, 49, 17, 48, 16);
+  const __m512i lower = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7,
+                                         38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
+  const __m512i upper = _mm512_set_epi16(63, 31, 62, 30, 61, 29, 60, 28, 59, 27, 58, 26, 57, 25, 56, 24, 55,
+                                         23, 54, 22, 53, 21, 52, 20, 51, 19, 50, 18, 49, 17, 48, 16);
   [[gnu::always_inline]] inline void operator()(__m512i row0, __m512i row1, Bf16* pairs) const {
     _mm512_storeu_si512(pairs, _mm512_permutex2var_epi16(row0, lower, row1));
     _mm512_storeu_si512(pairs + 32, _mm512_permutex2var_epi16(row0, upper, row1));
@@ -180,7 +181,8 @@ struct Interleave {
 
 // 16 rows x 32 k of W to half a panel; the masked form has fewer rows, or fewer k.
 template <bool Masked>
-[[gnu::always_inline]] inline void pack_square(const Bf16* w, int64_t stride, int64_t rows, int64_t k, Bf16* half) {
+[[gnu::always_inline]] inline void pack_square(const Bf16* w, int64_t stride, int64_t rows, int64_t k,
+                                               Bf16* half) {
   const __mmask32 mask = first_words(k);
   __m512i r[16];
 #pragma GCC unroll 16
@@ -206,15 +208,37 @@ void pack_half(const Bf16* w, int64_t stride, int64_t rows, int64_t k, Bf16* hal
   for (; begin < k; begin += 32) pack_square<true>(w + begin, stride, rows, k - begin, half + begin * 32);
 }
 
+void copy_row(const Bf16* from, int64_t n, Bf16* to) {
+  for (int64_t i = 0; i < n; i += 32) {
+    const __mmask32 mask = first_words(n - i);
+    _mm512_mask_storeu_epi16(to + i, mask, _mm512_maskz_loadu_epi16(mask, from + i));
+  }
+}
+
+// The rows of one tile, close together.
+void gather_rows(const Slice* slices, int count, int64_t row, int64_t rows, Bf16* scratch, Slice* moved) {
+  for (int s = 0; s < count; ++s) {
+    const Slice& slice = slices[s];
+    const int64_t stride = (slice.k + 31) / 32 * 32 + 32;
+    for (int64_t r = 0; r < rows; ++r)
+      copy_row(slice.a + (row + r) * slice.a_stride, slice.k, scratch + r * stride);
+    moved[s] = slice;
+    moved[s].a = scratch;
+    moved[s].a_stride = stride;
+    scratch += rows * stride;
+  }
+}
+
 }  // namespace
 
-void multiply_block(const Slice* slices, int count, int64_t rows, int64_t columns, float* sums, int64_t sums_stride,
-                    bool first, const Finish* finish) {
+void multiply_block(const Slice* slices, int count, int64_t rows, int64_t columns, float* sums,
+                    int64_t sums_stride, bool first, const Finish* finish, Bf16* row_scratch) {
   alignas(64) float tile[kTileRows * 32];
   const int64_t row_blocks = (rows + kTileRows - 1) / kTileRows;  // of nearly equal size
   const int64_t panels = (columns + 31) / 32;
   // A few rows: the panel comes from memory once. Many: the rows stay in L1, the panels come from L2.
   const bool panel_outside = rows <= 2 * kTileRows;
+  Slice moved[kMostSlices];
   for (int64_t i = 0; i < row_blocks * panels; ++i) {
     const int64_t panel = panel_outside ? i / row_blocks : i % panels;
     const int64_t block = panel_outside ? i % row_blocks : i / panels;
@@ -225,8 +249,9 @@ void multiply_block(const Slice* slices, int count, int64_t rows, int64_t column
     float* at = sums + row * sums_stride + column;
     const Tile multiply = width <= 16 ? kTiles<1>[n] : kTiles<2>[n];
     const bool to_tile = finish != nullptr;
-    multiply(slices, count, row, panel, first ? nullptr : at, sums_stride, to_tile ? tile : at,
-             to_tile ? 32 : sums_stride);
+    if (row_scratch != nullptr && panel == 0) gather_rows(slices, count, row, n, row_scratch, moved);
+    multiply(row_scratch != nullptr ? moved : slices, count, row_scratch != nullptr ? 0 : row, panel,
+             first ? nullptr : at, sums_stride, to_tile ? tile : at, to_tile ? 32 : sums_stride);
     if (to_tile) finish_tile(tile, 32, row, n, column, width, *finish);
   }
 }
@@ -278,7 +303,8 @@ void repack(const Bf16* panels, int64_t panel_stride, int64_t pair, int64_t colu
 
 namespace hone::ops::kernels {
 
-void multiply_block(const Slice*, int, std::int64_t, std::int64_t, float*, std::int64_t, bool, const Finish*) {}
+void multiply_block(const Slice*, int, std::int64_t, std::int64_t, float*, std::int64_t, bool, const Finish*,
+                    Bf16*) {}
 void pack_rows(const Bf16*, std::int64_t, std::int64_t, std::int64_t, Bf16*) {}
 void pack_columns(const Bf16*, std::int64_t, std::int64_t, std::int64_t, bool, Bf16*) {}
 void repack(const Bf16*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, Bf16*) {}

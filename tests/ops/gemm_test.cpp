@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <deque>
 
@@ -24,7 +26,8 @@ struct Terms {
   std::deque<Weight> weights;
   std::vector<GemmTerm> terms;
 
-  void add(std::int64_t rows, std::int64_t depth, std::int64_t columns, Side side, bool packed, at::ScalarType dtype) {
+  void add(std::int64_t rows, std::int64_t depth, std::int64_t columns, Side side, bool packed,
+           at::ScalarType dtype) {
     const bool forward = side == Side::kForward;
     const at::Tensor w = (at::randn({forward ? columns : depth, forward ? depth : columns}) * 0.25).to(dtype);
     weights.push_back(packed && Weight::can_pack(w) ? Weight::pack(w) : Weight(w));
@@ -72,9 +75,10 @@ struct Shape {
   std::int64_t rows, depth, columns;
 };
 
-constexpr Shape kShapes[] = {{1, 1, 1},     {1, 2, 16},     {2, 3, 17},     {3, 8, 33},   {5, 16, 40},    {13, 31, 8},
-                             {14, 64, 16},  {15, 33, 31},   {16, 100, 96},  {28, 7, 130}, {29, 895, 70},  {100, 65, 5},
-                             {47, 1025, 33}, {31, 2300, 50}, {1, 4865, 63}, {30, 1, 300}, {1030, 1200, 9}};
+constexpr Shape kShapes[] = {{1, 1, 1},     {1, 2, 16},     {2, 3, 17},     {3, 8, 33},     {5, 16, 40},
+                             {13, 31, 8},   {14, 64, 16},   {15, 33, 31},   {16, 100, 96},  {28, 7, 130},
+                             {29, 895, 70}, {100, 65, 5},   {47, 1025, 33}, {31, 2300, 50}, {1, 4865, 63},
+                             {30, 1, 300},  {1030, 1200, 9}};
 
 TEST(Gemm, IsTheProductOnEveryInstructionSetShapeSideAndPacking) {
   for (const Instructions level : kLevels) {
@@ -91,7 +95,8 @@ TEST(Gemm, IsTheProductOnEveryInstructionSetShapeSideAndPacking) {
             for (const at::ScalarType out : {at::kBFloat16, at::kFloat}) {
               EXPECT_LT(error_of(product_of(t.terms, s.columns, out), expected), tolerance(dtype, out))
                   << name_of(level) << " " << dtype << " to " << out << " " << s.rows << "x" << s.depth << "x"
-                  << s.columns << (side == Side::kForward ? " forward" : " backward") << (packed ? " packed" : "");
+                  << s.columns << (side == Side::kForward ? " forward" : " backward")
+                  << (packed ? " packed" : "");
             }
           }
         }
@@ -110,7 +115,8 @@ TEST(Gemm, SumsTermsInFp32) {
     t.add(rows, 16, columns, Side::kForward, false, at::kBFloat16);
     t.add(rows, 2049, columns, Side::kBackward, true, at::kBFloat16);
     t.add(rows, 7, columns, Side::kBackward, false, at::kBFloat16);
-    EXPECT_LT(error_of(product_of(t.terms, columns, at::kFloat), exact(t.terms)), 2e-6) << rows << "x" << columns;
+    EXPECT_LT(error_of(product_of(t.terms, columns, at::kFloat), exact(t.terms)), 2e-6)
+        << rows << "x" << columns;
   }
 }
 
@@ -197,6 +203,83 @@ TEST(Gemm, ReadsNothingBeyondItsMatrices) {
       EXPECT_TRUE(same_bits(product_of(same, s.columns, at::kFloat), found));
     }
   }
+}
+
+// The last element of a matrix lies before a page that may not be touched.
+class Guarded {
+ public:
+  Guarded(std::int64_t rows, std::int64_t columns) {
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    const auto bytes = static_cast<std::size_t>(rows * columns) * sizeof(at::BFloat16);
+    const std::size_t usable = (bytes + page - 1) / page * page;
+    size_ = usable + page;
+    memory_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    base::require(memory_ != MAP_FAILED, "Guarded", "memory");
+    ::mprotect(static_cast<char*>(memory_) + usable, page, PROT_NONE);
+    matrix = at::from_blob(static_cast<char*>(memory_) + (usable - bytes), {rows, columns}, at::kBFloat16);
+    matrix.copy_(at::randn({rows, columns}));
+  }
+  ~Guarded() { ::munmap(memory_, size_); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+
+  at::Tensor matrix;
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+TEST(Gemm, TouchesNoMemoryBehindItsMatrices) {
+  for (const Shape& s : kShapes) {
+    const Guarded a(s.rows, s.depth);
+    const Guarded forward(s.columns, s.depth);
+    const Guarded backward(s.depth, s.columns);
+    const Guarded bias(1, s.columns);
+    const Guarded residual(s.rows, s.columns);
+    const Guarded out(s.rows, s.columns);
+    const Weight w(forward.matrix);
+    const Weight v(backward.matrix);
+    const std::vector<GemmTerm> terms{{a.matrix, &w, Side::kForward}, {a.matrix, &v, Side::kBackward}};
+    const Epilogue epilogue{.bias = bias.matrix[0], .residual = residual.matrix};
+    gemm(out.matrix, terms, epilogue);
+    EXPECT_LT(error_of(out.matrix, exact(terms, epilogue)), 2e-2);
+    if (Weight::can_pack(w.plain())) {
+      EXPECT_TRUE(at::equal(Weight::pack(w.plain()).dense(), w.plain()));
+    }
+    const at::Tensor sum = at::zeros({s.depth, s.columns});
+    add_outer(sum, a.matrix, out.matrix);  // left [rows, depth], right [rows, columns]
+    EXPECT_LT(error_of(sum, a.matrix.to(at::kDouble).t().matmul(out.matrix.to(at::kDouble))), 1e-4);
+  }
+}
+
+// Rows that crowd L1 are copied (gemm_bf16.cpp): the sums stay the same.
+TEST(Gemm, RowsAPowerOfTwoApartHaveTheBitsOfOthers) {
+  if (!has_kernel()) GTEST_SKIP() << "no avx512_bf16 here";
+  const int threads = at::get_num_threads();
+  for (const std::int64_t depth : {1023, 1024, 2048, 3072}) {
+    for (const std::int64_t rows : {29, 45, 1040}) {
+      at::manual_seed(8);
+      Terms t;
+      t.add(rows, depth, 100, Side::kForward, true, at::kBFloat16);
+      t.add(rows, 16, 100, Side::kForward, false, at::kBFloat16);
+      const auto restride = [&](const at::Tensor& x, std::int64_t stride) {
+        at::Tensor wide = at::zeros({rows, stride}, at::kBFloat16).narrow(1, 0, x.size(1));
+        return wide.copy_(x);
+      };
+      std::vector<GemmTerm> crowded(t.terms);
+      crowded[0].a = restride(t.terms[0].a, 4096);
+      std::vector<GemmTerm> spread(t.terms);
+      spread[0].a = restride(t.terms[0].a, 3072 + 96);
+      for (const int n : {1, 2, 3}) {
+        at::set_num_threads(n);
+        const at::Tensor found = product_of(crowded, 100, at::kFloat);
+        EXPECT_TRUE(same_bits(found, product_of(spread, 100, at::kFloat))) << rows << "x" << depth;
+        EXPECT_LT(error_of(found, exact(crowded)), 2e-6);
+      }
+    }
+  }
+  at::set_num_threads(threads);
 }
 
 // "The sampler is the trainer": all ways to the same row give the same bits.
@@ -293,8 +376,13 @@ TEST(AddOuter, AddsLeftTransposedTimesRight) {
     if (!machine_has(level)) continue;
     const ForceInstructions force(level);
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
-      for (const auto& [t, r, n] : {std::tuple{1, 1, 1}, {2, 8, 16}, {3, 16, 33}, {77, 64, 100}, {300, 5, 31},
-                                   {513, 13, 64}, {1000, 16, 300}}) {
+      for (const auto& [t, r, n] : {std::tuple{1, 1, 1},
+                                    {2, 8, 16},
+                                    {3, 16, 33},
+                                    {77, 64, 100},
+                                    {300, 5, 31},
+                                    {513, 13, 64},
+                                    {1000, 16, 300}}) {
         at::manual_seed(7);
         const at::Tensor left = at::randn({t, r + 3}).to(dtype).narrow(1, 2, r);
         const at::Tensor right = at::randn({t, n + 9}).to(dtype).narrow(1, 4, n);
