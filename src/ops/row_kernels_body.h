@@ -184,7 +184,9 @@ void norm_rows(const NormArgs& n, std::int64_t begin, std::int64_t end) {
     const float inverse = inverse_rms_of(x, n.width, n.eps);
     over(n.width, [&](std::int64_t i, auto mode) {
       const Float normed = as<X>(load(x + i, mode) * inverse);
-      store(out + i, as<typename Wider<X, W>::Type>(load(weight + i, mode) * normed), mode);
+      Float product = load(weight + i, mode) * normed;
+      if constexpr (sizeof(Out) == sizeof(float)) product = as<typename Wider<X, W>::Type>(product);
+      store(out + i, product, mode);
     });
   }
 }
