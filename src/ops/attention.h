@@ -1,5 +1,5 @@
-// Causal attention with grouped queries, in plain form: libtorch's scaled_dot_product_attention for each
-// sequence.
+// Causal attention with grouped queries. First the plain form, differentiable: libtorch's
+// scaled_dot_product_attention for each sequence. Then the explicit form over KvTiles.
 //
 // Shapes: T tokens of all segments, N query heads, K key-value heads (N a multiple of K), D head_dim. All in
 // one dtype; softmax in fp32 inside; scale D^-0.5.
@@ -36,15 +36,23 @@ struct AttentionRows {
 };
 
 // q [T, N, D] (rows may be strided, a row's heads are contiguous) -> out [T, N * D] (rows may be strided) and
-// lse [T, N] fp32, the log sum exp of the scaled scores (may be undefined: not wanted). Sliding windows: keys
-// further than `window` back are not seen when window > 0 (whole tiles are skipped). A row's bits do not
-// depend on the other rows of the call, nor on how many rows came at once, nor on threads.
+// lse [T, N] fp32, the natural log sum exp of the scaled scores (may be undefined: not wanted; rows may be
+// strided). Sliding windows, when window > 0: the token at place t sees keys t - window + 1 to t, places
+// counted over `before` and `own` (whole tiles are skipped).
+//
+// On the CPU a row's bits do not depend on the other rows of the call, nor on how many rows came at once, nor
+// on threads; they depend on the row, the tiles and the instructions. bf16: AVX512-BF16 where D is a multiple
+// of 16 and at most 256, probabilities rounded to bf16 for the product with the values; else, and in fp32,
+// portable C++ in fp32. Other devices: ATen, without that promise.
 void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
                   std::int64_t window = 0);
 
 // Gradients of causal attention inside each [begin, end) of `segments`, from the forward's out and lse.
 // q, k, v as in packed_attention (rows may be strided); out, d_out [T, N * D]; dq, dk, dv like q, k, v (rows
-// may be strided: slices of a joined buffer), written, not added to. All in one dtype; sums in fp32.
+// may be strided: slices of a joined buffer), written, not added to; they may lie where q, k and v lie. All
+// in one dtype; sums in fp32. The AVX512-BF16 form gives a segment the same bits in any company and on any
+// number of threads: queries in chunks by the segment's length alone, whose shares of dk and dv are added in
+// order.
 void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, const at::Tensor& d_out,
                                const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const at::Tensor& out, const at::Tensor& lse,

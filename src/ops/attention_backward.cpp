@@ -49,9 +49,12 @@ void backward_plain(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor
   const auto give = [&](const at::Tensor& to, const at::Tensor& x) {  // x [K, n * heads a kv head, D]
     to.narrow(0, begin, n).copy_(x.view({kv_heads, n, -1}).transpose(0, 1).reshape({n, to.size(1), dim}));
   };
-  give(dq, at::matmul(ds, keys));
-  give(dk, at::matmul(ds.transpose(1, 2), queries));
-  give(dv, at::matmul(p.transpose(1, 2), g));
+  // All three before the first is written: they may lie where q, k and v lie.
+  const at::Tensor for_q = at::matmul(ds, keys), for_k = at::matmul(ds.transpose(1, 2), queries),
+                   for_v = at::matmul(p.transpose(1, 2), g);
+  give(dq, for_q);
+  give(dk, for_k);
+  give(dv, for_v);
 }
 
 void check(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor& d_out,
@@ -242,6 +245,11 @@ bool rows_are_dense(const at::Tensor& x) {
   return x.stride(-1) == 1 && (x.dim() == 2 || x.size(1) == 1 || x.stride(1) == x.size(2));
 }
 
+// The kernel packs keys and values by pairs of neighbouring elements.
+bool pairs_are_aligned(const at::Tensor& x) {
+  return x.stride(0) % 2 == 0 && reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 4 == 0;
+}
+
 }  // namespace
 
 void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, const at::Tensor& d_out,
@@ -252,6 +260,7 @@ void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, cons
   bool fast = q.device().is_cpu() && q.scalar_type() == at::kBFloat16 && q.size(2) % 16 == 0 &&
               q.size(2) <= kernels::kMaxHeadDim && instructions() == Instructions::kAvx512Bf16;
   for (const at::Tensor& x : {dq, dk, dv, d_out, q, k, v, out, lse}) fast = fast && rows_are_dense(x);
+  fast = fast && pairs_are_aligned(k) && pairs_are_aligned(v);
   if (fast) {
     FastBackward(dq, dk, dv, d_out, q, k, v, out, lse).run(segments);
     return;

@@ -17,7 +17,8 @@ constexpr std::int64_t kKvTile = 64;
 class KvTiles {
  public:
   KvTiles() = default;
-  // Room for `capacity` tokens at first; grows by doubling. dtype fp32 or bf16.
+  // Room for `capacity` tokens at first; grows by doubling. fp32, or bf16 with an even head_dim. On the CPU
+  // until the first append, then on its k's device.
   KvTiles(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dtype, std::int64_t capacity);
 
   // k (already rotated) and v [n, K, D]; rows may be strided, a row's heads are contiguous.

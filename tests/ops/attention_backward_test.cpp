@@ -1,11 +1,13 @@
 // packed_attention_backward beside autograd through packed_attention.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "base/error.h"
 #include "ops/attention.h"
+#include "ops/instructions.h"
 
 namespace hone::ops {
 namespace {
@@ -106,6 +108,74 @@ TEST(PackedAttentionBackward, IsAsNearToFp64InBf16AsLibtorchIs) {
       EXPECT_LT(distance(got.v, right.v), 6e-3) << what;
       EXPECT_LT(distance(got.v, right.v), 1.05 * distance(theirs.v, right.v) + 1e-9) << what;
     }
+  }
+}
+
+TEST(PackedAttentionBackward, ThePlainFormServesBf16Too) {
+  at::manual_seed(14);
+  const Case c = make({6, 2, 32}, {{0, 63}, {63, 200}}, at::kBFloat16);
+  const ForceInstructions plain(Instructions::kPlain);
+  const Gradients got = mine(c), right = of_autograd(c, at::kDouble);
+  EXPECT_LT(distance(got.q, right.q), 6e-3);
+  EXPECT_LT(distance(got.k, right.k), 6e-3);
+  EXPECT_LT(distance(got.v, right.v), 6e-3);
+}
+
+void expect_same(const Gradients& a, const Gradients& b, const char* what) {
+  EXPECT_TRUE(a.q.equal(b.q)) << what;
+  EXPECT_TRUE(a.k.equal(b.k)) << what;
+  EXPECT_TRUE(a.v.equal(b.v)) << what;
+}
+
+TEST(PackedAttentionBackward, MayWriteOverItsInputs) {
+  at::manual_seed(15);
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const Shape s : {Shape{14, 2, 64}, Shape{2, 1, 20}}) {
+      const Case c = make(s, {{0, 200}, {200, 205}}, dtype);
+      const Gradients apart = mine(c);
+      packed_attention_backward(c.q, c.k, c.v, c.d_out, c.q, c.k, c.v, c.out, c.lse, c.segments);
+      expect_same({c.q, c.k, c.v}, apart, c10::toString(dtype));
+    }
+  }
+}
+
+class FastBackward : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!machine_has(Instructions::kAvx512Bf16)) GTEST_SKIP() << "this machine has no avx512_bf16";
+  }
+};
+
+TEST_F(FastBackward, ASegmentsBitsAreItsOwn) {
+  at::manual_seed(16);
+  const Segments segments = {{0, 300}, {300, 333}, {333, 500}};
+  const Case c = make({9, 3, 64}, segments, at::kBFloat16);
+  const Gradients whole = mine(c);
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2, 3}) {
+    at::set_num_threads(threads);
+    expect_same(mine(c), whole, "threads");
+  }
+  at::set_num_threads(before);
+  for (const auto& [begin, end] : segments) {
+    const auto part_of = [&, from = begin, to = end](const at::Tensor& x) { return x.slice(0, from, to); };
+    const Case alone{part_of(c.q),   part_of(c.k),   part_of(c.v),      part_of(c.d_out),
+                     part_of(c.out), part_of(c.lse), {{0, end - begin}}};
+    expect_same(mine(alone), {part_of(whole.q), part_of(whole.k), part_of(whole.v)}, "alone");
+  }
+}
+
+// More shares than are held at once: the heads are done in two goes, and nothing shows.
+TEST_F(FastBackward, ManyHeadsAreDoneInSeveralGoes) {
+  at::manual_seed(17);
+  const Case c = make({40, 40, 16}, {{0, 1024}}, at::kBFloat16);
+  const Gradients whole = mine(c);
+  for (const std::int64_t head : {0, 20}) {
+    const auto heads_of = [&](const at::Tensor& x) { return x.narrow(1, head, 20); };
+    const auto columns_of = [&](const at::Tensor& x) { return x.narrow(1, 16 * head, 20 * 16); };
+    const Case half{heads_of(c.q),     heads_of(c.k),   heads_of(c.v), columns_of(c.d_out),
+                    columns_of(c.out), heads_of(c.lse), c.segments};
+    expect_same(mine(half), {heads_of(whole.q), heads_of(whole.k), heads_of(whole.v)}, "half of the heads");
   }
 }
 
