@@ -27,7 +27,8 @@ std::int64_t to_number(const std::string& name, const std::string& text) {
 
 }  // namespace
 
-Arguments::Arguments(int argc, char** argv, std::vector<std::string> known, std::vector<std::string> flags) {
+Arguments::Arguments(int argc, char** argv, const std::vector<std::string>& known,
+                     const std::vector<std::string>& flags) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const std::string name = word.starts_with("--") ? word.substr(2) : "";

@@ -12,7 +12,8 @@ class Arguments {
  public:
   // `known`: names with a value; `flags`: names without. Anything else is a UserError that lists what there
   // is.
-  Arguments(int argc, char** argv, std::vector<std::string> known, std::vector<std::string> flags);
+  Arguments(int argc, char** argv, const std::vector<std::string>& known,
+            const std::vector<std::string>& flags);
 
   bool flag(const std::string& name) const { return values_.contains(name); }
   std::string text(const std::string& name, const std::string& otherwise) const;

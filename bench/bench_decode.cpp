@@ -9,6 +9,7 @@
 // Contexts with more than --most_tokens tokens in the whole batch are left out: filling them takes longer
 // than measuring.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <iostream>

@@ -4,6 +4,7 @@
 // 2]
 //                  [--instructions avx512_bf16] [--milliseconds 150] [--warm] [--json FILE] [--quick]
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <iostream>
@@ -17,7 +18,7 @@
 namespace hone::bench {
 
 // One stretch of normal numbers, repeated: a head's worth of fresh ones takes a second.
-at::Tensor random_bf16(std::vector<std::int64_t> sizes) {
+at::Tensor random_bf16(const std::vector<std::int64_t>& sizes) {
   constexpr std::int64_t kStretch = (1 << 20) + 7;
   static const at::Tensor stretch = at::randn({kStretch}).mul_(0.1).to(at::kBFloat16);
   at::Tensor out = at::empty(sizes, at::kBFloat16);

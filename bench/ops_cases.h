@@ -39,6 +39,6 @@ std::vector<Entry> attention_entries(const OpsShape& shape);
 std::vector<Entry> fused_entries(const OpsShape& shape);
 std::vector<Entry> head_entries(const OpsShape& shape);
 
-at::Tensor random_bf16(std::vector<std::int64_t> sizes);
+at::Tensor random_bf16(const std::vector<std::int64_t>& sizes);
 
 }  // namespace hone::bench

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <atomic>
@@ -75,7 +76,7 @@ GemmRate gemm_rate(const std::string& name, std::int64_t m, std::int64_t k, std:
 // The shapes that make up most of a training pass of 1024 tokens, and a tile of the head.
 std::vector<GemmRate> gemm_rates(const model::ModelConfig& config, at::ScalarType dtype, bool quick) {
   const Effort effort =
-      quick ? Effort{.seconds = 0.02, .at_least = 2} : Effort{.seconds = 0.6, .at_least = 8};
+      quick ? Effort{.seconds = 0.02, .at_least = 2} : Effort{.seconds = 0.35, .at_least = 8};
   constexpr std::int64_t kTokens = 1024, kHeadTile = 8192;
   std::vector<GemmRate> out;
   for (const Shape& shape : layer_shapes(config)) {
@@ -106,7 +107,7 @@ Rates probe(const model::ModelConfig& config, bool quick, bool fp32) {
     out.fp32_gflops = best_of(out.fp32);
   }
   const Effort effort =
-      quick ? Effort{.seconds = 0.05, .at_least = 2} : Effort{.seconds = 1.5, .at_least = 10};
+      quick ? Effort{.seconds = 0.05, .at_least = 2} : Effort{.seconds = 0.8, .at_least = 10};
   out.read_gbs = read_rate(effort);
   out.copy_gbs = copy_rate(effort);
   return out;

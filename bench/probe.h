@@ -24,7 +24,7 @@ struct Rates {
   double copy_gbs = 0;  // read and written bytes together
 };
 
-// `quick`: a look, a second or so; otherwise 10 to 15 s. `fp32`: the fp32 products too.
+// `quick`: a look, a second or so; otherwise 5 s, with fp32 8. `fp32`: the fp32 products too.
 Rates probe(const model::ModelConfig& config, bool quick, bool fp32 = false);
 // The better of both, rate by rate: a machine that others disturbed for a moment still has its limit.
 Rates better_of(const Rates& a, const Rates& b);
