@@ -183,6 +183,7 @@ void print(const std::vector<Result>& results, const Rates& rates) {
     for (const auto& [name, seconds] : r.phases) row.push_back(fixed(seconds, 3));
     phases.add(row);
   }
+  if (phases.empty()) return;
   std::cout << "One more step of each, by phase:\n\n";
   phases.print();
 }
