@@ -1,6 +1,8 @@
 #include "base/process_memory.h"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -97,6 +99,14 @@ std::int64_t free_memory(const fs::path& proc, const fs::path& cgroups) {
       free = free == 0 ? std::max<std::int64_t>(0, *left) : std::min(free, std::max<std::int64_t>(0, *left));
   }
   return free;
+}
+
+void release_pages(std::span<const std::byte> bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t begin = (address + page - 1) / page * page,
+                       end = (address + bytes.size()) / page * page;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);  // only a hint
 }
 
 }  // namespace hone::base

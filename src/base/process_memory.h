@@ -2,7 +2,9 @@
 // the peak is known (getrusage), and 0 stands for "not known".
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/file.h"
 
@@ -18,5 +20,9 @@ ProcessMemory process_memory(const fs::path& proc = "/proc");
 // Bytes that a process may still take without pushing others out: MemAvailable, or less where a cgroup (v1 or
 // v2, the process's own or one above it) has less room; page cache that can be dropped counts as room.
 std::int64_t free_memory(const fs::path& proc = "/proc", const fs::path& cgroups = "/sys/fs/cgroup");
+
+// The pages that lie wholly inside a mapped file's `bytes` no longer count as this process's; they are read
+// again when they are touched.
+void release_pages(std::span<const std::byte> bytes);
 
 }  // namespace hone::base

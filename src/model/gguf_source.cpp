@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/process_memory.h"
 #include "model/families.h"
 #include "model/weight_source.h"
 
@@ -60,6 +61,7 @@ class GgufSource final : public WeightSource {
     const Entry& entry = find(name);
     const at::Tensor w = at::empty(entry.tensor->shape, at::kFloat);
     base::dequantise(*entry.tensor, {w.data_ptr<float>(), static_cast<std::size_t>(w.numel())});
+    base::release_pages(entry.tensor->bytes);
     if (entry.permuted_heads == 0) return w.to(dtype);
     if (w.size(0) % (2 * entry.permuted_heads) != 0) {
       throw base::UserError({file_.path().string() + ": " + entry.tensor->name,

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/process_memory.h"
 #include "base/safetensors.h"
 #include "model/weight_source.h"
 
@@ -76,6 +77,7 @@ class HfFolder final : public WeightSource {
     const at::Tensor raw = at::empty(stored.shape, scalar_type(stored, folder_.string()));
     // Copied byte for byte: a file may place a tensor at an address that its type does not allow.
     if (!stored.bytes.empty()) std::memcpy(raw.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
+    base::release_pages(stored.bytes);  // or the peak of a run would hold the whole file beside the model
     return raw.to(dtype);
   }
 

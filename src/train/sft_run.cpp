@@ -5,15 +5,18 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process_memory.h"
 #include "config/write_plan.h"
 #include "data/preview.h"
 #include "data/rows.h"
 #include "data/shuffle.h"
 #include "learn/schedule.h"
 #include "model/weight_source.h"
+#include "ops/host_memory.h"
 #include "text/chat_template.h"
 #include "train/checkpoint.h"
 #include "train/machine.h"
+#include "train/memory_inputs.h"
 #include "train/open_model.h"
 #include "train/run_folder.h"
 #include "train/sft.h"
@@ -142,14 +145,6 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
   return out;
 }
 
-// Which form of the layer trains. Recompute is still the plan's first guess here.
-PassForm pass_form(const config::Plan& plan) {
-  return {.is_explicit = plan.layer_form != config::LayerForm::kPlain,
-          .recompute = plan.recompute == config::Recompute::kNone    ? model::Recompute::kNone
-                       : plan.recompute == config::Recompute::kLayer ? model::Recompute::kLayer
-                                                                     : model::Recompute::kCheap};
-}
-
 std::int64_t checkpoint_bytes(const adapters::Adapter& adapter) {
   return 3 * static_cast<std::int64_t>(adapter.flat().nbytes()) +
          (32LL << 20);  // adapter, two moments, tokenizer
@@ -158,6 +153,7 @@ std::int64_t checkpoint_bytes(const adapters::Adapter& adapter) {
 }  // namespace
 
 LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::atomic<bool>& stop_requested) {
+  ops::use_host_memory();
   at::set_num_threads(static_cast<int>(threads_or_default(plan.threads)));
   const fs::path output_dir = plan.output_dir;
   const bool resuming = !plan.resume_from_checkpoint.empty();
@@ -185,6 +181,7 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
                .data;
   }
 
+  const std::int64_t program_bytes = base::process_memory().resident;
   model::CausalLm model(*source, numbers(plan.precision));
   const fs::path adapter_from = resuming ? resume_from : fs::path(plan.adapter_name_or_path);
   adapters::Adapter adapter = adapter_from.empty()
@@ -214,7 +211,13 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
   start.train_data = train.facts;
   start.train_rows = static_cast<std::int64_t>(train.data.rows.size());
   start.example = std::move(train.example);
-  SftMethod method(plan, model, std::move(train.data), std::move(eval), pass_form(plan));
+  start.memory = plan_memory(
+      memory_inputs(
+          model, plan, program_bytes,
+          longest_batch(train.data.examples, train.data.rows, plan.per_device_train_batch_size),
+          eval ? longest_batch(eval->examples, eval->rows, plan.per_device_eval_batch_size) : LongestBatch()),
+      plan.layer_form, plan.recompute, memory_limit(plan));
+  SftMethod method(plan, model, std::move(train.data), std::move(eval), pass_form(start.memory));
   start.total_steps = method.total_steps();
   start.steps_per_epoch = method.steps_per_epoch();
   start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);
@@ -235,7 +238,8 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
                                       .listener = listener,
                                       .stop_requested = stop_requested,
                                       .optimizer = optimizer,
-                                      .state = state});
+                                      .state = state,
+                                      .planned_memory = start.memory.total});
   listener.finished(output_dir.string(), result.interrupted, result.step);
   return result;
 }
