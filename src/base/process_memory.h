@@ -21,7 +21,7 @@ ProcessMemory process_memory(const fs::path& proc = "/proc");
 // v2, the process's own or one above it) has less room; page cache that can be dropped counts as room.
 std::int64_t free_memory(const fs::path& proc = "/proc", const fs::path& cgroups = "/sys/fs/cgroup");
 
-// The pages that lie wholly inside a mapped file's `bytes` no longer count as this process's; they are read
+// The pages of a mapped file's `bytes` no longer count as this process's; they are read
 // again when they are touched.
 void release_pages(std::span<const std::byte> bytes);
 

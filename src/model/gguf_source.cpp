@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/process_memory.h"
 #include "model/families.h"
+#include "model/stored_bytes.h"
 #include "model/weight_source.h"
 
 namespace hone::model {
@@ -57,19 +58,21 @@ class GgufSource final : public WeightSource {
     }
   }
 
-  at::Tensor read(const std::string& name, at::ScalarType dtype) const override {
+  void read_into(const std::string& name, at::Tensor out) const override {
     const Entry& entry = find(name);
-    const at::Tensor w = at::empty(entry.tensor->shape, at::kFloat);
-    base::dequantise(*entry.tensor, {w.data_ptr<float>(), static_cast<std::size_t>(w.numel())});
-    base::release_pages(entry.tensor->bytes);
-    if (entry.permuted_heads == 0) return w.to(dtype);
-    if (w.size(0) % (2 * entry.permuted_heads) != 0) {
+    base::require(out.sizes() == entry.tensor->shape && out.is_contiguous() && out.is_cpu(),
+                  "WeightSource::read_into", "a contiguous tensor of the stored shape");
+    if (entry.permuted_heads != 0 && out.size(0) % (2 * entry.permuted_heads) != 0) {
       throw base::UserError({file_.path().string() + ": " + entry.tensor->name,
                              "rows for " + std::to_string(entry.permuted_heads) + " heads of even size",
-                             std::to_string(w.size(0)) + " rows", "the metadata belong to another model",
+                             std::to_string(out.size(0)) + " rows", "the metadata belong to another model",
                              ""});
     }
-    return unpermute_rows(w, entry.permuted_heads).to(dtype);
+    const bool direct = entry.permuted_heads == 0 && out.scalar_type() == at::kFloat;
+    const at::Tensor w = direct ? out : at::empty(entry.tensor->shape, at::kFloat);
+    base::dequantise(*entry.tensor, {w.data_ptr<float>(), static_cast<std::size_t>(w.numel())});
+    base::release_pages(entry.tensor->bytes);
+    if (!direct) out.copy_(entry.permuted_heads == 0 ? w : unpermute_rows(w, entry.permuted_heads));
   }
 
  private:

@@ -3,13 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/process_memory.h"
 #include "base/safetensors.h"
+#include "model/stored_bytes.h"
 #include "model/weight_source.h"
 
 namespace hone::model {
@@ -72,13 +71,10 @@ class HfFolder final : public WeightSource {
     return scalar_type(find(name), folder_.string());
   }
 
-  at::Tensor read(const std::string& name, at::ScalarType dtype) const override {
+  void read_into(const std::string& name, at::Tensor out) const override {
     const base::StoredTensor& stored = find(name);
-    const at::Tensor raw = at::empty(stored.shape, scalar_type(stored, folder_.string()));
-    // Copied byte for byte: a file may place a tensor at an address that its type does not allow.
-    if (!stored.bytes.empty()) std::memcpy(raw.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
-    base::release_pages(stored.bytes);  // or the peak of a run would hold the whole file beside the model
-    return raw.to(dtype);
+    base::require(out.sizes() == stored.shape, "WeightSource::read_into", "a tensor of the stored shape");
+    copy_stored(stored.bytes, scalar_type(stored, folder_.string()), out);
   }
 
  private:

@@ -7,6 +7,12 @@
 
 namespace hone::model {
 
+at::Tensor WeightSource::read(const std::string& name, at::ScalarType dtype) const {
+  at::Tensor out = at::empty(shape(name), dtype);
+  read_into(name, out);
+  return out;
+}
+
 std::unique_ptr<WeightSource> open_weights(const base::fs::path& path) {
   std::error_code ec;
   if (base::fs::is_directory(path, ec)) return open_hf_folder(path);

@@ -19,8 +19,11 @@ class WeightSource {
   virtual std::vector<std::string> names() const = 0;
   virtual bool has(const std::string& name) const = 0;
   virtual std::vector<std::int64_t> shape(const std::string& name) const = 0;
-  // A fresh tensor in `dtype`. UserError when absent (naming the file and near names).
-  virtual at::Tensor read(const std::string& name, at::ScalarType dtype) const = 0;
+  // Into `out`: contiguous, of shape(name) (rows of a joined matrix, say), rounded to its dtype. UserError
+  // when absent (naming the file and near names). What was read leaves no page of the file in resident
+  // memory.
+  virtual void read_into(const std::string& name, at::Tensor out) const = 0;
+  at::Tensor read(const std::string& name, at::ScalarType dtype) const;    // a fresh tensor
   virtual at::ScalarType stored_dtype(const std::string& name) const = 0;  // GGUF quantised: float32
   virtual bool is_gguf() const = 0;
   virtual const base::fs::path& path() const = 0;  // as opened: the folder or the .gguf file

@@ -75,6 +75,22 @@ TEST(WeightSource, ReadsAnyFloatTypeIntoTheAskedOne) {
   }
 }
 
+TEST(WeightSource, ReadsIntoRowsOfAJoinedMatrix) {
+  const TempFolder folder;
+  write_model(folder.path(), tiny_config("llama"));
+  const auto source = open_weights(folder.path());
+  const std::string q = "model.layers.0.self_attn.q_proj.weight",
+                    k = "model.layers.0.self_attn.k_proj.weight";
+  const std::int64_t rows = source->shape(q)[0], more = source->shape(k)[0];
+  const at::Tensor joined = at::zeros({rows + more + 1, source->shape(q)[1]}, at::kBFloat16);
+  source->read_into(q, joined.narrow(0, 0, rows));
+  source->read_into(k, joined.narrow(0, rows, more));
+  EXPECT_TRUE(at::equal(joined.narrow(0, 0, rows), source->read(q, at::kBFloat16)));
+  EXPECT_TRUE(at::equal(joined.narrow(0, rows, more), source->read(k, at::kFloat).to(at::kBFloat16)));
+  EXPECT_EQ(joined[rows + more].abs().sum().item<float>(), 0.0F);
+  EXPECT_THROW(source->read_into(q, joined), base::InternalError);
+}
+
 TEST(WeightSource, TakesEosFromBothConfigs) {
   const TempFolder folder;
   write_model(folder.path(), tiny_config("llama"));
