@@ -54,16 +54,16 @@ class RandomWeights final : public model::WeightSource {
   }
   bool has(const std::string& name) const override { return shapes_.contains(name); }
   std::vector<std::int64_t> shape(const std::string& name) const override { return shapes_.at(name); }
-  at::Tensor read(const std::string& name, at::ScalarType dtype) const override {
-    const auto& shape = shapes_.at(name);
-    if (name.find("norm") != std::string::npos) return at::ones(shape, dtype);
-    at::Tensor out = at::empty(shape, dtype);
+  void read_into(const std::string& name, at::Tensor out) const override {
+    if (name.find("norm") != std::string::npos) {
+      out.fill_(1);
+      return;
+    }
     const at::Tensor flat = out.view(-1);
     for (std::int64_t begin = 0; begin < flat.numel(); begin += kStretch) {
       const std::int64_t size = std::min(kStretch, flat.numel() - begin);
       flat.narrow(0, begin, size).copy_(stretch_.narrow(0, 0, size));
     }
-    return out;
   }
   at::ScalarType stored_dtype(const std::string&) const override { return at::kBFloat16; }
   bool is_gguf() const override { return false; }
