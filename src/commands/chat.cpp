@@ -1,7 +1,9 @@
 // hone chat: a conversation with a model, on the terminal or through a pipe.
 #include <ATen/Parallel.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -39,41 +41,62 @@ void catch_interrupts() {
   interrupted = false;
   struct sigaction action = {};
   action.sa_handler = &on_interrupt;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);  // no SA_RESTART
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
   sigaction(SIGINT, &action, nullptr);
 }
 
 enum class Read { kLine, kEnd, kInterrupted };
 
-// Lines of standard input. A stream would not say that a signal came.
+// Lines of standard input. A stream would not see that a signal came.
 class Lines {
  public:
   Read next(std::string& line) {
-    for (;;) {
-      const std::size_t end = held_.find('\n');
-      if (end != std::string::npos || (ended_ && !held_.empty())) {
-        line = held_.substr(0, end);
-        held_.erase(0, end == std::string::npos ? end : end + 1);
-        if (line.ends_with('\r')) line.pop_back();
-        return Read::kLine;
-      }
+    while (!take(line)) {
       if (ended_) return Read::kEnd;
-      char buffer[4096];
-      const ssize_t count = read(STDIN_FILENO, buffer, sizeof buffer);
-      if (count < 0 && errno == EINTR) {
-        if (!interrupted) continue;
+      if (interrupted) {
         held_.clear();
         return Read::kInterrupted;
       }
-      if (count > 0) held_.append(buffer, static_cast<std::size_t>(count));
-      ended_ = count <= 0;
+      // A signal may come just before poll(), which would then wait: so the flag is looked at ten times a
+      // second.
+      pollfd input = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+      if (poll(&input, 1, 100) > 0) fill();
     }
+    return Read::kLine;
   }
 
  private:
+  bool take(std::string& line) {
+    const std::size_t end = held_.find('\n');
+    if (end == std::string::npos && (!ended_ || held_.empty())) return false;
+    line = held_.substr(0, end);
+    held_.erase(0, end == std::string::npos ? end : end + 1);
+    if (line.ends_with('\r')) line.pop_back();
+    return true;
+  }
+
+  void fill() {
+    std::array<char, 4096> buffer;
+    const ssize_t count = read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (count > 0) held_.append(buffer.data(), static_cast<std::size_t>(count));
+    ended_ = count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
+  }
+
   std::string held_;
   bool ended_ = false;
 };
+
+void require_utf8(const std::string& message) {
+  try {
+    (void)Json(message).dump();  // strict, unlike dump_json
+  } catch (const Json::type_error&) {
+    throw base::UserError({.where = "hone chat",
+                           .expected = "messages in UTF-8",
+                           .found = "other bytes",
+                           .cause = "the terminal or the file uses another encoding",
+                           .fix = "convert it, as with iconv -t UTF-8"});
+  }
+}
 
 class Chat {
  public:
@@ -93,8 +116,8 @@ class Chat {
     if (typed_) std::cerr << "/reset begins anew, /exit leaves, Ctrl-C stops an answer\n";
     std::string line;
     for (;;) {
-      if (typed_) std::cerr << "> " << std::flush;
       catch_interrupts();
+      if (typed_) std::cerr << "> " << std::flush;
       const Read read = lines_.next(line);
       if (read == Read::kInterrupted && !typed_) return kLeftByInterrupt;
       if (read == Read::kEnd || read == Read::kInterrupted) {
@@ -147,13 +170,15 @@ class Chat {
 
   // A mistake ends a pipe; in a conversation it is told, and the message is as if never sent.
   void talk(const std::string& message) {
-    add("user", message);
+    const Json before = messages_;
     try {
+      require_utf8(message);
+      add("user", message);
       add("assistant", answer());
     } catch (const base::UserError& error) {
       if (!typed_) throw;
       tell(error);
-      messages_.erase(messages_.size() - 1);
+      messages_ = before;
     }
   }
 

@@ -7,6 +7,7 @@
               interrupt TEXT       Ctrl-C as soon as stdout has a line with TEXT; ends with 130
               hangup TEXT          the same with the signal of a terminal that went away
               closed               stdout is a pipe that nobody reads; ends with 2
+              input FILE           stdin is this file of the case; without it stdin is empty
               fails                this command is not the last one and has to end with 2
             and as lines of their own:
               tmpfs 100 FOLDER     a file system of 100 KiB; the case is skipped where mounting is not allowed
@@ -83,7 +84,7 @@ def modifiers(words):
         word = words.pop(0)
         if word in ("fails", "closed"):
             found[word] = True
-        elif word in ("limit", "interrupt", "hangup") and words:
+        elif word in ("limit", "interrupt", "hangup", "input") and words:
             found[word] = words.pop(0)
         else:
             raise ValueError(f"a command begins with `hone`, not `{word}`")
@@ -110,9 +111,10 @@ def run_hone(hone, arguments, folder, asked):
     with tempfile.TemporaryDirectory(prefix="hone-said-") as said:
         out, err = pathlib.Path(said) / "out", pathlib.Path(said) / "err"
         waits_for = asked.get("interrupt", asked.get("hangup"))
-        with out.open("wb") as out_file, err.open("wb") as err_file, closed_pipe() as nobody:
+        given = open(folder / asked["input"] if "input" in asked else os.devnull, "rb")
+        with out.open("wb") as out_file, err.open("wb") as err_file, closed_pipe() as nobody, given as stdin:
             process = subprocess.Popen([hone, *arguments], cwd=folder, stderr=err_file,
-                                       stdout=nobody if "closed" in asked else out_file, stdin=subprocess.DEVNULL,
+                                       stdout=nobody if "closed" in asked else out_file, stdin=stdin,
                                        env={**os.environ, "NO_COLOR": "1"},
                                        preexec_fn=prepare)
             try:
