@@ -83,7 +83,11 @@ PolicyTokens batch_of(const json& recorded, at::ScalarType dtype = at::kDouble) 
   PolicyTokens out{.logprob = tensor_of(given["logprob"]).to(dtype),
                    .entropy = tensor_of(given["entropy"]).to(dtype),
                    .advantages = tensor_of(recorded["advantages"]).to(dtype)};
-  if (recorded["has_old"]) out.old_logprob = tensor_of(given["old"]).to(dtype);
+  if (recorded["has_old"]) {
+    const at::Tensor logprob = tensor_of(given["logprob"]);
+    const double stretch = recorded["stretch"];  // a power of two: fp32 holds the result
+    out.old_logprob = (logprob + stretch * (tensor_of(given["old"]) - logprob)).to(dtype);
+  }
   if (recorded["options"].value("beta", 0.0) != 0) out.ref_logprob = tensor_of(given["ref"]).to(dtype);
   if (recorded["uses_sampling"]) out.sampling_logprob = tensor_of(given["sampling"]).to(dtype);
   if (recorded["uses_tool_mask"]) out.mask = tensor_of(given["tool_mask"]);

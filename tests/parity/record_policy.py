@@ -8,7 +8,8 @@ formulas without TRL's rounding; a second run in float32, as users have it, is c
 
 policy_loss.json: `tokens` is one generation batch, 8 completions (2 groups of 4) laid end to end: lengths, logprob,
 old, ref, sampling (null: unknown), entropy, tool_mask, truncated. Each case: trainer, options (TRL's names),
-micro_batches (gradient_accumulation_steps) and steps_per_generation, has_old, uses_sampling, uses_tool_mask;
+micro_batches (gradient_accumulation_steps) and steps_per_generation, has_old, uses_sampling, uses_tool_mask, stretch (the old
+log-probability is logprob + stretch (old - logprob));
 advantages; kl (RLOO's penalty a row); num_items; scored (kl and sampling/... of the generation batch); micro: loss and metrics of each
 micro-batch in order; gradient: d (sum of all losses) / d logprob; entropy_gradient where it is not 0.
 RLOO's losses are divided by micro_batches here, which transformers' Trainer does in training_step.
@@ -52,10 +53,11 @@ def token_tables():
 class Bench:
     """A trainer whose generation and forward are tables. Row i's prompt is the token 3 + i, by which it is known."""
 
-    def __init__(self, kind, options, ga=2, spg=4, sampling=False, tool_mask=False, columns=1, rewards=None, group=4,
+    def __init__(self, kind, options, ga=2, spg=4, sampling=False, tool_mask=False, stretch=1, columns=1, rewards=None, group=4,
                  lengths=LENGTHS, truncated=TRUNCATED):
         self.tables = {key: value.to(torch.get_default_dtype()) if value.is_floating_point() else value
                        for key, value in TABLES.items()}
+        self.tables["old"] = self.tables["logprob"] + stretch * (self.tables["old"] - self.tables["logprob"])
         self.rows, self.ga, self.spg, self.kind = len(lengths), ga, spg, kind
         self.lengths, self.truncated, self.sampling, self.tool_mask = lengths, truncated, sampling, tool_mask
         rewards = rewards or [[one] for one in REWARDS]
@@ -182,6 +184,11 @@ def policy_cases():
     case("sapo_temperatures", dict(loss_type="sapo", sapo_temperature_neg=2.0, sapo_temperature_pos=0.5))
     case("vespo_numbers", dict(loss_type="vespo", vespo_k_pos=1.0, vespo_lambda_pos=1.5, vespo_k_neg=0.5,
                                vespo_lambda_neg=0.0))
+    for one in ("grpo", "cispo", "vespo"):  # ratios from e^-60 to e^60
+        case(f"{one}_far", dict(loss_type=one, epsilon_high=3.0), stretch=64)
+    case("vespo_sampler", dict(loss_type="vespo", off_policy_mask_threshold=0.3, num_iterations=2,
+                               vllm_importance_sampling_mode="token_mask",
+                               vllm_importance_sampling_clip_max=1.05), sampling=True, stretch=2, **whole)
     case("rloo", dict(beta=0.0), kind="rloo")
     case("rloo_kl_truncated", dict(beta=0.05, mask_truncated_completions=True, epsilon=0.3, epsilon_high=0.6),
          kind="rloo")
@@ -257,7 +264,8 @@ def record_policy():
             exact["kl"] = [gap[row, :length].sum().item() * keep for row, (length, keep) in enumerate(zip(LENGTHS, kept))]
         out["cases"][name] = {"trainer": kind, "options": options, "micro_batches": bench["ga"],
                               "steps_per_generation": bench["spg"], "uses_sampling": bench.get("sampling", False),
-                              "uses_tool_mask": bench.get("tool_mask", False), **exact}
+                              "uses_tool_mask": bench.get("tool_mask", False), "stretch": bench.get("stretch", 1),
+                              **exact}
     print(f"policy_loss: {len(out['cases'])} cases; TRL's gradients in float32 are off by {worst:.1e} of the largest")
     return out
 
