@@ -16,12 +16,20 @@ namespace {
 constexpr std::size_t kAlignment = 64;   // libtorch's own: a cache line, a register of avx512
 constexpr std::uint8_t kPriority = 100;  // above libtorch's default
 
+// malloc's own address lies in front of the data, so that the data are enough to free it (c10's raw_allocate
+// wants that).
+constexpr std::size_t kRoom = kAlignment + sizeof(void*);
+
+void free_data(void* data) {
+  if (data != nullptr) std::free(static_cast<void**>(data)[-1]);
+}
+
 class HostAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
     const c10::Device cpu(c10::DeviceType::CPU);
     if (bytes == 0) return {nullptr, cpu};
-    void* block = bytes > SIZE_MAX - kAlignment ? nullptr : std::malloc(bytes + kAlignment);
+    void* block = bytes > SIZE_MAX - kRoom ? nullptr : std::malloc(bytes + kRoom);
     if (block == nullptr) {
       throw base::UserError(
           {.where = "memory",
@@ -30,10 +38,12 @@ class HostAllocator final : public c10::Allocator {
            .cause = "the run takes more memory than is free",
            .fix = "lower per_device_train_batch_size or max_length, or end other programs"});
     }
-    const auto address = reinterpret_cast<std::uintptr_t>(block);
-    void* data = reinterpret_cast<void*>((address + kAlignment - 1) & ~(kAlignment - 1));
-    return {data, block, &std::free, cpu};
+    const auto address = reinterpret_cast<std::uintptr_t>(block) + kRoom;
+    void* data = reinterpret_cast<void*>(address & ~(kAlignment - 1));
+    static_cast<void**>(data)[-1] = block;
+    return {data, data, &free_data, cpu};
   }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_data; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     std::memcpy(to, from, bytes);
   }

@@ -1,7 +1,10 @@
 #include "ops/host_memory.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
+
+#include <cstring>
 
 #include "base/error.h"
 #include "base/process_memory.h"
@@ -19,6 +22,16 @@ TEST(HostMemory, GivesAlignedMemoryOfEverySize) {
     t.resize_({2 * n});
     EXPECT_EQ(t.narrow(0, 0, n).sum().item<double>(), static_cast<double>(n));
   }
+}
+
+// libtorch's kernels take scratch this way.
+TEST(HostMemory, ServesRawRequests) {
+  use_host_memory();
+  c10::Allocator* allocator = c10::GetCPUAllocator();
+  void* data = allocator->raw_allocate(1000);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % 64, 0U);
+  std::memset(data, 1, 1000);
+  allocator->raw_deallocate(data);
 }
 
 TEST(HostMemory, OutOfMemoryIsTheUsersToMend) {
