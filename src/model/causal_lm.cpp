@@ -75,6 +75,12 @@ void KvCache::truncate(std::int64_t to) {
   length = to;
 }
 
+KvCache KvCache::clone() const {
+  KvCache out{.layers = {}, .length = length};
+  for (const ops::KvTiles& tiles : layers) out.layers.push_back(tiles.clone());
+  return out;
+}
+
 CausalLm::CausalLm(const WeightSource& source, Numbers numbers, Storage storage)
     : config_(source.config()), numbers_(numbers) {
   check_tensors(source);

@@ -27,6 +27,7 @@ struct KvCache {
   std::vector<ops::KvTiles> layers;  // empty before the first step
   std::int64_t length = 0;
   void truncate(std::int64_t to);  // forgets the tokens after the first `to`
+  KvCache clone() const;           // a sequence of its own that begins alike
 };
 
 // How the frozen matrices are kept (ops/weight.h): methods that only train keep a plain copy, those that

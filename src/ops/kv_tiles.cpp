@@ -134,6 +134,15 @@ void KvTiles::truncate(std::int64_t length) {
   length_ = length;
 }
 
+KvTiles KvTiles::clone() const {
+  KvTiles out = *this;
+  if (keys_.defined()) {
+    out.keys_ = keys_.clone();
+    out.values_ = values_.clone();
+  }
+  return out;
+}
+
 std::int64_t KvTiles::bytes() const {
   if (!keys_.defined()) return 0;
   return static_cast<std::int64_t>(keys_.nbytes() + values_.nbytes());

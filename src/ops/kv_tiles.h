@@ -24,6 +24,7 @@ class KvTiles {
   // k (already rotated) and v [n, K, D]; rows may be strided, a row's heads are contiguous.
   void append(const at::Tensor& k, const at::Tensor& v);
   void truncate(std::int64_t length);  // forgets what lies after; the room stays
+  KvTiles clone() const;               // with memory of its own; copying the object shares it
 
   std::int64_t length() const { return length_; }
   std::int64_t kv_heads() const { return kv_heads_; }

@@ -18,6 +18,21 @@ std::int64_t next_piece(const Sequence& sequence, std::int64_t prefill_tokens) {
   return std::min(sequence.length() - sequence.cache.length, std::max<std::int64_t>(1, prefill_tokens));
 }
 
+// A prompt is read once: a sample of it that has read nothing begins with a copy of what another has read,
+// all but the last token, whose logits it needs. False: it has to wait, since the other is still reading.
+bool begin_with_another(Sequence& sequence, std::span<const Sequence> others) {
+  const auto shared = static_cast<std::int64_t>(sequence.prompt.size()) - 1;
+  if (sequence.cache.length > 0 || shared == 0) return true;
+  const auto other = std::find_if(others.begin(), others.end(), [&](const Sequence& one) {
+    return one.prompt_index == sequence.prompt_index && one.sample != sequence.sample;
+  });
+  if (other == others.end()) return true;
+  if (other->cache.length < shared) return false;
+  sequence.cache = other->cache.clone();
+  sequence.cache.truncate(shared);
+  return true;
+}
+
 std::vector<std::int64_t> tokens_from(const Sequence& sequence, std::int64_t begin, std::int64_t count) {
   std::vector<std::int64_t> out;
   const auto prompt = static_cast<std::int64_t>(sequence.prompt.size());
@@ -150,7 +165,9 @@ void Decoder::advance(std::span<Sequence> live) {
   std::vector<model::KvCache*> caches;
   std::vector<Sequence*> fed;
   std::int64_t prefill = 0;
-  for (Sequence& one : live) {
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    Sequence& one = live[i];
+    if (!begin_with_another(one, live.first(i))) continue;
     const std::int64_t count = next_piece(one, options_.prefill_tokens);
     const bool of_prompt = one.cache.length < static_cast<std::int64_t>(one.prompt.size());
     if (of_prompt && prefill > 0 && prefill + count > options_.prefill_tokens) continue;
@@ -160,6 +177,8 @@ void Decoder::advance(std::span<Sequence> live) {
     fed.push_back(&one);
   }
   at::Tensor hidden = model_.step(ids, caches, {});
+  // Now, since the one that has read may be done with its first token.
+  for (std::size_t i = 0; i < live.size(); ++i) begin_with_another(live[i], live.first(i));
   std::vector<Sequence*> ready;
   std::vector<std::int64_t> rows;
   for (std::size_t i = 0; i < fed.size(); ++i) {

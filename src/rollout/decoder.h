@@ -34,8 +34,9 @@ class Decoder {
   Decoder(const model::CausalLm& model, const GenerateOptions& options) : model_(model), options_(options) {}
 
   // One forward. Sequences that have read their prompt get a token each; the prompts of the others are read
-  // in pieces of options.prefill_tokens, as many as fit into that number together, in order. `done` is set on
-  // those that have ended; they must not come again. UserError for logits that are not finite. A sequence's
+  // in pieces of options.prefill_tokens, as many as fit into that number together, in order. A
+  // prompt that several samples share is read once. `done` is set on those that have ended; they must not
+  // come again. UserError for logits that are not finite. A sequence's
   // tokens do not depend on the others here.
   void advance(std::span<Sequence> live);
 

@@ -80,6 +80,27 @@ TEST(Generate, AnswersTheSameInEveryBatchAndWithLittleMemory) {
   EXPECT_EQ(ids_of(generate(model, kPrompts, options)), together);
 }
 
+// The first of them may be done, and gone, with its first token.
+TEST(Generate, SamplesThatShareAPromptAreAsIfAlone) {
+  const model::CausalLm model = tiny();
+  const std::vector<Ids> prompts = {Ids(70, 5), {6}, {7, 8, 9}};
+  for (const std::int64_t max_new_tokens : {1, 9}) {
+    GenerateOptions options = sampling();
+    options.max_new_tokens = max_new_tokens;
+    options.samples = 5;
+    options.batch_size = 1;
+    const auto alone = generate(model, prompts, options);
+    for (const std::int64_t batch : {2, 4, 16}) {
+      for (const std::int64_t piece : {16, 2048}) {
+        options.batch_size = batch;
+        options.prefill_tokens = piece;
+        const auto together = generate(model, prompts, options);
+        EXPECT_EQ(ids_of(together), ids_of(alone)) << batch << " " << piece;
+      }
+    }
+  }
+}
+
 TEST(Generate, TheRandomnessOfASampleIsItsOwn) {
   const model::CausalLm model = tiny();
   GenerateOptions options = sampling();
