@@ -155,12 +155,14 @@ class Chat {
       return false;
     }
     const std::vector<std::string> known = {"/reset", "/exit"};
-    const base::UserError error({.where = "hone chat",
-                                 .expected = "/reset or /exit, or a message that begins with another letter",
-                                 .found = "'" + word + "'." + base::did_you_mean(word, known),
-                                 .fix = "write a space before the slash to send it to the model"});
-    if (!typed_) throw error;
-    tell(error);
+    const base::ErrorText error = {
+        .where = "hone chat",
+        .expected = "/reset or /exit, or a message that begins with another letter",
+        .found = "'" + word + "'." + base::did_you_mean(word, known),
+        .cause = {},
+        .fix = "write a space before the slash to send it to the model"};
+    if (!typed_) throw base::UserError(error);
+    tell(base::UserError(error));
     return false;
   }
 
