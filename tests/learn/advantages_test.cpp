@@ -102,6 +102,19 @@ TEST(Advantages, DeadGroupsAreCountedAndExactlyZero) {
   }
 }
 
+TEST(Advantages, EqualRewardsOfAnyValueTeachNothing) {
+  const std::vector<double> weights{0.3, 0.7, -0.11};
+  std::vector<double> rewards;
+  for (int group = 0; group < 50; ++group)
+    for (int row = 0; row < 7; ++row)
+      for (int k = 0; k < 3; ++k)
+        rewards.push_back(std::sin(10.0 * group + k) * std::pow(10.0, k - group % 5));
+  const RewardTable table{.rewards = rewards, .functions = 3, .group_size = 7, .weights = weights};
+  EXPECT_EQ(grpo_advantages(table, {}).dead_groups, 50);
+  EXPECT_EQ(grpo_advantages(table, {.aggregation = Aggregation::kNormalizeThenSum}).dead_groups, 50);
+  EXPECT_EQ(rloo_advantages(table, {}).dead_groups, 50);
+}
+
 TEST(Advantages, OneGenerationAPrompt) {  // evaluation only
   const std::vector<double> rewards{1, 2, 4};
   const RewardTable table{.rewards = rewards};
