@@ -3,6 +3,7 @@
 #include "learn/policy_loss.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -210,9 +211,9 @@ PolicyGradient policy_gradient(const PolicyTokens& tokens, const PolicyLossOptio
     leaves.entropy = tokens.entropy.detach().requires_grad_(true);
     inputs.push_back(leaves.entropy);
   }
-  PolicyLoss result = policy_loss(leaves, options, totals);
+  const PolicyLoss result = policy_loss(leaves, options, totals);
   const auto gradients = torch::autograd::grad({result.loss}, inputs);
-  PolicyGradient out{.loss = result.loss.item<double>(), .metrics = std::move(result.metrics)};
+  PolicyGradient out{.loss = result.loss.item<double>(), .metrics = result.metrics};
   out.d_logprob = gradients[0].to(at::kFloat);
   if (bonus) out.d_entropy = gradients[1].to(at::kFloat);
   return out;

@@ -1,5 +1,6 @@
 // TRL's metrics of a policy loss. All numbers leave the device in one copy.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 

@@ -1,6 +1,7 @@
 #include "learn/policy_parts.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 #include <tuple>
