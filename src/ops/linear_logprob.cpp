@@ -31,6 +31,11 @@ void check_targets(const at::Tensor& targets, std::int64_t n, std::int64_t vocab
                 "targets in 0..V-1");
 }
 
+// Rows of neighbouring elements, as a Weight and the kernels read them: a copy where they are not.
+at::Tensor dense_rows(const at::Tensor& hidden) {
+  return hidden.stride(1) == 1 ? hidden : hidden.contiguous();
+}
+
 void check_hidden(const at::Tensor& hidden, const Weight& head, const char* where) {
   base::require(head.defined() && hidden.dim() == 2 && hidden.size(1) == head.in() &&
                     hidden.scalar_type() == head.dtype(),
@@ -100,7 +105,7 @@ TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const
   if (options.gradient) all.gradient = at::empty(hidden.sizes(), hidden.options().dtype(at::kFloat));
   const Tiles tiles(hidden, head, options.gradient);
   for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
-    const at::Tensor h = hidden.narrow(0, begin, count);
+    const at::Tensor h = dense_rows(hidden.narrow(0, begin, count));
     SoftmaxRows rows(targets.narrow(0, begin, count), options.temperature);
     const at::Tensor gradient =
         options.gradient ? all.gradient.narrow(0, begin, count).zero_() : at::Tensor();
@@ -135,7 +140,7 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
                     .weight = at::zeros({head.out(), head.in()}, wide)};
   const Tiles tiles(hidden, head, /*probabilities=*/hidden.scalar_type() != at::kFloat);
   for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
-    const at::Tensor h = hidden.narrow(0, begin, count);
+    const at::Tensor h = dense_rows(hidden.narrow(0, begin, count));
     const Weight rows_of_h(h);
     const at::Tensor d_hidden = out.hidden.narrow(0, begin, count);
     const TileBackward rows = {.targets = targets.narrow(0, begin, count),
@@ -160,7 +165,7 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
 at::Tensor head_logits(const at::Tensor& hidden, const Weight& head) {
   check_hidden(hidden, head, "ops::head_logits");
   at::Tensor logits = at::empty({hidden.size(0), head.out()}, hidden.options().dtype(at::kFloat));
-  multiply(logits, hidden, head, Side::kForward);
+  multiply(logits, dense_rows(hidden), head, Side::kForward);
   return logits;
 }
 

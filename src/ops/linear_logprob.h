@@ -31,12 +31,12 @@ struct LogprobOptions {
   double temperature = 1.0;
 };
 
-// hidden [n, H] in the head's dtype, targets [n] int64 in 0..V-1.
+// hidden [n, H] in the head's dtype and of any strides, targets [n] int64 in 0..V-1.
 TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const at::Tensor& targets,
                              const LogprobOptions& options = {});
 
 // The form for a trainable head, which recomputes the tiles: from d loss / d logprob [n] fp32 to d loss / d
-// hidden [n, H] fp32 and d loss / d W [V, H] fp32.
+// hidden [n, H] fp32 and d loss / d W [V, H] fp32. Nothing calls it yet: every head is frozen so far.
 struct HeadGradients {
   at::Tensor hidden, weight;
 };

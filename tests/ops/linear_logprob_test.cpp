@@ -215,6 +215,30 @@ TEST_P(LinearLogprob, BackwardAgreesWithAutograd) {
   }
 }
 
+// Sliced and transposed hidden states, which a pack of neighbouring elements cannot hold as they are.
+TEST_P(LinearLogprob, HiddenMayHaveAnyStridesForwardAndBackward) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const Case c = make_case(37, 24, 1100, 1, dtype);
+    const at::Tensor upstream = at::randn({37});
+    const TokenLogprobs facts = linear_logprob(c.hidden, c.head, c.targets, {.gradient = true});
+    const HeadGradients gradients =
+        linear_logprob_backward(c.hidden, c.head, c.targets, facts.log_sum, upstream);
+    const at::Tensor wide = at::zeros({37, 50}, c.hidden.options());
+    wide.narrow(1, 9, 24).copy_(c.hidden);
+    const at::Tensor every_other = at::zeros({37, 48}, c.hidden.options()).slice(1, 0, 48, 2);
+    every_other.copy_(c.hidden);
+    for (const at::Tensor& hidden : {wide.narrow(1, 9, 24), c.hidden.t().contiguous().t(), every_other}) {
+      const TokenLogprobs again = linear_logprob(hidden, c.head, c.targets, {.gradient = true});
+      EXPECT_LT(worst(again.logprob, facts.logprob), 1e-5);
+      EXPECT_LT(worst(again.gradient, facts.gradient), 1e-5);
+      EXPECT_LT(worst(head_logits(hidden, c.head), head_logits(c.hidden, c.head)), 1e-5);
+      const HeadGradients back = linear_logprob_backward(hidden, c.head, c.targets, facts.log_sum, upstream);
+      EXPECT_LT(relative(back.hidden, gradients.hidden), 4e-6);
+      EXPECT_LT(relative(back.weight, gradients.weight), 4e-6);
+    }
+  }
+}
+
 // logits and products in bf16 elsewhere: only our own GEMM keeps fp32 to the end.
 TEST_P(LinearLogprob, Bf16GradientIsGoodWhereTheModelIsSure) {
   Case c = make_case(40, 128, 3000, 1, at::kBFloat16);
