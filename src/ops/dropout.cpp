@@ -92,7 +92,7 @@ struct Dropout : torch::autograd::Function<Dropout> {
                            std::int64_t key_low, std::int64_t key_high, double p) {
     const std::array<std::uint32_t, 2> key = {static_cast<std::uint32_t>(key_low),
                                               static_cast<std::uint32_t>(key_high)};
-    return x.to(at::kFloat) * make_mask(rows, positions, key, p, x.size(1));
+    return x.to(at::kFloat) * make_mask(rows, positions, key, p, x.size(1)).to(x.device());
   }
 };
 
@@ -165,14 +165,14 @@ at::Tensor apply_dropout(const at::Tensor& x, const PassContext& pass, std::uint
 void dropout_into(at::Tensor out, const at::Tensor& x, const PassContext& pass, std::uint64_t key, double p) {
   require_shapes(out, x, pass, p);
   if (rows_fit({&out, &x})) return mask_rows(out, x, /*add=*/false, pass, key, p);
-  out.copy_(x.to(at::kFloat) * dropout_mask(pass, key, p, x.size(1)));
+  out.copy_(x.to(at::kFloat) * dropout_mask(pass, key, p, x.size(1)).to(x.device()));
 }
 
 void dropout_backward_add(at::Tensor dx, const at::Tensor& d, const PassContext& pass, std::uint64_t key,
                           double p) {
   require_shapes(dx, d, pass, p);
   if (rows_fit({&dx, &d})) return mask_rows(dx, d, /*add=*/true, pass, key, p);
-  dx.copy_(dx.to(at::kFloat) + d.to(at::kFloat) * dropout_mask(pass, key, p, d.size(1)));
+  dx.copy_(dx.to(at::kFloat) + d.to(at::kFloat) * dropout_mask(pass, key, p, d.size(1)).to(d.device()));
 }
 
 }  // namespace hone::ops

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/gemm_bf16.h"
 #include "ops/instructions.h"

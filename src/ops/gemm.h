@@ -30,7 +30,7 @@ struct GemmTerm {
 struct Epilogue {
   double scale = 1;     // of the sum
   at::Tensor bias;      // [N], any float dtype, or undefined
-  at::Tensor residual;  // [M, N] of out's dtype, or undefined; may be `out` itself; rows may be strided
+  at::Tensor residual;  // [M, N], any float dtype, or undefined; may be `out` itself; rows may be strided
 };
 
 // out [M, N] = cast(scale * (sum of terms) + bias + residual), added in fp32 in this order and rounded once.

@@ -194,7 +194,7 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
   }
 }
 
-// How many threads are worth waking: each must have some 15 us of work, at 200 GFLOP/s or 18 GB/s.
+// How many threads are worth waking: each must have some 8 us of work, at 200 GFLOP/s or 18 GB/s.
 int64_t threads_for(double flop, double bytes) {
   const double seconds = std::max(flop / 200e9, bytes / 18e9);
   const auto useful = static_cast<int64_t>(seconds / 8e-6);

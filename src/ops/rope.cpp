@@ -11,8 +11,6 @@
 namespace hone::ops {
 namespace {
 
-constexpr std::int64_t kHeadDimMost = 1024;  // of the fast form, whose backward holds a head on the stack
-
 void require_heads(const at::Tensor& a, const at::Tensor& norm_weight, const RopeTable& table) {
   base::require(a.dim() == 3 && a.size(2) % 2 == 0 && table.cos.dim() == 2 &&
                     table.cos.size(0) == a.size(0) && table.cos.size(1) == a.size(2) &&
@@ -69,9 +67,10 @@ at::Tensor rope_scale_linear(const at::Tensor& inv_freq, double factor) {
 
 RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>& positions,
                      at::ScalarType dtype) {
-  const at::Tensor position = at::tensor(positions, at::kLong).to(at::kFloat).unsqueeze(1);  // [T, 1]
-  const at::Tensor angle = position * inv_freq.unsqueeze(0);                                 // [T, D/2]
-  const at::Tensor both = at::cat({angle, angle}, 1);                                        // [T, D]
+  const at::Tensor position =
+      at::tensor(positions, at::kLong).to(inv_freq.device(), at::kFloat).unsqueeze(1);  // [T, 1]
+  const at::Tensor angle = position * inv_freq.unsqueeze(0);                            // [T, D/2]
+  const at::Tensor both = at::cat({angle, angle}, 1);                                   // [T, D]
   return {both.cos().to(dtype), both.sin().to(dtype)};
 }
 

@@ -37,6 +37,8 @@ struct NormBackwardArgs {
   float eps;
 };
 
+constexpr std::int64_t kHeadDimMost = 1024;  // of a rotation, whose backward holds a head on the stack
+
 // x and out of one dtype; a row holds `heads` vectors of head_dim, *_head elements apart. weight.data null:
 // no norm. Forward: norm, then rotation. Backward: out holds the gradient, in place; x is read with a norm
 // only.

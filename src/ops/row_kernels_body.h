@@ -255,8 +255,6 @@ void rotate_rows(const RotateArgs& r, std::int64_t begin, std::int64_t end) {
 }
 
 // The rotation's transpose goes through fp32 memory, because the norm's gradient needs the whole head twice.
-constexpr std::int64_t kHeadDimMost = 1024;  // rope.cpp gives no more
-
 template <class X, class W, class Table>
 void rotate_backward_rows(const RotateArgs& r, std::int64_t begin, std::int64_t end) {
   const std::int64_t half = r.head_dim / 2;
