@@ -20,10 +20,6 @@ namespace hone::ops {
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::vector<std::pair<std::int64_t, std::int64_t>>& segments);
 
-// One sequence in generation: q [n, N, D] holds its last n tokens, k and v [L, K, D] all L >= n -> [n, N *
-// D].
-at::Tensor cached_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
-
 // ---- the explicit form: flash attention (Dao 2022) over tiles of 64 keys, fp32 partials, grouped queries
 
 // Rows [begin, end) of q are consecutive tokens of one sequence. They see all of `before`, in order (a shared
@@ -52,10 +48,22 @@ void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std
 // may be strided: slices of a joined buffer), written, not added to; they may lie where q, k and v lie. All
 // in one dtype; sums in fp32. The AVX512-BF16 form gives a segment the same bits in any company and on any
 // number of threads: queries in chunks by the segment's length alone, whose shares of dk and dv are added in
-// order.
+// order. The plain form (libtorch's products in fp32) goes through a segment's key-value heads one by one, in
+// blocks of kBackwardQueries queries: its memory grows with a segment's length, not with the square.
 void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, const at::Tensor& d_out,
                                const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const at::Tensor& out, const at::Tensor& lse,
                                const std::vector<std::pair<std::int64_t, std::int64_t>>& segments);
+
+constexpr std::int64_t kBackwardQueries = 256;
+
+// What packed_attention_backward takes beside its arguments, at most, in bytes on the CPU.
+struct AttentionSizes {
+  std::int64_t tokens = 0, longest = 0;  // of all segments together, and of the longest
+  std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
+  std::int64_t threads = 1;
+  at::ScalarType dtype = at::kFloat;
+};
+std::int64_t packed_attention_backward_bytes(const AttentionSizes& sizes);
 
 }  // namespace hone::ops

@@ -17,45 +17,73 @@
 namespace hone::ops {
 namespace {
 
-// Rows [begin, end) of x [T, K * group, D] as [K, n * group, D], in fp32 (fp64 stays).
-at::Tensor by_kv_head(const at::Tensor& x, std::int64_t begin, std::int64_t end, std::int64_t kv_heads) {
-  const std::int64_t n = end - begin, dim = x.size(2), group = x.size(1) / kv_heads;
-  const at::Tensor rows = x.narrow(0, begin, n);
-  return rows.to(at::kFloat)
-      .reshape({n, kv_heads, group * dim})
-      .transpose(0, 1)
-      .reshape({kv_heads, n * group, dim});
-}
+// One key-value head of one segment, over blocks of kBackwardQueries queries: only the block's rows of the
+// scores are ever held. dk and dv are sums in fp32 over the blocks in order, and written last: they may lie
+// where k and v lie, as a block of dq may where its queries lie.
+class PlainHead {
+ public:
+  PlainHead(std::int64_t begin, std::int64_t end, std::int64_t kv_head, std::int64_t group,
+            const at::Tensor& k, const at::Tensor& v)
+      : begin_(begin),
+        end_(end),
+        kv_head_(kv_head),
+        group_(group),
+        dim_(k.size(2)),
+        keys_(own(k)),
+        values_(own(v)) {}
 
-void backward_plain(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor& d_out,
-                    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& out,
-                    const at::Tensor& lse, std::int64_t begin, std::int64_t end) {
-  const std::int64_t n = end - begin, heads = q.size(1), kv_heads = k.size(1), group = heads / kv_heads;
-  const std::int64_t dim = q.size(2);
-  const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
-  const auto rows = [&](const at::Tensor& x) { return by_kv_head(x, begin, end, kv_heads); };
-  const auto heads_of = [&](const at::Tensor& x) { return x.unflatten(1, {heads, dim}); };
-  const at::Tensor queries = rows(q), keys = rows(k), values = rows(v);
-  const at::Tensor g = rows(heads_of(d_out));
-  const at::Tensor row_lse =
-      lse.narrow(0, begin, n).reshape({n, kv_heads, group}).transpose(0, 1).reshape({kv_heads, n * group, 1});
-  const at::Tensor delta = g.mul(rows(heads_of(out))).sum(-1, /*keepdim=*/true);
-  const auto index = at::TensorOptions(at::kLong).device(q.device());
-  const at::Tensor hidden =
-      at::arange(n, index).unsqueeze(0) > at::arange(n, index).repeat_interleave(group).unsqueeze(1);
-  const at::Tensor p =
-      at::matmul(queries, keys.transpose(1, 2)).mul_(scale).sub_(row_lse).exp_().masked_fill_(hidden, 0);
-  const at::Tensor ds = at::matmul(g, values.transpose(1, 2)).sub_(delta).mul_(p).mul_(scale);
-  const auto give = [&](const at::Tensor& to, const at::Tensor& x) {  // x [K, n * heads a kv head, D]
-    to.narrow(0, begin, n).copy_(x.view({kv_heads, n, -1}).transpose(0, 1).reshape({n, to.size(1), dim}));
-  };
-  // All three before the first is written: they may lie where q, k and v lie.
-  const at::Tensor for_q = at::matmul(ds, keys), for_k = at::matmul(ds.transpose(1, 2), queries),
-                   for_v = at::matmul(p.transpose(1, 2), g);
-  give(dq, for_q);
-  give(dk, for_k);
-  give(dv, for_v);
-}
+  void run(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor& d_out,
+           const at::Tensor& q, const at::Tensor& out, const at::Tensor& lse) {
+    const std::int64_t n = end_ - begin_;
+    const at::Tensor scores = at::empty({2, std::min(n, kBackwardQueries) * group_ * n}, keys_.options());
+    const at::Tensor sum_k = at::zeros_like(keys_), sum_v = at::zeros_like(values_);
+    for (std::int64_t at_query = 0; at_query < n; at_query += kBackwardQueries) {
+      const std::int64_t count = std::min(kBackwardQueries, n - at_query), seen = at_query + count;
+      const auto rows = [&](const at::Tensor& x) { return queries(x, begin_ + at_query, count); };
+      const auto room = [&](std::int64_t which) {
+        return scores[which].narrow(0, 0, count * group_ * seen).view({count * group_, seen});
+      };
+      const at::Tensor block_q = rows(q), g = rows(d_out.unflatten(1, {-1, dim_}));
+      const at::Tensor delta = g.mul(rows(out.unflatten(1, {-1, dim_}))).sum(1, /*keepdim=*/true);
+      at::Tensor p = room(0), ds = room(1);
+      at::mm_out(p, block_q, keys_.narrow(0, 0, seen).t());
+      p.mul_(scale()).sub_(rows(lse.unsqueeze(2))).exp_();
+      const at::Tensor later = at::ones({count, count}, p.options().dtype(at::kBool)).triu_(1).unsqueeze(1);
+      p.view({count, group_, seen}).narrow(2, at_query, count).masked_fill_(later, 0);
+      at::mm_out(ds, g, values_.narrow(0, 0, seen).t());
+      ds.sub_(delta).mul_(p).mul_(scale());
+      sum_k.narrow(0, 0, seen).addmm_(ds.t(), block_q);
+      sum_v.narrow(0, 0, seen).addmm_(p.t(), g);
+      give(dq, at_query, count, at::mm(ds, keys_.narrow(0, 0, seen)));  // block_q may be a view of it
+    }
+    dk.narrow(0, begin_, n).select(1, kv_head_).copy_(sum_k);
+    dv.narrow(0, begin_, n).select(1, kv_head_).copy_(sum_v);
+  }
+
+ private:
+  double scale() const { return 1.0 / std::sqrt(static_cast<double>(dim_)); }
+
+  at::Tensor own(const at::Tensor& x) const {  // of k or v: [n, D]
+    return x.narrow(0, begin_, end_ - begin_).select(1, kv_head_).to(at::kFloat).contiguous();
+  }
+
+  // Of x [T, N, W] the heads of this key-value head: [count * group, W].
+  at::Tensor queries(const at::Tensor& x, std::int64_t from, std::int64_t count) const {
+    return x.narrow(0, from, count)
+        .narrow(1, kv_head_ * group_, group_)
+        .to(at::kFloat)
+        .reshape({count * group_, x.size(2)});
+  }
+
+  void give(const at::Tensor& dq, std::int64_t at_query, std::int64_t count, const at::Tensor& x) const {
+    dq.narrow(0, begin_ + at_query, count)
+        .narrow(1, kv_head_ * group_, group_)
+        .copy_(x.view({count, group_, dim_}));
+  }
+
+  std::int64_t begin_, end_, kv_head_, group_, dim_;
+  at::Tensor keys_, values_;
+};
 
 void check(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor& d_out,
            const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& out,
@@ -98,6 +126,8 @@ struct Piece {
   std::int64_t cost;
 };
 
+constexpr std::int64_t kMostFloats = std::int64_t{8} << 20;  // of shares at once
+
 // At most 8 chunks of at least 128 queries: by the segment's length alone, so that the sums' order is its
 // own.
 std::int64_t chunk_of(std::int64_t n) {
@@ -139,7 +169,6 @@ class FastBackward {
         dim_(q.size(2)) {}
 
   void run(const std::vector<std::pair<std::int64_t, std::int64_t>>& segments) {
-    constexpr std::int64_t kMostFloats = std::int64_t{8} << 20;  // of shares at once
     std::int64_t floats = 0;
     for (const auto& [begin, end] : segments) {
       for (std::int64_t head = 0; head < k_.size(1); ++head) {
@@ -245,6 +274,11 @@ bool rows_are_dense(const at::Tensor& x) {
   return x.stride(-1) == 1 && (x.dim() == 2 || x.size(1) == 1 || x.stride(1) == x.size(2));
 }
 
+bool has_kernel(at::ScalarType dtype, std::int64_t dim) {
+  return dtype == at::kBFloat16 && dim % 16 == 0 && dim <= kernels::kMaxHeadDim &&
+         instructions() == Instructions::kAvx512Bf16;
+}
+
 // The kernel packs keys and values by pairs of neighbouring elements.
 bool pairs_are_aligned(const at::Tensor& x) {
   return x.stride(0) % 2 == 0 && reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 4 == 0;
@@ -257,8 +291,7 @@ void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, cons
                                const at::Tensor& out, const at::Tensor& lse,
                                const std::vector<std::pair<std::int64_t, std::int64_t>>& segments) {
   check(dq, dk, dv, d_out, q, k, v, out, lse, segments);
-  bool fast = q.device().is_cpu() && q.scalar_type() == at::kBFloat16 && q.size(2) % 16 == 0 &&
-              q.size(2) <= kernels::kMaxHeadDim && instructions() == Instructions::kAvx512Bf16;
+  bool fast = q.device().is_cpu() && has_kernel(q.scalar_type(), q.size(2));
   for (const at::Tensor& x : {dq, dk, dv, d_out, q, k, v, out, lse}) fast = fast && rows_are_dense(x);
   fast = fast && pairs_are_aligned(k) && pairs_are_aligned(v);
   if (fast) {
@@ -266,8 +299,24 @@ void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, cons
     return;
   }
   for (const auto& [begin, end] : segments) {
-    backward_plain(dq, dk, dv, d_out, q, k, v, out, lse, begin, end);
+    for (std::int64_t head = 0; head < k.size(1); ++head) {
+      PlainHead(begin, end, head, q.size(1) / k.size(1), k, v).run(dq, dk, dv, d_out, q, out, lse);
+    }
   }
+}
+
+std::int64_t packed_attention_backward_bytes(const AttentionSizes& s) {
+  const std::int64_t n = s.longest, group = s.heads / s.kv_heads;
+  if (n == 0) return 0;
+  if (!has_kernel(s.dtype, s.head_dim)) {
+    const std::int64_t rows = std::min(n, kBackwardQueries) * group;
+    return 4 * (2 * rows * n + 4 * n * s.head_dim + 5 * rows * s.head_dim);
+  }
+  const std::int64_t chunk = std::min(n, chunk_of(n)), chunks = (n + chunk - 1) / chunk;
+  const std::int64_t one = chunks * 2 * n * s.head_dim;  // the shares of one job
+  const std::int64_t all = chunks * 2 * s.tokens * s.head_dim * s.kv_heads;
+  return 4 * std::max(one, std::min(all, kMostFloats)) +
+         s.threads * static_cast<std::int64_t>(kernels::backward_scratch(s.head_dim, chunk * group));
 }
 
 }  // namespace hone::ops

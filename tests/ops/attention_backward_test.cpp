@@ -121,6 +121,34 @@ TEST(PackedAttentionBackward, ThePlainFormServesBf16Too) {
   EXPECT_LT(distance(got.v, right.v), 6e-3);
 }
 
+// Several blocks of queries, the last one short, in a segment that is not the first.
+TEST(PackedAttentionBackward, ThePlainFormGoesThroughBlocksOfQueries) {
+  at::manual_seed(18);
+  static_assert(2 * kBackwardQueries < 700);
+  for (const Shape s : {Shape{6, 2, 32}, Shape{2, 1, 20}, Shape{2, 2, 16}, Shape{1, 1, 20}}) {
+    for (const Segments& segments : {Segments{{0, 700}}, Segments{{0, 20}, {20, 720}}}) {
+      const Case c = make(s, segments, at::kFloat);
+      const Gradients got = mine(c), right = of_autograd(c, at::kDouble);
+      EXPECT_LT(distance(got.q, right.q), 1e-5) << s.dim;
+      EXPECT_LT(distance(got.k, right.k), 1e-5) << s.dim;
+      EXPECT_LT(distance(got.v, right.v), 1e-5) << s.dim;
+      packed_attention_backward(c.q, c.k, c.v, c.d_out, c.q, c.k, c.v, c.out, c.lse, c.segments);
+      EXPECT_TRUE(c.q.equal(got.q) && c.k.equal(got.k) && c.v.equal(got.v)) << "over its inputs";
+    }
+  }
+}
+
+TEST(PackedAttentionBackward, ThePlainFormsMemoryGrowsWithTheLengthAlone) {
+  AttentionSizes sizes{.tokens = 8192, .longest = 8192, .heads = 14, .kv_heads = 2, .head_dim = 64};
+  const std::int64_t rows = kBackwardQueries * 7;
+  EXPECT_EQ(packed_attention_backward_bytes(sizes), 4 * (2 * rows * 8192 + 4 * 8192 * 64 + 5 * rows * 64));
+  const std::int64_t long_one = packed_attention_backward_bytes(sizes);
+  sizes.longest = 4096;
+  EXPECT_LT(long_one, 2 * packed_attention_backward_bytes(sizes));
+  sizes.longest = 0;
+  EXPECT_EQ(packed_attention_backward_bytes(sizes), 0);
+}
+
 void expect_same(const Gradients& a, const Gradients& b, const char* what) {
   EXPECT_TRUE(a.q.equal(b.q)) << what;
   EXPECT_TRUE(a.k.equal(b.k)) << what;
