@@ -69,7 +69,15 @@ struct MaskArgs {
   bool x_bf16, out_bf16, add;
 };
 
-// Rows [begin, end), on the calling thread.
+// AdamW's step on fp32 buffers; the constants and their names are those of learn/adamw.cpp.
+struct AdamwArgs {
+  float* p;
+  const float* g;
+  float *m, *v;
+  float decay, lerp, beta2, one_minus_beta2, root_correction2, epsilon, minus_step_size;
+};
+
+// Rows [begin, end), on the calling thread; adamw: elements. sum_of_squares: fp64, element i in lane i % 16.
 struct RowKernels {
   void (*norm)(const NormArgs&, std::int64_t begin, std::int64_t end);
   void (*norm_backward)(const NormBackwardArgs&, std::int64_t begin, std::int64_t end);
@@ -78,6 +86,8 @@ struct RowKernels {
   void (*swiglu)(const SwigluArgs&, std::int64_t begin, std::int64_t end);
   void (*swiglu_backward)(const SwigluBackwardArgs&, std::int64_t begin, std::int64_t end);
   void (*mask)(const MaskArgs&, std::int64_t width);
+  void (*adamw)(const AdamwArgs&, std::int64_t begin, std::int64_t end);
+  double (*sum_of_squares)(const float* x, std::int64_t size);
 };
 
 // The forms; null where the compiler does not make one for this processor.

@@ -359,6 +359,49 @@ void mask_row(const MaskArgs& m, std::int64_t width) {
   });
 }
 
+// The order of torch.optim.AdamW (single tensor form): p *= 1 - lr wd; m = lerp(m, g); v = beta2 v + (1 -
+// beta2) g g; p += -lr/c1 * m / (sqrt(v)/sqrt(c2) + eps).
+template <bool kNearZero>  // at::lerp's two forms
+void adamw_elements(const AdamwArgs& c, std::int64_t begin, std::int64_t end) {
+  float* __restrict p = c.p;
+  const float* __restrict g = c.g;
+  float* __restrict m = c.m;
+  float* __restrict v = c.v;
+  for (std::int64_t i = begin; i < end; ++i) {
+    const float delta = g[i] - m[i];
+    m[i] = kNearZero ? m[i] + c.lerp * delta : g[i] - delta * (1.0F - c.lerp);
+    v[i] = v[i] * c.beta2 + c.one_minus_beta2 * g[i] * g[i];
+    const float denominator = __builtin_sqrtf(v[i]) / c.root_correction2 + c.epsilon;
+    p[i] = p[i] * c.decay + c.minus_step_size * m[i] / denominator;
+  }
+}
+
+void adamw(const AdamwArgs& args, std::int64_t begin, std::int64_t end) {
+  const AdamwArgs c = args;  // its constants cannot change under the loop's stores
+  c.lerp < 0.5F ? adamw_elements<true>(c, begin, end) : adamw_elements<false>(c, begin, end);
+}
+
+// Folded by halves: one running sum would wait for itself at every addition.
+double sum_of_squares(const float* x, std::int64_t size) {
+  constexpr std::int64_t kSquareLanes = 16;
+  double lane[kSquareLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kSquareLanes <= size; i += kSquareLanes) {
+    for (std::int64_t j = 0; j < kSquareLanes; ++j) {
+      const auto value = static_cast<double>(x[i + j]);
+      lane[j] += value * value;
+    }
+  }
+  for (std::int64_t j = 0; j < size - i; ++j) {
+    const auto value = static_cast<double>(x[i + j]);
+    lane[j] += value * value;
+  }
+  for (std::int64_t half = kSquareLanes / 2; half >= 1; half /= 2) {
+    for (std::int64_t j = 0; j < half; ++j) lane[j] += lane[j + half];
+  }
+  return lane[0];
+}
+
 // ---- which dtypes, once a call
 
 void norm(const NormArgs& n, std::int64_t begin, std::int64_t end) {
@@ -434,7 +477,8 @@ void mask(const MaskArgs& m, std::int64_t width) {
 }
 
 constexpr RowKernels kRowKernels = {&norm,           &norm_backward,   &rotate, &rotate_backward,
-                                    &swiglu_forward, &swiglu_gradient, &mask};
+                                    &swiglu_forward, &swiglu_gradient, &mask,   &adamw,
+                                    &sum_of_squares};
 
 }  // namespace
 }  // namespace hone::ops
