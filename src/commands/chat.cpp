@@ -35,7 +35,7 @@ void on_interrupt(int) {
   interrupted = true;
 }
 
-// Ctrl-C is a flag here: read() returns, an answer stops after its token. Asked for each time anew, since the
+// Ctrl-C is a flag here: poll() returns, an answer stops after its token. Asked for each time anew, since the
 // second one within an answer ends the program, as by default.
 void catch_interrupts() {
   interrupted = false;

@@ -87,12 +87,17 @@ CausalLm::CausalLm(const WeightSource& source, Numbers numbers, Storage storage)
   const TensorNames& names = traits_of(config_.family).names;
   const auto norm = [&](const std::string& name) { return source.read(name + ".weight", numbers.residual); };
   final_norm_ = norm(std::string(names.final_norm.hf));
-  embedding_ = norm(std::string(names.embedding.hf));
-  head_ = stored(config_.tie_word_embeddings
-                     ? embedding_.plain().to(numbers.linear)
-                     : source.read(std::string(names.head.hf) + ".weight", numbers.linear),
-                 storage);
-  if (config_.tie_word_embeddings && numbers.residual == numbers.linear) embedding_ = head_;  // one copy
+  const std::string embedding = std::string(names.embedding.hf) + ".weight";
+  if (config_.tie_word_embeddings) {
+    // One matrix where the head's numbers are the embedding's; rows are widened when they are looked up.
+    const bool one = numbers.residual == numbers.linear || source.stored_dtype(embedding) == numbers.linear;
+    head_ = stored(source.read(embedding, numbers.linear), storage);
+    embedding_ = one ? head_ : ops::Weight(source.read(embedding, numbers.residual));
+    shares_head_ = one;
+  } else {
+    embedding_ = source.read(embedding, numbers.residual);
+    head_ = stored(source.read(std::string(names.head.hf) + ".weight", numbers.linear), storage);
+  }
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
     const auto name = [&prefix](const NamePair& pair) { return prefix + std::string(pair.hf); };
@@ -132,7 +137,7 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
                              "use the tokenizer that came with the model"});
     }
   }
-  return embedding_.rows(at::tensor(ids, at::kLong));
+  return embedding_.rows(at::tensor(ids, final_norm_.options().dtype(at::kLong))).to(numbers_.residual);
 }
 
 ops::RopeTable CausalLm::rope(const std::vector<std::int64_t>& positions) const {
@@ -185,7 +190,7 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
   }
   for (std::size_t i = 0; i < ids.size(); ++i) caches[i]->length += static_cast<std::int64_t>(ids[i].size());
   if (x.size(0) != static_cast<std::int64_t>(last.size())) {
-    x = x.index_select(0, at::tensor(last, at::kLong));
+    x = x.index_select(0, at::tensor(last, x.options().dtype(at::kLong)));
   }
   at::Tensor out = at::empty(x.sizes(), x.options().dtype(numbers_.linear));
   ops::rms_norm_into(out, x, final_norm_, config_.rms_norm_eps);
@@ -254,8 +259,7 @@ std::int64_t CausalLm::parameter_bytes() const {
   std::int64_t bytes = 0;
   for_each_part([&](const ops::Weight& w) { bytes += w.bytes(); },
                 [&](const at::Tensor& t) { bytes += static_cast<std::int64_t>(t.nbytes()); });
-  const bool shared = config_.tie_word_embeddings && numbers_.residual == numbers_.linear;
-  return bytes - (shared ? head_.bytes() : 0);
+  return bytes - (shares_head_ ? head_.bytes() : 0);
 }
 
 void CausalLm::for_each_part(const std::function<void(const ops::Weight&)>& matrix,

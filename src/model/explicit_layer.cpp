@@ -49,7 +49,7 @@ class Pieces {
   }
 
   at::Tensor low(Module module, const at::Tensor& x) const {
-    return ops::lora_low(*layer_.linears()[module], x, pass_.context);
+    return ops::lora_low(*modules_[module], x, pass_.context);
   }
 
   // q, k and v of `normed` before norm and rotation.
@@ -107,14 +107,16 @@ class Pieces {
   const LayerPass& pass_;
   const ModelConfig& config_;
   at::ScalarType dtype_;
+  // In the order of Module.
+  std::array<const ops::Linear*, 7> modules_{&layer_.q,    &layer_.k,  &layer_.v,   &layer_.o,
+                                             &layer_.gate, &layer_.up, &layer_.down};
 };
 
 // Fills seen [T, N D] and, when defined, lse [T, N].
-using AttendInto =
-    std::function<void(const at::Tensor& seen, const at::Tensor& lse, const Heads& heads)>;
+using AttendInto = std::function<void(const at::Tensor& seen, const at::Tensor& lse, const Heads& heads)>;
 
-at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
-                   Recompute recompute, LayerTape* tape, const AttendInto& attend) {
+at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x, Recompute recompute,
+                   LayerTape* tape, const AttendInto& attend) {
   const Pieces pieces(layer, pass);
   const ModelConfig& config = pass.config;
   const bool taped = tape != nullptr;
@@ -124,8 +126,7 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   for (const Module m : {kQ, kK, kV}) low[m] = pieces.low(m, normed);
   at::Tensor qkv = pieces.multiply_qkv(normed, low.data());
   const at::Tensor before = pieces.norm_and_rotate(qkv, taped && recompute != Recompute::kLayer);
-  at::Tensor seen =
-      at::empty({x.size(0), config.num_attention_heads * config.head_dim}, qkv.options());
+  at::Tensor seen = at::empty({x.size(0), config.num_attention_heads * config.head_dim}, qkv.options());
   at::Tensor lse;
   if (taped) lse = at::empty({x.size(0), config.num_attention_heads}, x.options().dtype(at::kFloat));
   attend(seen, lse, heads_of(qkv, config));
@@ -167,41 +168,36 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
 at::Tensor explicit_layer_forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
                                   const Segments& segments, Recompute recompute, LayerTape* tape) {
   const ModelConfig& config = pass.config;
-  return forward(layer, pass, x, recompute, tape,
-                 [&](const at::Tensor& seen, const at::Tensor& lse, const Heads& heads) {
-                   std::vector<ops::KvTiles> tiles;
-                   std::vector<ops::AttentionRows> rows;
-                   tiles.reserve(segments.size());
-                   for (const auto& [begin, end] : segments) {
-                     tiles.emplace_back(config.num_key_value_heads, config.head_dim, heads.k.scalar_type(),
-                                        end - begin);
-                     tiles.back().append(heads.k.narrow(0, begin, end - begin),
-                                         heads.v.narrow(0, begin, end - begin));
-                     rows.push_back({.begin = begin, .end = end, .before = {}, .own = &tiles.back()});
-                   }
-                   ops::attend_tiles(seen, lse, heads.q, rows);
-                 });
+  return forward(
+      layer, pass, x, recompute, tape,
+      [&](const at::Tensor& seen, const at::Tensor& lse, const Heads& heads) {
+        std::vector<ops::KvTiles> tiles;
+        std::vector<ops::AttentionRows> rows;
+        tiles.reserve(segments.size());
+        for (const auto& [begin, end] : segments) {
+          tiles.emplace_back(config.num_key_value_heads, config.head_dim, heads.k.scalar_type(), end - begin);
+          tiles.back().append(heads.k.narrow(0, begin, end - begin), heads.v.narrow(0, begin, end - begin));
+          rows.push_back({.begin = begin, .end = end, .before = {}, .own = &tiles.back()});
+        }
+        ops::attend_tiles(seen, lse, heads.q, rows);
+      });
 }
 
 at::Tensor explicit_layer_step(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
                                const Segments& segments, const std::vector<ops::KvTiles*>& caches) {
   base::require(segments.size() == caches.size(), "explicit_layer_step", "one cache a sequence");
-  return forward(layer, pass, x, Recompute::kNone, nullptr,
-                 [&](const at::Tensor& seen, const at::Tensor& lse, const Heads& heads) {
-                   std::vector<ops::AttentionRows> rows;
-                   for (std::size_t i = 0; i < segments.size(); ++i) {
-                     const auto [begin, end] = segments[i];
-                     const std::int64_t offset = caches[i]->length();
-                     caches[i]->append(heads.k.narrow(0, begin, end - begin),
-                                       heads.v.narrow(0, begin, end - begin));
-                     rows.push_back({.begin = begin,
-                                     .end = end,
-                                     .before = {},
-                                     .own = caches[i],
-                                     .own_offset = offset});
-                   }
-                   ops::attend_tiles(seen, lse, heads.q, rows);
-                 });
+  return forward(
+      layer, pass, x, Recompute::kNone, nullptr,
+      [&](const at::Tensor& seen, const at::Tensor& lse, const Heads& heads) {
+        std::vector<ops::AttentionRows> rows;
+        for (std::size_t i = 0; i < segments.size(); ++i) {
+          const auto [begin, end] = segments[i];
+          const std::int64_t offset = caches[i]->length();
+          caches[i]->append(heads.k.narrow(0, begin, end - begin), heads.v.narrow(0, begin, end - begin));
+          rows.push_back({.begin = begin, .end = end, .before = {}, .own = caches[i], .own_offset = offset});
+        }
+        ops::attend_tiles(seen, lse, heads.q, rows);
+      });
 }
 
 void explicit_layer_backward(const DecoderLayer& layer, const LayerPass& pass, const Segments& segments,
@@ -223,14 +219,14 @@ void explicit_layer_backward(const DecoderLayer& layer, const LayerPass& pass, c
   if (!tape.gate_up.defined()) tape.gate_up = pieces.multiply_gate_up(tape.normed_mlp, tape.low);
   const bool product_wanted = tape.low[kDown].defined();
   if (!tape.product.defined() && product_wanted) tape.product = pieces.product(tape.gate_up);
-  const auto [gate, up] = gate_and_up(tape.gate_up);
   {
-    const at::Tensor x = product_wanted ? tape.product : gate;  // without a side only its shape is read
-    const at::Tensor d_product = backward(x, {gradient(layer.down, d.to(pieces.dtype()), kDown)});
+    const auto [gate, up] = gate_and_up(tape.gate_up);
+    // Without a side only the shape of the product is read.
+    at::Tensor d_product =
+        backward(product_wanted ? tape.product : gate, {gradient(layer.down, d.to(pieces.dtype()), kDown)});
     tape.product.reset();
     ops::swiglu_backward(gate, up, d_product);
-  }
-  {
+    d_product.reset();
     const at::Tensor d_normed =
         backward(tape.normed_mlp, {gradient(layer.gate, gate, kGate), gradient(layer.up, up, kUp)});
     tape.gate_up.reset();
@@ -240,18 +236,16 @@ void explicit_layer_backward(const DecoderLayer& layer, const LayerPass& pass, c
   }
 
   // o(attention(q, k, v))
-  const at::Tensor d_seen = backward(tape.seen, {gradient(layer.o, d.to(pieces.dtype()), kO)});
+  at::Tensor d_seen = backward(tape.seen, {gradient(layer.o, d.to(pieces.dtype()), kO)});
   if (!tape.normed.defined()) tape.normed = pieces.norm(tape.input, layer.input_norm);
   if (!tape.qkv.defined()) {
     tape.qkv = pieces.multiply_qkv(tape.normed, tape.low);
     tape.qk_before_norm = pieces.norm_and_rotate(tape.qkv, true);
   }
-  at::Tensor d_qkv = at::empty_like(tape.qkv);
-  const Heads in = heads_of(tape.qkv, config);
-  const Heads out = heads_of(d_qkv, config);
-  ops::packed_attention_backward(out.q, out.k, out.v, d_seen, in.q, in.k, in.v, tape.seen, tape.lse,
+  const Heads out = heads_of(tape.qkv, config);  // gradients take the place of q, k and v
+  ops::packed_attention_backward(out.q, out.k, out.v, d_seen, out.q, out.k, out.v, tape.seen, tape.lse,
                                  segments);
-  tape.qkv.reset();
+  d_seen.reset();
   tape.seen.reset();
   Heads before;
   if (tape.qk_before_norm.defined()) {
@@ -261,11 +255,11 @@ void explicit_layer_backward(const DecoderLayer& layer, const LayerPass& pass, c
   }
   ops::norm_rope_backward(out.q, before.q, layer.q_norm, config.rms_norm_eps, pass.rope);
   ops::norm_rope_backward(out.k, before.k, layer.k_norm, config.rms_norm_eps, pass.rope);
-  const at::Tensor d_normed = backward(tape.normed,
-                                       {gradient(layer.q, out.q.flatten(1), kQ),
-                                        gradient(layer.k, out.k.flatten(1), kK),
-                                        gradient(layer.v, out.v.flatten(1), kV)},
-                                       input_gradient);
+  const at::Tensor d_normed =
+      backward(tape.normed,
+               {gradient(layer.q, out.q.flatten(1), kQ), gradient(layer.k, out.k.flatten(1), kK),
+                gradient(layer.v, out.v.flatten(1), kV)},
+               input_gradient);
   if (input_gradient) {
     ops::rms_norm_backward_add(d, d_normed, tape.input, layer.input_norm, config.rms_norm_eps);
   }

@@ -20,15 +20,15 @@
 
 namespace hone::model {
 
-// What the forward keeps for the backward, in elements a token and layer of the linears' dtype (residual's
-// for H):
-//   kNone   2 H (layer input, after attention) + 2 H (both norms) + (N + 2 K) D (q, k, v; + (N + K) D before
-//   Q/K norm)
-//           + N D (attention) + 2 I (gate, up) + I (their product)
-//   kCheap  without the norms and the product
-//   kLayer  2 H + N D: the layer's input, attention's output and the stream after attention; q, k, v, gate
-//   and up are
-//           multiplied again. Neither attention nor o_proj nor down_proj ever is.
+// What the forward keeps for the backward, in elements a token and layer of the linears' dtype (those of H
+// are of the residual's but for the norms):
+// clang-format off
+//   kNone   2 H (layer input, after attention) + 2 H (both norms) + (N + 2 K) D (q, k, v) + N D (attention) + 2 I (gate,
+//           up) + I (their product); with Q/K norm another (N + K) D
+//   kCheap  the same without the norms and the product
+//   kLayer  2 H + N D: layer input, after attention, attention. q, k, v, gate and up are multiplied again; attention,
+//           o_proj and down_proj never are
+// clang-format on
 // and in each case lse (4 N bytes) and 7 r for the low-rank sides.
 enum class Recompute { kNone, kCheap, kLayer };
 

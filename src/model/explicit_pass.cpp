@@ -22,7 +22,15 @@ ExplicitPass::ExplicitPass(const CausalLm& model, const data::Batch& batch, cons
     : model_(model), batch_(batch), context_(context), rope_(model.rope(batch.positions)) {
   base::require(batch.ids.size() == batch.positions.size() && !batch.ids.empty(), "ExplicitPass",
                 "a batch with one position a token");
-  for (const data::Segment& s : batch.segments) segments_.emplace_back(s.begin, s.end);
+  std::int64_t covered = 0;
+  for (const data::Segment& s : batch.segments) {
+    base::require(s.begin == covered && s.end > s.begin, "ExplicitPass",
+                  "segments in order, without gap or overlap");
+    segments_.emplace_back(s.begin, s.end);
+    covered = s.end;
+  }
+  base::require(covered == static_cast<std::int64_t>(batch.ids.size()), "ExplicitPass",
+                "segments that cover every token");
   const std::vector<DecoderLayer>& layers = model.layers();
   while (first_adapted_ < layers.size() && !is_adapted(layers[first_adapted_])) ++first_adapted_;
 }
@@ -45,16 +53,20 @@ at::Tensor ExplicitPass::forward(const at::Tensor& rows, std::optional<Recompute
   return out;
 }
 
-void ExplicitPass::backward(const at::Tensor& d) {
+void ExplicitPass::backward(at::Tensor d) {
   const at::NoGradGuard no_grad;
-  base::require(last_.defined() && d.sizes() == last_.sizes(), "ExplicitPass::backward",
-                "the gradient of the forward before it");
   const std::vector<DecoderLayer>& layers = model_.layers();
+  base::require(
+      last_.defined() && d.sizes() == last_.sizes() && tape_.size() == layers.size() - first_adapted_,
+      "ExplicitPass::backward", "the gradient of the taped forward before it");
   const LayerPass pass{model_.config(), rope_, context_};
-  at::Tensor d_rows = at::zeros_like(last_);
-  ops::rms_norm_backward_add(d_rows, d, last_, model_.final_norm(), model_.config().rms_norm_eps);
   at::Tensor dx = at::zeros({static_cast<std::int64_t>(batch_.ids.size()), last_.size(1)}, last_.options());
-  dx.index_copy_(0, rows_, d_rows);
+  {
+    at::Tensor d_rows = at::zeros_like(last_);
+    ops::rms_norm_backward_add(d_rows, d, last_, model_.final_norm(), model_.config().rms_norm_eps);
+    dx.index_copy_(0, rows_, d_rows);
+  }
+  d.reset();
   last_.reset();
   for (std::size_t i = layers.size(); i-- > first_adapted_;) {
     explicit_layer_backward(layers[i], pass, segments_, tape_[i - first_adapted_], dx, i > first_adapted_);

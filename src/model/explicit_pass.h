@@ -1,5 +1,5 @@
-// A whole training or scoring pass in explicit form: embedding, layers, final norm of the rows that are scored, and
-// the backward into the LoRA sides. No autograd.
+// A whole training or scoring pass in explicit form: embedding, layers, final norm of the rows that are
+// scored, and the backward into the LoRA sides. No autograd.
 //
 // Shapes: T tokens of all segments, n scored rows, H hidden.
 #pragma once
@@ -24,9 +24,10 @@ class ExplicitPass {
   // `recompute` a tape is kept for backward(); without, nothing is.
   at::Tensor forward(const at::Tensor& rows, std::optional<Recompute> recompute);
 
-  // From d [n, H] (any float dtype), the gradient of what forward returned, to the .grad of every LoRA side, to which
-  // it is added. Layers below the lowest side are not visited. Once a forward.
-  void backward(const at::Tensor& d);
+  // From d [n, H] (any float dtype), the gradient of what forward returned, to the .grad of every LoRA side,
+  // to which it is added. Layers below the lowest side are not visited. Once a taped forward; d is let go of
+  // as soon as it is read.
+  void backward(at::Tensor d);
 
  private:
   const CausalLm& model_;

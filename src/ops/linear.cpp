@@ -8,10 +8,11 @@
 namespace hone::ops {
 
 const Weight& LoraSide::operand(const at::Tensor& master, Shadow& shadow, at::ScalarType dtype) {
-  const auto version = static_cast<std::int64_t>(master._version());
-  if (shadow.version == version && shadow.weight.dtype() == dtype) return shadow.weight;
-  shadow.weight = master.detach().to(dtype);
-  shadow.version = version;
+  const std::int64_t version = master._version();
+  const bool fresh =
+      shadow.master.is_same(master) && shadow.version == version && shadow.weight.dtype() == dtype;
+  if (fresh) return shadow.weight;
+  shadow = {.weight = master.detach().to(dtype), .master = master, .version = version};
   return shadow.weight;
 }
 

@@ -26,14 +26,16 @@ struct LoraSide {
   std::uint64_t dropout_key = 0;  // (layer, module) as one number; see dropout_mask
 
   // A and B as the explicit form's GEMM reads them, in the base's dtype `dtype`: made again when the master
-  // has changed since (told by its version counter, which whoever writes through a raw pointer must bump).
+  // is another tensor or has changed since (told by its version counter, which whoever writes through a raw
+  // pointer must bump). Not for two threads at once.
   const Weight& a_operand(at::ScalarType dtype) const { return operand(a, a_shadow_, dtype); }
   const Weight& b_operand(at::ScalarType dtype) const { return operand(b, b_shadow_, dtype); }
 
  private:
   struct Shadow {
     Weight weight;
-    std::int64_t version = -1;
+    at::Tensor master;  // what it was made of
+    std::int64_t version = 0;
   };
   static const Weight& operand(const at::Tensor& master, Shadow& shadow, at::ScalarType dtype);
   mutable Shadow a_shadow_, b_shadow_;

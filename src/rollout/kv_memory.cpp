@@ -3,40 +3,11 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <fstream>
-#include <limits>
-#include <string>
 
+#include "base/process_memory.h"
 #include "ops/kv_tiles.h"
 
 namespace hone::rollout {
-
-namespace {
-
-// The number that a file of one number holds; nothing there, or "max": the largest.
-std::int64_t number_in(const char* path) {
-  std::int64_t value = 0;
-  std::ifstream file(path);
-  return file >> value ? value : std::numeric_limits<std::int64_t>::max();
-}
-
-std::int64_t available_of_the_machine() {
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  for (std::int64_t kib = 0; file >> name >> kib >> unit;) {
-    if (name == "MemAvailable:") return kib * 1024;
-  }
-  return std::numeric_limits<std::int64_t>::max();
-}
-
-std::int64_t available_of_the_group() {
-  const std::int64_t most = number_in("/sys/fs/cgroup/memory.max");
-  if (most == std::numeric_limits<std::int64_t>::max()) return most;
-  const std::int64_t used = number_in("/sys/fs/cgroup/memory.current");
-  return used < most ? most - used : 0;
-}
-
-}  // namespace
 
 std::int64_t kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::int64_t prompt_tokens,
                       const GenerateOptions& options) {
@@ -48,13 +19,8 @@ std::int64_t kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, st
          static_cast<std::int64_t>(at::elementSize(dtype));
 }
 
-std::int64_t free_memory() {
-  const std::int64_t bytes = std::min(available_of_the_machine(), available_of_the_group());
-  return bytes == std::numeric_limits<std::int64_t>::max() ? 0 : bytes;
-}
-
 std::int64_t kv_limit(const GenerateOptions& options) {
-  return options.kv_memory > 0 ? options.kv_memory : free_memory() / 2;
+  return options.kv_memory > 0 ? options.kv_memory : base::free_memory() / 2;
 }
 
 }  // namespace hone::rollout

@@ -13,9 +13,6 @@ namespace hone::rollout {
 std::int64_t kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::int64_t prompt_tokens,
                       const GenerateOptions& options);
 
-// What the machine, and the control group that the process is in, have left; 0 when neither tells.
-std::int64_t free_memory();
-
 // options.kv_memory, or when that is 0 half of what is free.
 std::int64_t kv_limit(const GenerateOptions& options);
 

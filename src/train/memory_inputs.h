@@ -1,12 +1,15 @@
 // From a model with its adapter and its data to the numbers of a memory plan. In the order of a run:
 //
-//   const std::int64_t program = base::process_memory().resident;  // after the data, just before the model
-//   is read model::CausalLm model(...);  adapters::Adapter adapter = ...; const LongestBatch longest =
-//   longest_batch(data.examples, data.rows, plan.per_device_train_batch_size); start.memory =
-//   plan_memory(memory_inputs(model, plan, program, longest, eval_longest), plan.layer_form,
+// clang-format off
+//   const std::int64_t program = base::process_memory().resident;  // after the data, just before the model is read
+//   model::CausalLm model(...);
+//   adapters::Adapter adapter = ...;
+//   const LongestBatch longest = longest_batch(data.examples, data.rows, plan.per_device_train_batch_size);
+//   start.memory = plan_memory(memory_inputs(model, plan, program, longest, eval_longest), plan.layer_form,
 //                              plan.recompute, memory_limit(plan));
 //   SftMethod method(..., pass_form(start.memory));
 //   run_loop({..., .planned_memory = start.memory.total});
+// clang-format on
 #pragma once
 
 #include <cstdint>

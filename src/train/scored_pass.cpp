@@ -70,8 +70,8 @@ void head_tiles(const model::CausalLm& model, const at::Tensor& rows, const at::
   }
 }
 
-void plain_pass(const model::CausalLm& model, const data::Batch& batch, const ops::PassContext& context,
-                const Scored& scored, double denominator, bool backward, ScoredFacts& facts) {
+void score_plainly(const model::CausalLm& model, const data::Batch& batch, const ops::PassContext& context,
+                   const Scored& scored, double denominator, bool backward, ScoredFacts& facts) {
   const at::AutoGradMode grad_mode(backward);
   const at::Tensor rows = model.hidden(batch, context).index_select(0, index_tensor(scored.source));
   at::Tensor gradient = backward ? at::empty_like(rows) : at::Tensor();
@@ -79,18 +79,20 @@ void plain_pass(const model::CausalLm& model, const data::Batch& batch, const op
   if (backward) rows.backward(gradient);
 }
 
-void explicit_pass(const model::CausalLm& model, const data::Batch& batch, const ops::PassContext& context,
-                   const Scored& scored, double denominator, std::optional<model::Recompute> recompute,
-                   ScoredFacts& facts) {
+void score_explicitly(const model::CausalLm& model, const data::Batch& batch, const ops::PassContext& context,
+                      const Scored& scored, double denominator, std::optional<model::Recompute> recompute,
+                      ScoredFacts& facts) {
   model::ExplicitPass pass(model, batch, context);
-  const at::Tensor rows = pass.forward(index_tensor(scored.source), recompute);
-  const ops::TokenLogprobs found = ops::linear_logprob(rows, model.head(), index_tensor(scored.target),
-                                                       {.gradient = recompute.has_value()});
+  ops::TokenLogprobs found =
+      ops::linear_logprob(pass.forward(index_tensor(scored.source), recompute), model.head(),
+                          index_tensor(scored.target), {.gradient = recompute.has_value()});
   facts.nll_sum = -found.logprob.sum(at::kDouble).item<double>();
   facts.entropy_sum = found.entropy.sum(at::kDouble).item<double>();
   facts.correct = static_cast<std::int64_t>(found.is_top1.sum(at::kDouble).item<double>());
   // d(nll_sum / denominator) / d(logprob) is the same for every row.
-  if (recompute) pass.backward(found.gradient.mul(-1 / std::max(denominator, 1.0)));
+  if (!recompute) return;
+  found.gradient.mul_(-1 / std::max(denominator, 1.0));
+  pass.backward(std::move(found.gradient));
 }
 
 ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, const PassKey& key,
@@ -108,10 +110,10 @@ ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, con
   facts.scored = static_cast<std::int64_t>(scored.target.size());
   if (scored.target.empty()) return facts;
   if (form.is_explicit) {
-    explicit_pass(model, batch, context, scored, denominator,
-                  backward ? std::optional(form.recompute) : std::nullopt, facts);
+    score_explicitly(model, batch, context, scored, denominator,
+                     backward ? std::optional(form.recompute) : std::nullopt, facts);
   } else {
-    plain_pass(model, batch, context, scored, denominator, backward, facts);
+    score_plainly(model, batch, context, scored, denominator, backward, facts);
   }
   return facts;
 }

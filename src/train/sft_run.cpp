@@ -12,7 +12,6 @@
 #include "data/shuffle.h"
 #include "learn/schedule.h"
 #include "model/weight_source.h"
-#include "ops/host_memory.h"
 #include "text/chat_template.h"
 #include "train/checkpoint.h"
 #include "train/machine.h"
@@ -153,7 +152,6 @@ std::int64_t checkpoint_bytes(const adapters::Adapter& adapter) {
 }  // namespace
 
 LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::atomic<bool>& stop_requested) {
-  ops::use_host_memory();
   at::set_num_threads(static_cast<int>(threads_or_default(plan.threads)));
   const fs::path output_dir = plan.output_dir;
   const bool resuming = !plan.resume_from_checkpoint.empty();

@@ -63,6 +63,25 @@ inline base::Json tiny_config(const std::string& model_type) {
   return json;
 }
 
+// Shapes as real models have them: head_dim 64 whatever the hidden size, and a head of several tiles.
+inline base::Json wide_config(const std::string& model_type) {
+  base::Json json = tiny_config(model_type);
+  json.update({{"hidden_size", 96}, {"intermediate_size", 160}, {"head_dim", 64}, {"vocab_size", 2500}});
+  return json;
+}
+
+// Shapes that no kernel likes: nothing a multiple of 8 but by chance, and a single head of keys and values.
+inline base::Json odd_config(const std::string& model_type) {
+  base::Json json = tiny_config(model_type);
+  json.update({{"hidden_size", 22},
+               {"intermediate_size", 37},
+               {"head_dim", 20},
+               {"num_attention_heads", 3},
+               {"num_key_value_heads", 1},
+               {"vocab_size", 51}});
+  return json;
+}
+
 // Every tensor of the config, by name, from generator seed `seed`; norms are near 1, the rest near 0.
 inline std::map<std::string, at::Tensor> random_tensors(const base::Json& config, std::uint64_t seed = 1) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);

@@ -7,6 +7,7 @@
 #include "adapters/lora.h"
 #include "adapters/merge.h"
 #include "model/causal_lm.h"
+#include "model/explicit_pass.h"
 #include "model/weight_source.h"
 #include "parity/golden.h"
 #include "train/scored_pass.h"
@@ -57,17 +58,36 @@ TEST_P(TinyModels, LossAndEveryGradientEqualPeft) {
   const std::vector<data::Batch> parts = {sequence_batch(0), sequence_batch(1), sequence_batch(2)};
   const double scored = static_cast<double>(train::scored_tokens(joined(parts)));
   for (const bool packed : {true, false}) {
-    const std::string how = packed ? "packed" : "alone";
-    adapter.zero_gradient();
-    double loss = 0;
-    for (const data::Batch& batch : packed ? std::vector<data::Batch>{joined(parts)} : parts) {
-      loss += train::score_and_backward(model_, batch, {.training = true}, scored).nll_sum / scored;
+    for (const bool is_explicit : {true, false}) {
+      adapter.zero_gradient();
+      double loss = 0;
+      for (const data::Batch& batch : packed ? std::vector<data::Batch>{joined(parts)} : parts) {
+        loss +=
+            train::score_and_backward(model_, batch, {.training = true}, scored, {.is_explicit = is_explicit})
+                .nll_sum /
+            scored;
+      }
+      Margin margin(std::string(GetParam().model) + (is_explicit ? " explicit" : " plain") + " gradients " +
+                        (packed ? "packed" : "alone"),
+                    kBound);
+      margin.compare("loss", loss, golden_.tensor("loss").item<double>());
+      for (const auto& tensor : adapter.tensors()) {
+        margin.compare(tensor.name, tensor.value.grad(), golden_.tensor("grad." + tensor.name));
+      }
     }
-    Margin margin(std::string(GetParam().model) + " gradients " + how, kBound);
-    margin.compare("loss", loss, golden_.tensor("loss").item<double>());
-    for (const auto& tensor : adapter.tensors()) {
-      margin.compare(tensor.name, tensor.value.grad(), golden_.tensor("grad." + tensor.name));
-    }
+  }
+}
+
+TEST_P(TinyModels, ExplicitLogitsEqualTransformers) {
+  const auto adapter = adapters::Adapter::load(model_, folder_ / GetParam().adapter);
+  Margin margin(std::string(GetParam().model) + " explicit logits", kBound);
+  for (int n = 0; n < 3; ++n) {
+    const data::Batch batch = sequence_batch(n);
+    const ops::PassContext context;
+    const at::Tensor every = at::arange(static_cast<std::int64_t>(batch.ids.size()));
+    const at::Tensor hidden = model::ExplicitPass(model_, batch, context).forward(every, std::nullopt);
+    margin.compare("logits_" + std::to_string(n), model_.logits(hidden),
+                   golden_.tensor("logits_" + std::to_string(n)));
   }
 }
 

@@ -295,12 +295,6 @@ TEST(KvMemory, CountsWholeTilesGrownByDoubling) {
   EXPECT_EQ(kv_bytes(model.config(), at::kBFloat16, 1, options), kTile / 2);
 }
 
-TEST(KvMemory, SomeIsFree) {
-  EXPECT_GT(free_memory(), 1 << 20);
-  EXPECT_EQ(kv_limit({.kv_memory = 77}), 77);
-  EXPECT_GT(kv_limit({}), 1 << 19);
-}
-
 TEST(Generate, NamesThePromptAndThePositionOfLogitsThatAreNotFinite) {
   const TempFolder folder;
   const base::Json config = tiny_config("llama");

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 
 #include "base/file.h"
 #include "base/safetensors.h"
@@ -66,6 +67,17 @@ class SftEquivalence : public testing::Test {
     return folder_ / name / kAdapterWeightsFile;
   }
 
+  // The loss of each step.
+  std::vector<double> losses(const std::string& name, const std::vector<std::string>& more) const {
+    struct Listener final : RunListener {
+      void stepped(const StepFacts& facts, std::int64_t) override { losses.push_back(facts.loss); }
+      std::vector<double> losses;
+    } listener;
+    const std::atomic<bool> stop = false;
+    run_sft(config::parse_run(config::Method::kSft, words(name, more)), listener, stop);
+    return listener.losses;
+  }
+
   // The largest difference of two adapters over the largest element, tensor by tensor.
   static double distance(const fs::path& a, const fs::path& b) {
     const auto ours = base::SafetensorsFile::open(a);
@@ -77,7 +89,9 @@ class SftEquivalence : public testing::Test {
       if (other == nullptr) throw std::runtime_error("no tensor " + tensor.name);
       const at::Tensor x = values(tensor);
       const at::Tensor y = values(*other);
-      worst = std::max(worst, ((x - y).abs().max() / y.abs().max()).item<double>());
+      const double error = ((x - y).abs().max() / y.abs().max()).item<double>();
+      EXPECT_TRUE(std::isfinite(error)) << tensor.name;
+      worst = std::max(worst, error);
     }
     return worst;
   }
@@ -141,6 +155,26 @@ TEST_F(SftEquivalence, FrozenWeightsKeepTheirBits) {
   for (const auto& [name, tensor] : model.frozen_tensors()) {
     EXPECT_TRUE(at::equal(tensor, before[index++])) << name;
     EXPECT_FALSE(tensor.grad().defined()) << name;
+  }
+}
+
+// The default of TRL's users: bf16 GEMMs, whose operands are copies of the parameters that every step renews.
+TEST_F(SftEquivalence, TheExplicitFormLearnsInBf16AsThePlainFormDoes) {
+  for (const std::string dtype : {"float32", "bfloat16"}) {
+    const std::vector<std::string> more = {"--dtype", dtype, "--bf16", "true", "--layer_form"};
+    auto with = [&more](const std::string& form) {
+      std::vector<std::string> out = more;
+      out.push_back(form);
+      return out;
+    };
+    const auto ours = losses("explicit_" + dtype, with("explicit"));
+    const auto plain = losses("plain_" + dtype, with("plain"));
+    ASSERT_EQ(ours.size(), 8u);
+    ASSERT_EQ(plain.size(), 8u);
+    for (std::size_t step = 0; step < ours.size(); ++step) {
+      EXPECT_NEAR(ours[step] / plain[step], 1.0, 5e-3) << dtype << ", step " << step + 1;
+    }
+    EXPECT_LT(ours.back(), 0.97 * ours.front()) << dtype;
   }
 }
 
