@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/process_memory.h"
+#include "ops/attention.h"
 #include "train/machine.h"
 
 namespace hone::train {
@@ -23,20 +24,21 @@ std::int64_t sum_of_largest(std::vector<std::int64_t> values, std::int64_t count
 
 LongestBatch longest_batch(const std::vector<data::Example>& examples,
                            const std::vector<data::PackedRow>& rows, std::int64_t batch_size) {
-  std::vector<std::int64_t> tokens, scored, segments;
+  std::vector<std::int64_t> tokens, scored;
+  std::int64_t longest = 0;
   for (const data::PackedRow& row : rows) {
     std::int64_t targets = 0;
     for (const std::int64_t member : row.members) {
       const auto& supervised = examples.at(static_cast<std::size_t>(member)).supervised;
+      longest = std::max(longest, static_cast<std::int64_t>(supervised.size()));
       for (std::size_t t = 1; t < supervised.size(); ++t) targets += supervised[t] != 0 ? 1 : 0;
     }
     tokens.push_back(row.tokens);
     scored.push_back(targets);
-    segments.push_back(static_cast<std::int64_t>(row.members.size()));
   }
   return {.tokens = sum_of_largest(std::move(tokens), batch_size),
           .scored = sum_of_largest(std::move(scored), batch_size),
-          .segments = sum_of_largest(std::move(segments), batch_size)};
+          .segment = longest};
 }
 
 MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
@@ -65,6 +67,13 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.eval = eval;
   out.accumulation = plan.gradient_accumulation_steps;
   out.threads = threads_or_default(plan.threads);
+  out.attention_backward = ops::packed_attention_backward_bytes({.tokens = train.tokens,
+                                                                 .longest = train.segment,
+                                                                 .heads = out.model.num_attention_heads,
+                                                                 .kv_heads = out.model.num_key_value_heads,
+                                                                 .head_dim = out.model.head_dim,
+                                                                 .threads = out.threads,
+                                                                 .dtype = model.numbers().linear});
   return out;
 }
 

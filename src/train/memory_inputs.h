@@ -23,7 +23,7 @@
 
 namespace hone::train {
 
-// The most tokens, scored tokens and sequences that `batch_size` of the rows can have together.
+// The most tokens and scored tokens that `batch_size` of the rows can have together; the longest sequence.
 LongestBatch longest_batch(const std::vector<data::Example>& examples,
                            const std::vector<data::PackedRow>& rows, std::int64_t batch_size);
 

@@ -76,10 +76,11 @@ std::int64_t explicit_scratch(const MemoryInputs& in, const Shapes& s, Recompute
   // d in the linears' dtype, the product's gradient; with dropout the side's own way back
   const std::int64_t mlp_backward = norms + gate_up + product + s.hidden * s.e + s.mlp * s.e +
                                     (in.dropout ? s.mlp * s.e : 0) + dropped(s.mlp);
-  const std::int64_t attention_backward = norms + qkv + (s.heads + s.qkv + s.hidden) * s.e + s.qkv * 4 +
-                                          dropped(s.hidden);  // fp32 sums of dq, dk, dv
-  const std::int64_t backward = stream + std::max(mlp_backward, attention_backward);
-  return s.tokens * std::max(forward, backward) + in.threads * kThreadScratch;
+  const std::int64_t attention_backward =
+      norms + qkv + (s.heads + s.qkv + s.hidden) * s.e + dropped(s.hidden);
+  return std::max(s.tokens * std::max(forward, stream + mlp_backward),
+                  s.tokens * (stream + attention_backward) + in.attention_backward) +
+         in.threads * kThreadScratch;
 }
 
 // linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits.

@@ -24,8 +24,8 @@ struct AdaptedLinear {
 // The largest micro-batch that any order of the rows can make.
 struct LongestBatch {
   std::int64_t tokens = 0;
-  std::int64_t scored = 0;    // rows of the head
-  std::int64_t segments = 0;  // sequences
+  std::int64_t scored = 0;   // rows of the head
+  std::int64_t segment = 0;  // the longest sequence
 };
 
 struct MemoryInputs {
@@ -39,8 +39,9 @@ struct MemoryInputs {
   std::int64_t adapter_parameters = 0;
   std::vector<AdaptedLinear> adapted;
   bool dropout = false;
-  LongestBatch train, eval;       // eval: zeros without an evaluation
-  std::int64_t accumulation = 1;  // micro-batches of a step, all laid out at once
+  std::int64_t attention_backward = 0;  // ops::packed_attention_backward_bytes of the longest training batch
+  LongestBatch train, eval;             // eval: zeros without an evaluation
+  std::int64_t accumulation = 1;        // micro-batches of a step, all laid out at once
   std::int64_t threads = 1;
   bool frozen_base = true;  // nothing of the base is trained
   bool only_lora = true;    // every trained tensor is a LoRA side of a linear

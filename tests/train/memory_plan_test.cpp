@@ -32,7 +32,7 @@ MemoryInputs qwen() {
       in.adapter_parameters += 16 * (in_of[m] + out_of[m]);
     }
   }
-  in.train = {.tokens = 1024, .scored = 1020, .segments = 4};
+  in.train = {.tokens = 1024, .scored = 1020, .segment = 256};
   in.threads = 2;
   return in;
 }
@@ -119,11 +119,23 @@ TEST(MemoryPlan, TheHeadHoldsOneTileWhateverTheVocabulary) {
 TEST(MemoryPlan, AnEvaluationBatchCountsWhereItIsLargerButKeepsNoTape) {
   MemoryInputs in = qwen();
   const MemoryPlan without = memory_of(in, true, Recompute::kLayer);
-  in.eval = {.tokens = 8192, .scored = 8000, .segments = 8};
+  in.eval = {.tokens = 8192, .scored = 8000, .segment = 1024};
   const MemoryPlan with = memory_of(in, true, Recompute::kLayer);
   EXPECT_EQ(bytes_of(with, "tape"), bytes_of(without, "tape"));
   EXPECT_GT(bytes_of(with, "head"), 5 * bytes_of(without, "head"));
   EXPECT_GT(bytes_of(with, "one layer"), 5 * bytes_of(without, "one layer"));
+}
+
+TEST(MemoryPlan, AttentionsBackwardCountsWhereItIsTheMostThatALayerHolds) {
+  MemoryInputs in = qwen();
+  const std::int64_t before = bytes_of(memory_of(in, true, Recompute::kNone), "one layer");
+  in.attention_backward = 1000;
+  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kNone), "one layer"), before) << "the MLP holds more";
+  in.attention_backward = 500'000'000;
+  const std::int64_t with = bytes_of(memory_of(in, true, Recompute::kNone), "one layer");
+  EXPECT_GT(with, 500'000'000);
+  in.attention_backward += 7;
+  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kNone), "one layer"), with + 7);
 }
 
 TEST(MemoryPlan, AutoTakesTheFirstLevelThatFits) {

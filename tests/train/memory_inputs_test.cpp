@@ -1,0 +1,32 @@
+#include "train/memory_inputs.h"
+
+#include <gtest/gtest.h>
+
+namespace hone::train {
+namespace {
+
+data::Example example_of(std::size_t length, std::size_t supervised) {
+  data::Example out;
+  out.ids.resize(length);
+  out.supervised.resize(length);
+  for (std::size_t i = 0; i < supervised; ++i) out.supervised[length - 1 - i] = 1;
+  return out;
+}
+
+TEST(LongestBatch, TakesTheLargestRowsAndTheLongestSequence) {
+  const std::vector<data::Example> examples = {example_of(5, 5), example_of(9, 1), example_of(7, 3),
+                                               example_of(4, 2)};
+  const LongestBatch alone = longest_batch(examples, data::no_packing(examples), 2);
+  EXPECT_EQ(alone.tokens, 9 + 7);
+  EXPECT_EQ(alone.scored, 4 + 3) << "the first token of a sequence is never a target";
+  EXPECT_EQ(alone.segment, 9);
+  const std::vector<data::PackedRow> packed = {{.members = {0, 3}, .tokens = 9}, {.members = {2}, .tokens = 7}};
+  const LongestBatch together = longest_batch(examples, packed, 1);
+  EXPECT_EQ(together.tokens, 9);
+  EXPECT_EQ(together.scored, 6);
+  EXPECT_EQ(together.segment, 7) << "a packed row is several sequences";
+  EXPECT_EQ(longest_batch({}, {}, 4).segment, 0);
+}
+
+}  // namespace
+}  // namespace hone::train
