@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "model/families.h"
+#include "ops/host_memory.h"
 #include "ops/instructions.h"
 
 namespace hone::bench {
@@ -121,6 +122,7 @@ std::unique_ptr<model::WeightSource> open_source(const Arguments& arguments) {
 }
 
 model::CausalLm open_model(const model::WeightSource& source, model::Storage storage) {
+  ops::use_host_memory();  // as the program does
   return {source, {.linear = at::kBFloat16, .residual = at::kBFloat16}, storage};
 }
 

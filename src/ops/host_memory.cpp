@@ -2,6 +2,9 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #include <cstdint>
 #include <cstdlib>
@@ -24,6 +27,19 @@ void free_data(void* data) {
   if (data != nullptr) std::free(static_cast<void**>(data)[-1]);
 }
 
+constexpr std::uintptr_t kHugePage = 2 << 20;
+
+// Large blocks in pages of 2 MB where the kernel gives them for the asking: fewer page faults when they are
+// first written, fewer misses when they are read again. Only whole pages inside the block: nothing more
+// becomes resident.
+void ask_for_huge_pages([[maybe_unused]] std::uintptr_t address, [[maybe_unused]] std::size_t bytes) {
+#if defined(__linux__)
+  const std::uintptr_t begin = (address + kHugePage - 1) / kHugePage * kHugePage;
+  const std::uintptr_t end = (address + bytes) / kHugePage * kHugePage;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // only a hint
+#endif
+}
+
 class HostAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -39,6 +55,7 @@ class HostAllocator final : public c10::Allocator {
            .fix = "lower per_device_train_batch_size or max_length, or end other programs"});
     }
     const auto address = reinterpret_cast<std::uintptr_t>(block) + kRoom;
+    if (bytes >= 2 * kHugePage) ask_for_huge_pages(address, bytes);
     void* data = reinterpret_cast<void*>(address & ~(kAlignment - 1));
     static_cast<void**>(data)[-1] = block;
     return {data, data, &free_data, cpu};
