@@ -27,7 +27,7 @@ struct Setting {
     model = std::make_unique<model::CausalLm>(*model::open_weights(folder.path() / "base"), numbers);
   }
   at::Tensor logits(const ops::PassContext& pass = {}) const {
-    return model->logits(model->hidden(make_batch({{3, 4, 5, 6}, {7, 8}}), pass));
+    return model->plain_logits(model->hidden(make_batch({{3, 4, 5, 6}, {7, 8}}), pass));
   }
 };
 

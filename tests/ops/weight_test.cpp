@@ -10,8 +10,8 @@
 namespace hone::ops {
 namespace {
 
-constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {{1, 1},   {1, 2},   {2, 3},   {16, 16}, {17, 31}, {31, 32},
-                                                             {32, 33}, {33, 64}, {65, 97}, {100, 5}, {896, 150}};
+constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {
+    {1, 1}, {1, 2}, {2, 3}, {16, 16}, {17, 31}, {31, 32}, {32, 33}, {33, 64}, {65, 97}, {100, 5}, {896, 150}};
 
 at::Tensor numbers(std::int64_t out, std::int64_t in) {
   at::manual_seed(out + in);

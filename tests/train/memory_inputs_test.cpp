@@ -20,7 +20,8 @@ TEST(LongestBatch, TakesTheLargestRowsAndTheLongestSequence) {
   EXPECT_EQ(alone.tokens, 9 + 7);
   EXPECT_EQ(alone.scored, 4 + 3) << "the first token of a sequence is never a target";
   EXPECT_EQ(alone.segment, 9);
-  const std::vector<data::PackedRow> packed = {{.members = {0, 3}, .tokens = 9}, {.members = {2}, .tokens = 7}};
+  const std::vector<data::PackedRow> packed = {{.members = {0, 3}, .tokens = 9},
+                                               {.members = {2}, .tokens = 7}};
   const LongestBatch together = longest_batch(examples, packed, 1);
   EXPECT_EQ(together.tokens, 9);
   EXPECT_EQ(together.scored, 6);
