@@ -74,12 +74,7 @@ void RunReport::measured(const train::MemoryFacts& facts) {
         "run; lower memory_limit by the difference if memory is short\n",
         gigabytes(facts.peak), gigabytes(facts.planned));
   }
-  out_ << std::flush;
-  if (!facts.at_end || !metrics_) return;
-  metrics_->write({.step = facts.step,
-                   .epoch = facts.epoch,
-                   .values = {{"memory_peak_bytes", static_cast<double>(facts.peak)},
-                              {"memory_planned_bytes", static_cast<double>(facts.planned)}}});
+  out_ << std::flush;  // and not in metrics.jsonl, which is the same bits when a run is repeated or resumed
 }
 
 void RunReport::saved(const std::string& folder, std::int64_t) {
