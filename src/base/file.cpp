@@ -133,6 +133,12 @@ void sync_path(const fs::path& path) {
   if (::fsync(file.fd) != 0 && errno != EINVAL) throw_system_error(path, "save", errno);
 }
 
+std::string gigabytes(std::int64_t bytes) {
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), "%.2f GB", static_cast<double>(bytes) / 1e9);
+  return out.data();
+}
+
 std::string human_bytes(std::uint64_t bytes) {
   if (bytes < 1024) return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
   constexpr std::array<const char*, 6> kUnits{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

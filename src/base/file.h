@@ -111,6 +111,7 @@ class FolderLock {
 
 // "1.5 GiB", "17 bytes": for messages.
 std::string human_bytes(std::uint64_t bytes);
+std::string gigabytes(std::int64_t bytes);  // "2.05 GB" of 10^9 bytes, whatever the size
 
 // UserError unless the file system that will hold `path` has `bytes` free; said before work is spent.
 void require_free_space(const fs::path& path, std::uint64_t bytes, std::string_view what_for);

@@ -91,9 +91,9 @@ CausalLm::CausalLm(const WeightSource& source, Numbers numbers, Storage storage)
   if (config_.tie_word_embeddings) {
     // One matrix where the head's numbers are the embedding's; rows are widened when they are looked up.
     const bool one = numbers.residual == numbers.linear || source.stored_dtype(embedding) == numbers.linear;
-    head_ = stored(source.read(embedding, numbers.linear), storage);
-    embedding_ = one ? head_ : ops::Weight(source.read(embedding, numbers.residual));
-    shares_head_ = one;
+    const at::Tensor read = source.read(embedding, one ? numbers.linear : numbers.residual);
+    head_ = stored(read.to(numbers.linear), storage);
+    embedding_ = one ? head_ : ops::Weight(read);
   } else {
     embedding_ = source.read(embedding, numbers.residual);
     head_ = stored(source.read(std::string(names.head.hf) + ".weight", numbers.linear), storage);
@@ -259,7 +259,8 @@ std::int64_t CausalLm::parameter_bytes() const {
   std::int64_t bytes = 0;
   for_each_part([&](const ops::Weight& w) { bytes += w.bytes(); },
                 [&](const at::Tensor& t) { bytes += static_cast<std::int64_t>(t.nbytes()); });
-  return bytes - (shares_head_ ? head_.bytes() : 0);
+  const bool one_matrix = config_.tie_word_embeddings && embedding_.dtype() == head_.dtype();
+  return bytes - (one_matrix ? head_.bytes() : 0);
 }
 
 void CausalLm::for_each_part(const std::function<void(const ops::Weight&)>& matrix,

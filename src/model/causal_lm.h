@@ -80,7 +80,6 @@ class CausalLm {
   Numbers numbers_;
   ops::Weight embedding_;  // [V, H] in numbers_.residual, or the head itself
   ops::Weight head_;       // [V, H] in numbers_.linear
-  bool shares_head_ = false;
   at::Tensor final_norm_;  // [H]
   at::Tensor inv_freq_;    // [D/2] fp32
   std::vector<DecoderLayer> layers_;

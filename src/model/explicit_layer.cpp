@@ -21,14 +21,16 @@ struct Heads {
   at::Tensor q, k, v;  // [T, N or K, D], rows strided
 };
 
+// Heads [begin, begin + heads) of a joined buffer.
+at::Tensor slice_heads(const at::Tensor& joined, std::int64_t begin, std::int64_t heads,
+                       std::int64_t head_dim) {
+  return joined.narrow(1, begin * head_dim, heads * head_dim).unflatten(1, {heads, head_dim});
+}
+
 Heads heads_of(const at::Tensor& qkv, const ModelConfig& config) {
-  const std::int64_t t = qkv.size(0), d = config.head_dim;
-  const std::int64_t n = config.num_attention_heads, k = config.num_key_value_heads;
-  const auto slice = [&](std::int64_t begin, std::int64_t heads) {
-    return qkv.narrow(1, begin * d, heads * d).unflatten(1, {heads, d});
-  };
-  base::require(qkv.size(1) == (n + 2 * k) * d && t > 0, "explicit_layer", "a joined q|k|v buffer");
-  return {slice(0, n), slice(n, k), slice(n + k, k)};
+  const std::int64_t n = config.num_attention_heads, k = config.num_key_value_heads, d = config.head_dim;
+  base::require(qkv.size(1) == (n + 2 * k) * d && qkv.size(0) > 0, "explicit_layer", "a joined q|k|v buffer");
+  return {slice_heads(qkv, 0, n, d), slice_heads(qkv, n, k, d), slice_heads(qkv, n + k, k, d)};
 }
 
 std::pair<at::Tensor, at::Tensor> gate_and_up(const at::Tensor& joined) {
@@ -115,6 +117,19 @@ class Pieces {
 // Fills seen [T, N D] and, when defined, lse [T, N].
 using AttendInto = std::function<void(const at::Tensor& seen, const at::Tensor& lse, const Heads& heads)>;
 
+// Appends each segment's keys and values to its cache and attends to all that the cache then holds.
+void attend_after(const std::vector<ops::KvTiles*>& caches, const Segments& segments, const at::Tensor& seen,
+                  const at::Tensor& lse, const Heads& heads) {
+  std::vector<ops::AttentionRows> rows;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const auto [begin, end] = segments[i];
+    const std::int64_t offset = caches[i]->length();
+    caches[i]->append(heads.k.narrow(0, begin, end - begin), heads.v.narrow(0, begin, end - begin));
+    rows.push_back({.begin = begin, .end = end, .before = {}, .own = caches[i], .own_offset = offset});
+  }
+  ops::attend_tiles(seen, lse, heads.q, rows);
+}
+
 at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x, Recompute recompute,
                    LayerTape* tape, const AttendInto& attend) {
   const Pieces pieces(layer, pass);
@@ -168,36 +183,27 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
 at::Tensor explicit_layer_forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
                                   const Segments& segments, Recompute recompute, LayerTape* tape) {
   const ModelConfig& config = pass.config;
-  return forward(
-      layer, pass, x, recompute, tape,
-      [&](const at::Tensor& seen, const at::Tensor& lse, const Heads& heads) {
-        std::vector<ops::KvTiles> tiles;
-        std::vector<ops::AttentionRows> rows;
-        tiles.reserve(segments.size());
-        for (const auto& [begin, end] : segments) {
-          tiles.emplace_back(config.num_key_value_heads, config.head_dim, heads.k.scalar_type(), end - begin);
-          tiles.back().append(heads.k.narrow(0, begin, end - begin), heads.v.narrow(0, begin, end - begin));
-          rows.push_back({.begin = begin, .end = end, .before = {}, .own = &tiles.back()});
-        }
-        ops::attend_tiles(seen, lse, heads.q, rows);
-      });
+  return forward(layer, pass, x, recompute, tape,
+                 [&](const at::Tensor& seen, const at::Tensor& lse, const Heads& heads) {
+                   std::vector<ops::KvTiles> tiles;
+                   std::vector<ops::KvTiles*> caches;
+                   tiles.reserve(segments.size());
+                   for (const auto& [begin, end] : segments) {
+                     tiles.emplace_back(config.num_key_value_heads, config.head_dim, heads.k.scalar_type(),
+                                        end - begin);
+                     caches.push_back(&tiles.back());
+                   }
+                   attend_after(caches, segments, seen, lse, heads);
+                 });
 }
 
 at::Tensor explicit_layer_step(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
                                const Segments& segments, const std::vector<ops::KvTiles*>& caches) {
   base::require(segments.size() == caches.size(), "explicit_layer_step", "one cache a sequence");
-  return forward(
-      layer, pass, x, Recompute::kNone, nullptr,
-      [&](const at::Tensor& seen, const at::Tensor& lse, const Heads& heads) {
-        std::vector<ops::AttentionRows> rows;
-        for (std::size_t i = 0; i < segments.size(); ++i) {
-          const auto [begin, end] = segments[i];
-          const std::int64_t offset = caches[i]->length();
-          caches[i]->append(heads.k.narrow(0, begin, end - begin), heads.v.narrow(0, begin, end - begin));
-          rows.push_back({.begin = begin, .end = end, .before = {}, .own = caches[i], .own_offset = offset});
-        }
-        ops::attend_tiles(seen, lse, heads.q, rows);
-      });
+  return forward(layer, pass, x, Recompute::kNone, nullptr,
+                 [&](const at::Tensor& seen, const at::Tensor& lse, const Heads& heads) {
+                   attend_after(caches, segments, seen, lse, heads);
+                 });
 }
 
 void explicit_layer_backward(const DecoderLayer& layer, const LayerPass& pass, const Segments& segments,
@@ -249,9 +255,9 @@ void explicit_layer_backward(const DecoderLayer& layer, const LayerPass& pass, c
   tape.seen.reset();
   Heads before;
   if (tape.qk_before_norm.defined()) {
-    const std::int64_t n = config.num_attention_heads, k = config.num_key_value_heads, w = config.head_dim;
-    before.q = tape.qk_before_norm.narrow(1, 0, n * w).unflatten(1, {n, w});
-    before.k = tape.qk_before_norm.narrow(1, n * w, k * w).unflatten(1, {k, w});
+    const std::int64_t n = config.num_attention_heads, k = config.num_key_value_heads;
+    before.q = slice_heads(tape.qk_before_norm, 0, n, config.head_dim);
+    before.k = slice_heads(tape.qk_before_norm, n, k, config.head_dim);
   }
   ops::norm_rope_backward(out.q, before.q, layer.q_norm, config.rms_norm_eps, pass.rope);
   ops::norm_rope_backward(out.k, before.k, layer.k_norm, config.rms_norm_eps, pass.rope);

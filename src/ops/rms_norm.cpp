@@ -12,12 +12,20 @@ bool same_rows(const at::Tensor& a, const at::Tensor& b) {
   return a.dim() == 2 && b.dim() == 2 && a.size(0) == b.size(0) && a.size(1) == b.size(1);
 }
 
+at::Tensor inverse_rms(const at::Tensor& x, double eps) {
+  return at::rsqrt(x.pow(2).mean(-1, /*keepdim=*/true) + eps);
+}
+
 }  // namespace
 
+at::Tensor rms_gradient(const at::Tensor& g, const at::Tensor& x, double eps) {
+  const at::Tensor scale = inverse_rms(x, eps), normed = x * scale;
+  return scale * (g - normed * (g * normed).mean(-1, /*keepdim=*/true));
+}
+
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
-  const at::Tensor x32 = x.to(at::kFloat);
-  const at::Tensor scale = at::rsqrt(x32.pow(2).mean(-1, /*keepdim=*/true) + eps);
-  return weight * (x32 * scale).to(x.scalar_type());
+  const at::Tensor wide = x.to(at::promote_types(x.scalar_type(), at::kFloat));
+  return weight * (wide * inverse_rms(wide, eps)).to(x.scalar_type());
 }
 
 void rms_norm_into(at::Tensor out, const at::Tensor& x, const at::Tensor& weight, double eps) {
@@ -34,9 +42,7 @@ void rms_norm_into(at::Tensor out, const at::Tensor& x, const at::Tensor& weight
               [&](std::int64_t begin, std::int64_t end) { kernels.norm(norm, begin, end); });
     return;
   }
-  const at::Tensor wide = x.to(at::promote_types(x.scalar_type(), at::kFloat));
-  const at::Tensor scale = at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps);
-  out.copy_(weight * (wide * scale).to(x.scalar_type()));
+  out.copy_(rms_norm(x, weight, eps));
 }
 
 void rms_norm_backward_add(at::Tensor dx, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
@@ -56,11 +62,7 @@ void rms_norm_backward_add(at::Tensor dx, const at::Tensor& dy, const at::Tensor
     return;
   }
   const at::ScalarType inside = at::promote_types(x.scalar_type(), at::kFloat);
-  const at::Tensor wide = x.to(inside);
-  const at::Tensor scale = at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps);
-  const at::Tensor normed = wide * scale;
-  const at::Tensor g = dy.to(inside) * weight.to(inside);
-  dx.copy_(dx.to(inside) + scale * (g - normed * (g * normed).mean(-1, /*keepdim=*/true)));
+  dx.copy_(dx.to(inside) + rms_gradient(dy.to(inside) * weight.to(inside), x.to(inside), eps));
 }
 
 }  // namespace hone::ops

@@ -5,9 +5,13 @@
 
 namespace hone::ops {
 
-// weight * cast(x32 * rsqrt(mean(x32^2) + eps)): fp32 inside, rounded to x's dtype before the weight.
-// x [..., H], weight [H]; the result has the wider dtype of the two. Differentiable in x.
+// weight * cast(x32 * rsqrt(mean(x32^2) + eps)): fp32 inside (fp64 for fp64), rounded to x's dtype before the
+// weight. x [..., H], weight [H]; the result has the wider dtype of the two. Differentiable in x.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
+
+// d by x of x * rsqrt(mean(x^2) + eps), given the gradient g of that: what the plain backwards share. One
+// dtype.
+at::Tensor rms_gradient(const at::Tensor& g, const at::Tensor& x, double eps);
 
 // ---- the fused forms of the explicit layer: one pass, no autograd
 

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "ops/rms_norm.h"
 #include "ops/row_call.h"
 
 namespace hone::ops {
@@ -92,11 +93,7 @@ void norm_rope_into(at::Tensor out, const at::Tensor& x, const at::Tensor& norm_
     return;
   }
   const at::ScalarType inside = at::promote_types(x.scalar_type(), at::kFloat);
-  at::Tensor y = x.to(inside);
-  if (norm_weight.defined()) {
-    const at::Tensor scale = at::rsqrt(y.pow(2).mean(-1, /*keepdim=*/true) + eps);
-    y = (norm_weight * (y * scale).to(x.scalar_type())).to(inside);
-  }
+  const at::Tensor y = (norm_weight.defined() ? rms_norm(x, norm_weight, eps) : x).to(inside);
   out.copy_(rope_apply(y, {table.cos.to(inside), table.sin.to(inside)}));
 }
 
@@ -118,13 +115,7 @@ void norm_rope_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& nor
   const at::Tensor turned = wide_d * table.sin.to(inside).unsqueeze(1);  // rotate_half's transpose follows
   at::Tensor g = wide_d * table.cos.to(inside).unsqueeze(1) +
                  at::cat({turned.narrow(-1, half, half), -turned.narrow(-1, 0, half)}, -1);
-  if (norm_weight.defined()) {
-    const at::Tensor wide = x.to(inside);
-    const at::Tensor scale = at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps);
-    const at::Tensor normed = wide * scale;
-    g = g * norm_weight.to(inside);
-    g = scale * (g - normed * (g * normed).mean(-1, /*keepdim=*/true));
-  }
+  if (norm_weight.defined()) g = rms_gradient(g * norm_weight.to(inside), x.to(inside), eps);
   d.copy_(g);
 }
 

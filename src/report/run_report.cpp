@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/file.h"
 #include "report/start_page.h"
 #include "train/run_folder.h"
 
@@ -62,17 +63,15 @@ void RunReport::logged(const train::LogRecord& record) {
 }
 
 void RunReport::measured(const train::MemoryFacts& facts) {
-  const auto gigabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
   end_live_line();
-  out_ << fmt::format("memory    peak {:.2f} GB{}, planned {:.2f} GB\n", gigabytes(facts.peak),
-                      facts.at_end ? "" : fmt::format(" after step {}", facts.step),
-                      gigabytes(facts.planned));
+  const std::string peak = base::gigabytes(facts.peak), planned = base::gigabytes(facts.planned);
+  out_ << fmt::format("memory    peak {}{}, planned {}\n", peak,
+                      facts.at_end ? "" : fmt::format(" after step {}", facts.step), planned);
   if (static_cast<double>(facts.peak) > kWorthAWarning * static_cast<double>(facts.planned)) {
     out_ << fmt::format(
-        "warning   the peak of {:.2f} GB is more than 10 % above the planned {:.2f} GB: the plan is wrong "
-        "for this "
+        "warning   the peak of {} is more than 10 % above the planned {}: the plan is wrong for this "
         "run; lower memory_limit by the difference if memory is short\n",
-        gigabytes(facts.peak), gigabytes(facts.planned));
+        peak, planned);
   }
   out_ << std::flush;  // and not in metrics.jsonl, which is the same bits when a run is repeated or resumed
 }

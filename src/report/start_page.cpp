@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/file.h"
+
 namespace hone::report {
 
 namespace {
@@ -32,13 +34,13 @@ std::string memory_lines(const train::MemoryPlan& plan) {
   std::size_t name_width = 0, number_width = 0;
   std::vector<std::string> numbers;
   for (const auto& [name, bytes] : rows) {
-    numbers.push_back(fmt::format("{:.2f}", static_cast<double>(bytes) / 1e9));
+    numbers.push_back(base::gigabytes(bytes));
     name_width = std::max(name_width, name.size());
     number_width = std::max(number_width, numbers.back().size());
   }
   std::string out;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    out += fmt::format("{:<10}{:<{}}  {:>{}} GB\n", i == 0 ? "memory" : "", rows[i].first, name_width,
+    out += fmt::format("{:<10}{:<{}}  {:>{}}\n", i == 0 ? "memory" : "", rows[i].first, name_width,
                        numbers[i], number_width);
   }
   return out + fmt::format("          {}\n          {}\n", plan.why_recompute, plan.why_layer);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/file.h"
+
 namespace hone::report {
 
 namespace {
@@ -53,7 +55,7 @@ std::string human_bytes(std::int64_t bytes) {
   if (value < 1e3) return fmt::format("{} bytes", bytes);
   if (value < 1e6) return fmt::format("{:.1f} kB", value / 1e3);
   if (value < 1e9) return fmt::format("{:.1f} MB", value / 1e6);
-  return fmt::format("{:.2f} GB", value / 1e9);
+  return base::gigabytes(bytes);
 }
 
 std::string human_seconds(double seconds) {

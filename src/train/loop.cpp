@@ -163,7 +163,6 @@ class Loop {
   void measure(bool at_end) {
     if (p_.planned_memory == 0 || p_.state.step == first_step_) return;
     p_.listener.measured({.step = p_.state.step,
-                          .epoch = p_.method.epoch_after(p_.state.step),
                           .peak = base::process_memory().peak,
                           .planned = p_.planned_memory,
                           .at_end = at_end});

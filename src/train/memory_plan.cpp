@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace hone::train {
 namespace {
@@ -141,17 +142,18 @@ bool fits(const MemoryPlan& plan, const MemoryLimit& limit) {
 }
 
 std::string limit_words(const MemoryLimit& limit) {
-  return (limit.is_set ? "" : "the free ") + gigabytes(limit.bytes);
+  return (limit.is_set ? "" : "the free ") + base::gigabytes(limit.bytes);
 }
 
 [[noreturn]] void throw_too_large(const MemoryInputs& in, const MemoryPlan& leanest,
                                   const MemoryLimit& limit) {
   std::string found = "the leanest plan (" +
                       std::string(leanest.explicit_layer ? "recompute layer" : "layer form plain") +
-                      ") needs " + gigabytes(leanest.total) + ":";
+                      ") needs " + base::gigabytes(leanest.total) + ":";
   std::int64_t of_batch = 0;
   for (std::size_t i = 0; i < leanest.segments.size(); ++i) {
-    found += (i == 0 ? " " : ", ") + leanest.segments[i].name + " " + gigabytes(leanest.segments[i].bytes);
+    found +=
+        (i == 0 ? " " : ", ") + leanest.segments[i].name + " " + base::gigabytes(leanest.segments[i].bytes);
     if (i >= 3) of_batch += leanest.segments[i].bytes;  // what comes after program, base and adapter
   }
   const bool batch_can = leanest.total - of_batch < limit.bytes;
@@ -194,10 +196,6 @@ bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
 }
 
 }  // namespace
-
-std::string gigabytes(std::int64_t bytes) {
-  return number(static_cast<double>(bytes) / 1e9) + " GB";
-}
 
 std::string_view recompute_word(Recompute level) {
   switch (level) {
@@ -248,7 +246,7 @@ MemoryPlan plan_memory(const MemoryInputs& in, LayerForm form, Recompute level, 
     if (fits(plan, limit)) break;
     if (candidate == levels.back()) break;
     without += (without.empty() ? "; " : ", ") + std::string(recompute_word(candidate)) +
-               (without.empty() ? " would need " : " ") + gigabytes(plan.total);
+               (without.empty() ? " would need " : " ") + base::gigabytes(plan.total);
   }
   const bool fitting = fits(plan, limit);
   if (!fitting && level == Recompute::kAuto) throw_too_large(in, plan, limit);
@@ -264,7 +262,7 @@ MemoryPlan plan_memory(const MemoryInputs& in, LayerForm form, Recompute level, 
         level != Recompute::kAuto ? "as set" + std::string(fitting ? "" : ", ") : within + without;
   }
   if (!fitting)
-    plan.why_recompute += "over " + limit_words(limit) + " by " + gigabytes(plan.total - limit.bytes);
+    plan.why_recompute += "over " + limit_words(limit) + " by " + base::gigabytes(plan.total - limit.bytes);
   return plan;
 }
 

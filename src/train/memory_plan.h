@@ -78,9 +78,6 @@ MemoryPlan memory_of(const MemoryInputs& inputs, bool explicit_layer, config::Re
 MemoryPlan plan_memory(const MemoryInputs& inputs, config::LayerForm form, config::Recompute level,
                        const MemoryLimit& limit);
 
-// "2.05 GB" of 10^9 bytes: two digits everywhere in the plan.
-std::string gigabytes(std::int64_t bytes);
-
 std::string_view recompute_word(config::Recompute level);  // "none", "cheap", "layer", "auto"
 
 }  // namespace hone::train

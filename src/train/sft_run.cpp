@@ -71,8 +71,8 @@ adapters::Adapter load_adapter(model::CausalLm& model, const fs::path& folder, c
 struct SftInput {
   SftData data;
   data::DataFacts facts;
+  fs::path file;
   std::int64_t file_rows = 0;
-  std::uint32_t file_crc32c = 0;
   std::vector<ColouredPiece> example;
 };
 
@@ -90,7 +90,7 @@ SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan,
   SftInput out;
   out.facts = dataset.facts;
   out.file_rows = static_cast<std::int64_t>(rows.rows.size());
-  out.file_crc32c = base::crc32c(base::MappedFile::open(rows.path).bytes());
+  out.file = rows.path;
   for (const auto& piece : data::preview(dataset.examples.front(), tokenizer)) {
     out.example.push_back({.text = piece.text, .supervised = piece.supervised});
   }
@@ -105,9 +105,9 @@ SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan,
 }
 
 // What the checkpoint's run was trained on, when it was something else.
-std::optional<std::string> changed_rows(const RunState& saved, const SftInput& train) {
+std::optional<std::string> changed_rows(const RunState& saved, const SftInput& train, std::uint32_t crc32c) {
   if (saved.data_rows == 0) return std::nullopt;
-  if (saved.data_rows == train.file_rows && saved.data_crc32c == train.file_crc32c) return std::nullopt;
+  if (saved.data_rows == train.file_rows && saved.data_crc32c == crc32c) return std::nullopt;
   const std::string what =
       saved.data_rows == train.file_rows
           ? std::to_string(train.file_rows) + " rows with another checksum"
@@ -187,6 +187,7 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
                                   : load_adapter(model, adapter_from, plan);
   base::require_free_space(output_dir, static_cast<std::uint64_t>(checkpoint_bytes(adapter)), "a checkpoint");
 
+  const std::uint32_t data_crc32c = base::crc32c(base::MappedFile::open(train.file).bytes());
   RunState state;
   learn::AdamWState optimizer = learn::AdamWState::zeros_like(adapter.flat());
   StartFacts start;
@@ -199,10 +200,10 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
     start.resumed_from = resume_from.string();
     for (const auto& change : loaded.changed_options)
       start.notes.push_back("differs from the checkpoint: " + change);
-    if (const auto note = changed_rows(state, train)) start.notes.push_back(*note);
+    if (const auto note = changed_rows(state, train, data_crc32c)) start.notes.push_back(*note);
   }
   state.data_rows = train.file_rows;
-  state.data_crc32c = train.file_crc32c;
+  state.data_crc32c = data_crc32c;
 
   if (const auto note = beyond_positions(train.facts, plan, model.config())) start.notes.push_back(*note);
   start.trained = trained_facts(model, adapter);

@@ -61,7 +61,6 @@ struct LogRecord {
 // The plan held against what was used: after the first step of a run, and at its end.
 struct MemoryFacts {
   std::int64_t step = 0;
-  double epoch = 0;
   std::int64_t peak = 0;  // bytes: VmHWM of the process, or ru_maxrss
   std::int64_t planned = 0;
   bool at_end = false;

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace hone::train {
 namespace {
 
+using base::gigabytes;
 using config::LayerForm;
 using config::Recompute;
 
