@@ -12,7 +12,7 @@
 
 namespace hone::config {
 
-enum class Method { kSft };
+enum class Method { kSft, kGrpo, kRloo };
 
 // How numbers are kept and multiplied (docs/DESIGN, "Numbers"); resolved from `dtype` and `bf16`.
 enum class Precision {
@@ -29,6 +29,76 @@ enum class Recompute { kAuto, kNone, kCheap, kLayer };
 enum class LayerForm { kAuto, kExplicit, kPlain };  // kAuto: explicit where it can
 enum class PackingStrategy { kBfd };
 enum class Scheduler { kLinear, kCosine, kConstant, kConstantWithWarmup };
+
+// What GRPO and RLOO have beyond SFT: fields of TRL's GRPOConfig, RLOOConfig and GRPOScriptArguments by their
+// names, with GRPOConfig's defaults (the option tables hold each method's own).
+struct PolicyPlan {
+  // batches, in sequences (completions); resolved, so that generation_batch_size =
+  // per_device_train_batch_size * steps_per_generation and num_generations divides it
+  std::int64_t num_generations = 8;
+  std::int64_t num_generations_eval = 8;
+  std::int64_t generation_batch_size = 8;
+  std::int64_t steps_per_generation = 1;
+  std::int64_t num_iterations = 1;
+
+  // sampling; generation_kwargs may set min_new_tokens, stop_strings and stop_token_ids besides
+  std::int64_t max_completion_length = 512;
+  double temperature = 1.0;
+  double top_p = 1.0;
+  std::int64_t top_k = 0;
+  double min_p = 0;
+  double repetition_penalty = 1.0;
+  std::int64_t min_new_tokens = 0;
+  std::vector<std::string> stop_strings;
+  std::vector<std::int64_t> stop_token_ids;  // beside the model's own
+  std::string chat_template_kwargs;          // JSON object; empty: none
+  std::int64_t kv_memory = 0;  // bytes for keys and values while sampling; 0: what the plan leaves
+
+  // loss
+  std::string loss_type = "dapo";  // grpo bnpo dr_grpo dapo cispo luspo sapo vespo; rloo's: "rloo"
+  std::string importance_sampling_level = "token";                 // or sequence
+  std::string scale_rewards = "group";                             // group batch none
+  std::string multi_objective_aggregation = "sum_then_normalize";  // or normalize_then_sum
+  double beta = 0;
+  double epsilon = 0.2;
+  std::optional<double> epsilon_high, delta;
+  bool use_bias_correction_kl = true;
+  bool mask_truncated_completions = false;
+  double top_entropy_quantile = 1.0;
+  double entropy_coef = 0;
+  bool use_adaptive_entropy = false;
+  double entropy_coef_min = 0, entropy_coef_max = 1, entropy_coef_delta = 0.005, entropy_target = 0.2;
+  std::optional<double> off_policy_mask_threshold;
+  double sapo_temperature_neg = 1.05, sapo_temperature_pos = 1.0;
+  double vespo_k_pos = 2, vespo_lambda_pos = 3, vespo_k_neg = 3, vespo_lambda_neg = 2;
+  // TRL's vllm_importance_sampling_*. TRL corrects under vLLM alone; here the sampler is the trainer, so that
+  // the correction is on only where it is asked for.
+  bool importance_sampling_correction = false;
+  std::string importance_sampling_mode = "sequence_mask";  // token|sequence _ mask|truncate
+  std::optional<double> importance_sampling_clip_min, importance_sampling_clip_max = 3.0;
+  bool normalize_advantages = false;                           // RLOO
+  std::optional<std::pair<double, double>> reward_clip_range;  // RLOO
+  bool disable_dropout = false;
+
+  // rewards (rewards/open_reward.h)
+  std::vector<std::string> reward_funcs;
+  std::vector<double> reward_weights;  // empty: all 1
+  std::string python = "python3";
+  std::int64_t reward_workers = 1;
+  double reward_timeout = 60;  // seconds a call
+
+  // ours
+  bool share_prompt = true;    // the prompt of a group computed once, in sampling and in training
+  std::string replay;          // a file of rollouts (train/rollout_batch.h) instead of sampling and rewards
+  bool dump_rollouts = false;  // write output_dir/rollouts.jsonl in that form
+
+  // seeing
+  bool log_completions = false;
+  std::int64_t num_completions_to_print = 0;  // 0: all
+  bool log_unique_prompts = false;
+
+  bool operator==(const PolicyPlan&) const = default;
+};
 
 struct Plan {
   Method method = Method::kSft;
@@ -106,6 +176,8 @@ struct Plan {
   Recompute recompute = Recompute::kAuto;  // kNone too when gradient_checkpointing is false and this is auto
   LayerForm layer_form = LayerForm::kAuto;
   std::int64_t memory_limit = 0;  // bytes; 0: what is free when the run begins
+
+  PolicyPlan policy;  // kGrpo and kRloo
 
   // every option as resolved, in table order: what plan.yaml and `hone plan` show
   std::vector<std::pair<std::string, std::string>> resolved;

@@ -10,6 +10,10 @@ std::string_view method_word(Method method) {
   switch (method) {
     case Method::kSft:
       return "sft";
+    case Method::kGrpo:
+      return "grpo";
+    case Method::kRloo:
+      return "rloo";
   }
   return "";
 }

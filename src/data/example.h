@@ -15,19 +15,24 @@ struct Example {
   std::vector<std::uint8_t> supervised;  // [T] 1 where the token is a target
 };
 
+constexpr std::int64_t kNoPrefix = -1;
+
 // One example's place in a batch.
 struct Segment {
   std::int64_t begin = 0;  // first token in the batch's arrays
   std::int64_t end = 0;    // one past the last
   std::int64_t row = 0;    // Example::row
+  // A segment before this one in the batch whose tokens this one's see, before their own (a prompt that
+  // several completions share; its own prefix is kNoPrefix). Positions go on after it.
+  std::int64_t prefix = kNoPrefix;
 };
 
-// Examples laid end to end without padding; attention never crosses a segment.
+// Examples laid end to end without padding; attention never crosses a segment but into its prefix.
 // A label at t is the target *at* t (not shifted): the model's output at t-1 is scored against it. The first
 // token of a segment is never a target.
 struct Batch {
   std::vector<std::int64_t> ids;        // [T]
-  std::vector<std::int64_t> positions;  // [T], 0 at each segment's first token
+  std::vector<std::int64_t> positions;  // [T], 0 at each segment's first token, or its prefix's length
   std::vector<std::int64_t> labels;     // [T], kIgnore where not scored
   std::vector<Segment> segments;
 };

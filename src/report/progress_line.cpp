@@ -2,7 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+#include <vector>
+
 namespace hone::report {
+
+namespace {
+
+double value_of(const std::vector<train::NamedValue>& values, std::string_view name) {
+  for (const auto& [key, value] : values) {
+    if (key == name) return value;
+  }
+  return 0;
+}
+
+}  // namespace
 
 std::string ProgressLine::text(const train::StepFacts& facts, std::int64_t total_steps) {
   constexpr double kWeightOfNew = 0.2;
@@ -15,7 +29,7 @@ std::string ProgressLine::text(const train::StepFacts& facts, std::int64_t total
   return fmt::format(
       "step {:>{}}/{}  epoch {:.2f}  loss {:.4f}  grad {:.3g}  lr {:.2e}  acc {:.3f}  {:.0f} tok/s  left {}",
       facts.step, width, total_steps, facts.epoch, facts.loss, facts.grad_norm, facts.learning_rate,
-      facts.mean_token_accuracy, rate, human_seconds(left));
+      value_of(facts.metrics, "mean_token_accuracy"), rate, human_seconds(left));
 }
 
 }  // namespace hone::report

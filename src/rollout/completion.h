@@ -22,6 +22,11 @@ struct GenerateOptions {
   // Bytes of keys and values: so many sequences are live as certainly fit with all their max_new_tokens.
   // 0: half of the memory that is free when generation begins, and at least one sequence.
   std::int64_t kv_memory = 0;
+  // The samples of a prompt read its keys and values in place, and cost no memory for them; false: each has a
+  // copy. The bits differ where a prompt does not end at a tile's border (ops/kv_tiles.h); a trainer that
+  // shares prompts has those of true.
+  bool share_prompt = false;
+  bool entropies = false;  // fill Completion::entropies
   bool logprobs = true;    // false: Completion::logprobs stays empty, which saves a pass over the logits
   std::uint64_t step = 0;  // of training: keys the randomness
   // Asked after each token with the completion so far: does its text now hold a stop string? Empty: none.
@@ -43,6 +48,9 @@ struct Completion {
   std::vector<float> logprobs;
   // The log-probability in the distribution that was drawn from, after penalty and filters; 0 when greedy.
   std::vector<float> sampled_logprobs;
+  // Entropy of the full distribution at the sampler's temperature where each id was drawn;
+  // ops/linear_logprob.h.
+  std::vector<float> entropies;
   Ended ended = Ended::kLength;
 };
 

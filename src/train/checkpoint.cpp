@@ -24,7 +24,7 @@ namespace fs = base::fs;
 
 namespace {
 
-constexpr int kFormat = 1;  // of hone_state.json; counts up when an older hone would misread it
+constexpr int kFormat = 2;  // of hone_state.json; counts up when an older hone would misread it
 constexpr const char* kMoment1 = "exp_avg";
 constexpr const char* kMoment2 = "exp_avg_sq";
 
@@ -137,11 +137,17 @@ void save_checkpoint(const fs::path& output_dir, const CheckpointParts& parts) {
   base::StagedFolder staged(checkpoint_path(output_dir, parts.state.step));
   write_files(staged.path(), parts);
   write_optimizer(staged.path() / kOptimizerFile, parts.optimizer);
+  Json method_files = Json::array();
+  for (const auto& [name, text] : parts.method_files) {
+    base::write_file_atomic(staged.path() / name, text);
+    method_files.push_back(name);
+  }
   Json options = Json::object();
   for (const auto& [name, value] : parts.plan.resolved) options[name] = value;
   const Json state = {{"format", kFormat},
                       {"run", parts.state.to_json()},
                       {"options", options},
+                      {"method_files", method_files},
                       {"files", file_table(staged.path())}};
   base::write_file_atomic(staged.path() / kHoneStateFile, base::dump_json(state, 1) + "\n");
   staged.commit();
@@ -183,6 +189,10 @@ LoadedCheckpoint load_checkpoint(const fs::path& folder, std::int64_t parameters
     check_files(folder, json.at("files"));
     out.state = RunState::from_json(json.at("run"));
     out.changed_options = changes(json.at("options"), plan);
+    for (const Json& name : json.at("method_files")) {
+      const auto file = name.get<std::string>();
+      out.method_files[file] = base::read_text(folder / file);
+    }
   } catch (const Json::exception& error) {
     throw UserError({.where = path.string(),
                      .expected = "a state that this version of hone wrote",

@@ -11,7 +11,9 @@
 // The folder is staged, synced and renamed into place: whole or absent, whatever kills the process.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "adapters/lora.h"
@@ -30,6 +32,8 @@ struct CheckpointParts {
   const TrainerStateFacts& facts;
   const config::Plan& plan;
   const text::Tokenizer& tokenizer;
+  // The method's own (Method::state_files()): name and text. Only in checkpoints, not at the top.
+  std::vector<std::pair<std::string, std::string>> method_files = {};
 };
 
 // Writes output_dir/checkpoint-<step>. UserError on a full disk, with no trace left.
@@ -39,7 +43,8 @@ struct LoadedCheckpoint {
   base::fs::path folder;
   RunState state;
   learn::AdamWState optimizer;
-  std::vector<std::string> changed_options;  // "learning_rate: 0.001 -> 0.0001", for the user to see
+  std::map<std::string, std::string> method_files;  // CheckpointParts::method_files
+  std::vector<std::string> changed_options;         // "learning_rate: 0.001 -> 0.0001", for the user to see
 };
 
 // The folder that `resume_from_checkpoint` means: "true" is the newest in output_dir. UserError when there is

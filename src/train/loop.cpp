@@ -74,6 +74,7 @@ class Loop {
                                          .epsilon = p_.plan.adam_epsilon,
                                          .weight_decay = p_.plan.weight_decay};
     learn::adamw_step(p_.adapter.flat(), p_.adapter.flat_gradient(), p_.optimizer, options, learning_rate);
+    p_.method.stepped(index);
     // ---- and ends here
     return account(loss, grad_norm, learning_rate, seconds_since(start));
   }
@@ -81,16 +82,13 @@ class Loop {
   StepFacts account(const StepLoss& loss, double grad_norm, double learning_rate, double seconds) {
     RunState& state = p_.state;
     StepFacts facts;
-    for (const MicroBatchFacts& micro : loss.micro_batches) {
-      facts.entropy += micro.entropy;
-      facts.mean_token_accuracy += micro.mean_token_accuracy;
+    MetricMeans this_step;
+    for (const auto& [name, value] : loss.metrics) {
+      this_step.add(name, value);
+      state.metrics.add(name, value);
     }
-    state.entropy_sum += facts.entropy;
-    state.accuracy_sum += facts.mean_token_accuracy;
-    const auto micro_batches = static_cast<std::int64_t>(loss.micro_batches.size());
-    state.micro_batches_since_log += micro_batches;
-    facts.entropy /= static_cast<double>(micro_batches);
-    facts.mean_token_accuracy /= static_cast<double>(micro_batches);
+    facts.metrics = this_step.values();
+    facts.timings = loss.timings;
     state.step += 1;
     state.num_tokens += loss.tokens;
     state.total_loss += loss.loss;
@@ -133,16 +131,15 @@ class Loop {
 
   void log(const StepFacts& facts) {
     RunState& state = p_.state;
-    const auto micro_batches = static_cast<double>(state.micro_batches_since_log);
     LogRecord entry{.step = state.step, .epoch = facts.epoch, .values = {}};
     entry.values = {{"loss", state.loss_sum / static_cast<double>(state.steps_since_log)},
                     {"grad_norm", facts.grad_norm},
                     {"learning_rate", facts.learning_rate},
-                    {"entropy", state.entropy_sum / micro_batches},
-                    {"num_tokens", static_cast<double>(state.num_tokens)},
-                    {"mean_token_accuracy", state.accuracy_sum / micro_batches}};
-    state.loss_sum = state.entropy_sum = state.accuracy_sum = 0;
-    state.steps_since_log = state.micro_batches_since_log = 0;
+                    {"num_tokens", static_cast<double>(state.num_tokens)}};
+    for (auto& value : state.metrics.values()) entry.values.push_back(std::move(value));
+    state.loss_sum = 0;
+    state.steps_since_log = 0;
+    state.metrics.clear();
     record(std::move(entry));
   }
 
@@ -150,13 +147,12 @@ class Loop {
     const EvalFacts facts = p_.method.evaluate();
     LogRecord entry{.step = p_.state.step, .epoch = p_.method.epoch_after(p_.state.step), .values = {}};
     const double seconds = facts.seconds > 0 ? facts.seconds : 1e-9;
-    entry.values = {{"eval_loss", facts.loss},
-                    {"eval_runtime", facts.seconds},
-                    {"eval_samples_per_second", static_cast<double>(facts.rows) / seconds},
-                    {"eval_steps_per_second", static_cast<double>(facts.batches) / seconds},
-                    {"eval_entropy", facts.entropy},
-                    {"eval_num_tokens", static_cast<double>(p_.state.num_tokens)},
-                    {"eval_mean_token_accuracy", facts.mean_token_accuracy}};
+    for (const auto& [name, value] : facts.metrics) entry.values.emplace_back("eval_" + name, value);
+    entry.values.insert(entry.values.end(),
+                        {{"eval_runtime", facts.seconds},
+                         {"eval_samples_per_second", static_cast<double>(facts.rows) / seconds},
+                         {"eval_steps_per_second", static_cast<double>(facts.batches) / seconds},
+                         {"eval_num_tokens", static_cast<double>(p_.state.num_tokens)}});
     record(std::move(entry));
   }
 
@@ -181,7 +177,8 @@ class Loop {
             .state = p_.state,
             .facts = facts_,
             .plan = p_.plan,
-            .tokenizer = p_.tokenizer};
+            .tokenizer = p_.tokenizer,
+            .method_files = p_.method.state_files()};
   }
 
   void save() {

@@ -16,37 +16,41 @@
 
 namespace hone::train {
 
-// One micro-batch's metrics; TRL appends these and logs their plain mean.
-struct MicroBatchFacts {
-  double entropy = 0;
-  double mean_token_accuracy = 0;
-};
-
 // What one optimizer step's forward and backward passes found.
 struct StepLoss {
   double loss = 0;  // summed over micro-batches, normalised over the whole step
-  std::vector<MicroBatchFacts> micro_batches;
-  std::int64_t tokens = 0;  // in the batches, scored or not
+  // TRL's metrics, those of a micro-batch or of a generation batch one after the other: a name may come
+  // several times. What is logged is the plain mean since the last log, NaN left out.
+  std::vector<NamedValue> metrics;
+  std::vector<NamedValue> timings;  // StepFacts::timings
+  std::int64_t tokens = 0;          // in the batches, scored or not
 };
 
 struct EvalFacts {
-  double loss = 0, entropy = 0, mean_token_accuracy = 0;
+  std::vector<NamedValue> metrics;  // without the prefix eval_, "loss" first
   std::int64_t rows = 0, batches = 0;
   double seconds = 0;
 };
+
+// What a method keeps in a checkpoint besides: file name and text.
+using StateFiles = std::vector<std::pair<std::string, std::string>>;
 
 // A training method: one file each (sft.cpp).
 class Method {
  public:
   virtual ~Method() = default;
-  // Adds step `step`'s (0-based) gradients to the adapter's; must be a pure function of parameters and
-  // `step`.
+  // Adds step `step`'s (0-based) gradients to the adapter's; must be a pure function of parameters, `step`
+  // and state_files().
   virtual StepLoss backward(std::int64_t step) = 0;
+  // After the optimizer has moved the parameters: step `step` (0-based) is done.
+  virtual void stepped(std::int64_t /*step*/) {}
   virtual bool has_evaluation() const = 0;
   virtual EvalFacts evaluate() = 0;
   virtual std::int64_t steps_per_epoch() const = 0;
   virtual std::int64_t total_steps() const = 0;
   virtual double epoch_after(std::int64_t step) const = 0;  // fractional epoch after `step` steps
+  // What the next step depends on besides step and parameters; the run hands it back when it is resumed.
+  virtual StateFiles state_files() const { return {}; }
 };
 
 struct LoopParts {

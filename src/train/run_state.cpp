@@ -16,15 +16,44 @@ Json number(double value) {
 
 }  // namespace
 
+void MetricMeans::add(const std::string& name, double value) {
+  auto found = std::find_if(sums_.begin(), sums_.end(), [&](const Sum& one) { return one.name == name; });
+  if (found == sums_.end()) found = sums_.insert(sums_.end(), Sum{.name = name});
+  if (std::isnan(value)) return;
+  found->sum += value;
+  found->count += 1;
+}
+
+std::vector<NamedValue> MetricMeans::values() const {
+  std::vector<NamedValue> out;
+  // 0 / 0 is the NaN of a name without values.
+  for (const Sum& one : sums_) out.emplace_back(one.name, one.sum / static_cast<double>(one.count));
+  return out;
+}
+
+Json MetricMeans::to_json() const {
+  Json out = Json::array();
+  for (const Sum& one : sums_) out.push_back({one.name, one.sum, one.count});
+  return out;
+}
+
+MetricMeans MetricMeans::from_json(const Json& json) {
+  MetricMeans out;
+  for (const Json& one : json) {
+    out.sums_.push_back({.name = one.at(0).get<std::string>(),
+                         .sum = one.at(1).get<double>(),
+                         .count = one.at(2).get<std::int64_t>()});
+  }
+  return out;
+}
+
 Json RunState::to_json() const {
   return {{"step", step},
           {"num_tokens", num_tokens},
           {"total_loss", total_loss},
           {"loss_sum", loss_sum},
           {"steps_since_log", steps_since_log},
-          {"entropy_sum", entropy_sum},
-          {"accuracy_sum", accuracy_sum},
-          {"micro_batches_since_log", micro_batches_since_log},
+          {"metrics", metrics.to_json()},
           {"log_history", log_history},
           {"data_rows", data_rows},
           {"data_crc32c", data_crc32c}};
@@ -37,9 +66,7 @@ RunState RunState::from_json(const Json& json) {
   state.total_loss = json.at("total_loss").get<double>();
   state.loss_sum = json.at("loss_sum").get<double>();
   state.steps_since_log = json.at("steps_since_log").get<std::int64_t>();
-  state.entropy_sum = json.at("entropy_sum").get<double>();
-  state.accuracy_sum = json.at("accuracy_sum").get<double>();
-  state.micro_batches_since_log = json.at("micro_batches_since_log").get<std::int64_t>();
+  state.metrics = MetricMeans::from_json(json.at("metrics"));
   state.log_history = json.at("log_history");
   state.data_rows = json.value("data_rows", std::int64_t{0});
   state.data_crc32c = json.value("data_crc32c", std::uint32_t{0});

@@ -9,16 +9,34 @@
 
 namespace hone::train {
 
+// Means of named numbers, in the order in which the names first came. NaN is left out, as TRL's log does; a
+// name that was only NaN has the mean NaN.
+class MetricMeans {
+ public:
+  void add(const std::string& name, double value);
+  std::vector<NamedValue> values() const;
+  void clear() { sums_.clear(); }
+
+  base::Json to_json() const;
+  static MetricMeans from_json(const base::Json& json);
+
+ private:
+  struct Sum {
+    std::string name;
+    double sum = 0;
+    std::int64_t count = 0;
+  };
+  std::vector<Sum> sums_;
+};
+
 struct RunState {
   std::int64_t step = 0;        // optimizer steps done
   std::int64_t num_tokens = 0;  // tokens seen since the start
   double total_loss = 0;        // sum of all steps' losses, for train_loss
-  // since the last log; TRL logs means over steps (loss) and over micro-batches (entropy, accuracy)
+  // since the last log; TRL logs means over steps (loss) and over micro-batches (metrics)
   double loss_sum = 0;
   std::int64_t steps_since_log = 0;
-  double entropy_sum = 0;
-  double accuracy_sum = 0;
-  std::int64_t micro_batches_since_log = 0;
+  MetricMeans metrics;
   base::Json log_history = base::Json::array();  // transformers' own records
   // The training file: another one under a resumed run is worth a note. 0 rows: an older hone did not say.
   std::int64_t data_rows = 0;

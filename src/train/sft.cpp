@@ -17,11 +17,11 @@ data::OrderOptions order_options(const config::Plan& plan, std::size_t rows) {
           .drop_last = plan.dataloader_drop_last};
 }
 
-MicroBatchFacts micro_facts(const ScoredFacts& facts) {
-  if (facts.scored == 0) return {};
-  const auto scored = static_cast<double>(facts.scored);
-  return {.entropy = facts.entropy_sum / scored,
-          .mean_token_accuracy = static_cast<double>(facts.correct) / scored};
+// TRL appends these for each micro-batch.
+void add_metrics(std::vector<NamedValue>& metrics, const ScoredFacts& facts) {
+  const auto scored = static_cast<double>(std::max<std::int64_t>(1, facts.scored));
+  metrics.emplace_back("entropy", facts.entropy_sum / scored);
+  metrics.emplace_back("mean_token_accuracy", static_cast<double>(facts.correct) / scored);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ StepLoss SftMethod::backward(std::int64_t step) {
     const ScoredFacts facts = score_and_backward(model_, batch, key, n, form_);
     out.loss += facts.nll_sum / n;
     out.tokens += facts.tokens;
-    out.micro_batches.push_back(micro_facts(facts));
+    add_metrics(out.metrics, facts);
   }
   return out;
 }
@@ -62,23 +62,24 @@ EvalFacts SftMethod::evaluate() {
   const auto start = std::chrono::steady_clock::now();
   const auto row_count = static_cast<std::int64_t>(eval_->rows.size());
   EvalFacts out;
+  MetricMeans means;
+  double loss = 0;
   for (std::int64_t begin = 0; begin < row_count; begin += plan_.per_device_eval_batch_size) {
     std::vector<std::int64_t> rows(
         static_cast<std::size_t>(std::min(plan_.per_device_eval_batch_size, row_count - begin)));
     std::iota(rows.begin(), rows.end(), begin);
     const ScoredFacts facts =
         score_batch(model_, data::make_batch(eval_->examples, eval_->rows, rows), {}, form_);
-    const MicroBatchFacts micro = micro_facts(facts);
     const auto size = static_cast<double>(rows.size());
-    out.loss += size * facts.nll_sum / static_cast<double>(std::max<std::int64_t>(1, facts.scored));
-    out.entropy += micro.entropy;
-    out.mean_token_accuracy += micro.mean_token_accuracy;
+    loss += size * facts.nll_sum / static_cast<double>(std::max<std::int64_t>(1, facts.scored));
+    std::vector<NamedValue> values;
+    add_metrics(values, facts);
+    for (const auto& [name, value] : values) means.add(name, value);
     out.batches += 1;
   }
   out.rows = row_count;
-  out.loss /= static_cast<double>(row_count);
-  out.entropy /= static_cast<double>(out.batches);
-  out.mean_token_accuracy /= static_cast<double>(out.batches);
+  out.metrics = {{"loss", loss / static_cast<double>(row_count)}};
+  for (auto& value : means.values()) out.metrics.push_back(std::move(value));
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return out;
 }

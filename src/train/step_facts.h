@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "data/tokenise.h"
 #include "train/memory_plan.h"
 
@@ -39,13 +40,39 @@ struct StartFacts {
   std::vector<std::string> notes;  // answered options, one line each
 };
 
+// A named number of a step, under TRL's name where TRL has it.
+using NamedValue = std::pair<std::string, double>;
+
+// One completion with its rewards: what completions/ and the terminal's table show.
+struct CompletionFacts {
+  std::string prompt, completion;  // text; a conversation's prompt as its template renders it
+  bool truncated = false;
+  std::vector<double> rewards;  // one a function, NaN for None
+  double advantage = 0;
+  std::vector<std::pair<std::string, base::Json>> extra;  // log_extra columns
+};
+
+// A generation batch, told once, when it has been scored.
+struct RolloutFacts {
+  std::int64_t step = 0;  // 1-based number of the optimizer step that first trains on it
+  std::vector<std::string> reward_names;
+  std::vector<CompletionFacts> completions;  // groups beside each other
+  std::vector<std::string> warnings;         // samples that could not be scored, dead workers: one line each
+};
+
 // After an optimizer step. Means are over the steps since the last log, as transformers logs them.
 struct StepFacts {
   std::int64_t step = 0;  // 1-based, after the step
   double epoch = 0;
   double loss = 0, grad_norm = 0, learning_rate = 0;
-  double entropy = 0, mean_token_accuracy = 0;  // this step
-  std::int64_t num_tokens = 0;                  // since the start of the run
+  // This step's metrics by TRL's names: entropy and mean_token_accuracy of SFT; reward, reward_std, kl, ...
+  // of GRPO, and of ours: dead_groups (share), skipped_rows, ratio_gap (largest |sampler - trainer|
+  // log-probability).
+  std::vector<NamedValue> metrics;
+  // Seconds of the step's parts, in order: rollout, reward (what was waited for after the last token), train.
+  // Empty for methods without parts.
+  std::vector<NamedValue> timings;
+  std::int64_t num_tokens = 0;  // since the start of the run
   std::int64_t tokens_this_step = 0;
   double seconds = 0;
 };
@@ -71,6 +98,7 @@ class RunListener {
  public:
   virtual ~RunListener() = default;
   virtual void started(const StartFacts&) {}
+  virtual void rolled_out(const RolloutFacts&) {}
   virtual void stepped(const StepFacts&, std::int64_t /*total_steps*/) {}
   virtual void logged(const LogRecord&) {}
   virtual void measured(const MemoryFacts&) {}

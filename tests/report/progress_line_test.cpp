@@ -18,7 +18,7 @@ train::StepFacts facts(std::int64_t step) {
   out.loss = 1.23456;
   out.grad_norm = 0.8121;
   out.learning_rate = 2e-4;
-  out.mean_token_accuracy = 0.5;
+  out.metrics = {{"mean_token_accuracy", 0.5}};
   out.tokens_this_step = 930;
   out.seconds = 1;
   return out;

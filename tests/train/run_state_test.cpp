@@ -14,9 +14,8 @@ TEST(RunState, RoundTripsEveryFieldExactly) {
   state.total_loss = 1.0 / 3.0;
   state.loss_sum = std::nextafter(0.1, 1.0);
   state.steps_since_log = 2;
-  state.entropy_sum = 1e-300;
-  state.accuracy_sum = 0.7;
-  state.micro_batches_since_log = 4;
+  for (const double value : {1e-300, 0.7, 1.0 / 3.0}) state.metrics.add("entropy", value);
+  state.metrics.add("reward", std::nextafter(0.1, 1.0));
   state.data_rows = 640;
   state.data_crc32c = 0xE3069283;
   state.log_history.push_back(log_history_entry({.step = 10, .epoch = 0.5, .values = {{"loss", 0.1}}}));
@@ -27,12 +26,23 @@ TEST(RunState, RoundTripsEveryFieldExactly) {
   EXPECT_EQ(back.total_loss, state.total_loss);
   EXPECT_EQ(back.loss_sum, state.loss_sum);
   EXPECT_EQ(back.steps_since_log, state.steps_since_log);
-  EXPECT_EQ(back.entropy_sum, state.entropy_sum);
-  EXPECT_EQ(back.accuracy_sum, state.accuracy_sum);
-  EXPECT_EQ(back.micro_batches_since_log, state.micro_batches_since_log);
+  EXPECT_EQ(back.metrics.values(), state.metrics.values());
   EXPECT_EQ(back.log_history, state.log_history);
   EXPECT_EQ(back.data_rows, state.data_rows);
   EXPECT_EQ(back.data_crc32c, state.data_crc32c);
+}
+
+TEST(MetricMeans, LeavesNaNOutAndKeepsTheOrder) {
+  MetricMeans means;
+  means.add("reward", 1);
+  means.add("kl", std::nan(""));
+  means.add("reward", std::nan(""));
+  means.add("reward", 3);
+  const auto values = means.values();
+  ASSERT_EQ(values.size(), 2U);
+  EXPECT_EQ(values[0], (NamedValue{"reward", 2.0}));
+  EXPECT_EQ(values[1].first, "kl");
+  EXPECT_TRUE(std::isnan(values[1].second));
 }
 
 TEST(RunState, ReadsAnOlderStateThatDoesNotNameItsRows) {

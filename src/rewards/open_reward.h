@@ -1,0 +1,38 @@
+// From the words of `reward_funcs` to rewards.
+//
+//   accuracy_reward, think_format_reward, reasoning_accuracy_reward,
+//   get_soft_overlong_punishment, exact_match, regex, length     built in; parameters in parentheses:
+//       exact_match(column=answer), regex(pattern="^\\d+$"), length(target=100)
+//   path/to/file.py:function                                     a function of the user's Python
+//   package.module.function                                      the same by its import path
+//   http://host:port/path, https://...                           an endpoint (http_reward.h)
+//   a folder with config.json                                    a sequence-classification model: train/ opens it
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rewards/reward.h"
+
+namespace hone::rewards {
+
+struct OpenOptions {
+  std::string python = "python3";  // whose functions run in a worker of this interpreter
+  int workers = 1;                 // processes; each loads every Python function
+  double timeout = 60;             // seconds for one call of one function
+  // Opens a model folder; empty: such a word is an error.
+  std::function<std::unique_ptr<Reward>(const std::string& folder)> open_model;
+};
+
+// In the order of `words`. UserError, before anything is generated: an unknown name (with the nearest one), a file or
+// a function that is not there (with the nearest name in the file), a file that raises on import (with its
+// traceback), a parameter of the wrong type.
+std::vector<std::unique_ptr<Reward>> open_rewards(const std::vector<std::string>& words, const OpenOptions& options);
+
+// Columns of the data that a reward cannot do without ("answer" of exact_match(column=answer)); of a Python
+// function: those parameters without a default that TRL does not pass itself.
+std::vector<std::string> needed_columns(const std::string& word, const OpenOptions& options);
+
+}  // namespace hone::rewards

@@ -1,0 +1,62 @@
+// A generation batch: prompts, their completions, what was recorded of them and how they were scored. What GRPO and
+// RLOO train on, what a checkpoint in the middle of one keeps, and what `--replay` reads.
+//
+// The file form ("hone-rollouts-1") is JSONL, one generation batch a line:
+//   {"format": "hone-rollouts-1", "generation": 0, "reward_names": ["accuracy_reward"],
+//    "prompts": [{"row": 3, "ids": [..]}, ..],
+//    "samples": [{"prompt": 0, "ids": [..], "truncated": false, "rewards": [1.0, null],
+//                 "old_logprobs": [..], "sampling_logprobs": [..], "ref_logprobs": [..], "entropies": [..],
+//                 "text": ".."}, ..],
+//    "slices": [[0, 1], [2, 3]]}
+// Samples of a prompt stand beside each other (num_generations of each). A reward of null is TRL's None. Of a sample,
+// "ids", "truncated" and "rewards" are needed; of the rest what is absent is computed or left out:
+//   old_logprobs      [tokens] of the tempered full softmax when generated; absent: the ratio is exactly 1
+//   sampling_logprobs [tokens] of the distribution that was drawn from (importance-sampling correction)
+//   ref_logprobs      [tokens] of the reference model; absent: computed where beta needs them
+// "slices": the micro-batches that TRL made of the batch (steps_per_generation of them, samples in order); absent:
+// micro-batches are composed by group.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+
+namespace hone::train {
+
+struct RolloutPrompt {
+  std::int64_t row = 0;           // of the data file
+  std::vector<std::int32_t> ids;  // [P]
+  bool operator==(const RolloutPrompt&) const = default;
+};
+
+struct RolloutSample {
+  std::size_t prompt = 0;         // in RolloutBatch::prompts
+  std::vector<std::int32_t> ids;  // [C], the stop token included
+  bool truncated = false;         // ended by max_completion_length: no stop token
+  std::string text;               // without special tokens
+  std::vector<double> rewards;    // one a function, NaN for None
+  // [C] each, or empty: not known
+  std::vector<float> old_logprobs, sampling_logprobs, ref_logprobs, entropies;
+  double advantage = 0;  // not in the file: computed from the rewards
+};
+
+struct RolloutBatch {
+  std::int64_t generation = 0;  // 0-based number of the generation batch in the run
+  std::vector<std::string> reward_names;
+  std::vector<RolloutPrompt> prompts;
+  std::vector<RolloutSample> samples;
+  std::vector<std::vector<std::size_t>> slices;  // empty: composed by group
+};
+
+base::Json to_json(const RolloutBatch& batch);
+// UserError naming `where` and the field.
+RolloutBatch rollout_batch_from_json(const base::Json& json, const std::string& where);
+
+// All lines of a file. UserError for a line that does not parse, or is none of these.
+std::vector<RolloutBatch> read_rollouts(const base::fs::path& path);
+
+}  // namespace hone::train
