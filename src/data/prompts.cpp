@@ -1,9 +1,13 @@
 #include "data/prompts.h"
 
-#include <string>
+#include <algorithm>
+#include <array>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
+#include "base/suggest.h"
+#include "data/rows.h"
 
 namespace hone::data {
 
@@ -12,43 +16,188 @@ using base::UserError;
 
 namespace {
 
-Json prompt_of(const Json& row, const std::string& where) {
-  if (!row.is_object() || !row.contains("prompt")) {
-    std::string columns;
-    for (const auto& [name, value] : row.items()) columns += (columns.empty() ? "" : ", ") + name;
-    throw UserError({.where = where,
-                     .expected = "an object with a column `prompt`",
-                     .found = row.is_object() ? "the columns " + columns : "a row that is no object",
-                     .fix = "rename the column that holds the prompt"});
+// What data sets call the prompt when they do not call it `prompt`, in the order of trying.
+constexpr std::array<std::string_view, 7> kOtherNames = {"question", "problem",  "instruction", "query",
+                                                         "input",    "messages", "text"};
+
+// A command that makes prompts of the rows, when it can be guessed which column they are in.
+std::string how_to_rename(const Json& row, const std::string& file) {
+  const auto* const name = std::find_if(kOtherNames.begin(), kOtherNames.end(),
+                                        [&row](std::string_view each) { return row.contains(each); });
+  if (name == kOtherNames.end()) return "rename the column that holds the prompt to 'prompt'";
+  std::string value = "[{'role': 'user', 'content': r.pop('" + std::string(*name) + "')}]";
+  if (*name == "text") value = "r.pop('text')";
+  if (*name == "messages") value = "r.pop('messages')[:-1]";
+  return "rename it; the other columns go to the rewards: python3 -c \"import json, sys; "
+         "[print(json.dumps({'prompt': " +
+         value + ", **r})) for r in map(json.loads, sys.stdin)]\" < " + file + " > prompts.jsonl";
+}
+
+[[noreturn]] void throw_no_prompt(const Json& row, const base::fs::path& path, const std::string& where) {
+  std::vector<std::string> names;
+  std::string columns;
+  for (const auto& [name, value] : row.items()) {
+    names.push_back(name);
+    columns += (columns.empty() ? "" : ", ") + name;
   }
+  throw UserError({.where = where,
+                   .expected = "a column 'prompt': text, or a list of messages",
+                   .found = columns.empty()
+                                ? "no columns"
+                                : "the columns " + columns + "." + base::did_you_mean("prompt", names),
+                   .cause = "",
+                   .fix = how_to_rename(row, path.string())});
+}
+
+// The row's prompt, of the right type.
+const Json& prompt_of(const Json& row, const base::fs::path& path, const std::string& where) {
+  if (!row.contains("prompt")) throw_no_prompt(row, path, where);
   const Json& prompt = row.at("prompt");
   if (prompt.is_string() || prompt.is_array()) return prompt;
   throw UserError({.where = where + " prompt",
                    .expected = "a string, or a list of messages",
                    .found = prompt.type_name(),
+                   .cause = "",
                    .fix = "write the prompt as text"});
+}
+
+std::string kind_of(const Json& prompt) {
+  return prompt.is_array() ? "a list of messages" : "text";
+}
+
+PromptRow to_prompt_row(Json row, int line, const base::fs::path& path) {
+  PromptRow out;
+  out.line = line;
+  out.where = path.string() + ":" + std::to_string(line);
+  out.prompt = prompt_of(row, path, out.where);
+  if (out.prompt.is_array()) {
+    check_messages(row, "prompt", out.where);
+    check_template_columns(row, out.where);
+  }
+  for (const char* left_out : {"prompt", "completion", "completion_ids"}) row.erase(left_out);
+  out.columns = std::move(row);
+  return out;
+}
+
+// Every row gets every column, in the order in which the file first names them.
+void fill_columns(std::vector<PromptRow>& rows) {
+  std::vector<std::string> names;
+  for (const PromptRow& row : rows) {
+    for (const auto& [name, value] : row.columns.items()) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  for (PromptRow& row : rows) {
+    Json filled = Json::object();
+    for (const std::string& name : names) filled[name] = row.columns.value(name, Json());
+    row.columns = std::move(filled);
+  }
+}
+
+// ---- tokens
+
+Json column_or_null(const PromptRow& row, const char* name) {
+  return row.columns.contains(name) ? row.columns.at(name) : Json();
+}
+
+std::string render(const PromptRow& row, const text::ChatTemplate& chat_template,
+                   const Json& template_kwargs) {
+  Json kwargs = template_kwargs.is_object() ? template_kwargs : Json::object();
+  const Json own = column_or_null(row, "chat_template_kwargs");
+  if (own.is_object()) kwargs.update(own);
+  Json tools = column_or_null(row, "tools");
+  if (tools.empty()) tools = Json();
+  try {
+    return chat_template
+        .render({.messages = row.prompt,
+                 .tools = std::move(tools),
+                 .template_kwargs = std::move(kwargs),
+                 .add_generation_prompt = true})
+        .text;
+  } catch (const UserError& error) {
+    base::ErrorText text = error.text();
+    text.where = row.where + ", " + text.where;
+    throw UserError(text);
+  }
+}
+
+void check_ids(const std::vector<std::int32_t>& ids, const PromptRow& row, const text::Tokenizer& tokenizer,
+               std::int64_t vocab_size) {
+  if (ids.empty()) {
+    throw UserError({.where = row.where + " prompt",
+                     .expected = "at least one token to go on from",
+                     .found = "an empty prompt",
+                     .cause = "",
+                     .fix = "write a prompt into this row, or remove the row"});
+  }
+  const auto outside = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) {
+    return vocab_size > 0 && (id < 0 || id >= vocab_size);
+  });
+  if (outside == ids.end()) return;
+  throw UserError(
+      {.where = row.where,
+       .expected =
+           "token ids below " + std::to_string(vocab_size) + ", the rows of the model's embedding (DATA-10)",
+       .found = "id " + std::to_string(*outside) + ", token '" +
+                tokenizer.id_to_token(*outside).value_or("?") + "'",
+       .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
+       .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
+}
+
+[[noreturn]] void throw_no_template(const PromptRow& row) {
+  throw UserError({.where = row.where,
+                   .expected = "a tokenizer with a chat template, since the prompts are messages",
+                   .found = "a tokenizer without one",
+                   .cause = "a base model, not an instruct model",
+                   .fix = "name a template with chat_template_path, or give the prompts as text"});
 }
 
 }  // namespace
 
 std::vector<Json> read_prompts(const base::fs::path& path) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  const std::string text = base::read_text(path);
   std::vector<Json> out;
-  int line_number = 0;
-  for (std::size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-       begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
-    begin = end + 1;
-    ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    out.push_back(prompt_of(base::parse_json(line, path.string(), line_number),
-                            path.string() + ":" + std::to_string(line_number)));
+  const std::string text = base::read_text(path);
+  for_each_row(text, path, [&](const Json& row, int line) {
+    out.push_back(prompt_of(row, path, path.string() + ":" + std::to_string(line)));
+  });
+  return out;
+}
+
+std::vector<PromptRow> read_prompt_rows(const base::fs::path& path, const std::string& split) {
+  const base::fs::path file = base::fs::is_directory(path) ? path / (split + ".jsonl") : path;
+  std::vector<PromptRow> out;
+  const std::string text = base::read_text(file);
+  for_each_row(text, file, [&](Json row, int line) {
+    out.push_back(to_prompt_row(std::move(row), line, file));
+    const PromptRow &first = out.front(), &last = out.back();
+    if (first.prompt.is_array() == last.prompt.is_array()) return;
+    throw UserError({.where = last.where,
+                     .expected = "a prompt like the first one (line " + std::to_string(first.line) +
+                                 "): " + kind_of(first.prompt),
+                     .found = kind_of(last.prompt),
+                     .cause = "prompts of both kinds in one file",
+                     .fix = "bring all prompts into one form"});
+  });
+  fill_columns(out);
+  return out;
+}
+
+std::vector<TokenisedPrompt> tokenise_prompts(const std::vector<PromptRow>& rows,
+                                              const text::Tokenizer& tokenizer,
+                                              const text::ChatTemplate* chat_template,
+                                              const Json& template_kwargs, std::int64_t vocab_size) {
+  std::vector<TokenisedPrompt> out;
+  out.reserve(rows.size());
+  for (const PromptRow& row : rows) {
+    const bool chat = row.prompt.is_array();
+    if (chat && chat_template == nullptr) throw_no_template(row);
+    TokenisedPrompt prompt;
+    prompt.text = chat ? render(row, *chat_template, template_kwargs) : row.prompt.get<std::string>();
+    prompt.ids = tokenizer.encode(prompt.text, /*add_special=*/!chat).ids;
+    check_ids(prompt.ids, row, tokenizer, vocab_size);
+    out.push_back(std::move(prompt));
   }
-  if (!out.empty()) return out;
-  throw UserError(
-      {.where = path.string(), .expected = "at least one prompt", .found = "no rows", .fix = "add a row"});
+  return out;
 }
 
 }  // namespace hone::data

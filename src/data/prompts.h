@@ -1,10 +1,17 @@
-// Prompt-only JSONL, for generation: one prompt a row, a string or a list of messages.
+// Prompt-only JSONL: for generation, and for GRPO and RLOO, whose rewards read the other columns.
+//
+//   {"prompt": "What is 2 + 3?", "answer": "5"}
+//   {"prompt": [{"role": "user", "content": "What is 2 + 3?"}], "answer": "5"}
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
 
 namespace hone::data {
 
@@ -12,5 +19,36 @@ namespace hone::data {
 // that does not parse, a row without `prompt` (naming the columns there), a prompt of another type, an empty
 // file.
 std::vector<base::Json> read_prompts(const base::fs::path& path);
+
+struct PromptRow {
+  base::Json prompt;   // text, or a list of messages; one kind in a file
+  base::Json columns;  // object: the row's other columns, for rewards; the same names, in the same order, in
+                       // every row
+  int line = 0;        // 1-based, in the file
+  std::string where;   // "train.jsonl:12", for messages
+};
+
+// Rows of GRPO and RLOO from a .jsonl file, or from a folder's <split>.jsonl. What a row lacks that another
+// has is null, as datasets fills it in. `completion` and `completion_ids` are left out: TRL hands those to
+// no reward. `tools` (parsed when text) and `chat_template_kwargs` are both: columns, and the template's.
+// UserError as read_prompts, and for prompts of both kinds, and messages as data/rows.h checks them.
+std::vector<PromptRow> read_prompt_rows(const base::fs::path& path, const std::string& split = "train");
+
+struct TokenisedPrompt {
+  std::vector<std::int32_t> ids;
+  std::string text;  // what the model reads: a conversation as its template renders it
+};
+
+// As TRL 1.16's GRPOTrainer._tokenize_prompts: text with the special tokens that the tokenizer adds (BOS); a
+// conversation rendered with add_generation_prompt, the last message being whose it may (an assistant's turn
+// is closed, not continued), and encoded without adding any. `template_kwargs` (object or null) is the option
+// chat_template_kwargs; a row's own column wins key by key. TRL gives the template no columns of the row;
+// here `tools` and `chat_template_kwargs` reach it as in SFT, an empty list of tools as none. `vocab_size` >
+// 0: ids at or above it are a UserError (DATA-10), before anything is generated. UserError too for a prompt
+// without tokens and for messages without a chat template (nullptr).
+std::vector<TokenisedPrompt> tokenise_prompts(const std::vector<PromptRow>& rows,
+                                              const text::Tokenizer& tokenizer,
+                                              const text::ChatTemplate* chat_template,
+                                              const base::Json& template_kwargs, std::int64_t vocab_size = 0);
 
 }  // namespace hone::data

@@ -136,6 +136,8 @@ void check_message(const Json& message, const std::string& where, const std::str
   }
 }
 
+}  // namespace
+
 void check_messages(const Json& row, const std::string& column, const std::string& where) {
   const Json& messages = row[column];
   if (!messages.is_array() || messages.empty()) {
@@ -144,10 +146,6 @@ void check_messages(const Json& row, const std::string& column, const std::strin
   for (std::size_t i = 0; i < messages.size(); ++i) {
     check_message(messages[i], where, column + "[" + std::to_string(i) + "]");
   }
-}
-
-void check_string(const Json& row, const std::string& column, const std::string& where) {
-  if (!row[column].is_string()) throw_wrong_type(where, column, "a string", row[column]);
 }
 
 void check_template_columns(Json& row, const std::string& where) {
@@ -162,6 +160,12 @@ void check_template_columns(Json& row, const std::string& where) {
   if (!extra.is_null() && !extra.is_object()) {
     throw_wrong_type(where, "chat_template_kwargs", "an object, or null", extra);
   }
+}
+
+namespace {
+
+void check_string(const Json& row, const std::string& column, const std::string& where) {
+  if (!row[column].is_string()) throw_wrong_type(where, column, "a string", row[column]);
 }
 
 void check_values(Json& row, const Form& form, const std::string& where, const std::string& text_field) {
@@ -221,10 +225,8 @@ std::string Rows::where(std::size_t index) const {
   return path.string() + ":" + std::to_string(lines.at(index));
 }
 
-Rows parse_rows(std::string_view text, const base::fs::path& path, const std::string& text_field) {
-  Rows out;
-  out.path = path;
-  out.text_field = text_field;
+void for_each_row(std::string_view text, const base::fs::path& path,
+                  const std::function<void(base::Json, int)>& take) {
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   if (text.starts_with("PAR1")) {
     throw UserError({.where = path.string(),
@@ -236,21 +238,30 @@ Rows parse_rows(std::string_view text, const base::fs::path& path, const std::st
                          "'out.jsonl', orient='records', lines=True)\""});
   }
   int number = 0;
+  bool any = false;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    add_row(parse_row(line, path.string(), number), number, out);
+    any = true;
+    take(parse_row(line, path.string(), number), number);
   }
-  if (out.rows.empty()) {
+  if (!any) {
     throw UserError({.where = path.string(),
                      .expected = "at least one row",
                      .found = number == 0 ? "an empty file" : "only blank lines",
                      .cause = "an export or download that produced nothing",
                      .fix = "write one JSON object a line"});
   }
+}
+
+Rows parse_rows(std::string_view text, const base::fs::path& path, const std::string& text_field) {
+  Rows out;
+  out.path = path;
+  out.text_field = text_field;
+  for_each_row(text, path, [&out](Json row, int number) { add_row(std::move(row), number, out); });
   return out;
 }
 

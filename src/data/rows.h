@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,5 +44,15 @@ Rows read_rows(const base::fs::path& path, const std::string& text_field);
 
 // The same from text that is already in memory; `path` only names it.
 Rows parse_rows(std::string_view text, const base::fs::path& path, const std::string& text_field);
+
+// ---- for other readers of rows (data/prompts.h)
+
+// take(row, line) for each row, an object, in order; UserErrors of the file as a whole as read_rows.
+void for_each_row(std::string_view text, const base::fs::path& path,
+                  const std::function<void(base::Json, int)>& take);
+// That `column` is a list of at least one message; `where` names the row.
+void check_messages(const base::Json& row, const std::string& column, const std::string& where);
+// That `tools` and `chat_template_kwargs` are what a template takes; tools given as text are parsed.
+void check_template_columns(base::Json& row, const std::string& where);
 
 }  // namespace hone::data
