@@ -65,6 +65,24 @@ std::string data_lines(const data::DataFacts& data, std::int64_t packed_rows) {
   return out;
 }
 
+// What is sampled, how it is scored, what is made of the scores.
+std::string policy_lines(const train::PolicyStartFacts& facts) {
+  std::string out = fmt::format("data      {} prompts, the longest of {} tokens\n",
+                                human_count(facts.prompts), human_count(facts.longest_prompt));
+  if (!facts.evaluation.empty()) out += "          evaluated on " + facts.evaluation + "\n";
+  const std::int64_t groups =
+      facts.num_generations == 0 ? 0 : facts.generation_batch_size / facts.num_generations;
+  std::string when = " at a time";
+  if (facts.steps_per_batch == 1) when = " a step";
+  if (facts.steps_per_batch > 1) when = fmt::format(", trained on for {} steps", facts.steps_per_batch);
+  out += fmt::format("sampling  {} prompts x {} completions{}\n", human_count(groups), facts.num_generations,
+                     when);
+  if (!facts.sampling.empty()) out += "          " + facts.sampling + "\n";
+  out += fmt::format("rewards   {}\n", fmt::join(facts.reward_names, ", "));
+  if (!facts.loss.empty()) out += "loss      " + facts.loss + "\n";
+  return out;
+}
+
 // Cut at `most` bytes, never inside a UTF-8 character.
 std::string clip(const std::string& text, std::size_t most) {
   if (text.size() <= most) return text;
@@ -86,8 +104,8 @@ std::string example_lines(const train::StartFacts& facts, const Terminal& termin
       body += terminal.colour ? terminal.green(text) : "⟦" + text + "⟧";
     }
   }
-  std::string out =
-      fmt::format("example   targets are {}\n", terminal.colour ? terminal.green("green") : "in ⟦⟧");
+  const std::string targets = "targets are " + (terminal.colour ? terminal.green("green") : "in ⟦⟧");
+  std::string out = "example   " + (facts.policy ? "a prompt as the model reads it" : targets) + "\n";
   std::size_t begin = 0;
   while (begin <= body.size()) {
     const std::size_t end = std::min(body.find('\n', begin), body.size());
@@ -100,7 +118,8 @@ std::string example_lines(const train::StartFacts& facts, const Terminal& termin
 }  // namespace
 
 std::string start_page(const train::StartFacts& facts, const Terminal& terminal) {
-  std::string out = trained_lines(facts.trained) + data_lines(facts.train_data, facts.train_rows);
+  std::string out = trained_lines(facts.trained);
+  out += facts.policy ? policy_lines(*facts.policy) : data_lines(facts.train_data, facts.train_rows);
   if (!facts.example.empty()) out += example_lines(facts, terminal);
   if (!facts.memory.segments.empty()) out += memory_lines(facts.memory);
   out += fmt::format("run       {} steps ({} an epoch), {} of warm-up, into {}\n",

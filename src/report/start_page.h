@@ -1,5 +1,6 @@
 // What a run is about to do, before step 1: what is trained, what the data are, one example with its targets
-// marked, the memory by segment, which layer form and recompute level run and why.
+// marked, the memory by segment, which layer form and recompute level run and why. Of GRPO and RLOO: prompts,
+// what is sampled a step, rewards and loss.
 #pragma once
 
 #include <string>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,13 +27,27 @@ struct ColouredPiece {
   bool supervised = false;
 };
 
+// What GRPO and RLOO do beside training: shown before step 1.
+struct PolicyStartFacts {
+  std::int64_t prompts = 0, longest_prompt = 0;  // rows; tokens of the longest
+  std::int64_t num_generations = 0;              // completions a prompt
+  std::int64_t generation_batch_size = 0;        // completions a generation batch
+  std::int64_t steps_per_batch = 1;  // optimizer steps on one generation batch; 0: several batches a step
+  std::vector<std::string> reward_names;  // with a weight where one is not 1: "0.5 x format_reward"
+  // One line each, or empty: "temperature 1, top_p 0.95, at most 256 new tokens"; "dapo, beta 0, epsilon 0.2,
+  // ..."
+  std::string sampling, loss;
+  std::string evaluation;  // "200 prompts x 1 completion"
+};
+
 // Before step 1.
 struct StartFacts {
   TrainedFacts trained;
-  MemoryPlan memory;  // no segments: nothing was planned
+  MemoryPlan memory;                       // no segments: nothing was planned
+  std::optional<PolicyStartFacts> policy;  // GRPO and RLOO: shown instead of train_data
   data::DataFacts train_data;
-  std::int64_t train_rows = 0;  // after packing
-  std::vector<ColouredPiece> example;
+  std::int64_t train_rows = 0;         // after packing
+  std::vector<ColouredPiece> example;  // with `policy`: a prompt as the model reads it, nothing supervised
   std::int64_t total_steps = 0, steps_per_epoch = 0, warmup_steps = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   std::string resumed_from;

@@ -120,5 +120,45 @@ TEST(StartPage, SaysFromWhereItResumedAndEveryNote) {
   EXPECT_NE(page.find("note      use_vllm: hone samples with its own weights\n"), std::string::npos);
 }
 
+train::StartFacts policy_facts() {
+  train::StartFacts out = facts();
+  out.policy = train::PolicyStartFacts{.prompts = 7473,
+                                       .longest_prompt = 214,
+                                       .num_generations = 8,
+                                       .generation_batch_size = 32,
+                                       .steps_per_batch = 1,
+                                       .reward_names = {"accuracy_reward", "0.5 x think_format_reward"},
+                                       .sampling = "temperature 1, at most 16 new tokens",
+                                       .loss = "dapo, beta 0, rewards scaled by group",
+                                       .evaluation = "200 prompts x 1 completion"};
+  out.example = {{"What is 2 + 3?\n", false}};
+  return out;
+}
+
+TEST(StartPage, OfGrpoSaysWhatIsSampledAndScored) {
+  const std::string page = start_page(policy_facts(), {});
+  EXPECT_NE(page.find("          LoRA on 60 linears: q_proj, v_proj\n"
+                      "data      7,473 prompts, the longest of 214 tokens\n"
+                      "          evaluated on 200 prompts x 1 completion\n"
+                      "sampling  4 prompts x 8 completions a step\n"
+                      "          temperature 1, at most 16 new tokens\n"
+                      "rewards   accuracy_reward, 0.5 x think_format_reward\n"
+                      "loss      dapo, beta 0, rewards scaled by group\n"
+                      "example   a prompt as the model reads it\n"
+                      "          | What is 2 + 3?\n"),
+            std::string::npos)
+      << page;
+  EXPECT_EQ(page.find("targets"), std::string::npos);
+}
+
+TEST(StartPage, OfGrpoSaysForHowManyStepsABatchIsTrainedOn) {
+  train::StartFacts changed = policy_facts();
+  changed.policy->steps_per_batch = 4;
+  EXPECT_NE(start_page(changed, {}).find("4 prompts x 8 completions, trained on for 4 steps\n"),
+            std::string::npos);
+  changed.policy->steps_per_batch = 0;
+  EXPECT_NE(start_page(changed, {}).find("4 prompts x 8 completions at a time\n"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace hone::report
