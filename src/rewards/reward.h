@@ -38,6 +38,8 @@ struct Scores {
   // log_extra(column, values) and log_metric(name, value), in the order of the calls.
   std::vector<std::pair<std::string, std::vector<base::Json>>> extra;  // [n] values each
   std::vector<std::pair<std::string, double>> metrics;
+  // What went wrong and was mended, for the run to tell: "the worker was killed by SIGKILL ...; the call was repeated".
+  std::vector<std::string> notes;
   double seconds = 0;
 };
 

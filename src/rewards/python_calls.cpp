@@ -1,0 +1,253 @@
+#include "rewards/python_calls.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+
+#include "base/error.h"
+
+namespace hone::rewards {
+
+using base::Json;
+using Kind = CallResult::Kind;
+
+namespace {
+
+constexpr int kMostBatchCalls = 2;        // then the samples are called alone
+constexpr int kMostDeaths = 8;            // of workers in one score(): starting them takes time too
+constexpr double kLeastShare = 1.0 / 64;  // of the time-out; with less left, the rest is not tried
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// "30", "0.5"
+std::string short_number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2g", value);
+  if (value >= 10) std::snprintf(text.data(), text.size(), "%.0f", value);
+  return text.data();
+}
+
+std::string in_parentheses(const std::string& text) {
+  return text.empty() ? "" : " (" + text + ")";
+}
+
+// The beginning of a prompt or completion, as JSON writes it, cut between characters.
+std::string beginning(const Json& value, std::size_t most = 160) {
+  std::string text = base::dump_json(value);
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0U) == 0x80U) --most;
+  return text.substr(0, most) + "...";
+}
+
+// The innermost frame in `file` of what faulthandler wrote: `  File "reward.py", line 12 in score`.
+std::string place_in(const std::string& dump, const std::string& file) {
+  const std::string start = "File \"" + file + "\", line ";
+  const std::size_t at = file.empty() ? std::string::npos : dump.find(start);
+  if (at == std::string::npos) return {};
+  const std::size_t number = at + start.size();
+  std::string line = dump.substr(number, dump.find('\n', number) - number);  // "12 in score"
+  return std::filesystem::path(file).filename().string() + ":" + line;
+}
+
+std::string last_line(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  const std::size_t newline = text.rfind('\n');
+  return std::string(newline == std::string_view::npos ? text : text.substr(newline + 1)).substr(0, 200);
+}
+
+}  // namespace
+
+std::string PythonCalls::message(std::size_t begin, std::size_t end) const {
+  const auto part = [&](const auto& all) {
+    return Json(std::vector(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                            all.begin() + static_cast<std::ptrdiff_t>(end)));
+  };
+  Json columns = Json::object();
+  for (const auto& [name, values] : request_.columns.items()) {
+    base::require(values.is_array() && values.size() == request_.size(), "PythonCalls",
+                  "a value per sample in each column");
+    columns[name] = part(values.get_ref<const Json::array_t&>());
+  }
+  return base::dump_json(Json{{"do", "score"},
+                              {"function", function_.index},
+                              {"prompts", part(request_.prompts)},
+                              {"completions", part(request_.completions)},
+                              {"completion_ids", part(request_.completion_ids)},
+                              {"columns", std::move(columns)},
+                              {"trainer_state", request_.trainer_state},
+                              {"timeout", function_.timeout}});
+}
+
+PythonCalls::Answer PythonCalls::call(std::size_t begin, std::size_t end, double seconds) {
+  CallResult result = lease_.call(message(begin, end), seconds);
+  Answer answer{.kind = result.kind};
+  if (result.kind == Kind::kAnswered) {
+    try {
+      answer.reply = parse_score_reply(result.reply, end - begin);
+      return answer;
+    } catch (const base::UserError& error) {
+      answer.kind = Kind::kDied;
+      result.how = "sent a broken message: " + error.text().found;
+      lease_.drop();
+    }
+  }
+  if (answer.kind == Kind::kLate) {
+    answer.what = in_parentheses(place_in(result.how, function_.file));
+  } else {
+    ++deaths_;
+    const std::string place = place_in(result.words, function_.file);
+    const std::string said = place.empty() ? last_line(result.words) : "";
+    answer.what = "the worker " + result.how + in_parentheses(place) +
+                  (said.empty() ? "" : "; its last words: " + said);
+  }
+  return answer;
+}
+
+Scores PythonCalls::score() {
+  const std::size_t n = request_.size();
+  base::require(request_.prompts.size() == n && request_.completion_ids.size() == n, "PythonCalls",
+                "a prompt and token ids for each completion");
+  lease_.make_ready();  // not on the function's clock
+  const Clock::time_point start = Clock::now();
+  scores_.values.assign(n, kNone);
+  if (!try_batch()) try_alone();
+  if (scored_ == 0 && raised_ > 0) throw_all_raised();
+  scores_.seconds = seconds_since(start);
+  return std::move(scores_);
+}
+
+bool PythonCalls::try_batch() {
+  const std::size_t n = request_.size();
+  for (int attempt = 0; attempt < kMostBatchCalls; ++attempt) {
+    Answer answer = call(0, n, function_.timeout);
+    if (answer.kind == Kind::kLate) {
+      batch_was_ = "no answer within " + short_number(function_.timeout) + " s" + answer.what;
+      scores_.notes.push_back(batch_was_ + "; samples are called alone");
+      return false;
+    }
+    if (answer.kind == Kind::kDied) {
+      scores_.notes.push_back(answer.what + "; the call is repeated");
+      continue;
+    }
+    if (answer.reply.fault) throw_fault(*answer.reply.fault);
+    if (answer.reply.raised) {
+      const Raised& raised = *answer.reply.raised;
+      scores_.notes.push_back(raised.what + in_parentheses(raised.place) + "; samples are called alone");
+      if (n > 1) return false;
+      raised_ = 1;
+      first_ = *answer.reply.raised;
+      return true;
+    }
+    take(answer.reply, 0, n);
+    return true;
+  }
+  return false;
+}
+
+void PythonCalls::try_alone() {
+  for (std::size_t sample = 0; sample < request_.size(); ++sample) {
+    const double left = function_.timeout - spent_;
+    if (left < function_.timeout * kLeastShare) {
+      fail(sample, "not tried alone: the time-out of " + short_number(function_.timeout) + " s is used up" +
+                       in_parentheses(batch_was_));
+    } else if (deaths_ >= kMostDeaths) {
+      fail(sample, "not tried: " + std::to_string(deaths_) + " workers have ended in this call");
+    } else {
+      try_sample(sample, sample + 1 == request_.size() ? left : left / 2);
+    }
+  }
+  average_metrics();
+}
+
+void PythonCalls::try_sample(std::size_t sample, double seconds) {
+  for (int attempt = 0;; ++attempt) {
+    lease_.make_ready();
+    const Clock::time_point start = Clock::now();
+    Answer answer = call(sample, sample + 1, seconds);
+    spent_ += seconds_since(start);
+    if (answer.kind == Kind::kDied) {
+      if (attempt == 0 && deaths_ < kMostDeaths) {  // once by chance
+        scores_.notes.push_back(answer.what + "; the call is repeated");
+        continue;
+      }
+      return fail(sample, answer.what);
+    }
+    if (answer.kind == Kind::kLate) {
+      return fail(sample, "no answer within " + short_number(seconds) + " s" + answer.what);
+    }
+    if (answer.reply.fault) throw_fault(*answer.reply.fault);
+    if (answer.reply.raised) {
+      const Raised& raised = *answer.reply.raised;
+      if (raised_++ == 0) {
+        first_raised_ = sample;
+        first_ = raised;
+      }
+      return fail(sample, raised.what + in_parentheses(raised.place));
+    }
+    return take(answer.reply, sample, sample + 1);
+  }
+}
+
+void PythonCalls::take(ScoreReply& reply, std::size_t begin, std::size_t end) {
+  std::copy(reply.rewards.begin(), reply.rewards.end(),
+            scores_.values.begin() + static_cast<std::ptrdiff_t>(begin));
+  for (auto& [sample, why] : reply.bad) fail(begin + sample, std::move(why));
+  scored_ += end - begin;
+  for (auto& [column, values] : reply.extra) {
+    auto found = std::find_if(scores_.extra.begin(), scores_.extra.end(),
+                              [&](const auto& e) { return e.first == column; });
+    if (found == scores_.extra.end()) {
+      scores_.extra.emplace_back(column, std::vector<Json>(request_.size()));
+      found = std::prev(scores_.extra.end());
+    }
+    std::move(values.begin(), values.end(), found->second.begin() + static_cast<std::ptrdiff_t>(begin));
+  }
+  std::move(reply.metrics.begin(), reply.metrics.end(), std::back_inserter(scores_.metrics));
+}
+
+// A metric of a batch that was called sample by sample is the mean of theirs.
+void PythonCalls::average_metrics() {
+  std::vector<std::pair<std::string, std::vector<double>>> gathered;
+  for (const auto& [name, value] : scores_.metrics) {
+    auto found = std::find_if(gathered.begin(), gathered.end(),
+                              [&, &wanted = name](const auto& g) { return g.first == wanted; });
+    if (found == gathered.end()) found = gathered.insert(gathered.end(), {name, {}});
+    found->second.push_back(value);
+  }
+  scores_.metrics.clear();
+  for (const auto& [name, values] : gathered) {
+    double sum = 0;
+    for (const double value : values) sum += value;
+    scores_.metrics.emplace_back(name, sum / static_cast<double>(values.size()));
+  }
+}
+
+void PythonCalls::fail(std::size_t sample, std::string what) {
+  scores_.failures.push_back({request_.first_sample + static_cast<std::int64_t>(sample), std::move(what)});
+}
+
+void PythonCalls::throw_fault(const base::ErrorText& fault) const {
+  base::ErrorText text = fault;
+  text.where = "reward " + function_.word;
+  throw base::UserError(text);
+}
+
+void PythonCalls::throw_all_raised() const {
+  throw base::UserError(
+      {.where = "reward " + function_.word,
+       .expected = "a score",
+       .found = first_.what + in_parentheses(first_.place) +
+                (raised_ > 1 ? ", in all of " + std::to_string(raised_) + " samples" : "") + "; sample " +
+                std::to_string(request_.first_sample + static_cast<std::int64_t>(first_raised_)) +
+                ": prompt " + beginning(request_.prompts[first_raised_]) + ", completion " +
+                beginning(request_.completions[first_raised_]),
+       .cause = first_.trace,
+       .fix = "correct the function"});
+}
+
+}  // namespace hone::rewards

@@ -1,0 +1,112 @@
+#include "rewards/python_reward.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "rewards/http_reward.h"
+#include "rewards/python_calls.h"
+#include "rewards/worker_pool.h"
+
+namespace hone::rewards {
+
+using base::Json;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double kLeastLoadSeconds = 120;
+
+std::string absolute_file(const std::string& file, const std::string& word) {
+  std::error_code error;
+  const fs::path path = fs::absolute(file, error);
+  if (fs::is_regular_file(path, error)) return path.lexically_normal().string();
+  std::vector<std::string> near;
+  for (const auto& entry : fs::directory_iterator(path.parent_path(), error)) {
+    if (entry.path().extension() == ".py") near.push_back(entry.path().filename().string());
+  }
+  const std::string guess = base::did_you_mean(path.filename().string(), near);
+  throw base::UserError({.where = "reward " + word,
+                         .expected = "a Python file " + file,
+                         .found = fs::exists(path, error) ? "something else of this name" : "no such file",
+                         .cause = "looked for " + path.string(),
+                         .fix = "name the file from the working folder, or in full." + guess});
+}
+
+// The entry of worker_script.h's "load".
+Json parsed(const std::string& word) {
+  if (word.starts_with("http://") || word.starts_with("https://")) return {{"url", word}};
+  const auto refuse = [&](const std::string& found) {
+    throw base::UserError({.where = "reward " + word,
+                           .expected = "path/to/file.py:function or package.module.function",
+                           .found = found,
+                           .cause = {},
+                           .fix = "add the function's name"});
+  };
+  if (const std::size_t colon = word.rfind(':'); colon != std::string::npos) {
+    const std::string function = word.substr(colon + 1);
+    if (colon == 0 || function.empty()) refuse(colon == 0 ? "no file" : "no function");
+    return {{"file", absolute_file(word.substr(0, colon), word)}, {"function", function}};
+  }
+  if (word.ends_with(".py")) refuse("no function");
+  const std::size_t dot = word.rfind('.');
+  if (dot == std::string::npos || dot == 0 || dot + 1 == word.size()) refuse("no module and function");
+  return {{"module", word.substr(0, dot)}, {"function", word.substr(dot + 1)}};
+}
+
+std::shared_ptr<WorkerPool> open_pool(const std::vector<std::string>& words, const OpenOptions& options) {
+  PoolOptions pool{.python = options.python,
+                   .workers = std::max(1, options.workers),
+                   .load_seconds = std::max(kLeastLoadSeconds, options.timeout),
+                   .words = words};
+  for (const std::string& word : words) pool.functions.push_back(parsed(word));
+  return std::make_shared<WorkerPool>(std::move(pool));
+}
+
+class PythonReward : public Reward {
+ public:
+  PythonReward(std::shared_ptr<WorkerPool> pool, std::size_t function, std::string word, double timeout)
+      : pool_(std::move(pool)), function_(function), word_(std::move(word)), timeout_(timeout) {}
+
+  const std::string& name() const override { return pool_->functions()[function_].name; }
+  int parallel_calls() const override { return pool_->workers(); }
+
+  Scores score(const Request& request) override {
+    if (request.size() == 0) return {};
+    WorkerPool::Lease lease(*pool_);
+    return PythonCalls(lease, {function_, word_, pool_->functions()[function_].file, timeout_}, request)
+        .score();
+  }
+
+ private:
+  std::shared_ptr<WorkerPool> pool_;
+  std::size_t function_;
+  std::string word_;
+  double timeout_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Reward>> open_python_rewards(const std::vector<std::string>& words,
+                                                         const OpenOptions& options) {
+  std::vector<std::unique_ptr<Reward>> rewards;
+  if (words.empty()) return rewards;
+  const std::shared_ptr<WorkerPool> pool = open_pool(words, options);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    rewards.push_back(std::make_unique<PythonReward>(pool, i, words[i], options.timeout));
+  }
+  return rewards;
+}
+
+std::vector<std::string> python_needed_columns(const std::string& word, const OpenOptions& options) {
+  OpenOptions one = options;
+  one.workers = 1;
+  return open_pool({word}, one)->functions().front().needed;
+}
+
+std::unique_ptr<Reward> open_http_reward(const std::string& url, const OpenOptions& options) {
+  return std::move(open_python_rewards({url}, options).front());
+}
+
+}  // namespace hone::rewards

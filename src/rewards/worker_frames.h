@@ -1,0 +1,68 @@
+// What travels between hone and a worker: frames of four bytes of length, little-endian, and JSON. The other
+// side is not trusted: lengths are checked before anything is kept, and every field of an answer before it is
+// used.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace hone::rewards {
+
+inline constexpr std::size_t kMostReplyBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMostRequestBytes = std::size_t{1} << 30;
+
+// UserError when `payload` is longer than kMostRequestBytes.
+std::string to_frame(std::string_view payload);
+
+// Takes bytes as they come and gives frames as they are whole.
+class FrameReader {
+ public:
+  void feed(std::string_view bytes) { pending_ += bytes; }
+  // UserError when a frame says that it is longer than kMostReplyBytes.
+  std::optional<std::string> next();
+
+ private:
+  std::string pending_;
+};
+
+// A function as a worker has loaded it.
+struct LoadedFunction {
+  std::string name;                 // __name__
+  std::vector<std::string> needed;  // columns without a default
+  std::string file;                 // that its code is in, as Python names it in tracebacks; may be empty
+};
+
+struct Raised {
+  std::string what;   // "TypeError: ..."
+  std::string place;  // "reward.py:12 in score"; may be empty
+  std::string trace;  // Python's traceback
+};
+
+struct LoadReply {
+  std::vector<LoadedFunction> functions;
+  std::optional<base::ErrorText> fault;  // without `where`
+  std::size_t function = 0;              // whose fault
+};
+
+struct ScoreReply {
+  std::vector<double> rewards;  // [n] finite or kNone
+  std::vector<std::pair<std::size_t, std::string>> bad;
+  std::vector<std::pair<std::string, std::vector<base::Json>>> extra;  // [n] values each
+  std::vector<std::pair<std::string, double>> metrics;
+  std::optional<Raised> raised;          // the rest is empty
+  std::optional<base::ErrorText> fault;  // without `where`; the rest is empty
+};
+
+// UserError for an answer that is not as worker_script.h says, for `functions` functions or `samples`
+// samples.
+LoadReply parse_load_reply(std::string_view frame, std::size_t functions);
+ScoreReply parse_score_reply(std::string_view frame, std::size_t samples);
+
+}  // namespace hone::rewards

@@ -1,0 +1,448 @@
+#include "rewards/worker_script.h"
+
+#include "rewards/worker_frames.h"
+
+namespace hone::rewards {
+
+namespace {
+
+// User code runs in the main thread (signal handlers and alarms work there); a second thread reads the
+// frames, so that the end of hone is seen while a function runs. A function that never lets go of the
+// interpreter is ended by faulthandler's own timer, which needs no interpreter.
+constexpr std::string_view kScript = R"PY(
+import asyncio, difflib, faulthandler, functools, importlib, importlib.util, inspect, json, math, os, queue, signal
+import struct, sys, threading, time, traceback, types
+
+ME = "<hone reward worker>"
+GIVEN = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
+
+
+class Fault(Exception):
+    """What is wrong with the function itself: the sentences of an error."""
+
+    def __init__(self, expected, found, cause="", fix=""):
+        super().__init__(found)
+        self.text = {"expected": expected, "found": found, "cause": cause, "fix": fix}
+
+
+# ---- frames: four bytes of length, little-endian, then JSON
+
+def read_exactly(count):
+    parts = []
+    while count:
+        try:
+            part = os.read(PIPE, min(count, 1 << 20))
+        except OSError:
+            return None
+        if not part:
+            return None
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def read_frames(frames):
+    while True:
+        head = read_exactly(4)
+        frame = head and read_exactly(struct.unpack("<I", head)[0])
+        frames.put(frame)
+        if frame is None:  # hone has ended or is done with us: the main thread may finish, but not for long
+            time.sleep(2)
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def send(message):
+    data = json.dumps(message, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    if len(data) > MOST_BYTES:
+        fault = Fault(f"an answer of at most {MOST_BYTES >> 20} MB", f"{len(data) >> 20} MB",
+                      "long values of log_extra", "log less")
+        data = json.dumps({"fault": fault.text}).encode()
+    data = memoryview(struct.pack("<I", len(data)) + data)
+    while data:
+        data = data[os.write(PIPE, data):]
+
+
+# ---- words for errors
+
+def short(text, most=300):
+    text = " ".join(str(text).split())
+    return text if len(text) <= most else text[:most] + "..."
+
+
+def describe(error):
+    try:
+        text = short(error)
+    except BaseException:
+        text = ""
+    return type(error).__name__ + (": " + text if text else "")
+
+
+def place_of(error, file):
+    """The deepest frame in the function's own file, or else the deepest one."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != ME]
+    own = [f for f in frames if f.filename == file]
+    if not frames:
+        return ""
+    last = (own or frames)[-1]
+    return f"{os.path.basename(last.filename)}:{last.lineno} in {last.name}"
+
+
+def trace_of(error):
+    """Python's traceback without our frames and importlib's."""
+    told = traceback.TracebackException(type(error), error, error.__traceback__, limit=-20)
+    hidden = (ME, "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
+    importer = os.path.join("importlib", "__init__.py")
+    told.stack[:] = [f for f in told.stack if f.filename not in hidden and not f.filename.endswith(importer)]
+    try:
+        text = "".join(told.format(chain=False)).rstrip()
+    except BaseException:
+        text = describe(error)
+    return text if len(text) <= 3000 else "..." + text[-3000:]
+
+
+def unwrapped(function):
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+# ---- loading
+
+def load_module(entry):
+    if "file" not in entry:
+        name = entry["module"]
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name and (name == error.name or name.startswith(error.name + ".")):
+                raise Fault(f"a module {name} that this Python can import", describe(error),
+                            f"Python is {sys.executable}, working folder {os.getcwd()}",
+                            "install the package there, start hone in its folder, or name the file: path/to/file.py:function")
+            raise
+    path = entry["file"]
+    for module in list(sys.modules.values()):  # two functions of one file share it
+        if getattr(module, "__hone_file__", None) == path:
+            return module
+    folder, base = os.path.split(path)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = os.path.splitext(base)[0]
+    if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()) or not name.isidentifier():
+        name = "hone_reward_" + "".join(c if c.isalnum() else "_" for c in name) + f"_{len(sys.modules)}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None:
+        raise Fault("a Python file", f"{base}, which Python cannot import", "its name does not end in .py", "rename it")
+    module = importlib.util.module_from_spec(spec)
+    module.__hone_file__ = path
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def find_function(module, name, where):
+    found = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            names = [n for n, v in vars(found).items()
+                     if callable(v) and not n.startswith("_") and not isinstance(v, type)] if hasattr(found, "__dict__") else []
+            near = difflib.get_close_matches(part, names, 3, 0.5)
+            listed = ", ".join(names[:12])
+            raise Fault(f"a function {name} in {where}", "no such name" + (f"; it has {listed}" if names else ""),
+                        "", "did you mean " + " or ".join(near) + "?" if near else "")
+        found = getattr(found, part)
+    if isinstance(found, type) or not callable(found):
+        raise Fault(f"a function {name} in {where}", f"a {'class' if isinstance(found, type) else type(found).__name__}",
+                    "", "name a function, or an instance that can be called")
+    return found
+
+
+def check_parameters(name, function):
+    """Columns that it wants, and whether it takes any; a Fault for a function that TRL could not call."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a builtin does not say
+        return [], None
+    kinds = inspect.Parameter
+    wants = f"a function that takes {', '.join(GIVEN)} by name, as TRL passes them"
+    fix = f"def {name}(prompts, completions, **kwargs)"
+    taken = {p.name for p in parameters if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)}
+    unnamed = [p.name for p in parameters if p.kind == kinds.POSITIONAL_ONLY and p.default is kinds.empty]
+    if unnamed:
+        raise Fault(wants, f"{name} takes {', '.join(unnamed)} by position only", "", fix)
+    takes_any = any(p.kind == kinds.VAR_KEYWORD for p in parameters)
+    refused = [] if takes_any else [g for g in GIVEN if g not in taken]
+    if refused:
+        raise Fault(wants, f"{name} does not take {', '.join(refused)}", "**kwargs is missing", fix)
+    needed = [p.name for p in parameters if p.name in taken and p.default is kinds.empty and p.name not in GIVEN]
+    for singular in ("prompt", "completion"):
+        if singular in needed:
+            raise Fault(wants, f"{name} wants {singular!r}", f"TRL passes the whole batch, as {singular + 's'!r}", fix)
+    return needed, None if takes_any else taken
+
+
+class Function:
+    def __init__(self, entry):
+        self.file = ""
+        if "url" in entry:
+            self.call, self.name, self.needed, self.taken = http_reward(entry["url"])
+            self.is_async = False
+            return
+        where = entry.get("file") or entry["module"]
+        try:
+            module = load_module(entry)
+        except Fault:
+            raise
+        except BaseException as error:
+            raise Fault(f"{os.path.basename(where)} imports without an error", trace_of(error),
+                        f"Python is {sys.executable}", "correct the file, install what it lacks, or choose another Python")
+        self.call = find_function(module, entry["function"], os.path.basename(where))
+        inner = unwrapped(self.call)
+        self.name = getattr(inner, "__name__", type(inner).__name__)
+        code = getattr(inner, "__code__", None) or getattr(getattr(inner, "__call__", None), "__code__", None)
+        self.file = code.co_filename if code else ""
+        self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(inner.__call__)
+        self.needed, self.taken = check_parameters(self.name, self.call)
+
+
+def load(message):
+    for index, entry in enumerate(message["functions"]):
+        try:
+            FUNCTIONS.append(Function(entry))
+        except Fault as fault:
+            return {"fault": fault.text, "function": index}
+    return {"functions": [{"name": f.name, "needed": f.needed, "file": f.file} for f in FUNCTIONS]}
+
+
+# ---- calling
+
+def number(value):
+    """(number or None, what is wrong with it or None)"""
+    if value is None:
+        return None, None
+    if not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__"):
+        return None, f"not a number: {short(repr(value), 80)}"
+    try:
+        value = float(value)
+    except BaseException as error:
+        return None, f"not a number: {describe(error)}"
+    if math.isfinite(value):
+        return value, None
+    return None, "NaN" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
+
+
+def plain(value, depth=0):
+    """For the table of completions: as JSON, if that is what it is, or else as text."""
+    if value is None or isinstance(value, (bool, str)):
+        return value if type(value) in (type(None), bool, str) else str(value)
+    if isinstance(value, int):
+        return int(value) if -2**63 <= value < 2**63 else str(value)
+    if depth < 16 and isinstance(value, (list, tuple)):
+        return [plain(v, depth + 1) for v in value]
+    if depth < 16 and isinstance(value, dict):
+        return {str(k): plain(v, depth + 1) for k, v in value.items()}
+    if hasattr(type(value), "__float__"):
+        try:
+            value = float(value)
+            return value if math.isfinite(value) else None
+        except BaseException:
+            pass
+    return short(value, 2000)
+
+
+async def awaited(call):
+    result = call()
+    return await result if inspect.isawaitable(result) else result
+
+
+def run(function, call):
+    if function.is_async:
+        return LOOP.run_until_complete(awaited(call))
+    result = call()
+    return LOOP.run_until_complete(awaited(lambda: result)) if inspect.isawaitable(result) else result
+
+
+def score(message):
+    function = FUNCTIONS[message["function"]]
+    count = len(message["completions"])
+    columns = message["columns"]
+    extra, metrics = {}, []
+
+    def log_extra(column, values):
+        if isinstance(values, str):
+            raise TypeError(f"log_extra({column!r}, ...) wants a list, one value per completion, not a string")
+        extra.setdefault(str(column), []).extend(plain(v) for v in values)
+
+    def log_metric(name, value):
+        value = float(value)
+        metrics.append([str(name), value if math.isfinite(value) else None])
+
+    missing = [c for c in function.needed if c not in columns]
+    if missing:
+        raise Fault(f"a column {' and '.join(map(repr, missing))}, which {function.name} wants",
+                    "the data have " + (", ".join(map(repr, columns)) or "no other columns"))
+    refused = [] if function.taken is None else [c for c in columns if c not in function.taken]
+    if refused:
+        raise Fault("a function that takes the data's columns", f"{function.name} does not take {', '.join(refused)}",
+                    "**kwargs is missing", f"def {function.name}(prompts, completions, **kwargs)")
+    call = functools.partial(
+        function.call, prompts=message["prompts"], completions=message["completions"],
+        completion_ids=message["completion_ids"], **columns, trainer_state=types.SimpleNamespace(**message["trainer_state"]),
+        log_extra=log_extra, log_metric=log_metric)
+    faulthandler.dump_traceback_later(3 * message["timeout"] + 60, exit=True, file=2)
+    try:
+        result = run(function, call)
+        wanted = f"a list of {count} scores, one per completion"
+        if isinstance(result, (str, bytes, dict)) or not hasattr(type(result), "__iter__"):
+            raise Fault(wanted, f"{function.name} returned {'None' if result is None else 'a ' + type(result).__name__}",
+                        "a `return` is missing" if result is None else "", "return a list")
+        result = list(result)
+    except Fault:
+        raise
+    except BaseException as error:
+        return {"raised": {"what": describe(error), "place": place_of(error, function.file), "trace": trace_of(error)}}
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    if len(result) != count:
+        raise Fault(wanted, f"{function.name} returned {len(result)}")
+    for column, values in extra.items():
+        if len(values) != count:
+            raise Fault(f"log_extra({column!r}, ...) with {count} values, one per completion", f"{len(values)} values")
+    checked = [number(value) for value in result]
+    return {"rewards": [value for value, _ in checked], "bad": [[i, why] for i, (_, why) in enumerate(checked) if why],
+            "extra": list(extra.items()), "metrics": metrics}
+
+
+# ---- an endpoint as a function
+
+class HttpStatus(Exception):
+    pass
+
+
+def http_reward(url):
+    import http.client, urllib.error, urllib.parse, urllib.request
+
+    class NoRedirect(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *arguments):
+            return None
+
+    opener = urllib.request.build_opener(NoRedirect)
+    try:
+        parts = urllib.parse.urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise Fault("an address: http://host:port/path", short(error))
+    if not host:
+        raise Fault("an address: http://host:port/path", "no host in it")
+
+    def answer(body):
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "hone"}
+        request = urllib.request.Request(url, data=body, headers=headers)
+        try:
+            with opener.open(request, timeout=24 * 3600) as response:  # hone's own time-out ends the worker
+                return response.status, response.read(MOST_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read(1000)
+
+    def call(prompts, completions, completion_ids, trainer_state, log_extra, log_metric, **columns):
+        body = {"prompts": prompts, "completions": completions, "completion_ids": completion_ids, **columns}
+        body = json.dumps(body).encode()
+        for pause in (0.2, 0.8, None):
+            try:
+                status, data = answer(body)
+                break
+            except (OSError, http.client.HTTPException) as error:
+                if pause is None:
+                    reason = getattr(error, "reason", error)
+                    raise Fault("an answer", f"{describe(reason if isinstance(reason, BaseException) else error)}, three times",
+                                "the server is not running, or not at this address", "start it, or correct the address")
+                time.sleep(pause)
+        if status != 200:
+            name = http.client.responses.get(status, "")
+            what = f"{status} {name}".strip() + (f", {short(data.decode('utf-8', 'replace'))}" if data else "")
+            if 300 <= status < 400 or status in (401, 403, 404, 405):
+                raise Fault("status 200", what, "not the endpoint's address or method", "correct the address")
+            raise HttpStatus(what)
+        wanted = 'JSON: {"rewards": [...]} or the list alone'
+        if len(data) > MOST_BYTES:
+            raise Fault(wanted, f"more than {MOST_BYTES >> 20} MB")
+        try:
+            reply = json.loads(data)
+        except (ValueError, RecursionError):
+            raise Fault(wanted, short(data[:200].decode("utf-8", "replace")) or "an empty answer")
+        rewards = reply.get("rewards") if isinstance(reply, dict) else reply
+        if not isinstance(rewards, list):
+            raise Fault(wanted, short(data[:200].decode("utf-8", "replace")))
+        return rewards
+
+    name = parts.path.rstrip("/").rsplit("/", 1)[-1] or host
+    call.__name__ = name
+    return call, name, [], None
+
+
+# ---- the loop
+
+def main():
+    global LOOP
+    os.set_inheritable(PIPE, False)
+    sys.stdout.reconfigure(errors="backslashreplace", line_buffering=True)
+    sys.stderr.reconfigure(errors="backslashreplace")
+    faulthandler.enable(file=2)
+    faulthandler.register(signal.SIGUSR2, file=2, all_threads=False)  # hone asks where a function hangs
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    LOOP = asyncio.new_event_loop()
+    asyncio.set_event_loop(LOOP)
+    frames = queue.Queue()
+    threading.Thread(target=read_frames, args=(frames,), daemon=True).start()
+    while True:
+        frame = frames.get()
+        if frame is None:
+            break
+        message = json.loads(frame)
+        try:
+            reply = load(message) if message["do"] == "load" else score(message)
+        except Fault as fault:
+            reply = {"fault": fault.text}
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except BaseException:
+                pass
+        send(reply)
+
+
+FUNCTIONS = []
+main()
+)PY";
+
+}  // namespace
+
+std::string_view worker_script() {
+  return kScript;
+}
+
+std::string worker_bootstrap() {
+  const std::string pipe = std::to_string(kWorkerDescriptor);
+  const std::string size = std::to_string(kScript.size());
+  // Also read by a Python 2, which it tells what is wrong.
+  return "import os, sys\n"
+         "if sys.version_info < (3, 8): sys.exit('this is Python ' + sys.version.split()[0])\n"
+         "os.closerange(" +
+         std::to_string(kWorkerDescriptor + 1) +
+         ", 4096)\n"
+         "text = b''\n"
+         "while len(text) < " +
+         size +
+         ":\n"
+         "    part = os.read(" +
+         pipe + ", " + size +
+         " - len(text))\n"
+         "    if not part: sys.exit(1)\n"
+         "    text += part\n"
+         "exec(compile(text, '<hone reward worker>', 'exec'), "
+         "{'__name__': 'hone_reward_worker', 'PIPE': " +
+         pipe + ", 'MOST_BYTES': " + std::to_string(kMostReplyBytes) + "})\n";
+}
+
+}  // namespace hone::rewards
