@@ -95,9 +95,10 @@ int generate(const std::vector<std::string>& arguments) {
   const std::size_t total = ids.size() * static_cast<std::size_t>(options.samples);
   const bool progress = isatty(STDERR_FILENO) == 1 && total > 1;
   std::size_t finished = 0;
-  const auto completions = rollout::generate(*model.model, ids, options, [&](std::size_t) {
-    if (progress) std::cerr << '\r' << ++finished << '/' << total << std::flush;
-  });
+  const auto completions =
+      rollout::generate(*model.model, ids, options, [&](std::size_t, const rollout::Completion&) {
+        if (progress) std::cerr << '\r' << ++finished << '/' << total << std::flush;
+      });
   if (progress) std::cerr << '\n';
 
   // In a file or a pipe the text stays as it is.

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <set>
 
 #include "base/error.h"
@@ -71,14 +72,23 @@ ops::Linear read_linear(const WeightSource& source, const std::string& name, at:
 
 void KvCache::truncate(std::int64_t to) {
   base::require(to <= length, "KvCache::truncate", "at most its length");
-  for (ops::KvTiles& tiles : layers) tiles.truncate(to);
+  const std::int64_t before = prefix ? prefix->length : 0;
+  base::require(to >= before, "KvCache::truncate", "at least its prefix");
+  for (ops::KvTiles& tiles : layers) tiles.truncate(to - before);
   length = to;
 }
 
 KvCache KvCache::clone() const {
-  KvCache out{.layers = {}, .length = length};
+  KvCache out{.layers = {}, .length = length, .prefix = prefix, .room = room};
   for (const ops::KvTiles& tiles : layers) out.layers.push_back(tiles.clone());
   return out;
+}
+
+KvCache KvCache::after(std::shared_ptr<const KvCache> prefix) {
+  base::require(prefix && prefix->length > 0 && !prefix->prefix, "KvCache::after",
+                "a prefix with tokens and without a prefix");
+  const std::int64_t length = prefix->length;
+  return {.layers = {}, .length = length, .prefix = std::move(prefix), .room = 0};
 }
 
 CausalLm::CausalLm(const WeightSource& source, Numbers numbers, Storage storage)
@@ -177,15 +187,19 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (!caches[i]->layers.empty()) continue;
     for (std::size_t l = 0; l < layers_.size(); ++l) {
-      caches[i]->layers.emplace_back(config_.num_key_value_heads, config_.head_dim, numbers_.linear,
-                                     static_cast<std::int64_t>(ids[i].size()) + 1);
+      const auto size = static_cast<std::int64_t>(ids[i].size());
+      const std::int64_t room = caches[i]->room > 0 ? std::max(caches[i]->room, size) : size + 1;
+      caches[i]->layers.emplace_back(config_.num_key_value_heads, config_.head_dim, numbers_.linear, room);
     }
   }
   const ops::RopeTable table = rope(positions);
   const LayerPass layer_pass{config_, table, pass};
-  std::vector<ops::KvTiles*> tiles(ids.size());
+  std::vector<StepCache> tiles(ids.size());
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    for (std::size_t i = 0; i < ids.size(); ++i) tiles[i] = &caches[i]->layers[l];
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const KvCache* const prefix = caches[i]->prefix.get();
+      tiles[i] = {.before = prefix ? &prefix->layers[l] : nullptr, .own = &caches[i]->layers[l]};
+    }
     x = explicit_layer_step(layers_[l], layer_pass, x, segments, tiles);
   }
   for (std::size_t i = 0; i < ids.size(); ++i) caches[i]->length += static_cast<std::int64_t>(ids[i].size());

@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,12 +23,17 @@
 
 namespace hone::model {
 
-// Keys and values of one sequence, all layers, for generation. Grows with every CausalLm::step.
+// Keys and values of one sequence, all layers, for generation. Grows with every CausalLm::step. What several
+// sequences begin with may lie in a `prefix` that they read in place; their own tiles begin after it, as
+// those of data::Segment::prefix in training.
 struct KvCache {
-  std::vector<ops::KvTiles> layers;  // empty before the first step
-  std::int64_t length = 0;
-  void truncate(std::int64_t to);  // forgets the tokens after the first `to`
-  KvCache clone() const;           // a sequence of its own that begins alike
+  std::vector<ops::KvTiles> layers;       // of its own tokens; empty before the first step
+  std::int64_t length = 0;                // tokens, the prefix's included
+  std::shared_ptr<const KvCache> prefix;  // read and not written; null: none. Has none itself
+  std::int64_t room = 0;           // own tokens that the first step makes room for; 0: its tokens and one
+  void truncate(std::int64_t to);  // forgets the tokens after the first `to`, which the prefix is part of
+  KvCache clone() const;           // a sequence of its own that begins alike, after the same prefix
+  static KvCache after(std::shared_ptr<const KvCache> prefix);
 };
 
 // How the frozen matrices are kept (ops/weight.h): methods that only train keep a plain copy, those that

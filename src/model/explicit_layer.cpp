@@ -118,14 +118,16 @@ class Pieces {
 using AttendInto = std::function<void(const at::Tensor& seen, const at::Tensor& lse, const Heads& heads)>;
 
 // Appends each segment's keys and values to its cache and attends to all that the cache then holds.
-void attend_after(const std::vector<ops::KvTiles*>& caches, const Segments& segments, const at::Tensor& seen,
+void attend_after(const std::vector<StepCache>& caches, const Segments& segments, const at::Tensor& seen,
                   const at::Tensor& lse, const Heads& heads) {
   std::vector<ops::AttentionRows> rows;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const auto [begin, end] = segments[i];
-    const std::int64_t offset = caches[i]->length();
-    caches[i]->append(heads.k.narrow(0, begin, end - begin), heads.v.narrow(0, begin, end - begin));
-    rows.push_back({.begin = begin, .end = end, .before = {}, .own = caches[i], .own_offset = offset});
+    const auto [before, own] = caches[i];
+    const std::int64_t offset = own->length();
+    own->append(heads.k.narrow(0, begin, end - begin), heads.v.narrow(0, begin, end - begin));
+    rows.push_back({.begin = begin, .end = end, .before = {}, .own = own, .own_offset = offset});
+    if (before != nullptr) rows.back().before = {before};
   }
   ops::attend_tiles(seen, lse, heads.q, rows);
 }
@@ -186,19 +188,19 @@ at::Tensor explicit_layer_forward(const DecoderLayer& layer, const LayerPass& pa
   return forward(layer, pass, x, recompute, tape,
                  [&](const at::Tensor& seen, const at::Tensor& lse, const Heads& heads) {
                    std::vector<ops::KvTiles> tiles;
-                   std::vector<ops::KvTiles*> caches;
+                   std::vector<StepCache> caches;
                    tiles.reserve(segments.size());
                    for (const auto& [begin, end] : segments) {
                      tiles.emplace_back(config.num_key_value_heads, config.head_dim, heads.k.scalar_type(),
                                         end - begin);
-                     caches.push_back(&tiles.back());
+                     caches.push_back({.own = &tiles.back()});
                    }
                    attend_after(caches, segments, seen, lse, heads);
                  });
 }
 
 at::Tensor explicit_layer_step(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
-                               const Segments& segments, const std::vector<ops::KvTiles*>& caches) {
+                               const Segments& segments, const std::vector<StepCache>& caches) {
   base::require(segments.size() == caches.size(), "explicit_layer_step", "one cache a sequence");
   return forward(layer, pass, x, Recompute::kNone, nullptr,
                  [&](const at::Tensor& seen, const at::Tensor& lse, const Heads& heads) {

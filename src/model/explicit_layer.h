@@ -60,10 +60,16 @@ using Segments = std::vector<std::pair<std::int64_t, std::int64_t>>;
 at::Tensor explicit_layer_forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
                                   const Segments& segments, Recompute recompute, LayerTape* tape);
 
-// Generation: the new tokens' rows, after what `caches` hold (one a sequence; rows[i] tokens of sequence i
-// are appended to them).
+// A sequence's keys and values in one layer: all of `before` (null: nothing), then `own`.
+struct StepCache {
+  const ops::KvTiles* before = nullptr;
+  ops::KvTiles* own = nullptr;
+};
+
+// Generation: the new tokens' rows, after what `caches` hold (one a sequence; its segment's tokens are
+// appended to `own`).
 at::Tensor explicit_layer_step(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
-                               const Segments& segments, const std::vector<ops::KvTiles*>& caches);
+                               const Segments& segments, const std::vector<StepCache>& caches);
 
 // d [T, H]: the gradient of the layer's output on entry, of its input on return (`input_gradient` false:
 // nobody below is trained, and d is left half done). Adds to the .grad of every LoRA side. The tape is used

@@ -14,16 +14,21 @@ namespace hone::rollout {
 
 namespace {
 
-// How many tokens `sequence` would read next: all that are new to it, but of a prompt no more than a piece.
-std::int64_t next_piece(const Sequence& sequence, std::int64_t prefill_tokens) {
-  return std::min(sequence.length() - sequence.cache.length, std::max<std::int64_t>(1, prefill_tokens));
+// Where the next tokens of `sequence` go.
+model::KvCache& growing(Sequence& sequence) {
+  return sequence.shared && sequence.cache.length == 0 ? sequence.shared->cache : sequence.cache;
+}
+
+// The samples of a shared prompt that has been read begin after it.
+bool begins(const Sequence& sequence) {
+  return sequence.shared && sequence.cache.length == 0 && sequence.shared->hidden.defined();
 }
 
 // A prompt is read once: a sample of it that has read nothing begins with a copy of what another has read,
 // all but the last token, whose logits it needs. False: it has to wait, since the other is still reading.
 bool begin_with_another(Sequence& sequence, std::span<const Sequence> others) {
   const auto shared = static_cast<std::int64_t>(sequence.prompt.size()) - 1;
-  if (sequence.cache.length > 0 || shared == 0) return true;
+  if (sequence.shared || sequence.cache.length > 0 || shared == 0) return true;
   const auto other = std::find_if(others.begin(), others.end(), [&](const Sequence& one) {
     return one.prompt_index == sequence.prompt_index && one.sample != sequence.sample;
   });
@@ -89,6 +94,18 @@ void check_prompt(std::span<const std::int32_t> prompt, const model::ModelConfig
                          .fix = "lower max_new_tokens or shorten the prompt"});
 }
 
+void check_stop_ids(const model::ModelConfig& model, const GenerateOptions& options) {
+  for (const std::int64_t id : options.stop_ids) {
+    if (id >= 0 && id < model.vocab_size) continue;
+    throw base::UserError(
+        {.where = "the stop token " + std::to_string(id),
+         .expected = "a token that the model can produce, 0 to " + std::to_string(model.vocab_size - 1),
+         .found = std::to_string(id),
+         .cause = "the tokenizer has tokens that the model has no logit for, so no completion would end",
+         .fix = "use the tokenizer that came with the model, or name another stop token"});
+  }
+}
+
 Draw Decoder::draw(Sampler& sampler, Sequence& sequence, std::span<const float> logits) const {
   const std::uint64_t position = sequence.completion.ids.size();
   const bool penalised = options_.sampler.repetition_penalty != 1;
@@ -122,8 +139,8 @@ void Decoder::take(Sequence& sequence, const Draw& draw) const {
   }
 }
 
-void Decoder::sample(std::span<Sequence* const> ready, const at::Tensor& hidden) {
-  const at::Tensor logits = model_.logits(hidden).contiguous();  // [n, V]
+void Decoder::sample(std::span<const Ready> ready, const at::Tensor& hidden) {
+  const at::Tensor logits = model_.logits(hidden).contiguous();  // [rows, V]
   const at::Tensor on_cpu = logits.cpu();
   const auto vocabulary = static_cast<std::size_t>(on_cpu.size(1));
   const float* const rows = on_cpu.const_data_ptr<float>();
@@ -136,27 +153,37 @@ void Decoder::sample(std::span<Sequence* const> ready, const at::Tensor& hidden)
                    [&](std::int64_t begin, std::int64_t end) {
                      Sampler& sampler = samplers_[static_cast<std::size_t>(at::get_thread_num())];
                      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-                       const std::span<const float> row(rows + i * vocabulary, vocabulary);
+                       const std::span<const float> row(
+                           rows + static_cast<std::size_t>(ready[i].row) * vocabulary, vocabulary);
                        finite[i] = all_finite(row) ? 1 : 0;
-                       if (finite[i] != 0) draws[i] = draw(sampler, *ready[i], row);
+                       if (finite[i] != 0) draws[i] = draw(sampler, *ready[i].sequence, row);
                      }
                    });
   for (std::size_t i = 0; i < ready.size(); ++i) {
-    if (finite[i] == 0) not_finite(*ready[i]);
+    if (finite[i] == 0) not_finite(*ready[i].sequence);
   }
-  if (options_.logprobs) record_logprobs(ready, draws, logits);
-  for (std::size_t i = 0; i < ready.size(); ++i) take(*ready[i], draws[i]);
+  if (options_.logprobs || options_.entropies) record_logprobs(ready, draws, logits);
+  for (std::size_t i = 0; i < ready.size(); ++i) take(*ready[i].sequence, draws[i]);
 }
 
-void Decoder::record_logprobs(std::span<Sequence* const> ready, const std::vector<Draw>& draws,
+void Decoder::record_logprobs(std::span<const Ready> ready, const std::vector<Draw>& draws,
                               const at::Tensor& logits) const {
-  std::vector<std::int64_t> targets;
+  std::vector<std::int64_t> targets, rows;
   for (const Draw& draw : draws) targets.push_back(draw.id);
+  for (const Ready& one : ready) rows.push_back(one.row);
   const double temperature = options_.sampler.temperature > 0 ? options_.sampler.temperature : 1;
-  const at::Tensor ids = at::tensor(targets, at::kLong).to(logits.device());
-  const at::Tensor logprob = ops::logprob_of(logits, ids, temperature).logprob.cpu();
+  const auto on_device = [&](const std::vector<std::int64_t>& numbers) {
+    return at::tensor(numbers, at::kLong).to(logits.device());
+  };
+  const bool shares = static_cast<std::int64_t>(ready.size()) != logits.size(0);
+  const ops::TokenLogprobs facts = ops::logprob_of(shares ? logits.index_select(0, on_device(rows)) : logits,
+                                                   on_device(targets), temperature);
+  const at::Tensor logprob = facts.logprob.cpu(), entropy = facts.entropy.cpu();
   for (std::size_t i = 0; i < ready.size(); ++i) {
-    ready[i]->completion.logprobs.push_back(logprob[static_cast<std::int64_t>(i)].item<float>());
+    Completion& completion = ready[i].sequence->completion;
+    const auto at = static_cast<std::int64_t>(i);
+    if (options_.logprobs) completion.logprobs.push_back(logprob[at].item<float>());
+    if (options_.entropies) completion.entropies.push_back(entropy[at].item<float>());
   }
 }
 
@@ -166,32 +193,47 @@ void Decoder::advance(std::span<Sequence> live) {
   std::vector<model::KvCache*> caches;
   std::vector<Sequence*> fed;
   std::int64_t prefill = 0;
+  const std::int64_t most = std::max<std::int64_t>(1, options_.prefill_tokens);
   for (std::size_t i = 0; i < live.size(); ++i) {
     Sequence& one = live[i];
-    if (!begin_with_another(one, live.first(i))) continue;
-    const std::int64_t count = next_piece(one, options_.prefill_tokens);
-    const bool of_prompt = one.cache.length < static_cast<std::int64_t>(one.prompt.size());
-    if (of_prompt && prefill > 0 && prefill + count > options_.prefill_tokens) continue;
+    if (begins(one) || !begin_with_another(one, live.first(i))) continue;
+    model::KvCache& cache = growing(one);
+    if (std::find(caches.begin(), caches.end(), &cache) != caches.end()) continue;  // another sample reads it
+    const std::int64_t count = std::min(one.length() - cache.length, most);
+    const bool of_prompt = cache.length < static_cast<std::int64_t>(one.prompt.size());
+    if (of_prompt && prefill > 0 && prefill + count > most) continue;
     if (of_prompt) prefill += count;
-    ids.push_back(tokens_from(one, one.cache.length, count));
-    caches.push_back(&one.cache);
+    ids.push_back(tokens_from(one, cache.length, count));
+    caches.push_back(&cache);
     fed.push_back(&one);
   }
-  at::Tensor hidden = model_.step(ids, caches, {});
+  at::Tensor hidden;
+  if (!fed.empty()) hidden = model_.step(ids, caches, {});
   // Now, since the one that has read may be done with its first token.
   for (std::size_t i = 0; i < live.size(); ++i) begin_with_another(live[i], live.first(i));
-  std::vector<Sequence*> ready;
-  std::vector<std::int64_t> rows;
+
+  std::vector<Ready> ready;
+  std::vector<at::Tensor> rows;
   for (std::size_t i = 0; i < fed.size(); ++i) {
-    if (fed[i]->cache.length < fed[i]->length()) continue;
-    ready.push_back(fed[i]);
-    rows.push_back(static_cast<std::int64_t>(i));
+    if (caches[i]->length < fed[i]->length()) continue;
+    const at::Tensor row = hidden.narrow(0, static_cast<std::int64_t>(i), 1);
+    if (caches[i] != &fed[i]->cache) {
+      fed[i]->shared->hidden = row.clone();
+      continue;
+    }
+    ready.push_back({fed[i], static_cast<std::int64_t>(rows.size())});
+    rows.push_back(row);
+  }
+  const SharedPrompt* before = nullptr;  // the samples of a prompt are neighbours
+  for (Sequence& one : live) {
+    if (!begins(one)) continue;
+    one.cache = model::KvCache::after({one.shared, &one.shared->cache});
+    if (one.shared.get() != before) rows.push_back(one.shared->hidden);
+    before = one.shared.get();
+    ready.push_back({&one, static_cast<std::int64_t>(rows.size()) - 1});
   }
   if (ready.empty()) return;
-  if (ready.size() < fed.size()) {
-    hidden = hidden.index_select(0, at::tensor(rows, at::kLong).to(hidden.device()));
-  }
-  sample(ready, hidden);
+  sample(ready, rows.size() == fed.size() && ready.size() == fed.size() ? hidden : at::cat(rows));
 }
 
 }  // namespace hone::rollout

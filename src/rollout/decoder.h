@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,14 +15,22 @@
 
 namespace hone::rollout {
 
-// A prompt and its completion so far. `cache.length` tokens of the two, in this order, have been read.
+// A prompt whose keys and values its samples read in place.
+struct SharedPrompt {
+  model::KvCache cache = {};
+  at::Tensor hidden = {};  // [1, H] of its last token, once all is read: what first tokens are drawn from
+};
+
+// A prompt and its completion so far. `cache.length` tokens of the two, in this order, have been read; with a
+// shared prompt none before all of that has.
 struct Sequence {
   std::span<const std::int32_t> prompt;        // outlived by its owner
   std::uint64_t prompt_index = 0, sample = 0;  // keys of the randomness
   model::KvCache cache = {};
   Completion completion = {};
   bool done = false;
-  std::vector<std::int32_t> seen = {};  // distinct ids, sorted; kept only for a repetition penalty
+  std::vector<std::int32_t> seen = {};        // distinct ids, sorted; kept only for a repetition penalty
+  std::shared_ptr<SharedPrompt> shared = {};  // null: the cache holds the prompt as well
 
   std::int64_t length() const {
     return static_cast<std::int64_t>(prompt.size()) + static_cast<std::int64_t>(completion.ids.size());
@@ -41,10 +50,15 @@ class Decoder {
   void advance(std::span<Sequence> live);
 
  private:
-  void sample(std::span<Sequence* const> ready, const at::Tensor& hidden);
+  // A sequence that has read all it has, and the row of hidden that its next token is drawn from.
+  struct Ready {
+    Sequence* sequence = nullptr;
+    std::int64_t row = 0;
+  };
+  void sample(std::span<const Ready> ready, const at::Tensor& hidden);
   Draw draw(Sampler& sampler, Sequence& sequence, std::span<const float> logits) const;
   void take(Sequence& sequence, const Draw& draw) const;
-  void record_logprobs(std::span<Sequence* const> ready, const std::vector<Draw>& draws,
+  void record_logprobs(std::span<const Ready> ready, const std::vector<Draw>& draws,
                        const at::Tensor& logits) const;
 
   const model::CausalLm& model_;
@@ -56,5 +70,8 @@ class Decoder {
 // `where` names it.
 void check_prompt(std::span<const std::int32_t> prompt, const model::ModelConfig& model,
                   const GenerateOptions& options, const std::string& where);
+
+// UserError for a stop token that the model cannot produce.
+void check_stop_ids(const model::ModelConfig& model, const GenerateOptions& options);
 
 }  // namespace hone::rollout

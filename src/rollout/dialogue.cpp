@@ -17,6 +17,7 @@ Completion Dialogue::answer(std::span<const std::int32_t> prompt, std::uint64_t 
                             const GenerateOptions& options,
                             const std::function<bool(std::span<const std::int32_t>)>& on_token) {
   check_prompt(prompt, model_.config(), options, "the conversation");
+  check_stop_ids(model_.config(), options);
   // The last token is read again even if it is there: its logits are needed.
   const auto most = std::min(held_.size(), prompt.size() - 1);
   const auto shared =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 
 #include "base/error.h"
 #include "rollout/decoder.h"
@@ -17,13 +18,18 @@ using Prompts = std::vector<std::vector<std::int32_t>>;
 class Queue {
  public:
   Queue(const model::CausalLm& model, const Prompts& prompts, const GenerateOptions& options)
-      : prompts_(prompts), options_(options), limit_(kv_limit(options)) {
+      : prompts_(prompts),
+        options_(options),
+        limit_(kv_limit(options)),
+        shared_(options.share_prompt ? prompts.size() : 0),
+        remaining_(prompts.size(), options.samples) {
+    check_stop_ids(model.config(), options);
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       const std::string where = "prompt " + std::to_string(i + 1);
       check_prompt(prompts[i], model.config(), options, where);
       bytes_.push_back(kv_bytes(model.config(), model.numbers().linear,
                                 static_cast<std::int64_t>(prompts[i].size()), options));
-      if (options.kv_memory > 0) require_room(bytes_.back(), where);
+      if (options.kv_memory > 0) require_room(bytes_.back().prompt + bytes_.back().sample, where);
     }
   }
 
@@ -34,9 +40,12 @@ class Queue {
   void join() {
     while (waiting_ < total() && static_cast<std::int64_t>(live.size()) < options_.batch_size) {
       const std::size_t prompt = waiting_ / samples();
-      if (!live.empty() && used_ + bytes_[prompt] > limit_) return;
-      used_ += bytes_[prompt];
-      live.push_back({.prompt = prompts_[prompt], .prompt_index = prompt, .sample = waiting_ % samples()});
+      const std::size_t sample = waiting_ % samples();
+      const std::int64_t needed = bytes_[prompt].sample + (sample == 0 ? bytes_[prompt].prompt : 0);
+      if (!live.empty() && used_ + needed > limit_) return;
+      used_ += needed;
+      live.push_back({.prompt = prompts_[prompt], .prompt_index = prompt, .sample = sample});
+      if (options_.share_prompt) live.back().shared = shared_prompt(prompt);
       ++waiting_;
     }
   }
@@ -46,7 +55,11 @@ class Queue {
   void leave(const Finish& finish) {
     for (Sequence& one : live) {
       if (!one.done) continue;
-      used_ -= bytes_[one.prompt_index];
+      used_ -= bytes_[one.prompt_index].sample;
+      if (--remaining_[one.prompt_index] == 0) {
+        used_ -= bytes_[one.prompt_index].prompt;
+        if (options_.share_prompt) shared_[one.prompt_index].reset();
+      }
       finish(one.prompt_index * samples() + one.sample, std::move(one.completion));
     }
     std::erase_if(live, [](const Sequence& one) { return one.done; });
@@ -56,6 +69,15 @@ class Queue {
 
  private:
   std::size_t samples() const { return static_cast<std::size_t>(options_.samples); }
+
+  const std::shared_ptr<SharedPrompt>& shared_prompt(std::size_t prompt) {
+    std::shared_ptr<SharedPrompt>& shared = shared_[prompt];
+    if (!shared) {
+      shared = std::make_shared<SharedPrompt>();
+      shared->cache.room = static_cast<std::int64_t>(prompts_[prompt].size());
+    }
+    return shared;
+  }
 
   void require_room(std::int64_t bytes, const std::string& where) const {
     if (bytes <= limit_) return;
@@ -70,7 +92,9 @@ class Queue {
   const Prompts& prompts_;
   const GenerateOptions& options_;
   const std::int64_t limit_;
-  std::vector<std::int64_t> bytes_;  // of one sequence of each prompt
+  std::vector<KvBytes> bytes_;                         // of each prompt
+  std::vector<std::shared_ptr<SharedPrompt>> shared_;  // of prompts with samples to come or live
+  std::vector<std::int64_t> remaining_;                // samples of each prompt that have not ended
   std::int64_t used_ = 0;
   std::size_t waiting_ = 0;  // the first that has not joined
 };
@@ -78,8 +102,7 @@ class Queue {
 }  // namespace
 
 std::vector<Completion> generate(const model::CausalLm& model, const Prompts& prompts,
-                                 const GenerateOptions& options,
-                                 const std::function<void(std::size_t)>& on_done) {
+                                 const GenerateOptions& options, const OnDone& on_done) {
   base::require(options.max_new_tokens > 0 && options.samples > 0 && options.batch_size > 0,
                 "rollout::generate", "at least one new token, sample and sequence");
   Queue queue(model, prompts, options);
@@ -90,7 +113,7 @@ std::vector<Completion> generate(const model::CausalLm& model, const Prompts& pr
     decoder.advance(queue.live);
     queue.leave([&](std::size_t index, Completion completion) {
       done[index] = std::move(completion);
-      if (on_done) on_done(index);
+      if (on_done) on_done(index, done[index]);
     });
   }
   return done;

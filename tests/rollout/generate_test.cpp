@@ -77,7 +77,7 @@ TEST(Generate, AnswersTheSameInEveryBatchAndWithLittleMemory) {
     EXPECT_EQ(ids_of(generate(model, kPrompts, options)), together) << batch;
   }
   options.batch_size = 16;
-  options.kv_memory = 2 * kv_bytes(model.config(), model.numbers().linear, 5, options);
+  options.kv_memory = 2 * kv_bytes(model.config(), model.numbers().linear, 5, options).sample;
   EXPECT_EQ(ids_of(generate(model, kPrompts, options)), together);
 }
 
@@ -242,9 +242,65 @@ TEST(Generate, SaysWhichCompletionsAreDone) {
   options.samples = 2;
   options.batch_size = 3;
   std::vector<std::size_t> told;
-  generate(model, kPrompts, options, [&](std::size_t index) { told.push_back(index); });
+  std::vector<Ids> ids(10);
+  const auto all = generate(model, kPrompts, options, [&](std::size_t index, const Completion& one) {
+    told.push_back(index);
+    ids[index] = one.ids;
+  });
+  EXPECT_EQ(ids, ids_of(all));
   std::sort(told.begin(), told.end());
   EXPECT_EQ(told, (std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+}
+
+TEST(Generate, FinishesGroupsInOrder) {
+  const model::CausalLm model = tiny();
+  for (const bool share : {false, true}) {
+    GenerateOptions options = sampling();
+    options.samples = 3;
+    options.batch_size = 4;
+    options.share_prompt = share;
+    std::vector<std::size_t> left(kPrompts.size(), 3), finished;
+    generate(model, kPrompts, options, [&](std::size_t index, const Completion&) {
+      if (--left[index / 3] == 0) finished.push_back(index / 3);
+    });
+    EXPECT_EQ(finished, (std::vector<std::size_t>{0, 1, 2, 3, 4})) << share;
+  }
+}
+
+TEST(Generate, TellsTheEntropyWhereEachTokenWasDrawn) {
+  const model::CausalLm model = tiny();
+  for (const bool share : {false, true}) {
+    GenerateOptions options = sampling(0.7);
+    options.share_prompt = share;
+    options.sampler.top_k = 5;  // not seen in it
+    options.entropies = true;
+    const auto completions = generate(model, kPrompts, options);
+    for (std::size_t i = 0; i < completions.size(); ++i) {
+      const at::Tensor logp = recomputed(model, kPrompts[i], completions[i].ids, 0.7);
+      const at::Tensor wanted = -(logp.exp() * logp).sum(1);
+      ASSERT_EQ(completions[i].entropies.size(), completions[i].ids.size());
+      for (std::size_t j = 0; j < completions[i].ids.size(); ++j) {
+        EXPECT_NEAR(completions[i].entropies[j], wanted[static_cast<std::int64_t>(j)].item<double>(), 1e-4);
+      }
+    }
+    options.logprobs = false;
+    const auto alone = generate(model, kPrompts, options);
+    EXPECT_TRUE(alone[0].logprobs.empty());
+    EXPECT_EQ(alone[0].entropies, completions[0].entropies);
+  }
+}
+
+TEST(Generate, RefusesAStopTokenThatTheModelCannotProduce) {
+  const model::CausalLm model = tiny();
+  GenerateOptions options = sampling();
+  options.stop_ids = {47};
+  EXPECT_EQ(user_error([&] { generate(model, kPrompts, options); }), "");
+  for (const std::int64_t id : {48, -1}) {
+    options.stop_ids = {47, id};
+    const std::string message = user_error([&] { generate(model, kPrompts, options); });
+    EXPECT_SAYS(message, "[the stop token " + std::to_string(id) + "]");
+    EXPECT_SAYS(message, "0 to 47");
+  }
 }
 
 TEST(Generate, RefusesMoreThanTheModelsPositions) {
@@ -278,13 +334,37 @@ TEST(Generate, RefusesMemoryThatHoldsNoSequence) {
   EXPECT_SAYS(message, "found:  1000 bytes");
 }
 
+TEST(Generate, RefusesMemoryThatHoldsNoSampleBesideItsPrompt) {
+  const model::CausalLm model = tiny();
+  GenerateOptions options = sampling();
+  options.share_prompt = true;
+  options.kv_memory = 20000;
+  const std::string message = user_error([&] { generate(model, kPrompts, options); });
+  EXPECT_SAYS(message, "the keys and values of one sequence, 32768 bytes");
+}
+
+TEST(KvMemory, CountsASharedPromptOnce) {
+  const model::CausalLm model = tiny();
+  GenerateOptions options;
+  options.share_prompt = true;
+  constexpr std::int64_t kTile = 64 * 2 * 2 * 2 * 8 * 4;
+  const auto tiles = [&](std::int64_t prompt, std::int64_t max_new_tokens) {
+    options.max_new_tokens = max_new_tokens;
+    const KvBytes bytes = kv_bytes(model.config(), at::kFloat, prompt, options);
+    return std::pair(bytes.prompt / kTile, bytes.sample / kTile);
+  };
+  EXPECT_EQ(tiles(1, 64), std::pair(1L, 1L));
+  EXPECT_EQ(tiles(64, 65), std::pair(1L, 2L));
+  EXPECT_EQ(tiles(65, 130), std::pair(2L, 4L));
+}
+
 TEST(KvMemory, CountsWholeTilesGrownByDoubling) {
   const model::CausalLm model = tiny();  // 2 layers, 2 heads of keys and values, 8 numbers each
   GenerateOptions options;
   constexpr std::int64_t kTile = 64 * 2 * 2 * 2 * 8 * 4;
   const auto tiles = [&](std::int64_t prompt, std::int64_t max_new_tokens) {
     options.max_new_tokens = max_new_tokens;
-    return kv_bytes(model.config(), at::kFloat, prompt, options) / kTile;
+    return kv_bytes(model.config(), at::kFloat, prompt, options).sample / kTile;
   };
   EXPECT_EQ(tiles(1, 63), 1);
   EXPECT_EQ(tiles(2, 63), 2);
@@ -292,7 +372,7 @@ TEST(KvMemory, CountsWholeTilesGrownByDoubling) {
   EXPECT_EQ(tiles(130, 100), 6);  // 3 hold the prompt, 4 are needed
   EXPECT_EQ(tiles(10, 1000), 16);
   options.max_new_tokens = 63;
-  EXPECT_EQ(kv_bytes(model.config(), at::kBFloat16, 1, options), kTile / 2);
+  EXPECT_EQ(kv_bytes(model.config(), at::kBFloat16, 1, options).sample, kTile / 2);
 }
 
 TEST(Generate, NamesThePromptAndThePositionOfLogitsThatAreNotFinite) {
