@@ -29,11 +29,10 @@ constexpr int kUserMistake = 2;                 // the user can mend it
 constexpr int kOurBug = 70;                     // EX_SOFTWARE
 constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
-const std::vector<std::string> kCommands = {"sft",     "generate", "chat",    "convert", "merge",
-                                            "options", "env",      "version", "help"};
-const std::vector<std::string> kNotYet = {"dpo",    "online-dpo",  "grpo",    "rloo",   "kto",
-                                          "reward", "doctor",      "explain", "bisect", "lr-find",
-                                          "launch", "reward-test", "plan",    "faults"};
+const std::vector<std::string> kCommands = {"sft",   "grpo",    "rloo", "generate", "chat",        "convert",
+                                            "merge", "options", "env",  "version",  "reward-test", "help"};
+const std::vector<std::string> kNotYet = {"dpo",    "online-dpo", "kto",    "reward", "doctor", "explain",
+                                          "bisect", "lr-find",    "launch", "plan",   "faults"};
 
 void say(std::FILE* stream, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stream);
@@ -68,6 +67,9 @@ bool asks_help(const std::vector<std::string>& words) {
 // The core parses again: what crosses the door is argv alone.
 void check_arguments(const std::string& command, const std::vector<std::string>& words) {
   if (command == "sft") config::parse_run(config::Method::kSft, words);
+  if (command == "grpo") config::parse_run(config::Method::kGrpo, words);
+  if (command == "rloo") config::parse_run(config::Method::kRloo, words);
+  if (command == "reward-test") config::parse_reward_test(words);
   if (command == "generate") config::parse_generate(words);
   if (command == "chat") config::parse_chat(words);
   if (command == "convert") config::parse_convert(words);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "config/parse.h"
+#include "config/policy_plan.h"
 
 namespace hone::config {
 namespace {
@@ -153,7 +154,45 @@ void require_template_file(const std::string& path, const std::string& where) {
                        : "save the folder's template as a .jinja file and name that"});
 }
 
+// "path/to/file.py:function"; a word with a parenthesis is a built-in reward with parameters.
+void check_reward_word(const std::string& word, const std::string& where) {
+  const bool plain = word.find('(') == std::string::npos;
+  if (word.starts_with("http://") || word.starts_with("https://") || !plain) return;
+  const std::size_t colon = word.rfind(".py:");
+  if (colon != std::string::npos && colon + 4 < word.size()) {
+    const std::string file = word.substr(0, colon + 3);
+    if (!exists(file)) missing("a Python file before the colon in reward_funcs", file, where);
+    return;
+  }
+  if (word.ends_with(".py") || word.ends_with(".py:")) {
+    throw UserError({.where = where,
+                     .expected = "path/to/file.py:function in reward_funcs",
+                     .found = fmt::format("'{}'", word),
+                     .cause = "the function is missing",
+                     .fix = fmt::format("write {}{}my_function", word, word.ends_with(':') ? "" : ":")});
+  }
+  if (word.find('/') != std::string::npos || is_folder(word)) require_model_path(word, "reward_funcs", where);
+}
+
 }  // namespace
+
+void check_reward_files(const Settings& settings) {
+  const std::string model = settings.text("reward_model_name_or_path");
+  if (!model.empty()) {
+    require_model_path(model, "reward_model_name_or_path", settings.where("reward_model_name_or_path"));
+  }
+  for (const std::string& word : settings.list("reward_funcs")) {
+    check_reward_word(word, settings.where("reward_funcs"));
+  }
+  const std::string python = settings.text("python");
+  if (python.find('/') != std::string::npos) require_file(python, "python", settings.where("python"));
+}
+
+std::string rows_file(const std::string& path, const std::string& option, const std::string& split,
+                      const std::string& where) {
+  require_rows_file(path, option, where);
+  return is_folder(path) ? split_file(path, split, option, where) : path;
+}
 
 void check_files(Plan& plan, const Settings& settings) {
   require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
@@ -166,19 +205,13 @@ void check_files(Plan& plan, const Settings& settings) {
 
   const std::string data_where = settings.where("dataset_name");
   const std::string data = plan.dataset_name;
-  require_rows_file(data, "dataset_name", data_where);
-  if (is_folder(data)) {
-    plan.dataset_name = split_file(data, settings.text("dataset_train_split"), "dataset_name", data_where);
-  }
+  plan.dataset_name = rows_file(data, "dataset_name", settings.text("dataset_train_split"), data_where);
 
   // TRL looks at the test split only when it evaluates.
   const bool evaluates = plan.eval_strategy != Every::kNo || plan.eval_on_start;
   if (!plan.dataset_test.empty()) {
-    require_rows_file(plan.dataset_test, "eval_dataset", settings.where("eval_dataset"));
-    if (is_folder(plan.dataset_test)) {
-      plan.dataset_test = split_file(plan.dataset_test, settings.text("dataset_test_split"), "eval_dataset",
-                                     settings.where("eval_dataset"));
-    }
+    plan.dataset_test = rows_file(plan.dataset_test, "eval_dataset", settings.text("dataset_test_split"),
+                                  settings.where("eval_dataset"));
   } else if (evaluates && is_folder(data)) {
     plan.dataset_test = split_file(data, settings.text("dataset_test_split"), "eval_dataset", data_where);
   } else if (evaluates) {
@@ -189,6 +222,11 @@ void check_files(Plan& plan, const Settings& settings) {
          .cause = {},
          .fix = "set eval_dataset to a .jsonl file, or dataset_name to a folder with train.jsonl and "
                 "test.jsonl"});
+  }
+
+  if (plan.method != Method::kSft) {
+    check_reward_files(settings);
+    if (!plan.policy.replay.empty()) require_file(plan.policy.replay, "replay", settings.where("replay"));
   }
 
   const std::string& resume = plan.resume_from_checkpoint;

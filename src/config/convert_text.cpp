@@ -129,14 +129,14 @@ Json convert_text(const Option& option, std::string_view text, bool plain, const
 
 void throw_unknown(const Schema& schema, std::string_view name, const std::string& where, bool dashes) {
   const std::string shown = dashes ? fmt::format("--{}", name) : std::string(name);
-  if (const FormerName* former = find_former_name(name)) {
+  if (const FormerName* former = find_former_name(name, schema.command)) {
     throw base::UserError({.where = where,
                            .expected = "a name that TRL 1.16 has",
                            .found = shown,
                            .cause = "this name was removed or belongs to another program",
                            .fix = std::string(former->advice)});
   }
-  const std::string_view methods = schema.command == "sft" ? other_methods(name) : std::string_view();
+  const std::string methods = other_methods(name, schema.command);
   if (!methods.empty()) {
     throw base::UserError({.where = where,
                            .expected = fmt::format("an option of hone {}", schema.command),

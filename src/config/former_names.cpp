@@ -4,6 +4,9 @@
 #include "config/option_table.h"
 
 namespace hone::config {
+namespace {
+constexpr std::string_view kPolicies = "grpo rloo";
+}  // namespace
 
 const std::vector<FormerName>& former_names() {
   static const std::vector<FormerName> names = {
@@ -17,7 +20,8 @@ const std::vector<FormerName>& former_names() {
       {"logging_dir", "remove it; the logs lie in output_dir"},
       {"save_safetensors", "remove it; hone always writes safetensors"},
       {"max_seq_length", "write max_length instead"},
-      {"max_prompt_length", "remove it; max_length bounds the whole row"},
+      {"max_prompt_length", "remove it; max_length bounds the whole row", "sft"},
+      {"max_prompt_length", "remove it: TRL 1.16 has none, and a prompt is never cut", kPolicies},
       {"torch_dtype", "write dtype instead"},
       {"no_cuda", "write use_cpu: true instead"},
       {"use_mps_device", "remove it"},
@@ -60,15 +64,46 @@ const std::vector<FormerName>& former_names() {
       {"dataset", "write dataset_name instead"},
       {"dataset_path", "write dataset_name instead"},
       {"optimizer", "write optim instead"},
-      {"train_on_responses_only", "write assistant_only_loss or completion_only_loss instead"},
+      {"train_on_responses_only", "write assistant_only_loss or completion_only_loss instead", "sft"},
+      {"max_length", "remove it: a prompt is never cut; max_completion_length bounds the completion",
+       kPolicies},
+      {"max_new_tokens", "write max_completion_length instead", kPolicies},
+      {"response_length", "write max_completion_length instead", kPolicies},
+      {"min_new_tokens", "write generation_kwargs: {min_new_tokens: 4}", kPolicies},
+      {"stop_strings", "write generation_kwargs: {stop_strings: [\"\\n\"]}", kPolicies},
+      {"eos_token_id", "write generation_kwargs: {eos_token_id: 2}", kPolicies},
+      {"stop_token_id", "write generation_kwargs: {eos_token_id: 2}", kPolicies},
+      {"rloo_k", "write num_generations instead", kPolicies},
+      {"group_size", "write num_generations instead", kPolicies},
+      {"kl_coef", "write beta instead", kPolicies},
+      {"cliprange", "write epsilon instead", kPolicies},
+      {"num_ppo_epochs", "write num_iterations instead", kPolicies},
+      {"reward_model_path", "write reward_model_name_or_path instead", kPolicies},
+      {"wandb_log_unique_prompts", "write log_unique_prompts instead", kPolicies},
+      {"vllm_guided_decoding_regex",
+       "vllm_structured_outputs_regex replaced it, which hone does not have yet", kPolicies},
+      {"vllm_device", "remove it; hone samples with its own weights", kPolicies},
+      {"vllm_dtype", "remove it; hone samples with its own weights", kPolicies},
+      {"vllm_max_model_len", "remove it; hone samples with its own weights", kPolicies},
+      {"use_liger_loss", "remove it; hone has its own kernels", kPolicies},
+      {"tools", "an argument of TRL's trainer, no option; hone has no tools yet: remove it", kPolicies},
+      {"environment_factory",
+       "an argument of TRL's trainer, no option; hone has no environments yet: remove it", kPolicies},
+      {"rollout_func",
+       "an argument of TRL's trainer, no option; hone samples itself, or reads rollouts with replay: remove "
+       "it",
+       kPolicies},
   };
   return names;
 }
 
-const FormerName* find_former_name(std::string_view name) {
+const FormerName* find_former_name(std::string_view name, std::string_view command) {
   const auto& names = former_names();
-  const auto at =
-      std::find_if(names.begin(), names.end(), [&](const FormerName& f) { return f.name == name; });
+  const auto at = std::find_if(names.begin(), names.end(), [&](const FormerName& former) {
+    if (former.name != name) return false;
+    const std::vector<std::string> commands = split_words(former.commands);
+    return former.commands == "all" || std::find(commands.begin(), commands.end(), command) != commands.end();
+  });
   return at == names.end() ? nullptr : &*at;
 }
 

@@ -55,6 +55,18 @@ std::string usage_of(const std::string& command) {
            "line wins\n"
            "over the file. A bool may stand alone (--packing) or be negated (--no_packing).\n";
   }
+  if (command == "grpo" || command == "rloo") {
+    return fmt::format(
+        "hone {0} --config run.yaml [--option value ...]\n\n"
+        "Trains a LoRA adapter on completions that the model samples itself and rewards score ({1}). Options "
+        "have\n"
+        "TRL's names and defaults; the command line wins over the file. Batch sizes count completions.\n",
+        command, command == "grpo" ? "GRPO" : "RLOO");
+  }
+  if (command == "reward-test") {
+    return "hone reward-test --reward_funcs NAME ... --dataset_name FILE.jsonl [--option value ...]\n\n"
+           "Tries rewards on the answers of the data and on empty, junk, cut and repeated ones.\n";
+  }
   if (command == "generate") {
     return "hone generate --model_name_or_path DIR --prompt 'TEXT' [--adapter_name_or_path DIR] [--option "
            "value ...]\n\n"
@@ -115,13 +127,17 @@ std::string program_help() {
          "usage: hone COMMAND [--option value ...]\n"
          "\n"
          "  sft        train a LoRA adapter on examples        hone sft --config run.yaml\n"
+         "  grpo       train a LoRA adapter by rewards         hone grpo --config run.yaml\n"
+         "  rloo       the same with RLOO                      hone rloo --config run.yaml\n"
+         "  reward-test  try a reward on good and bad answers    hone reward-test --reward_funcs NAME "
+         "--dataset_name FILE\n"
          "  generate   complete prompts                        hone generate --model_name_or_path DIR "
          "--prompt 'TEXT'\n"
          "  chat       talk with a model                       hone chat DIR\n"
          "  convert    GGUF or folder -> Hugging Face folder   hone convert --input model.gguf --output DIR\n"
          "  merge      base + adapter -> model folder          hone merge --adapter_name_or_path DIR "
          "--output DIR\n"
-         "  options    every option, and what hone does with it   hone options [--method sft] [--json] "
+         "  options    every option, and what hone does with it   hone options [grpo] [--json] "
          "[NAME]\n"
          "  env        versions and the machine\n"
          "  version    the version\n"
@@ -201,13 +217,16 @@ std::string run_options(const std::vector<std::string>& arguments) {
       const std::string method = joined ? word.substr(9) : (at + 1 < arguments.size() ? arguments[++at] : "");
       schema = schema_for(method);
       if (schema == nullptr) {
-        const std::vector<std::string> known = {"sft", "generate", "chat", "convert", "merge"};
+        std::vector<std::string> known;
+        for (const Schema* one : all_schemas()) known.push_back(one->command);
         throw base::UserError({.where = "hone options --method",
-                               .expected = "sft, generate, chat, convert or merge",
+                               .expected = fmt::format("one of {}", fmt::join(known, ", ")),
                                .found = fmt::format("'{}'.{}", method, base::did_you_mean(method, known)),
                                .cause = {},
                                .fix = {}});
       }
+    } else if (at == 0 && schema_for(word) != nullptr && schema->find(word) == nullptr) {
+      schema = schema_for(word);  // hone options grpo
     } else if (const std::string bare = bare_name(word);
                !word.starts_with("--") || schema->find(bare) != nullptr) {
       name = bare;

@@ -16,7 +16,8 @@ std::string options_json(const Schema& schema);  // hone options --json: an arra
 std::string option_text(const Schema& schema,
                         std::string_view name);  // hone options NAME; UserError when unknown
 
-// The words after `hone options`: [--method NAME] [--json] [NAME]. Throws UserError.
+// The words after `hone options`: [COMMAND | --method COMMAND] [--json] [NAME]; sft where none is named.
+// Throws UserError.
 std::string run_options(const std::vector<std::string>& arguments);
 
 }  // namespace hone::config

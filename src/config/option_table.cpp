@@ -112,9 +112,15 @@ const Schema& sft_schema() {
   return schema;
 }
 
+const std::vector<const Schema*>& all_schemas() {
+  static const std::vector<const Schema*> all = {&sft_schema(),      &grpo_schema(),       &rloo_schema(),
+                                                 &generate_schema(), &chat_schema(),       &convert_schema(),
+                                                 &merge_schema(),    &reward_test_schema()};
+  return all;
+}
+
 const Schema* schema_for(std::string_view command) {
-  for (const Schema* schema :
-       {&sft_schema(), &generate_schema(), &chat_schema(), &convert_schema(), &merge_schema()}) {
+  for (const Schema* schema : all_schemas()) {
     if (schema->command == command) return schema;
   }
   return nullptr;
@@ -168,6 +174,14 @@ std::string_view origin_word(Origin origin) {
   switch (origin) {
     case Origin::kSftConfig:
       return "SFTConfig";
+    case Origin::kGrpoConfig:
+      return "GRPOConfig";
+    case Origin::kRlooConfig:
+      return "RLOOConfig";
+    case Origin::kGrpoScriptArguments:
+      return "GRPOScriptArguments";
+    case Origin::kRlooScriptArguments:
+      return "RLOOScriptArguments";
     case Origin::kTrainingArguments:
       return "TrainingArguments";
     case Origin::kModelConfig:

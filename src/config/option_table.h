@@ -1,9 +1,9 @@
 // Settings are a table: one row an option, with its type, default, meaning and what hone does with it.
 //
-// Names and defaults are those of TRL 1.16 (SFTConfig with its transformers.TrainingArguments, ModelConfig,
-// ScriptArguments, DatasetMixtureConfig); rows of origin kHone are our own. A test holds the table against
-// the list recorded from TRL, so adding or losing a row is an event. The rows live in options_*.cpp, one
-// theme a file.
+// Names and defaults are those of TRL 1.16 (SFTConfig, GRPOConfig and RLOOConfig with their
+// transformers.TrainingArguments, ModelConfig, ScriptArguments, DatasetMixtureConfig); rows of origin kHone
+// are our own. A test holds the tables against the lists recorded from TRL, so adding or losing a row is an
+// event. The rows live in options_*.cpp, one theme a file.
 #pragma once
 
 #include <limits>
@@ -34,6 +34,10 @@ enum class Class {
 
 enum class Origin {
   kSftConfig,
+  kGrpoConfig,
+  kRlooConfig,
+  kGrpoScriptArguments,
+  kRlooScriptArguments,
   kTrainingArguments,
   kModelConfig,
   kScriptArguments,
@@ -111,29 +115,35 @@ struct Schema {
 };
 
 const Schema& sft_schema();
+const Schema& grpo_schema();
+const Schema& rloo_schema();
 const Schema& generate_schema();
 const Schema& chat_schema();
 const Schema& convert_schema();
 const Schema& merge_schema();
+const Schema& reward_test_schema();
+const std::vector<const Schema*>& all_schemas();
 const Schema* schema_for(std::string_view command);  // null for commands without options
 
 // A name that TRL, transformers or PEFT used before or elsewhere, and what to write instead.
 struct FormerName {
   std::string_view name;
-  std::string_view advice;  // "write warmup_steps: 0.1; a value below 1 is a share of all steps"
+  std::string_view advice;            // "write warmup_steps: 0.1; a value below 1 is a share of all steps"
+  std::string_view commands = "all";  // or names separated by spaces: elsewhere it is no former name
 };
-const FormerName* find_former_name(std::string_view name);
+const FormerName* find_former_name(std::string_view name, std::string_view command);  // null: none
 const std::vector<FormerName>& former_names();
 
-// The TRL methods other than sft whose option this is: "grpo, rloo"; "" when there is none.
-std::string_view other_methods(std::string_view name);
+// The methods of TRL other than `command` whose option this is: "grpo, rloo"; "" when there is none, or when
+// `command` is not a method.
+std::string other_methods(std::string_view name, std::string_view command);
 
 std::vector<std::string> split_words(std::string_view text);
 std::string_view kind_word(Kind kind);      // "bool", "int", ...
 std::string_view class_word(Class answer);  // "supported", ...
 std::string_view origin_word(Origin origin);
 
-// Rows by theme, in the order in which sft_schema() joins them.
+// Rows by theme, in the order in which sft_schema() joins them; the policies' own rows in options_policy.cpp.
 std::vector<Option> model_options();
 std::vector<Option> adapter_options();
 std::vector<Option> data_options();

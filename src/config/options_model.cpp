@@ -32,17 +32,18 @@ std::vector<Option> model_options() {
   rows[8] = rows[8].answered(kOnlyQuantised);
   for (Option& row : rows) row = row.from(Origin::kModelConfig).under(kModel);
 
-  std::vector<Option> sft = {
+  const std::vector<Option> own = {
       Option{"model_init_kwargs", Kind::kMap, "null", "keyword arguments of from_pretrained"}.refused(
           "not yet; dtype has an option of its own"),
       Option{"trust_remote_code", Kind::kBool, "false", "run Python code that ships with a model"}.answered(
           "hone never runs code from a model's folder"),
       Option{"router_aux_loss_coef", Kind::kFloat, "null", "load-balancing loss of mixture-of-experts models"}
           .refused("not yet: no mixture-of-experts models"),
-      {"chat_template_path", Kind::kString, "null",
-       "a .jinja file: the template to use instead of the model's own"},
+      Option{"chat_template_path", Kind::kString, "null",
+             "a .jinja file: the template to use instead of the model's own"}
+          .only("sft"),
   };
-  for (Option& row : sft) rows.push_back(row.from(Origin::kSftConfig).under(kModel).only("sft"));
+  for (const Option& row : own) rows.push_back(row.from(Origin::kSftConfig).under(kModel));
   return rows;
 }
 

@@ -72,7 +72,7 @@ std::vector<Option> training_options() {
               "hone resumes at the next row, so that the end is bit-equal to an uninterrupted run"),
           Option{"restore_callback_states_from_checkpoint", Kind::kBool, "false", "callbacks"}.answered(
               "hone has no callbacks"),
-          Option{"do_train", Kind::kBool, "false", "for scripts"}.answered("hone sft always trains"),
+          Option{"do_train", Kind::kBool, "false", "for scripts"}.answered("hone always trains"),
           Option{"do_eval", Kind::kBool, "false", "for scripts"}.answered(
               "eval_strategy says whether to evaluate"),
           Option{"do_predict", Kind::kBool, "false", "for scripts"}.answered(

@@ -1,4 +1,4 @@
-// TRL's options of other methods than sft: an sft run that sets one hears where it belongs.
+// TRL's options by method: a run that sets another method's option hears where it belongs.
 #include <algorithm>
 
 #include "config/option_table.h"
@@ -11,8 +11,21 @@ struct MethodNames {
   std::string_view names;  // space separated
 };
 
-// The own fields of TRL 1.16's other Config classes, by the methods that share them.
+// The own fields of TRL 1.16's Config classes, by the methods that share them, and ours.
 constexpr MethodNames kOthers[] = {
+    {"sft",
+     "dataset_text_field dataset_kwargs packing packing_strategy padding_free eval_packing "
+     "completion_only_loss "
+     "assistant_only_loss"},
+    {"sft, dpo, kto, reward", "max_length dataset_num_proc activation_offloading pad_token"},
+    {"sft, dpo", "truncation_mode"},
+    {"sft, reward", "chat_template_path eos_token"},
+    {"sft, dpo, grpo, kto", "loss_type"},
+    {"sft, grpo, rloo", "shuffle_dataset"},
+    {"grpo, rloo",
+     "reward_model_name_or_path reward_funcs python reward_workers reward_timeout share_prompt kv_memory "
+     "replay "
+     "dump_rollouts"},
     {"dpo, grpo, rloo, kto, reward, distillation", "disable_dropout"},
     {"dpo, kto", "precompute_ref_log_probs precompute_ref_batch_size"},
     {"dpo",
@@ -51,12 +64,18 @@ constexpr MethodNames kOthers[] = {
 
 }  // namespace
 
-std::string_view other_methods(std::string_view name) {
+std::string other_methods(std::string_view name, std::string_view command) {
+  if (command != "sft" && command != "grpo" && command != "rloo") return {};
+  std::string out;
   for (const MethodNames& group : kOthers) {
     const std::vector<std::string> names = split_words(group.names);
-    if (std::find(names.begin(), names.end(), name) != names.end()) return group.methods;
+    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    for (std::string method : split_words(group.methods)) {
+      if (method.ends_with(',')) method.pop_back();
+      if (method != command) out += (out.empty() ? "" : ", ") + method;
+    }
   }
-  return {};
+  return out;
 }
 
 }  // namespace hone::config

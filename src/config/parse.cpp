@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "config/policy_plan.h"
 #include "config/size.h"
+#include "config/write_plan.h"
 
 namespace hone::config {
 namespace {
@@ -134,14 +136,15 @@ void check_combinations(const Settings& settings) {
                      .cause = "full fine-tuning is not yet there",
                      .fix = "set use_peft: true to train a LoRA adapter"});
   }
-  if (settings.flag("packing") && settings.value("max_length").is_null()) {
+  const bool packs = settings.schema().find("packing") != nullptr;
+  if (packs && settings.flag("packing") && settings.value("max_length").is_null()) {
     throw UserError({.where = settings.where("packing"),
                      .expected = "max_length with packing",
                      .found = "max_length: null",
                      .cause = "a packed row is max_length tokens long",
                      .fix = "set max_length, or packing: false"});
   }
-  if (settings.flag("eval_packing") && settings.value("max_length").is_null()) {
+  if (packs && settings.flag("eval_packing") && settings.value("max_length").is_null()) {
     throw UserError({.where = settings.where("eval_packing"),
                      .expected = "max_length with eval_packing",
                      .found = "max_length: null",
@@ -226,19 +229,24 @@ void fill_adapter(Plan& plan, const Settings& settings) {
   plan.init_lora_weights = lora_init(settings.text("init_lora_weights"));
   plan.adapter_name_or_path = settings.text("adapter_name_or_path");
   const bool continues = !plan.adapter_name_or_path.empty();
-  if (continues && settings.is_set("lora_dropout")) plan.continued_dropout = plan.lora_dropout;
+  const bool off = plan.method != Method::kSft && settings.flag("disable_dropout");
+  if (continues && (off || settings.is_set("lora_dropout"))) plan.continued_dropout = plan.lora_dropout;
 }
 
 void fill_data(Plan& plan, const Settings& settings) {
   plan.dataset_name = settings.text("dataset_name");
   plan.dataset_test = settings.text("eval_dataset");
+  plan.shuffle_dataset = settings.flag("shuffle_dataset");
+  if (plan.method != Method::kSft) {
+    plan.max_length = 0;  // a prompt is never cut
+    return;
+  }
   plan.dataset_text_field = settings.text("dataset_text_field");
   plan.max_length = settings.maybe_integer("max_length").value_or(0);
   plan.packing = settings.flag("packing");
   plan.eval_packing = settings.maybe_flag("eval_packing");
   plan.completion_only_loss = settings.maybe_flag("completion_only_loss");
   plan.assistant_only_loss = settings.flag("assistant_only_loss");
-  plan.shuffle_dataset = settings.flag("shuffle_dataset");
   plan.eos_token = settings.text("eos_token");
   plan.chat_template_path = settings.text("chat_template_path");
 }
@@ -260,9 +268,14 @@ void fill_training(Plan& plan, const Settings& settings) {
   plan.adam_epsilon = settings.number("adam_epsilon");
   plan.max_grad_norm = settings.number("max_grad_norm");
   plan.seed = settings.integer("seed");
-  plan.data_seed = settings.maybe_integer("data_seed");
-  plan.shuffle_rows = settings.text("train_sampling_strategy") == "random";
-  plan.dataloader_drop_last = settings.flag("dataloader_drop_last");
+  if (plan.method == Method::kSft) {
+    plan.data_seed = settings.maybe_integer("data_seed");
+    plan.shuffle_rows = settings.text("train_sampling_strategy") == "random";
+    plan.dataloader_drop_last = settings.flag("dataloader_drop_last");
+  } else {  // TRL's RepeatSampler
+    plan.shuffle_rows = plan.shuffle_dataset;
+    plan.dataloader_drop_last = true;
+  }
   plan.threads = settings.integer("threads");
   plan.recompute = recompute(settings);
   plan.layer_form = layer_form(settings.text("layer_form"));
@@ -333,6 +346,7 @@ Plan make_plan(Method method, Settings settings) {
   require_set(settings, "model_name_or_path", "path/to/model");
   require_set(settings, "dataset_name", "train.jsonl");
   resolve_defaults(settings);
+  if (method != Method::kSft) resolve_policy(settings);
   check_combinations(settings);
 
   plan.model_name_or_path = settings.text("model_name_or_path");
@@ -344,6 +358,7 @@ Plan make_plan(Method method, Settings settings) {
   fill_run(plan, settings);
   plan.tensorboard = tensorboard(settings, plan.notes);
   note_idle_settings(settings, plan.notes);
+  if (method != Method::kSft) plan.policy = make_policy_plan(method, settings, plan.notes);
 
   for (const Option& option : settings.schema().options) {
     const bool told = option.answer == Class::kAnswered && settings.is_set(option.name);
@@ -357,13 +372,13 @@ Plan make_plan(Method method, Settings settings) {
 }
 
 Plan parse_run(Method method, const std::vector<std::string>& arguments) {
-  Settings settings(sft_schema());
+  Settings settings(method_schema(method));
   settings.read_arguments(arguments);
   return parse_settings(method, settings);
 }
 
 Plan parse_run_text(Method method, const std::string& yaml, const std::string& file_name) {
-  Settings settings(sft_schema());
+  Settings settings(method_schema(method));
   settings.read_yaml_text(yaml, file_name);
   return parse_settings(method, settings);
 }

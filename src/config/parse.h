@@ -29,6 +29,10 @@ void require_model_path(const std::string& path, const std::string& option, cons
 void require_adapter_path(const std::string& path, const std::string& where);
 void require_file(const std::string& path, const std::string& option, const std::string& where);
 
+// A .jsonl file, or of a folder its <split>.jsonl.
+std::string rows_file(const std::string& path, const std::string& option, const std::string& split,
+                      const std::string& where);
+
 // dtype and bf16 -> Precision (docs/DESIGN, "Numbers").
 Precision resolve_precision(const Settings& settings);
 

@@ -61,7 +61,7 @@ struct PolicyPlan {
   std::string multi_objective_aggregation = "sum_then_normalize";  // or normalize_then_sum
   double beta = 0;
   double epsilon = 0.2;
-  std::optional<double> epsilon_high, delta;
+  std::optional<double> epsilon_high, delta;  // epsilon_high is resolved: epsilon where it is not set
   bool use_bias_correction_kl = true;
   bool mask_truncated_completions = false;
   double top_entropy_quantile = 1.0;

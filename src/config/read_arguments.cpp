@@ -83,7 +83,8 @@ void Settings::read_arguments(const std::vector<std::string>& words) {
     if (argument.name == "config") continue;
     const std::string where = "--" + argument.name;
     const Option* option = schema_->find(argument.name);
-    if (option == nullptr && find_former_name(argument.name) == nullptr && argument.name.starts_with("no_")) {
+    if (option == nullptr && find_former_name(argument.name, schema_->command) == nullptr &&
+        argument.name.starts_with("no_")) {
       const Option* positive = schema_->find(std::string_view(argument.name).substr(3));
       if (positive != nullptr && positive->kind == Kind::kBool) {
         if (!argument.values.empty()) wrong_count(argument, "no value");

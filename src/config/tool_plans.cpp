@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "config/parse.h"
+#include "config/policy_plan.h"
 #include "config/size.h"
 
 namespace hone::config {
@@ -179,6 +180,29 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
     require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
   }
   require_new(plan.output, settings.where("output"));
+  return plan;
+}
+
+RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments) {
+  const Settings settings = read(reward_test_schema(), arguments);
+  RewardTestPlan plan;
+  plan.notes = settings.check();
+  plan.reward_funcs = reward_words(settings);
+  if (plan.reward_funcs.empty()) {
+    throw UserError({.where = "hone reward-test",
+                     .expected = "option --reward_funcs",
+                     .found = "it is not set",
+                     .cause = {},
+                     .fix = "write --reward_funcs accuracy_reward, or rewards.py:my_function"});
+  }
+  plan.dataset_name = needed(settings, "dataset_name");
+  plan.python = settings.text("python");
+  plan.reward_workers = settings.integer("reward_workers");
+  plan.reward_timeout = settings.number("reward_timeout");
+  plan.max_completion_length = settings.integer("max_completion_length");
+  plan.limit = settings.integer("limit");
+  check_reward_files(settings);
+  plan.dataset_name = rows_file(plan.dataset_name, "dataset_name", "train", settings.where("dataset_name"));
   return plan;
 }
 

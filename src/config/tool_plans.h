@@ -1,4 +1,5 @@
-// The plans of the small commands: generate, chat, convert and merge. Same table, same errors as a run.
+// The plans of the small commands: generate, chat, convert, merge and reward-test. Same table, same errors as
+// a run.
 #pragma once
 
 #include <cstdint>
@@ -79,10 +80,25 @@ struct MergePlan {
   bool operator==(const MergePlan&) const = default;
 };
 
+// hone reward-test: a run's rewards tried on the answers of the data, and on bad ones.
+struct RewardTestPlan {
+  std::vector<std::string> reward_funcs;  // at least one; as in PolicyPlan
+  std::string dataset_name;               // the .jsonl file
+  std::string python = "python3";
+  std::int64_t reward_workers = 1;
+  double reward_timeout = 60;  // seconds a call
+  std::int64_t max_completion_length = 512;
+  std::int64_t limit = 32;  // rows
+  std::vector<std::string> notes;
+
+  bool operator==(const RewardTestPlan&) const = default;
+};
+
 // `arguments` are the words after the command; each accepts --config FILE too. Throw UserError.
 GeneratePlan parse_generate(const std::vector<std::string>& arguments);
 ChatPlan parse_chat(const std::vector<std::string>& arguments);  // the first word may be the model
 ConvertPlan parse_convert(const std::vector<std::string>& arguments);
 MergePlan parse_merge(const std::vector<std::string>& arguments);
+RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments);
 
 }  // namespace hone::config

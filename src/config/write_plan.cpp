@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "config/option_table.h"
-
 namespace hone::config {
 
 std::string_view method_word(Method method) {
@@ -18,12 +16,25 @@ std::string_view method_word(Method method) {
   return "";
 }
 
+const Schema& method_schema(Method method) {
+  switch (method) {
+    case Method::kGrpo:
+      return grpo_schema();
+    case Method::kRloo:
+      return rloo_schema();
+    case Method::kSft:
+      break;
+  }
+  return sft_schema();
+}
+
 std::string write_plan(const Plan& plan) {
   std::string out = fmt::format("# hone {0}, resolved. The same run again: hone {0} --config plan.yaml\n",
                                 method_word(plan.method));
+  const Schema& schema = method_schema(plan.method);
   std::string_view group;
   for (const auto& [name, value] : plan.resolved) {
-    const Option* option = sft_schema().find(name);
+    const Option* option = schema.find(name);
     if (option != nullptr && option->group != group) {
       group = option->group;
       out += fmt::format("\n# {}\n", group);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "config/option_table.h"
 #include "config/plan.h"
 
 namespace hone::config {
@@ -12,5 +13,6 @@ namespace hone::config {
 std::string write_plan(const Plan& plan);
 
 std::string_view method_word(Method method);  // "sft"
+const Schema& method_schema(Method method);   // its options
 
 }  // namespace hone::config

@@ -9,7 +9,7 @@ namespace hone::config {
 namespace {
 
 TEST(Help, EveryOptionIsInItsCommandsHelp) {
-  for (const Schema* schema : {&sft_schema(), &generate_schema(), &convert_schema(), &merge_schema()}) {
+  for (const Schema* schema : all_schemas()) {
     const std::string text = command_help(*schema);
     for (const std::string& name : schema->names()) EXPECT_NE(text.find(name), std::string::npos) << name;
     EXPECT_NE(text.find("usage: hone " + schema->command), std::string::npos);
@@ -23,7 +23,8 @@ TEST(Help, ALineHoldsNameTypeMeaningAndDefault) {
 }
 
 TEST(Help, ProgramHelpNamesTheCommands) {
-  for (const char* command : {"sft", "generate", "convert", "merge", "options", "env"}) {
+  for (const char* command :
+       {"sft", "grpo", "rloo", "reward-test", "generate", "convert", "merge", "options", "env"}) {
     EXPECT_NE(program_help().find(command), std::string::npos) << command;
   }
 }
@@ -46,6 +47,14 @@ TEST(Options, JsonIsTheWholeTable) {
   EXPECT_EQ(one["class"], "supported");
 }
 
+TEST(Options, ACommandMayStandFirst) {
+  EXPECT_EQ(run_options({"grpo"}), run_options({"--method", "grpo"}));
+  EXPECT_EQ(
+      run_options({"rloo", "beta"}),
+      "beta: weight of the distance from the reference; 0: none is computed\n  type      float\n  default   "
+      "0.05\n  range     at least 0\n  class     supported\n  from      RLOOConfig\n");
+}
+
 TEST(Options, TextHasALineAnOption) {
   const std::string text = run_options({});
   EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')),
@@ -57,10 +66,10 @@ TEST(Options, Mistakes) {
             "[hone options] expected an option of hone sft\n  found:  unknown option packng. Did you mean "
             "'packing'?\n  do:  "
             "   `hone options --method sft` lists every option");
-  EXPECT_EQ(
-      error_of([] { run_options({"--method", "sfd"}); }),
-      "[hone options --method] expected sft, generate, chat, convert or merge\n  found:  'sfd'. Did you mean "
-      "'sft'?");
+  EXPECT_EQ(error_of([] { run_options({"--method", "sfd"}); }),
+            "[hone options --method] expected one of sft, grpo, rloo, generate, chat, convert, merge, "
+            "reward-test\n  "
+            "found:  'sfd'. Did you mean 'sft'?");
   EXPECT_NE(error_of([] { run_options({"--jsn"}); }).find("Did you mean '--json'?"), std::string::npos);
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -65,6 +66,19 @@ class ConfigTest : public ::testing::Test {
   }
   std::string run_error(const std::vector<std::string>& more) const {
     return error_of([&] { run(more); });
+  }
+
+  // The same of another method; grpo and rloo need a reward as well.
+  Plan policy(Method method, std::vector<std::string> more = {}) const {
+    more = arguments(more);
+    if (std::find(more.begin(), more.end(), "--reward_funcs") == more.end()) {
+      more.insert(more.end(), {"--reward_funcs", "accuracy_reward"});
+    }
+    return parse_run(method, more);
+  }
+  Plan grpo(const std::vector<std::string>& more = {}) const { return policy(Method::kGrpo, more); }
+  std::string grpo_error(const std::vector<std::string>& more) const {
+    return short_paths(error_of([&] { grpo(more); }));
   }
 
   // A YAML file of the same, and `more` lines; the first of them is line 4.

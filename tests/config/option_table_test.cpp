@@ -1,5 +1,7 @@
 #include "config/option_table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -12,70 +14,94 @@ namespace {
 
 using base::Json;
 
-Json recorded() {
-  static const std::string file = std::string(HONE_FIXTURES) + "/config/trl_sft_options.json";
+struct Recorded {
+  const Schema& schema;
+  std::size_t options;  // TRL's, with those of transformers
+};
+
+const std::vector<Recorded>& methods() {
+  static const std::vector<Recorded> all = {{sft_schema(), 163}, {grpo_schema(), 221}, {rloo_schema(), 195}};
+  return all;
+}
+
+Json recorded(const Schema& schema) {
+  const std::string file = fmt::format("{}/config/trl_{}_options.json", HONE_FIXTURES, schema.command);
   return base::parse_json(base::read_text(file), file);
 }
 
 TEST(OptionTable, HasEveryOptionOfTrlWithItsDefaultAndOrigin) {
-  const Json trl = recorded();
-  EXPECT_EQ(trl["versions"]["trl"], "1.16.0");
-  EXPECT_EQ(trl["versions"]["transformers"], "5.23.0");
-  ASSERT_EQ(trl["options"].size(), 163U);
-  for (const auto& [name, fact] : trl["options"].items()) {
-    const Option* row = sft_schema().find(name);
-    ASSERT_NE(row, nullptr) << name << " has no row";
-    EXPECT_EQ(row->default_value(), fact["default"]) << name;
-    EXPECT_EQ(origin_word(row->origin), fact["class"].get<std::string>()) << name;
+  for (const auto& [schema, count] : methods()) {
+    const Json trl = recorded(schema);
+    EXPECT_EQ(trl["versions"]["trl"], "1.16.0");
+    EXPECT_EQ(trl["versions"]["transformers"], "5.23.0");
+    EXPECT_EQ(trl["options"].size(), count) << schema.command;
+    for (const auto& [name, fact] : trl["options"].items()) {
+      const Option* row = schema.find(name);
+      ASSERT_NE(row, nullptr) << schema.command << ": " << name << " has no row";
+      EXPECT_EQ(row->default_value(), fact["default"]) << schema.command << ": " << name;
+      EXPECT_EQ(origin_word(row->origin), fact["class"].get<std::string>()) << schema.command << ": " << name;
+    }
   }
 }
 
 // Adding an option is an event: our own are named here.
 TEST(OptionTable, HasNothingElseButOurOwn) {
-  std::vector<std::string> own;
-  const Json trl = recorded();
-  for (const Option& row : sft_schema().options) {
-    if (!trl["options"].contains(row.name)) own.emplace_back(row.name);
+  const std::vector<std::string> shared = {"init_lora_weights", "lora_exclude_modules",
+                                           "adapter_name_or_path", "base_model_name_for_adapter",
+                                           "eval_dataset"};
+  const std::vector<std::string> machine = {"threads",      "recompute", "layer_form",
+                                            "memory_limit", "env",       "accelerate_config"};
+  const std::vector<std::string> policy = {"python",    "reward_workers", "reward_timeout", "share_prompt",
+                                           "kv_memory", "replay",         "dump_rollouts"};
+  for (const auto& [schema, count] : methods()) {
+    std::vector<std::string> expected = shared;
+    if (schema.command != "sft") expected.insert(expected.end(), policy.begin(), policy.end());
+    expected.insert(expected.end(), machine.begin(), machine.end());
+    const Json trl = recorded(schema);
+    std::vector<std::string> own;
+    for (const Option& row : schema.options) {
+      if (!trl["options"].contains(row.name)) own.emplace_back(row.name);
+    }
+    EXPECT_EQ(own, expected) << schema.command;
   }
-  EXPECT_EQ(own,
-            (std::vector<std::string>{"init_lora_weights", "lora_exclude_modules", "adapter_name_or_path",
-                                      "base_model_name_for_adapter", "eval_dataset", "threads", "recompute",
-                                      "layer_form", "memory_limit", "env", "accelerate_config"}));
+}
+
+void expect_type(const Option& row, const std::string& type) {
+  if (type.starts_with("bool")) {
+    EXPECT_EQ(row.kind, Kind::kBool) << row.name;
+  }
+  if (type == "int" || type == "int | None") {
+    EXPECT_EQ(row.kind, Kind::kInt) << row.name;
+  }
+  if (type.starts_with("float")) {
+    EXPECT_EQ(row.kind, Kind::kFloat) << row.name;
+  }
+  if (type.starts_with("list[") && row.name != "datasets") {
+    EXPECT_EQ(row.kind, Kind::kList) << row.name;
+  }
+  if (type.ends_with("| None") && row.kind != Kind::kChoice) {
+    EXPECT_TRUE(row.nullable()) << row.name;
+  }
 }
 
 TEST(OptionTable, TypesFollowTrl) {
-  const Json trl = recorded();
-  for (const auto& [name, fact] : trl["options"].items()) {
-    const Option& row = *sft_schema().find(name);
-    const std::string type = fact["type"];
-    if (type.starts_with("bool")) {
-      EXPECT_EQ(row.kind, Kind::kBool) << name;
-    }
-    if (type == "int" || type == "int | None") {
-      EXPECT_EQ(row.kind, Kind::kInt) << name;
-    }
-    if (type.starts_with("float")) {
-      EXPECT_EQ(row.kind, Kind::kFloat) << name;
-    }
-    if (type.starts_with("list[str]")) {
-      EXPECT_EQ(row.kind, Kind::kList) << name;
-    }
-    if (type.ends_with("| None") && row.kind != Kind::kChoice) {
-      EXPECT_TRUE(row.nullable()) << name;
+  for (const auto& [schema, count] : methods()) {
+    for (const auto& [name, fact] : recorded(schema)["options"].items()) {
+      expect_type(*schema.find(name), fact["type"]);
     }
   }
 }
 
 TEST(OptionTable, EveryRowIsWhole) {
-  for (const Schema* schema :
-       {&sft_schema(), &generate_schema(), &chat_schema(), &convert_schema(), &merge_schema()}) {
+  for (const Schema* schema : all_schemas()) {
     std::set<std::string_view> seen;
     for (const Option& row : schema->options) {
       EXPECT_TRUE(seen.insert(row.name).second) << row.name << " twice";
       EXPECT_FALSE(row.meaning.empty()) << row.name;
       EXPECT_FALSE(row.group.empty()) << row.name;
       EXPECT_FALSE(row.default_value().is_discarded()) << row.name;
-      EXPECT_EQ(find_former_name(row.name), nullptr) << row.name << " is both an option and a former name";
+      EXPECT_EQ(find_former_name(row.name, schema->command), nullptr)
+          << row.name << " is both an option and a former name";
       if (row.answer != Class::kSupported || !row.not_yet.empty()) {
         EXPECT_FALSE(row.reason.empty()) << row.name << " does not say why";
       }
@@ -104,9 +130,20 @@ TEST(OptionTable, RangesSayTheirBounds) {
 }
 
 TEST(OptionTable, KnowsWhoseOptionAnotherMethodsIs) {
-  EXPECT_EQ(other_methods("num_generations"), "grpo, rloo");
-  EXPECT_EQ(other_methods("packing"), "");
-  for (const Option& row : sft_schema().options) EXPECT_EQ(other_methods(row.name), "") << row.name;
+  EXPECT_EQ(other_methods("num_generations", "sft"), "grpo, rloo");
+  EXPECT_EQ(other_methods("delta", "rloo"), "grpo");
+  EXPECT_EQ(other_methods("packing", "grpo"), "sft");
+  EXPECT_EQ(other_methods("packing", "sft"), "");
+  EXPECT_EQ(other_methods("packing", "generate"), "");
+  for (const auto& [schema, count] : methods()) {
+    for (const auto& [other, unused] : methods()) {
+      for (const Option& row : other.options) {
+        if (schema.find(row.name) != nullptr) continue;
+        EXPECT_NE(other_methods(row.name, schema.command).find(other.command), std::string::npos)
+            << row.name << " of " << other.command << " in " << schema.command;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
-"""Records TRL's options for `sft` from the wheels, without importing them.
+"""Records TRL's options for `sft`, `grpo` and `rloo` from the wheels, without importing them.
 
     pip download --no-deps trl==1.16.0 transformers==5.23.0 -d wheels
-    python tests/parity/record_options.py wheels > tests/fixtures/config/trl_sft_options.json
+    python tests/parity/record_options.py wheels tests/fixtures/config
+
+writes trl_sft_options.json and its fellows. A site-packages folder does in the place of wheels.
 
 The dataclasses are read as syntax trees, so neither torch nor transformers needs to be installed. Fields of a
 subclass replace those of its base, as dataclasses do.
@@ -13,14 +15,41 @@ import pathlib
 import sys
 import zipfile
 
-SOURCES = [  # (wheel, file, class, recorded as); later rows replace earlier ones of the same name
+BEFORE = [  # (package, file, class, recorded as); later rows replace earlier ones of the same name
     ("transformers", "transformers/training_args.py", "TrainingArguments", "TrainingArguments"),
     ("trl", "trl/trainer/base_config.py", "_BaseConfig", "TrainingArguments"),
-    ("trl", "trl/trainer/sft_config.py", "SFTConfig", "SFTConfig"),
+]
+AFTER = [
     ("trl", "trl/trainer/model_config.py", "ModelConfig", "ModelConfig"),
     ("trl", "trl/scripts/utils.py", "ScriptArguments", "ScriptArguments"),
     ("trl", "trl/scripts/utils.py", "DatasetMixtureConfig", "DatasetMixtureConfig"),
 ]
+METHODS = {
+    "sft": [("trl", "trl/trainer/sft_config.py", "SFTConfig", "SFTConfig")],
+    "grpo": [
+        ("trl", "trl/trainer/grpo_config.py", "GRPOConfig", "GRPOConfig"),
+        ("trl", "trl/scripts/grpo.py", "GRPOScriptArguments", "GRPOScriptArguments"),
+    ],
+    "rloo": [
+        ("trl", "trl/trainer/rloo_config.py", "RLOOConfig", "RLOOConfig"),
+        ("trl", "trl/scripts/rloo.py", "RLOOScriptArguments", "RLOOScriptArguments"),
+    ],
+}
+PACKAGES = ("transformers", "trl")
+
+
+class Package:
+    """The files of one wheel, or of one package in site-packages."""
+
+    def __init__(self, folder: pathlib.Path, name: str):
+        wheels = list(folder.glob(f"{name}-*.whl"))
+        self.folder = folder
+        self.wheel = zipfile.ZipFile(wheels[0]) if wheels else None
+        found = wheels[0] if wheels else next(folder.glob(f"{name}-*.dist-info"))
+        self.version = found.name.removesuffix(".dist-info").split("-")[1]
+
+    def read(self, file: str) -> str:
+        return self.wheel.read(file).decode() if self.wheel else (self.folder / file).read_text()
 
 
 def module_constants(tree: ast.Module) -> dict:
@@ -58,17 +87,22 @@ def fields_of(source: str, class_name: str) -> list:
     ]
 
 
-def main() -> None:
-    wheels = {p.name.split("-")[0]: p for p in pathlib.Path(sys.argv[1]).glob("*.whl")}
-    versions = {name: path.name.split("-")[1] for name, path in sorted(wheels.items()) if name in ("trl", "transformers")}
+def options_of(packages: dict, sources: list) -> dict:
     options = {}
-    for wheel, file, class_name, recorded in SOURCES:
-        source = zipfile.ZipFile(wheels[wheel]).read(file).decode()
-        for name, annotation, default in fields_of(source, class_name):
+    for package, file, class_name, recorded in sources:
+        for name, annotation, default in fields_of(packages[package].read(file), class_name):
             before = options.get(name, {}).get("class", recorded)
             options[name] = {"class": before, "type": annotation, "default": default}
-    json.dump({"versions": versions, "options": options}, sys.stdout, indent=1)
-    print()
+    return options
+
+
+def main() -> None:
+    source, target = map(pathlib.Path, sys.argv[1:])
+    packages = {name: Package(source, name) for name in PACKAGES}
+    versions = {name: package.version for name, package in packages.items()}
+    for method, own in METHODS.items():
+        recorded = {"versions": versions, "options": options_of(packages, BEFORE + own + AFTER)}
+        (target / f"trl_{method}_options.json").write_text(json.dumps(recorded, indent=1) + "\n")
 
 
 if __name__ == "__main__":

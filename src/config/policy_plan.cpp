@@ -1,0 +1,409 @@
+#include "config/policy_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "config/sampling_keywords.h"
+#include "config/size.h"
+
+namespace hone::config {
+namespace {
+
+using base::Json;
+using base::UserError;
+
+// "6 or 12": the multiples of `step` beside `value`.
+std::string nearest_multiples(std::int64_t value, std::int64_t step) {
+  const std::int64_t below = value / step * step;
+  return below > 0 ? fmt::format("{} or {}", below, below + step) : fmt::format("{}", below + step);
+}
+
+// "3 or 6": divisors of `value` beside `near`, at least `least`.
+std::string nearest_divisors(std::int64_t value, std::int64_t near, std::int64_t least) {
+  std::int64_t below = 0, above = 0;
+  for (std::int64_t divisor = least; divisor <= value && above == 0; ++divisor) {
+    if (value % divisor != 0) continue;
+    (divisor <= near ? below : above) = divisor;
+  }
+  if (below == 0) return above == 0 ? std::string() : fmt::format("{}", above);
+  return above == 0 ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
+}
+
+std::int64_t product(const Settings& settings, std::int64_t batch, std::int64_t steps) {
+  constexpr std::int64_t kMost = 1'000'000'000;
+  if (steps <= kMost / batch) return batch * steps;
+  throw UserError({.where = settings.where("per_device_train_batch_size"),
+                   .expected = fmt::format("a generation batch of at most {} completions", kMost),
+                   .found = fmt::format("{} completions a micro-batch, {} micro-batches", batch, steps),
+                   .cause = {},
+                   .fix = "lower per_device_train_batch_size or gradient_accumulation_steps"});
+}
+
+// GRPOConfig.__post_init__: the two options say the same thing, and TRL takes one of them.
+void resolve_generation_batch(Settings& settings) {
+  const std::int64_t batch = settings.integer("per_device_train_batch_size");
+  const auto size = settings.maybe_integer("generation_batch_size");
+  const auto steps = settings.maybe_integer("steps_per_generation");
+  if (size && steps && *size != product(settings, batch, *steps)) {
+    throw UserError(
+        {.where = settings.where("generation_batch_size"),
+         .expected = "either generation_batch_size or steps_per_generation",
+         .found = fmt::format("{} and {}, with per_device_train_batch_size {}", *size, *steps, batch),
+         .cause = fmt::format("{} steps of {} completions are {}", *steps, batch, *steps * batch),
+         .fix = "remove one of the two"});
+  }
+  if (size && *size % batch != 0) {
+    throw UserError({.where = settings.where("generation_batch_size"),
+                     .expected = fmt::format(
+                         "generation_batch_size a multiple of per_device_train_batch_size, {}", batch),
+                     .found = fmt::format("{}", *size),
+                     .cause = {},
+                     .fix = fmt::format("write generation_batch_size: {}", nearest_multiples(*size, batch))});
+  }
+  const std::int64_t resolved =
+      size ? *size / batch : steps.value_or(settings.integer("gradient_accumulation_steps"));
+  settings.replace("steps_per_generation", resolved);
+  settings.replace("generation_batch_size", product(settings, batch, resolved));
+}
+
+void resolve_groups(Settings& settings) {
+  const auto group = settings.maybe_integer("num_generations");
+  if (!group || *group < 2) {
+    throw UserError(
+        {.where = settings.where("num_generations"),
+         .expected = "num_generations at least 2",
+         .found = group ? fmt::format("{}", *group) : "null",
+         .cause = "the advantage of a completion is its reward beside the others of its prompt",
+         .fix = fmt::format("the default is {}", settings.schema().find("num_generations")->default_text)});
+  }
+  const std::int64_t batch = settings.integer("per_device_train_batch_size");
+  const std::int64_t steps = settings.integer("steps_per_generation");
+  const std::int64_t size = settings.integer("generation_batch_size");
+  if (size % *group != 0) {
+    const std::string divisors = nearest_divisors(size, *group, 2);
+    const std::int64_t unit = *group / std::gcd(*group, steps);  // of per_device_train_batch_size
+    throw UserError(
+        {.where =
+             settings.where(settings.is_set("num_generations") ? "num_generations" : "generation_batch_size"),
+         .expected = fmt::format("whole groups of num_generations {} in the generation batch", *group),
+         .found = fmt::format("{} completions: per_device_train_batch_size {} x steps_per_generation {}",
+                              size, batch, steps),
+         .cause = {},
+         .fix = fmt::format("set {}per_device_train_batch_size: {}",
+                            divisors.empty() ? "" : fmt::format("num_generations: {}, or ", divisors),
+                            nearest_multiples(batch, unit))});
+  }
+  const std::int64_t eval_group = settings.maybe_integer("num_generations_eval").value_or(*group);
+  settings.replace("num_generations_eval", eval_group);
+  const std::int64_t eval_batch = settings.integer("per_device_eval_batch_size");
+  const bool evaluates = settings.text("eval_strategy") != "no" || settings.flag("eval_on_start");
+  if (evaluates && eval_batch % eval_group != 0) {
+    throw UserError({.where = settings.where("per_device_eval_batch_size"),
+                     .expected = fmt::format("whole groups of num_generations_eval {} in an evaluation batch",
+                                             eval_group),
+                     .found = fmt::format("per_device_eval_batch_size {}", eval_batch),
+                     .cause = settings.value("num_generations_eval") == settings.value("num_generations") &&
+                                      !settings.is_set("num_generations_eval")
+                                  ? "num_generations_eval is num_generations unless it is set"
+                                  : "",
+                     .fix = fmt::format("set per_device_eval_batch_size: {}, or num_generations_eval: {}",
+                                        nearest_multiples(eval_batch, eval_group),
+                                        nearest_divisors(eval_batch, eval_group, 1))});
+  }
+}
+
+// Lists hold words; these are numbers.
+void resolve_numbers(Settings& settings, const char* name) {
+  const std::vector<std::string> words = settings.list(name);
+  if (settings.value(name).is_null()) return;
+  Json numbers = Json::array();
+  for (const std::string& word : words) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size() || !std::isfinite(value)) {
+      throw UserError({.where = settings.where(name),
+                       .expected = fmt::format("numbers for option {}", name),
+                       .found = fmt::format("'{}'", word),
+                       .cause = {},
+                       .fix = {}});
+    }
+    numbers.push_back(value);
+  }
+  settings.replace(name, std::move(numbers));
+}
+
+void resolve_grpo(Settings& settings) {
+  const std::string scale = settings.text("scale_rewards");
+  if (scale == "true") settings.replace("scale_rewards", "group");
+  if (scale == "false") settings.replace("scale_rewards", "none");
+  const Json cap = settings.value("vllm_importance_sampling_cap");
+  if (!cap.is_null()) settings.replace("vllm_importance_sampling_clip_max", cap);
+  // TRL corrects under vLLM alone, whose log-probabilities are another program's.
+  const bool asked = settings.is_set("vllm_importance_sampling_correction");
+  if (!asked) settings.replace("vllm_importance_sampling_correction", false);
+}
+
+void conflict(const Settings& settings, const char* name, std::string expected, std::string found,
+              std::string cause, std::string fix) {
+  throw UserError({.where = settings.where(name),
+                   .expected = std::move(expected),
+                   .found = std::move(found),
+                   .cause = std::move(cause),
+                   .fix = std::move(fix)});
+}
+
+void check_correction(const Settings& settings, const PolicyPlan& plan) {
+  const auto& least = plan.importance_sampling_clip_min;
+  const auto& most = plan.importance_sampling_clip_max;
+  if (least && most && *least >= *most) {
+    conflict(
+        settings, "vllm_importance_sampling_clip_min",
+        fmt::format("vllm_importance_sampling_clip_min below vllm_importance_sampling_clip_max, {}", *most),
+        fmt::format("{}", *least), "", "lower it, or raise the other");
+  }
+  if (!plan.importance_sampling_correction) return;
+  const std::string& mode = plan.importance_sampling_mode;
+  if (mode.ends_with("truncate") && !least && !most) {
+    conflict(settings, "vllm_importance_sampling_mode",
+             fmt::format("a bound with vllm_importance_sampling_mode: {}", mode), "both bounds are null", "",
+             "set vllm_importance_sampling_clip_max: 3.0");
+  }
+  if (plan.loss_type == "vespo" && mode.starts_with("sequence")) {
+    conflict(settings, "vllm_importance_sampling_mode",
+             "token_mask or token_truncate for vllm_importance_sampling_mode with loss_type: vespo", mode,
+             "vespo sums the weights of a sequence itself", "set vllm_importance_sampling_mode: token_mask");
+  }
+}
+
+void check_policy(const Settings& settings, const PolicyPlan& plan) {
+  check_correction(settings, plan);
+  if (plan.entropy_coef_min > plan.entropy_coef_max) {
+    conflict(settings, settings.is_set("entropy_coef_min") ? "entropy_coef_min" : "entropy_coef_max",
+             fmt::format("entropy_coef_min of at most entropy_coef_max, {}", plan.entropy_coef_max),
+             fmt::format("{}", plan.entropy_coef_min), "",
+             "lower entropy_coef_min, or raise entropy_coef_max");
+  }
+  const bool inside =
+      plan.entropy_coef >= plan.entropy_coef_min && plan.entropy_coef <= plan.entropy_coef_max;
+  if (plan.use_adaptive_entropy && !inside) {
+    conflict(settings, "entropy_coef",
+             fmt::format("entropy_coef from {} to {} with use_adaptive_entropy", plan.entropy_coef_min,
+                         plan.entropy_coef_max),
+             fmt::format("{}", plan.entropy_coef), "these are entropy_coef_min and entropy_coef_max",
+             "set entropy_coef, or its bounds");
+  }
+  const bool replays = !plan.replay.empty();
+  if (plan.reward_funcs.empty() && !replays) {
+    conflict(settings, "reward_funcs", "at least one reward in reward_funcs", "none", "",
+             "write reward_funcs: accuracy_reward, or rewards.py:my_function, in the YAML file or after "
+             "--reward_funcs");
+  }
+  const std::size_t rewards = plan.reward_funcs.size();
+  if (!plan.reward_weights.empty() && plan.reward_weights.size() != rewards && !(replays && rewards == 0)) {
+    conflict(settings, "reward_weights", fmt::format("a weight for each of the {} rewards", rewards),
+             fmt::format("{} weights", plan.reward_weights.size()),
+             settings.text("reward_model_name_or_path").empty()
+                 ? ""
+                 : "reward_model_name_or_path is the first of the rewards",
+             "");
+  }
+  if (plan.dump_rollouts && replays) {
+    conflict(settings, "dump_rollouts", "either dump_rollouts or replay", "both",
+             "a replay samples nothing that could be written", "remove one of the two");
+  }
+}
+
+bool changed(const Settings& settings, std::string_view name) {
+  return settings.value(name) != settings.schema().find(name)->default_value();
+}
+
+// Settings that are right and yet do nothing, and the warnings that TRL prints.
+void note_grpo(const Settings& settings, const PolicyPlan& plan, std::vector<std::string>& notes) {
+  const auto idle = [&](std::initializer_list<const char*> names, std::string_view why) {
+    for (const char* name : names) {
+      if (changed(settings, name)) notes.push_back(fmt::format("{}: not used, {}", name, why));
+    }
+  };
+  const std::string& loss = plan.loss_type;
+  const bool clipped = loss != "cispo" && loss != "sapo" && loss != "vespo";
+  if (loss != "sapo") idle({"sapo_temperature_neg", "sapo_temperature_pos"}, "loss_type is not sapo");
+  if (loss != "vespo") {
+    idle({"vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"}, "loss_type is not vespo");
+  }
+  if (!clipped) idle({"delta"}, fmt::format("loss_type {} has no clip of two sides", loss));
+  if (!plan.use_adaptive_entropy) {
+    idle({"entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target"},
+         "use_adaptive_entropy is false");
+  }
+  if (plan.multi_objective_aggregation == "normalize_then_sum") {
+    idle({"scale_rewards"}, "normalize_then_sum divides by the spreads itself");
+  }
+  if (plan.importance_sampling_correction) {
+    notes.emplace_back(
+        "vllm_importance_sampling_correction: as it is set; hone samples with the trainer's own weights, so "
+        "that "
+        "without top_k, top_p, min_p or a penalty every weight is 1");
+  } else {
+    idle({"vllm_importance_sampling_mode", "vllm_importance_sampling_clip_max",
+          "vllm_importance_sampling_clip_min"},
+         "vllm_importance_sampling_correction is not set to true");
+  }
+  if (!settings.value("vllm_importance_sampling_cap").is_null()) {
+    notes.emplace_back("vllm_importance_sampling_cap: the former name of vllm_importance_sampling_clip_max");
+  }
+  if (loss == "cispo" && plan.epsilon_high && *plan.epsilon_high < 1) {
+    notes.push_back(
+        fmt::format("epsilon_high: for cispo it is the largest ratio itself, here {}; the paper takes 5.0",
+                    *plan.epsilon_high));
+  }
+  const bool sequence = plan.importance_sampling_level == "sequence";
+  if (loss == "luspo" && !sequence) {
+    notes.emplace_back("importance_sampling_level: luspo's paper has sequence");
+  }
+  if (loss == "vespo" && sequence) {
+    notes.emplace_back("importance_sampling_level: vespo weighs sequences itself; its paper has token");
+  }
+  if (sequence && (loss == "bnpo" || loss == "dr_grpo" || loss == "dapo" || loss == "cispo")) {
+    notes.push_back(fmt::format(
+        "importance_sampling_level: with loss_type {} a sequence counts by its length; GSPO's paper has grpo",
+        loss));
+  }
+}
+
+std::optional<double> maybe_number(const Settings& settings, const char* name) {
+  return settings.value(name).is_null() ? std::nullopt : std::optional(settings.number(name));
+}
+
+std::vector<double> numbers(const Settings& settings, const char* name) {
+  const Json& value = settings.value(name);
+  return value.is_null() ? std::vector<double>() : value.get<std::vector<double>>();
+}
+
+void fill_grpo(PolicyPlan& plan, const Settings& settings) {
+  plan.loss_type = settings.text("loss_type");
+  plan.importance_sampling_level = settings.text("importance_sampling_level");
+  plan.scale_rewards = settings.text("scale_rewards");
+  plan.multi_objective_aggregation = settings.text("multi_objective_aggregation");
+  plan.delta = maybe_number(settings, "delta");
+  plan.sapo_temperature_neg = settings.number("sapo_temperature_neg");
+  plan.sapo_temperature_pos = settings.number("sapo_temperature_pos");
+  plan.vespo_k_pos = settings.number("vespo_k_pos");
+  plan.vespo_lambda_pos = settings.number("vespo_lambda_pos");
+  plan.vespo_k_neg = settings.number("vespo_k_neg");
+  plan.vespo_lambda_neg = settings.number("vespo_lambda_neg");
+  plan.use_bias_correction_kl = settings.flag("use_bias_correction_kl");
+  plan.top_entropy_quantile = settings.number("top_entropy_quantile");
+  plan.entropy_coef = settings.number("entropy_coef");
+  plan.use_adaptive_entropy = settings.flag("use_adaptive_entropy");
+  plan.entropy_coef_min = settings.number("entropy_coef_min");
+  plan.entropy_coef_max = settings.number("entropy_coef_max");
+  plan.entropy_coef_delta = settings.number("entropy_coef_delta");
+  plan.entropy_target = settings.number("entropy_target");
+  plan.off_policy_mask_threshold = maybe_number(settings, "off_policy_mask_threshold");
+  plan.importance_sampling_correction = settings.flag("vllm_importance_sampling_correction");
+  plan.importance_sampling_mode = settings.text("vllm_importance_sampling_mode");
+  plan.importance_sampling_clip_max = maybe_number(settings, "vllm_importance_sampling_clip_max");
+  plan.importance_sampling_clip_min = maybe_number(settings, "vllm_importance_sampling_clip_min");
+}
+
+void fill_rloo(PolicyPlan& plan, const Settings& settings) {
+  plan.loss_type = "rloo";
+  plan.importance_sampling_level = "sequence";
+  plan.scale_rewards = "none";
+  plan.normalize_advantages = settings.flag("normalize_advantages");
+  const std::vector<double> range = numbers(settings, "reward_clip_range");
+  if (settings.value("reward_clip_range").is_null()) return;
+  if (range.size() != 2 || range[0] >= range[1]) {
+    conflict(settings, "reward_clip_range", "two numbers, the lower first, for reward_clip_range",
+             yaml_text(settings.value("reward_clip_range")), "", "write reward_clip_range: [-10, 10]");
+  }
+  plan.reward_clip_range = std::pair(range[0], range[1]);
+}
+
+void fill_sampling(PolicyPlan& plan, const Settings& settings) {
+  const auto longest = settings.maybe_integer("max_completion_length");
+  if (!longest) {
+    conflict(settings, "max_completion_length", "a number of tokens for max_completion_length", "null",
+             "memory is planned for the longest completion", "the default is 512");
+  }
+  plan.max_completion_length = *longest;
+  plan.temperature = settings.number("temperature");
+  plan.top_p = settings.number("top_p");
+  plan.top_k = settings.integer("top_k");
+  plan.min_p = maybe_number(settings, "min_p").value_or(0);
+  plan.repetition_penalty = settings.number("repetition_penalty");
+  apply_generation_kwargs(settings, plan);
+  const Json& variables = settings.value("chat_template_kwargs");
+  if (!variables.is_null() && !variables.empty()) plan.chat_template_kwargs = variables.dump();
+  plan.kv_memory = size_in_bytes(settings.text("kv_memory"), settings.where("kv_memory"));
+}
+
+}  // namespace
+
+std::vector<std::string> reward_words(const Settings& settings) {
+  std::vector<std::string> words;
+  const std::string model = settings.text("reward_model_name_or_path");
+  if (!model.empty()) words.push_back(model);
+  for (const std::string& word : settings.list("reward_funcs")) {
+    if (word.empty()) {
+      conflict(settings, "reward_funcs", "names in reward_funcs", "an empty name", "", "remove it");
+    }
+    words.push_back(word);
+  }
+  return words;
+}
+
+void resolve_policy(Settings& settings) {
+  resolve_generation_batch(settings);
+  resolve_groups(settings);
+  resolve_numbers(settings, "reward_weights");
+  if (settings.value("epsilon_high").is_null()) settings.replace("epsilon_high", settings.value("epsilon"));
+  if (settings.flag("disable_dropout")) settings.replace("lora_dropout", 0.0);
+  if (settings.schema().find("loss_type") != nullptr) {
+    resolve_grpo(settings);
+  } else {
+    resolve_numbers(settings, "reward_clip_range");
+  }
+}
+
+PolicyPlan make_policy_plan(Method method, const Settings& settings, std::vector<std::string>& notes) {
+  PolicyPlan plan;
+  plan.num_generations = settings.integer("num_generations");
+  plan.num_generations_eval = settings.integer("num_generations_eval");
+  plan.generation_batch_size = settings.integer("generation_batch_size");
+  plan.steps_per_generation = settings.integer("steps_per_generation");
+  plan.num_iterations = settings.integer("num_iterations");
+  fill_sampling(plan, settings);
+  plan.beta = settings.number("beta");
+  plan.epsilon = settings.number("epsilon");
+  plan.epsilon_high = maybe_number(settings, "epsilon_high");
+  plan.mask_truncated_completions = settings.flag("mask_truncated_completions");
+  plan.disable_dropout = settings.flag("disable_dropout");
+  plan.reward_funcs = reward_words(settings);
+  plan.reward_weights = numbers(settings, "reward_weights");
+  plan.python = settings.text("python");
+  plan.reward_workers = settings.integer("reward_workers");
+  plan.reward_timeout = settings.number("reward_timeout");
+  plan.share_prompt = settings.flag("share_prompt");
+  plan.replay = settings.text("replay");
+  plan.dump_rollouts = settings.flag("dump_rollouts");
+  plan.log_completions = settings.flag("log_completions");
+  plan.num_completions_to_print = settings.maybe_integer("num_completions_to_print").value_or(0);
+  plan.log_unique_prompts = settings.flag("log_unique_prompts");
+  if (method == Method::kGrpo) {
+    fill_grpo(plan, settings);
+    note_grpo(settings, plan, notes);
+  } else {
+    fill_rloo(plan, settings);
+  }
+  check_policy(settings, plan);
+  return plan;
+}
+
+}  // namespace hone::config

@@ -1,0 +1,138 @@
+#include "config/sampling_keywords.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/suggest.h"
+
+namespace hone::config {
+namespace {
+
+using base::Json;
+using base::UserError;
+
+constexpr const char* kName = "generation_kwargs";
+
+const std::vector<std::string>& known_keys() {
+  static const std::vector<std::string> keys = {
+      "top_k",          "top_p",          "min_p",        "temperature", "do_sample", "repetition_penalty",
+      "max_new_tokens", "min_new_tokens", "stop_strings", "eos_token_id"};
+  return keys;
+}
+
+struct Entry {
+  const Settings& settings;
+  const std::string& key;
+  const Json& value;
+
+  [[noreturn]] void wrong(const std::string& expected, const std::string& cause = {},
+                          const std::string& fix = {}) const {
+    throw UserError({.where = settings.where(kName),
+                     .expected = fmt::format("{} for {}.{}", expected, kName, key),
+                     .found = value.dump(),
+                     .cause = cause,
+                     .fix = fix});
+  }
+  std::int64_t integer(std::int64_t least) const {
+    if (!value.is_number_integer() || value.get<std::int64_t>() < least) {
+      wrong(fmt::format("a whole number, at least {}", least));
+    }
+    return value.get<std::int64_t>();
+  }
+  // In the bounds of the option of the same name.
+  double number() const {
+    const Range& range = settings.schema().find(key)->range;
+    if (!value.is_number() || !range.holds(value.get<double>()))
+      wrong(fmt::format("a number {}", range.words()));
+    return value.get<double>();
+  }
+  std::vector<std::string> texts() const {
+    const Json list = value.is_array() ? value : Json::array({value});
+    std::vector<std::string> out;
+    for (const Json& item : list) {
+      if (!item.is_string()) wrong("texts");
+      if (item.get<std::string>().empty()) wrong("texts", "an empty text is part of every completion");
+      out.push_back(item.get<std::string>());
+    }
+    return out;
+  }
+  std::vector<std::int64_t> ids() const {
+    const Json list = value.is_array() ? value : Json::array({value});
+    std::vector<std::int64_t> out;
+    for (const Json& item : list) {
+      if (!item.is_number_integer() || item.get<std::int64_t>() < 0) wrong("token ids");
+      out.push_back(item.get<std::int64_t>());
+    }
+    return out;
+  }
+};
+
+[[noreturn]] void unknown(const Settings& settings, const std::string& key) {
+  throw UserError({.where = settings.where(kName),
+                   .expected = "keys that hone has in generation_kwargs",
+                   .found = fmt::format("'{}'.{}", key, base::did_you_mean(key, known_keys())),
+                   .cause = "a key that hone ignored would change what is sampled",
+                   .fix = fmt::format("hone has {}", fmt::join(known_keys(), ", "))});
+}
+
+void apply(const Entry& entry, PolicyPlan& plan) {
+  const std::string& key = entry.key;
+  if (key == "top_k") {
+    plan.top_k = entry.integer(0);
+  } else if (key == "top_p") {
+    plan.top_p = entry.number();
+  } else if (key == "min_p") {
+    plan.min_p = entry.number();
+  } else if (key == "repetition_penalty") {
+    plan.repetition_penalty = entry.number();
+  } else if (key == "min_new_tokens") {
+    plan.min_new_tokens = entry.integer(0);
+  } else if (key == "stop_strings") {
+    plan.stop_strings = entry.texts();
+  } else if (key == "eos_token_id") {
+    plan.stop_token_ids = entry.ids();
+  } else if (key == "do_sample") {
+    if (entry.value != Json(true)) {
+      entry.wrong("true", "completions that are all the same have no advantages", "remove it");
+    }
+  } else if (key == "temperature") {
+    if (entry.number() != plan.temperature) {
+      entry.wrong(fmt::format("the value of temperature, {},", plan.temperature),
+                  "the model would sample at one temperature and train at another",
+                  fmt::format("write temperature: {} in its place", entry.value.dump()));
+    }
+  } else if (key == "max_new_tokens") {
+    if (entry.integer(1) != plan.max_completion_length) {
+      entry.wrong(fmt::format("the value of max_completion_length, {},", plan.max_completion_length),
+                  "losses and memory go by max_completion_length",
+                  fmt::format("write max_completion_length: {} in its place", entry.value.dump()));
+    }
+  } else {
+    unknown(entry.settings, key);
+  }
+}
+
+}  // namespace
+
+void apply_generation_kwargs(const Settings& settings, PolicyPlan& plan) {
+  const Json& keywords = settings.value(kName);
+  if (keywords.is_null()) return;
+  // null: the key's default, as GenerationConfig has it
+  for (const auto& [key, value] : keywords.items()) {
+    const bool known = std::find(known_keys().begin(), known_keys().end(), key) != known_keys().end();
+    if (!known) unknown(settings, key);
+    if (!value.is_null()) apply({settings, key, value}, plan);
+  }
+  if (plan.min_new_tokens > plan.max_completion_length) {
+    throw UserError({.where = settings.where(kName),
+                     .expected = fmt::format("min_new_tokens of at most max_completion_length, {}",
+                                             plan.max_completion_length),
+                     .found = fmt::format("{}", plan.min_new_tokens),
+                     .cause = {},
+                     .fix = "raise max_completion_length, or lower min_new_tokens"});
+  }
+}
+
+}  // namespace hone::config
