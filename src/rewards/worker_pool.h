@@ -27,7 +27,7 @@ struct CallResult {
   enum class Kind { kAnswered, kLate, kDied };
   Kind kind = Kind::kDied;
   std::string reply;  // kAnswered: the frame
-  std::string how;    // kLate: "" or what Python says of where it is; kDied: "killed by SIGSEGV"
+  std::string how;    // kLate: "" or what Python says of where it is; kDied: "was killed by SIGSEGV"
   std::string words;  // kDied: the end of what the worker has printed
 };
 

@@ -122,9 +122,9 @@ std::string name_of_end(int code, int status) {
        {SIGXCPU, "SIGXCPU"},
        {SIGKILL, "SIGKILL (by somebody, or out of memory)"}}};
   for (const auto& [number, name] : kNames) {
-    if (number == status) return std::string("killed by ") + name;
+    if (number == status) return std::string("was killed by ") + name;
   }
-  return "killed by signal " + std::to_string(status);
+  return "was killed by signal " + std::to_string(status);
 }
 
 }  // namespace

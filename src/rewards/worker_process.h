@@ -32,7 +32,7 @@ class WorkerProcess {
 
   // Of a worker that is late: asks Python where it stands; what it then writes, at most a moment later.
   std::string ask_where();
-  // After kGone: "killed by SIGSEGV", "ended with status 3".
+  // After kGone: "was killed by SIGSEGV", "ended with status 3".
   const std::string& how_it_ended() const { return ended_; }
   // The end of what it has printed.
   const std::string& last_words() const { return printed_; }

@@ -10,8 +10,8 @@ namespace {
 // frames, so that the end of hone is seen while a function runs. A function that never lets go of the
 // interpreter is ended by faulthandler's own timer, which needs no interpreter.
 constexpr std::string_view kScript = R"PY(
-import asyncio, difflib, faulthandler, functools, importlib, importlib.util, inspect, json, math, os, queue, signal
-import struct, sys, threading, time, traceback, types
+import faulthandler, functools, importlib, importlib.util, inspect, json, math, os, queue, signal, struct, sys
+import threading, time, traceback, types  # asyncio and difflib, which are slow to import, where they are needed
 
 ME = "<hone reward worker>"
 GIVEN = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
@@ -145,6 +145,7 @@ def find_function(module, name, where):
         if not hasattr(found, part):
             names = [n for n, v in vars(found).items()
                      if callable(v) and not n.startswith("_") and not isinstance(v, type)] if hasattr(found, "__dict__") else []
+            import difflib
             near = difflib.get_close_matches(part, names, 3, 0.5)
             listed = ", ".join(names[:12])
             raise Fault(f"a function {name} in {where}", "no such name" + (f"; it has {listed}" if names else ""),
@@ -254,11 +255,21 @@ async def awaited(call):
     return await result if inspect.isawaitable(result) else result
 
 
+def finished(call):
+    """What an asynchronous call gives; always in one loop, since clients stay bound to theirs."""
+    global LOOP
+    import asyncio
+    if LOOP is None:
+        LOOP = asyncio.new_event_loop()
+        asyncio.set_event_loop(LOOP)
+    return LOOP.run_until_complete(awaited(call))
+
+
 def run(function, call):
     if function.is_async:
-        return LOOP.run_until_complete(awaited(call))
+        return finished(call)
     result = call()
-    return LOOP.run_until_complete(awaited(lambda: result)) if inspect.isawaitable(result) else result
+    return finished(lambda: result) if inspect.isawaitable(result) else result
 
 
 def score(message):
@@ -383,7 +394,6 @@ def http_reward(url):
 # ---- the loop
 
 def main():
-    global LOOP
     os.set_inheritable(PIPE, False)
     sys.stdout.reconfigure(errors="backslashreplace", line_buffering=True)
     sys.stderr.reconfigure(errors="backslashreplace")
@@ -391,8 +401,6 @@ def main():
     faulthandler.register(signal.SIGUSR2, file=2, all_threads=False)  # hone asks where a function hangs
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
-    LOOP = asyncio.new_event_loop()
-    asyncio.set_event_loop(LOOP)
     frames = queue.Queue()
     threading.Thread(target=read_frames, args=(frames,), daemon=True).start()
     while True:
@@ -412,7 +420,7 @@ def main():
         send(reply)
 
 
-FUNCTIONS = []
+FUNCTIONS, LOOP = [], None
 main()
 )PY";
 

@@ -1,12 +1,14 @@
 // Reward functions written to a folder, and requests for them.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "base/helpers.h"
 #include "rewards/python_reward.h"
 
@@ -44,8 +46,16 @@ class PythonFile {
   std::unique_ptr<Reward> open(const std::string& function) const {
     return std::move(open_python_rewards({word(function)}, options_).front());
   }
+  // One worker for all functions of the file.
   Scores score(const std::string& function, const Request& request) const {
-    return open(function)->score(request);
+    if (names_.empty()) find_names();
+    if (all_.empty()) {
+      std::vector<std::string> words;
+      for (const std::string& name : names_) words.push_back(word(name));
+      all_ = open_python_rewards(words, options_);
+    }
+    const auto at = std::find(names_.begin(), names_.end(), function) - names_.begin();
+    return all_.at(static_cast<std::size_t>(at))->score(request);
   }
   std::string refusal(const std::string& function) const {
     return message_of([&] { open(function); });
@@ -53,10 +63,25 @@ class PythonFile {
   std::string fault(const std::string& function, std::size_t n = 3) const {
     return message_of([&] { score(function, request_of(n)); });
   }
+  void close() const { all_.clear(); }
 
  private:
+  void find_names() const {
+    const std::string text = base::read_text(path());
+    for (std::size_t at = text.find("def "); at != std::string::npos; at = text.find("def ", at + 1)) {
+      const std::size_t end = text.find('(', at);
+      const bool outermost =
+          at == 0 || text[at - 1] == '\n' || (at >= 7 && text.compare(at - 7, 7, "\nasync ") == 0);
+      const bool reward =
+          text.substr(end, text.find(')', end) - end).find("completions") != std::string::npos;
+      if (outermost && reward) names_.push_back(text.substr(at + 4, end - at - 4));
+    }
+  }
+
   base::TempFolder folder_;
   OpenOptions options_;
+  mutable std::vector<std::string> names_;
+  mutable std::vector<std::unique_ptr<Reward>> all_;
 };
 
 inline bool is_none(double value) {
