@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/weight_source.h"
+#include "text/stop_strings.h"
 #include "train/open_model.h"
 
 namespace hone::commands {
@@ -30,7 +31,7 @@ rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, cons
   if (const auto eos = tokenizer.eos_id()) out.stop_ids.push_back(*eos);
   if (!plan.stop_strings.empty()) {
     out.stops = [stops = plan.stop_strings, &tokenizer](std::span<const std::int32_t> ids) {
-      return ends_with_stop(ids, stops, tokenizer);
+      return text::ends_with_stop(ids, stops, tokenizer);
     };
   }
   return out;
@@ -48,17 +49,6 @@ std::string_view ended_word(rollout::Ended ended) {
       return "cancelled";
   }
   return "";
-}
-
-bool ends_with_stop(std::span<const std::int32_t> ids, const std::vector<std::string>& stops,
-                    const text::Tokenizer& tokenizer) {
-  std::size_t longest = 0;
-  for (const std::string& stop : stops) longest = std::max(longest, stop.size());
-  // A token has at least a byte of text, so a stop string with the last token in it begins within these; some
-  // more, since a character that is cut at the first of them is not itself.
-  const std::string text = tokenizer.decode(ids.last(std::min(ids.size(), longest + 8)), false);
-  return std::any_of(stops.begin(), stops.end(),
-                     [&](const std::string& stop) { return text.find(stop) != std::string::npos; });
 }
 
 std::string TextStream::next(std::span<const std::int32_t> ids) {

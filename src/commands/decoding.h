@@ -32,12 +32,6 @@ rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, cons
 // "stop_token", "stop_string", "length" or "cancelled"
 std::string_view ended_word(rollout::Ended ended);
 
-// Does the text of `ids` hold one of `stops`, with its last token as a part? (StopStringCriteria of
-// transformers; asked after each token, so that the first occurrence is found.) Special tokens count as their
-// text.
-bool ends_with_stop(std::span<const std::int32_t> ids, const std::vector<std::string>& stops,
-                    const text::Tokenizer& tokenizer);
-
 // The text of a growing list of tokens, piece by piece. A token that ends within a character waits for the
 // next, so that the pieces together are what decoding all tokens gives; special tokens are left out.
 class TextStream {

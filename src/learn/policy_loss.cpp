@@ -196,7 +196,7 @@ PolicyLoss policy_loss(const PolicyTokens& tokens, const PolicyLossOptions& opti
                             .phi = phi,
                             .high_entropy = high,
                             .policy_loss = policy,
-                            .has_policy_loss = bonus};
+                            .has_policy_loss = bonus || (options.entropy_bonus && !rloo)};
   return {loss, detail::metrics_of(parts, facts, options, totals)};
 }
 

@@ -86,7 +86,8 @@ struct PolicyLossOptions {
   std::optional<double> sampling_clip_min, sampling_clip_max = 3.0;  // vllm_importance_sampling_clip_*
   double sapo_temperature_neg = 1.05, sapo_temperature_pos = 1.0;
   double vespo_k_pos = 2.0, vespo_lambda_pos = 3.0, vespo_k_neg = 3.0, vespo_lambda_neg = 2.0;
-  double entropy_coef = 0;             // of this step; 0: no bonus
+  double entropy_coef = 0;     // of this step; 0: no bonus
+  bool entropy_bonus = false;  // there is one, though entropy_coef is 0 just now (adaptive): its metrics
   double max_completion_length = 512;  // dr_grpo
   Span span = Span::kStep;
 };

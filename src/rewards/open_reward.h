@@ -6,7 +6,8 @@
 //   path/to/file.py:function                                     a function of the user's Python
 //   package.module.function                                      the same by its import path
 //   http://host:port/path, https://...                           an endpoint (http_reward.h)
-//   a folder with config.json                                    a sequence-classification model: train/ opens it
+//   a folder with config.json                                    a sequence-classification model: train/
+//   opens it
 #pragma once
 
 #include <functional>
@@ -26,10 +27,11 @@ struct OpenOptions {
   std::function<std::unique_ptr<Reward>(const std::string& folder)> open_model;
 };
 
-// In the order of `words`. UserError, before anything is generated: an unknown name (with the nearest one), a file or
-// a function that is not there (with the nearest name in the file), a file that raises on import (with its
-// traceback), a parameter of the wrong type.
-std::vector<std::unique_ptr<Reward>> open_rewards(const std::vector<std::string>& words, const OpenOptions& options);
+// In the order of `words`. UserError, before anything is generated: an unknown name (with the nearest one), a
+// file or a function that is not there (with the nearest name in the file), a file that raises on import
+// (with its traceback), a parameter of the wrong type.
+std::vector<std::unique_ptr<Reward>> open_rewards(const std::vector<std::string>& words,
+                                                  const OpenOptions& options);
 
 // Columns of the data that a reward cannot do without ("answer" of exact_match(column=answer)); of a Python
 // function: those parameters without a default that TRL does not pass itself.

@@ -1,5 +1,5 @@
-// A generation batch: prompts, their completions, what was recorded of them and how they were scored. What GRPO and
-// RLOO train on, what a checkpoint in the middle of one keeps, and what `--replay` reads.
+// A generation batch: prompts, their completions, what was recorded of them and how they were scored. What
+// GRPO and RLOO train on, what a checkpoint in the middle of one keeps, and what `--replay` reads.
 //
 // The file form ("hone-rollouts-1") is JSONL, one generation batch a line:
 //   {"format": "hone-rollouts-1", "generation": 0, "reward_names": ["accuracy_reward"],
@@ -8,13 +8,13 @@
 //                 "old_logprobs": [..], "sampling_logprobs": [..], "ref_logprobs": [..], "entropies": [..],
 //                 "text": ".."}, ..],
 //    "slices": [[0, 1], [2, 3]]}
-// Samples of a prompt stand beside each other (num_generations of each). A reward of null is TRL's None. Of a sample,
-// "ids", "truncated" and "rewards" are needed; of the rest what is absent is computed or left out:
+// Samples of a prompt stand beside each other (num_generations of each). A reward of null is TRL's None. Of a
+// sample, "ids", "truncated" and "rewards" are needed; of the rest what is absent is computed or left out:
 //   old_logprobs      [tokens] of the tempered full softmax when generated; absent: the ratio is exactly 1
 //   sampling_logprobs [tokens] of the distribution that was drawn from (importance-sampling correction)
 //   ref_logprobs      [tokens] of the reference model; absent: computed where beta needs them
-// "slices": the micro-batches that TRL made of the batch (steps_per_generation of them, samples in order); absent:
-// micro-batches are composed by group.
+// "slices": the micro-batches that TRL made of the batch (steps_per_generation of them, samples in order);
+// absent: micro-batches are composed by group.
 #pragma once
 
 #include <cstdint>

@@ -263,13 +263,13 @@ TEST_F(SftRunTest, ACheckpointOfAnotherFormatIsRefused) {
   go("run", {"--max_steps", "2"});
   const fs::path state = root_ / "run" / "checkpoint-2" / kHoneStateFile;
   base::Json json = base::parse_json(base::read_text(state), "state");
-  json["format"] = 2;
+  json["format"] = 1;
   base::write_file_atomic(state, base::dump_json(json));
   try {
     go("run", {"--resume_from_checkpoint", "true"});
-    FAIL() << "read as if it were format 1";
+    FAIL() << "read as if it were of this format";
   } catch (const base::UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("found:  format 2"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("found:  format 1"), std::string::npos) << error.what();
   }
 }
 

@@ -1,0 +1,42 @@
+#include "commands/run_signals.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <string_view>
+
+namespace hone::commands {
+
+namespace {
+
+std::atomic<bool> stop_requested = false;
+
+// The first Ctrl-C, SIGTERM or SIGHUP (the terminal went away) asks the loop to finish its step and save; the
+// second one kills, as by default. A step may take a minute, so it is answered here, with what a signal
+// handler may call.
+void on_stop_signal(int) {
+  constexpr std::string_view kAnswer = "\nstopping  when this step is done and saved; once more: at once\n";
+  const int kept = errno;
+  stop_requested = true;
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kAnswer.data(), kAnswer.size());
+  errno = kept;
+}
+
+}  // namespace
+
+const std::atomic<bool>& watch_stop_signals() {
+  struct sigaction action = {};
+  action.sa_handler = &on_stop_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hangup = {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup's choice stays
+  // A pipe that was closed must not kill a run of hours; what could not be said is an error at the end.
+  std::signal(SIGPIPE, SIG_IGN);
+  return stop_requested;
+}
+
+}  // namespace hone::commands

@@ -1,0 +1,85 @@
+#include "rewards/reward_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hone::rewards {
+
+RewardQueue::RewardQueue(const std::vector<std::unique_ptr<Reward>>& rewards)
+    : rewards_(rewards), busy_(rewards.size()) {
+  int threads = 1;
+  for (const auto& reward : rewards) threads = std::max(threads, reward->parallel_calls());
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+}
+
+RewardQueue::~RewardQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    waiting_.clear();
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void RewardQueue::submit(Request request) {
+  {
+    const std::lock_guard lock(mutex_);
+    requests_.push_back(std::move(request));
+    scores_.emplace_back(rewards_.size());
+    for (std::size_t k = 0; k < rewards_.size(); ++k) waiting_.push_back({requests_.size() - 1, k});
+  }
+  wake_.notify_all();
+}
+
+std::vector<std::vector<Scores>> RewardQueue::collect() {
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return running_ == 0 && waiting_.empty(); });
+  requests_.clear();
+  const std::exception_ptr error = std::exchange(error_, nullptr);
+  std::vector<std::vector<Scores>> out = std::exchange(scores_, {});
+  lock.unlock();
+  if (error) std::rethrow_exception(error);
+  return out;
+}
+
+void RewardQueue::work() {
+  std::unique_lock lock(mutex_);
+  // The first call whose function has a caller to spare.
+  const auto next = [&] {
+    return std::find_if(waiting_.begin(), waiting_.end(), [&](const Call& call) {
+      return busy_[call.function] < std::max(1, rewards_[call.function]->parallel_calls());
+    });
+  };
+  for (;;) {
+    wake_.wait(lock, [&] { return closing_ || next() != waiting_.end(); });
+    if (closing_) return;
+    const auto found = next();
+    const Call call = *found;
+    waiting_.erase(found);
+    ++running_;
+    ++busy_[call.function];
+    const Request& request = requests_[call.request];
+    lock.unlock();
+    Scores scores;
+    std::exception_ptr error;
+    try {
+      scores = rewards_[call.function]->score(request);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    --running_;
+    --busy_[call.function];
+    if (error) {
+      if (!error_) error_ = error;
+      waiting_.clear();  // the run ends: nothing more is worth its cost
+    } else {
+      scores_[call.request][call.function] = std::move(scores);
+    }
+    wake_.notify_all();
+    if (running_ == 0 && waiting_.empty()) done_.notify_all();
+  }
+}
+
+}  // namespace hone::rewards

@@ -1,0 +1,50 @@
+// Rewards that run while generation goes on: requests are scored by threads in the background, every function on
+// every request, and collected when the last completion is there.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "rewards/reward.h"
+
+namespace hone::rewards {
+
+class RewardQueue {
+ public:
+  // As many threads as the rewards can use calls at once, at least one; the rewards must outlive it.
+  explicit RewardQueue(const std::vector<std::unique_ptr<Reward>>& rewards);
+  ~RewardQueue();  // forgets what nobody collected; waits for the calls that are under way
+  RewardQueue(const RewardQueue&) = delete;
+  RewardQueue& operator=(const RewardQueue&) = delete;
+
+  void submit(Request request);
+  // Scores of the submitted requests in order, [request][function]; waits for them. Rethrows the first error
+  // (UserError of a function) after the calls under way have ended; the queue is then empty.
+  std::vector<std::vector<Scores>> collect();
+
+ private:
+  struct Call {
+    std::size_t request = 0, function = 0;
+  };
+  void work();
+
+  const std::vector<std::unique_ptr<Reward>>& rewards_;
+  std::mutex mutex_;
+  std::condition_variable wake_, done_;
+  std::deque<Call> waiting_;
+  std::deque<Request> requests_;  // pointers into it stay while others are appended
+  std::vector<std::vector<Scores>> scores_;
+  std::vector<int> busy_;  // calls under way of each function
+  std::size_t running_ = 0;
+  std::exception_ptr error_;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace hone::rewards

@@ -1,0 +1,394 @@
+#include "train/grpo.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace hone::train {
+
+namespace {
+
+using base::Json;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kCurrentRollouts = "rollouts.json";
+constexpr const char* kEntropyFile = "entropy_ctrl_state.json";  // TRL's name and keys
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::vector<std::size_t> joined(const std::vector<std::vector<std::size_t>>& slices) {
+  std::vector<std::size_t> out;
+  for (const auto& slice : slices) out.insert(out.end(), slice.begin(), slice.end());
+  return out;
+}
+
+// Samples of prompts [begin, end) as a batch of their own.
+RolloutBatch part_of(const RolloutBatch& all, std::size_t begin, std::size_t end) {
+  RolloutBatch out{.generation = all.generation, .reward_names = all.reward_names};
+  out.prompts.assign(all.prompts.begin() + static_cast<std::ptrdiff_t>(begin),
+                     all.prompts.begin() + static_cast<std::ptrdiff_t>(end));
+  for (const RolloutSample& sample : all.samples) {
+    if (sample.prompt < begin || sample.prompt >= end) continue;
+    out.samples.push_back(sample);
+    out.samples.back().prompt -= begin;
+  }
+  return out;
+}
+
+// `values` in the place of `parameters`, as long as this lives.
+class Swapped {
+ public:
+  Swapped(at::Tensor parameters, const at::Tensor& values) : parameters_(std::move(parameters)), kept_(parameters_.clone()) {
+    parameters_.copy_(values);
+  }
+  ~Swapped() { parameters_.copy_(kept_); }
+  Swapped(const Swapped&) = delete;
+  Swapped& operator=(const Swapped&) = delete;
+
+ private:
+  at::Tensor parameters_, kept_;
+};
+
+void append_line(const base::fs::path& path, const std::string& line) {
+  std::ofstream file(path, std::ios::app | std::ios::binary);
+  file << line << '\n';
+  if (file.flush()) return;
+  throw base::UserError({.where = path.string(),
+                         .expected = "to append a generation batch",
+                         .found = "the write failed",
+                         .cause = "the disk is full, or the folder is not writable",
+                         .fix = "free some space, or set dump_rollouts: false"});
+}
+
+}  // namespace
+
+PolicyMethod::PolicyMethod(PolicyParts parts, const std::map<std::string, std::string>& state_files)
+    : parts_(std::move(parts)),
+      options_(policy_loss_options(parts_.plan)),
+      total_steps_(parts_.order.total_steps(parts_.plan.num_train_epochs, parts_.plan.max_steps)) {
+  entropy_.coef = parts_.plan.policy.entropy_coef;
+  if (const auto found = state_files.find(kEntropyFile); found != state_files.end()) {
+    const Json json = base::parse_json(found->second, kEntropyFile);
+    entropy_.coef = json.at("entropy_coef").get<double>();
+    const Json& last = json.at("last_world_entropy");
+    if (last.is_number()) entropy_.last_entropy = last.get<double>();
+  }
+  next_entropy_ = entropy_;
+  if (const auto found = state_files.find(kCurrentRollouts); found != state_files.end()) {
+    current_ = std::make_shared<ScoredRollouts>(
+        score_rollouts(rollout_batch_from_json(base::parse_json(found->second, kCurrentRollouts), kCurrentRollouts),
+                       parts_.plan, parts_.plan.policy.num_generations, [this](RolloutBatch& batch) { add_reference(batch); }));
+  }
+}
+
+bool PolicyMethod::uses_old_logprobs() const {
+  return !parts_.order.on_policy() || parts_.plan.method == config::Method::kRloo ||
+         options_.sampling_correction != learn::SamplingCorrection::kNone;
+}
+
+StateFiles PolicyMethod::state_files() const {
+  StateFiles out;
+  if (current_ && !parts_.order.is_last_use(current_->batch.generation, last_step_)) {
+    out.emplace_back(kCurrentRollouts, base::dump_json(to_json(current_->batch)) + "\n");
+  }
+  if (parts_.plan.policy.use_adaptive_entropy) {
+    const double last = entropy_.last_entropy;
+    const Json json = {{"entropy_coef", entropy_.coef},
+                       {"last_world_entropy", std::isfinite(last) ? Json(last) : Json()}};
+    out.emplace_back(kEntropyFile, base::dump_json(json) + "\n");
+  }
+  return out;
+}
+
+Json PolicyMethod::trainer_state(std::int64_t step) const {
+  return {{"global_step", step},
+          {"max_steps", total_steps_},
+          {"epoch", epoch_after(step)},
+          {"num_train_epochs", parts_.plan.num_train_epochs},
+          {"train_batch_size", parts_.plan.per_device_train_batch_size},
+          {"is_local_process_zero", true},
+          {"is_world_process_zero", true},
+          {"log_history", Json::array()}};
+}
+
+// ---- generation
+
+void PolicyMethod::add_reference(RolloutBatch& batch) const {
+  if (!parts_.reference.defined()) {
+    score_reference(batch, /*adapters_on=*/false);
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  const Swapped swapped(parts_.parameters, parts_.reference);
+  score_reference(batch, /*adapters_on=*/true);
+}
+
+void PolicyMethod::score_reference(RolloutBatch& batch, bool adapters_on) const {
+  std::vector<std::size_t> all(batch.samples.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  const bool share = parts_.form.is_explicit && parts_.plan.policy.share_prompt;
+  for (const auto& samples : compose_passes(batch, all, parts_.plan.per_device_train_batch_size)) {
+    const PolicyPass pass = make_policy_pass(batch, samples, share);
+    const PolicyScores scores =
+        score_policy(parts_.model, pass, {}, parts_.plan.policy.temperature, parts_.form, adapters_on);
+    const at::Tensor logprob = scores.logprob.cpu().contiguous();
+    const float* at_token = logprob.const_data_ptr<float>();
+    for (const std::size_t i : pass.samples) {
+      RolloutSample& sample = batch.samples[i];
+      sample.ref_logprobs.assign(at_token, at_token + sample.ids.size());
+      at_token += sample.ids.size();
+    }
+  }
+}
+
+std::shared_ptr<ScoredRollouts> PolicyMethod::generate(std::int64_t generation, std::int64_t step, Found& found) {
+  SourcedRollouts made = parts_.source.make({.generation = generation,
+                                             .rows = parts_.order.prompts(generation),
+                                             .num_generations = parts_.plan.policy.num_generations,
+                                             .trainer_state = trainer_state(step)});
+  const auto expected = static_cast<std::size_t>(parts_.plan.policy.generation_batch_size);
+  const auto has_old = [](const RolloutSample& one) { return one.old_logprobs.size() == one.ids.size(); };
+  const bool olds = std::all_of(made.batch.samples.begin(), made.batch.samples.end(), has_old);
+  if (made.batch.samples.size() != expected || (uses_old_logprobs() && !olds)) {
+    throw base::UserError({.where = "replay, generation batch " + std::to_string(generation),
+                           .expected = std::to_string(expected) + " samples (generation_batch_size)" +
+                                       (uses_old_logprobs() ? " with old_logprobs" : ""),
+                           .found = std::to_string(made.batch.samples.size()) + " samples" + (olds ? "" : ", some without"),
+                           .cause = "the file was recorded with other options",
+                           .fix = "give the options of the run that was recorded"});
+  }
+  auto out = std::make_shared<ScoredRollouts>(
+      score_rollouts(std::move(made.batch), parts_.plan, parts_.plan.policy.num_generations,
+                     [this](RolloutBatch& batch) { add_reference(batch); }));
+  found.rollout_seconds += made.rollout_seconds;
+  found.reward_seconds += made.reward_seconds;
+  found.loss.tokens += out->tokens;
+  found.loss.metrics.insert(found.loss.metrics.end(), out->metrics.begin(), out->metrics.end());
+  found.loss.metrics.insert(found.loss.metrics.end(), made.metrics.begin(), made.metrics.end());
+  made.facts.step = step + 1;
+  for (std::size_t i = 0; i < out->batch.samples.size(); ++i) {
+    made.facts.completions[i].advantage = out->batch.samples[i].advantage;
+  }
+  parts_.listener.rolled_out(made.facts);
+  if (!parts_.rollouts_file.empty()) append_line(parts_.rollouts_file, base::dump_json(to_json(out->batch)));
+  return out;
+}
+
+// Those that the file names, or per_device_train_batch_size samples after another.
+std::vector<std::vector<std::size_t>> PolicyMethod::slices_of(const RolloutBatch& batch) const {
+  if (!batch.slices.empty()) return batch.slices;
+  const auto size = static_cast<std::size_t>(parts_.plan.per_device_train_batch_size);
+  std::vector<std::vector<std::size_t>> out(batch.samples.size() / size);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i].resize(size);
+    std::iota(out[i].begin(), out[i].end(), i * size);
+  }
+  return out;
+}
+
+std::vector<PolicyMethod::Part> PolicyMethod::load(std::int64_t step, Found& found) {
+  std::vector<Part> out;
+  for (const PolicySlice& one : parts_.order.step_slices(step)) {
+    const bool is_known = current_ && current_->batch.generation == one.generation;
+    const bool fresh = !is_known || (!out.empty() && out.back().fresh);
+    if (!is_known) current_ = generate(one.generation, step, found);
+    if (out.empty() || out.back().rollouts != current_ || out.back().iteration != one.iteration) {
+      out.push_back({.rollouts = current_, .iteration = one.iteration, .fresh = fresh, .slices = {}});
+    }
+    out.back().slices.push_back(slices_of(current_->batch).at(static_cast<std::size_t>(one.slice)));
+  }
+  return out;
+}
+
+// ---- training
+
+StepLoss PolicyMethod::backward(std::int64_t step) {
+  Found found;
+  const std::vector<Part> parts = load(step, found);
+  last_step_ = step;
+  const auto start = Clock::now();
+  const PassKey key = {.training = !parts_.plan.policy.disable_dropout,
+                       .seed = static_cast<std::uint64_t>(parts_.plan.seed),
+                       .step = static_cast<std::uint64_t>(step)};
+  const bool by_slice = !parts.front().rollouts->batch.slices.empty();
+  options_.span = by_slice ? learn::Span::kMicroBatch : learn::Span::kStep;
+  if (parts_.plan.policy.use_adaptive_entropy) {
+    options_.entropy_coef = entropy_.last_entropy <= parts_.plan.policy.entropy_target ? entropy_.coef : 0.0;
+  }
+  learn::StepTotals totals;
+  totals.micro_batches = 0;
+  for (const Part& part : parts) {
+    const std::vector<std::size_t> samples = joined(part.slices);
+    totals.sequences += static_cast<double>(samples.size());
+    totals.tokens += scored_tokens(part.rollouts->batch, samples, parts_.plan);
+    totals.micro_batches += static_cast<double>(part.slices.size());
+  }
+  if (!by_slice) find_entropy_threshold(parts, totals, key);
+  for (const Part& part : parts) {
+    totals.generation_sequences = static_cast<double>(part.rollouts->batch.samples.size());
+    totals.generation_tokens = part.rollouts->generation_tokens;
+    if (!by_slice) {
+      train_by_group(part, totals, key, found);
+      continue;
+    }
+    for (const auto& slice : part.slices) train_pass(part, slice, totals, key, found);
+  }
+  add_metrics(found, by_slice);
+  found.loss.timings = {{"rollout", found.rollout_seconds},
+                        {"reward", found.reward_seconds},
+                        {"train", seconds_since(start)}};
+  return std::move(found.loss);
+}
+
+// TRL's threshold is a micro-batch's; the step's is found before its first backward: from the sampler's record when
+// that is the policy of now, else by a pass of its own.
+void PolicyMethod::find_entropy_threshold(const std::vector<Part>& parts, learn::StepTotals& totals,
+                                          const PassKey& key) const {
+  if (options_.top_entropy_quantile >= 1 || options_.loss_type == learn::PolicyLossType::kRloo) return;
+  std::vector<at::Tensor> entropies, masks;
+  for (const Part& part : parts) {
+    const RolloutBatch& batch = part.rollouts->batch;
+    for (const auto& samples :
+         compose_passes(batch, joined(part.slices), parts_.plan.per_device_train_batch_size)) {
+      const PolicyPass pass =
+          make_policy_pass(batch, samples, parts_.form.is_explicit && parts_.plan.policy.share_prompt);
+      PolicyScores scores = recorded_scores(batch, pass.samples);
+      const bool is_current = part.fresh && !parts_.dropout && scores.entropy.defined();
+      if (!is_current) {
+        scores = score_policy(parts_.model, pass, key, parts_.plan.policy.temperature, parts_.form);
+      }
+      learn::PolicyTokens tokens = policy_tokens(*part.rollouts, pass.samples, scores, false, parts_.plan);
+      tokens.logprob = scores.entropy;  // not read; any [n]
+      masks.push_back(learn::scored_tokens(tokens, options_));
+      entropies.push_back(scores.entropy);
+    }
+  }
+  std::tie(totals.entropy_threshold, totals.high_entropy_tokens) =
+      learn::top_entropy(at::cat(entropies), at::cat(masks), options_.top_entropy_quantile);
+}
+
+void PolicyMethod::train_by_group(const Part& part, const learn::StepTotals& totals, const PassKey& key,
+                                  Found& found) {
+  const std::vector<std::size_t> left = without_gradient(part, joined(part.slices), totals, found);
+  for (const auto& samples :
+       compose_passes(part.rollouts->batch, left, parts_.plan.per_device_train_batch_size)) {
+    train_pass(part, samples, totals, key, found);
+  }
+}
+
+// Takes the samples whose gradient is exactly 0 out, and their loss and metrics from the sampler's record.
+std::vector<std::size_t> PolicyMethod::without_gradient(const Part& part, std::span<const std::size_t> samples,
+                                                        const learn::StepTotals& totals, Found& found) const {
+  const RolloutBatch& batch = part.rollouts->batch;
+  const PolicyScores recorded = recorded_scores(batch, samples);
+  if (!recorded.logprob.defined() || !recorded.entropy.defined()) return {samples.begin(), samples.end()};
+  const at::Tensor none = learn::sequences_without_gradient(
+      policy_tokens(*part.rollouts, samples, recorded, uses_old_logprobs(), parts_.plan), options_);
+  std::vector<std::size_t> left, skipped;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    (none.const_data_ptr<bool>()[i] ? skipped : left).push_back(samples[i]);
+  }
+  if (skipped.empty()) return left;
+  const learn::PolicyGradient gone = learn::policy_gradient(
+      policy_tokens(*part.rollouts, skipped, recorded_scores(batch, skipped), uses_old_logprobs(), parts_.plan),
+      options_, totals);
+  found.loss.loss += gone.loss;
+  found.metrics.push_back(gone.metrics);
+  found.skipped += static_cast<std::int64_t>(skipped.size());
+  return left;
+}
+
+void PolicyMethod::train_pass(const Part& part, std::span<const std::size_t> samples,
+                              const learn::StepTotals& totals, const PassKey& key, Found& found) {
+  const bool share = parts_.form.is_explicit && parts_.plan.policy.share_prompt;
+  const PolicyPass pass = make_policy_pass(part.rollouts->batch, samples, share);
+  const learn::PolicyGradient gradient = train_policy(
+      parts_.model, pass, key, parts_.plan.policy.temperature, parts_.form, [&](const PolicyScores& scores) {
+        const PolicyScores recorded = recorded_scores(part.rollouts->batch, pass.samples);
+        if (part.fresh && !parts_.dropout && recorded.logprob.defined()) {
+          const double gap = (scores.logprob - recorded.logprob).abs().max().item<double>();
+          found.ratio_gap = std::max(found.ratio_gap, gap);
+        }
+        return learn::policy_gradient(
+            policy_tokens(*part.rollouts, pass.samples, scores, uses_old_logprobs(), parts_.plan), options_, totals);
+      });
+  found.loss.loss += gradient.loss;
+  found.metrics.push_back(gradient.metrics);
+}
+
+void PolicyMethod::add_metrics(Found& found, bool by_slice) {
+  learn::PolicyMetrics pooled;
+  for (const learn::PolicyMetrics& one : found.metrics) pooled.add(one);
+  if (!by_slice) found.metrics = {pooled};
+  for (const learn::PolicyMetrics& one : found.metrics) {
+    for (auto& value : one.named()) found.loss.metrics.push_back(std::move(value));
+  }
+  const config::PolicyPlan& policy = parts_.plan.policy;
+  next_entropy_ = entropy_;
+  if (policy.use_adaptive_entropy) {
+    const double world = pooled.high_entropy.value();
+    next_entropy_.coef = world <= policy.entropy_target
+                             ? std::min(entropy_.coef + policy.entropy_coef_delta, policy.entropy_coef_max)
+                             : std::max(entropy_.coef - policy.entropy_coef_delta, policy.entropy_coef_min);
+    next_entropy_.last_entropy = world;
+  }
+  if (options_.entropy_bonus && parts_.plan.method != config::Method::kRloo) {
+    found.loss.metrics.emplace_back("entropy_coef", next_entropy_.coef);
+  }
+  found.loss.metrics.emplace_back("skipped_rows", static_cast<double>(found.skipped));
+  if (found.ratio_gap >= 0) found.loss.metrics.emplace_back("ratio_gap", found.ratio_gap);
+}
+
+void PolicyMethod::stepped(std::int64_t /*step*/) {
+  entropy_ = next_entropy_;
+}
+
+// ---- evaluation
+
+// As TRL: each batch of per_device_eval_batch_size completions has its own metrics and loss; then plain means. The
+// policy of now drew the completions, so what was recorded is what a forward would find.
+EvalFacts PolicyMethod::evaluate() {
+  const auto start = Clock::now();
+  const std::int64_t group = parts_.plan.policy.num_generations_eval;
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(parts_.evaluation_prompts));
+  std::iota(rows.begin(), rows.end(), std::int64_t{0});
+  const SourcedRollouts made = parts_.evaluation->make({.generation = 0,
+                                                        .rows = rows,
+                                                        .num_generations = group,
+                                                        .evaluation = true,
+                                                        .trainer_state = trainer_state(last_step_ + 1)});
+  EvalFacts out;
+  MetricMeans means;
+  const auto prompts = static_cast<std::size_t>(std::max<std::int64_t>(1, parts_.plan.per_device_eval_batch_size / group));
+  learn::PolicyLossOptions options = options_;
+  options.span = learn::Span::kStep;
+  for (std::size_t begin = 0; begin < made.batch.prompts.size(); begin += prompts) {
+    const std::size_t end = std::min(begin + prompts, made.batch.prompts.size());
+    const ScoredRollouts scored = score_rollouts(part_of(made.batch, begin, end), parts_.plan, group,
+                                                 [this](RolloutBatch& batch) { add_reference(batch); });
+    std::vector<std::size_t> all(scored.batch.samples.size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    const learn::PolicyTokens tokens =
+        policy_tokens(scored, all, recorded_scores(scored.batch, all), uses_old_logprobs(), parts_.plan);
+    const learn::PolicyGradient found = learn::policy_gradient(tokens, options, learn::totals_of(tokens, options));
+    means.add("loss", found.loss);
+    for (const auto& [name, value] : scored.metrics) means.add(name, value);
+    for (const auto& [name, value] : found.metrics.named()) means.add(name, value);
+    out.batches += 1;
+    out.rows += static_cast<std::int64_t>(all.size());
+  }
+  for (const auto& [name, value] : made.metrics) means.add(name, value);
+  out.metrics = means.values();
+  out.seconds = seconds_since(start);
+  return out;
+}
+
+}  // namespace hone::train

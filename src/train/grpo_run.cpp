@@ -1,0 +1,247 @@
+// run_policy: the order of events of a GRPO or RLOO run, as prose.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/process_memory.h"
+#include "learn/schedule.h"
+#include "model/weight_source.h"
+#include "rewards/open_reward.h"
+#include "rollout/kv_memory.h"
+#include "train/grpo.h"
+#include "train/machine.h"
+#include "train/memory_inputs.h"
+#include "train/open_model.h"
+#include "train/run_folder.h"
+#include "train/run_setup.h"
+
+namespace hone::train {
+
+namespace fs = base::fs;
+
+namespace {
+
+PolicyPrompts read_prompts(const fs::path& file, const config::Plan& plan, const OpenedText& opened,
+                           const model::ModelConfig& model) {
+  PolicyPrompts out;
+  out.rows = data::read_prompt_rows(file);
+  const std::string& kwargs = plan.policy.chat_template_kwargs;
+  out.tokens = data::tokenise_prompts(
+      out.rows, opened.tokenizer, opened.chat_template.get(),
+      kwargs.empty() ? base::Json() : base::parse_json(kwargs, "chat_template_kwargs"), model.vocab_size);
+  for (std::size_t i = 0; i < out.rows.size(); ++i) {
+    const auto length = static_cast<std::int64_t>(out.tokens[i].ids.size());
+    if (length + plan.policy.max_completion_length <= model.max_position_embeddings) continue;
+    throw base::UserError(
+        {.where = out.rows[i].where,
+         .expected = "a prompt that leaves room for max_completion_length " +
+                     std::to_string(plan.policy.max_completion_length) + " within the model's " +
+                     std::to_string(model.max_position_embeddings) + " positions",
+         .found = std::to_string(length) + " tokens",
+         .cause = "the model has never seen the positions after that; TRL 1.16 cuts no prompts either",
+         .fix = "lower max_completion_length, or leave such prompts out of the data"});
+  }
+  return out;
+}
+
+// A reward function that needs a column which the data lack would raise on every call.
+void require_columns(const config::Plan& plan, const rewards::OpenOptions& options, const PolicyPrompts& prompts) {
+  for (const std::string& word : plan.policy.reward_funcs) {
+    for (const std::string& column : rewards::needed_columns(word, options)) {
+      if (prompts.rows.front().columns.contains(column)) continue;
+      std::string there;
+      for (const auto& [name, value] : prompts.rows.front().columns.items()) there += (there.empty() ? "" : ", ") + name;
+      throw base::UserError({.where = "reward_funcs " + word,
+                             .expected = "a column `" + column + "` in the data, which this reward reads",
+                             .found = there.empty() ? "no columns but prompt" : "the columns " + there,
+                             .cause = "the column has another name, or the rows were made without it",
+                             .fix = "rename the column, or name yours where the reward takes a parameter (column=...)"});
+    }
+  }
+}
+
+PolicyOrder order_of(const config::Plan& plan, std::int64_t prompts) {
+  return PolicyOrder({.prompts = prompts,
+                      .prompts_per_generation = plan.policy.generation_batch_size / plan.policy.num_generations,
+                      .steps_per_generation = plan.policy.steps_per_generation,
+                      .num_iterations = plan.policy.num_iterations,
+                      .accumulation = plan.gradient_accumulation_steps,
+                      .seed = static_cast<std::uint64_t>(plan.seed),
+                      .shuffle = plan.shuffle_dataset});
+}
+
+// The largest pass: per_device_train_batch_size completions of max_completion_length, with their prompts.
+LongestBatch longest_pass(const config::Plan& plan, std::int64_t longest_prompt) {
+  const config::PolicyPlan& policy = plan.policy;
+  const std::int64_t sequences = plan.per_device_train_batch_size;
+  const std::int64_t prompts =
+      policy.share_prompt ? std::max<std::int64_t>(1, sequences / policy.num_generations) : sequences;
+  return {.tokens = prompts * longest_prompt + sequences * policy.max_completion_length,
+          .scored = sequences * policy.max_completion_length,
+          .segment = longest_prompt + policy.max_completion_length};
+}
+
+// TRL's reference of a continued adapter is that adapter as it began (PEFT's "ref"), also in a resumed run.
+at::Tensor reference_adapter(model::CausalLm& model, const config::Plan& plan) {
+  if (plan.policy.beta == 0 || plan.adapter_name_or_path.empty()) return {};
+  return adapters::Adapter::load(model, plan.adapter_name_or_path).flat().clone();
+}
+
+std::string short_number(double value) {
+  std::string out = std::to_string(value);
+  out.erase(out.find_last_not_of('0') + 1);
+  if (out.back() == '.') out.pop_back();
+  return out;
+}
+
+std::string sampling_line(const config::PolicyPlan& policy) {
+  std::string out = "temperature " + short_number(policy.temperature);
+  if (policy.top_p < 1) out += ", top_p " + short_number(policy.top_p);
+  if (policy.top_k > 0) out += ", top_k " + std::to_string(policy.top_k);
+  if (policy.min_p > 0) out += ", min_p " + short_number(policy.min_p);
+  if (policy.repetition_penalty != 1) out += ", repetition_penalty " + short_number(policy.repetition_penalty);
+  return out + ", at most " + std::to_string(policy.max_completion_length) + " new tokens";
+}
+
+std::string loss_line(const config::Plan& plan) {
+  const config::PolicyPlan& policy = plan.policy;
+  const bool rloo = plan.method == config::Method::kRloo;
+  std::string out = rloo ? "rloo" : policy.loss_type;
+  out += ", beta " + short_number(policy.beta) + ", epsilon " + short_number(policy.epsilon);
+  if (policy.epsilon_high) out += " to " + short_number(*policy.epsilon_high);
+  if (!rloo) out += ", advantages scaled by " + policy.scale_rewards;
+  if (policy.num_iterations > 1) out += ", " + std::to_string(policy.num_iterations) + " iterations a batch";
+  return out;
+}
+
+PolicyStartFacts policy_facts(const config::Plan& plan, std::int64_t prompts, std::int64_t longest,
+                              const std::vector<std::string>& rewards, std::int64_t eval_prompts) {
+  const config::PolicyPlan& policy = plan.policy;
+  PolicyStartFacts out{.prompts = prompts,
+                       .longest_prompt = longest,
+                       .num_generations = policy.num_generations,
+                       .generation_batch_size = policy.generation_batch_size};
+  out.steps_per_batch = policy.steps_per_generation * policy.num_iterations / plan.gradient_accumulation_steps;
+  for (std::size_t k = 0; k < rewards.size(); ++k) {
+    const double weight = k < policy.reward_weights.size() ? policy.reward_weights[k] : 1;
+    out.reward_names.push_back((weight == 1 ? "" : short_number(weight) + " x ") + rewards[k]);
+  }
+  out.sampling = sampling_line(policy);
+  out.loss = loss_line(plan);
+  if (eval_prompts > 0) {
+    out.evaluation = std::to_string(eval_prompts) + " prompts x " + std::to_string(policy.num_generations_eval) +
+                     (policy.num_generations_eval == 1 ? " completion" : " completions");
+  }
+  return out;
+}
+
+}  // namespace
+
+LoopResult run_policy(const config::Plan& plan, RunListener& listener, const std::atomic<bool>& stop_requested) {
+  at::set_num_threads(static_cast<int>(threads_or_default(plan.threads)));
+  RunPlace place(plan);
+  const bool replays = !plan.policy.replay.empty();
+
+  // Data and rewards before weights: a wrong row or a broken function is found in seconds.
+  const auto source = model::open_weights(plan.model_name_or_path);
+  const OpenedText opened = open_text(plan);
+  PolicyPrompts prompts, eval_prompts;
+  if (!plan.dataset_name.empty()) prompts = read_prompts(plan.dataset_name, plan, opened, source->config());
+  if (!plan.dataset_test.empty() && !replays) {
+    eval_prompts = read_prompts(plan.dataset_test, plan, opened, source->config());
+  }
+  rewards::OpenOptions reward_options{.python = plan.policy.python,
+                                      .workers = static_cast<int>(plan.policy.reward_workers),
+                                      .timeout = plan.policy.reward_timeout};
+  std::vector<std::unique_ptr<rewards::Reward>> rewards;
+  std::vector<RolloutBatch> recorded;
+  if (replays) {
+    recorded = read_rollouts(plan.policy.replay);
+  } else {
+    rewards = rewards::open_rewards(plan.policy.reward_funcs, reward_options);
+    require_columns(plan, reward_options, prompts);
+  }
+
+  const std::int64_t program_bytes = base::process_memory().resident;
+  const bool plain = plan.layer_form == config::LayerForm::kPlain;
+  model::CausalLm model(*source, numbers(plan.precision), plain ? model::Storage::kPlain : model::Storage::kPacked);
+  const at::Tensor reference = reference_adapter(model, plan);
+  adapters::Adapter adapter = open_adapter(model, plan, place);
+  if (plan.policy.disable_dropout) adapter.set_dropout(0);
+  require_room_for_checkpoint(place, adapter);
+  const fs::path data_file = replays ? plan.policy.replay : plan.dataset_name;
+  Standing standing = find_standing(plan, place, adapter,
+                                    data_print(data_file, static_cast<std::int64_t>(replays ? recorded.size()
+                                                                                             : prompts.rows.size())));
+
+  StartFacts start;
+  start.notes = plan.notes;
+  if (const auto note = convert_note(plan, *source)) start.notes.push_back(*note);
+  start.notes.insert(start.notes.end(), standing.notes.begin(), standing.notes.end());
+  start.resumed_from = standing.resumed_from;
+  start.trained = trained_facts(model, adapter);
+  std::int64_t longest_prompt = prompts.longest(), prompt_count = static_cast<std::int64_t>(prompts.rows.size());
+  if (prompts.rows.empty()) {  // a replay alone: as many prompts as it holds
+    for (const RolloutBatch& batch : recorded) {
+      prompt_count += static_cast<std::int64_t>(batch.prompts.size());
+      for (const RolloutPrompt& one : batch.prompts) {
+        longest_prompt = std::max(longest_prompt, static_cast<std::int64_t>(one.ids.size()));
+      }
+    }
+  }
+  start.train_rows = prompt_count;
+  start.memory = plan_memory(
+      memory_inputs(model, plan, program_bytes, longest_pass(plan, longest_prompt), LongestBatch()), plan.layer_form,
+      plan.recompute, memory_limit(plan));
+
+  std::unique_ptr<RolloutSource> train_source, eval_source;
+  if (replays) {
+    train_source = std::make_unique<ReplayedRollouts>(std::move(recorded), opened.tokenizer);
+  } else {
+    train_source = std::make_unique<LiveRollouts>(plan, model, prompts, opened.tokenizer, rewards);
+    if (!eval_prompts.rows.empty()) {
+      eval_source = std::make_unique<LiveRollouts>(plan, model, eval_prompts, opened.tokenizer, rewards);
+    }
+  }
+  PolicyMethod method({.plan = plan,
+                       .model = model,
+                       .source = *train_source,
+                       .evaluation = eval_source.get(),
+                       .evaluation_prompts = static_cast<std::int64_t>(eval_prompts.rows.size()),
+                       .order = order_of(plan, prompt_count),
+                       .form = pass_form(start.memory),
+                       .dropout = adapter.config().dropout > 0 && !plan.policy.disable_dropout,
+                       .listener = listener,
+                       .parameters = adapter.flat(),
+                       .reference = reference,
+                       .rollouts_file = plan.policy.dump_rollouts ? place.output_dir() / kRolloutsFile : fs::path()},
+                      standing.method_files);
+  start.policy = policy_facts(plan, prompt_count, longest_prompt, train_source->reward_names(),
+                              static_cast<std::int64_t>(eval_prompts.rows.size()));
+  if (!prompts.tokens.empty()) start.example = {{.text = prompts.tokens.front().text, .supervised = false}};
+  start.total_steps = method.total_steps();
+  start.steps_per_epoch = method.steps_per_epoch();
+  start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);
+  start.first_step = standing.state.step;
+  start.output_dir = plan.output_dir;
+
+  place.open(plan);
+  listener.started(start);
+  const LoopResult result = run_loop({.plan = plan,
+                                      .adapter = adapter,
+                                      .method = method,
+                                      .tokenizer = opened.tokenizer,
+                                      .listener = listener,
+                                      .stop_requested = stop_requested,
+                                      .optimizer = standing.optimizer,
+                                      .state = standing.state,
+                                      .planned_memory = start.memory.total});
+  listener.finished(plan.output_dir, result.interrupted, result.step);
+  return result;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,97 @@
+#include "train/policy_batch.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace hone::train {
+
+namespace {
+
+class Layout {
+ public:
+  explicit Layout(PolicyPass& pass) : pass_(pass), batch_(pass.batch) {}
+
+  // Returns its number. Positions begin at `position`.
+  std::int64_t add_segment(std::span<const std::int32_t> ids, std::int64_t position, std::int64_t row,
+                           std::int64_t prefix) {
+    const auto begin = static_cast<std::int64_t>(batch_.ids.size());
+    batch_.ids.insert(batch_.ids.end(), ids.begin(), ids.end());
+    for (std::size_t i = 0; i < ids.size(); ++i) batch_.positions.push_back(position + static_cast<std::int64_t>(i));
+    batch_.segments.push_back(
+        {.begin = begin, .end = begin + static_cast<std::int64_t>(ids.size()), .row = row, .prefix = prefix});
+    return static_cast<std::int64_t>(batch_.segments.size()) - 1;
+  }
+
+  // The first target of `ids` is predicted by token `before`, the others by the tokens from `begin` on.
+  void score(std::span<const std::int32_t> ids, std::int64_t before, std::int64_t begin, std::int64_t sequence) {
+    for (std::size_t t = 0; t < ids.size(); ++t) {
+      pass_.source.push_back(t == 0 ? before : begin + static_cast<std::int64_t>(t) - 1);
+      pass_.target.push_back(ids[t]);
+      pass_.sequence.push_back(sequence);
+    }
+  }
+
+ private:
+  PolicyPass& pass_;
+  data::Batch& batch_;
+};
+
+}  // namespace
+
+PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::size_t> samples, bool share_prompt) {
+  PolicyPass pass;
+  pass.samples.assign(samples.begin(), samples.end());
+  std::stable_sort(pass.samples.begin(), pass.samples.end(), [&](std::size_t a, std::size_t b) {
+    return rollouts.samples[a].prompt < rollouts.samples[b].prompt;
+  });
+  Layout layout(pass);
+  std::int64_t prompt_segment = -1;
+  for (std::size_t i = 0; i < pass.samples.size(); ++i) {
+    const RolloutSample& sample = rollouts.samples[pass.samples[i]];
+    const std::vector<std::int32_t>& prompt = rollouts.prompts[sample.prompt].ids;
+    const auto length = static_cast<std::int64_t>(prompt.size());
+    const auto row = static_cast<std::int64_t>(pass.samples[i]);
+    const std::span<const std::int32_t> ids = sample.ids;
+    const auto sequence = static_cast<std::int64_t>(i);
+    base::require(!ids.empty() && length > 0, "make_policy_pass", "a prompt and a completion with tokens");
+    if (!share_prompt) {
+      std::vector<std::int32_t> whole = prompt;
+      whole.insert(whole.end(), ids.begin(), ids.end() - 1);
+      const auto begin = static_cast<std::int64_t>(pass.batch.ids.size());
+      layout.add_segment(whole, 0, row, data::kNoPrefix);
+      layout.score(ids, begin + length - 1, begin + length, sequence);
+      continue;
+    }
+    const bool first = i == 0 || rollouts.samples[pass.samples[i - 1]].prompt != sample.prompt;
+    // The key of the prompt's dropout: the group's first sample of all, not of this pass.
+    const auto group = std::find_if(rollouts.samples.begin(), rollouts.samples.end(),
+                                    [&](const RolloutSample& one) { return one.prompt == sample.prompt; });
+    if (first) prompt_segment = layout.add_segment(prompt, 0, group - rollouts.samples.begin(), data::kNoPrefix);
+    const std::int64_t before = pass.batch.segments[static_cast<std::size_t>(prompt_segment)].end - 1;
+    const auto begin = static_cast<std::int64_t>(pass.batch.ids.size());
+    if (ids.size() > 1) layout.add_segment(ids.first(ids.size() - 1), length, row, prompt_segment);
+    layout.score(ids, before, begin, sequence);
+  }
+  return pass;
+}
+
+std::vector<std::vector<std::size_t>> compose_passes(const RolloutBatch& rollouts,
+                                                     std::span<const std::size_t> samples, std::int64_t most) {
+  const auto limit = static_cast<std::size_t>(std::max<std::int64_t>(1, most));
+  std::vector<std::vector<std::size_t>> out;
+  for (std::size_t begin = 0; begin < samples.size();) {
+    const std::size_t prompt = rollouts.samples[samples[begin]].prompt;
+    std::size_t end = begin;
+    while (end < samples.size() && rollouts.samples[samples[end]].prompt == prompt) ++end;
+    const bool fits = !out.empty() && out.back().size() + (end - begin) <= limit;
+    if (!fits) out.emplace_back();
+    for (; begin < end; ++begin) {
+      if (out.back().size() == limit) out.emplace_back();
+      out.back().push_back(samples[begin]);
+    }
+  }
+  return out;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,126 @@
+#include "train/policy_pass.h"
+
+#include <ATen/ATen.h>
+
+#include <optional>
+
+#include "learn/sft_loss.h"
+#include "model/explicit_pass.h"
+#include "ops/linear_logprob.h"
+
+namespace hone::train {
+
+namespace {
+
+constexpr std::int64_t kHeadTile = 512;  // rows of the plain form's logits at a time
+
+at::Tensor index_tensor(const std::vector<std::int64_t>& values) {
+  at::Tensor out = at::empty({static_cast<std::int64_t>(values.size())}, at::kLong);
+  std::copy(values.begin(), values.end(), out.mutable_data_ptr<std::int64_t>());
+  return out;
+}
+
+std::vector<std::int64_t> token_rows(const data::Batch& batch) {
+  std::vector<std::int64_t> rows(batch.ids.size());
+  for (const data::Segment& segment : batch.segments) {
+    std::fill(rows.begin() + segment.begin, rows.begin() + segment.end, segment.row);
+  }
+  return rows;
+}
+
+// A pass with what its forward needs by reference.
+struct Run {
+  Run(const model::CausalLm& lm, const PolicyPass& policy_pass, const PassKey& key, bool adapters_on)
+      : model(lm),
+        pass(policy_pass),
+        rows(token_rows(policy_pass.batch)),
+        source(index_tensor(policy_pass.source)),
+        target(index_tensor(policy_pass.target)),
+        context{.training = key.training,
+                .adapters_on = adapters_on,
+                .seed = key.seed,
+                .step = key.step,
+                .token_row = &rows,
+                .token_position = &policy_pass.batch.positions} {}
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  const model::CausalLm& model;
+  const PolicyPass& pass;
+  std::vector<std::int64_t> rows;
+  at::Tensor source, target;
+  ops::PassContext context;
+};
+
+// The plain head in tiles of rows: logits of a tile, with their graph, to `use(begin, tile rows, facts)`.
+template <typename Use>
+void plain_head(const Run& run, const at::Tensor& rows, double temperature, const Use& use) {
+  for (std::int64_t begin = 0; begin < rows.size(0); begin += kHeadTile) {
+    const std::int64_t size = std::min(kHeadTile, rows.size(0) - begin);
+    at::Tensor tile = rows.narrow(0, begin, size).detach();
+    if (at::GradMode::is_enabled()) tile.requires_grad_(true);
+    const at::Tensor z = at::log_softmax(run.model.plain_logits(tile) / temperature, -1);
+    const at::Tensor logprob = z.gather(1, run.target.narrow(0, begin, size).unsqueeze(1)).squeeze(1);
+    const at::Tensor entropy = -(z.exp() * z).sum(-1);
+    use(begin, size, tile, logprob, entropy);
+  }
+}
+
+PolicyScores score_plainly(const Run& run, const at::Tensor& rows, double temperature) {
+  const at::NoGradGuard no_grad;
+  PolicyScores out{.logprob = at::empty({rows.size(0)}, at::kFloat), .entropy = at::empty({rows.size(0)}, at::kFloat)};
+  plain_head(run, rows, temperature, [&](auto begin, auto size, const auto&, const auto& logprob, const auto& entropy) {
+    out.logprob.narrow(0, begin, size).copy_(logprob);
+    out.entropy.narrow(0, begin, size).copy_(entropy);
+  });
+  return out;
+}
+
+at::Tensor plain_rows(const Run& run) {
+  return run.model.hidden(run.pass.batch, run.context).index_select(0, run.source);
+}
+
+}  // namespace
+
+PolicyScores score_policy(const model::CausalLm& model, const PolicyPass& pass, const PassKey& key,
+                          double temperature, const PassForm& form, bool adapters_on) {
+  const at::NoGradGuard no_grad;
+  const Run run(model, pass, key, adapters_on);
+  if (!form.is_explicit) return score_plainly(run, plain_rows(run), temperature);
+  model::ExplicitPass explicit_pass(model, pass.batch, run.context);
+  const ops::TokenLogprobs found = ops::linear_logprob(explicit_pass.forward(run.source, std::nullopt), model.head(),
+                                                       run.target, {.temperature = temperature});
+  return {.logprob = found.logprob, .entropy = found.entropy};
+}
+
+learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPass& pass, const PassKey& key,
+                                   double temperature, const PassForm& form,
+                                   const std::function<learn::PolicyGradient(const PolicyScores&)>& loss) {
+  const Run run(model, pass, key, true);
+  if (!form.is_explicit) {
+    const at::AutoGradMode with_grad(true);
+    const at::Tensor rows = plain_rows(run);
+    learn::PolicyGradient out = loss(score_plainly(run, rows, temperature));
+    at::Tensor gradient = at::empty_like(rows);
+    plain_head(run, rows, temperature,
+               [&](auto begin, auto size, const auto& tile, const auto& logprob, const auto& entropy) {
+                 at::Tensor sum = (logprob * out.d_logprob.narrow(0, begin, size)).sum();
+                 if (out.d_entropy.defined()) sum = sum + (entropy * out.d_entropy.narrow(0, begin, size)).sum();
+                 sum.backward();
+                 gradient.narrow(0, begin, size).copy_(tile.grad());
+               });
+    rows.backward(gradient);
+    return out;
+  }
+  const at::NoGradGuard no_grad;
+  model::ExplicitPass explicit_pass(model, pass.batch, run.context);
+  const at::Tensor hidden = explicit_pass.forward(run.source, form.recompute);
+  ops::TokenLogprobs found =
+      ops::linear_logprob(hidden, model.head(), run.target, {.gradient = true, .temperature = temperature});
+  learn::PolicyGradient out = loss({.logprob = found.logprob, .entropy = found.entropy});
+  found.gradient.mul_(out.d_logprob.unsqueeze(1));
+  explicit_pass.backward(std::move(found.gradient));
+  return out;
+}
+
+}  // namespace hone::train

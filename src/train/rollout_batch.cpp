@@ -1,0 +1,150 @@
+#include "train/rollout_batch.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace hone::train {
+
+namespace {
+
+using base::Json;
+using base::UserError;
+
+constexpr const char* kFormat = "hone-rollouts-1";
+
+Json floats(const std::vector<float>& values) {
+  Json out = Json::array();
+  for (const float value : values) out.push_back(std::isfinite(value) ? Json(static_cast<double>(value)) : Json());
+  return out;
+}
+
+std::vector<float> floats_of(const Json& sample, const char* name, std::size_t tokens, const std::string& where) {
+  std::vector<float> out;
+  if (!sample.contains(name) || sample.at(name).is_null()) return out;
+  for (const Json& value : sample.at(name)) {
+    out.push_back(value.is_null() ? std::numeric_limits<float>::quiet_NaN() : value.get<float>());
+  }
+  if (out.size() == tokens) return out;
+  throw UserError({.where = where,
+                   .expected = std::string(name) + " for each of the " + std::to_string(tokens) + " tokens",
+                   .found = std::to_string(out.size())});
+}
+
+double reward_of(const Json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+}
+
+RolloutSample sample_of(const Json& json, std::size_t prompts, std::size_t functions, const std::string& where) {
+  RolloutSample out;
+  out.prompt = json.at("prompt").get<std::size_t>();
+  out.ids = json.at("ids").get<std::vector<std::int32_t>>();
+  out.truncated = json.at("truncated").get<bool>();
+  out.text = json.value("text", "");
+  for (const Json& value : json.at("rewards")) out.rewards.push_back(reward_of(value));
+  if (out.prompt >= prompts || out.ids.empty() || out.rewards.size() != functions) {
+    throw UserError({.where = where,
+                     .expected = "a sample of one of the " + std::to_string(prompts) +
+                                 " prompts, with tokens and a reward of each of " + std::to_string(functions) +
+                                 " functions",
+                     .found = "prompt " + std::to_string(out.prompt) + ", " + std::to_string(out.ids.size()) +
+                              " tokens, " + std::to_string(out.rewards.size()) + " rewards"});
+  }
+  out.old_logprobs = floats_of(json, "old_logprobs", out.ids.size(), where);
+  out.sampling_logprobs = floats_of(json, "sampling_logprobs", out.ids.size(), where);
+  out.ref_logprobs = floats_of(json, "ref_logprobs", out.ids.size(), where);
+  out.entropies = floats_of(json, "entropies", out.ids.size(), where);
+  return out;
+}
+
+void check_slices(const RolloutBatch& batch, const std::string& where) {
+  if (batch.slices.empty()) return;
+  std::vector<int> seen(batch.samples.size());
+  bool good = true;
+  for (const auto& slice : batch.slices) {
+    for (const std::size_t sample : slice) good = good && sample < seen.size() && seen[sample]++ == 0;
+  }
+  for (const int count : seen) good = good && count == 1;
+  if (good) return;
+  throw UserError({.where = where,
+                   .expected = "slices that hold each of the " + std::to_string(seen.size()) + " samples once",
+                   .found = "another set"});
+}
+
+}  // namespace
+
+Json to_json(const RolloutBatch& batch) {
+  Json prompts = Json::array(), samples = Json::array();
+  for (const RolloutPrompt& prompt : batch.prompts) prompts.push_back({{"row", prompt.row}, {"ids", prompt.ids}});
+  for (const RolloutSample& sample : batch.samples) {
+    Json one = {{"prompt", sample.prompt}, {"ids", sample.ids}, {"truncated", sample.truncated}};
+    Json rewards = Json::array();
+    for (const double value : sample.rewards) rewards.push_back(std::isfinite(value) ? Json(value) : Json());
+    one["rewards"] = rewards;
+    if (!sample.old_logprobs.empty()) one["old_logprobs"] = floats(sample.old_logprobs);
+    if (!sample.sampling_logprobs.empty()) one["sampling_logprobs"] = floats(sample.sampling_logprobs);
+    if (!sample.ref_logprobs.empty()) one["ref_logprobs"] = floats(sample.ref_logprobs);
+    if (!sample.entropies.empty()) one["entropies"] = floats(sample.entropies);
+    if (!sample.text.empty()) one["text"] = sample.text;
+    samples.push_back(std::move(one));
+  }
+  Json out = {{"format", kFormat},
+              {"generation", batch.generation},
+              {"reward_names", batch.reward_names},
+              {"prompts", prompts},
+              {"samples", samples}};
+  if (!batch.slices.empty()) out["slices"] = batch.slices;
+  return out;
+}
+
+RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where) {
+  RolloutBatch out;
+  try {
+    if (json.at("format") != kFormat) {
+      throw UserError({.where = where,
+                       .expected = std::string("format ") + kFormat,
+                       .found = base::dump_json(json.at("format"))});
+    }
+    out.generation = json.at("generation").get<std::int64_t>();
+    out.reward_names = json.at("reward_names").get<std::vector<std::string>>();
+    for (const Json& prompt : json.at("prompts")) {
+      out.prompts.push_back({.row = prompt.at("row").get<std::int64_t>(),
+                             .ids = prompt.at("ids").get<std::vector<std::int32_t>>()});
+      if (out.prompts.back().ids.empty()) {
+        throw UserError({.where = where, .expected = "prompts with tokens", .found = "an empty prompt"});
+      }
+    }
+    for (const Json& sample : json.at("samples")) {
+      out.samples.push_back(sample_of(sample, out.prompts.size(), out.reward_names.size(),
+                                      where + " sample " + std::to_string(out.samples.size())));
+    }
+    if (json.contains("slices")) out.slices = json.at("slices").get<std::vector<std::vector<std::size_t>>>();
+  } catch (const Json::exception& error) {
+    throw UserError({.where = where,
+                     .expected = "a generation batch in the form of train/rollout_batch.h",
+                     .found = error.what(),
+                     .cause = "the line was edited, or is of another program"});
+  }
+  check_slices(out, where);
+  return out;
+}
+
+std::vector<RolloutBatch> read_rollouts(const base::fs::path& path) {
+  const std::string text = base::read_text(path);
+  std::vector<RolloutBatch> out;
+  int line_number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    ++line_number;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    out.push_back(rollout_batch_from_json(base::parse_json(line, path.string(), line_number),
+                                          path.string() + ":" + std::to_string(line_number)));
+  }
+  if (!out.empty()) return out;
+  throw UserError({.where = path.string(), .expected = "at least one generation batch", .found = "no lines"});
+}
+
+}  // namespace hone::train

@@ -1,0 +1,188 @@
+#include "train/rollout_source.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "base/error.h"
+#include "rollout/generate.h"
+#include "text/stop_strings.h"
+
+namespace hone::train {
+
+namespace {
+
+using base::Json;
+using Clock = std::chrono::steady_clock;
+
+// Evaluation's samples are keyed apart from every training batch (base/rng.h takes steps below 2^32).
+constexpr std::uint64_t kEvaluationStep = 0xFFFFFFFE;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What TRL hands to a reward function as a completion.
+Json completion_json(const Json& prompt, const std::string& text) {
+  if (!prompt.is_array()) return text;
+  return Json::array({{{"role", "assistant"}, {"content", text}}});
+}
+
+RolloutSample sample_of(const rollout::Completion& done, std::size_t prompt, const text::Tokenizer& tokenizer,
+                        std::size_t functions) {
+  RolloutSample out;
+  out.prompt = prompt;
+  out.ids = done.ids;
+  out.truncated = done.ended == rollout::Ended::kLength;
+  out.text = tokenizer.decode(done.ids, true);
+  out.rewards.assign(functions, rewards::kNone);
+  out.old_logprobs = done.logprobs;
+  out.sampling_logprobs = done.sampled_logprobs;
+  out.entropies = done.entropies;
+  return out;
+}
+
+}  // namespace
+
+std::int64_t PolicyPrompts::longest() const {
+  std::size_t out = 0;
+  for (const data::TokenisedPrompt& one : tokens) out = std::max(out, one.ids.size());
+  return static_cast<std::int64_t>(out);
+}
+
+rollout::GenerateOptions sampling_options(const config::Plan& plan, const model::ModelConfig& config,
+                                          const text::Tokenizer& tokenizer) {
+  const config::PolicyPlan& policy = plan.policy;
+  rollout::GenerateOptions out;
+  out.max_new_tokens = policy.max_completion_length;
+  out.min_new_tokens = policy.min_new_tokens;
+  out.sampler = {.temperature = policy.temperature,
+                 .top_k = policy.top_k,
+                 .top_p = policy.top_p,
+                 .min_p = policy.min_p,
+                 .repetition_penalty = policy.repetition_penalty};
+  out.seed = static_cast<std::uint64_t>(plan.seed);
+  out.stop_ids = config.eos_token_ids;
+  if (const auto eos = tokenizer.eos_id()) out.stop_ids.push_back(*eos);
+  out.stop_ids.insert(out.stop_ids.end(), policy.stop_token_ids.begin(), policy.stop_token_ids.end());
+  out.kv_memory = policy.kv_memory;
+  out.batch_size = policy.generation_batch_size;
+  out.share_prompt = policy.share_prompt;
+  out.entropies = true;
+  if (!policy.stop_strings.empty()) {
+    out.stops = [stops = policy.stop_strings, &tokenizer](std::span<const std::int32_t> ids) {
+      return text::ends_with_stop(ids, stops, tokenizer);
+    };
+  }
+  return out;
+}
+
+LiveRollouts::LiveRollouts(const config::Plan& plan, const model::CausalLm& model, const PolicyPrompts& prompts,
+                           const text::Tokenizer& tokenizer,
+                           const std::vector<std::unique_ptr<rewards::Reward>>& rewards)
+    : model_(model),
+      prompts_(prompts),
+      tokenizer_(tokenizer),
+      options_(sampling_options(plan, model.config(), tokenizer)),
+      queue_(rewards) {
+  for (const auto& reward : rewards) names_.push_back(reward->name());
+}
+
+// The group that begins with sample `first`.
+rewards::Request LiveRollouts::reward_request(const RolloutRequest& request, const RolloutBatch& batch,
+                                              std::size_t first) const {
+  rewards::Request out;
+  out.trainer_state = request.trainer_state;
+  out.first_sample = static_cast<std::int64_t>(first);
+  const std::size_t prompt = batch.samples[first].prompt;
+  const data::PromptRow& row = prompts_.rows[static_cast<std::size_t>(batch.prompts[prompt].row)];
+  const auto count = static_cast<std::size_t>(request.num_generations);
+  for (std::size_t i = first; i < first + count; ++i) {
+    out.prompts.push_back(row.prompt);
+    out.completions.push_back(completion_json(row.prompt, batch.samples[i].text));
+    out.completion_ids.push_back(batch.samples[i].ids);
+  }
+  for (const auto& [name, value] : row.columns.items()) out.columns[name] = std::vector<Json>(count, value);
+  return out;
+}
+
+SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
+  const auto start = Clock::now();
+  SourcedRollouts out;
+  RolloutBatch& batch = out.batch;
+  batch.generation = request.generation;
+  batch.reward_names = names_;
+  std::vector<std::vector<std::int32_t>> prompts;
+  for (const std::int64_t row : request.rows) {
+    prompts.push_back(prompts_.tokens[static_cast<std::size_t>(row)].ids);
+    batch.prompts.push_back({.row = row, .ids = prompts.back()});
+  }
+  const auto group = static_cast<std::size_t>(request.num_generations);
+  batch.samples.resize(prompts.size() * group);
+  std::vector<std::size_t> left(prompts.size(), group), submitted;
+  rollout::GenerateOptions options = options_;
+  options.samples = request.num_generations;
+  options.step = request.evaluation ? kEvaluationStep : static_cast<std::uint64_t>(request.generation);
+  if (request.evaluation) options.seed += static_cast<std::uint64_t>(request.generation) << 32;
+  rollout::generate(model_, prompts, options, [&](std::size_t index, const rollout::Completion& done) {
+    const std::size_t prompt = index / group;
+    batch.samples[index] = sample_of(done, prompt, tokenizer_, names_.size());
+    if (--left[prompt] > 0) return;
+    submitted.push_back(prompt * group);
+    queue_.submit(reward_request(request, batch, prompt * group));
+  });
+  out.rollout_seconds = seconds_since(start);
+  const auto waiting = Clock::now();
+  const std::vector<std::vector<rewards::Scores>> scores = queue_.collect();
+  out.reward_seconds = seconds_since(waiting);
+
+  for (const RolloutSample& sample : batch.samples) {
+    out.facts.completions.push_back(
+        {.prompt = prompts_.tokens[static_cast<std::size_t>(batch.prompts[sample.prompt].row)].text,
+         .completion = sample.text,
+         .truncated = sample.truncated});
+  }
+  for (std::size_t i = 0; i < submitted.size(); ++i) take_scores(out, submitted[i], scores[i]);
+  for (std::size_t i = 0; i < batch.samples.size(); ++i) out.facts.completions[i].rewards = batch.samples[i].rewards;
+  out.facts.reward_names = names_;
+  return out;
+}
+
+// A group's scores by each function, from sample `first` on.
+void LiveRollouts::take_scores(SourcedRollouts& out, std::size_t first,
+                               const std::vector<rewards::Scores>& by_function) const {
+  for (std::size_t k = 0; k < by_function.size(); ++k) {
+    const rewards::Scores& one = by_function[k];
+    for (std::size_t i = 0; i < one.values.size(); ++i) {
+      out.batch.samples[first + i].rewards[k] = one.values[i];
+      CompletionFacts& completion = out.facts.completions[first + i];
+      for (const auto& [column, values] : one.extra) completion.extra.emplace_back(column, values[i]);
+    }
+    for (const rewards::Failure& failure : one.failures) {
+      out.facts.warnings.push_back("reward " + names_[k] + " could not score sample " +
+                                   std::to_string(failure.sample) + ": " + failure.what);
+    }
+    out.metrics.insert(out.metrics.end(), one.metrics.begin(), one.metrics.end());
+  }
+}
+
+ReplayedRollouts::ReplayedRollouts(std::vector<RolloutBatch> batches, const text::Tokenizer& tokenizer)
+    : batches_(std::move(batches)), tokenizer_(tokenizer) {
+  base::require(!batches_.empty(), "ReplayedRollouts", "a batch");
+}
+
+SourcedRollouts ReplayedRollouts::make(const RolloutRequest& request) {
+  SourcedRollouts out;
+  out.batch = batches_[static_cast<std::size_t>(request.generation) % batches_.size()];
+  out.batch.generation = request.generation;
+  out.facts.reward_names = out.batch.reward_names;
+  for (const RolloutSample& sample : out.batch.samples) {
+    out.facts.completions.push_back({.prompt = tokenizer_.decode(out.batch.prompts[sample.prompt].ids, false),
+                                     .completion = sample.text.empty() ? tokenizer_.decode(sample.ids, true) : sample.text,
+                                     .truncated = sample.truncated,
+                                     .rewards = sample.rewards});
+  }
+  return out;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,90 @@
+// Where generation batches come from: sampled by the model that is trained and scored while sampling goes on, or read
+// from a file (--replay).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/plan.h"
+#include "data/prompts.h"
+#include "model/causal_lm.h"
+#include "rewards/reward_queue.h"
+#include "rollout/completion.h"
+#include "text/tokenizer.h"
+#include "train/rollout_batch.h"
+#include "train/step_facts.h"
+
+namespace hone::train {
+
+struct PolicyPrompts {
+  std::vector<data::PromptRow> rows;
+  std::vector<data::TokenisedPrompt> tokens;
+  std::int64_t longest() const;
+};
+
+struct RolloutRequest {
+  std::int64_t generation = 0;      // number of the batch in the run; with `evaluation` of the evaluation batch
+  std::vector<std::int64_t> rows;   // prompts, num_generations completions each
+  std::int64_t num_generations = 1;
+  bool evaluation = false;          // its own randomness, the same in each evaluation
+  base::Json trainer_state = base::Json::object();  // what reward functions see
+};
+
+struct SourcedRollouts {
+  RolloutBatch batch;
+  RolloutFacts facts;                 // completions without advantages
+  std::vector<NamedValue> metrics;    // log_metric of reward functions
+  double rollout_seconds = 0;
+  double reward_seconds = 0;          // waited for after the last token
+};
+
+class RolloutSource {
+ public:
+  virtual ~RolloutSource() = default;
+  virtual const std::vector<std::string>& reward_names() const = 0;
+  virtual SourcedRollouts make(const RolloutRequest& request) = 0;
+};
+
+// Samples with the trainer's own weights and adapter, dropout off. All must outlive it.
+class LiveRollouts final : public RolloutSource {
+ public:
+  LiveRollouts(const config::Plan& plan, const model::CausalLm& model, const PolicyPrompts& prompts,
+               const text::Tokenizer& tokenizer, const std::vector<std::unique_ptr<rewards::Reward>>& rewards);
+
+  const std::vector<std::string>& reward_names() const override { return names_; }
+  // UserError of a reward function; rollout::generate's.
+  SourcedRollouts make(const RolloutRequest& request) override;
+
+ private:
+  rewards::Request reward_request(const RolloutRequest& request, const RolloutBatch& batch, std::size_t first) const;
+  void take_scores(SourcedRollouts& out, std::size_t first, const std::vector<rewards::Scores>& by_function) const;
+
+  const model::CausalLm& model_;
+  const PolicyPrompts& prompts_;
+  const text::Tokenizer& tokenizer_;
+  std::vector<std::string> names_;
+  rollout::GenerateOptions options_;
+  rewards::RewardQueue queue_;
+};
+
+// The batches of a file, in order; after the last it begins again.
+class ReplayedRollouts final : public RolloutSource {
+ public:
+  ReplayedRollouts(std::vector<RolloutBatch> batches, const text::Tokenizer& tokenizer);
+
+  const std::vector<std::string>& reward_names() const override { return batches_.front().reward_names; }
+  SourcedRollouts make(const RolloutRequest& request) override;
+
+ private:
+  std::vector<RolloutBatch> batches_;
+  const text::Tokenizer& tokenizer_;
+};
+
+// How a run samples: the plan's words for rollout/. The tokenizer must outlive it.
+rollout::GenerateOptions sampling_options(const config::Plan& plan, const model::ModelConfig& config,
+                                          const text::Tokenizer& tokenizer);
+
+}  // namespace hone::train

@@ -1,0 +1,160 @@
+#include "train/run_setup.h"
+
+#include <algorithm>
+
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "config/write_plan.h"
+#include "train/checkpoint.h"
+#include "train/open_model.h"
+#include "train/run_folder.h"
+
+namespace hone::train {
+
+namespace fs = base::fs;
+
+namespace {
+
+constexpr const char* kAnotherRun = "another run of hone";
+
+// What adapter_config.json names as its base: PEFT needs a Hugging Face folder, so for a GGUF it is the
+// folder that `hone convert` is told to write beside it.
+std::string base_model_name(const config::Plan& plan) {
+  if (!plan.base_model_name_for_adapter.empty()) return plan.base_model_name_for_adapter;
+  const fs::path model = plan.model_name_or_path;
+  if (fs::is_directory(model)) return plan.model_name_or_path;
+  return (model.parent_path() / model.stem()).string() + "-hf";
+}
+
+adapters::LoraConfig lora_config(const config::Plan& plan) {
+  adapters::LoraConfig out;
+  out.r = plan.lora_r;
+  out.alpha = plan.lora_alpha;
+  out.dropout = plan.lora_dropout;
+  out.target_modules = plan.lora_target_modules;
+  out.target_is_regex = plan.lora_target_modules.size() == 1;  // TRL collapses a list of one to a string
+  out.exclude_modules = plan.lora_exclude_modules;
+  out.exclude_is_regex = plan.lora_exclude_modules.size() == 1;
+  out.rslora = plan.use_rslora;
+  out.init = plan.init_lora_weights;
+  out.base_model_name_or_path = base_model_name(plan);
+  return out;
+}
+
+// A continued adapter brings its own options, but for what the user says of them.
+adapters::Adapter load_adapter(model::CausalLm& model, const fs::path& folder, const config::Plan& plan) {
+  adapters::Adapter adapter = adapters::Adapter::load(model, folder);
+  const bool continues = !plan.adapter_name_or_path.empty();
+  if (!continues || plan.continued_dropout) adapter.set_dropout(plan.lora_dropout);
+  if (!plan.base_model_name_for_adapter.empty())
+    adapter.set_base_model_name(plan.base_model_name_for_adapter);
+  return adapter;
+}
+
+// What the checkpoint's run was trained on, when it was something else.
+std::optional<std::string> changed_rows(const RunState& saved, const DataPrint& data) {
+  if (saved.data_rows == 0) return std::nullopt;
+  if (saved.data_rows == data.rows && saved.data_crc32c == data.crc32c) return std::nullopt;
+  const std::string what =
+      saved.data_rows == data.rows
+          ? std::to_string(data.rows) + " rows with another checksum"
+          : std::to_string(saved.data_rows) + " rows -> " + std::to_string(data.rows) + " rows";
+  return "differs from the checkpoint: the training rows changed (" + what +
+         "): the resumed run is not the uninterrupted one";
+}
+
+std::int64_t checkpoint_bytes(const adapters::Adapter& adapter) {
+  return 3 * static_cast<std::int64_t>(adapter.flat().nbytes()) +
+         (32LL << 20);  // adapter, two moments, tokenizer
+}
+
+}  // namespace
+
+RunPlace::RunPlace(const config::Plan& plan) : output_dir_(plan.output_dir) {
+  if (fs::is_directory(output_dir_)) {
+    lock_.emplace(output_dir_, kAnotherRun);
+    recover_run_folder(output_dir_);
+  }
+  if (!plan.resume_from_checkpoint.empty()) {
+    resume_from_ = find_checkpoint(output_dir_, plan.resume_from_checkpoint);
+  }
+  std::error_code ignored;
+  const bool in_place =
+      resuming() && fs::equivalent(fs::absolute(resume_from_ / "..").lexically_normal(), output_dir_, ignored);
+  if (!in_place) require_fresh(output_dir_);
+}
+
+void RunPlace::open(const config::Plan& plan) {
+  fs::create_directories(output_dir_);
+  if (!lock_) {
+    lock_.emplace(output_dir_, kAnotherRun);
+    require_fresh(output_dir_);  // another run may have come and gone since the first look
+  }
+  base::write_file_atomic(output_dir_ / kPlanFile, config::write_plan(plan));
+}
+
+DataPrint data_print(const fs::path& file, std::int64_t rows) {
+  return {.rows = rows, .crc32c = base::crc32c(base::MappedFile::open(file).bytes())};
+}
+
+adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan, const RunPlace& place) {
+  const fs::path from = place.resuming() ? place.resume_from() : fs::path(plan.adapter_name_or_path);
+  if (from.empty()) return adapters::Adapter::attach(model, lora_config(plan), plan_seed(plan));
+  return load_adapter(model, from, plan);
+}
+
+Standing find_standing(const config::Plan& plan, const RunPlace& place, const adapters::Adapter& adapter,
+                       const DataPrint& data) {
+  Standing out{.optimizer = learn::AdamWState::zeros_like(adapter.flat())};
+  if (place.resuming()) {
+    LoadedCheckpoint loaded = load_checkpoint(place.resume_from(), adapter.flat().numel(), plan);
+    out.state = std::move(loaded.state);
+    out.optimizer = std::move(loaded.optimizer);
+    out.method_files = std::move(loaded.method_files);
+    out.resumed_from = place.resume_from().string();
+    for (const auto& change : loaded.changed_options) out.notes.push_back("differs from the checkpoint: " + change);
+    if (const auto note = changed_rows(out.state, data)) out.notes.push_back(*note);
+  }
+  out.state.data_rows = data.rows;
+  out.state.data_crc32c = data.crc32c;
+  return out;
+}
+
+TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter& adapter) {
+  TrainedFacts out;
+  out.tensors = static_cast<std::int64_t>(adapter.tensors().size());
+  out.parameters = adapter.flat().numel();
+  out.bytes = static_cast<std::int64_t>(adapter.flat().nbytes());
+  out.base_parameters = model.parameter_count();
+  out.base_bytes = model.parameter_bytes();
+  for (const ops::Linear* linear : model.linears()) {
+    if (!linear->lora) continue;
+    out.modules_matched += 1;
+    const std::string shortened = linear->name.substr(linear->name.rfind('.') + 1);
+    if (std::find(out.modules.begin(), out.modules.end(), shortened) == out.modules.end()) {
+      out.modules.push_back(shortened);
+    }
+  }
+  return out;
+}
+
+void require_room_for_checkpoint(const RunPlace& place, const adapters::Adapter& adapter) {
+  base::require_free_space(place.output_dir(), static_cast<std::uint64_t>(checkpoint_bytes(adapter)), "a checkpoint");
+}
+
+std::optional<std::string> convert_note(const config::Plan& plan, const model::WeightSource& source) {
+  const std::string folder = base_model_name(plan);
+  if (!source.is_gguf() || fs::exists(folder)) return std::nullopt;
+  return "the base is a GGUF; PEFT and transformers need a folder: hone convert --input " + plan.model_name_or_path +
+         " --output " + folder + " (recorded in adapter_config.json)";
+}
+
+// transformers trains on such rows too, without a word.
+std::optional<std::string> beyond_positions(std::int64_t longest, const model::ModelConfig& model) {
+  if (longest <= model.max_position_embeddings) return std::nullopt;
+  return "the longest row has " + std::to_string(longest) + " tokens, the model's max_position_embeddings is " +
+         std::to_string(model.max_position_embeddings) +
+         ": it has never seen the positions after that; lower max_length";
+}
+
+}  // namespace hone::train
