@@ -2,7 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <sstream>
+#include <vector>
+
 #include "base/file.h"
+#include "base/json.h"
+#include "report/loss_words.h"
+#include "report/named_values.h"
 #include "report/start_page.h"
 #include "train/run_folder.h"
 
@@ -12,19 +21,33 @@ namespace {
 
 constexpr double kWorthAWarning = 1.1;  // peak over plan
 
-// Whether a record is of training steps ("loss"), of an evaluation, or the end's ("train_loss").
-bool has(const train::LogRecord& record, std::string_view name) {
-  for (const auto& [key, value] : record.values) {
-    if (key == name) return true;
+std::string evaluation_line(const train::LogRecord& record) {
+  const auto value = [&record](std::string_view name) { return finite_value(record.values, name); };
+  const double loss = value_or_zero(record.values, "eval_loss");
+  if (!has_value(record.values, "eval_reward")) {
+    return fmt::format("eval at step {}  loss {:.4f}  acc {:.3f}\n", record.step, loss,
+                       value_or_zero(record.values, "eval_mean_token_accuracy"));
   }
-  return false;
+  const auto reward = value("eval_reward"), std = value("eval_reward_std");
+  std::string out = fmt::format("eval at step {}  reward ", record.step);
+  out += reward ? fmt::format("{:.3f}", *reward) : "none";
+  if (reward && std) out += fmt::format(" ±{:.2f}", *std);
+  if (const auto cut = value("eval_completions/clipped_ratio"))
+    out += fmt::format("  cut {:.0f}%", 100 * *cut);
+  if (const auto length = value("eval_completions/mean_length")) out += fmt::format("  len {:.0f}", *length);
+  return out + fmt::format("  loss {:.4f}\n", four_decimals(loss));
 }
 
-double value_of(const train::LogRecord& record, std::string_view name) {
-  for (const auto& [key, value] : record.values) {
-    if (key == name) return value;
+// The rewards of all logging steps in metrics.jsonl: those before a resume too.
+std::vector<double> logged_rewards(const base::fs::path& metrics) {
+  std::vector<double> out;
+  std::istringstream lines(base::read_text(metrics));
+  for (std::string line; std::getline(lines, line);) {
+    const base::Json record = base::Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!record.is_object() || !record.contains("reward")) continue;
+    if (record["reward"].is_number()) out.push_back(record["reward"].get<double>());
   }
-  return 0;
+  return out;
 }
 
 }  // namespace
@@ -32,8 +55,21 @@ double value_of(const train::LogRecord& record, std::string_view name) {
 void RunReport::started(const train::StartFacts& facts) {
   out_ << start_page(facts, line_.terminal()) << std::flush;
   const base::fs::path folder = facts.output_dir;
+  folder_ = folder;
+  first_step_ = facts.first_step;
   metrics_ = std::make_unique<MetricsFile>(folder / train::kMetricsFile, facts.first_step);
   if (tensorboard_) events_ = std::make_unique<TensorboardWriter>(folder);
+}
+
+void RunReport::rolled_out(const train::RolloutFacts& facts) {
+  if (!completions_) completions_ = std::make_unique<CompletionsFiles>(folder_, first_step_);
+  completions_->write(facts);
+  if (shown_.table) to_show_ = facts;
+  for (const std::string& warning : facts.warnings) {
+    if (!warnings_.add(warning)) continue;
+    end_live_line();
+    out_ << "warning   " << visible_controls(warning) << '\n' << std::flush;
+  }
 }
 
 void RunReport::stepped(const train::StepFacts& facts, std::int64_t total_steps) {
@@ -47,19 +83,51 @@ void RunReport::logged(const train::LogRecord& record) {
   metrics_->write(record);
   if (events_) {
     for (const auto& [name, value] : record.values) {
+      if (std::isnan(value)) continue;  // TRL's None: a reward that scored nothing
       events_->scalar(tensorboard_tag(name), static_cast<float>(value), record.step);
     }
     events_->scalar(tensorboard_tag("epoch"), static_cast<float>(record.epoch), record.step);
     events_->flush();
   }
-  if (has(record, "eval_loss")) {
-    end_live_line();
-    out_ << fmt::format("eval at step {}  loss {:.4f}  acc {:.3f}\n", record.step,
-                        value_of(record, "eval_loss"), value_of(record, "eval_mean_token_accuracy"))
-         << std::flush;
-  } else if (has(record, "loss") && !line_.terminal().interactive) {
-    out_ << last_line_ << '\n' << std::flush;
+  if (has_value(record.values, "eval_loss")) {
+    say_evaluation(record);
+  } else if (has_value(record.values, "loss")) {
+    say_logged_step(record);
   }
+}
+
+void RunReport::say_evaluation(const train::LogRecord& record) {
+  end_live_line();
+  out_ << evaluation_line(record) << std::flush;
+}
+
+void RunReport::say_logged_step(const train::LogRecord& record) {
+  if (!line_.terminal().interactive) out_ << last_line_ << '\n';
+  if (has_value(record.values, "reward") && !loss_explained_) {
+    loss_explained_ = true;
+    end_live_line();
+    const std::string words = loss_words(record);
+    if (!words.empty()) out_ << words << '\n';
+  }
+  if (to_show_) {
+    end_live_line();
+    out_ << completions_table(*to_show_, shown_, line_.terminal());
+    to_show_.reset();
+  }
+  out_ << std::flush;
+}
+
+void RunReport::say_reward_of_the_run() {
+  if (!metrics_) return;
+  const std::vector<double> rewards = logged_rewards(folder_ / train::kMetricsFile);
+  if (rewards.size() < 2) return;
+  const std::size_t tenth = std::max<std::size_t>(1, rewards.size() / 10);
+  const auto mean = [tenth](auto begin) {
+    return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(tenth), 0.0) /
+           static_cast<double>(tenth);
+  };
+  out_ << fmt::format("reward    {:.3f} -> {:.3f} (means of the first and the last {} of {} logged)\n",
+                      mean(rewards.begin()), mean(rewards.rbegin()), tenth, rewards.size());
 }
 
 void RunReport::measured(const train::MemoryFacts& facts) {
@@ -83,6 +151,9 @@ void RunReport::saved(const std::string& folder, std::int64_t) {
 
 void RunReport::finished(const std::string& folder, bool interrupted, std::int64_t step) {
   end_live_line();
+  say_reward_of_the_run();
+  for (const std::string& warning : warnings_.repeated())
+    out_ << "warning   " << visible_controls(warning) << '\n';
   if (interrupted) {
     out_ << fmt::format("stopped   after step {}, nothing lost; go on with --resume_from_checkpoint true\n",
                         step);

@@ -130,8 +130,10 @@ void TensorboardWriter::record(const std::string& event) {
 }
 
 std::string tensorboard_tag(std::string_view name) {
-  constexpr std::string_view kEval = "eval_";
-  if (name.starts_with(kEval)) return "eval/" + std::string(name.substr(kEval.size()));
+  for (const std::string_view kind : {"eval", "test"}) {
+    const std::string prefix = std::string(kind) + "_";
+    if (name.starts_with(prefix)) return std::string(kind) + "/" + std::string(name.substr(prefix.size()));
+  }
   return "train/" + std::string(name);
 }
 

@@ -25,8 +25,8 @@ class TensorboardWriter {
   std::ofstream file_;
 };
 
-// transformers' TensorBoardCallback naming: "eval_loss" -> "eval/loss", "train_..." -> "train/...", else
-// "train/<name>".
+// transformers' TensorBoardCallback naming: "eval_loss" -> "eval/loss", "test_loss" -> "test/loss", else
+// "train/<name>": "reward" -> "train/reward", "train_loss" -> "train/train_loss".
 std::string tensorboard_tag(std::string_view name);
 
 }  // namespace hone::report

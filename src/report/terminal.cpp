@@ -1,6 +1,8 @@
 #include "report/terminal.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/file.h"
 
@@ -22,6 +24,13 @@ std::string Terminal::green(std::string_view text) const {
 }
 std::string Terminal::dim(std::string_view text) const {
   return wrap(colour, "2", text);
+}
+
+Terminal terminal_of(int descriptor) {
+  const bool interactive = isatty(descriptor) == 1;
+  winsize size{};
+  const bool known = interactive && ioctl(descriptor, TIOCGWINSZ, &size) == 0;
+  return {.interactive = interactive, .colour = interactive, .columns = known ? size.ws_col : 0};
 }
 
 std::string visible_controls(std::string_view text) {

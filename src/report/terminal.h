@@ -10,11 +10,15 @@ namespace hone::report {
 struct Terminal {
   bool interactive = false;  // one line that rewrites itself
   bool colour = false;
+  int columns = 0;  // 0: not known, or no terminal
 
   std::string bold(std::string_view text) const;
   std::string green(std::string_view text) const;
   std::string dim(std::string_view text) const;
 };
+
+// What stands behind an open file: interactive, coloured and as wide as it is when it is a terminal.
+Terminal terminal_of(int descriptor);
 
 // `text` with its control characters but newline and tab as \xNN: below 0x20, 0x7f, and C1 (U+0080 to U+009F,
 // two bytes of UTF-8), so that no data can steer a terminal.

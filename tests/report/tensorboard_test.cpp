@@ -102,6 +102,11 @@ TEST(Tensorboard, HoldsEveryNumberOfARunAndItsEpoch) {
 TEST(Tensorboard, UsesTransformersTags) {
   EXPECT_EQ(tensorboard_tag("loss"), "train/loss");
   EXPECT_EQ(tensorboard_tag("eval_loss"), "eval/loss");
+  EXPECT_EQ(tensorboard_tag("reward"), "train/reward");
+  EXPECT_EQ(tensorboard_tag("rewards/accuracy_reward/mean"), "train/rewards/accuracy_reward/mean");
+  EXPECT_EQ(tensorboard_tag("eval_completions/mean_length"), "eval/completions/mean_length");
+  EXPECT_EQ(tensorboard_tag("train_loss"), "train/train_loss");
+  EXPECT_EQ(tensorboard_tag("test_reward"), "test/reward");
 }
 
 }  // namespace

@@ -1,0 +1,80 @@
+#include "report/completions_file.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace hone::report {
+
+using base::Json;
+
+namespace {
+
+constexpr std::string_view kBegin = "completions_", kEnd = ".jsonl";
+
+// The step of a file's name, or -1 when it is none of ours.
+std::int64_t step_of(const std::string& name) {
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd) || name.size() <= kBegin.size() + kEnd.size()) return -1;
+  const std::string digits = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
+  const bool all_digits = digits.find_first_not_of("0123456789") == std::string::npos && digits.size() < 18;
+  return all_digits ? std::strtoll(digits.c_str(), nullptr, 10) : -1;
+}
+
+// Of two rewards with one name, or one named as another column, none is lost.
+std::string free_key(const Json& line, const std::string& name) {
+  std::string key = name;
+  for (int i = 2; line.contains(key); ++i) key = fmt::format("{}_{}", name, i);
+  return key;
+}
+
+Json line_of(const train::RolloutFacts& facts, const train::CompletionFacts& completion) {
+  Json line = {{"step", facts.step}, {"prompt", completion.prompt}, {"completion", completion.completion}};
+  for (std::size_t i = 0; i < facts.reward_names.size(); ++i) {
+    const double reward = completion.rewards.at(i);
+    line[free_key(line, facts.reward_names[i])] = std::isnan(reward) ? Json() : Json(reward);
+  }
+  for (const auto& [name, value] : completion.extra) line[free_key(line, name)] = value;
+  line[free_key(line, "advantage")] = completion.advantage;
+  line[free_key(line, "truncated")] = completion.truncated;
+  return line;
+}
+
+}  // namespace
+
+std::string completions_name(std::int64_t step) {
+  return fmt::format("{}{:05}{}", kBegin, step, kEnd);
+}
+
+CompletionsFiles::CompletionsFiles(const base::fs::path& output_dir, std::int64_t first_step)
+    : folder_(output_dir / kCompletionsFolder) {
+  std::error_code none;
+  std::vector<base::fs::path> later;
+  for (const auto& entry : base::fs::directory_iterator(folder_, none)) {
+    if (step_of(entry.path().filename().string()) > first_step) later.push_back(entry.path());
+  }
+  for (const auto& path : later) base::fs::remove(path, none);
+}
+
+void CompletionsFiles::write(const train::RolloutFacts& facts) const {
+  std::string text;
+  for (const auto& completion : facts.completions) text += base::dump_json(line_of(facts, completion)) + "\n";
+  std::error_code failed;
+  base::fs::create_directories(folder_, failed);
+  if (failed) {
+    throw base::UserError({.where = folder_.string(),
+                           .expected = "a folder for the completions",
+                           .found = failed.message(),
+                           .cause = "",
+                           .fix = "make room for it, or name another output_dir"});
+  }
+  base::write_file_atomic(folder_ / completions_name(facts.step), text);
+}
+
+}  // namespace hone::report

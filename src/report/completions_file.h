@@ -1,0 +1,31 @@
+// output_dir/completions/completions_<step>.jsonl: every completion of a run with its rewards, one file a
+// generation batch, under the step that first trains on it. Columns as TRL's tables: step, prompt, completion,
+// one a reward (null for None), the columns of log_extra, advantage; and truncated.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/file.h"
+#include "train/step_facts.h"
+
+namespace hone::report {
+
+constexpr const char* kCompletionsFolder = "completions";
+
+class CompletionsFiles {
+ public:
+  // Files of steps after `first_step` (a killed run's, or with 0 an earlier run's) are removed: those steps
+  // come again. The folder is made with the first file.
+  CompletionsFiles(const base::fs::path& output_dir, std::int64_t first_step);
+  // The file whole, or not at all; one of the same step is replaced. UserError when the disk is full.
+  void write(const train::RolloutFacts& facts) const;
+
+ private:
+  base::fs::path folder_;
+};
+
+// "completions_00012.jsonl"
+std::string completions_name(std::int64_t step);
+
+}  // namespace hone::report

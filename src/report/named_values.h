@@ -1,0 +1,42 @@
+// Looking named numbers up (train::NamedValue).
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "train/step_facts.h"
+
+namespace hone::report {
+
+inline const train::NamedValue* find_value(const std::vector<train::NamedValue>& values, std::string_view name) {
+  for (const auto& each : values) {
+    if (each.first == name) return &each;
+  }
+  return nullptr;
+}
+
+inline bool has_value(const std::vector<train::NamedValue>& values, std::string_view name) {
+  return find_value(values, name) != nullptr;
+}
+
+// As it is, NaN too; 0 when it is absent.
+inline double value_or_zero(const std::vector<train::NamedValue>& values, std::string_view name) {
+  const train::NamedValue* found = find_value(values, name);
+  return found == nullptr ? 0 : found->second;
+}
+
+// Empty when it is absent, NaN or infinite.
+inline std::optional<double> finite_value(const std::vector<train::NamedValue>& values, std::string_view name) {
+  const train::NamedValue* found = find_value(values, name);
+  if (found == nullptr || !std::isfinite(found->second)) return std::nullopt;
+  return found->second;
+}
+
+// For four decimals: what shows as 0 has no sign.
+inline double four_decimals(double value) {
+  return std::abs(value) < 0.00005 ? 0 : value;
+}
+
+}  // namespace hone::report
