@@ -14,7 +14,7 @@ namespace {
 
 using ops::AttentionRows;
 using ops::KvTiles;
-using Segments = std::vector<std::pair<std::int64_t, std::int64_t>>;
+using Segments = std::vector<ops::AttentionSegment>;
 
 struct Heads {
   std::int64_t n = 0, k = 0, d = 0;
@@ -61,10 +61,10 @@ struct Training {
 std::shared_ptr<Training> training(const std::vector<std::int64_t>& lengths, const Heads& h) {
   const auto held = std::make_shared<Training>();
   const Segments segments = segments_of(lengths);
-  const std::int64_t tokens = segments.back().second;
+  const std::int64_t tokens = segments.back().end;
   held->parts = joined(tokens, h);
   held->tiles.reserve(lengths.size());
-  for (const auto& [begin, end] : segments) {
+  for (const auto& [begin, end, prefix] : segments) {
     KvTiles& tiles = held->tiles.emplace_back(h.k, h.d, at::kBFloat16, end - begin);
     tiles.append(held->parts.k.slice(0, begin, end), held->parts.v.slice(0, begin, end));
     held->rows.push_back({.begin = begin, .end = end, .before = {}, .own = &tiles, .own_offset = 0});
@@ -85,8 +85,8 @@ Case backward(const std::vector<std::int64_t>& lengths, const Heads& h) {
   const auto held = training(lengths, h);
   ops::attend_tiles(held->out, held->lse, held->parts.q, held->rows);
   const Segments segments = segments_of(lengths);
-  const Joined d = joined(segments.back().second, h);
-  const at::Tensor d_out = random_bf16({segments.back().second, h.n * h.d});
+  const Joined d = joined(segments.back().end, h);
+  const at::Tensor d_out = random_bf16({segments.back().end, h.n * h.d});
   return {.flop = 2.5 * pair_flop(h) * causal_pairs(lengths), .run = [=] {
             ops::packed_attention_backward(d.q, d.k, d.v, d_out, held->parts.q, held->parts.k, held->parts.v,
                                            held->out, held->lse, segments);

@@ -158,7 +158,10 @@ at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pa
   base::require(batch.ids.size() == batch.positions.size() && !batch.ids.empty(), "CausalLm::hidden",
                 "a batch with one position a token");
   std::vector<std::pair<std::int64_t, std::int64_t>> segments;
-  for (const data::Segment& s : batch.segments) segments.emplace_back(s.begin, s.end);
+  for (const data::Segment& s : batch.segments) {
+    base::require(s.prefix == data::kNoPrefix, "CausalLm::hidden", "segments without a prefix");
+    segments.emplace_back(s.begin, s.end);
+  }
   const Attend attend = [&segments](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     return ops::packed_attention(q, k, v, segments);
   };

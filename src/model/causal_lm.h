@@ -47,7 +47,8 @@ class CausalLm {
   // aside when it is tied.
   CausalLm(const WeightSource& source, Numbers numbers, Storage storage = Storage::kPlain);
 
-  // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given.
+  // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given;
+  // segments without a prefix (ExplicitPass takes them).
   // Under autograd the gradient reaches the LoRA sides only. UserError for a token id outside the embedding.
   at::Tensor hidden(const data::Batch& batch, const ops::PassContext& pass) const;
   // Generation: sequence i contributes its new tokens `ids[i]` after what caches[i] holds; returns the

@@ -122,7 +122,7 @@ void attend_after(const std::vector<StepCache>& caches, const Segments& segments
                   const at::Tensor& lse, const Heads& heads) {
   std::vector<ops::AttentionRows> rows;
   for (std::size_t i = 0; i < segments.size(); ++i) {
-    const auto [begin, end] = segments[i];
+    const std::int64_t begin = segments[i].begin, end = segments[i].end;
     const auto [before, own] = caches[i];
     const std::int64_t offset = own->length();
     own->append(heads.k.narrow(0, begin, end - begin), heads.v.narrow(0, begin, end - begin));
@@ -190,10 +190,12 @@ at::Tensor explicit_layer_forward(const DecoderLayer& layer, const LayerPass& pa
                    std::vector<ops::KvTiles> tiles;
                    std::vector<StepCache> caches;
                    tiles.reserve(segments.size());
-                   for (const auto& [begin, end] : segments) {
+                   for (const ops::AttentionSegment& s : segments) {
                      tiles.emplace_back(config.num_key_value_heads, config.head_dim, heads.k.scalar_type(),
-                                        end - begin);
-                     caches.push_back({.own = &tiles.back()});
+                                        s.end - s.begin);
+                     const ops::KvTiles* const before =
+                         s.prefix == ops::kNoSegment ? nullptr : &tiles[static_cast<std::size_t>(s.prefix)];
+                     caches.push_back({.before = before, .own = &tiles.back()});
                    }
                    attend_after(caches, segments, seen, lse, heads);
                  });

@@ -11,7 +11,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "model/decoder_layer.h"
@@ -53,8 +52,8 @@ struct LayerPass {
   const ops::PassContext& context;
 };
 
-// Packed rows of a training or scoring pass: causal inside each segment.
-using Segments = std::vector<std::pair<std::int64_t, std::int64_t>>;
+// Packed rows of a training or scoring pass: a segment sees its prefix, if it has one, then itself causally.
+using Segments = std::vector<ops::AttentionSegment>;
 
 // x [T, H] -> [T, H]. With a tape, what `recompute` says is kept in it.
 at::Tensor explicit_layer_forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,

@@ -23,11 +23,19 @@ ExplicitPass::ExplicitPass(const CausalLm& model, const data::Batch& batch, cons
   base::require(batch.ids.size() == batch.positions.size() && !batch.ids.empty(), "ExplicitPass",
                 "a batch with one position a token");
   std::int64_t covered = 0;
-  for (const data::Segment& s : batch.segments) {
+  for (std::size_t i = 0; i < batch.segments.size(); ++i) {
+    const data::Segment& s = batch.segments[i];
     base::require(s.begin == covered && s.end > s.begin, "ExplicitPass",
                   "segments in order, without gap or overlap");
-    segments_.emplace_back(s.begin, s.end);
     covered = s.end;
+    if (s.prefix == data::kNoPrefix) {
+      segments_.emplace_back(s.begin, s.end);
+      continue;
+    }
+    base::require(s.prefix >= 0 && s.prefix < static_cast<std::int64_t>(i) &&
+                      batch.segments[static_cast<std::size_t>(s.prefix)].prefix == data::kNoPrefix,
+                  "ExplicitPass", "a prefix that comes before its segment and has none itself");
+    segments_.emplace_back(s.begin, s.end, s.prefix);
   }
   base::require(covered == static_cast<std::int64_t>(batch.ids.size()), "ExplicitPass",
                 "segments that cover every token");
@@ -46,25 +54,26 @@ at::Tensor ExplicitPass::forward(const at::Tensor& rows, std::optional<Recompute
     LayerTape* tape = recompute && i >= first_adapted_ ? &tape_[i - first_adapted_] : nullptr;
     x = explicit_layer_forward(layers[i], pass, x, segments_, recompute.value_or(Recompute::kNone), tape);
   }
-  rows_ = rows;
-  last_ = x.index_select(0, rows);
+  rows_ = RepeatedRows(rows, x.size(0));
+  last_ = x.index_select(0, rows_.different());
   at::Tensor out = at::empty(last_.sizes(), last_.options().dtype(model_.numbers().linear));
   ops::rms_norm_into(out, last_, model_.final_norm(), model_.config().rms_norm_eps);
-  return out;
+  return rows_.spread(out);
 }
 
 void ExplicitPass::backward(at::Tensor d) {
   const at::NoGradGuard no_grad;
   const std::vector<DecoderLayer>& layers = model_.layers();
-  base::require(
-      last_.defined() && d.sizes() == last_.sizes() && tape_.size() == layers.size() - first_adapted_,
-      "ExplicitPass::backward", "the gradient of the taped forward before it");
+  base::require(last_.defined() && d.dim() == 2 && d.size(0) == rows_.count() && d.size(1) == last_.size(1) &&
+                    tape_.size() == layers.size() - first_adapted_,
+                "ExplicitPass::backward", "the gradient of the taped forward before it");
   const LayerPass pass{model_.config(), rope_, context_};
   at::Tensor dx = at::zeros({static_cast<std::int64_t>(batch_.ids.size()), last_.size(1)}, last_.options());
+  d = rows_.gather(d);
   {
     at::Tensor d_rows = at::zeros_like(last_);
     ops::rms_norm_backward_add(d_rows, d, last_, model_.final_norm(), model_.config().rms_norm_eps);
-    dx.index_copy_(0, rows_, d_rows);
+    dx.index_copy_(0, rows_.different(), d_rows);
   }
   d.reset();
   last_.reset();

@@ -1,6 +1,10 @@
 // A whole training or scoring pass in explicit form: embedding, layers, final norm of the rows that are
 // scored, and the backward into the LoRA sides. No autograd.
 //
+// A prompt that several completions share is run once: a segment of its own, which theirs name as prefix
+// (data/example.h). It is exact: gradients are those of the prompt repeated before each completion, to
+// rounding, and a completion's rows have the bits that a sampler gives them after a shared prompt.
+//
 // Shapes: T tokens of all segments, n scored rows, H hidden.
 #pragma once
 
@@ -12,6 +16,7 @@
 #include "data/example.h"
 #include "model/causal_lm.h"
 #include "model/explicit_layer.h"
+#include "model/repeated_rows.h"
 
 namespace hone::model {
 
@@ -20,13 +25,14 @@ class ExplicitPass {
  public:
   ExplicitPass(const CausalLm& model, const data::Batch& batch, const ops::PassContext& context);
 
-  // Final-norm output of the tokens `rows` [n] int64 (each at most once), in the linears' dtype [n, H]. With
-  // `recompute` a tape is kept for backward(); without, nothing is.
+  // Final-norm output of the tokens `rows` [n] int64, in the linears' dtype [n, H]. A row may come more than
+  // once: the last of a shared prompt predicts the first token of every completion. With `recompute` a tape
+  // is kept for backward(); without, nothing is.
   at::Tensor forward(const at::Tensor& rows, std::optional<Recompute> recompute);
 
   // From d [n, H] (any float dtype), the gradient of what forward returned, to the .grad of every LoRA side,
-  // to which it is added. Layers below the lowest side are not visited. Once a taped forward; d is let go of
-  // as soon as it is read.
+  // to which it is added; the gradients of one row's places are added up in fp32, in order. Layers below the
+  // lowest side are not visited. Once a taped forward; d is let go of as soon as it is read.
   void backward(at::Tensor d);
 
  private:
@@ -37,7 +43,8 @@ class ExplicitPass {
   Segments segments_;
   std::size_t first_adapted_ = 0;  // the lowest layer with a side
   std::vector<LayerTape> tape_;    // of layers first_adapted_ and up
-  at::Tensor rows_, last_;         // [n]; [n, H] residual stream before the final norm
+  RepeatedRows rows_;
+  at::Tensor last_;  // of the different rows, [u, H]: residual stream before the final norm
 };
 
 }  // namespace hone::model

@@ -20,6 +20,16 @@ namespace hone::ops {
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::vector<std::pair<std::int64_t, std::int64_t>>& segments);
 
+constexpr std::int64_t kNoSegment = -1;
+
+// Tokens [begin, end) of one sequence among packed ones. With a prefix, the index of a segment before this
+// one that has none itself, they see all of its tokens, then their own causally: a prompt that several
+// completions share.
+struct AttentionSegment {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t prefix = kNoSegment;
+};
+
 // ---- the explicit form: flash attention (Dao 2022) over tiles of 64 keys, fp32 partials, grouped queries
 
 // Rows [begin, end) of q are consecutive tokens of one sequence. They see all of `before`, in order (a shared
@@ -43,23 +53,31 @@ struct AttentionRows {
 void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
                   std::int64_t window = 0);
 
-// Gradients of causal attention inside each [begin, end) of `segments`, from the forward's out and lse.
-// q, k, v as in packed_attention (rows may be strided); out, d_out [T, N * D]; dq, dk, dv like q, k, v (rows
-// may be strided: slices of a joined buffer), written, not added to; they may lie where q, k and v lie. All
-// in one dtype; sums in fp32. The AVX512-BF16 form gives a segment the same bits in any company and on any
-// number of threads: queries in chunks by the segment's length alone, whose shares of dk and dv are added in
-// order. The plain form (libtorch's products in fp32) goes through a segment's key-value heads one by one, in
-// blocks of kBackwardQueries queries: its memory grows with a segment's length, not with the square.
+// Gradients of attention in `segments` (in order, covering 0..T without a gap; each sees its prefix, then
+// itself causally), from the forward's out and lse. q, k, v as in packed_attention (rows may be strided);
+// out, d_out [T, N * D]; dq, dk, dv like q, k, v (rows may be strided: slices of a joined buffer), written,
+// not added to; they may lie where q, k and v lie. All in one dtype; sums in fp32.
+//
+// A shared prompt is exact: with the lse and out of both parts of the keys together, p = exp(s - lse) and
+// delta = sum d_out out are those of the whole row, so dq is the sum over both parts, and dk, dv of the
+// prompt the sum over its own tokens and all that follow it, in the order of the segments. Neighbouring
+// segments with the same prefix are multiplied together. The AVX512-BF16 form gives a segment, or a prompt
+// and all that share it, the same bits in any company and on any number of threads: queries in chunks by the
+// lengths alone, whose shares of dk and dv are added in order. The plain form (libtorch's products in fp32)
+// goes through key-value heads one by one, in blocks of kBackwardQueries queries: its memory grows with a
+// segment's length, not with the square.
 void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, const at::Tensor& d_out,
                                const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const at::Tensor& out, const at::Tensor& lse,
-                               const std::vector<std::pair<std::int64_t, std::int64_t>>& segments);
+                               const std::vector<AttentionSegment>& segments);
 
 constexpr std::int64_t kBackwardQueries = 256;
 
 // What packed_attention_backward takes beside its arguments, at most, in bytes on the CPU.
 struct AttentionSizes {
   std::int64_t tokens = 0, longest = 0;  // of all segments together, and of the longest
+  // Of the longest prefix, and of all neighbouring segments that share one, together; 0 without prefixes.
+  std::int64_t prefix = 0, sharing = 0;
   std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
   std::int64_t threads = 1;
   at::ScalarType dtype = at::kFloat;

@@ -43,29 +43,43 @@ enum class PlainLevel { kPlain, kAvx2, kAvx512 };
 std::size_t plain_scratch(std::int64_t head_dim);
 void forward_plain(const Forward& block, bool bf16, PlainLevel level, float* scratch);
 
-// Queries [begin, end) of one segment and kv head, with all keys [0, end). Pointers at token 0 of the
-// segment.
+// Keys of one segment and the queries that see them: query t of [begin, end) sees all `keys` of them, or
+// with `own` the first t - origin + 1, the last of which is its own.
+struct BackwardSpan {
+  const void *k = nullptr, *v = nullptr;  // key 0
+  std::int64_t keys = 0;
+  std::int64_t begin = 0, end = 0;  // queries, counted as the chunk's
+  bool own = false;
+  std::int64_t origin = 0;
+  float *part_k = nullptr, *part_v = nullptr;  // [keys, D] each: this chunk's share, without the scale
+};
+
+// Queries [begin, end) of one run (ops/attention_runs.h) and kv head, with what they see. Pointers at token 0
+// of the run.
 struct Backward {
   std::int64_t head_dim = 0, group = 0;
-  const void *q = nullptr, *k = nullptr, *v = nullptr, *out = nullptr, *d_out = nullptr;
+  const void *q = nullptr, *out = nullptr, *d_out = nullptr;
   std::int64_t q_stride = 0, k_stride = 0, v_stride = 0, out_stride = 0, d_out_stride = 0;
   const float* lse = nullptr;
   std::int64_t lse_stride = 0;
   void* dq = nullptr;
   std::int64_t dq_stride = 0;
   std::int64_t begin = 0, end = 0;
-  float *part_k = nullptr, *part_v = nullptr;  // [end, D] each: this chunk's share, without the scale
-  std::byte* scratch = nullptr;                // backward_scratch bytes, at a multiple of 64
+  const BackwardSpan* spans = nullptr;
+  std::int64_t span_count = 0;
+  std::byte* scratch = nullptr;  // backward_scratch bytes, at a multiple of 64
 };
 std::size_t backward_scratch(std::int64_t head_dim, std::int64_t rows);
 void backward_bf16(const Backward& chunk);
 
-// dk and dv of a segment and kv head from its chunks' shares, in the order of the chunks: chunk c at shares +
-// c * share_size, dk then dv, [tokens, D] each, of which it wrote its first min((c + 1) * chunk, tokens)
-// rows.
+// dk and dv of a segment and kv head from its shares, in their order.
+struct Share {
+  const float *k = nullptr, *v = nullptr;  // [keys, D] each, of the first keys
+  std::int64_t keys = 0;
+};
 struct Shares {
-  const float* shares = nullptr;
-  std::int64_t share_size = 0, chunk = 0, tokens = 0, head_dim = 0;
+  const Share* shares = nullptr;
+  std::int64_t count = 0, tokens = 0, head_dim = 0;
   void *dk = nullptr, *dv = nullptr;
   std::int64_t dk_stride = 0, dv_stride = 0;
 };

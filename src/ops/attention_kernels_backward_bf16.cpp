@@ -1,5 +1,6 @@
-// Flash attention's backward (Dao 2022, algorithm 4) for one chunk of queries: tiles of 64 keys outside,
-// blocks of 64 rows inside. With s = q k, p = exp(scale s - lse), dp = d_out v, ds = p (dp - delta):
+// Flash attention's backward (Dao 2022, algorithm 4) for one chunk of queries: the spans of keys that they
+// see one after the other, in each tiles of 64 keys outside, blocks of 64 rows inside. With s = q k, p =
+// exp(scale s - lse), dp = d_out v, ds = p (dp - delta):
 //   dv[j] += sum over rows p d_out, dk[j] += sum over rows ds q, dq += sum over keys ds k,
 // the scale left to the end. Every sum is one chain in the order of rows or keys.
 #include "ops/attention_kernels.h"
@@ -16,7 +17,7 @@ struct Work {
   Half *q, *d_out;              // [rows][D]
   float* dq;                    // [rows][D]
   float *lse, *delta;           // [rows], lse times log2(e)
-  std::int32_t* place;          // [rows], -1 for padding
+  std::int32_t* seen;           // [rows] keys of the span, 0 for padding
   Pair *k_by_dim, *v_by_dim;    // [D / 2][64]
   Pair* k_by_key;               // [32][D]
   float *dk, *dv;               // [64][D]
@@ -49,7 +50,7 @@ Work lay_out(Pieces& pieces, std::int64_t dim, std::int64_t rows) {
   pieces.take(w.dq, rows * dim);
   pieces.take(w.lse, rows);
   pieces.take(w.delta, rows);
-  pieces.take(w.place, rows);
+  pieces.take(w.seen, rows);
   pieces.take(w.k_by_dim, 32 * dim);
   pieces.take(w.v_by_dim, 32 * dim);
   pieces.take(w.k_by_key, 32 * dim);
@@ -123,7 +124,6 @@ void load_rows(const Work& w, const Backward& b, std::int64_t rows, std::int64_t
     }
     w.delta[r] = _mm512_reduce_add_ps(delta);
     w.lse[r] = real ? b.lse[token * b.lse_stride + head] * kLog2E : 0.0F;
-    w.place[r] = real ? static_cast<std::int32_t>(token) : -1;
   }
 }
 
@@ -175,7 +175,7 @@ void gradients_of_scores(const Work& w, std::int64_t row, std::int64_t pair, int
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) {
     const std::int64_t at = row + r + i;
-    const std::uint64_t mask = bits(0, clamp(w.place[at] + 1 - tile_place, 0, 64));
+    const std::uint64_t mask = bits(0, clamp(w.seen[at] - tile_place, 0, 64));
     const __m512 lse = _mm512_set1_ps(w.lse[at]), delta = _mm512_set1_ps(w.delta[at]);
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) {
@@ -195,15 +195,34 @@ void gradients_of_scores(const Work& w, std::int64_t row, std::int64_t pair, int
   }
 }
 
-void add_tile(const Work& w, const Backward& b, std::int64_t rows, std::int64_t tile_place, float to_log2) {
+// Rows of a span in whole eights; those of its neighbours see none of its keys.
+struct SpanRows {
+  std::int64_t begin, end;
+};
+
+SpanRows begin_span(const Work& w, const Backward& b, const BackwardSpan& span) {
+  const std::int64_t first = (span.begin - b.begin) * b.group, last = (span.end - b.begin) * b.group;
+  const SpanRows rows{first / kSub * kSub, padded(last)};
+  for (std::int64_t r = rows.begin; r < rows.end; ++r) {
+    const std::int64_t up_to_own = b.begin + r / b.group - span.origin + 1;
+    w.seen[r] = r < first || r >= last ? 0 : static_cast<std::int32_t>(span.own ? up_to_own : span.keys);
+  }
+  return rows;
+}
+
+void add_tile(const Work& w, const Backward& b, const BackwardSpan& span, SpanRows rows,
+              std::int64_t tile_place, float to_log2) {
   const std::int64_t dim = b.head_dim;
-  const std::int64_t first = tile_place > b.begin ? (tile_place - b.begin) * b.group / kSub * kSub : 0;
-  for (std::int64_t block = first; block < rows; block += kBlock) {
-    const std::int64_t n = clamp(rows - block, 0, kBlock);
-    const auto seen_up_to = [&](std::int64_t row) {  // keys of the tile that row and those before it see
-      const std::int64_t place = b.begin + row / b.group;
-      return clamp((place < b.end ? place + 1 : b.end) - tile_place, 0, 64);
-    };
+  const auto seen_up_to = [&](std::int64_t row) {  // keys of the tile that row and those before it see
+    const std::int64_t token = b.begin + row / b.group;
+    const std::int64_t seen = span.own ? (token < span.end ? token + 1 : span.end) - span.origin : span.keys;
+    return clamp(seen - tile_place, 0, 64);
+  };
+  if (span.own && span.origin + tile_place > span.begin) {
+    rows.begin = (span.origin + tile_place - b.begin) * b.group / kSub * kSub;
+  }
+  for (std::int64_t block = rows.begin; block < rows.end; block += kBlock) {
+    const std::int64_t n = clamp(rows.end - block, 0, kBlock);
     for (std::int64_t sub = 0; sub < n; sub += kSub) {
       const std::int64_t row = block + sub, seen = seen_up_to(row + kSub - 1);
       const int halves = seen > 32 ? 2 : 1;
@@ -222,6 +241,28 @@ void add_tile(const Work& w, const Backward& b, std::int64_t rows, std::int64_t 
   }
 }
 
+void add_span(const Work& w, const Backward& b, const BackwardSpan& span, float to_log2) {
+  const std::int64_t dim = b.head_dim;
+  const SpanRows rows = begin_span(w, b, span);
+  for (std::int64_t tile = 0; tile < span.keys; tile += 64) {
+    const std::int64_t keys = clamp(span.keys - tile, 0, 64);
+    const Half* const k = static_cast<const Half*>(span.k) + tile * b.k_stride;
+    const Half* const v = static_cast<const Half*>(span.v) + tile * b.v_stride;
+    pack_by_dim(w.k_by_dim, k, b.k_stride, dim, keys);
+    pack_by_dim(w.v_by_dim, v, b.v_stride, dim, keys);
+    pack_by_key(w.k_by_key, k, b.k_stride, dim, keys);
+    for (std::int64_t i = 0; i < 64 * dim; i += 16) {
+      _mm512_store_ps(w.dk + i, _mm512_setzero_ps());
+      _mm512_store_ps(w.dv + i, _mm512_setzero_ps());
+    }
+    add_tile(w, b, span, rows, tile, to_log2);
+    for (std::int64_t i = 0; i < keys * dim; i += 16) {
+      _mm512_storeu_ps(span.part_k + tile * dim + i, _mm512_load_ps(w.dk + i));
+      _mm512_storeu_ps(span.part_v + tile * dim + i, _mm512_load_ps(w.dv + i));
+    }
+  }
+}
+
 }  // namespace
 
 std::size_t backward_scratch(std::int64_t head_dim, std::int64_t rows) {
@@ -236,23 +277,7 @@ void backward_bf16(const Backward& b) {
   const Work w = lay_out(pieces, dim, all);
   const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(dim));
   load_rows(w, b, rows, all);
-  for (std::int64_t tile = 0; tile < b.end; tile += 64) {
-    const std::int64_t keys = clamp(b.end - tile, 0, 64);
-    const Half* const k = static_cast<const Half*>(b.k) + tile * b.k_stride;
-    const Half* const v = static_cast<const Half*>(b.v) + tile * b.v_stride;
-    pack_by_dim(w.k_by_dim, k, b.k_stride, dim, keys);
-    pack_by_dim(w.v_by_dim, v, b.v_stride, dim, keys);
-    pack_by_key(w.k_by_key, k, b.k_stride, dim, keys);
-    for (std::int64_t i = 0; i < 64 * dim; i += 16) {
-      _mm512_store_ps(w.dk + i, _mm512_setzero_ps());
-      _mm512_store_ps(w.dv + i, _mm512_setzero_ps());
-    }
-    add_tile(w, b, all, tile, kLog2E * scale);
-    for (std::int64_t i = 0; i < keys * dim; i += 16) {
-      _mm512_storeu_ps(b.part_k + tile * dim + i, _mm512_load_ps(w.dk + i));
-      _mm512_storeu_ps(b.part_v + tile * dim + i, _mm512_load_ps(w.dv + i));
-    }
-  }
+  for (std::int64_t i = 0; i < b.span_count; ++i) add_span(w, b, b.spans[i], kLog2E * scale);
   for (std::int64_t r = 0; r < rows; ++r) {
     Half* const to = static_cast<Half*>(b.dq) + (b.begin + r / b.group) * b.dq_stride + r % b.group * dim;
     for (std::int64_t d = 0; d < dim; d += 16) {
@@ -263,16 +288,16 @@ void backward_bf16(const Backward& b) {
 
 void sum_shares_bf16(const Shares& s) {
   const __m512 scale = _mm512_set1_ps(1.0F / __builtin_sqrtf(static_cast<float>(s.head_dim)));
-  const std::int64_t chunks = (s.tokens + s.chunk - 1) / s.chunk;
   for (std::int64_t t = 0; t < s.tokens; ++t) {
     Half *const dk = static_cast<Half*>(s.dk) + t * s.dk_stride, *const dv = static_cast<Half*>(s.dv) +
                                                                              t * s.dv_stride;
     for (std::int64_t d = 0; d < s.head_dim; d += 16) {
       __m512 k = _mm512_setzero_ps(), v = _mm512_setzero_ps();
-      for (std::int64_t c = t / s.chunk; c < chunks; ++c) {
-        const float* const share = s.shares + c * s.share_size + t * s.head_dim + d;
-        k = _mm512_add_ps(k, _mm512_loadu_ps(share));
-        v = _mm512_add_ps(v, _mm512_loadu_ps(share + s.tokens * s.head_dim));
+      for (std::int64_t i = 0; i < s.count; ++i) {
+        const Share& share = s.shares[i];
+        if (t >= share.keys) continue;
+        k = _mm512_add_ps(k, _mm512_loadu_ps(share.k + t * s.head_dim + d));
+        v = _mm512_add_ps(v, _mm512_loadu_ps(share.v + t * s.head_dim + d));
       }
       store_bf16(dk + d, _mm512_mul_ps(k, scale));
       store_bf16(dv + d, v);

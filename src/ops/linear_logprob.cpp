@@ -162,6 +162,39 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
   return out;
 }
 
+at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& log_sum,
+                            const at::Tensor& entropy, const at::Tensor& d_entropy, double temperature) {
+  constexpr const char* kWhere = "ops::entropy_backward";
+  const std::int64_t n = hidden.size(0);
+  check_hidden(hidden, head, kWhere);
+  check_temperature(temperature, kWhere);
+  for (const at::Tensor* x : {&log_sum, &entropy, &d_entropy}) {
+    base::require(x->dim() == 1 && x->size(0) == n, kWhere, "log_sum, entropy and d_entropy to be [n]");
+  }
+
+  at::Tensor out = at::zeros(hidden.sizes(), hidden.options().dtype(at::kFloat));
+  const Tiles tiles(hidden, head, /*probabilities=*/hidden.scalar_type() != at::kFloat);
+  for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
+    const at::Tensor h = dense_rows(hidden.narrow(0, begin, count));
+    const at::Tensor gradient = out.narrow(0, begin, count);
+    const auto column_of = [&](const at::Tensor& x) { return x.narrow(0, begin, count).unsqueeze(1); };
+    const at::Tensor factor = column_of(d_entropy) / -temperature;
+    for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
+      const Weight part = head.slice(column, column + width);
+      at::Tensor d = Tiles::of(tiles.logits, count, width);
+      at::Tensor rounded = Tiles::of(tiles.chances, count, width);
+      multiply(d, h, part, Side::kForward);
+      d.mul_(1 / temperature).sub_(column_of(log_sum));
+      d.clamp_min_(-1e30);  // finite: an impossible token adds 0 and not 0 * inf
+      const at::Tensor p = d.exp();
+      d.add_(column_of(entropy)).mul_(p).mul_(factor);
+      if (rounded.defined()) rounded.copy_(d);
+      multiply(gradient, rounded.defined() ? rounded : d, part, Side::kBackward, gradient);
+    });
+  });
+  return out;
+}
+
 at::Tensor head_logits(const at::Tensor& hidden, const Weight& head) {
   check_hidden(hidden, head, "ops::head_logits");
   at::Tensor logits = at::empty({hidden.size(0), head.out()}, hidden.options().dtype(at::kFloat));

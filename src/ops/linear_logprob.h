@@ -44,6 +44,13 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
                                       const at::Tensor& log_sum, const at::Tensor& d_logprob,
                                       double temperature = 1.0);
 
+// The gradient of an entropy bonus: from linear_logprob's log_sum and entropy [n] fp32, at the same
+// temperature, and d loss / d entropy [n] to d loss / d hidden [n, H] fp32. Of one row,
+// d entropy / d logit_j = -p_j (log p_j + entropy) / temperature. Recomputes the tiles: 4 FLOP a head weight
+// and row, and no [n, V] either; coefficients are rounded to the head's dtype as linear_logprob's are.
+at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& log_sum,
+                            const at::Tensor& entropy, const at::Tensor& d_entropy, double temperature = 1.0);
+
 // What a sampler needs: [n, V] fp32, temperature not applied.
 at::Tensor head_logits(const at::Tensor& hidden, const Weight& head);
 

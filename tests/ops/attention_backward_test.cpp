@@ -12,7 +12,7 @@
 namespace hone::ops {
 namespace {
 
-using Segments = std::vector<std::pair<std::int64_t, std::int64_t>>;
+using Segments = std::vector<AttentionSegment>;
 
 struct Shape {
   std::int64_t heads, kv_heads, dim;
@@ -28,7 +28,7 @@ struct Case {
 };
 
 Case make(Shape s, const Segments& segments, at::ScalarType dtype) {
-  const std::int64_t tokens = segments.back().second;
+  const std::int64_t tokens = segments.back().end;
   const at::Tensor joined = at::randn({tokens, (s.heads + 2 * s.kv_heads) * s.dim}).to(dtype);
   Case c{part(joined, 0, s.heads, s.dim),
          part(joined, s.heads, s.kv_heads, s.dim),
@@ -37,10 +37,14 @@ Case make(Shape s, const Segments& segments, at::ScalarType dtype) {
          at::empty({tokens, s.heads * s.dim}, dtype),
          at::empty({tokens, s.heads}),
          segments};
-  for (const auto& [begin, end] : segments) {
-    KvTiles tiles(s.kv_heads, s.dim, dtype, end - begin);
-    tiles.append(c.k.slice(0, begin, end), c.v.slice(0, begin, end));
-    attend_tiles(c.out, c.lse, c.q, {{begin, end, {}, &tiles, 0}});
+  std::vector<KvTiles> tiles;
+  tiles.reserve(segments.size());
+  for (const auto& [begin, end, prefix] : segments) {
+    KvTiles& own = tiles.emplace_back(s.kv_heads, s.dim, dtype, end - begin);
+    own.append(c.k.slice(0, begin, end), c.v.slice(0, begin, end));
+    AttentionRows rows{begin, end, {}, &own, 0};
+    if (prefix != kNoSegment) rows.before = {&tiles[static_cast<std::size_t>(prefix)]};
+    attend_tiles(c.out, c.lse, c.q, {rows});
   }
   return c;
 }
@@ -61,7 +65,23 @@ Gradients mine(const Case& c) {
 Gradients of_autograd(const Case& c, at::ScalarType dtype) {
   const auto leaf = [&](const at::Tensor& x) { return x.to(dtype).clone().set_requires_grad(true); };
   const at::Tensor q = leaf(c.q), k = leaf(c.k), v = leaf(c.v);
-  packed_attention(q, k, v, c.segments).backward(c.d_out.to(dtype));
+  std::vector<at::Tensor> outs;
+  for (const auto& [begin, end, prefix] : c.segments) {
+    const auto own = [from = begin, to = end](const at::Tensor& x) { return x.slice(0, from, to); };
+    if (prefix == kNoSegment) {
+      outs.push_back(packed_attention(own(q), own(k), own(v), {{0, end - begin}}));
+      continue;
+    }
+    // The queries stand after the prefix's: a row of the prefix's own before them is thrown away.
+    const AttentionSegment& before = c.segments[static_cast<std::size_t>(prefix)];
+    const auto joined = [&](const at::Tensor& x) {
+      return at::cat({x.slice(0, before.begin, before.end), own(x)});
+    };
+    const std::int64_t shared = before.end - before.begin;
+    outs.push_back(packed_attention(joined(q), joined(k), joined(v), {{0, shared + end - begin}})
+                       .narrow(0, shared, end - begin));
+  }
+  at::cat(outs).backward(c.d_out.to(dtype));
   return {q.grad(), k.grad(), v.grad()};
 }
 
@@ -185,7 +205,7 @@ TEST_F(FastBackward, ASegmentsBitsAreItsOwn) {
     expect_same(mine(c), whole, "threads");
   }
   at::set_num_threads(before);
-  for (const auto& [begin, end] : segments) {
+  for (const auto& [begin, end, prefix] : segments) {
     const auto part_of = [&, from = begin, to = end](const at::Tensor& x) { return x.slice(0, from, to); };
     const Case alone{part_of(c.q),   part_of(c.k),   part_of(c.v),      part_of(c.d_out),
                      part_of(c.out), part_of(c.lse), {{0, end - begin}}};
@@ -204,6 +224,135 @@ TEST_F(FastBackward, ManyHeadsAreDoneInSeveralGoes) {
     const Case half{heads_of(c.q),     heads_of(c.k),   heads_of(c.v), columns_of(c.d_out),
                     columns_of(c.out), heads_of(c.lse), c.segments};
     expect_same(mine(half), {heads_of(whole.q), heads_of(whole.k), heads_of(whole.v)}, "half of the heads");
+  }
+}
+
+// Prompts of the given tokens, each followed by segments of the given lengths that share it (or all of those
+// after all prompts).
+struct Group {
+  std::int64_t prompt;
+  std::vector<std::int64_t> after;
+};
+
+Segments shared(const std::vector<Group>& groups, bool prompts_first = false) {
+  Segments out;
+  const auto add = [&](std::int64_t length, std::int64_t prefix) {
+    const std::int64_t begin = out.empty() ? 0 : out.back().end;
+    out.push_back({begin, begin + length, prefix});
+    return static_cast<std::int64_t>(out.size()) - 1;
+  };
+  std::vector<std::int64_t> prompts;
+  if (prompts_first) {
+    for (const Group& group : groups) prompts.push_back(add(group.prompt, kNoSegment));
+  }
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const std::int64_t prompt = prompts_first ? prompts[i] : add(groups[i].prompt, kNoSegment);
+    for (const std::int64_t length : groups[i].after) add(length, prompt);
+  }
+  return out;
+}
+
+const Segments kShared[] = {
+    shared({{1, {1}}}),
+    shared({{64, {3, 1, 70}}}),
+    shared({{63, {64, 65, 1, 1, 2}}, {130, {}}, {65, {5}}}),
+    shared({{1, {9, 130, 33}}, {130, {1, 1, 1, 1, 1, 1, 1}}}, true),
+    shared({{300, {200, 150, 31, 257}}, {5, {7}}}),
+    {{0, 40}, {40, 47, 0}, {47, 60}, {60, 71, 0}, {71, 80, 2}, {80, 81, 0}},  // not side by side
+};
+
+TEST(SharedPrefix, IsTheGradientInFp32) {
+  at::manual_seed(21);
+  for (const Shape s : kShapes) {
+    for (const Segments& segments : kShared) {
+      const Case c = make(s, segments, at::kFloat);
+      const Gradients got = mine(c), right = of_autograd(c, at::kDouble);
+      const std::string what = "D " + std::to_string(s.dim) + " T " + std::to_string(c.q.size(0));
+      EXPECT_LT(distance(got.q, right.q), 1e-5) << what;
+      EXPECT_LT(distance(got.k, right.k), 1e-5) << what;
+      EXPECT_LT(distance(got.v, right.v), 1e-5) << what;
+    }
+  }
+}
+
+TEST(SharedPrefix, IsTheGradientInBf16AtEveryLevel) {
+  at::manual_seed(22);
+  for (const Instructions level : {Instructions::kPlain, Instructions::kAvx512Bf16}) {
+    if (!machine_has(level)) continue;
+    const ForceInstructions force(level);
+    for (const Shape s : kShapes) {
+      if (level == Instructions::kPlain && s.dim != 32) continue;
+      for (const Segments& segments : kShared) {
+        const Case c = make(s, segments, at::kBFloat16);
+        const Gradients got = mine(c), right = of_autograd(c, at::kDouble);
+        const std::string what = "D " + std::to_string(s.dim) + " T " + std::to_string(c.q.size(0));
+        // Of two tokens, delta of the rounded output is nearly all of ds.
+        const double bound = c.q.size(0) == 2 ? 2e-2 : 6e-3;
+        EXPECT_LT(distance(got.q, right.q), bound) << what;
+        EXPECT_LT(distance(got.k, right.k), bound) << what;
+        EXPECT_LT(distance(got.v, right.v), bound) << what;
+      }
+    }
+  }
+}
+
+TEST(SharedPrefix, MayWriteOverItsInputs) {
+  at::manual_seed(23);
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const Shape s : {Shape{14, 2, 64}, Shape{2, 1, 20}, Shape{1, 1, 20}}) {
+      for (const Segments& segments : kShared) {
+        const Case c = make(s, segments, dtype);
+        const Gradients apart = mine(c);
+        packed_attention_backward(c.q, c.k, c.v, c.d_out, c.q, c.k, c.v, c.out, c.lse, c.segments);
+        expect_same({c.q, c.k, c.v}, apart, c10::toString(dtype));
+      }
+    }
+  }
+}
+
+TEST_F(FastBackward, APromptAndWhatSharesItHaveBitsOfTheirOwn) {
+  at::manual_seed(24);
+  const Segments segments = shared({{70, {}}, {130, {40, 1, 300}}, {33, {5, 5}}});
+  const Case c = make({14, 2, 64}, segments, at::kBFloat16);
+  const Gradients whole = mine(c);
+  const int before = at::get_num_threads();
+  for (const int threads : {1, 2, 3}) {
+    at::set_num_threads(threads);
+    expect_same(mine(c), whole, "threads");
+  }
+  at::set_num_threads(before);
+  const auto part_of = [](const at::Tensor& x) { return x.slice(0, 70, 541); };
+  const Case alone{part_of(c.q),
+                   part_of(c.k),
+                   part_of(c.v),
+                   part_of(c.d_out),
+                   part_of(c.out),
+                   part_of(c.lse),
+                   shared({{130, {40, 1, 300}}})};
+  expect_same(mine(alone), {part_of(whole.q), part_of(whole.k), part_of(whole.v)}, "alone");
+}
+
+TEST(SharedPrefix, BytesGrowWithThePromptAndWhatSharesIt) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    AttentionSizes sizes{
+        .tokens = 1200, .longest = 300, .heads = 14, .kv_heads = 2, .head_dim = 64, .dtype = dtype};
+    const std::int64_t alone = packed_attention_backward_bytes(sizes);
+    sizes.prefix = 300;
+    sizes.sharing = 900;
+    const std::int64_t together = packed_attention_backward_bytes(sizes);
+    EXPECT_GT(together, alone);
+    sizes.prefix = 200;
+    EXPECT_LT(packed_attention_backward_bytes(sizes), together);
+  }
+}
+
+TEST(SharedPrefix, RefusesAPrefixThatComesLaterOrHasOne) {
+  Case c = make({2, 2, 16}, {{0, 6}, {6, 9}, {9, 12}}, at::kFloat);
+  for (const Segments& wrong : {Segments{{0, 6, 0}, {6, 9}, {9, 12}}, Segments{{0, 6, 1}, {6, 9}, {9, 12}},
+                                Segments{{0, 6}, {6, 9, 0}, {9, 12, 1}}, Segments{{0, 6}, {6, 9, 3}, {9, 12}},
+                                Segments{{0, 6}, {6, 9, -2}, {9, 12}}}) {
+    c.segments = wrong;
+    EXPECT_THROW(mine(c), base::InternalError);
   }
 }
 

@@ -1,0 +1,39 @@
+// Rows of which some come more than once, as the last token of a prompt that several completions share: each
+// is computed once, handed out to all its places, and gets the sum of their gradients.
+//
+// Shapes: n places, u different tokens.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace hone::model {
+
+class RepeatedRows {
+ public:
+  RepeatedRows() = default;
+  // rows [n] int64, each of 0..tokens-1; InternalError otherwise.
+  RepeatedRows(const at::Tensor& rows, std::int64_t tokens);
+
+  std::int64_t count() const { return count_; }               // n
+  const at::Tensor& different() const { return different_; }  // [u] int64; `rows` itself where u = n
+  at::Tensor spread(const at::Tensor& x) const;               // [u, ..] -> [n, ..]
+  // [n, H] -> [u, H], sums in fp32 in the order of the places; itself where u = n.
+  at::Tensor gather(const at::Tensor& d) const;
+
+ private:
+  std::int64_t count_ = 0;
+  at::Tensor different_;
+  at::Tensor index_;  // [n] into different_; undefined where u = n
+  at::Tensor first_;  // [u] where each comes first
+  // Where tokens come again, the second time, the third: no addition meets a token twice, so that the order
+  // is fixed on any device.
+  struct Again {
+    at::Tensor place, token;
+  };
+  std::vector<Again> again_;
+};
+
+}  // namespace hone::model
