@@ -171,7 +171,7 @@ void check_reward_word(const std::string& word, const std::string& where) {
                      .cause = "the function is missing",
                      .fix = fmt::format("write {}{}my_function", word, word.ends_with(':') ? "" : ":")});
   }
-  if (word.find('/') != std::string::npos || is_folder(word)) require_model_path(word, "reward_funcs", where);
+  if (word.find('/') != std::string::npos) require_model_path(word, "reward_funcs", where);
 }
 
 }  // namespace

@@ -32,8 +32,7 @@ Rows policy_model_rows() {
 Rows group_rows(std::string_view num_generations) {
   return {
       Option{"num_generations", Kind::kInt, num_generations, "completions of each prompt, at least 2"}
-          .null_too()
-          .within(at_least(1)),
+          .null_too(),
       Option{"num_generations_eval", Kind::kInt, "null",
              "completions of each prompt in an evaluation; null: num_generations"}
           .within(at_least(1)),

@@ -36,7 +36,7 @@ std::string nearest_divisors(std::int64_t value, std::int64_t near, std::int64_t
 }
 
 std::int64_t product(const Settings& settings, std::int64_t batch, std::int64_t steps) {
-  constexpr std::int64_t kMost = 1'000'000'000;
+  constexpr std::int64_t kMost = 10'000'000;
   if (steps <= kMost / batch) return batch * steps;
   throw UserError({.where = settings.where("per_device_train_batch_size"),
                    .expected = fmt::format("a generation batch of at most {} completions", kMost),
@@ -72,6 +72,30 @@ void resolve_generation_batch(Settings& settings) {
   settings.replace("generation_batch_size", product(settings, batch, resolved));
 }
 
+// What the user set last of those that make a generation batch.
+const char* told(const Settings& settings) {
+  for (const char* name : {"num_generations", "generation_batch_size", "steps_per_generation"}) {
+    if (settings.is_set(name)) return name;
+  }
+  return "per_device_train_batch_size";
+}
+
+// "num_generations: 4 or 8, or per_device_train_batch_size: 12", the nearest values that make whole groups.
+std::string whole_groups(const Settings& settings, std::int64_t group) {
+  const std::int64_t batch = settings.integer("per_device_train_batch_size");
+  const std::int64_t steps = settings.integer("steps_per_generation");
+  const std::int64_t size = settings.integer("generation_batch_size");
+  std::string out;
+  if (const std::string divisors = nearest_divisors(size, group, 2); !divisors.empty()) {
+    out = fmt::format("num_generations: {}, or ", divisors);
+  }
+  if (settings.is_set("generation_batch_size") && !settings.is_set("steps_per_generation")) {
+    return out + fmt::format("generation_batch_size: {}", nearest_multiples(size, std::lcm(batch, group)));
+  }
+  return out + fmt::format("per_device_train_batch_size: {}",
+                           nearest_multiples(batch, group / std::gcd(group, steps)));
+}
+
 void resolve_groups(Settings& settings) {
   const auto group = settings.maybe_integer("num_generations");
   if (!group || *group < 2) {
@@ -86,18 +110,13 @@ void resolve_groups(Settings& settings) {
   const std::int64_t steps = settings.integer("steps_per_generation");
   const std::int64_t size = settings.integer("generation_batch_size");
   if (size % *group != 0) {
-    const std::string divisors = nearest_divisors(size, *group, 2);
-    const std::int64_t unit = *group / std::gcd(*group, steps);  // of per_device_train_batch_size
     throw UserError(
-        {.where =
-             settings.where(settings.is_set("num_generations") ? "num_generations" : "generation_batch_size"),
-         .expected = fmt::format("whole groups of num_generations {} in the generation batch", *group),
+        {.where = settings.where(told(settings)),
+         .expected = fmt::format("whole groups of num_generations {} in a generation batch", *group),
          .found = fmt::format("{} completions: per_device_train_batch_size {} x steps_per_generation {}",
                               size, batch, steps),
          .cause = {},
-         .fix = fmt::format("set {}per_device_train_batch_size: {}",
-                            divisors.empty() ? "" : fmt::format("num_generations: {}, or ", divisors),
-                            nearest_multiples(batch, unit))});
+         .fix = "set " + whole_groups(settings, *group)});
   }
   const std::int64_t eval_group = settings.maybe_integer("num_generations_eval").value_or(*group);
   settings.replace("num_generations_eval", eval_group);
@@ -203,6 +222,12 @@ void check_policy(const Settings& settings, const PolicyPlan& plan) {
     conflict(settings, "reward_funcs", "at least one reward in reward_funcs", "none", "",
              "write reward_funcs: accuracy_reward, or rewards.py:my_function, in the YAML file or after "
              "--reward_funcs");
+  }
+  const bool evaluates = settings.text("eval_strategy") != "no" || settings.flag("eval_on_start");
+  if (plan.reward_funcs.empty() && evaluates) {
+    conflict(settings, "reward_funcs", "at least one reward in reward_funcs, to evaluate by", "none",
+             "replay has rewards for the completions of its file alone",
+             "set reward_funcs, or eval_strategy: \"no\" and eval_on_start: false");
   }
   const std::size_t rewards = plan.reward_funcs.size();
   if (!plan.reward_weights.empty() && plan.reward_weights.size() != rewards && !(replays && rewards == 0)) {

@@ -73,6 +73,7 @@ void Settings::set(const Option& option, Json value, std::string where) {
 
 std::vector<std::string> Settings::check() const {
   std::vector<std::string> notes;
+  std::map<std::string_view, std::size_t> told;  // reason -> its note, which names all that it answers
   for (const Option& option : schema_->options) {
     const auto at = settings_.find(option.name);
     if (at == settings_.end()) continue;
@@ -87,7 +88,14 @@ std::vector<std::string> Settings::check() const {
     }
     if (option.kind == Kind::kChoice) check_choice(option, setting, notes);
     check_range(option, setting);
-    if (option.answer == Class::kAnswered) notes.push_back(fmt::format("{}: {}", option.name, option.reason));
+    if (option.answer != Class::kAnswered) continue;
+    const auto [note, fresh] = told.emplace(option.reason, notes.size());
+    if (fresh) {
+      notes.push_back(fmt::format("{}: {}", option.name, option.reason));
+    } else {
+      std::string& line = notes[note->second];
+      line.insert(line.size() - option.reason.size() - 2, fmt::format(", {}", option.name));
+    }
   }
   return notes;
 }

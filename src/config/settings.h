@@ -37,7 +37,8 @@ class Settings {
   // several values for a list; dashes and underscores are the same.
   void read_arguments(const std::vector<std::string>& arguments);
 
-  // Range, choice and class of every value that was set. Returns one note for each answered option.
+  // Range, choice and class of every value that was set. Returns one note for each reason of
+  // answered options, which names them.
   std::vector<std::string> check() const;
 
   bool is_set(std::string_view name) const;

@@ -225,5 +225,36 @@ TEST_F(ToolsTest, Merge) {
             std::string::npos);
 }
 
+TEST_F(ToolsTest, RewardTest) {
+  const std::vector<std::string> least = {"--reward_funcs", "accuracy_reward", "think_format_reward",
+                                          "--dataset_name", path("rows")};
+  RewardTestPlan expected;
+  expected.reward_funcs = {"accuracy_reward", "think_format_reward"};
+  expected.dataset_name = path("rows/train.jsonl");
+  EXPECT_EQ(parse_reward_test(least), expected);
+
+  std::vector<std::string> all = least;
+  all.insert(all.end(),
+             {"--python", "python3.12", "--reward_workers", "2", "--reward_timeout", "1.5", "--limit", "4",
+              "--max_completion_length", "64", "--reward_model_name_or_path", path("model")});
+  expected.reward_funcs.insert(expected.reward_funcs.begin(), path("model"));
+  expected.python = "python3.12";
+  expected.reward_workers = 2;
+  expected.reward_timeout = 1.5;
+  expected.limit = 4;
+  expected.max_completion_length = 64;
+  EXPECT_EQ(parse_reward_test(all), expected);
+
+  EXPECT_EQ(error_of([&] { parse_reward_test({"--dataset_name", path("rows")}); }),
+            "[hone reward-test] expected option --reward_funcs\n  found:  it is not set\n  do:     write "
+            "--reward_funcs accuracy_reward, or rewards.py:my_function");
+  EXPECT_NE(error_of([&] { parse_reward_test({"--reward_funcs", "a"}); }).find("option --dataset_name"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              parse_reward_test({"--reward_funcs", path("r.py:f"), "--dataset_name", path("rows")});
+            }).find("a Python file before the colon"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace hone::config
