@@ -1,8 +1,10 @@
 // From the words of `reward_funcs` to rewards.
 //
-//   accuracy_reward, think_format_reward, reasoning_accuracy_reward,
-//   get_soft_overlong_punishment, exact_match, regex, length     built in; parameters in parentheses:
-//       exact_match(column=answer), regex(pattern="^\\d+$"), length(target=100)
+//   accuracy_reward, reasoning_accuracy_reward, get_cosine_scaled_reward (accuracy_reward.h),
+//   think_format_reward, get_soft_overlong_punishment, get_repetition_penalty_reward, exact_match, regex,
+//   length (native_rewards.h)
+//       built in; parameters in parentheses: exact_match(column=answer), regex(pattern="^\\d+$"),
+//       length(target=100); name= gives the metric another name
 //   path/to/file.py:function                                     a function of the user's Python
 //   package.module.function                                      the same by its import path
 //   http://host:port/path, https://...                           an endpoint (http_reward.h)

@@ -1,0 +1,37 @@
+// LaTeX in pieces, by the longest match, as latex2sympy2_extended's grammar cuts it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hone::rewards {
+
+struct MathToken {
+  enum Type {
+    kNumber,        // digits with at most one '.'
+    kPercent,       // text: the number
+    kScientific,    // 1E5
+    kLetter,        // also \ell and its like; text: the symbol's name
+    kGreek,         // text: alpha ...
+    kText,          // \text{...}: text: what stands between, without spaces and parentheses
+    kDifferential,  // d x
+    kExponential,   // e
+    kInfinity,
+    kEmptySet,
+    kReals,
+    kFunction,  // text: sin, log, ...
+    kCommand,   // text: frac, sqrt, cdot ... one name for several spellings
+    kMark,      // text: + - * / ( ) { } [ ] \{ \} ^ _ , ; | ! = < <= > >= != ~ transpose degree ...
+    kUnknown,   // known to the grammar, not to hone: nothing that holds it parses
+    kEnd
+  } type;
+  std::u32string text;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+// Ends with kEnd. Empty: a character that no rule takes.
+std::vector<MathToken> cut_latex(const std::u32string& text);
+
+}  // namespace hone::rewards
