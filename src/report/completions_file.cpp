@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "train/run_folder.h"
 
 namespace hone::report {
 
@@ -21,7 +22,8 @@ constexpr std::string_view kBegin = "completions_", kEnd = ".jsonl";
 
 // The step of a file's name, or -1 when it is none of ours.
 std::int64_t step_of(const std::string& name) {
-  if (!name.starts_with(kBegin) || !name.ends_with(kEnd) || name.size() <= kBegin.size() + kEnd.size()) return -1;
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd) || name.size() <= kBegin.size() + kEnd.size())
+    return -1;
   const std::string digits = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
   const bool all_digits = digits.find_first_not_of("0123456789") == std::string::npos && digits.size() < 18;
   return all_digits ? std::strtoll(digits.c_str(), nullptr, 10) : -1;
@@ -53,7 +55,7 @@ std::string completions_name(std::int64_t step) {
 }
 
 CompletionsFiles::CompletionsFiles(const base::fs::path& output_dir, std::int64_t first_step)
-    : folder_(output_dir / kCompletionsFolder) {
+    : folder_(output_dir / train::kCompletionsFolder) {
   std::error_code none;
   std::vector<base::fs::path> later;
   for (const auto& entry : base::fs::directory_iterator(folder_, none)) {
@@ -62,9 +64,11 @@ CompletionsFiles::CompletionsFiles(const base::fs::path& output_dir, std::int64_
   for (const auto& path : later) base::fs::remove(path, none);
 }
 
-void CompletionsFiles::write(const train::RolloutFacts& facts) const {
-  std::string text;
-  for (const auto& completion : facts.completions) text += base::dump_json(line_of(facts, completion)) + "\n";
+void CompletionsFiles::write(const train::RolloutFacts& facts) {
+  if (facts.step != step_) text_.clear();
+  step_ = facts.step;
+  for (const auto& completion : facts.completions)
+    text_ += base::dump_json(line_of(facts, completion)) + "\n";
   std::error_code failed;
   base::fs::create_directories(folder_, failed);
   if (failed) {
@@ -74,7 +78,7 @@ void CompletionsFiles::write(const train::RolloutFacts& facts) const {
                            .cause = "",
                            .fix = "make room for it, or name another output_dir"});
   }
-  base::write_file_atomic(folder_ / completions_name(facts.step), text);
+  base::write_file_atomic(folder_ / completions_name(facts.step), text_);
 }
 
 }  // namespace hone::report

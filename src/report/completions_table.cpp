@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kWithoutTerminal = 100;
 constexpr int kIndent = 4, kGap = 2;
-constexpr int kLeastText = 16;                    // columns of a completion
-constexpr int kLeastNumber = 7, kMostName = 24;   // columns of a number: "-100.00"
+constexpr int kLeastText = 16;                   // columns of a completion
+constexpr int kLeastNumber = 7, kMostName = 24;  // columns of a number: "-100.00"
 constexpr int kMostExtra = 24;
 constexpr std::string_view kCut = " (truncated)";
 
@@ -63,7 +63,8 @@ std::vector<Column> make_columns(const train::RolloutFacts& facts, const std::ve
   std::vector<Column> out;
   for (std::size_t k = 0; k < facts.reward_names.size(); ++k) {
     out.push_back({.name = facts.reward_names[k]});
-    for (const std::size_t row : rows) out.back().cells.push_back(number(facts.completions[row].rewards.at(k)));
+    for (const std::size_t row : rows)
+      out.back().cells.push_back(number(facts.completions[row].rewards.at(k)));
   }
   out.push_back({.name = "advantage"});
   for (const std::size_t row : rows) out.back().cells.push_back(number(facts.completions[row].advantage));
@@ -99,7 +100,8 @@ void set_widths(std::vector<Column>& columns, int for_columns) {
 
 }  // namespace
 
-std::string completions_table(const train::RolloutFacts& facts, const CompletionsShown& shown, const Terminal& terminal) {
+std::string completions_table(const train::RolloutFacts& facts, const CompletionsShown& shown,
+                              const Terminal& terminal) {
   const int width = terminal.columns > 0 ? terminal.columns : kWithoutTerminal;
   const std::vector<std::size_t> rows = chosen(facts, shown);
   std::vector<Column> columns = make_columns(facts, rows);
@@ -119,7 +121,8 @@ std::string completions_table(const train::RolloutFacts& facts, const Completion
     const auto& completion = facts.completions[rows[i]];
     if (prompt == nullptr || *prompt != completion.prompt) {
       constexpr std::string_view kPrompt = "  prompt  ";
-      out += std::string(kPrompt) + fit_line(completion.prompt, width - static_cast<int>(kPrompt.size())) + "\n";
+      out +=
+          std::string(kPrompt) + fit_line(completion.prompt, width - static_cast<int>(kPrompt.size())) + "\n";
       out += terminal.dim(header) + "\n";
       prompt = &completion.prompt;
     }

@@ -15,7 +15,8 @@ constexpr double kAllDead = 0.999;  // of shares, which are means of steps
 
 std::string no_signal(double loss, double reward) {
   return fmt::format(
-      "note      loss {:.4f} and no gradient: no signal. In every group all rewards are equal (mean {:.3g}), so that "
+      "note      loss {:.4f} and no gradient: no signal. In every group all rewards are equal (mean {:.3g}), "
+      "so that "
       "all advantages are 0; take prompts that succeed sometimes, or a reward with more steps",
       four_decimals(loss), reward);
 }
@@ -32,18 +33,21 @@ std::string loss_words(const train::LogRecord& record) {
   if (*norm == 0) {
     if (dead.value_or(0) >= kAllDead) return no_signal(*loss, *reward);
     return fmt::format(
-        "note      loss {:.4f} and no gradient: every completion that could teach something was masked (truncated, or "
+        "note      loss {:.4f} and no gradient: every completion that could teach something was masked "
+        "(truncated, or "
         "outside the clipping range)",
         four_decimals(*loss));
   }
   if (std::abs(*loss) < kNearZero) {
     return fmt::format(
-        "note      loss {:.4f} is expected here: the advantages of a group sum to 0; the gradient, of norm {:.3g}, is "
+        "note      loss {:.4f} is expected here: the advantages of a group sum to 0; the gradient, of norm "
+        "{:.3g}, is "
         "what moves the adapter",
         four_decimals(*loss), *norm);
   }
   return fmt::format(
-      "note      loss {:.4f} is no measure of progress: the advantages of a group sum to 0, what is left comes of "
+      "note      loss {:.4f} is no measure of progress: the advantages of a group sum to 0, what is left "
+      "comes of "
       "lengths and of the loss type; watch the reward",
       four_decimals(*loss));
 }

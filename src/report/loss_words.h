@@ -1,5 +1,5 @@
-// Why the loss of GRPO and RLOO is what it is, in one line under the first logged step: "loss 0" has more than
-// one meaning there, and a gradient norm tells them apart.
+// Why the loss of GRPO and RLOO is what it is, in one line under the first logged step: "loss 0" has more
+// than one meaning there, and a gradient norm tells them apart.
 #pragma once
 
 #include <string>

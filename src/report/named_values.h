@@ -10,7 +10,8 @@
 
 namespace hone::report {
 
-inline const train::NamedValue* find_value(const std::vector<train::NamedValue>& values, std::string_view name) {
+inline const train::NamedValue* find_value(const std::vector<train::NamedValue>& values,
+                                           std::string_view name) {
   for (const auto& each : values) {
     if (each.first == name) return &each;
   }
@@ -28,7 +29,8 @@ inline double value_or_zero(const std::vector<train::NamedValue>& values, std::s
 }
 
 // Empty when it is absent, NaN or infinite.
-inline std::optional<double> finite_value(const std::vector<train::NamedValue>& values, std::string_view name) {
+inline std::optional<double> finite_value(const std::vector<train::NamedValue>& values,
+                                          std::string_view name) {
   const train::NamedValue* found = find_value(values, name);
   if (found == nullptr || !std::isfinite(found->second)) return std::nullopt;
   return found->second;

@@ -122,7 +122,7 @@ void RunReport::say_reward_of_the_run() {
   const std::vector<double> rewards = logged_rewards(folder_ / train::kMetricsFile);
   if (rewards.size() < 2) return;
   const std::size_t tenth = std::max<std::size_t>(1, rewards.size() / 10);
-  const auto mean = [tenth](auto begin) {
+  const auto mean = [tenth](const auto& begin) {
     return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(tenth), 0.0) /
            static_cast<double>(tenth);
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <ranges>
 #include <vector>
 
 #include "report/terminal.h"
@@ -85,7 +86,7 @@ int columns_of(std::string_view text) {
 }
 
 std::string fit_line(std::string_view text, int columns) {
-  const std::string line = one_line(text);
+  std::string line = one_line(text);
   if (columns_of(line) <= columns) return line;
   if (columns < 2) return columns == 1 ? "…" : "";
   // Two thirds of the beginning, one third of the end, where answers stand.
@@ -94,13 +95,15 @@ std::string fit_line(std::string_view text, int columns) {
   const std::vector<Character> all = characters(line);
   std::size_t head_end = 0;
   for (const Character& each : all) {
-    if ((head_left -= each.columns) < 0) break;
+    head_left -= each.columns;
+    if (head_left < 0) break;
     head_end = each.begin + each.size;
   }
   std::size_t tail_begin = line.size();
-  for (auto each = all.rbegin(); each != all.rend(); ++each) {
-    if ((tail_left -= each->columns) < 0) break;
-    tail_begin = each->begin;
+  for (const Character& each : std::views::reverse(all)) {
+    tail_left -= each.columns;
+    if (tail_left < 0) break;
+    tail_begin = each.begin;
   }
   return line.substr(0, head_end) + "…" + line.substr(tail_begin);
 }

@@ -12,7 +12,8 @@ namespace hone::train {
 
 constexpr std::string_view kPlanFile = "plan.yaml";
 constexpr std::string_view kMetricsFile = "metrics.jsonl";
-constexpr std::string_view kRolloutsFile = "rollouts.jsonl";  // dump_rollouts (train/rollout_batch.h)
+constexpr std::string_view kCompletionsFolder = "completions";  // report/completions_file.h
+constexpr std::string_view kRolloutsFile = "rollouts.jsonl";    // dump_rollouts (train/rollout_batch.h)
 constexpr std::string_view kTrainerStateFile = "trainer_state.json";
 constexpr std::string_view kHoneStateFile = "hone_state.json";  // a checkpoint's position and checksums
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";

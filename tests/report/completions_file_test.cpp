@@ -25,9 +25,8 @@ TEST(CompletionsFile, HoldsEveryCompletionInTrlsColumns) {
   CompletionsFiles(folder.path(), 0).write(rollouts(12));
   const auto lines = lines_of(folder.path() / "completions" / "completions_00012.jsonl");
   ASSERT_EQ(lines.size(), 4U);
-  EXPECT_EQ(lines[0],
-            R"({"step":12,"prompt":"2 + 3?","completion":"5","accuracy_reward":1.0,"format":null,)"
-            R"("advantage":0.7071,"truncated":false})");
+  EXPECT_EQ(lines[0], R"({"step":12,"prompt":"2 + 3?","completion":"5","accuracy_reward":1.0,"format":null,)"
+                      R"("advantage":0.7071,"truncated":false})");
   const base::Json second = base::Json::parse(lines[1]);
   EXPECT_EQ(second["completion"], "6\n\x1b[2J") << "as it is: a file is no terminal";
   EXPECT_EQ(second["truncated"], true);
@@ -48,11 +47,11 @@ TEST(CompletionsFile, ExtraColumnsStandBeforeTheAdvantageAndNothingOfOneNameIsLo
 
 TEST(CompletionsFile, AResumedRunReplacesWhatItRepeatsAndNothingElse) {
   const TestFolder folder("completions_resumed");
-  const CompletionsFiles first(folder.path(), 0);
+  CompletionsFiles first(folder.path(), 0);
   for (const std::int64_t step : {1, 2, 3, 123456}) first.write(rollouts(step));
   const base::fs::path inside = folder.path() / "completions";
   std::ofstream(inside / "completions_notes.jsonl") << "mine\n";
-  const CompletionsFiles resumed(folder.path(), 2);
+  CompletionsFiles resumed(folder.path(), 2);
   EXPECT_TRUE(base::fs::exists(inside / completions_name(1)));
   EXPECT_TRUE(base::fs::exists(inside / completions_name(2)));
   EXPECT_FALSE(base::fs::exists(inside / completions_name(3)));
@@ -62,6 +61,14 @@ TEST(CompletionsFile, AResumedRunReplacesWhatItRepeatsAndNothingElse) {
   again.completions.resize(1);
   resumed.write(again);
   EXPECT_EQ(lines_of(inside / completions_name(2)).size(), 1U);
+}
+
+TEST(CompletionsFile, BatchesOfOneStepStandAfterAnother) {
+  const TestFolder folder("completions_accumulated");
+  CompletionsFiles files(folder.path(), 0);
+  for (const std::int64_t step : {1, 1, 2}) files.write(rollouts(step));
+  EXPECT_EQ(lines_of(folder.path() / "completions" / completions_name(1)).size(), 8U);
+  EXPECT_EQ(lines_of(folder.path() / "completions" / completions_name(2)).size(), 4U);
 }
 
 TEST(CompletionsFile, AFolderThatCannotBeMadeIsSaid) {

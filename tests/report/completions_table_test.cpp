@@ -45,8 +45,8 @@ TEST(CompletionsTable, ShowsExtraColumnsAsTheyAre) {
   EXPECT_NE(table.find("-0.71  -       -  6"), std::string::npos) << table;
 }
 
-// With names, texts and columns that want more, every width is kept, down to where 16 columns for the text and 7 for
-// each number leave no choice.
+// With names, texts and columns that want more, every width is kept, down to where 16 columns for the text
+// and 7 for each number leave no choice.
 TEST(CompletionsTable, FitsNarrowTerminals) {
   train::RolloutFacts facts = rollouts(1);
   for (auto& completion : facts.completions) {

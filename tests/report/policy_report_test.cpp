@@ -21,8 +21,10 @@ train::StepFacts facts(std::int64_t step) {
   out.step = step;
   out.loss = -1e-8;
   out.grad_norm = 0.2134;
-  out.metrics = {{"reward", 0.5312}, {"reward_std", 0.42},          {"dead_groups", 0.25}, {"completions/clipped_ratio", 0.03},
-                 {"kl", 0.003},      {"completions/mean_length", 14}, {"entropy", 0.912},    {"ratio_gap", 2e-7}};
+  out.metrics = {{"reward", 0.5312},    {"reward_std", 0.42},
+                 {"dead_groups", 0.25}, {"completions/clipped_ratio", 0.03},
+                 {"kl", 0.003},         {"completions/mean_length", 14},
+                 {"entropy", 0.912},    {"ratio_gap", 2e-7}};
   out.timings = {{"rollout", 1.94}, {"reward", 0}, {"train", 2.1}};
   out.seconds = 4;
   return out;
@@ -45,7 +47,8 @@ TEST(PolicyLine, LeavesOutWhatIsNotKnown) {
   some.metrics = {{"reward", kNaN}, {"reward_std", kNaN}, {"entropy", 1}, {"ratio_gap", kNaN}};
   some.timings.clear();
   ProgressLine line({});
-  EXPECT_EQ(line.text(some, 80), "step 12/80  reward none  entropy 1.00  loss 0.0000  grad 0.213  left 5 min");
+  EXPECT_EQ(line.text(some, 80),
+            "step 12/80  reward none  entropy 1.00  loss 0.0000  grad 0.213  left 5 min");
 }
 
 TEST(PolicyLine, FitsTheTerminalAndKeepsTheMostImportant) {
@@ -80,7 +83,8 @@ class PolicyReport : public testing::Test {
   }
   void log(std::int64_t step, double reward) {
     report_->stepped(facts(step), 40);
-    report_->logged({.step = step, .epoch = 0, .values = {{"loss", 0.0}, {"grad_norm", 0.2}, {"reward", reward}}});
+    report_->logged(
+        {.step = step, .epoch = 0, .values = {{"loss", 0.0}, {"grad_norm", 0.2}, {"reward", reward}}});
   }
   std::size_t count(const std::string& what) const {
     const std::string text = out_.str();
@@ -133,11 +137,13 @@ TEST_F(PolicyReport, EndsWithTheRewardOfTheWholeRunAlsoWhenItWasResumed) {
   start();
   for (int step = 1; step <= 20; ++step) log(step, step <= 2 ? 0.1 * step : 0.5);
   report_->finished("out", true, 20);
-  EXPECT_EQ(count("reward    0.150 -> 0.500 (means of the first and the last 2 of 20 logged)\nstopped"), 1U) << out_.str();
+  EXPECT_EQ(count("reward    0.150 -> 0.500 (means of the first and the last 2 of 20 logged)\nstopped"), 1U)
+      << out_.str();
   start(false, false, 20);
   for (int step = 21; step <= 40; ++step) log(step, 0.9);
   report_->finished("out", false, 40);
-  EXPECT_EQ(count("reward    0.325 -> 0.900 (means of the first and the last 4 of 40 logged)\ndone"), 1U) << out_.str();
+  EXPECT_EQ(count("reward    0.325 -> 0.900 (means of the first and the last 4 of 40 logged)\ndone"), 1U)
+      << out_.str();
 }
 
 TEST_F(PolicyReport, SaysTheRewardOfAnEvaluation) {
@@ -151,7 +157,8 @@ TEST_F(PolicyReport, SaysTheRewardOfAnEvaluation) {
                               {"eval_completions/mean_length", 7.4}}});
   EXPECT_EQ(out_.str(), "eval at step 40  reward 0.812 ±0.21  cut 50%  len 7  loss 0.0000\n");
   out_.str("");
-  report_->logged({.step = 40, .epoch = 1, .values = {{"eval_loss", kNaN}, {"eval_mean_token_accuracy", 0.5}}});
+  report_->logged(
+      {.step = 40, .epoch = 1, .values = {{"eval_loss", kNaN}, {"eval_mean_token_accuracy", 0.5}}});
   EXPECT_EQ(out_.str(), "eval at step 40  loss nan  acc 0.500\n") << "SFT's, whatever comes";
 }
 

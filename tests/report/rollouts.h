@@ -16,11 +16,14 @@ inline train::RolloutFacts rollouts(std::int64_t step) {
   train::RolloutFacts out;
   out.step = step;
   out.reward_names = {"accuracy_reward", "format"};
-  out.completions = {
-      {.prompt = "2 + 3?", .completion = "5", .rewards = {1, none}, .advantage = 0.7071},
-      {.prompt = "2 + 3?", .completion = "6\n\x1b[2J", .truncated = true, .rewards = {0, 0.5}, .advantage = -0.7071},
-      {.prompt = "4 + 4?", .completion = "8", .rewards = {1, 1}, .advantage = 0},
-      {.prompt = "4 + 4?", .completion = "8", .rewards = {1, 1}, .advantage = 0}};
+  out.completions = {{.prompt = "2 + 3?", .completion = "5", .rewards = {1, none}, .advantage = 0.7071},
+                     {.prompt = "2 + 3?",
+                      .completion = "6\n\x1b[2J",
+                      .truncated = true,
+                      .rewards = {0, 0.5},
+                      .advantage = -0.7071},
+                     {.prompt = "4 + 4?", .completion = "8", .rewards = {1, 1}, .advantage = 0},
+                     {.prompt = "4 + 4?", .completion = "8", .rewards = {1, 1}, .advantage = 0}};
   return out;
 }
 

@@ -20,7 +20,8 @@ TEST(TextWidth, CutsTheMiddleAndNeverACharacter) {
   EXPECT_EQ(fit_line("日本語日本語", 8), "日本…語");
   EXPECT_EQ(fit_line("abc", 1), "…");
   EXPECT_EQ(fit_line("abc", 0), "");
-  for (int width = 0; width < 30; ++width) EXPECT_LE(columns_of(fit_line("aé日😀b\nあc\x1b\td日日日", width)), width);
+  for (int width = 0; width < 30; ++width)
+    EXPECT_LE(columns_of(fit_line("aé日😀b\nあc\x1b\td日日日", width)), width);
 }
 
 TEST(TextWidth, IsOneLineWithoutControls) {
