@@ -74,8 +74,8 @@ def test_rooms_refuse_long_files_and_unguarded_headers_and_unknown_rooms(folder)
 
 def test_arithmetic_is_the_same_every_time_and_keeps_its_files_apart(folder):
     arithmetic = load(ROOT / "tools" / "make_arithmetic.py")
-    train, test = arithmetic.split(20000, 20000)
-    assert (train, test) == arithmetic.split(20000, 20000)
+    train, test = arithmetic.sft_split(20000, 20000)
+    assert (train, test) == arithmetic.sft_split(20000, 20000)
     mirror = lambda r: tuple(sorted(r["prompt"][0]["content"].split("?")[0].split()[2::2])) + \
         (r["prompt"][0]["content"].split()[3],)
     assert not set(map(mirror, train)) & set(map(mirror, test))
@@ -84,6 +84,60 @@ def test_arithmetic_is_the_same_every_time_and_keeps_its_files_apart(folder):
         left, sign, right = r["prompt"][0]["content"].split("?")[0].split()[2:]
         answer = int(left) + int(right) if sign == "+" else int(left) - int(right)
         assert r["completion"] == [{"role": "assistant", "content": str(answer)}]
+
+
+def test_the_course_of_sums_begins_with_one_digit_and_holds_questions_back(folder):
+    assert run(ROOT / "tools" / "make_arithmetic.py", folder, "--train", "800", "--test", "50").returncode == 0
+    read = lambda name: [json.loads(line) for line in (folder / name).read_text().splitlines()]
+    numbers = lambda r: tuple(sorted(map(int, r["prompt"][0]["content"].split("?")[0].split()[2::2])))
+    train, test = read("train.jsonl"), read("test.jsonl")
+    assert len(train) == 800 and not set(map(numbers, train)) & set(map(numbers, test))
+    assert all(sum(numbers(r)) == int(r["answer"]) and set(r) == {"prompt", "answer"} for r in train + test)
+    one_digit = [max(numbers(r)) < 10 for r in train]
+    assert all(one_digit[:100]) and sum(one_digit[400:]) < 100
+    kind = load(ROOT / "tools" / "compare_completions.py").kind
+    kinds = [kind(r) for r in test]
+    assert kinds.count("two-digit") == 50 and kinds.count("one-digit") == len(kinds) - 50 > 20
+
+
+def test_gsm8k_becomes_prompts_with_solutions(folder):
+    rows = [{"question": "How many?", "answer": "1000 + 234 = <<1000+234=1234>>1234\n#### 1,234"}]
+    (folder / "one.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    done = run(ROOT / "tools" / "make_gsm8k.py", folder / "out", "--source", folder / "one.jsonl")
+    assert done.returncode == 0, done.stderr
+    row = json.loads((folder / "out" / "one.jsonl").read_text())
+    assert row["solution"] == "1234" and row["prompt"][0]["content"].startswith("How many?\n"), row
+    (folder / "one.jsonl").write_text(json.dumps({"question": "How many?", "answer": "many"}) + "\n")
+    done = run(ROOT / "tools" / "make_gsm8k.py", folder / "out", "--source", folder / "one.jsonl")
+    assert done.returncode != 0 and "one.jsonl:1: no ####" in done.stderr, done.stderr
+
+
+def test_a_reward_of_ones_own_grades_digits(folder):
+    rewards = load(ROOT / "examples" / "rewards.py")
+    message = lambda content: [{"role": "assistant", "content": content}]
+    found = rewards.right_digits([message("104"), message("101"), message("10"), "104", message("It is 104")], answer=["104"] * 5)
+    assert found == [1.0, 0.5 * 2 / 3, 0.0, 1.0, 0.0], found
+
+
+def test_the_limit_of_a_grpo_step_counts_the_prompt_once(folder):
+    sys.path.insert(0, str(ROOT / "bench"))
+    from grpo_limit import Limit
+    (folder / "config.json").write_text(json.dumps({"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 8}))
+    weights, head = 100, 50
+    found = {"pass": {"layers": 4 * weights * 1024, "head": 4 * head * 1020, "recompute": 0, "lora": 0}, "decode_bytes": 2 * (weights + head),
+             "kv_bytes_per_token": 0, "rates": {"bf16_gflops": 1e-9, "read_gbs": 1e-9}}
+    step = Limit(found, folder).step(prompt=10, group=2, new=3)
+    assert step["train"] == 4 * weights * (10 + 6) + 4 * head * 6, step
+    assert step["rollout"] == 2 * weights * 10 + 2 * head + 2 * max(300, 2 * 150 * 2), step
+    pairs = 55 + 2 * (3 * 10 + 6)
+    assert abs(step["train_all"] - step["train"] - 14 * 16 * pairs) < 1e-6, step
+
+
+def test_a_chart_has_each_line_and_label(folder):
+    sys.path.insert(0, str(ROOT / "bench"))
+    from chart import chart
+    svg = chart("Title & more", [{"title": "prompt", "lines": {"TRL": [(32, 20)], "hone": [(32, 4), (64, 5)], "limit": []}}])
+    assert svg.count("<polyline") == 2 and svg.count("<circle") == 3 and "Title &amp; more" in svg, svg
 
 
 def test_answers_are_marked_by_their_last_number(folder):

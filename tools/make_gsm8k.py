@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""GSM8K as prompts for GRPO: rows {"question", "answer"} of SOURCE/train.jsonl and test.jsonl (or of one file) to rows
+{"prompt": [...], "solution": "18"} in FOLDER, for accuracy_reward.
+
+SOURCE defaults to $HONE_DATA/gsm8k. An answer's number follows its last "####"; thousands separators go.
+"""
+import argparse
+import json
+import os
+import pathlib
+import sys
+
+ASK = ("{question}\nThink between <think> and </think>, in at most three short lines. "
+       "Then write the answer as \\boxed{{number}}.")
+
+
+def converted(row, where):
+    reasoning, mark, number = row["answer"].rpartition("####")
+    number = number.strip().replace(",", "")
+    if not mark or not reasoning or not number:
+        sys.exit(f"{where}: no #### and number in the answer: {row['answer'][-60:]!r}")
+    return {"prompt": [{"role": "user", "content": ASK.format(question=row["question"].strip())}], "solution": number}
+
+
+def convert(source, target, most):
+    with open(source, encoding="utf-8") as lines:
+        rows = [converted(json.loads(line), f"{source}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
+    rows = rows[:most] if most else rows
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    print(f"{target}: {len(rows)} prompts")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--source", type=pathlib.Path, default=pathlib.Path(os.environ.get("HONE_DATA", "../shared/data")) / "gsm8k")
+    parser.add_argument("--most", type=int, default=0, help="rows of each file; 0: all")
+    args = parser.parse_args()
+    files = [args.source] if args.source.is_file() else [args.source / name for name in ("train.jsonl", "test.jsonl")]
+    for file in files:
+        if not file.is_file():
+            sys.exit(f"{file} is not there: --source names the folder with GSM8K's train.jsonl and test.jsonl")
+        convert(file, args.folder / file.name, args.most)
+
+
+if __name__ == "__main__":
+    main()
