@@ -89,7 +89,7 @@ def medians(steps):
     return {name: statistics.median(step[name] for step in steps[1:]) for name in ("seconds", "rollout", "reward", "train")}
 
 
-PARTS = re.compile(r"^step +\d+/.*rollout (\S+) s\W+reward (\S+) s\W+train (\S+) s")
+PARTS = re.compile(r"^step +\d+/.* rollout ([\d.]+)s reward ([\d.]+)s train ([\d.]+)s")
 
 
 def hone(o, folder):
