@@ -17,8 +17,10 @@ namespace {
 int run(config::Method method, const std::vector<std::string>& arguments) {
   const config::Plan plan = config::parse_run(method, arguments);
   const std::atomic<bool>& stop_requested = watch_stop_signals();
-  const bool interactive = isatty(STDOUT_FILENO) == 1;
-  report::RunReport report(std::cout, {.interactive = interactive, .colour = interactive}, plan.tensorboard);
+  report::RunReport report(std::cout, report::terminal_of(STDOUT_FILENO), plan.tensorboard,
+                           {.table = plan.policy.log_completions,
+                            .most = plan.policy.num_completions_to_print,
+                            .unique_prompts = plan.policy.log_unique_prompts});
   const train::LoopResult result = train::run_policy(plan, report, stop_requested);
   return result.interrupted ? kInterrupted : 0;
 }

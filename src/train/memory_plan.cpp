@@ -24,6 +24,8 @@ constexpr std::int64_t kThreadScratch = 4LL << 20;               // packed panel
 constexpr std::int64_t kHeadRows = 1024, kHeadColumns = 1024;    // linear_logprob's tile: fp32 and bf16
 constexpr std::int64_t kPlainHeadRows = 512, kPlainBlock = 128;  // scored_pass.cpp and learn/sft_loss.cpp
 
+constexpr std::size_t kFirstOfBatch = 3;  // segments after program, base and adapter: what a batch needs
+
 enum Module { kQ, kK, kV, kO, kGate, kUp, kDown };
 
 // The sizes that every formula below is made of.
@@ -154,7 +156,7 @@ std::string limit_words(const MemoryLimit& limit) {
   for (std::size_t i = 0; i < leanest.segments.size(); ++i) {
     found +=
         (i == 0 ? " " : ", ") + leanest.segments[i].name + " " + base::gigabytes(leanest.segments[i].bytes);
-    if (i >= 3) of_batch += leanest.segments[i].bytes;  // what comes after program, base and adapter
+    if (i >= kFirstOfBatch) of_batch += leanest.segments[i].bytes;  // what comes after program, base and adapter
   }
   const bool batch_can = leanest.total - of_batch < limit.bytes;
   std::string fix = batch_can ? "lower per_device_train_batch_size or max_length" : "take a smaller model";
@@ -229,6 +231,14 @@ MemoryPlan memory_of(const MemoryInputs& in, bool explicit_layer, Recompute leve
       {"head", explicit_layer ? explicit_head(s) : plain_head(in, s)},
       {"batch", batch_bytes(in, s)},
   };
+  // Sampling and training take turns: what the larger needs more than the other.
+  std::int64_t training = 0;
+  for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) training += out.segments[i].bytes;
+  if (in.sampling > training) {
+    MemorySegment& extra = out.segments.emplace_back();
+    extra.name = "sampling, beyond a training pass";
+    extra.bytes = in.sampling - training;
+  }
   for (const MemorySegment& segment : out.segments) out.total += segment.bytes;
   return out;
 }

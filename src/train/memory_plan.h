@@ -41,6 +41,7 @@ struct MemoryInputs {
   bool dropout = false;
   std::int64_t attention_backward = 0;  // ops::packed_attention_backward_bytes of the longest training batch
   LongestBatch train, eval;             // eval: zeros without an evaluation
+  std::int64_t sampling = 0;            // keys, values, prefill and logits of a method that samples
   std::int64_t accumulation = 1;        // micro-batches of a step, all laid out at once
   std::int64_t threads = 1;
   bool frozen_base = true;  // nothing of the base is trained

@@ -119,6 +119,10 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
       ops::linear_logprob(hidden, model.head(), run.target, {.gradient = true, .temperature = temperature});
   learn::PolicyGradient out = loss({.logprob = found.logprob, .entropy = found.entropy});
   found.gradient.mul_(out.d_logprob.unsqueeze(1));
+  if (out.d_entropy.defined()) {
+    found.gradient.add_(
+        ops::entropy_backward(hidden, model.head(), found.log_sum, found.entropy, out.d_entropy, temperature));
+  }
   explicit_pass.backward(std::move(found.gradient));
   return out;
 }

@@ -1,5 +1,7 @@
 #include "commands/decoding.h"
 
+#include "text/stop_strings.h"
+
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
@@ -85,7 +87,7 @@ TEST(EndsWithStop, FindsAStringThatTheLastTokenIsPartOf) {
   const auto stops_at = [&](const std::string& text) {
     const Ids ids = tokenizer().encode(text, false).ids;
     for (std::size_t i = 1; i <= ids.size(); ++i) {
-      if (ends_with_stop(std::span(ids).first(i), stops, tokenizer())) {
+      if (text::ends_with_stop(std::span(ids).first(i), stops, tokenizer())) {
         return tokenizer().decode(std::span(ids).first(i), false);
       }
     }
@@ -94,14 +96,14 @@ TEST(EndsWithStop, FindsAStringThatTheLastTokenIsPartOf) {
   EXPECT_EQ(stops_at("a long beginning, and then the END of it all"), "a long beginning, and then the END");
   EXPECT_EQ(stops_at("line\n\nnext"), "line\n\n");
   EXPECT_EQ(stops_at("EN D"), "never");
-  EXPECT_FALSE(ends_with_stop({}, stops, tokenizer()));
+  EXPECT_FALSE(text::ends_with_stop({}, stops, tokenizer()));
 }
 
 TEST(EndsWithStop, KnowsSpecialTokensAndCharactersOfManyTokens) {
   const Ids ids = tokenizer().encode("Hello 🙂<|im_end|>", false).ids;
-  EXPECT_TRUE(ends_with_stop(ids, {"<|im_end|>"}, tokenizer()));
-  EXPECT_TRUE(ends_with_stop(std::span(ids).first(ids.size() - 1), {"🙂"}, tokenizer()));
-  EXPECT_FALSE(ends_with_stop(std::span(ids).first(ids.size() - 2), {"🙂"}, tokenizer()));
+  EXPECT_TRUE(text::ends_with_stop(ids, {"<|im_end|>"}, tokenizer()));
+  EXPECT_TRUE(text::ends_with_stop(std::span(ids).first(ids.size() - 1), {"🙂"}, tokenizer()));
+  EXPECT_FALSE(text::ends_with_stop(std::span(ids).first(ids.size() - 2), {"🙂"}, tokenizer()));
 }
 
 TEST(GenerateOptions, TakeTheStopsOfModelAndTokenizer) {

@@ -1,0 +1,159 @@
+// Whole GRPO runs on the tiny Llama: native rewards, resume in the middle of a generation batch, replay of what a run
+// dumped, evaluation, faults of rewards.
+#include "train/grpo.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "config/parse.h"
+#include "train/run_folder.h"
+
+namespace hone::train {
+namespace {
+
+namespace fs = base::fs;
+
+class Watcher final : public RunListener {
+ public:
+  void started(const StartFacts& facts) override { notes = facts.notes; }
+  void stepped(const StepFacts& facts, std::int64_t) override {
+    steps.push_back(facts);
+    if (facts.step == stop_after) stop = true;
+  }
+  void logged(const LogRecord& record) override { records.push_back(record); }
+  void rolled_out(const RolloutFacts& facts) override { rollouts.push_back(facts); }
+  std::vector<std::string> notes;
+  std::vector<StepFacts> steps;
+  std::vector<LogRecord> records;
+  std::vector<RolloutFacts> rollouts;
+  std::int64_t stop_after = 0;
+  std::atomic<bool> stop = false;
+};
+
+double value_of(const std::vector<NamedValue>& values, const std::string& name) {
+  for (const auto& [key, value] : values) {
+    if (key == name) return value;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+class GrpoRunTest : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(root_); }
+  void TearDown() override { fs::remove_all(root_); }
+
+  config::Plan plan(const std::string& name, const std::vector<std::string>& more = {},
+                    config::Method method = config::Method::kGrpo) {
+    const fs::path fixtures = fs::path(HONE_FIXTURES) / "parity";
+    std::vector<std::string> words = {"--model_name_or_path", (fixtures / "tiny_llama").string(), "--dataset_name",
+                                      (fixtures / "trl_grpo" / "prompts.jsonl").string(), "--use_peft", "--bf16", "false",
+                                      "--max_steps", "4", "--save_steps", "1", "--lora_dropout", "0",
+                                      "--per_device_train_batch_size", "4", "--gradient_accumulation_steps", "2",
+                                      "--num_generations", "4", "--max_completion_length", "6", "--learning_rate", "1e-2",
+                                      "--logging_steps", "1", "--lora_target_modules", "all-linear",
+                                      "--output_dir", (root_ / name).string()};
+    words.insert(words.end(), more.begin(), more.end());
+    return config::parse_run(method, words);
+  }
+  std::unique_ptr<Watcher> go(const std::string& name, const std::vector<std::string>& more = {},
+                              std::int64_t stop_after = 0, config::Method method = config::Method::kGrpo) {
+    auto watcher = std::make_unique<Watcher>();
+    watcher->stop_after = stop_after;
+    run_policy(plan(name, more, method), *watcher, watcher->stop);
+    return watcher;
+  }
+  std::string file(const std::string& name, std::string_view what) { return base::read_text(root_ / name / what); }
+
+  fs::path root_ = fs::temp_directory_path() / ("hone_grpo_" + std::to_string(getpid()));
+};
+
+const std::vector<std::string> kLength = {"--reward_funcs", "length(target=1)"};
+
+std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST_F(GrpoRunTest, LearnsWhatIsRewardedAndTheSamplerIsTheTrainer) {
+  const auto run = go("run", with(kLength, {"--max_steps", "25", "--learning_rate", "5e-2", "--save_strategy", "no"}));
+  ASSERT_EQ(run->steps.size(), 25U);
+  double before = 0, after = 0;
+  for (std::size_t i = 0; i < 5; ++i) {
+    before += value_of(run->steps[i].metrics, "completions/mean_length") / 5;
+    after += value_of(run->steps[20 + i].metrics, "completions/mean_length") / 5;
+  }
+  EXPECT_LT(after, before - 1);  // length(target=1): shorter is better
+  for (const StepFacts& step : run->steps) EXPECT_LT(value_of(step.metrics, "ratio_gap"), 1e-4);
+}
+
+TEST_F(GrpoRunTest, ARunThatIsResumedInTheMiddleOfAGenerationBatchEndsTheSame) {
+  const std::vector<std::string> off = with(kLength, {"--steps_per_generation", "8", "--num_iterations", "2", "--max_steps", "7"});
+  go("whole", off);
+  go("parts", off, 3);
+  EXPECT_TRUE(fs::exists(root_ / "parts" / "checkpoint-3" / "rollouts.json"));
+  const auto second = go("parts", with(off, {"--resume_from_checkpoint", "true"}));
+  EXPECT_EQ(second->rollouts.size(), 0U);  // the batch of the checkpoint goes on
+  EXPECT_EQ(file("whole", kAdapterWeightsFile), file("parts", kAdapterWeightsFile));
+}
+
+TEST_F(GrpoRunTest, ReplayingADumpGivesTheSameAdapter) {
+  go("live", with(kLength, {"--dump_rollouts"}));
+  go("again", {"--replay", (root_ / "live" / kRolloutsFile).string()});
+  EXPECT_EQ(file("live", kAdapterWeightsFile), file("again", kAdapterWeightsFile));
+}
+
+TEST_F(GrpoRunTest, SharedAndRepeatedPromptsGiveTheSameGradients) {
+  go("live", with(kLength, {"--dump_rollouts", "--max_steps", "1"}));
+  const std::vector<std::string> replay = {"--replay", (root_ / "live" / kRolloutsFile).string(), "--max_steps", "1"};
+  const auto shared = go("shared", replay);
+  const auto repeated = go("repeated", with(replay, {"--share_prompt", "false"}));
+  const auto plain = go("plain", with(replay, {"--layer_form", "plain"}));
+  EXPECT_NEAR(shared->steps[0].grad_norm, repeated->steps[0].grad_norm, 1e-5 * repeated->steps[0].grad_norm);
+  EXPECT_NEAR(shared->steps[0].loss, repeated->steps[0].loss, 1e-6);
+  EXPECT_NEAR(shared->steps[0].grad_norm, plain->steps[0].grad_norm, 1e-5 * plain->steps[0].grad_norm);
+}
+
+TEST_F(GrpoRunTest, EvaluationSaysTheRewardOfHeldOutPrompts) {
+  const fs::path data = fs::path(HONE_FIXTURES) / "parity" / "trl_grpo" / "prompts.jsonl";
+  const auto run = go("run", with(kLength, {"--eval_dataset", data.string(), "--eval_strategy", "steps", "--eval_steps", "2",
+                                            "--per_device_eval_batch_size", "4", "--num_generations_eval", "2"}));
+  int evaluations = 0;
+  for (const LogRecord& record : run->records) {
+    const double reward = value_of(record.values, "eval_reward");
+    if (std::isnan(reward)) continue;
+    evaluations += 1;
+    EXPECT_FALSE(std::isnan(value_of(record.values, "eval_rewards/length/mean")));
+  }
+  EXPECT_EQ(evaluations, 2);
+}
+
+TEST_F(GrpoRunTest, RlooRuns) {
+  const auto run = go("run", with(kLength, {"--num_generations", "2"}), 0, config::Method::kRloo);
+  EXPECT_EQ(run->steps.size(), 4U);
+  EXPECT_GT(run->steps[0].grad_norm, 0);
+  EXPECT_FALSE(std::isnan(value_of(run->steps[0].metrics, "kl")));
+}
+
+TEST_F(GrpoRunTest, AColumnThatTheDataLackIsNamedBeforeAnythingIsWritten) {
+  try {
+    go("run", {"--reward_funcs", "exact_match(column=answr)"});
+    FAIL() << "it ran";
+  } catch (const base::UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("answr"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(fs::exists(root_ / "run"));
+}
+
+TEST_F(GrpoRunTest, APromptLongerThanTheContextIsNamed) {
+  try {
+    go("run", with(kLength, {"--max_completion_length", "100000"}));
+    FAIL() << "it ran";
+  } catch (const base::UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("max_completion_length"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace hone::train
