@@ -205,7 +205,9 @@ void check_files(Plan& plan, const Settings& settings) {
 
   const std::string data_where = settings.where("dataset_name");
   const std::string data = plan.dataset_name;
-  plan.dataset_name = rows_file(data, "dataset_name", settings.text("dataset_train_split"), data_where);
+  const bool has_data = !data.empty();  // a replay has no need of it
+  if (has_data)
+    plan.dataset_name = rows_file(data, "dataset_name", settings.text("dataset_train_split"), data_where);
 
   // TRL looks at the test split only when it evaluates.
   const bool evaluates = plan.eval_strategy != Every::kNo || plan.eval_on_start;

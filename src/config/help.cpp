@@ -20,7 +20,9 @@ std::string shown_default(const Option& option) {
 // "  --lora_r int             rank of the adapter  [16]"
 std::string help_line(const Option& option) {
   const std::string head = fmt::format("--{} {}", option.name, kind_word(option.kind));
-  std::string out = fmt::format("  {:<38} {}  [{}]\n", head, option.meaning, shown_default(option));
+  std::string out =
+      head.size() > 38 ? fmt::format("  {}\n  {:<38} ", head, "") : fmt::format("  {:<38} ", head);
+  out += fmt::format("{}  [{}]\n", option.meaning, shown_default(option));
   if (option.kind == Kind::kChoice) {
     out += fmt::format("  {:<38} one of: {}\n", "", fmt::join(split_words(option.values), ", "));
   }
@@ -126,22 +128,22 @@ std::string program_help() {
          "\n"
          "usage: hone COMMAND [--option value ...]\n"
          "\n"
-         "  sft        train a LoRA adapter on examples        hone sft --config run.yaml\n"
-         "  grpo       train a LoRA adapter by rewards         hone grpo --config run.yaml\n"
-         "  rloo       the same with RLOO                      hone rloo --config run.yaml\n"
+         "  sft          train a LoRA adapter on examples        hone sft --config run.yaml\n"
+         "  grpo         train a LoRA adapter by rewards         hone grpo --config run.yaml\n"
+         "  rloo         the same with RLOO                      hone rloo --config run.yaml\n"
          "  reward-test  try a reward on good and bad answers    hone reward-test --reward_funcs NAME "
          "--dataset_name FILE\n"
-         "  generate   complete prompts                        hone generate --model_name_or_path DIR "
+         "  generate     complete prompts                        hone generate --model_name_or_path DIR "
          "--prompt 'TEXT'\n"
-         "  chat       talk with a model                       hone chat DIR\n"
-         "  convert    GGUF or folder -> Hugging Face folder   hone convert --input model.gguf --output DIR\n"
-         "  merge      base + adapter -> model folder          hone merge --adapter_name_or_path DIR "
+         "  chat         talk with a model                       hone chat DIR\n"
+         "  convert      GGUF or folder -> Hugging Face folder   hone convert --input model.gguf --output "
+         "DIR\n"
+         "  merge        base + adapter -> model folder          hone merge --adapter_name_or_path DIR "
          "--output DIR\n"
-         "  options    every option, and what hone does with it   hone options [grpo] [--json] "
-         "[NAME]\n"
-         "  env        versions and the machine\n"
-         "  version    the version\n"
-         "  help       this text; hone COMMAND --help for a command's options\n";
+         "  options      every option, and what is done with it  hone options [grpo] [--json] [NAME]\n"
+         "  env          versions and the machine\n"
+         "  version      the version\n"
+         "  help         this text; hone COMMAND --help for a command's options\n";
 }
 
 std::string command_help(const Schema& schema) {

@@ -239,6 +239,10 @@ Rows shared(Rows rows, Origin config) {
     }
     if (row.name == "per_device_train_batch_size") row.meaning = "completions of a micro-batch";
     if (row.name == "per_device_eval_batch_size") row.meaning = "completions of an evaluation batch";
+    if (row.group == "evaluation" && row.answer == Class::kAnswered) {
+      row.reason = "an evaluation samples completions and scores them";
+    }
+    if (row.name == "average_tokens_across_devices") row.reason = "hone runs in one process";
     if (row.name == "dataset_name") {
       row.meaning = "a .jsonl file with a prompt column, or a folder that holds train.jsonl (and test.jsonl)";
     }

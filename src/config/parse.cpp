@@ -344,7 +344,8 @@ Plan make_plan(Method method, Settings settings) {
   plan.method = method;
   plan.notes = settings.check();
   require_set(settings, "model_name_or_path", "path/to/model");
-  require_set(settings, "dataset_name", "train.jsonl");
+  const bool replays = method != Method::kSft && !settings.text("replay").empty();
+  if (!replays) require_set(settings, "dataset_name", "train.jsonl");
   resolve_defaults(settings);
   if (method != Method::kSft) resolve_policy(settings);
   check_combinations(settings);

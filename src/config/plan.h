@@ -31,7 +31,8 @@ enum class PackingStrategy { kBfd };
 enum class Scheduler { kLinear, kCosine, kConstant, kConstantWithWarmup };
 
 // What GRPO and RLOO have beyond SFT: fields of TRL's GRPOConfig, RLOOConfig and GRPOScriptArguments by their
-// names, with GRPOConfig's defaults (the option tables hold each method's own).
+// names, with GRPOConfig's defaults (the option tables hold each method's own). Of RLOO, fields that it does
+// not have say what it does: loss_type "rloo", importance_sampling_level "sequence", scale_rewards "none".
 struct PolicyPlan {
   // batches, in sequences (completions); resolved, so that generation_batch_size =
   // per_device_train_batch_size * steps_per_generation and num_generations divides it
@@ -81,8 +82,8 @@ struct PolicyPlan {
   bool disable_dropout = false;
 
   // rewards (rewards/open_reward.h)
-  std::vector<std::string> reward_funcs;
-  std::vector<double> reward_weights;  // empty: all 1
+  std::vector<std::string> reward_funcs;  // reward_model_name_or_path first; none only with replay
+  std::vector<double> reward_weights;     // empty: all 1
   std::string python = "python3";
   std::int64_t reward_workers = 1;
   double reward_timeout = 60;  // seconds a call
@@ -124,7 +125,8 @@ struct Plan {
       continued_dropout;  // lora_dropout, when set beside adapter_name_or_path; empty: the adapter's
 
   // data
-  std::string dataset_name;  // the .jsonl file; a folder is resolved to its <split>.jsonl
+  // the .jsonl file; a folder is resolved to its <split>.jsonl; empty only with policy.replay
+  std::string dataset_name;
   std::string dataset_test;  // evaluation .jsonl; empty: none
   std::string dataset_text_field = "text";
   std::int64_t max_length = 1024;  // 0: off (YAML null)

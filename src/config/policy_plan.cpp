@@ -200,6 +200,20 @@ void check_correction(const Settings& settings, const PolicyPlan& plan) {
   }
 }
 
+void check_replay(const Settings& settings) {
+  if (settings.flag("dump_rollouts")) {
+    conflict(settings, "dump_rollouts", "either dump_rollouts or replay", "both",
+             "a replay samples nothing that could be written", "remove one of the two");
+  }
+  for (const char* name : {"eval_strategy", "eval_on_start"}) {
+    const bool on = settings.value(name).is_string() ? settings.text(name) != "no" : settings.flag(name);
+    if (!on) continue;
+    conflict(settings, name, "no evaluation with replay",
+             fmt::format("{}: {}", name, yaml_text(settings.value(name))), "a replay samples nothing",
+             fmt::format("remove {}", name));
+  }
+}
+
 void check_policy(const Settings& settings, const PolicyPlan& plan) {
   check_correction(settings, plan);
   if (plan.entropy_coef_min > plan.entropy_coef_max) {
@@ -208,26 +222,11 @@ void check_policy(const Settings& settings, const PolicyPlan& plan) {
              fmt::format("{}", plan.entropy_coef_min), "",
              "lower entropy_coef_min, or raise entropy_coef_max");
   }
-  const bool inside =
-      plan.entropy_coef >= plan.entropy_coef_min && plan.entropy_coef <= plan.entropy_coef_max;
-  if (plan.use_adaptive_entropy && !inside) {
-    conflict(settings, "entropy_coef",
-             fmt::format("entropy_coef from {} to {} with use_adaptive_entropy", plan.entropy_coef_min,
-                         plan.entropy_coef_max),
-             fmt::format("{}", plan.entropy_coef), "these are entropy_coef_min and entropy_coef_max",
-             "set entropy_coef, or its bounds");
-  }
   const bool replays = !plan.replay.empty();
   if (plan.reward_funcs.empty() && !replays) {
     conflict(settings, "reward_funcs", "at least one reward in reward_funcs", "none", "",
              "write reward_funcs: accuracy_reward, or rewards.py:my_function, in the YAML file or after "
              "--reward_funcs");
-  }
-  const bool evaluates = settings.text("eval_strategy") != "no" || settings.flag("eval_on_start");
-  if (plan.reward_funcs.empty() && evaluates) {
-    conflict(settings, "reward_funcs", "at least one reward in reward_funcs, to evaluate by", "none",
-             "replay has rewards for the completions of its file alone",
-             "set reward_funcs, or eval_strategy: \"no\" and eval_on_start: false");
   }
   const std::size_t rewards = plan.reward_funcs.size();
   if (!plan.reward_weights.empty() && plan.reward_weights.size() != rewards && !(replays && rewards == 0)) {
@@ -238,10 +237,7 @@ void check_policy(const Settings& settings, const PolicyPlan& plan) {
                  : "reward_model_name_or_path is the first of the rewards",
              "");
   }
-  if (plan.dump_rollouts && replays) {
-    conflict(settings, "dump_rollouts", "either dump_rollouts or replay", "both",
-             "a replay samples nothing that could be written", "remove one of the two");
-  }
+  if (replays) check_replay(settings);
 }
 
 bool changed(const Settings& settings, std::string_view name) {
@@ -262,6 +258,12 @@ void note_grpo(const Settings& settings, const PolicyPlan& plan, std::vector<std
     idle({"vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"}, "loss_type is not vespo");
   }
   if (!clipped) idle({"delta"}, fmt::format("loss_type {} has no clip of two sides", loss));
+  const bool inside =
+      plan.entropy_coef >= plan.entropy_coef_min && plan.entropy_coef <= plan.entropy_coef_max;
+  if (plan.use_adaptive_entropy && !inside) {
+    notes.push_back(fmt::format("entropy_coef: begins outside of entropy_coef_min {} and entropy_coef_max {}",
+                                plan.entropy_coef_min, plan.entropy_coef_max));
+  }
   if (!plan.use_adaptive_entropy) {
     idle({"entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target"},
          "use_adaptive_entropy is false");

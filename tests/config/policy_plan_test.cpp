@@ -285,10 +285,14 @@ TEST_F(PolicyPlanTest, AReplayNeedsNoRewards) {
   EXPECT_EQ(replay({"--reward_weights", "1", "2"}).policy.reward_weights.size(), 2U);
   EXPECT_NE(error_of([&] { replay({"--dump_rollouts"}); }).find("either dump_rollouts or replay"),
             std::string::npos);
-  EXPECT_NE(error_of([&] {
-              replay({"--dataset_name", path("rows"), "--eval_strategy", "epoch"});
-            }).find("to evaluate by"),
-            std::string::npos);
+  for (const char* word : {"--eval_on_start", "--eval_strategy=epoch"}) {
+    EXPECT_NE(error_of([&] { replay({word}); }).find("expected no evaluation with replay"),
+              std::string::npos);
+  }
+  const Plan alone =
+      parse_run(Method::kGrpo, {"--use_peft", "--model_name_or_path", path("model"), "--replay", file});
+  EXPECT_EQ(alone.dataset_name, "");
+  EXPECT_EQ(parse_run_text(Method::kGrpo, write_plan(alone), "plan.yaml"), alone) << write_plan(alone);
   EXPECT_NE(grpo_error({"--replay", path("rollout.jsonl")}).find("Did you mean 'rollouts.jsonl'?"),
             std::string::npos);
 }
@@ -338,8 +342,9 @@ TEST_F(PolicyPlanTest, BoundsOfSamplingAndLoss) {
   EXPECT_EQ(grpo({"--epsilon", "0.3"}).policy.epsilon_high, 0.3);
   EXPECT_NE(grpo_error({"--entropy_coef_min", "2"}).find("of at most entropy_coef_max, 1"),
             std::string::npos);
-  EXPECT_NE(grpo_error({"--use_adaptive_entropy", "--entropy_coef", "2"}).find("entropy_coef from 0 to 1"),
-            std::string::npos);
+  EXPECT_EQ(grpo({"--use_adaptive_entropy", "--entropy_coef", "2"}).notes,
+            Words{"entropy_coef: begins outside of entropy_coef_min 0 and entropy_coef_max 1"})
+      << "TRL runs it";
   for (const Words& range : {Words{"1"}, Words{"2", "1"}, Words{"1", "2", "3"}}) {
     Words more = {"--reward_clip_range"};
     more.insert(more.end(), range.begin(), range.end());
