@@ -1,4 +1,5 @@
-// Ctrl-C and its kin in a training run: the first asks the loop to finish its step and save, the second kills.
+// Ctrl-C and its kin in a training run: the first asks the loop to finish its step and save, the second
+// kills.
 #pragma once
 
 #include <atomic>

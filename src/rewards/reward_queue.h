@@ -1,5 +1,5 @@
-// Rewards that run while generation goes on: requests are scored by threads in the background, every function on
-// every request, and collected when the last completion is there.
+// Rewards that run while generation goes on: requests are scored by threads in the background, every function
+// on every request, and collected when the last completion is there.
 #pragma once
 
 #include <condition_variable>

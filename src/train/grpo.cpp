@@ -46,7 +46,8 @@ RolloutBatch part_of(const RolloutBatch& all, std::size_t begin, std::size_t end
 // `values` in the place of `parameters`, as long as this lives.
 class Swapped {
  public:
-  Swapped(at::Tensor parameters, const at::Tensor& values) : parameters_(std::move(parameters)), kept_(parameters_.clone()) {
+  Swapped(at::Tensor parameters, const at::Tensor& values)
+      : parameters_(std::move(parameters)), kept_(parameters_.clone()) {
     parameters_.copy_(values);
   }
   ~Swapped() { parameters_.copy_(kept_); }
@@ -83,9 +84,10 @@ PolicyMethod::PolicyMethod(PolicyParts parts, const std::map<std::string, std::s
   }
   next_entropy_ = entropy_;
   if (const auto found = state_files.find(kCurrentRollouts); found != state_files.end()) {
-    current_ = std::make_shared<ScoredRollouts>(
-        score_rollouts(rollout_batch_from_json(base::parse_json(found->second, kCurrentRollouts), kCurrentRollouts),
-                       parts_.plan, parts_.plan.policy.num_generations, [this](RolloutBatch& batch) { add_reference(batch); }));
+    current_ = std::make_shared<ScoredRollouts>(score_rollouts(
+        rollout_batch_from_json(base::parse_json(found->second, kCurrentRollouts), kCurrentRollouts),
+        parts_.plan, parts_.plan.policy.num_generations,
+        [this](RolloutBatch& batch) { add_reference(batch); }));
   }
 }
 
@@ -149,7 +151,8 @@ void PolicyMethod::score_reference(RolloutBatch& batch, bool adapters_on) const 
   }
 }
 
-std::shared_ptr<ScoredRollouts> PolicyMethod::generate(std::int64_t generation, std::int64_t step, Found& found) {
+std::shared_ptr<ScoredRollouts> PolicyMethod::generate(std::int64_t generation, std::int64_t step,
+                                                       Found& found) {
   SourcedRollouts made = parts_.source.make({.generation = generation,
                                              .rows = parts_.order.prompts(generation),
                                              .num_generations = parts_.plan.policy.num_generations,
@@ -158,12 +161,13 @@ std::shared_ptr<ScoredRollouts> PolicyMethod::generate(std::int64_t generation, 
   const auto has_old = [](const RolloutSample& one) { return one.old_logprobs.size() == one.ids.size(); };
   const bool olds = std::all_of(made.batch.samples.begin(), made.batch.samples.end(), has_old);
   if (made.batch.samples.size() != expected || (uses_old_logprobs() && !olds)) {
-    throw base::UserError({.where = "replay, generation batch " + std::to_string(generation),
-                           .expected = std::to_string(expected) + " samples (generation_batch_size)" +
-                                       (uses_old_logprobs() ? " with old_logprobs" : ""),
-                           .found = std::to_string(made.batch.samples.size()) + " samples" + (olds ? "" : ", some without"),
-                           .cause = "the file was recorded with other options",
-                           .fix = "give the options of the run that was recorded"});
+    throw base::UserError(
+        {.where = "replay, generation batch " + std::to_string(generation),
+         .expected = std::to_string(expected) + " samples (generation_batch_size)" +
+                     (uses_old_logprobs() ? " with old_logprobs" : ""),
+         .found = std::to_string(made.batch.samples.size()) + " samples" + (olds ? "" : ", some without"),
+         .cause = "the file was recorded with other options",
+         .fix = "give the options of the run that was recorded"});
   }
   auto out = std::make_shared<ScoredRollouts>(
       score_rollouts(std::move(made.batch), parts_.plan, parts_.plan.policy.num_generations,
@@ -176,6 +180,10 @@ std::shared_ptr<ScoredRollouts> PolicyMethod::generate(std::int64_t generation, 
   made.facts.step = step + 1;
   for (std::size_t i = 0; i < out->batch.samples.size(); ++i) {
     made.facts.completions[i].advantage = out->batch.samples[i].advantage;
+  }
+  if (out->unscorable > 0) {
+    made.facts.warnings.push_back(std::to_string(out->unscorable) +
+                                  " completions were scored by no reward function: their advantage is 0");
   }
   parts_.listener.rolled_out(made.facts);
   if (!parts_.rollouts_file.empty()) append_line(parts_.rollouts_file, base::dump_json(to_json(out->batch)));
@@ -242,14 +250,13 @@ StepLoss PolicyMethod::backward(std::int64_t step) {
     for (const auto& slice : part.slices) train_pass(part, slice, totals, key, found);
   }
   add_metrics(found, by_slice);
-  found.loss.timings = {{"rollout", found.rollout_seconds},
-                        {"reward", found.reward_seconds},
-                        {"train", seconds_since(start)}};
+  found.loss.timings = {
+      {"rollout", found.rollout_seconds}, {"reward", found.reward_seconds}, {"train", seconds_since(start)}};
   return std::move(found.loss);
 }
 
-// TRL's threshold is a micro-batch's; the step's is found before its first backward: from the sampler's record when
-// that is the policy of now, else by a pass of its own.
+// TRL's threshold is a micro-batch's; the step's is found before its first backward: from the sampler's
+// record when that is the policy of now, else by a pass of its own.
 void PolicyMethod::find_entropy_threshold(const std::vector<Part>& parts, learn::StepTotals& totals,
                                           const PassKey& key) const {
   if (options_.top_entropy_quantile >= 1 || options_.loss_type == learn::PolicyLossType::kRloo) return;
@@ -285,7 +292,8 @@ void PolicyMethod::train_by_group(const Part& part, const learn::StepTotals& tot
 }
 
 // Takes the samples whose gradient is exactly 0 out, and their loss and metrics from the sampler's record.
-std::vector<std::size_t> PolicyMethod::without_gradient(const Part& part, std::span<const std::size_t> samples,
+std::vector<std::size_t> PolicyMethod::without_gradient(const Part& part,
+                                                        std::span<const std::size_t> samples,
                                                         const learn::StepTotals& totals, Found& found) const {
   const RolloutBatch& batch = part.rollouts->batch;
   const PolicyScores recorded = recorded_scores(batch, samples);
@@ -297,9 +305,10 @@ std::vector<std::size_t> PolicyMethod::without_gradient(const Part& part, std::s
     (none.const_data_ptr<bool>()[i] ? skipped : left).push_back(samples[i]);
   }
   if (skipped.empty()) return left;
-  const learn::PolicyGradient gone = learn::policy_gradient(
-      policy_tokens(*part.rollouts, skipped, recorded_scores(batch, skipped), uses_old_logprobs(), parts_.plan),
-      options_, totals);
+  const learn::PolicyGradient gone =
+      learn::policy_gradient(policy_tokens(*part.rollouts, skipped, recorded_scores(batch, skipped),
+                                           uses_old_logprobs(), parts_.plan),
+                             options_, totals);
   found.loss.loss += gone.loss;
   found.metrics.push_back(gone.metrics);
   found.skipped += static_cast<std::int64_t>(skipped.size());
@@ -318,7 +327,8 @@ void PolicyMethod::train_pass(const Part& part, std::span<const std::size_t> sam
           found.ratio_gap = std::max(found.ratio_gap, gap);
         }
         return learn::policy_gradient(
-            policy_tokens(*part.rollouts, pass.samples, scores, uses_old_logprobs(), parts_.plan), options_, totals);
+            policy_tokens(*part.rollouts, pass.samples, scores, uses_old_logprobs(), parts_.plan), options_,
+            totals);
       });
   found.loss.loss += gradient.loss;
   found.metrics.push_back(gradient.metrics);
@@ -353,8 +363,8 @@ void PolicyMethod::stepped(std::int64_t /*step*/) {
 
 // ---- evaluation
 
-// As TRL: each batch of per_device_eval_batch_size completions has its own metrics and loss; then plain means. The
-// policy of now drew the completions, so what was recorded is what a forward would find.
+// As TRL: each batch of per_device_eval_batch_size completions has its own metrics and loss; then plain
+// means. The policy of now drew the completions, so what was recorded is what a forward would find.
 EvalFacts PolicyMethod::evaluate() {
   const auto start = Clock::now();
   const std::int64_t group = parts_.plan.policy.num_generations_eval;
@@ -367,7 +377,8 @@ EvalFacts PolicyMethod::evaluate() {
                                                         .trainer_state = trainer_state(last_step_ + 1)});
   EvalFacts out;
   MetricMeans means;
-  const auto prompts = static_cast<std::size_t>(std::max<std::int64_t>(1, parts_.plan.per_device_eval_batch_size / group));
+  const auto prompts =
+      static_cast<std::size_t>(std::max<std::int64_t>(1, parts_.plan.per_device_eval_batch_size / group));
   learn::PolicyLossOptions options = options_;
   options.span = learn::Span::kStep;
   for (std::size_t begin = 0; begin < made.batch.prompts.size(); begin += prompts) {
@@ -378,7 +389,8 @@ EvalFacts PolicyMethod::evaluate() {
     std::iota(all.begin(), all.end(), std::size_t{0});
     const learn::PolicyTokens tokens =
         policy_tokens(scored, all, recorded_scores(scored.batch, all), uses_old_logprobs(), parts_.plan);
-    const learn::PolicyGradient found = learn::policy_gradient(tokens, options, learn::totals_of(tokens, options));
+    const learn::PolicyGradient found =
+        learn::policy_gradient(tokens, options, learn::totals_of(tokens, options));
     means.add("loss", found.loss);
     for (const auto& [name, value] : scored.metrics) means.add(name, value);
     for (const auto& [name, value] : found.metrics.named()) means.add(name, value);

@@ -1,10 +1,12 @@
 // GRPO and RLOO: TRL 1.16's GRPOTrainer and RLOOTrainer with native rollouts.
 //
 // What differs from TRL, by design:
-//   - micro-batches are composed by group, so that a shared prompt is computed once; what TRL normalises a micro-batch
-//     (bnpo, top_entropy_quantile, the entropy bonus) is normalised over the optimizer step. A replayed batch with
-//     slices is computed as TRL did, micro-batch by micro-batch.
-//   - samples whose gradient is exactly 0 are not computed again: their log-probabilities and entropies are those that
+//   - micro-batches are composed by group, so that a shared prompt is computed once; what TRL normalises a
+//   micro-batch
+//     (bnpo, top_entropy_quantile, the entropy bonus) is normalised over the optimizer step. A replayed batch
+//     with slices is computed as TRL did, micro-batch by micro-batch.
+//   - samples whose gradient is exactly 0 are not computed again: their log-probabilities and entropies are
+//   those that
 //     the sampler recorded. Denominators count them; the metric skipped_rows says how many.
 //   - old log-probabilities are those that the sampler recorded (dropout off), not a pass of their own.
 #pragma once
@@ -34,10 +36,12 @@ struct PolicyParts {
   std::int64_t evaluation_prompts = 0;
   PolicyOrder order;
   PassForm form;
-  bool dropout = false;  // the trainer's passes drop, so that they cannot be held against the sampler's record
+  bool dropout =
+      false;  // the trainer's passes drop, so that they cannot be held against the sampler's record
   RunListener& listener;
-  // The reference model, where beta is not 0: the base alone, or with the values [P] that a continued adapter began
-  // with, which take the place of `parameters` (Adapter::flat()) for its passes. Undefined: the base alone.
+  // The reference model, where beta is not 0: the base alone, or with the values [P] that a continued adapter
+  // began with, which take the place of `parameters` (Adapter::flat()) for its passes. Undefined: the base
+  // alone.
   at::Tensor parameters, reference = {};
   base::fs::path rollouts_file;  // where dump_rollouts appends; empty: nowhere
 };
@@ -82,7 +86,8 @@ class PolicyMethod final : public Method {
                   const PassKey& key, Found& found);
   std::vector<std::size_t> without_gradient(const Part& part, std::span<const std::size_t> samples,
                                             const learn::StepTotals& totals, Found& found) const;
-  void find_entropy_threshold(const std::vector<Part>& parts, learn::StepTotals& totals, const PassKey& key) const;
+  void find_entropy_threshold(const std::vector<Part>& parts, learn::StepTotals& totals,
+                              const PassKey& key) const;
   void add_metrics(Found& found, bool by_slice);
   base::Json trainer_state(std::int64_t step) const;
   std::vector<std::vector<std::size_t>> slices_of(const RolloutBatch& batch) const;
@@ -101,8 +106,9 @@ class PolicyMethod final : public Method {
   EntropyControl entropy_, next_entropy_;
 };
 
-// The whole command: read, check, attach, announce, train, save. Throws UserError before anything is written when the
-// input is at fault.
-LoopResult run_policy(const config::Plan& plan, RunListener& listener, const std::atomic<bool>& stop_requested);
+// The whole command: read, check, attach, announce, train, save. Throws UserError before anything is written
+// when the input is at fault.
+LoopResult run_policy(const config::Plan& plan, RunListener& listener,
+                      const std::atomic<bool>& stop_requested);
 
 }  // namespace hone::train

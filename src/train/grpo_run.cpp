@@ -49,29 +49,33 @@ PolicyPrompts read_prompts(const fs::path& file, const config::Plan& plan, const
 }
 
 // A reward function that needs a column which the data lack would raise on every call.
-void require_columns(const config::Plan& plan, const rewards::OpenOptions& options, const PolicyPrompts& prompts) {
+void require_columns(const config::Plan& plan, const rewards::OpenOptions& options,
+                     const PolicyPrompts& prompts) {
   for (const std::string& word : plan.policy.reward_funcs) {
     for (const std::string& column : rewards::needed_columns(word, options)) {
       if (prompts.rows.front().columns.contains(column)) continue;
       std::string there;
-      for (const auto& [name, value] : prompts.rows.front().columns.items()) there += (there.empty() ? "" : ", ") + name;
-      throw base::UserError({.where = "reward_funcs " + word,
-                             .expected = "a column `" + column + "` in the data, which this reward reads",
-                             .found = there.empty() ? "no columns but prompt" : "the columns " + there,
-                             .cause = "the column has another name, or the rows were made without it",
-                             .fix = "rename the column, or name yours where the reward takes a parameter (column=...)"});
+      for (const auto& [name, value] : prompts.rows.front().columns.items())
+        there += (there.empty() ? "" : ", ") + name;
+      throw base::UserError(
+          {.where = "reward_funcs " + word,
+           .expected = "a column `" + column + "` in the data, which this reward reads",
+           .found = there.empty() ? "no columns but prompt" : "the columns " + there,
+           .cause = "the column has another name, or the rows were made without it",
+           .fix = "rename the column, or name yours where the reward takes a parameter (column=...)"});
     }
   }
 }
 
 PolicyOrder order_of(const config::Plan& plan, std::int64_t prompts) {
-  return PolicyOrder({.prompts = prompts,
-                      .prompts_per_generation = plan.policy.generation_batch_size / plan.policy.num_generations,
-                      .steps_per_generation = plan.policy.steps_per_generation,
-                      .num_iterations = plan.policy.num_iterations,
-                      .accumulation = plan.gradient_accumulation_steps,
-                      .seed = static_cast<std::uint64_t>(plan.seed),
-                      .shuffle = plan.shuffle_dataset});
+  return PolicyOrder(
+      {.prompts = prompts,
+       .prompts_per_generation = plan.policy.generation_batch_size / plan.policy.num_generations,
+       .steps_per_generation = plan.policy.steps_per_generation,
+       .num_iterations = plan.policy.num_iterations,
+       .accumulation = plan.gradient_accumulation_steps,
+       .seed = static_cast<std::uint64_t>(plan.seed),
+       .shuffle = plan.shuffle_dataset});
 }
 
 // The largest pass: per_device_train_batch_size completions of max_completion_length, with their prompts.
@@ -103,7 +107,8 @@ std::string sampling_line(const config::PolicyPlan& policy) {
   if (policy.top_p < 1) out += ", top_p " + short_number(policy.top_p);
   if (policy.top_k > 0) out += ", top_k " + std::to_string(policy.top_k);
   if (policy.min_p > 0) out += ", min_p " + short_number(policy.min_p);
-  if (policy.repetition_penalty != 1) out += ", repetition_penalty " + short_number(policy.repetition_penalty);
+  if (policy.repetition_penalty != 1)
+    out += ", repetition_penalty " + short_number(policy.repetition_penalty);
   return out + ", at most " + std::to_string(policy.max_completion_length) + " new tokens";
 }
 
@@ -125,7 +130,8 @@ PolicyStartFacts policy_facts(const config::Plan& plan, std::int64_t prompts, st
                        .longest_prompt = longest,
                        .num_generations = policy.num_generations,
                        .generation_batch_size = policy.generation_batch_size};
-  out.steps_per_batch = policy.steps_per_generation * policy.num_iterations / plan.gradient_accumulation_steps;
+  out.steps_per_batch =
+      policy.steps_per_generation * policy.num_iterations / plan.gradient_accumulation_steps;
   for (std::size_t k = 0; k < rewards.size(); ++k) {
     const double weight = k < policy.reward_weights.size() ? policy.reward_weights[k] : 1;
     out.reward_names.push_back((weight == 1 ? "" : short_number(weight) + " x ") + rewards[k]);
@@ -133,7 +139,8 @@ PolicyStartFacts policy_facts(const config::Plan& plan, std::int64_t prompts, st
   out.sampling = sampling_line(policy);
   out.loss = loss_line(plan);
   if (eval_prompts > 0) {
-    out.evaluation = std::to_string(eval_prompts) + " prompts x " + std::to_string(policy.num_generations_eval) +
+    out.evaluation = std::to_string(eval_prompts) + " prompts x " +
+                     std::to_string(policy.num_generations_eval) +
                      (policy.num_generations_eval == 1 ? " completion" : " completions");
   }
   return out;
@@ -141,7 +148,8 @@ PolicyStartFacts policy_facts(const config::Plan& plan, std::int64_t prompts, st
 
 }  // namespace
 
-LoopResult run_policy(const config::Plan& plan, RunListener& listener, const std::atomic<bool>& stop_requested) {
+LoopResult run_policy(const config::Plan& plan, RunListener& listener,
+                      const std::atomic<bool>& stop_requested) {
   at::set_num_threads(static_cast<int>(threads_or_default(plan.threads)));
   RunPlace place(plan);
   const bool replays = !plan.policy.replay.empty();
@@ -168,15 +176,16 @@ LoopResult run_policy(const config::Plan& plan, RunListener& listener, const std
 
   const std::int64_t program_bytes = base::process_memory().resident;
   const bool plain = plan.layer_form == config::LayerForm::kPlain;
-  model::CausalLm model(*source, numbers(plan.precision), plain ? model::Storage::kPlain : model::Storage::kPacked);
+  model::CausalLm model(*source, numbers(plan.precision),
+                        plain ? model::Storage::kPlain : model::Storage::kPacked);
   const at::Tensor reference = reference_adapter(model, plan);
   adapters::Adapter adapter = open_adapter(model, plan, place);
   if (plan.policy.disable_dropout) adapter.set_dropout(0);
   require_room_for_checkpoint(place, adapter);
   const fs::path data_file = replays ? plan.policy.replay : plan.dataset_name;
-  Standing standing = find_standing(plan, place, adapter,
-                                    data_print(data_file, static_cast<std::int64_t>(replays ? recorded.size()
-                                                                                             : prompts.rows.size())));
+  Standing standing = find_standing(
+      plan, place, adapter,
+      data_print(data_file, static_cast<std::int64_t>(replays ? recorded.size() : prompts.rows.size())));
 
   StartFacts start;
   start.notes = plan.notes;
@@ -184,7 +193,8 @@ LoopResult run_policy(const config::Plan& plan, RunListener& listener, const std
   start.notes.insert(start.notes.end(), standing.notes.begin(), standing.notes.end());
   start.resumed_from = standing.resumed_from;
   start.trained = trained_facts(model, adapter);
-  std::int64_t longest_prompt = prompts.longest(), prompt_count = static_cast<std::int64_t>(prompts.rows.size());
+  std::int64_t longest_prompt = prompts.longest(),
+               prompt_count = static_cast<std::int64_t>(prompts.rows.size());
   if (prompts.rows.empty()) {  // a replay alone: as many prompts as it holds
     for (const RolloutBatch& batch : recorded) {
       prompt_count += static_cast<std::int64_t>(batch.prompts.size());
@@ -195,8 +205,8 @@ LoopResult run_policy(const config::Plan& plan, RunListener& listener, const std
   }
   start.train_rows = prompt_count;
   start.memory = plan_memory(
-      memory_inputs(model, plan, program_bytes, longest_pass(plan, longest_prompt), LongestBatch()), plan.layer_form,
-      plan.recompute, memory_limit(plan));
+      memory_inputs(model, plan, program_bytes, longest_pass(plan, longest_prompt), LongestBatch()),
+      plan.layer_form, plan.recompute, memory_limit(plan));
 
   std::unique_ptr<RolloutSource> train_source, eval_source;
   if (replays) {
@@ -207,19 +217,20 @@ LoopResult run_policy(const config::Plan& plan, RunListener& listener, const std
       eval_source = std::make_unique<LiveRollouts>(plan, model, eval_prompts, opened.tokenizer, rewards);
     }
   }
-  PolicyMethod method({.plan = plan,
-                       .model = model,
-                       .source = *train_source,
-                       .evaluation = eval_source.get(),
-                       .evaluation_prompts = static_cast<std::int64_t>(eval_prompts.rows.size()),
-                       .order = order_of(plan, prompt_count),
-                       .form = pass_form(start.memory),
-                       .dropout = adapter.config().dropout > 0 && !plan.policy.disable_dropout,
-                       .listener = listener,
-                       .parameters = adapter.flat(),
-                       .reference = reference,
-                       .rollouts_file = plan.policy.dump_rollouts ? place.output_dir() / kRolloutsFile : fs::path()},
-                      standing.method_files);
+  PolicyMethod method(
+      {.plan = plan,
+       .model = model,
+       .source = *train_source,
+       .evaluation = eval_source.get(),
+       .evaluation_prompts = static_cast<std::int64_t>(eval_prompts.rows.size()),
+       .order = order_of(plan, prompt_count),
+       .form = pass_form(start.memory),
+       .dropout = adapter.config().dropout > 0 && !plan.policy.disable_dropout,
+       .listener = listener,
+       .parameters = adapter.flat(),
+       .reference = reference,
+       .rollouts_file = plan.policy.dump_rollouts ? place.output_dir() / kRolloutsFile : fs::path()},
+      standing.method_files);
   start.policy = policy_facts(plan, prompt_count, longest_prompt, train_source->reward_names(),
                               static_cast<std::int64_t>(eval_prompts.rows.size()));
   if (!prompts.tokens.empty()) start.example = {{.text = prompts.tokens.front().text, .supervised = false}};

@@ -78,8 +78,8 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   return out;
 }
 
-std::int64_t sampling_bytes(const model::CausalLm& model, const config::Plan& plan, std::int64_t longest_prompt,
-                            const rollout::GenerateOptions& options) {
+std::int64_t sampling_bytes(const model::CausalLm& model, const config::Plan& plan,
+                            std::int64_t longest_prompt, const rollout::GenerateOptions& options) {
   const model::ModelConfig& shape = model.config();
   const rollout::KvBytes kv = rollout::kv_bytes(shape, model.numbers().linear, longest_prompt, options);
   const std::int64_t groups = plan.policy.generation_batch_size / plan.policy.num_generations;
@@ -89,7 +89,8 @@ std::int64_t sampling_bytes(const model::CausalLm& model, const config::Plan& pl
   const std::int64_t read = std::min(options.prefill_tokens, groups * longest_prompt);
   const std::int64_t heads = (shape.num_attention_heads + 2 * shape.num_key_value_heads) * shape.head_dim;
   const std::int64_t prefill = read * (4 * shape.hidden_size + heads + 3 * shape.intermediate_size) * element;
-  return keys + prefill + std::min(options.batch_size, plan.policy.generation_batch_size) * shape.vocab_size * 4;
+  return keys + prefill +
+         std::min(options.batch_size, plan.policy.generation_batch_size) * shape.vocab_size * 4;
 }
 
 MemoryLimit memory_limit(const config::Plan& plan) {

@@ -32,10 +32,10 @@ LongestBatch longest_batch(const std::vector<data::Example>& examples,
 MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
                            const LongestBatch& train, const LongestBatch& eval);
 
-// What sampling a generation batch takes at most: keys and values of all its sequences (or kv_memory, when that is
-// less), the largest prefill, logits and scratch.
-std::int64_t sampling_bytes(const model::CausalLm& model, const config::Plan& plan, std::int64_t longest_prompt,
-                            const rollout::GenerateOptions& options);
+// What sampling a generation batch takes at most: keys and values of all its sequences (or kv_memory, when
+// that is less), the largest prefill, logits and scratch.
+std::int64_t sampling_bytes(const model::CausalLm& model, const config::Plan& plan,
+                            std::int64_t longest_prompt, const rollout::GenerateOptions& options);
 
 // plan.memory_limit, or what this process holds already and what is free beside it. Asked at any time before
 // step 1.

@@ -156,7 +156,8 @@ std::string limit_words(const MemoryLimit& limit) {
   for (std::size_t i = 0; i < leanest.segments.size(); ++i) {
     found +=
         (i == 0 ? " " : ", ") + leanest.segments[i].name + " " + base::gigabytes(leanest.segments[i].bytes);
-    if (i >= kFirstOfBatch) of_batch += leanest.segments[i].bytes;  // what comes after program, base and adapter
+    if (i >= kFirstOfBatch)
+      of_batch += leanest.segments[i].bytes;  // what comes after program, base and adapter
   }
   const bool batch_can = leanest.total - of_batch < limit.bytes;
   std::string fix = batch_can ? "lower per_device_train_batch_size or max_length" : "take a smaller model";

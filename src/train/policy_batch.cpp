@@ -17,14 +17,16 @@ class Layout {
                            std::int64_t prefix) {
     const auto begin = static_cast<std::int64_t>(batch_.ids.size());
     batch_.ids.insert(batch_.ids.end(), ids.begin(), ids.end());
-    for (std::size_t i = 0; i < ids.size(); ++i) batch_.positions.push_back(position + static_cast<std::int64_t>(i));
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      batch_.positions.push_back(position + static_cast<std::int64_t>(i));
     batch_.segments.push_back(
         {.begin = begin, .end = begin + static_cast<std::int64_t>(ids.size()), .row = row, .prefix = prefix});
     return static_cast<std::int64_t>(batch_.segments.size()) - 1;
   }
 
   // The first target of `ids` is predicted by token `before`, the others by the tokens from `begin` on.
-  void score(std::span<const std::int32_t> ids, std::int64_t before, std::int64_t begin, std::int64_t sequence) {
+  void score(std::span<const std::int32_t> ids, std::int64_t before, std::int64_t begin,
+             std::int64_t sequence) {
     for (std::size_t t = 0; t < ids.size(); ++t) {
       pass_.source.push_back(t == 0 ? before : begin + static_cast<std::int64_t>(t) - 1);
       pass_.target.push_back(ids[t]);
@@ -39,7 +41,8 @@ class Layout {
 
 }  // namespace
 
-PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::size_t> samples, bool share_prompt) {
+PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::size_t> samples,
+                            bool share_prompt) {
   PolicyPass pass;
   pass.samples.assign(samples.begin(), samples.end());
   std::stable_sort(pass.samples.begin(), pass.samples.end(), [&](std::size_t a, std::size_t b) {
@@ -67,7 +70,8 @@ PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::s
     // The key of the prompt's dropout: the group's first sample of all, not of this pass.
     const auto group = std::find_if(rollouts.samples.begin(), rollouts.samples.end(),
                                     [&](const RolloutSample& one) { return one.prompt == sample.prompt; });
-    if (first) prompt_segment = layout.add_segment(prompt, 0, group - rollouts.samples.begin(), data::kNoPrefix);
+    if (first)
+      prompt_segment = layout.add_segment(prompt, 0, group - rollouts.samples.begin(), data::kNoPrefix);
     const std::int64_t before = pass.batch.segments[static_cast<std::size_t>(prompt_segment)].end - 1;
     const auto begin = static_cast<std::int64_t>(pass.batch.ids.size());
     if (ids.size() > 1) layout.add_segment(ids.first(ids.size() - 1), length, row, prompt_segment);
@@ -77,7 +81,8 @@ PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::s
 }
 
 std::vector<std::vector<std::size_t>> compose_passes(const RolloutBatch& rollouts,
-                                                     std::span<const std::size_t> samples, std::int64_t most) {
+                                                     std::span<const std::size_t> samples,
+                                                     std::int64_t most) {
   const auto limit = static_cast<std::size_t>(std::max<std::int64_t>(1, most));
   std::vector<std::vector<std::size_t>> out;
   for (std::size_t begin = 0; begin < samples.size();) {

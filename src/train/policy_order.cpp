@@ -14,11 +14,13 @@ data::Order micro_batch_order(const PolicyOrderOptions& options) {
   if (generations == 0) {
     throw base::UserError(
         {.where = "dataset_name",
-         .expected = "at least " + std::to_string(options.prompts_per_generation) +
-                     " prompts, as many as a generation batch holds (generation_batch_size / num_generations)",
+         .expected =
+             "at least " + std::to_string(options.prompts_per_generation) +
+             " prompts, as many as a generation batch holds (generation_batch_size / num_generations)",
          .found = std::to_string(options.prompts),
          .cause = "TRL leaves out an incomplete generation batch: nothing would be trained",
-         .fix = "add prompts, or lower generation_batch_size (per_device_train_batch_size * steps_per_generation)"});
+         .fix = "add prompts, or lower generation_batch_size (per_device_train_batch_size * "
+                "steps_per_generation)"});
   }
   return data::Order({.rows = generations * options.steps_per_generation * options.num_iterations,
                       .batch_size = 1,
@@ -57,8 +59,7 @@ std::vector<std::int64_t> PolicyOrder::prompts(std::int64_t generation) const {
     cached_.assign(values, values + options_.prompts);
     cached_epoch_ = epoch;
   }
-  const auto begin =
-      cached_.begin() + generation % generations_per_epoch() * options_.prompts_per_generation;
+  const auto begin = cached_.begin() + generation % generations_per_epoch() * options_.prompts_per_generation;
   return {begin, begin + options_.prompts_per_generation};
 }
 

@@ -1,9 +1,10 @@
 // Which prompts a generation batch holds, and which of its sequences an optimizer step trains on: TRL 1.16's
 // RepeatSampler and _prepare_inputs, one process.
 //
-// Prompts: each epoch is a torch.randperm of one generator that is seeded once and goes on from epoch to epoch, cut
-// into generation batches; an incomplete last one is left out. A generation batch is used num_iterations times, each
-// time as steps_per_generation slices (micro-batches) of per_device_train_batch_size sequences.
+// Prompts: each epoch is a torch.randperm of one generator that is seeded once and goes on from epoch to
+// epoch, cut into generation batches; an incomplete last one is left out. A generation batch is used
+// num_iterations times, each time as steps_per_generation slices (micro-batches) of
+// per_device_train_batch_size sequences.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +36,12 @@ class PolicyOrder {
   // UserError when there are fewer prompts than a generation batch needs.
   explicit PolicyOrder(PolicyOrderOptions options);
 
-  std::vector<PolicySlice> step_slices(std::int64_t step) const;       // of step `step`, from 0
-  std::vector<std::int64_t> prompts(std::int64_t generation) const;    // row numbers, prompts_per_generation of them
+  std::vector<PolicySlice> step_slices(std::int64_t step) const;  // of step `step`, from 0
+  std::vector<std::int64_t> prompts(
+      std::int64_t generation) const;  // row numbers, prompts_per_generation of them
   bool is_last_use(std::int64_t generation, std::int64_t step) const;  // no step after `step` trains on it
-  // Whether every use of a generation batch falls into the step that it was generated in: the ratio is exactly 1.
+  // Whether every use of a generation batch falls into the step that it was generated in: the ratio is
+  // exactly 1.
   bool on_policy() const { return options_.accumulation % generate_every() == 0; }
 
   std::int64_t steps_per_epoch() const { return micro_batches_.steps_per_epoch(); }

@@ -68,11 +68,13 @@ void plain_head(const Run& run, const at::Tensor& rows, double temperature, cons
 
 PolicyScores score_plainly(const Run& run, const at::Tensor& rows, double temperature) {
   const at::NoGradGuard no_grad;
-  PolicyScores out{.logprob = at::empty({rows.size(0)}, at::kFloat), .entropy = at::empty({rows.size(0)}, at::kFloat)};
-  plain_head(run, rows, temperature, [&](auto begin, auto size, const auto&, const auto& logprob, const auto& entropy) {
-    out.logprob.narrow(0, begin, size).copy_(logprob);
-    out.entropy.narrow(0, begin, size).copy_(entropy);
-  });
+  PolicyScores out{.logprob = at::empty({rows.size(0)}, at::kFloat),
+                   .entropy = at::empty({rows.size(0)}, at::kFloat)};
+  plain_head(run, rows, temperature,
+             [&](auto begin, auto size, const auto&, const auto& logprob, const auto& entropy) {
+               out.logprob.narrow(0, begin, size).copy_(logprob);
+               out.entropy.narrow(0, begin, size).copy_(entropy);
+             });
   return out;
 }
 
@@ -88,8 +90,9 @@ PolicyScores score_policy(const model::CausalLm& model, const PolicyPass& pass, 
   const Run run(model, pass, key, adapters_on);
   if (!form.is_explicit) return score_plainly(run, plain_rows(run), temperature);
   model::ExplicitPass explicit_pass(model, pass.batch, run.context);
-  const ops::TokenLogprobs found = ops::linear_logprob(explicit_pass.forward(run.source, std::nullopt), model.head(),
-                                                       run.target, {.temperature = temperature});
+  const ops::TokenLogprobs found =
+      ops::linear_logprob(explicit_pass.forward(run.source, std::nullopt), model.head(), run.target,
+                          {.temperature = temperature});
   return {.logprob = found.logprob, .entropy = found.entropy};
 }
 
@@ -105,7 +108,8 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
     plain_head(run, rows, temperature,
                [&](auto begin, auto size, const auto& tile, const auto& logprob, const auto& entropy) {
                  at::Tensor sum = (logprob * out.d_logprob.narrow(0, begin, size)).sum();
-                 if (out.d_entropy.defined()) sum = sum + (entropy * out.d_entropy.narrow(0, begin, size)).sum();
+                 if (out.d_entropy.defined())
+                   sum = sum + (entropy * out.d_entropy.narrow(0, begin, size)).sum();
                  sum.backward();
                  gradient.narrow(0, begin, size).copy_(tile.grad());
                });
@@ -120,8 +124,8 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
   learn::PolicyGradient out = loss({.logprob = found.logprob, .entropy = found.entropy});
   found.gradient.mul_(out.d_logprob.unsqueeze(1));
   if (out.d_entropy.defined()) {
-    found.gradient.add_(
-        ops::entropy_backward(hidden, model.head(), found.log_sum, found.entropy, out.d_entropy, temperature));
+    found.gradient.add_(ops::entropy_backward(hidden, model.head(), found.log_sum, found.entropy,
+                                              out.d_entropy, temperature));
   }
   explicit_pass.backward(std::move(found.gradient));
   return out;

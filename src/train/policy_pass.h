@@ -1,5 +1,5 @@
-// One pass of a policy method through model and head: log-probabilities and entropies of completion tokens, and the
-// backward of whatever loss is made of them.
+// One pass of a policy method through model and head: log-probabilities and entropies of completion tokens,
+// and the backward of whatever loss is made of them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -26,10 +26,11 @@ learn::PolicyLossType loss_type(const std::string& word) {
 learn::SamplingCorrection correction(const PolicyPlan& policy) {
   using enum learn::SamplingCorrection;
   if (!policy.importance_sampling_correction) return kNone;
-  static const std::map<std::string, learn::SamplingCorrection> modes = {{"token_mask", kTokenMask},
-                                                                         {"token_truncate", kTokenTruncate},
-                                                                         {"sequence_mask", kSequenceMask},
-                                                                         {"sequence_truncate", kSequenceTruncate}};
+  static const std::map<std::string, learn::SamplingCorrection> modes = {
+      {"token_mask", kTokenMask},
+      {"token_truncate", kTokenTruncate},
+      {"sequence_mask", kSequenceMask},
+      {"sequence_truncate", kSequenceTruncate}};
   return modes.at(policy.importance_sampling_mode);
 }
 
@@ -46,7 +47,7 @@ std::vector<std::size_t> all_samples(const RolloutBatch& batch) {
 
 // One field of the samples end to end, or undefined when one of them lacks it.
 at::Tensor joined(const RolloutBatch& batch, std::span<const std::size_t> samples,
-                  std::vector<float> RolloutSample::*field) {
+                  std::vector<float> RolloutSample::* field) {
   std::vector<float> values;
   for (const std::size_t i : samples) {
     const std::vector<float>& one = batch.samples[i].*field;
@@ -162,10 +163,11 @@ learn::Advantages advantages_of(const RolloutBatch& batch, const config::Plan& p
                                  .group_size = group,
                                  .weights = policy.reward_weights};
   if (plan.method != config::Method::kRloo) {
-    return learn::grpo_advantages(table, {.scale_rewards = scale(policy.scale_rewards),
-                                          .aggregation = policy.multi_objective_aggregation == "normalize_then_sum"
-                                                             ? learn::Aggregation::kNormalizeThenSum
-                                                             : learn::Aggregation::kSumThenNormalize});
+    return learn::grpo_advantages(table,
+                                  {.scale_rewards = scale(policy.scale_rewards),
+                                   .aggregation = policy.multi_objective_aggregation == "normalize_then_sum"
+                                                      ? learn::Aggregation::kNormalizeThenSum
+                                                      : learn::Aggregation::kSumThenNormalize});
   }
   std::vector<double> kl;
   if (policy.beta != 0) {
@@ -186,9 +188,10 @@ learn::Advantages advantages_of(const RolloutBatch& batch, const config::Plan& p
 learn::PolicyLossOptions policy_loss_options(const config::Plan& plan) {
   const PolicyPlan& p = plan.policy;
   learn::PolicyLossOptions out;
-  out.loss_type = plan.method == config::Method::kRloo ? learn::PolicyLossType::kRloo : loss_type(p.loss_type);
+  out.loss_type =
+      plan.method == config::Method::kRloo ? learn::PolicyLossType::kRloo : loss_type(p.loss_type);
   out.importance_level = p.importance_sampling_level == "sequence" ? learn::ImportanceLevel::kSequence
-                                                                    : learn::ImportanceLevel::kToken;
+                                                                   : learn::ImportanceLevel::kToken;
   out.epsilon = p.epsilon;
   out.epsilon_high = p.epsilon_high;
   out.delta = p.delta;
@@ -217,13 +220,16 @@ ScoredRollouts score_rollouts(RolloutBatch batch, const config::Plan& plan, std:
   const learn::PolicyLossOptions options = policy_loss_options(plan);
   ScoredRollouts out;
   out.batch = std::move(batch);
-  const bool known = std::all_of(out.batch.samples.begin(), out.batch.samples.end(),
-                                 [](const RolloutSample& one) { return one.ref_logprobs.size() == one.ids.size(); });
+  const bool known =
+      std::all_of(out.batch.samples.begin(), out.batch.samples.end(),
+                  [](const RolloutSample& one) { return one.ref_logprobs.size() == one.ids.size(); });
   if (plan.policy.beta != 0 && !known) reference(out.batch);
   add_length_metrics(out.batch, out.metrics);
   const learn::Advantages found = advantages_of(out.batch, plan, group, options, out.metrics);
+  out.unscorable = found.unscorable_rows;
   add_reward_metrics(found, out.batch, group, out.metrics);
-  for (std::size_t i = 0; i < out.batch.samples.size(); ++i) out.batch.samples[i].advantage = found.advantages[i];
+  for (std::size_t i = 0; i < out.batch.samples.size(); ++i)
+    out.batch.samples[i].advantage = found.advantages[i];
   if (options.sampling_correction != learn::SamplingCorrection::kNone) add_sampling_ratio(out, options);
   for (const RolloutSample& sample : out.batch.samples) {
     out.tokens += static_cast<std::int64_t>(out.batch.prompts[sample.prompt].ids.size() + sample.ids.size());
@@ -252,7 +258,8 @@ PolicyScores recorded_scores(const RolloutBatch& batch, std::span<const std::siz
           .entropy = joined(batch, samples, &RolloutSample::entropies)};
 }
 
-double scored_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples, const config::Plan& plan) {
+double scored_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples,
+                     const config::Plan& plan) {
   double out = 0;
   for (const std::size_t i : samples) {
     const RolloutSample& sample = batch.samples[i];

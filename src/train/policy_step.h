@@ -1,5 +1,6 @@
-// From a generation batch and its rewards to what the policy loss takes: advantages, reference log-probabilities,
-// sampling ratios, TRL's metrics of the batch; and the tokens of some of its samples as tensors.
+// From a generation batch and its rewards to what the policy loss takes: advantages, reference
+// log-probabilities, sampling ratios, TRL's metrics of the batch; and the tokens of some of its samples as
+// tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,20 +23,22 @@ learn::PolicyLossOptions policy_loss_options(const config::Plan& plan);
 
 // A generation batch ready to be trained on.
 struct ScoredRollouts {
-  RolloutBatch batch;                // advantages filled in
-  std::vector<NamedValue> metrics;   // TRL's of the batch, and dead_groups
+  RolloutBatch batch;                      // advantages filled in
+  std::vector<NamedValue> metrics;         // TRL's of the batch, and dead_groups
   std::vector<at::Tensor> sampling_ratio;  // fp64, a sample: [1] or [tokens]; empty without correction
-  double generation_tokens = 0;      // scored ones: num_items_in_batch
-  std::int64_t tokens = 0;           // prompts and completions, as TRL counts num_tokens
+  std::int64_t unscorable = 0;             // samples that no reward function scored: advantage 0
+  double generation_tokens = 0;            // scored ones: num_items_in_batch
+  std::int64_t tokens = 0;                 // prompts and completions, as TRL counts num_tokens
 };
 
-// Advantages and metrics of rewards, log-probabilities of the reference where beta needs them (`reference` gives
-// those of the samples, in order, when the batch has none). `group` is num_generations, 1 in some evaluations.
+// Advantages and metrics of rewards, log-probabilities of the reference where beta needs them (`reference`
+// gives those of the samples, in order, when the batch has none). `group` is num_generations, 1 in some
+// evaluations.
 ScoredRollouts score_rollouts(RolloutBatch batch, const config::Plan& plan, std::int64_t group,
                               const std::function<void(RolloutBatch&)>& reference);
 
-// Tokens of `samples` as the loss takes them; logprob and entropy are the pass's own. `with_old` false: the ratio is
-// exactly 1.
+// Tokens of `samples` as the loss takes them; logprob and entropy are the pass's own. `with_old` false: the
+// ratio is exactly 1.
 learn::PolicyTokens policy_tokens(const ScoredRollouts& rollouts, std::span<const std::size_t> samples,
                                   const PolicyScores& scores, bool with_old, const config::Plan& plan);
 
@@ -43,6 +46,7 @@ learn::PolicyTokens policy_tokens(const ScoredRollouts& rollouts, std::span<cons
 PolicyScores recorded_scores(const RolloutBatch& batch, std::span<const std::size_t> samples);
 
 // Tokens that count in the loss: all but those of truncated completions under mask_truncated_completions.
-double scored_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples, const config::Plan& plan);
+double scored_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples,
+                     const config::Plan& plan);
 
 }  // namespace hone::train

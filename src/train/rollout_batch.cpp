@@ -16,11 +16,13 @@ constexpr const char* kFormat = "hone-rollouts-1";
 
 Json floats(const std::vector<float>& values) {
   Json out = Json::array();
-  for (const float value : values) out.push_back(std::isfinite(value) ? Json(static_cast<double>(value)) : Json());
+  for (const float value : values)
+    out.push_back(std::isfinite(value) ? Json(static_cast<double>(value)) : Json());
   return out;
 }
 
-std::vector<float> floats_of(const Json& sample, const char* name, std::size_t tokens, const std::string& where) {
+std::vector<float> floats_of(const Json& sample, const char* name, std::size_t tokens,
+                             const std::string& where) {
   std::vector<float> out;
   if (!sample.contains(name) || sample.at(name).is_null()) return out;
   for (const Json& value : sample.at(name)) {
@@ -36,7 +38,8 @@ double reward_of(const Json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
 
-RolloutSample sample_of(const Json& json, std::size_t prompts, std::size_t functions, const std::string& where) {
+RolloutSample sample_of(const Json& json, std::size_t prompts, std::size_t functions,
+                        const std::string& where) {
   RolloutSample out;
   out.prompt = json.at("prompt").get<std::size_t>();
   out.ids = json.at("ids").get<std::vector<std::int32_t>>();
@@ -46,8 +49,8 @@ RolloutSample sample_of(const Json& json, std::size_t prompts, std::size_t funct
   if (out.prompt >= prompts || out.ids.empty() || out.rewards.size() != functions) {
     throw UserError({.where = where,
                      .expected = "a sample of one of the " + std::to_string(prompts) +
-                                 " prompts, with tokens and a reward of each of " + std::to_string(functions) +
-                                 " functions",
+                                 " prompts, with tokens and a reward of each of " +
+                                 std::to_string(functions) + " functions",
                      .found = "prompt " + std::to_string(out.prompt) + ", " + std::to_string(out.ids.size()) +
                               " tokens, " + std::to_string(out.rewards.size()) + " rewards"});
   }
@@ -67,16 +70,18 @@ void check_slices(const RolloutBatch& batch, const std::string& where) {
   }
   for (const int count : seen) good = good && count == 1;
   if (good) return;
-  throw UserError({.where = where,
-                   .expected = "slices that hold each of the " + std::to_string(seen.size()) + " samples once",
-                   .found = "another set"});
+  throw UserError(
+      {.where = where,
+       .expected = "slices that hold each of the " + std::to_string(seen.size()) + " samples once",
+       .found = "another set"});
 }
 
 }  // namespace
 
 Json to_json(const RolloutBatch& batch) {
   Json prompts = Json::array(), samples = Json::array();
-  for (const RolloutPrompt& prompt : batch.prompts) prompts.push_back({{"row", prompt.row}, {"ids", prompt.ids}});
+  for (const RolloutPrompt& prompt : batch.prompts)
+    prompts.push_back({{"row", prompt.row}, {"ids", prompt.ids}});
   for (const RolloutSample& sample : batch.samples) {
     Json one = {{"prompt", sample.prompt}, {"ids", sample.ids}, {"truncated", sample.truncated}};
     Json rewards = Json::array();

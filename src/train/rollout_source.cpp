@@ -77,8 +77,8 @@ rollout::GenerateOptions sampling_options(const config::Plan& plan, const model:
   return out;
 }
 
-LiveRollouts::LiveRollouts(const config::Plan& plan, const model::CausalLm& model, const PolicyPrompts& prompts,
-                           const text::Tokenizer& tokenizer,
+LiveRollouts::LiveRollouts(const config::Plan& plan, const model::CausalLm& model,
+                           const PolicyPrompts& prompts, const text::Tokenizer& tokenizer,
                            const std::vector<std::unique_ptr<rewards::Reward>>& rewards)
     : model_(model),
       prompts_(prompts),
@@ -143,7 +143,8 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
          .truncated = sample.truncated});
   }
   for (std::size_t i = 0; i < submitted.size(); ++i) take_scores(out, submitted[i], scores[i]);
-  for (std::size_t i = 0; i < batch.samples.size(); ++i) out.facts.completions[i].rewards = batch.samples[i].rewards;
+  for (std::size_t i = 0; i < batch.samples.size(); ++i)
+    out.facts.completions[i].rewards = batch.samples[i].rewards;
   out.facts.reward_names = names_;
   return out;
 }
@@ -160,7 +161,8 @@ void LiveRollouts::take_scores(SourcedRollouts& out, std::size_t first,
     }
     for (const rewards::Failure& failure : one.failures) {
       out.facts.warnings.push_back("reward " + names_[k] + " could not score sample " +
-                                   std::to_string(failure.sample) + ": " + failure.what);
+                                   std::to_string(failure.sample) + " of generation " +
+                                   std::to_string(out.batch.generation) + ": " + failure.what);
     }
     out.metrics.insert(out.metrics.end(), one.metrics.begin(), one.metrics.end());
   }
@@ -177,10 +179,11 @@ SourcedRollouts ReplayedRollouts::make(const RolloutRequest& request) {
   out.batch.generation = request.generation;
   out.facts.reward_names = out.batch.reward_names;
   for (const RolloutSample& sample : out.batch.samples) {
-    out.facts.completions.push_back({.prompt = tokenizer_.decode(out.batch.prompts[sample.prompt].ids, false),
-                                     .completion = sample.text.empty() ? tokenizer_.decode(sample.ids, true) : sample.text,
-                                     .truncated = sample.truncated,
-                                     .rewards = sample.rewards});
+    out.facts.completions.push_back(
+        {.prompt = tokenizer_.decode(out.batch.prompts[sample.prompt].ids, false),
+         .completion = sample.text.empty() ? tokenizer_.decode(sample.ids, true) : sample.text,
+         .truncated = sample.truncated,
+         .rewards = sample.rewards});
   }
   return out;
 }

@@ -1,5 +1,5 @@
-// Where generation batches come from: sampled by the model that is trained and scored while sampling goes on, or read
-// from a file (--replay).
+// Where generation batches come from: sampled by the model that is trained and scored while sampling goes on,
+// or read from a file (--replay).
 #pragma once
 
 #include <cstdint>
@@ -26,19 +26,19 @@ struct PolicyPrompts {
 };
 
 struct RolloutRequest {
-  std::int64_t generation = 0;      // number of the batch in the run; with `evaluation` of the evaluation batch
-  std::vector<std::int64_t> rows;   // prompts, num_generations completions each
+  std::int64_t generation = 0;  // number of the batch in the run; with `evaluation` of the evaluation batch
+  std::vector<std::int64_t> rows;  // prompts, num_generations completions each
   std::int64_t num_generations = 1;
-  bool evaluation = false;          // its own randomness, the same in each evaluation
+  bool evaluation = false;                          // its own randomness, the same in each evaluation
   base::Json trainer_state = base::Json::object();  // what reward functions see
 };
 
 struct SourcedRollouts {
   RolloutBatch batch;
-  RolloutFacts facts;                 // completions without advantages
-  std::vector<NamedValue> metrics;    // log_metric of reward functions
+  RolloutFacts facts;               // completions without advantages
+  std::vector<NamedValue> metrics;  // log_metric of reward functions
   double rollout_seconds = 0;
-  double reward_seconds = 0;          // waited for after the last token
+  double reward_seconds = 0;  // waited for after the last token
 };
 
 class RolloutSource {
@@ -52,15 +52,18 @@ class RolloutSource {
 class LiveRollouts final : public RolloutSource {
  public:
   LiveRollouts(const config::Plan& plan, const model::CausalLm& model, const PolicyPrompts& prompts,
-               const text::Tokenizer& tokenizer, const std::vector<std::unique_ptr<rewards::Reward>>& rewards);
+               const text::Tokenizer& tokenizer,
+               const std::vector<std::unique_ptr<rewards::Reward>>& rewards);
 
   const std::vector<std::string>& reward_names() const override { return names_; }
   // UserError of a reward function; rollout::generate's.
   SourcedRollouts make(const RolloutRequest& request) override;
 
  private:
-  rewards::Request reward_request(const RolloutRequest& request, const RolloutBatch& batch, std::size_t first) const;
-  void take_scores(SourcedRollouts& out, std::size_t first, const std::vector<rewards::Scores>& by_function) const;
+  rewards::Request reward_request(const RolloutRequest& request, const RolloutBatch& batch,
+                                  std::size_t first) const;
+  void take_scores(SourcedRollouts& out, std::size_t first,
+                   const std::vector<rewards::Scores>& by_function) const;
 
   const model::CausalLm& model_;
   const PolicyPrompts& prompts_;

@@ -79,8 +79,8 @@ RunPlace::RunPlace(const config::Plan& plan) : output_dir_(plan.output_dir) {
     resume_from_ = find_checkpoint(output_dir_, plan.resume_from_checkpoint);
   }
   std::error_code ignored;
-  const bool in_place =
-      resuming() && fs::equivalent(fs::absolute(resume_from_ / "..").lexically_normal(), output_dir_, ignored);
+  const bool in_place = resuming() && fs::equivalent(fs::absolute(resume_from_ / "..").lexically_normal(),
+                                                     output_dir_, ignored);
   if (!in_place) require_fresh(output_dir_);
 }
 
@@ -112,7 +112,8 @@ Standing find_standing(const config::Plan& plan, const RunPlace& place, const ad
     out.optimizer = std::move(loaded.optimizer);
     out.method_files = std::move(loaded.method_files);
     out.resumed_from = place.resume_from().string();
-    for (const auto& change : loaded.changed_options) out.notes.push_back("differs from the checkpoint: " + change);
+    for (const auto& change : loaded.changed_options)
+      out.notes.push_back("differs from the checkpoint: " + change);
     if (const auto note = changed_rows(out.state, data)) out.notes.push_back(*note);
   }
   out.state.data_rows = data.rows;
@@ -139,21 +140,22 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
 }
 
 void require_room_for_checkpoint(const RunPlace& place, const adapters::Adapter& adapter) {
-  base::require_free_space(place.output_dir(), static_cast<std::uint64_t>(checkpoint_bytes(adapter)), "a checkpoint");
+  base::require_free_space(place.output_dir(), static_cast<std::uint64_t>(checkpoint_bytes(adapter)),
+                           "a checkpoint");
 }
 
 std::optional<std::string> convert_note(const config::Plan& plan, const model::WeightSource& source) {
   const std::string folder = base_model_name(plan);
   if (!source.is_gguf() || fs::exists(folder)) return std::nullopt;
-  return "the base is a GGUF; PEFT and transformers need a folder: hone convert --input " + plan.model_name_or_path +
-         " --output " + folder + " (recorded in adapter_config.json)";
+  return "the base is a GGUF; PEFT and transformers need a folder: hone convert --input " +
+         plan.model_name_or_path + " --output " + folder + " (recorded in adapter_config.json)";
 }
 
 // transformers trains on such rows too, without a word.
 std::optional<std::string> beyond_positions(std::int64_t longest, const model::ModelConfig& model) {
   if (longest <= model.max_position_embeddings) return std::nullopt;
-  return "the longest row has " + std::to_string(longest) + " tokens, the model's max_position_embeddings is " +
-         std::to_string(model.max_position_embeddings) +
+  return "the longest row has " + std::to_string(longest) +
+         " tokens, the model's max_position_embeddings is " + std::to_string(model.max_position_embeddings) +
          ": it has never seen the positions after that; lower max_length";
 }
 

@@ -20,14 +20,15 @@ namespace hone::train {
 // output_dir, claimed by this process for as long as this lives.
 class RunPlace {
  public:
-  // Mends what a killed run left there and finds the checkpoint to go on from. UserError when another process runs
-  // there, when a fresh run would overwrite an earlier one, or when there is no such checkpoint.
+  // Mends what a killed run left there and finds the checkpoint to go on from. UserError when another process
+  // runs there, when a fresh run would overwrite an earlier one, or when there is no such checkpoint.
   explicit RunPlace(const config::Plan& plan);
 
   const base::fs::path& output_dir() const { return output_dir_; }
   bool resuming() const { return !resume_from_.empty(); }
   const base::fs::path& resume_from() const { return resume_from_; }
-  // Creates the folder, if it is not there, and writes plan.yaml: after everything that can be wrong was looked at.
+  // Creates the folder, if it is not there, and writes plan.yaml: after everything that can be wrong was
+  // looked at.
   void open(const config::Plan& plan);
 
  private:

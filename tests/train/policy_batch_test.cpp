@@ -36,7 +36,8 @@ std::vector<std::int64_t> text_before(const PolicyPass& pass, std::int64_t sourc
       out.assign(pass.batch.ids.begin() + prefix.begin, pass.batch.ids.begin() + prefix.end);
     }
     out.insert(out.end(), pass.batch.ids.begin() + segment.begin, pass.batch.ids.begin() + source + 1);
-    EXPECT_EQ(pass.batch.positions[static_cast<std::size_t>(source)], static_cast<std::int64_t>(out.size()) - 1);
+    EXPECT_EQ(pass.batch.positions[static_cast<std::size_t>(source)],
+              static_cast<std::int64_t>(out.size()) - 1);
     return out;
   }
   ADD_FAILURE() << "a source outside every segment";
@@ -94,7 +95,11 @@ TEST(PolicyBatch, PassesHoldWholeGroupsWhereTheyFit) {
 }
 
 PolicyOrderOptions order_options() {
-  return {.prompts = 11, .prompts_per_generation = 2, .steps_per_generation = 4, .num_iterations = 2, .accumulation = 2};
+  return {.prompts = 11,
+          .prompts_per_generation = 2,
+          .steps_per_generation = 4,
+          .num_iterations = 2,
+          .accumulation = 2};
 }
 
 TEST(PolicyOrder, AGenerationIsUsedSliceBySliceAndAgain) {
@@ -122,7 +127,8 @@ TEST(PolicyOrder, EachEpochShowsEachPromptOnceAndInItsOwnOrder) {
   EXPECT_EQ(std::set(first.begin(), first.end()).size(), 10U);
   EXPECT_EQ(std::set(second.begin(), second.end()).size(), 10U);
   EXPECT_NE(first, second);
-  EXPECT_EQ(order.prompts(0), std::vector<std::int64_t>(first.begin(), first.begin() + 2));  // any can be asked for
+  EXPECT_EQ(order.prompts(0),
+            std::vector<std::int64_t>(first.begin(), first.begin() + 2));  // any can be asked for
 }
 
 TEST(PolicyOrder, OnPolicyWhenEveryUseFallsIntoItsStep) {

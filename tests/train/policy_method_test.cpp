@@ -1,5 +1,5 @@
-// PolicyMethod step by step, with a reward of this test: the sampler is the trainer for as long as a run goes on, and the
-// base never changes.
+// PolicyMethod step by step, with a reward of this test: the sampler is the trainer for as long as a run goes
+// on, and the base never changes.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -58,21 +58,23 @@ class Steps {
     optimizer_ = learn::AdamWState::zeros_like(adapter_->flat());
     opened_.emplace(open_text(plan_));
     prompts_.rows = data::read_prompt_rows(plan_.dataset_name);
-    prompts_.tokens = data::tokenise_prompts(prompts_.rows, opened_->tokenizer, opened_->chat_template.get(), {});
+    prompts_.tokens =
+        data::tokenise_prompts(prompts_.rows, opened_->tokenizer, opened_->chat_template.get(), {});
     rewards_.push_back(std::make_unique<FewTokens>());
     rollouts_.emplace(plan_, *model_, prompts_, opened_->tokenizer, rewards_);
     const config::PolicyPlan& policy = plan_.policy;
-    method_.emplace(PolicyParts{.plan = plan_,
-                                .model = *model_,
-                                .source = *rollouts_,
-                                .order = PolicyOrder({.prompts = static_cast<std::int64_t>(prompts_.rows.size()),
-                                                      .prompts_per_generation =
-                                                          policy.generation_batch_size / policy.num_generations,
-                                                      .steps_per_generation = policy.steps_per_generation,
-                                                      .num_iterations = policy.num_iterations,
-                                                      .accumulation = plan_.gradient_accumulation_steps}),
-                                .listener = silent_},
-                    std::map<std::string, std::string>());
+    method_.emplace(
+        PolicyParts{.plan = plan_,
+                    .model = *model_,
+                    .source = *rollouts_,
+                    .order = PolicyOrder(
+                        {.prompts = static_cast<std::int64_t>(prompts_.rows.size()),
+                         .prompts_per_generation = policy.generation_batch_size / policy.num_generations,
+                         .steps_per_generation = policy.steps_per_generation,
+                         .num_iterations = policy.num_iterations,
+                         .accumulation = plan_.gradient_accumulation_steps}),
+                    .listener = silent_},
+        std::map<std::string, std::string>());
   }
 
   StepLoss step(std::int64_t index) {
@@ -87,10 +89,24 @@ class Steps {
 
  private:
   static config::Plan make_plan(const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"--model_name_or_path", (kFixtures / "tiny_llama").string(), "--dataset_name",
-                                      (kFixtures / "trl_grpo" / "prompts.jsonl").string(), "--use_peft", "--reward_funcs",
-                                      "length", "--per_device_train_batch_size", "4", "--num_generations", "4",
-                                      "--max_completion_length", "7", "--output_dir", "unused"};
+    std::vector<std::string> words = {
+        "--model_name_or_path",
+        (kFixtures / "tiny_llama").string(),
+        "--dataset_name",
+        (kFixtures / "trl_grpo" / "prompts.jsonl").string(),
+        "--use_peft",
+        "--reward_funcs",
+        "length",
+        "--per_device_train_batch_size",
+        "4",
+        "--num_generations",
+        "4",
+        "--max_completion_length",
+        "7",
+        "--output_dir",
+        "unused",
+        "--generation_kwargs",
+        R"({"eos_token_id": [2, 10, 18, 26, 34, 42, 50, 58, 66, 74, 82, 90, 98, 106, 114]})"};
     words.insert(words.end(), more.begin(), more.end());
     return config::parse_run(config::Method::kGrpo, words);
   }
