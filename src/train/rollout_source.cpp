@@ -164,6 +164,8 @@ void LiveRollouts::take_scores(SourcedRollouts& out, std::size_t first,
                                    std::to_string(failure.sample) + " of generation " +
                                    std::to_string(out.batch.generation) + ": " + failure.what);
     }
+    for (const std::string& note : one.notes)
+      out.facts.warnings.push_back("reward " + names_[k] + ": " + note);
     out.metrics.insert(out.metrics.end(), one.metrics.begin(), one.metrics.end());
   }
 }

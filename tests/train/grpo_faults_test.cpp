@@ -21,14 +21,36 @@ TEST(GrpoFaults, FiveHundredStepsWithRewardsThatDieHangAndRaise) {
   const std::string file = (fixtures / "rewards" / "faulty.py").string();
   base::Json stops = base::Json::array();
   for (int id = 2; id < 384; id += 8) stops.push_back(id);
-  const config::Plan plan = config::parse_run(
-      config::Method::kGrpo,
-      {"--model_name_or_path", (fixtures / "parity" / "tiny_llama").string(), "--dataset_name",
-       (fixtures / "parity" / "trl_grpo" / "prompts.jsonl").string(), "--use_peft", "--bf16", "false", "--max_steps",
-       "500", "--save_strategy", "no", "--per_device_train_batch_size", "4", "--num_generations", "4",
-       "--max_completion_length", "6", "--logging_steps", "50", "--output_dir", root.string(), "--generation_kwargs",
-       base::dump_json({{"eos_token_id", stops}}), "--reward_timeout", "0.4", "--reward_funcs", file + ":killed",
-       file + ":hanging", file + ":raising"});
+  const config::Plan plan =
+      config::parse_run(config::Method::kGrpo, {"--model_name_or_path",
+                                                (fixtures / "parity" / "tiny_llama").string(),
+                                                "--dataset_name",
+                                                (fixtures / "parity" / "trl_grpo" / "prompts.jsonl").string(),
+                                                "--use_peft",
+                                                "--bf16",
+                                                "false",
+                                                "--max_steps",
+                                                "500",
+                                                "--save_strategy",
+                                                "no",
+                                                "--per_device_train_batch_size",
+                                                "4",
+                                                "--num_generations",
+                                                "4",
+                                                "--max_completion_length",
+                                                "6",
+                                                "--logging_steps",
+                                                "50",
+                                                "--output_dir",
+                                                root.string(),
+                                                "--generation_kwargs",
+                                                base::dump_json({{"eos_token_id", stops}}),
+                                                "--reward_timeout",
+                                                "0.4",
+                                                "--reward_funcs",
+                                                file + ":killed",
+                                                file + ":hanging",
+                                                file + ":raising"});
   std::ostringstream said;
   report::RunReport report(said, {}, /*tensorboard=*/false);
   const std::atomic<bool> stop = false;
@@ -36,6 +58,7 @@ TEST(GrpoFaults, FiveHundredStepsWithRewardsThatDieHangAndRaise) {
   EXPECT_EQ(result.step, 500);
   const std::string text = said.str();
   EXPECT_NE(text.find("no answer within"), std::string::npos) << text;
+  EXPECT_NE(text.find("SIGKILL"), std::string::npos) << text;
   EXPECT_NE(text.find("an unlucky completion"), std::string::npos) << text;
   EXPECT_TRUE(fs::exists(root / kAdapterWeightsFile));
   // Whatever the rewards did, every number that was logged is one.
