@@ -17,6 +17,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kLeastLoadSeconds = 120;
+constexpr double kLeastTimeout = 0.001;  // what the clocks on both sides can hold
+constexpr double kMostTimeout = 1e8;
 
 std::string absolute_file(const std::string& file, const std::string& word) {
   std::error_code error;
@@ -58,7 +60,7 @@ Json parsed(const std::string& word) {
 std::shared_ptr<WorkerPool> open_pool(const std::vector<std::string>& words, const OpenOptions& options) {
   PoolOptions pool{.python = options.python,
                    .workers = std::max(1, options.workers),
-                   .load_seconds = std::max(kLeastLoadSeconds, options.timeout),
+                   .load_seconds = std::clamp(options.timeout, kLeastLoadSeconds, kMostTimeout),
                    .words = words};
   for (const std::string& word : words) pool.functions.push_back(parsed(word));
   return std::make_shared<WorkerPool>(std::move(pool));
@@ -67,7 +69,10 @@ std::shared_ptr<WorkerPool> open_pool(const std::vector<std::string>& words, con
 class PythonReward : public Reward {
  public:
   PythonReward(std::shared_ptr<WorkerPool> pool, std::size_t function, std::string word, double timeout)
-      : pool_(std::move(pool)), function_(function), word_(std::move(word)), timeout_(timeout) {}
+      : pool_(std::move(pool)),
+        function_(function),
+        word_(std::move(word)),
+        timeout_(std::clamp(timeout, kLeastTimeout, kMostTimeout)) {}
 
   const std::string& name() const override { return pool_->functions()[function_].name; }
   int parallel_calls() const override { return pool_->workers(); }

@@ -1,5 +1,4 @@
-// Functions of the user's Python as rewards, in worker processes of the user's own interpreter; TRL's
-// signature:
+// Functions of the user's Python as rewards, in worker processes of their own interpreter; TRL's signature:
 //
 //   function(prompts=, completions=, completion_ids=, **columns, trainer_state=, log_extra=, log_metric=)
 //     -> a list (or tensor, array, generator) of numbers or None, one per completion; `async def` too.
@@ -8,23 +7,23 @@
 // value per completion, log_metric(name, value) a number (it may be NaN, as in TRL). Anything with __float__
 // is a number.
 //
-// What a function does wrong, and what becomes of it (Failure: that sample is kNone, the run goes on):
-//   raises         the samples are called alone; those that raise again are Failures "TypeError: ...
-//   (reward.py:12 in
-//                  score)". UserError when none could be scored.
-//   hangs          after `timeout` seconds the worker and its children are killed. The samples are called
-//   alone in a
-//                  fresh one, with the same time-out in total, each with at most half of what is left of it;
-//                  Failures.
-//   dies           (segfault, os._exit, out of memory, killed) the call is repeated in a fresh worker, then
-//   the
-//                  samples are called alone; Failures with the signal and the worker's last words.
-//   wrong count    UserError; so is anything that is no list.
-//   NaN, infinity, not a number                    Failure of that sample.
-// A function that looks across the batch gives other values when it is called alone.
+// What a function does wrong, and what becomes of it (Failure: that sample is kNone and the run goes on; what
+// was mended is in Scores::notes):
+// - It raises: the samples are called alone; those that raise again are Failures "TypeError: ...
+//   (reward.py:12 in score)". UserError when some raised and none could be scored.
+// - It hangs: after `timeout` seconds the worker and its children are killed. The samples are called alone
+//   in a fresh one, with the same time-out in total, each with at most half of what is left of it; Failures,
+//   also when that is all of them.
+// - It dies (segfault, os._exit, out of memory, killed): the call is repeated in a fresh worker, then the
+//   samples are called alone, twice each; Failures with the signal and the worker's last words, also when
+//   that is all of them.
+// - Another count than completions, or no list: UserError.
+// - NaN, infinity, not a number: Failure of that sample.
+// A function that looks across the batch gives other values when its samples are called alone.
 //
-// Workers have their own process group, /dev/null as stdin and none of our descriptors; what they print is
-// kept for error messages only (the last 16 KiB). They die with this process.
+// Functions run in the main thread of a worker. Workers have their own process group, /dev/null as stdin and
+// none of our descriptors; what they print is kept for error messages only (the last 16 KiB). They die with
+// this process.
 #pragma once
 
 #include <memory>

@@ -10,9 +10,9 @@ namespace hone::rewards {
 //   {"do": "load", "functions": [{"file", "function"} | {"module", "function"} | {"url"}]}
 //     -> {"functions": [{"name", "needed": [columns], "file"}]} or {"fault": {...}, "function": index}
 //   {"do": "score", "function": index, "prompts", "completions", "completion_ids", "columns",
-//   "trainer_state", "timeout"}
-//     -> {"rewards": [number | null], "bad": [[index, why]], "extra": [[column, [values]]], "metrics":
-//     [[name, number | null]]}
+//    "trainer_state", "timeout"}
+//     -> {"rewards": [number | null], "bad": [[index, why]], "extra": [[column, [values]]],
+//         "metrics": [[name, number | null]]}
 //        or {"raised": {"what", "place", "trace"}} or {"fault": {...}}
 // A fault holds the sentences of a UserError: expected, found, cause, fix.
 std::string_view worker_script();

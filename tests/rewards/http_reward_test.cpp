@@ -73,7 +73,6 @@ TEST(HttpReward, NobodyListens) {
     url = server.url("/score");
   }
   expect_says(fault(url), {url, "ConnectionRefusedError", "three times"});
-  expect_says(fault("http://no-such-host.invalid/score"), {"no-such-host.invalid", "gaierror"});
   expect_says(message_of([] { open_http_reward("http:///score", {}); }),
               {"http://host:port/path", "no host"});
   expect_says(message_of([] { open_http_reward("http://host:port/", {}); }), {"http://host:port/path"});

@@ -141,7 +141,7 @@ def score(completions, **kwargs):
   const Scores scores = reward->score(request_of(4, 8));
   EXPECT_EQ(scores.values[0] + scores.values[1] + scores.values[3], 4);
   ASSERT_EQ(scores.failures.size(), 1U);
-  expect_failure(scores, 0, 10, {"no answer within 0.75 s (reward.py:5 in score)"});
+  expect_failure(scores, 0, 10, {"no answer within 0.", " s (reward.py:5 in score)"});
   ASSERT_FALSE(scores.notes.empty());
   expect_says(scores.notes[0], {"no answer within 1.5 s (reward.py:5 in score)", "called alone"});
   EXPECT_EQ(reward->score(request_of(2)).values, (std::vector<double>{0, 1}));
@@ -333,6 +333,9 @@ TEST(PythonFaults, ParametersThatTrlCouldNotPass) {
       "def score(prompts, completions, completion_ids, trainer_state, log_extra, log_metric): return [1] * "
       "3\n");
   expect_says(all.fault("score"), {"score does not take answer", "**kwargs is missing"});
+  Request request = request_of(3);
+  request.columns["prompts"] = Json::array({1, 2, 3});
+  expect_says(message_of([&] { all.score("score", request); }), {"'prompts'", "rename them in the data"});
 }
 
 }  // namespace

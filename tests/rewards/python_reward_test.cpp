@@ -123,6 +123,20 @@ def late(completions, **kwargs):
   EXPECT_EQ(rewards[3]->name(), "scaled");
 }
 
+// math_verify, for one, limits its own time with an alarm, which Python takes in the main thread only.
+TEST(PythonReward, AlarmsWork) {
+  const PythonFile file(R"(
+import signal, time
+def ring(*_): raise TimeoutError()
+def score(completions, **kwargs):
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try: time.sleep(1000)
+    except TimeoutError: return [1] * len(completions)
+)");
+  EXPECT_EQ(file.score("score", request_of(2)).values, (std::vector<double>{1, 1}));
+}
+
 TEST(PythonReward, ImportPathsAndNeighbours) {
   const base::TempFolder folder;
   std::filesystem::create_directories(folder / "my_pack/inner");
