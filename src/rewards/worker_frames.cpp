@@ -27,8 +27,13 @@ const Json& field(const Json& object, const char* name) {
   return *found;
 }
 
-const Json& list(const Json& value, const char* name) {
+void must_be_list(const Json& value, const char* name) {
   if (!value.is_array()) broken(std::string("field '") + name + "' is no list");
+}
+
+const Json& list_field(const Json& object, const char* name) {
+  const Json& value = field(object, name);
+  must_be_list(value, name);
   return value;
 }
 
@@ -37,9 +42,8 @@ std::string text(const Json& value, const char* name) {
   return value.get<std::string>();
 }
 
-const Json& pair(const Json& value, const char* name) {
+void must_be_pair(const Json& value, const char* name) {
   if (!value.is_array() || value.size() != 2) broken(std::string("field '") + name + "' holds no pairs");
-  return value;
 }
 
 std::size_t index_below(const Json& value, std::size_t count, const char* name) {
@@ -100,10 +104,10 @@ LoadReply parse_load_reply(std::string_view frame, std::size_t functions) {
     out.function = index_below(field(reply, "function"), functions, "function");
     return out;
   }
-  for (const Json& item : list(field(reply, "functions"), "functions")) {
+  for (const Json& item : list_field(reply, "functions")) {
     LoadedFunction function{.name = text(field(item, "name"), "name"),
                             .file = text(field(item, "file"), "file")};
-    for (const Json& column : list(field(item, "needed"), "needed")) {
+    for (const Json& column : list_field(item, "needed")) {
       function.needed.push_back(text(column, "needed"));
     }
     out.functions.push_back(std::move(function));
@@ -126,22 +130,26 @@ ScoreReply parse_score_reply(std::string_view frame, std::size_t samples) {
                         .trace = text(field(raised, "trace"), "trace")};
     return out;
   }
-  for (const Json& value : list(field(reply, "rewards"), "rewards")) {
+  for (const Json& value : list_field(reply, "rewards")) {
     out.rewards.push_back(number_or_none(value, "rewards"));
   }
   if (out.rewards.size() != samples) broken(std::to_string(out.rewards.size()) + " rewards");
-  for (const Json& item : list(field(reply, "bad"), "bad")) {
-    const std::size_t sample = index_below(pair(item, "bad")[0], samples, "bad");
+  for (const Json& item : list_field(reply, "bad")) {
+    must_be_pair(item, "bad");
+    const std::size_t sample = index_below(item[0], samples, "bad");
     out.rewards[sample] = kNone;
     out.bad.emplace_back(sample, text(item[1], "bad"));
   }
-  for (const Json& item : list(field(reply, "extra"), "extra")) {
-    const Json& values = list(pair(item, "extra")[1], "extra");
+  for (const Json& item : list_field(reply, "extra")) {
+    must_be_pair(item, "extra");
+    const Json& values = item[1];
+    must_be_list(values, "extra");
     if (values.size() != samples) broken("extra values for another number of samples");
     out.extra.emplace_back(text(item[0], "extra"), std::vector<Json>(values.begin(), values.end()));
   }
-  for (const Json& item : list(field(reply, "metrics"), "metrics")) {
-    const double value = number_or_none(pair(item, "metrics")[1], "metrics");
+  for (const Json& item : list_field(reply, "metrics")) {
+    must_be_pair(item, "metrics");
+    const double value = number_or_none(item[1], "metrics");
     out.metrics.emplace_back(text(item[0], "metrics"), value);
   }
   return out;

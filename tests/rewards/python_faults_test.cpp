@@ -1,7 +1,7 @@
 // Functions that raise, hang, die, answer nonsense or cannot be loaded, in real Python processes.
-#include <signal.h>
 #include <sys/wait.h>
 
+#include <csignal>
 #include <thread>
 
 #include "rewards/python_helpers.h"

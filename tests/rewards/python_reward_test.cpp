@@ -250,8 +250,8 @@ def pid(completions, **kwargs):
   EXPECT_EQ(reward->parallel_calls(), 3);
   std::vector<double> pids(6);
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < pids.size(); ++i) {
-    threads.emplace_back([&, i] { pids[i] = reward->score(request_of(2)).values[1]; });
+  for (double& pid : pids) {
+    threads.emplace_back([&] { pid = reward->score(request_of(2)).values[1]; });
   }
   for (std::thread& thread : threads) thread.join();
   std::sort(pids.begin(), pids.end());

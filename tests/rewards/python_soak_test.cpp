@@ -1,11 +1,10 @@
 // A run in small: 500 calls from three threads, workers killed at random, one function that hangs now and
 // then and one that raises. Every call ends, every value is right or told as a failure, and no process is
 // left.
-#include <signal.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <thread>
 
 #include "base/rng.h"
