@@ -18,6 +18,7 @@ using base::Json;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kCurrentRollouts = "rollouts.json";
+constexpr int kUnscoredBatches = 3;  // after so many without one reward nothing will come of the run
 constexpr const char* kEntropyFile = "entropy_ctrl_state.json";  // TRL's name and keys
 
 double seconds_since(Clock::time_point start) {
@@ -169,6 +170,8 @@ std::shared_ptr<ScoredRollouts> PolicyMethod::generate(std::int64_t generation, 
          .cause = "the file was recorded with other options",
          .fix = "give the options of the run that was recorded"});
   }
+  check_rollouts(made.batch, parts_.plan.policy.num_generations, parts_.model.config().vocab_size,
+                 "generation batch " + std::to_string(generation));
   auto out = std::make_shared<ScoredRollouts>(
       score_rollouts(std::move(made.batch), parts_.plan, parts_.plan.policy.num_generations,
                      [this](RolloutBatch& batch) { add_reference(batch); }));
@@ -186,8 +189,21 @@ std::shared_ptr<ScoredRollouts> PolicyMethod::generate(std::int64_t generation, 
                                   " completions were scored by no reward function: their advantage is 0");
   }
   parts_.listener.rolled_out(made.facts);
+  require_some_scores(*out);
   if (!parts_.rollouts_file.empty()) append_line(parts_.rollouts_file, base::dump_json(to_json(out->batch)));
   return out;
+}
+
+void PolicyMethod::require_some_scores(const ScoredRollouts& rollouts) {
+  const bool none = rollouts.unscorable == static_cast<std::int64_t>(rollouts.batch.samples.size());
+  unscored_batches_ = none ? unscored_batches_ + 1 : 0;
+  if (unscored_batches_ < kUnscoredBatches) return;
+  throw base::UserError(
+      {.where = "generation batch " + std::to_string(rollouts.batch.generation),
+       .expected = "completions that a reward function scores",
+       .found = "not one in " + std::to_string(kUnscoredBatches) + " batches after another",
+       .cause = "the reward functions return None, hang or die for every completion; the warnings say which",
+       .fix = "`hone reward-test` calls them on known answers; raise reward_timeout if they are slow"});
 }
 
 // Those that the file names, or per_device_train_batch_size samples after another.

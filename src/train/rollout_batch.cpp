@@ -34,18 +34,33 @@ std::vector<float> floats_of(const Json& sample, const char* name, std::size_t t
                    .found = std::to_string(out.size())});
 }
 
-double reward_of(const Json& value) {
-  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+double reward_of(const Json& value, const std::string& where) {
+  if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  const auto out = value.get<double>();
+  if (std::isfinite(static_cast<float>(out))) return out;
+  throw UserError({.where = where, .expected = "rewards that fp32 holds", .found = base::dump_json(value)});
+}
+
+std::vector<std::int32_t> ids_of(const Json& json, const std::string& where) {
+  std::vector<std::int32_t> out;
+  for (const Json& value : json) {
+    const auto id = value.get<std::int64_t>();
+    if (!value.is_number_integer() || id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
+      throw UserError({.where = where, .expected = "token ids", .found = base::dump_json(value)});
+    }
+    out.push_back(static_cast<std::int32_t>(id));
+  }
+  return out;
 }
 
 RolloutSample sample_of(const Json& json, std::size_t prompts, std::size_t functions,
                         const std::string& where) {
   RolloutSample out;
   out.prompt = json.at("prompt").get<std::size_t>();
-  out.ids = json.at("ids").get<std::vector<std::int32_t>>();
+  out.ids = ids_of(json.at("ids"), where);
   out.truncated = json.at("truncated").get<bool>();
   out.text = json.value("text", "");
-  for (const Json& value : json.at("rewards")) out.rewards.push_back(reward_of(value));
+  for (const Json& value : json.at("rewards")) out.rewards.push_back(reward_of(value, where));
   if (out.prompt >= prompts || out.ids.empty() || out.rewards.size() != functions) {
     throw UserError({.where = where,
                      .expected = "a sample of one of the " + std::to_string(prompts) +
@@ -114,8 +129,8 @@ RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where)
     out.generation = json.at("generation").get<std::int64_t>();
     out.reward_names = json.at("reward_names").get<std::vector<std::string>>();
     for (const Json& prompt : json.at("prompts")) {
-      out.prompts.push_back({.row = prompt.at("row").get<std::int64_t>(),
-                             .ids = prompt.at("ids").get<std::vector<std::int32_t>>()});
+      out.prompts.push_back(
+          {.row = prompt.at("row").get<std::int64_t>(), .ids = ids_of(prompt.at("ids"), where)});
       if (out.prompts.back().ids.empty()) {
         throw UserError({.where = where, .expected = "prompts with tokens", .found = "an empty prompt"});
       }
@@ -133,6 +148,30 @@ RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where)
   }
   check_slices(out, where);
   return out;
+}
+
+void check_rollouts(const RolloutBatch& batch, std::int64_t group_size, std::int64_t vocab_size,
+                    const std::string& where) {
+  const auto group = static_cast<std::size_t>(group_size);
+  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
+    if (batch.samples[i].prompt == batch.samples[i / group * group].prompt) continue;
+    throw UserError(
+        {.where = where + " sample " + std::to_string(i),
+         .expected = "num_generations (" + std::to_string(group) + ") samples of a prompt beside each other",
+         .found = "one of another prompt",
+         .fix = "set num_generations as in the run that was recorded"});
+  }
+  const auto check = [&](const std::vector<std::int32_t>& ids) {
+    for (const std::int32_t id : ids) {
+      if (id < vocab_size) continue;
+      throw UserError({.where = where,
+                       .expected = "token ids below the model's vocabulary of " + std::to_string(vocab_size),
+                       .found = std::to_string(id),
+                       .cause = "recorded with another model or tokenizer"});
+    }
+  };
+  for (const RolloutPrompt& prompt : batch.prompts) check(prompt.ids);
+  for (const RolloutSample& sample : batch.samples) check(sample.ids);
 }
 
 std::vector<RolloutBatch> read_rollouts(const base::fs::path& path) {

@@ -53,10 +53,15 @@ struct RolloutBatch {
 };
 
 base::Json to_json(const RolloutBatch& batch);
-// UserError naming `where` and the field.
+// UserError naming `where` and the field; token ids are at least 0, rewards finite in fp32.
 RolloutBatch rollout_batch_from_json(const base::Json& json, const std::string& where);
 
 // All lines of a file. UserError for a line that does not parse, or is none of these.
 std::vector<RolloutBatch> read_rollouts(const base::fs::path& path);
+
+// UserError naming `where` unless every group_size samples are of one prompt and every token is below
+// `vocab_size`.
+void check_rollouts(const RolloutBatch& batch, std::int64_t group_size, std::int64_t vocab_size,
+                    const std::string& where);
 
 }  // namespace hone::train

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
+#include <cmath>
 
 #include "base/error.h"
 #include "rollout/generate.h"
@@ -155,7 +155,12 @@ void LiveRollouts::take_scores(SourcedRollouts& out, std::size_t first,
   for (std::size_t k = 0; k < by_function.size(); ++k) {
     const rewards::Scores& one = by_function[k];
     for (std::size_t i = 0; i < one.values.size(); ++i) {
-      out.batch.samples[first + i].rewards[k] = one.values[i];
+      const bool fits = std::isnan(one.values[i]) || std::isfinite(static_cast<float>(one.values[i]));
+      out.batch.samples[first + i].rewards[k] = fits ? one.values[i] : rewards::kNone;
+      if (!fits) {
+        out.facts.warnings.push_back("reward " + names_[k] + " gave sample " + std::to_string(first + i) +
+                                     " a value that fp32 does not hold: not scored");
+      }
       CompletionFacts& completion = out.facts.completions[first + i];
       for (const auto& [column, values] : one.extra) completion.extra.emplace_back(column, values[i]);
     }

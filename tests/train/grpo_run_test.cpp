@@ -181,6 +181,15 @@ TEST_F(GrpoRunTest, RlooRuns) {
   EXPECT_FALSE(std::isnan(value_of(run->steps[0].metrics, "kl")));
 }
 
+TEST_F(GrpoRunTest, ARewardThatNeverScoresStopsTheRun) {
+  try {
+    go("run", {"--reward_funcs", (fs::path(HONE_FIXTURES) / "rewards" / "faulty.py").string() + ":silent"});
+    FAIL() << "it went on";
+  } catch (const base::UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("not one in 3 batches"), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(GrpoRunTest, AColumnThatTheDataLackIsNamedBeforeAnythingIsWritten) {
   try {
     go("run", {"--reward_funcs", "exact_match(column=answr)"});

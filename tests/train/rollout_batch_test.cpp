@@ -1,0 +1,103 @@
+// The file form of a generation batch: what is written is read again, and whatever else is read is a UserError.
+#include "train/rollout_batch.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/rng.h"
+
+namespace hone::train {
+namespace {
+
+RolloutBatch batch() {
+  RolloutBatch out{.generation = 3, .reward_names = {"accuracy_reward", "short"}};
+  out.prompts = {{.row = 4, .ids = {1, 2, 3}}, {.row = 0, .ids = {9}}};
+  for (std::size_t i = 0; i < 4; ++i) {
+    RolloutSample sample{.prompt = i / 2, .ids = {5, 6}, .truncated = i == 1, .text = "a \"b\"\n"};
+    sample.rewards = {1.0 / 3.0, std::numeric_limits<double>::quiet_NaN()};
+    sample.old_logprobs = {-0.1F, std::nextafter(-2.0F, 0.0F)};
+    sample.entropies = {0.25F, 3};
+    out.samples.push_back(sample);
+  }
+  out.slices = {{3, 0}, {1, 2}};
+  return out;
+}
+
+std::string text_of(const base::Json& json) {
+  return base::dump_json(json);
+}
+
+TEST(RolloutBatch, RoundTripsExactly) {
+  const RolloutBatch before = batch();
+  const RolloutBatch after = rollout_batch_from_json(base::parse_json(text_of(to_json(before)), "t"), "t");
+  EXPECT_EQ(text_of(to_json(after)), text_of(to_json(before)));
+  EXPECT_EQ(after.prompts, before.prompts);
+  EXPECT_EQ(after.samples[1].old_logprobs, before.samples[1].old_logprobs);
+  EXPECT_EQ(after.samples[1].rewards[0], before.samples[1].rewards[0]);
+  EXPECT_TRUE(std::isnan(after.samples[1].rewards[1]));
+  EXPECT_TRUE(after.samples[1].truncated);
+  EXPECT_TRUE(after.samples[1].ref_logprobs.empty());
+  EXPECT_EQ(after.slices, before.slices);
+}
+
+void expect_refused(const std::function<void(base::Json&)>& edit, const std::string& words) {
+  base::Json json = to_json(batch());
+  edit(json);
+  try {
+    rollout_batch_from_json(json, "line");
+    FAIL() << "taken: " << json.dump();
+  } catch (const base::UserError& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+TEST(RolloutBatch, WhatCannotBeIsNamed) {
+  expect_refused([](base::Json& json) { json["format"] = "hone-rollouts-9"; }, "hone-rollouts-1");
+  expect_refused([](base::Json& json) { json["samples"][2]["prompt"] = 7; }, "sample 2");
+  expect_refused([](base::Json& json) { json["samples"][0]["rewards"] = {1.0}; }, "1 rewards");
+  expect_refused([](base::Json& json) { json["samples"][0]["rewards"][0] = 1e39; }, "fp32");
+  expect_refused([](base::Json& json) { json["samples"][0]["old_logprobs"] = {1.0}; }, "old_logprobs");
+  expect_refused([](base::Json& json) { json["samples"][0]["ids"][0] = -1; }, "token ids");
+  expect_refused([](base::Json& json) { json["slices"][0][0] = 1; }, "slices");
+  expect_refused([](base::Json& json) { json.erase("samples"); }, "samples");
+}
+
+TEST(RolloutBatch, GroupsAndTokensAreHeldAgainstTheRun) {
+  EXPECT_NO_THROW(check_rollouts(batch(), 2, 10, "line"));
+  EXPECT_THROW(check_rollouts(batch(), 4, 10, "line"), base::UserError);
+  EXPECT_THROW(check_rollouts(batch(), 2, 9, "line"), base::UserError);
+}
+
+// Deterministic mutations: taken, or a UserError; never anything else.
+TEST(RolloutBatch, MutatedLinesAreTakenOrRefused) {
+  const std::string valid = text_of(to_json(batch()));
+  for (std::uint64_t round = 0; round < 4000; ++round) {
+    const base::Stream random(7, base::Purpose::kDemoData, round);
+    std::string text = valid;
+    for (std::uint64_t e = 0; e < 1 + random.bits(0) % 3; ++e) {
+      const std::size_t place = random.bits(3 * e + 1) % text.size();
+      const std::uint32_t drawn = random.bits(3 * e + 2);
+      if (drawn % 3 == 0) {
+        text[place] = static_cast<char>(drawn >> 8);
+      } else if (drawn % 3 == 1) {
+        text.erase(place, drawn >> 8 & 15);
+      } else {
+        text.insert(place, drawn & 256 ? "-1" : "99999999999999999999");
+      }
+      if (text.empty()) break;
+    }
+    try {
+      const RolloutBatch found = rollout_batch_from_json(base::parse_json(text, "mutated"), "mutated");
+      check_rollouts(found, 2, 100, "mutated");
+    } catch (const base::UserError&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hone::train
