@@ -24,10 +24,15 @@ using Command = int (*)(const std::vector<std::string>&);
 
 const std::map<std::string, Command, std::less<>>& table() {
   static const std::map<std::string, Command, std::less<>> commands = {
-      {"sft", &sft},     {"grpo", &grpo},
-      {"rloo", &rloo},   {"generate", &generate},
-      {"chat", &chat},   {"convert", &convert},
-      {"merge", &merge}, {"env", [](const std::vector<std::string>&) { return env(); }}};
+      {"sft", &sft},
+      {"grpo", &grpo},
+      {"rloo", &rloo},
+      {"generate", &generate},
+      {"chat", &chat},
+      {"convert", &convert},
+      {"merge", &merge},
+      {"reward-test", &reward_test},
+      {"env", [](const std::vector<std::string>&) { return env(); }}};
   return commands;
 }
 

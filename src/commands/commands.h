@@ -21,6 +21,8 @@ int chat(const std::vector<std::string>& arguments);      // hone chat M
 int convert(const std::vector<std::string>& arguments);   // hone convert --input model.gguf --output folder
 int merge(
     const std::vector<std::string>& arguments);  // hone merge --model_name_or_path M --adapter_name_or_path A
+int reward_test(
+    const std::vector<std::string>& arguments);  // hone reward-test --reward_funcs R --dataset_name D
 int env();                                       // hone env
 
 }  // namespace hone::commands

@@ -15,6 +15,7 @@
 #include "train/grpo.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
+#include "train/model_reward.h"
 #include "train/open_model.h"
 #include "train/run_folder.h"
 #include "train/run_setup.h"
@@ -162,9 +163,16 @@ LoopResult run_policy(const config::Plan& plan, RunListener& listener,
   if (!plan.dataset_test.empty() && !replays) {
     eval_prompts = read_prompts(plan.dataset_test, plan, opened, source->config());
   }
-  rewards::OpenOptions reward_options{.python = plan.policy.python,
-                                      .workers = static_cast<int>(plan.policy.reward_workers),
-                                      .timeout = plan.policy.reward_timeout};
+  rewards::OpenOptions reward_options{
+      .python = plan.policy.python,
+      .workers = static_cast<int>(plan.policy.reward_workers),
+      .timeout = plan.policy.reward_timeout,
+      .open_model = [&plan](const std::string& folder) {
+        const std::string& kwargs = plan.policy.chat_template_kwargs;
+        return open_model_reward(
+            folder, plan.precision,
+            kwargs.empty() ? base::Json() : base::parse_json(kwargs, "chat_template_kwargs"));
+      }};
   std::vector<std::unique_ptr<rewards::Reward>> rewards;
   std::vector<RolloutBatch> recorded;
   if (replays) {

@@ -3,11 +3,14 @@ formats.json (the others). usage: record_rewards.py [--out FOLDER]
 
 accuracy.json: `classes`: name -> rows [gold, completion, score] (null: None). `open`: pairs in forms that hone says it does
 not decide; the test prints how many of those differ, and wants none in `classes`.
+tiny_reward/ (a random LlamaForSequenceClassification with the tokenizer of fixtures/text/tiny) and model.json: its scores as
+GRPOTrainer asks for them, prompts and completions as text and as messages.
 formats.json: each function with its arguments, completions or lengths or token ids, and scores."""
 import argparse
 import itertools
 import logging
 import random
+import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,6 +18,9 @@ import common
 from common import FIXTURES, versions, write_json
 
 from trl import rewards
+
+
+TOKENIZER = Path("tests/fixtures/text/tiny")
 
 
 def box(text):
@@ -220,6 +226,54 @@ def formats(rng):
     }
 
 
+def reward_model(folder):
+    """A tiny random one, saved by transformers; the pad token is given by the tokenizer's file."""
+    import torch
+    from transformers import LlamaConfig, LlamaForSequenceClassification
+    model = LlamaForSequenceClassification(LlamaConfig(
+        vocab_size=384, num_labels=1, rms_norm_eps=1e-5, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512))
+    generator = torch.Generator().manual_seed(11)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            noise = torch.randn(value.shape, generator=generator)
+            value.copy_(1 + 0.2 * noise if "norm" in name else (1.6 if "score" in name else 0.08) * noise)
+    model.save_pretrained(folder)
+    (folder / "model.safetensors").chmod(0o644)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(TOKENIZER / name, folder / name)
+
+
+def model_scores(folder):
+    """The lines of GRPOTrainer._calculate_rewards for a model, with its preparation of the tokenizer."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from trl import apply_chat_template
+    from trl.data_utils import is_conversational
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
+    user = lambda text: [{"role": "user", "content": text}]
+    reply = lambda text: [{"role": "assistant", "content": text}]
+    texts = {"prompts": ["What is 2 + 3? ", "The answer is", "The answer is", "a"],
+             "completions": ["5", " 42." + tokenizer.pad_token * 2, "", " long one" * 40]}
+    chats = {"prompts": [user("What is 2 + 3?"), [{"role": "system", "content": "be brief"}] + user("Why?"), user("Hi")],
+             "completions": [reply("5"), reply("The rest is silence."), reply("")]}
+    out = []
+    for case in (texts, chats):
+        pairs = list(zip(case["prompts"], case["completions"], strict=True))
+        if is_conversational({"prompt": case["prompts"][0]}):
+            joined = [apply_chat_template({"messages": p + c}, tokenizer)["text"] for p, c in pairs]
+        else:
+            joined = [p + c for p, c in pairs]
+        inputs = tokenizer(text=joined, return_tensors="pt", padding=True, padding_side="right", add_special_tokens=False)
+        with torch.inference_mode():
+            out.append({**case, "scores": model(**inputs).logits[:, 0].tolist()})
+    return out
+
+
 def version(name):
     from importlib.metadata import version as installed
     return installed(name)
@@ -236,6 +290,9 @@ def main():
     rows = {one.__name__: scored(one(rng)) for one in CLASSES}
     write_json(options.out / "rewards/accuracy.json", {"classes": rows, "open": scored(open_forms(rng))})
     write_json(options.out / "rewards/formats.json", formats(rng))
+    folder = options.out / "rewards/tiny_reward"
+    reward_model(folder)
+    write_json(options.out / "rewards/model.json", {"versions": versions(), "cases": model_scores(folder)})
     for name, one in rows.items():
         counts = {score: sum(row[2] == score for row in one) for score in (1.0, 0.0, None)}
         print(f"  {name}: {len(one)} pairs, right, wrong, none: {list(counts.values())}")

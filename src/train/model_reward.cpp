@@ -1,0 +1,193 @@
+#include "train/model_reward.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+#include "data/example.h"
+#include "model/causal_lm.h"
+#include "model/explicit_pass.h"
+#include "train/open_model.h"
+
+namespace hone::train {
+
+namespace {
+
+using base::Json;
+
+constexpr std::size_t kPassTokens = 8192;  // of one pass, unless one conversation is longer
+constexpr const char* kScore = "score.weight";
+
+// The decoder of the folder for CausalLm: score.weight is left aside, and the head is said to be tied since
+// there is none.
+class DecoderOnly final : public model::WeightSource {
+ public:
+  explicit DecoderOnly(const model::WeightSource& folder) : folder_(folder), config_(folder.config()) {
+    config_.tie_word_embeddings = true;
+  }
+
+  const model::ModelConfig& config() const override { return config_; }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> out = folder_.names();
+    std::erase(out, kScore);
+    return out;
+  }
+  bool has(const std::string& name) const override { return folder_.has(name); }
+  std::vector<std::int64_t> shape(const std::string& name) const override { return folder_.shape(name); }
+  void read_into(const std::string& name, at::Tensor out) const override { folder_.read_into(name, out); }
+  at::ScalarType stored_dtype(const std::string& name) const override { return folder_.stored_dtype(name); }
+  bool is_gguf() const override { return folder_.is_gguf(); }
+  const base::fs::path& path() const override { return folder_.path(); }
+
+ private:
+  const model::WeightSource& folder_;
+  model::ModelConfig config_;
+};
+
+void check_score(const model::WeightSource& folder) {
+  const std::string where = folder.path().string();
+  if (!folder.has(kScore)) {
+    throw base::UserError({.where = where,
+                           .expected = "a sequence-classification model with score.weight [1, hidden size]",
+                           .found = "no score.weight",
+                           .cause = "a language model, which gives no score",
+                           .fix = "name a reward model, or a function"});
+  }
+  const auto shape = folder.shape(kScore);
+  if (shape.size() == 2 && shape[0] == 1 && shape[1] == folder.config().hidden_size) return;
+  const std::string rows = shape.empty() ? "0" : std::to_string(shape[0]);
+  throw base::UserError({.where = where + ": " + kScore,
+                         .expected = "one label, which is the reward",
+                         .found = rows + " labels",
+                         .cause = "a classifier of several classes",
+                         .fix = "take a reward model with num_labels 1"});
+}
+
+class ModelReward final : public rewards::Reward {
+ public:
+  ModelReward(const base::fs::path& folder, config::Precision precision, Json template_kwargs)
+      : name_(folder.has_filename() ? folder.filename().string() : folder.parent_path().filename().string()),
+        text_(open_text(folder, "")),
+        template_kwargs_(std::move(template_kwargs)) {
+    const auto source = model::open_weights(folder);
+    check_score(*source);
+    const model::Numbers formats = numbers(precision);
+    model_.emplace(DecoderOnly(*source), formats, model::Storage::kPacked);
+    score_ = source->read(kScore, formats.linear).to(at::kFloat);
+    pad_ = text_.tokenizer.pad_id();
+  }
+
+  const std::string& name() const override { return name_; }
+
+  rewards::Scores score(const rewards::Request& request) override {
+    const auto start = std::chrono::steady_clock::now();
+    base::require(request.prompts.size() == request.size(), name_, "a prompt of every completion");
+    rewards::Scores out;
+    out.values.assign(request.size(), rewards::kNone);
+    data::Batch batch;
+    std::vector<std::size_t> members;
+    std::vector<std::int64_t> rows;
+    const auto run = [&] {
+      const std::vector<double> values = run_pass(batch, rows);
+      for (std::size_t i = 0; i < members.size(); ++i) keep(request, members[i], values[i], out);
+      batch = {};
+      members.clear();
+      rows.clear();
+    };
+    for (std::size_t i = 0; i < request.size(); ++i) {
+      const std::vector<std::int32_t> ids = encode(request.prompts[i], request.completions[i]);
+      if (ids.empty()) {
+        out.failures.push_back({request.first_sample + static_cast<std::int64_t>(i), "no tokens to score"});
+        continue;
+      }
+      if (!members.empty() && batch.ids.size() + ids.size() > kPassTokens) run();
+      rows.push_back(append(batch, ids, i));
+      members.push_back(i);
+    }
+    if (!members.empty()) run();
+    out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return out;
+  }
+
+ private:
+  std::vector<std::int32_t> encode(const Json& prompt, const Json& completion) const {
+    if (!prompt.is_array()) {
+      const std::string rest = completion.is_string() ? completion.get<std::string>()
+                                                      : completion.at(0).at("content").get<std::string>();
+      return text_.tokenizer.encode(prompt.get<std::string>() + rest, false).ids;
+    }
+    if (!text_.chat_template) {
+      throw base::UserError({.where = "reward " + name_,
+                             .expected = "a chat template of the reward model, for conversations",
+                             .found = "a tokenizer without one",
+                             .fix = "give the prompts as text, or add the template to its folder"});
+    }
+    Json messages = prompt;
+    if (completion.is_array()) {
+      messages.insert(messages.end(), completion.begin(), completion.end());
+    } else {
+      messages.push_back({{"role", "assistant"}, {"content", completion}});
+    }
+    return text::tokenise_chat(text_.tokenizer, *text_.chat_template,
+                               {.messages = messages,
+                                .tools = {},
+                                .template_kwargs = template_kwargs_,
+                                .add_generation_prompt = false})
+        .ids;
+  }
+
+  // Lays the tokens out after the batch's others; returns the row of the last that is no pad token
+  // (transformers takes the first token when all are).
+  std::int64_t append(data::Batch& batch, const std::vector<std::int32_t>& ids, std::size_t sample) const {
+    const auto begin = static_cast<std::int64_t>(batch.ids.size());
+    std::int64_t last = 0;
+    for (std::size_t j = 0; j < ids.size(); ++j) {
+      if (!pad_ || ids[j] != *pad_) last = static_cast<std::int64_t>(j);
+      batch.ids.push_back(ids[j]);
+      batch.positions.push_back(static_cast<std::int64_t>(j));
+      batch.labels.push_back(data::kIgnore);
+    }
+    batch.segments.push_back({.begin = begin,
+                              .end = begin + static_cast<std::int64_t>(ids.size()),
+                              .row = static_cast<std::int64_t>(sample)});
+    return begin + last;
+  }
+
+  std::vector<double> run_pass(const data::Batch& batch, const std::vector<std::int64_t>& rows) const {
+    const at::NoGradGuard no_grad;
+    const ops::PassContext context = {.training = false, .adapters_on = false};
+    model::ExplicitPass pass(*model_, batch, context);
+    const at::Tensor hidden = pass.forward(at::tensor(rows, at::kLong), std::nullopt).to(at::kFloat);
+    const at::Tensor scores = at::linear(hidden, score_).squeeze(1).to(at::kDouble).contiguous();
+    const double* const data = scores.const_data_ptr<double>();
+    return {data, data + scores.numel()};
+  }
+
+  static void keep(const rewards::Request& request, std::size_t i, double value, rewards::Scores& out) {
+    if (std::isfinite(value)) {
+      out.values[i] = value;
+    } else {
+      out.failures.push_back(
+          {request.first_sample + static_cast<std::int64_t>(i), "the score is not finite"});
+    }
+  }
+
+  std::string name_;
+  OpenedText text_;
+  Json template_kwargs_;
+  std::optional<model::CausalLm> model_;
+  at::Tensor score_;  // [1, H] fp32
+  std::optional<std::int32_t> pad_;
+};
+
+}  // namespace
+
+std::unique_ptr<rewards::Reward> open_model_reward(const std::string& folder, config::Precision precision,
+                                                   const Json& template_kwargs) {
+  return std::make_unique<ModelReward>(folder, precision, template_kwargs);
+}
+
+}  // namespace hone::train

@@ -1,0 +1,26 @@
+// A sequence-classification model as a reward (LlamaForSequenceClassification and its like: the decoder, and
+// score.weight [1, H] where a language model has its head), as TRL 1.16's GRPOTrainer uses one:
+//
+//   a conversation   the model's own chat template over the prompt's and the completion's messages
+//   text             prompt + completion
+//
+// encoded by the model's own tokenizer without adding special tokens; the score is that of the last token
+// that is not the pad token (of a tokenizer without one, the end-of-sequence token, which TRL takes for it).
+// Rows are packed without padding, so a score does not depend on the rest of the batch.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/json.h"
+#include "config/plan.h"
+#include "rewards/reward.h"
+
+namespace hone::train {
+
+// UserError for a folder that is no such model: several labels, no score.weight, no tokenizer. Named after
+// the folder's last part. `template_kwargs` (object or null) is chat_template_kwargs.
+std::unique_ptr<rewards::Reward> open_model_reward(const std::string& folder, config::Precision precision,
+                                                   const base::Json& template_kwargs = {});
+
+}  // namespace hone::train

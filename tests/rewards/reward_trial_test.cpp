@@ -1,0 +1,103 @@
+#include "rewards/reward_trial.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "rewards/native_rewards.h"
+#include "rewards/open_reward.h"
+
+namespace hone::rewards {
+namespace {
+
+TrialData sums() {
+  TrialData out;
+  for (const char* const prompt : {"2+3", "4+5", "10+11"}) out.prompts.emplace_back(prompt);
+  out.columns["answer"] = base::Json::array({"5", "work ... #### 9", "21"});
+  return out;
+}
+
+Trial trial_of(const std::string& word, const TrialData& data) {
+  return try_reward(*open_rewards({word}, {})[0], needed_columns(word, {}), data);
+}
+
+double mean(const Trial& trial, const std::string& kind) {
+  return std::ranges::find(trial.rows, kind, &TrialRow::kind)->mean;
+}
+
+// A reward of the user's that looks at the completion alone.
+Trial trial_of(double (*function)(const std::string&), bool reads_gold = true) {
+  const auto reward = make_reward("mine", [function](const Request& request) {
+    Scores out;
+    for (const auto& text : completion_texts(request, "mine")) out.values.push_back(function(text));
+    return out;
+  });
+  return try_reward(*reward, reads_gold ? std::vector<std::string>{"answer"} : std::vector<std::string>(),
+                    sums());
+}
+
+bool says(const Trial& trial, const std::string& part) {
+  return std::ranges::any_of(trial.suspicious,
+                             [&](const auto& one) { return one.find(part) != std::string::npos; });
+}
+
+TEST(RewardTrial, ARightReward) {
+  const Trial trial = trial_of("accuracy_reward(column=answer)", sums());
+  EXPECT_TRUE(trial.suspicious.empty()) << trial.suspicious.front();
+  EXPECT_EQ(trial.gold_column, "answer");
+  EXPECT_EQ(mean(trial, "gold in \\boxed{}"), 1);
+  EXPECT_EQ(mean(trial, "gold after ####"), 0);  // as TRL scores it
+  EXPECT_EQ(mean(trial, "another row's gold"), 0);
+  EXPECT_EQ(mean(trial, "empty"), 0);
+  EXPECT_EQ(mean(trial_of("accuracy_reward(column=answer, lenient=true)", sums()), "gold after ####"), 1);
+}
+
+TEST(RewardTrial, OtherNativeOnes) {
+  EXPECT_TRUE(trial_of("think_format_reward", sums()).suspicious.empty());
+  EXPECT_TRUE(trial_of("reasoning_accuracy_reward(column=answer)", sums()).suspicious.empty());
+  EXPECT_TRUE(
+      says(trial_of("get_soft_overlong_punishment", sums()), "the same score"));  // 512 words are short
+  TrialData shorter = sums();
+  shorter.columns["answer"] = base::Json::array({"5", "9", "21"});
+  EXPECT_TRUE(trial_of("exact_match", shorter).suspicious.empty());
+}
+
+TEST(RewardTrial, AColumnThatTheDataLack) {
+  const Trial trial = trial_of("accuracy_reward", sums());
+  EXPECT_TRUE(says(trial, "needs a column \"solution\""));
+  EXPECT_TRUE(trial.rows.empty());
+}
+
+TEST(RewardTrial, WhatIsSuspicious) {
+  EXPECT_TRUE(says(trial_of([](const std::string&) { return 0.5; }), "the same score"));
+  EXPECT_TRUE(
+      says(trial_of([](const std::string& text) { return text.empty() ? 1.0 : 0.0; }), "rewards an empty"));
+  EXPECT_TRUE(says(trial_of([](const std::string& text) { return text.find("lorem") == 0 ? 1.0 : 0.0; }),
+                   "than junk"));
+  EXPECT_TRUE(
+      says(trial_of([](const std::string& text) { return static_cast<double>(text.size()); }), "repeating"));
+  EXPECT_TRUE(says(trial_of([](const std::string& text) { return text.find("lorem") == 0 ? 0.0 : 1.0; }),
+                   "half of the answer"));
+  EXPECT_TRUE(
+      says(trial_of([](const std::string& text) { return text.empty() || text[0] == 'l' ? 0.0 : 1.0; }),
+           "than another row's"));
+  EXPECT_TRUE(says(trial_of([](const std::string&) { return kNone; }), "gives no answer a score"));
+}
+
+TEST(RewardTrial, Failures) {
+  const auto reward = make_reward("mine", [](const Request& request) {
+    Scores out;
+    out.values.assign(request.size(), kNone);
+    out.values[0] = 1;
+    out.failures = {{1, "ValueError: no"}};
+    out.seconds = 2;
+    return out;
+  });
+  const Trial trial = try_reward(*reward, {"answer"}, sums());
+  EXPECT_TRUE(says(trial, "could not be scored"));
+  ASSERT_EQ(trial.failures.size(), 3U);
+  EXPECT_EQ(trial.failures[0], "gold, row 1: ValueError: no");
+}
+
+}  // namespace
+}  // namespace hone::rewards
