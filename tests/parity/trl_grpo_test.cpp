@@ -1,5 +1,6 @@
-// Whole GRPO and RLOO runs against TRL 1.16, step by step: TRL's own completions, rewards and micro-batches, replayed.
-// Goldens: record_trl_grpo.py. Every metric that TRL logs, the first step's gradients, the final adapter (fp32).
+// Whole GRPO and RLOO runs against TRL 1.16, step by step: TRL's own completions, rewards and micro-batches,
+// replayed. Goldens: record_trl_grpo.py. Every metric that TRL logs, the first step's gradients, the final
+// adapter (fp32).
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -29,8 +30,8 @@ using base::Json;
 // Of a step from recorded inputs, and of the steps after it, whose weights have already been moved.
 constexpr double kFirstBound = 1e-4;
 constexpr double kLaterBound = 5e-4;
-// Metrics are of the order of 1; below this they are compared absolutely. (A loss of GRPO on its policy is a sum of
-// numbers of the order of 1 that cancel.)
+// Metrics are of the order of 1; below this they are compared absolutely. (A loss of GRPO on its policy is a
+// sum of numbers of the order of 1 that cancel.)
 constexpr double kSmall = 0.02;
 
 fs::path fixture(const std::string& name, const char* ending) {
@@ -86,8 +87,8 @@ config::Plan plan_of(const Json& golden, const fs::path& rollouts, const fs::pat
   return plan;
 }
 
-// The first step's gradient before clipping: AdamW's first moment after one step is (1 - beta1) times what was left
-// of it. In the order of the adapter's tensors.
+// The first step's gradient before clipping: AdamW's first moment after one step is (1 - beta1) times what
+// was left of it. In the order of the adapter's tensors.
 at::Tensor first_gradient(const fs::path& out, double grad_norm, const config::Plan& plan) {
   const at::Tensor moment =
       Golden(train::checkpoint_path(out, 1) / train::kOptimizerFile).tensor("exp_avg").to(at::kDouble);
@@ -105,8 +106,8 @@ std::vector<adapters::TrainableTensor> trained_tensors(const config::Plan& plan)
   return found;
 }
 
-// Forms: the explicit layer with a group's prompt computed once (what users get) or once a completion, and the
-// plain layer.
+// Forms: the explicit layer with a group's prompt computed once (what users get) or once a completion, and
+// the plain layer.
 struct Case {
   std::string name, form;
 };
@@ -171,8 +172,8 @@ void compare_steps(const Json& golden, const Recorder& ours, Margin& first, Marg
   }
 }
 
-void compare_tensors(const std::string& name, const config::Plan& plan, const fs::path& out,
-                     double grad_norm, Margin& first, Margin& later) {
+void compare_tensors(const std::string& name, const config::Plan& plan, const fs::path& out, double grad_norm,
+                     Margin& first, Margin& later) {
   const Golden theirs(fixture(name, ".safetensors"));
   const at::Tensor gradient = first_gradient(out, grad_norm, plan);
   const Golden after(out / train::kAdapterWeightsFile);
@@ -208,8 +209,8 @@ std::string name_of(const testing::TestParamInfo<Case>& one) {
 }
 INSTANTIATE_TEST_SUITE_P(Cases, TrlGrpo, testing::ValuesIn(cases_and_forms()), name_of);
 
-// Without ref_logprobs in the file: hone computes what TRL recorded. Of a continued adapter the reference is the
-// adapter that the run began with.
+// Without ref_logprobs in the file: hone computes what TRL recorded. Of a continued adapter the reference is
+// the adapter that the run began with.
 class TrlGrpoReference : public TrlGrpo {};
 
 TEST_P(TrlGrpoReference, OwnReferenceEqualsTrl) {
