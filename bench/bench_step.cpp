@@ -1,8 +1,10 @@
 // A training step without the loop around it: zeroing, forward, backward, clipping, AdamW, on LoRA r 16 of
 // every linear. Two passes: 4 rows of 256 tokens, all but the first of each scored; and 544 tokens (8 rows of
-// 68) with 512 scored.
+// 68) with 512 scored. On demand: 8 completions of 64 tokens with a prompt of 512 that they share, or with
+// the prompt repeated before each.
 //
-// usage: bench_step [--model FOLDER | --shapes q05b] [--pass training,scored] [--recompute cheap,layer]
+// usage: bench_step [--model FOLDER | --shapes q05b] [--pass training,scored,shared,repeated] [--recompute
+// cheap,layer]
 // [--steps 2]
 //                   [--layer_form explicit|plain] [--storage plain|packed] [--dropout_percent 0] [--threads
 //                   2]
@@ -35,8 +37,11 @@ struct Pass {
   std::string name;
   std::vector<std::int64_t> lengths;
   std::int64_t scored_each = 0;
+  std::int64_t prompt = 0;  // shared by all
   PassShape shape() const {
-    return {.lengths = lengths, .scored = scored_each * static_cast<std::int64_t>(lengths.size())};
+    return {.lengths = lengths,
+            .scored = scored_each * static_cast<std::int64_t>(lengths.size()),
+            .prompt = prompt};
   }
 };
 
@@ -62,6 +67,8 @@ Pass pass_of(const std::string& word) {
   return one_of<Pass>("pass", word,
                       {{"training", {"4 x 256", {256, 256, 256, 256}, 255}},
                        {"scored", {"8 x 68, 64 scored", {68, 68, 68, 68, 68, 68, 68, 68}, 64}},
+                       {"shared", {"512 shared by 8 x 64", std::vector<std::int64_t>(8, 64), 64, 512}},
+                       {"repeated", {"8 x 576, 64 scored", std::vector<std::int64_t>(8, 576), 64}},
                        {"small", {"2 x 16", {16, 16}, 15}}});
 }
 
@@ -99,13 +106,16 @@ class Trainee {
   std::vector<std::pair<std::string, double>> phases(const data::Batch& batch, model::Recompute recompute) {
     adapter_.zero_gradient();
     std::vector<std::int64_t> source, target, row;
-    for (std::size_t t = 0; t < batch.labels.size(); ++t) {
-      if (batch.labels[t] == data::kIgnore) continue;
-      source.push_back(static_cast<std::int64_t>(t) - 1);
-      target.push_back(batch.labels[t]);
-    }
-    for (const data::Segment& s : batch.segments)
+    for (const data::Segment& s : batch.segments) {
       row.insert(row.end(), static_cast<std::size_t>(s.end - s.begin), s.row);
+      for (std::int64_t t = s.begin; t < s.end; ++t) {
+        const std::int64_t label = batch.labels[static_cast<std::size_t>(t)];
+        if (label == data::kIgnore) continue;
+        const bool after_prefix = t == s.begin && s.prefix != data::kNoPrefix;
+        source.push_back(after_prefix ? batch.segments[static_cast<std::size_t>(s.prefix)].end - 1 : t - 1);
+        target.push_back(label);
+      }
+    }
     const ops::PassContext context = {
         .training = true, .seed = 1, .step = 1, .token_row = &row, .token_position = &batch.positions};
     const double t0 = now();
@@ -144,7 +154,7 @@ struct Result {
 
 Result measure_pass(Trainee& trainee, const Pass& pass, const train::PassForm& form, const std::string& name,
                     std::int64_t steps) {
-  const data::Batch batch = make_batch(trainee.config(), pass.lengths, pass.scored_each);
+  const data::Batch batch = make_batch(trainee.config(), pass.lengths, pass.scored_each, pass.prompt);
   Result out{.pass = pass.name,
              .form = name,
              .shape = pass.shape(),
@@ -154,9 +164,13 @@ Result measure_pass(Trainee& trainee, const Pass& pass, const train::PassForm& f
   std::vector<double> seconds;
   for (std::int64_t i = 0; i < steps; ++i) {
     const double start = now();
-    const auto facts = trainee.step(batch, form);
+    if (pass.prompt > 0) {  // only the pieces know of a shared prompt
+      trainee.phases(batch, form.recompute);
+    } else {
+      const auto facts = trainee.step(batch, form);
+      base::require(facts.scored == out.shape.scored, "bench_step", "as many scored rows as were counted");
+    }
     seconds.push_back(now() - start);
-    base::require(facts.scored == out.shape.scored, "bench_step", "as many scored rows as were counted");
   }
   out.peak_mb = peak_memory_mb();
   std::sort(seconds.begin(), seconds.end());
@@ -230,7 +244,9 @@ int run(int argc, char** argv) {
   std::vector<Result> results;
   for (const std::string& pass : words_of(arguments.text("pass", quick ? "small" : "training,scored"))) {
     // The pass of 544 tokens is measured where recompute is not the question.
-    const std::string otherwise = !is_explicit ? "none" : pass == "scored" ? "none" : "cheap,layer";
+    const std::string otherwise = !is_explicit || pass == "scored" ? "none"
+                                  : pass == "training"             ? "cheap,layer"
+                                                                   : "cheap";
     for (const std::string& level : words_of(arguments.text("recompute", otherwise))) {
       const train::PassForm form{.is_explicit = is_explicit, .recompute = recompute_of(level)};
       results.push_back(measure_pass(trainee, pass_of(pass), form,

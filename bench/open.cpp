@@ -134,18 +134,22 @@ std::vector<std::int64_t> some_ids(const model::ModelConfig& config, std::int64_
 }
 
 data::Batch make_batch(const model::ModelConfig& config, const std::vector<std::int64_t>& lengths,
-                       std::int64_t scored_each) {
+                       std::int64_t scored_each, std::int64_t prompt) {
   data::Batch out;
-  for (std::size_t row = 0; row < lengths.size(); ++row) {
+  const auto add = [&](std::int64_t length, std::int64_t scored, std::int64_t first, std::int64_t prefix) {
     const auto begin = static_cast<std::int64_t>(out.ids.size());
-    for (std::int64_t i = 0; i < lengths[row]; ++i) {
+    for (std::int64_t i = 0; i < length; ++i) {
       const std::int64_t id = (begin + i) * 7919 % config.vocab_size;
       out.ids.push_back(id);
-      out.positions.push_back(i);
-      out.labels.push_back(i >= lengths[row] - scored_each ? id : data::kIgnore);
+      out.positions.push_back(first + i);
+      out.labels.push_back(i >= length - scored ? id : data::kIgnore);
     }
-    out.segments.push_back({begin, begin + lengths[row], static_cast<std::int64_t>(row)});
-  }
+    const auto row = static_cast<std::int64_t>(out.segments.size());
+    out.segments.push_back({begin, begin + length, row, prefix});
+  };
+  if (prompt > 0) add(prompt, 0, 0, data::kNoPrefix);
+  for (const std::int64_t length : lengths)
+    add(length, scored_each, prompt, prompt > 0 ? 0 : data::kNoPrefix);
   return out;
 }
 

@@ -28,9 +28,10 @@ std::string name_of(const Arguments& arguments);
 // bf16 stored and multiplied.
 model::CausalLm open_model(const model::WeightSource& source, model::Storage storage);
 
-// Segments of the given lengths, of which the last scored_each tokens are targets.
+// Segments of the given lengths, of which the last scored_each tokens are targets; with `prompt` after a
+// segment of so many tokens that all of them have as prefix.
 data::Batch make_batch(const model::ModelConfig& config, const std::vector<std::int64_t>& lengths,
-                       std::int64_t scored_each);
+                       std::int64_t scored_each, std::int64_t prompt = 0);
 // `count` token ids that look like text to a cache: spread over the vocabulary, the same each time.
 std::vector<std::int64_t> some_ids(const model::ModelConfig& config, std::int64_t count,
                                    std::int64_t first = 0);

@@ -37,13 +37,21 @@ Joined joined(std::int64_t tokens, const Heads& h) {
   return {slice(0, h.n), slice(h.n, h.k), slice(h.n + h.k, h.k)};
 }
 
-Segments segments_of(const std::vector<std::int64_t>& lengths) {
+// What packed rows see: themselves, and one prompt before all of them where there is one.
+struct Packed {
+  std::vector<std::int64_t> lengths;
+  std::int64_t prompt = 0;
+};
+
+Segments segments_of(const Packed& packed) {
   Segments out;
   std::int64_t begin = 0;
-  for (const std::int64_t length : lengths) {
-    out.emplace_back(begin, begin + length);
+  const auto add = [&](std::int64_t length, std::int64_t prefix) {
+    out.emplace_back(begin, begin + length, prefix);
     begin += length;
-  }
+  };
+  if (packed.prompt > 0) add(packed.prompt, ops::kNoSegment);
+  for (const std::int64_t length : packed.lengths) add(length, packed.prompt > 0 ? 0 : ops::kNoSegment);
   return out;
 }
 
@@ -58,36 +66,37 @@ struct Training {
   at::Tensor out, lse;
 };
 
-std::shared_ptr<Training> training(const std::vector<std::int64_t>& lengths, const Heads& h) {
+std::shared_ptr<Training> training(const Packed& packed, const Heads& h) {
   const auto held = std::make_shared<Training>();
-  const Segments segments = segments_of(lengths);
+  const Segments segments = segments_of(packed);
   const std::int64_t tokens = segments.back().end;
   held->parts = joined(tokens, h);
-  held->tiles.reserve(lengths.size());
+  held->tiles.reserve(segments.size());
   for (const auto& [begin, end, prefix] : segments) {
     KvTiles& tiles = held->tiles.emplace_back(h.k, h.d, at::kBFloat16, end - begin);
     tiles.append(held->parts.k.slice(0, begin, end), held->parts.v.slice(0, begin, end));
     held->rows.push_back({.begin = begin, .end = end, .before = {}, .own = &tiles, .own_offset = 0});
+    if (prefix != ops::kNoSegment) held->rows.back().before = {&held->tiles.front()};
   }
   held->out = at::empty({tokens, h.n * h.d}, at::kBFloat16);
   held->lse = at::empty({tokens, h.n}, at::kFloat);
   return held;
 }
 
-Case forward(const std::vector<std::int64_t>& lengths, const Heads& h) {
-  const auto held = training(lengths, h);
-  return {.flop = pair_flop(h) * causal_pairs(lengths),
+Case forward(const Packed& packed, const Heads& h) {
+  const auto held = training(packed, h);
+  return {.flop = pair_flop(h) * causal_pairs(packed.lengths, packed.prompt),
           .run = [held] { ops::attend_tiles(held->out, held->lse, held->parts.q, held->rows); }};
 }
 
 // Five products where the forward has two: scores again, dV, dP, dQ, dK.
-Case backward(const std::vector<std::int64_t>& lengths, const Heads& h) {
-  const auto held = training(lengths, h);
+Case backward(const Packed& packed, const Heads& h) {
+  const auto held = training(packed, h);
   ops::attend_tiles(held->out, held->lse, held->parts.q, held->rows);
-  const Segments segments = segments_of(lengths);
+  const Segments segments = segments_of(packed);
   const Joined d = joined(segments.back().end, h);
   const at::Tensor d_out = random_bf16({segments.back().end, h.n * h.d});
-  return {.flop = 2.5 * pair_flop(h) * causal_pairs(lengths), .run = [=] {
+  return {.flop = 2.5 * pair_flop(h) * causal_pairs(packed.lengths, packed.prompt), .run = [=] {
             ops::packed_attention_backward(d.q, d.k, d.v, d_out, held->parts.q, held->parts.k, held->parts.v,
                                            held->out, held->lse, segments);
           }};
@@ -128,15 +137,20 @@ Case append(std::int64_t tokens, const Heads& h) {
 
 std::vector<Entry> attention_entries(const OpsShape& shape) {
   const Heads h = heads_of(shape.config);
-  const std::vector<std::int64_t> packed(static_cast<std::size_t>(shape.tokens / shape.length), shape.length);
-  const std::vector<std::int64_t> alone = {shape.tokens};
-  const std::string several = std::to_string(packed.size()) + " x " + std::to_string(shape.length);
+  const Packed packed = {
+      std::vector<std::int64_t>(static_cast<std::size_t>(shape.tokens / shape.length), shape.length)};
+  const Packed alone = {{shape.tokens}};
+  const Packed group = {std::vector<std::int64_t>(8, 64), 512};
+  const std::string shared = "512 shared by 8 x 64";
+  const std::string several = std::to_string(packed.lengths.size()) + " x " + std::to_string(shape.length);
   const std::string one = "1 x " + std::to_string(shape.tokens);
   std::vector<Entry> out = {
       {"attend_tiles " + several, [=] { return forward(packed, h); }},
       {"attend_tiles " + one, [=] { return forward(alone, h); }},
       {"attention backward " + several, [=] { return backward(packed, h); }},
       {"attention backward " + one, [=] { return backward(alone, h); }},
+      {"attend_tiles " + shared, [=] { return forward(group, h); }},
+      {"attention backward " + shared, [=] { return backward(group, h); }},
       {"KvTiles append " + one, [=, tokens = shape.tokens] { return append(tokens, h); }}};
   for (const std::int64_t batch : {1, 8, 16}) {
     out.push_back({"attend_tiles decode " + std::to_string(batch) + " x context 512",

@@ -28,6 +28,14 @@ Case logprob(const model::ModelConfig& config, std::int64_t rows, bool gradient,
           .run = [=] { ops::linear_logprob(hidden, *head, wanted, {.gradient = gradient}); }};
 }
 
+Case entropy(const model::ModelConfig& config, std::int64_t rows) {
+  const auto head = head_of(config, false);
+  const at::Tensor hidden = random_bf16({rows, config.hidden_size}), d = at::randn({rows});
+  const ops::TokenLogprobs facts = ops::linear_logprob(hidden, *head, targets(config, rows));
+  return {.flop = 4 * head_weights(config) * static_cast<double>(rows),
+          .run = [=] { ops::entropy_backward(hidden, *head, facts.log_sum, facts.entropy, d); }};
+}
+
 Case logits(const model::ModelConfig& config, std::int64_t rows, bool packed) {
   const auto head = head_of(config, packed);
   const at::Tensor hidden = random_bf16({rows, config.hidden_size});
@@ -60,6 +68,8 @@ std::vector<Entry> head_entries(const OpsShape& shape) {
                  [=, rows = shape.tokens / 2] { return logprob(config, rows, false, false); }});
   out.push_back({"linear_logprob gradient plain " + std::to_string(all) + " rows",
                  [=] { return logprob(config, all, true, false); }});
+  out.push_back({"entropy_backward plain " + std::to_string(shape.tokens / 2) + " rows",
+                 [=, rows = shape.tokens / 2] { return entropy(config, rows); }});
   out.push_back({"logprob_of 8 rows", [=] { return facts(config, 8); }});
   return out;
 }

@@ -35,12 +35,16 @@ double kv_bytes_per_token(const model::ModelConfig& c, double bytes_per_element)
 }
 
 std::int64_t PassShape::tokens() const {
-  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  return std::accumulate(lengths.begin(), lengths.end(), prompt);
 }
 
-double causal_pairs(const std::vector<std::int64_t>& lengths) {
-  double pairs = 0;
-  for (const std::int64_t n : lengths) pairs += static_cast<double>(n) * static_cast<double>(n + 1) / 2;
+double causal_pairs(const std::vector<std::int64_t>& lengths, std::int64_t prompt) {
+  const auto shared = static_cast<double>(prompt);
+  double pairs = shared * (shared + 1) / 2;
+  for (const std::int64_t length : lengths) {
+    const auto n = static_cast<double>(length);
+    pairs += n * (n + 1) / 2 + n * shared;
+  }
   return pairs;
 }
 
@@ -51,8 +55,8 @@ PassWork pass_work(const model::ModelConfig& c, const PassShape& shape, std::int
   PassWork out;
   out.layers = 4 * layer_weights(c) * tokens;
   out.head = 4 * head_weights(c) * static_cast<double>(shape.scored);
-  out.attention =
-      7 * 2 * layers * static_cast<double>(c.num_attention_heads * c.head_dim) * causal_pairs(shape.lengths);
+  out.attention = 7 * 2 * layers * static_cast<double>(c.num_attention_heads * c.head_dim) *
+                  causal_pairs(shape.lengths, shape.prompt);
   for (const Shape& s : layer_shapes(c)) {
     out.lora += 6 * layers * static_cast<double>(lora_r * (s.in + s.out)) * tokens;
     const bool again = recompute_layer && s.in == c.hidden_size && s.name[0] != 'o';

@@ -28,6 +28,7 @@ double kv_bytes_per_token(const model::ModelConfig& config, double bytes_per_ele
 struct PassShape {
   std::vector<std::int64_t> lengths;  // tokens of each segment
   std::int64_t scored = 0;
+  std::int64_t prompt = 0;  // tokens before them that all of them share, once
   std::int64_t tokens() const;
 };
 
@@ -44,6 +45,7 @@ struct PassWork {
 PassWork pass_work(const model::ModelConfig& config, const PassShape& shape, std::int64_t lora_r,
                    bool recompute_layer);
 
-double causal_pairs(const std::vector<std::int64_t>& lengths);  // sum of n (n + 1) / 2
+// Visible pairs: sum of n (n + 1) / 2, and n times the prompt that all share.
+double causal_pairs(const std::vector<std::int64_t>& lengths, std::int64_t prompt = 0);
 
 }  // namespace hone::bench
