@@ -355,6 +355,10 @@ std::optional<Match> Pattern::match(std::u32string_view text, std::size_t at) co
 
 std::optional<Match> Pattern::search(std::u32string_view text, std::size_t from) const {
   long steps = kMaxSteps;
+  return search(text, from, steps);
+}
+
+std::optional<Match> Pattern::search(std::u32string_view text, std::size_t from, long& steps) const {
   for (std::size_t at = from; at <= text.size(); ++at) {
     if (!any_first_ && (at == text.size() || (text[at] < 128 && !first_[text[at]]))) continue;
     if (auto found = match_at(program_, sets_, text, at, slots_, marks_, steps)) return found;
@@ -364,8 +368,9 @@ std::optional<Match> Pattern::search(std::u32string_view text, std::size_t from)
 
 std::vector<Match> Pattern::find_all(std::u32string_view text) const {
   std::vector<Match> out;
+  long steps = kMaxSteps;
   for (std::size_t from = 0; from <= text.size();) {
-    auto found = search(text, from);
+    auto found = search(text, from, steps);
     if (!found) break;
     from = found->end() > found->begin() ? found->end() : found->end() + 1;
     out.push_back(std::move(*found));

@@ -22,7 +22,7 @@ std::u32string to_code_points(std::string_view utf8);  // a damaged byte becomes
 std::string to_utf8(std::u32string_view text);
 bool is_space(char32_t c);  // as Python's str.isspace()
 
-struct PatternTooSlow {};  // thrown after kMaxSteps steps at one text
+struct PatternTooSlow {};  // thrown after kMaxSteps steps in one call
 
 struct Match {
   std::vector<std::ptrdiff_t> at;  // begin and end of group 0, 1, ...; -1: took no part
@@ -95,6 +95,7 @@ class Pattern {
   };
 
  private:
+  std::optional<Match> search(std::u32string_view text, std::size_t from, long& steps) const;
   void find_first_characters();
 
   std::vector<Instruction> program_;
