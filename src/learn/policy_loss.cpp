@@ -223,7 +223,7 @@ at::Tensor sequences_without_gradient(const PolicyTokens& tokens, const PolicyLo
   const at::NoGradGuard no_grad;
   at::Tensor none = at::zeros(tokens.advantages.sizes(), tokens.advantages.options().dtype(at::kBool));
   const bool rloo = options.loss_type == PolicyLossType::kRloo;
-  if (rloo || (options.beta == 0 && options.entropy_coef == 0)) {
+  if (rloo || (options.beta == 0 && options.entropy_coef == 0 && !options.entropy_bonus)) {
     none = tokens.advantages == 0;
     if (tokens.sampling_ratio.defined() && detail::corrects_sequences(options) && !rloo)
       none = at::logical_or(none, tokens.sampling_ratio == 0);

@@ -62,9 +62,11 @@ void RunReport::started(const train::StartFacts& facts) {
 }
 
 void RunReport::rolled_out(const train::RolloutFacts& facts) {
-  if (!completions_) completions_ = std::make_unique<CompletionsFiles>(folder_, first_step_);
-  completions_->write(facts);
-  if (shown_.table) to_show_ = facts;
+  const bool has_completions = !facts.completions.empty();  // an evaluation has warnings alone
+  if (has_completions && !completions_)
+    completions_ = std::make_unique<CompletionsFiles>(folder_, first_step_);
+  if (has_completions) completions_->write(facts);
+  if (has_completions && shown_.table) to_show_ = facts;
   for (const std::string& warning : facts.warnings) {
     if (!warnings_.add(warning)) continue;
     end_live_line();

@@ -25,6 +25,7 @@ RewardQueue::~RewardQueue() {
 void RewardQueue::submit(Request request) {
   {
     const std::lock_guard lock(mutex_);
+    if (error_) std::rethrow_exception(error_);
     requests_.push_back(std::move(request));
     scores_.emplace_back(rewards_.size());
     for (std::size_t k = 0; k < rewards_.size(); ++k) waiting_.push_back({requests_.size() - 1, k});

@@ -23,6 +23,7 @@ class RewardQueue {
   RewardQueue(const RewardQueue&) = delete;
   RewardQueue& operator=(const RewardQueue&) = delete;
 
+  // Rethrows the error of an earlier request, if there was one: the run ends without more calls.
   void submit(Request request);
   // Scores of the submitted requests in order, [request][function]; waits for them. Rethrows the first error
   // (UserError of a function) after the calls under way have ended; the queue is then empty.

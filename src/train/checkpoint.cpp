@@ -124,6 +124,13 @@ std::vector<std::string> changes(const Json& saved, const config::Plan& plan) {
     if (harmless || !saved.contains(name)) continue;
     const auto before = saved.at(name).get<std::string>();
     if (before == value) continue;
+    if (name == "adapter_name_or_path" && plan.policy.beta != 0) {
+      throw UserError({.where = "adapter_name_or_path",
+                       .expected = before + ", as when the run began: the reference model of beta",
+                       .found = value,
+                       .cause = "the adapter that a run continues is its reference",
+                       .fix = "set adapter_name_or_path as it was"});
+    }
     const bool idle = std::find(kOfTheAdapter.begin(), kOfTheAdapter.end(), name) != kOfTheAdapter.end();
     out.push_back(name + ": " + before + " -> " + value +
                   (idle ? ", not used: the checkpoint's adapter goes on" : ""));

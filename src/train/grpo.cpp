@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/rng.h"
 
 namespace hone::train {
 
@@ -25,9 +26,11 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// In order of their numbers: by group.
 std::vector<std::size_t> joined(const std::vector<std::vector<std::size_t>>& slices) {
   std::vector<std::size_t> out;
   for (const auto& slice : slices) out.insert(out.end(), slice.begin(), slice.end());
+  std::sort(out.begin(), out.end());
   return out;
 }
 
@@ -85,10 +88,12 @@ PolicyMethod::PolicyMethod(PolicyParts parts, const std::map<std::string, std::s
   }
   next_entropy_ = entropy_;
   if (const auto found = state_files.find(kCurrentRollouts); found != state_files.end()) {
-    current_ = std::make_shared<ScoredRollouts>(score_rollouts(
-        rollout_batch_from_json(base::parse_json(found->second, kCurrentRollouts), kCurrentRollouts),
-        parts_.plan, parts_.plan.policy.num_generations,
-        [this](RolloutBatch& batch) { add_reference(batch); }));
+    RolloutBatch batch =
+        rollout_batch_from_json(base::parse_json(found->second, kCurrentRollouts), kCurrentRollouts);
+    require_fitting(batch, std::string(kCurrentRollouts) + " of the checkpoint");
+    current_ = std::make_shared<ScoredRollouts>(
+        score_rollouts(std::move(batch), parts_.plan, parts_.plan.policy.num_generations,
+                       [this](RolloutBatch& one) { add_reference(one); }));
   }
 }
 
@@ -109,6 +114,11 @@ StateFiles PolicyMethod::state_files() const {
     out.emplace_back(kEntropyFile, base::dump_json(json) + "\n");
   }
   return out;
+}
+
+std::int64_t PolicyMethod::next_generation(std::int64_t steps) const {
+  const std::int64_t first = parts_.order.step_slices(steps).front().generation;
+  return current_ && current_->batch.generation == first ? first + 1 : first;
 }
 
 Json PolicyMethod::trainer_state(std::int64_t step) const {
@@ -138,7 +148,7 @@ void PolicyMethod::score_reference(RolloutBatch& batch, bool adapters_on) const 
   std::vector<std::size_t> all(batch.samples.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   const bool share = parts_.form.is_explicit && parts_.plan.policy.share_prompt;
-  for (const auto& samples : compose_passes(batch, all, parts_.plan.per_device_train_batch_size)) {
+  for (const auto& samples : compose_passes(batch, all, pass_limit())) {
     const PolicyPass pass = make_policy_pass(batch, samples, share);
     const PolicyScores scores =
         score_policy(parts_.model, pass, {}, parts_.plan.policy.temperature, parts_.form, adapters_on);
@@ -158,20 +168,7 @@ std::shared_ptr<ScoredRollouts> PolicyMethod::generate(std::int64_t generation, 
                                              .rows = parts_.order.prompts(generation),
                                              .num_generations = parts_.plan.policy.num_generations,
                                              .trainer_state = trainer_state(step)});
-  const auto expected = static_cast<std::size_t>(parts_.plan.policy.generation_batch_size);
-  const auto has_old = [](const RolloutSample& one) { return one.old_logprobs.size() == one.ids.size(); };
-  const bool olds = std::all_of(made.batch.samples.begin(), made.batch.samples.end(), has_old);
-  if (made.batch.samples.size() != expected || (uses_old_logprobs() && !olds)) {
-    throw base::UserError(
-        {.where = "replay, generation batch " + std::to_string(generation),
-         .expected = std::to_string(expected) + " samples (generation_batch_size)" +
-                     (uses_old_logprobs() ? " with old_logprobs" : ""),
-         .found = std::to_string(made.batch.samples.size()) + " samples" + (olds ? "" : ", some without"),
-         .cause = "the file was recorded with other options",
-         .fix = "give the options of the run that was recorded"});
-  }
-  check_rollouts(made.batch, parts_.plan.policy.num_generations, parts_.model.config().vocab_size,
-                 "generation batch " + std::to_string(generation));
+  require_fitting(made.batch, "generation batch " + std::to_string(generation));
   auto out = std::make_shared<ScoredRollouts>(
       score_rollouts(std::move(made.batch), parts_.plan, parts_.plan.policy.num_generations,
                      [this](RolloutBatch& batch) { add_reference(batch); }));
@@ -206,16 +203,65 @@ void PolicyMethod::require_some_scores(const ScoredRollouts& rollouts) {
        .fix = "`hone reward-test` calls them on known answers; raise reward_timeout if they are slow"});
 }
 
-// Those that the file names, or per_device_train_batch_size samples after another.
+// Those that the file names. Else per_device_train_batch_size samples after another, of a random order when a
+// generation batch feeds several optimizer steps: each then sees samples of all prompts, as TRL's do (its own
+// shuffle is torch's).
 std::vector<std::vector<std::size_t>> PolicyMethod::slices_of(const RolloutBatch& batch) const {
   if (!batch.slices.empty()) return batch.slices;
+  const PolicyOrderOptions& order = parts_.order.options();
+  std::vector<std::size_t> samples(batch.samples.size());
+  std::iota(samples.begin(), samples.end(), std::size_t{0});
+  if (order.accumulation % order.steps_per_generation != 0) {
+    const base::Stream random(static_cast<std::uint64_t>(parts_.plan.seed), base::Purpose::kOrder,
+                              static_cast<std::uint64_t>(batch.generation));
+    for (std::size_t i = samples.size(); i-- > 1;) std::swap(samples[i], samples[random.bits(i) % (i + 1)]);
+  }
   const auto size = static_cast<std::size_t>(parts_.plan.per_device_train_batch_size);
-  std::vector<std::vector<std::size_t>> out(batch.samples.size() / size);
+  std::vector<std::vector<std::size_t>> out(samples.size() / size);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i].resize(size);
-    std::iota(out[i].begin(), out[i].end(), i * size);
+    const auto begin = samples.begin() + static_cast<std::ptrdiff_t>(i * size);
+    out[i].assign(begin, begin + static_cast<std::ptrdiff_t>(size));
   }
   return out;
+}
+
+// Also of a batch that a checkpoint kept: the options may be others now.
+void PolicyMethod::require_fitting(const RolloutBatch& batch, const std::string& where) const {
+  const config::PolicyPlan& policy = parts_.plan.policy;
+  const auto expected = static_cast<std::size_t>(policy.generation_batch_size);
+  const auto size = static_cast<std::size_t>(parts_.plan.per_device_train_batch_size);
+  const bool olds = std::all_of(batch.samples.begin(), batch.samples.end(), [](const RolloutSample& one) {
+    return one.old_logprobs.size() == one.ids.size();
+  });
+  const bool sliced =
+      batch.slices.empty() || (batch.slices.size() == static_cast<std::size_t>(policy.steps_per_generation) &&
+                               std::all_of(batch.slices.begin(), batch.slices.end(),
+                                           [&](const auto& one) { return one.size() == size; }));
+  if (batch.samples.size() != expected || (uses_old_logprobs() && !olds) || !sliced ||
+      batch.reward_names != parts_.source.reward_names()) {
+    throw base::UserError(
+        {.where = where,
+         .expected = std::to_string(expected) + " samples (generation_batch_size)" +
+                     (uses_old_logprobs() ? " with old_logprobs" : "") + ", in slices, if any, of " +
+                     std::to_string(size) + ", with the rewards of this run",
+         .found = std::to_string(batch.samples.size()) + " samples" + (olds ? "" : ", some without") + ", " +
+                  std::to_string(batch.slices.size()) + " slices",
+         .cause = "recorded with other options",
+         .fix = "give num_generations, generation_batch_size, per_device_train_batch_size and reward_funcs "
+                "of the "
+                "run that was recorded"});
+  }
+  check_rollouts(batch, policy.num_generations, parts_.model.config().vocab_size, where);
+}
+
+PassLimit PolicyMethod::pass_limit() const {
+  return {.sequences = parts_.plan.per_device_train_batch_size, .tokens = parts_.pass_tokens};
+}
+
+double PolicyMethod::applied_entropy_coef() const {
+  const config::PolicyPlan& policy = parts_.plan.policy;
+  if (!policy.use_adaptive_entropy) return policy.entropy_coef;
+  return entropy_.last_entropy <= policy.entropy_target ? entropy_.coef : 0.0;
 }
 
 std::vector<PolicyMethod::Part> PolicyMethod::load(std::int64_t step, Found& found) {
@@ -225,7 +271,13 @@ std::vector<PolicyMethod::Part> PolicyMethod::load(std::int64_t step, Found& fou
     const bool fresh = !is_known || (!out.empty() && out.back().fresh);
     if (!is_known) current_ = generate(one.generation, step, found);
     if (out.empty() || out.back().rollouts != current_ || out.back().iteration != one.iteration) {
-      out.push_back({.rollouts = current_, .iteration = one.iteration, .fresh = fresh, .slices = {}});
+      const std::int64_t row_base =
+          static_cast<std::int64_t>(out.size()) * parts_.plan.policy.generation_batch_size;
+      out.push_back({.rollouts = current_,
+                     .iteration = one.iteration,
+                     .row_base = row_base,
+                     .fresh = fresh,
+                     .slices = {}});
     }
     out.back().slices.push_back(slices_of(current_->batch).at(static_cast<std::size_t>(one.slice)));
   }
@@ -244,9 +296,7 @@ StepLoss PolicyMethod::backward(std::int64_t step) {
                        .step = static_cast<std::uint64_t>(step)};
   const bool by_slice = !parts.front().rollouts->batch.slices.empty();
   options_.span = by_slice ? learn::Span::kMicroBatch : learn::Span::kStep;
-  if (parts_.plan.policy.use_adaptive_entropy) {
-    options_.entropy_coef = entropy_.last_entropy <= parts_.plan.policy.entropy_target ? entropy_.coef : 0.0;
-  }
+  options_.entropy_coef = applied_entropy_coef();
   learn::StepTotals totals;
   totals.micro_batches = 0;
   for (const Part& part : parts) {
@@ -271,23 +321,19 @@ StepLoss PolicyMethod::backward(std::int64_t step) {
   return std::move(found.loss);
 }
 
-// TRL's threshold is a micro-batch's; the step's is found before its first backward: from the sampler's
-// record when that is the policy of now, else by a pass of its own.
+// TRL's threshold is a micro-batch's; the step's is found before its first backward, by a pass of its own:
+// the entropies that the masks are made of must be the same bits.
 void PolicyMethod::find_entropy_threshold(const std::vector<Part>& parts, learn::StepTotals& totals,
                                           const PassKey& key) const {
   if (options_.top_entropy_quantile >= 1 || options_.loss_type == learn::PolicyLossType::kRloo) return;
   std::vector<at::Tensor> entropies, masks;
   for (const Part& part : parts) {
     const RolloutBatch& batch = part.rollouts->batch;
-    for (const auto& samples :
-         compose_passes(batch, joined(part.slices), parts_.plan.per_device_train_batch_size)) {
+    for (const auto& samples : compose_passes(batch, joined(part.slices), pass_limit())) {
       const PolicyPass pass =
           make_policy_pass(batch, samples, parts_.form.is_explicit && parts_.plan.policy.share_prompt);
-      PolicyScores scores = recorded_scores(batch, pass.samples);
-      const bool is_current = part.fresh && !parts_.dropout && scores.entropy.defined();
-      if (!is_current) {
-        scores = score_policy(parts_.model, pass, key, parts_.plan.policy.temperature, parts_.form);
-      }
+      const PolicyScores scores =
+          score_policy(parts_.model, pass, key, parts_.plan.policy.temperature, parts_.form);
       learn::PolicyTokens tokens = policy_tokens(*part.rollouts, pass.samples, scores, false, parts_.plan);
       tokens.logprob = scores.entropy;  // not read; any [n]
       masks.push_back(learn::scored_tokens(tokens, options_));
@@ -301,8 +347,7 @@ void PolicyMethod::find_entropy_threshold(const std::vector<Part>& parts, learn:
 void PolicyMethod::train_by_group(const Part& part, const learn::StepTotals& totals, const PassKey& key,
                                   Found& found) {
   const std::vector<std::size_t> left = without_gradient(part, joined(part.slices), totals, found);
-  for (const auto& samples :
-       compose_passes(part.rollouts->batch, left, parts_.plan.per_device_train_batch_size)) {
+  for (const auto& samples : compose_passes(part.rollouts->batch, left, pass_limit())) {
     train_pass(part, samples, totals, key, found);
   }
 }
@@ -334,7 +379,7 @@ std::vector<std::size_t> PolicyMethod::without_gradient(const Part& part,
 void PolicyMethod::train_pass(const Part& part, std::span<const std::size_t> samples,
                               const learn::StepTotals& totals, const PassKey& key, Found& found) {
   const bool share = parts_.form.is_explicit && parts_.plan.policy.share_prompt;
-  const PolicyPass pass = make_policy_pass(part.rollouts->batch, samples, share);
+  const PolicyPass pass = make_policy_pass(part.rollouts->batch, samples, share, part.row_base);
   const learn::PolicyGradient gradient = train_policy(
       parts_.model, pass, key, parts_.plan.policy.temperature, parts_.form, [&](const PolicyScores& scores) {
         const PolicyScores recorded = recorded_scores(part.rollouts->batch, pass.samples);
@@ -391,12 +436,18 @@ EvalFacts PolicyMethod::evaluate() {
                                                         .num_generations = group,
                                                         .evaluation = true,
                                                         .trainer_state = trainer_state(last_step_ + 1)});
+  if (!made.facts.warnings.empty()) {
+    RolloutFacts told{.step = last_step_ + 1, .reward_names = made.facts.reward_names};
+    for (const std::string& warning : made.facts.warnings) told.warnings.push_back("evaluation: " + warning);
+    parts_.listener.rolled_out(told);
+  }
   EvalFacts out;
   MetricMeans means;
   const auto prompts =
       static_cast<std::size_t>(std::max<std::int64_t>(1, parts_.plan.per_device_eval_batch_size / group));
   learn::PolicyLossOptions options = options_;
   options.span = learn::Span::kStep;
+  options.entropy_coef = applied_entropy_coef();
   for (std::size_t begin = 0; begin < made.batch.prompts.size(); begin += prompts) {
     const std::size_t end = std::min(begin + prompts, made.batch.prompts.size());
     const ScoredRollouts scored = score_rollouts(part_of(made.batch, begin, end), parts_.plan, group,

@@ -8,6 +8,9 @@
 //   - samples whose gradient is exactly 0 are not computed again: their log-probabilities and entropies are
 //   those that
 //     the sampler recorded. Denominators count them; the metric skipped_rows says how many.
+//   - reward functions are called once a group, while others are still being generated; TRL calls them once a
+//     generation batch. trainer_state.log_history is empty, and step_time is no metric: metrics.jsonl repeats
+//     bit for bit.
 //   - old log-probabilities are those that the sampler recorded (dropout off), not a pass of their own.
 #pragma once
 
@@ -36,6 +39,7 @@ struct PolicyParts {
   std::int64_t evaluation_prompts = 0;
   PolicyOrder order;
   PassForm form;
+  std::int64_t pass_tokens = 0;  // of the planned pass: PassLimit::tokens
   bool dropout =
       false;  // the trainer's passes drop, so that they cannot be held against the sampler's record
   RunListener& listener;
@@ -59,13 +63,16 @@ class PolicyMethod final : public Method {
   std::int64_t total_steps() const override { return total_steps_; }
   double epoch_after(std::int64_t step) const override { return parts_.order.epoch_after(step); }
   StateFiles state_files() const override;
+  // The first generation batch that a run makes which goes on after `steps` steps.
+  std::int64_t next_generation(std::int64_t steps) const;
 
  private:
   // The slices of a step that come from one use of a generation batch.
   struct Part {
     std::shared_ptr<ScoredRollouts> rollouts;
     std::int64_t iteration = 0;
-    bool fresh = false;  // generated in this step: the sampler's weights are still the trainer's
+    std::int64_t row_base = 0;  // make_policy_pass's: parts of a step drop apart
+    bool fresh = false;         // generated in this step: the sampler's weights are still the trainer's
     std::vector<std::vector<std::size_t>> slices;  // samples of each
   };
   // What a step gathers while it goes through its parts.
@@ -93,6 +100,9 @@ class PolicyMethod final : public Method {
   base::Json trainer_state(std::int64_t step) const;
   std::vector<std::vector<std::size_t>> slices_of(const RolloutBatch& batch) const;
   bool uses_old_logprobs() const;
+  void require_fitting(const RolloutBatch& batch, const std::string& where) const;
+  PassLimit pass_limit() const;
+  double applied_entropy_coef() const;  // of the step that is made now
 
   PolicyParts parts_;
   learn::PolicyLossOptions options_;

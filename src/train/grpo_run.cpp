@@ -10,6 +10,7 @@
 #include "base/process_memory.h"
 #include "learn/schedule.h"
 #include "model/weight_source.h"
+#include "ops/attention.h"
 #include "rewards/open_reward.h"
 #include "rollout/kv_memory.h"
 #include "train/grpo.h"
@@ -80,14 +81,80 @@ PolicyOrder order_of(const config::Plan& plan, std::int64_t prompts) {
 }
 
 // The largest pass: per_device_train_batch_size completions of max_completion_length, with their prompts.
+// Passes that would have more tokens are cut (compose_passes).
 LongestBatch longest_pass(const config::Plan& plan, std::int64_t longest_prompt) {
   const config::PolicyPlan& policy = plan.policy;
   const std::int64_t sequences = plan.per_device_train_batch_size;
-  const std::int64_t prompts =
-      policy.share_prompt ? std::max<std::int64_t>(1, sequences / policy.num_generations) : sequences;
+  const bool shared = policy.share_prompt && plan.layer_form != config::LayerForm::kPlain;
+  const std::int64_t group = policy.num_generations;
+  const std::int64_t prompts = shared ? (sequences + group - 1) / group : sequences;
   return {.tokens = prompts * longest_prompt + sequences * policy.max_completion_length,
           .scored = sequences * policy.max_completion_length,
-          .segment = longest_prompt + policy.max_completion_length};
+          .segment = shared ? std::max(longest_prompt, policy.max_completion_length)
+                            : longest_prompt + policy.max_completion_length};
+}
+
+MemoryInputs policy_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
+                           std::int64_t longest_prompt, const rollout::GenerateOptions& sampling) {
+  MemoryInputs out =
+      memory_inputs(model, plan, program_bytes, longest_pass(plan, longest_prompt), LongestBatch());
+  if (plan.policy.share_prompt) {
+    out.attention_backward = ops::packed_attention_backward_bytes(
+        {.tokens = out.train.tokens,
+         .longest = out.train.segment,
+         .prefix = longest_prompt,
+         .sharing = std::min(plan.per_device_train_batch_size, plan.policy.num_generations) *
+                    plan.policy.max_completion_length,
+         .heads = out.model.num_attention_heads,
+         .kv_heads = out.model.num_key_value_heads,
+         .head_dim = out.model.head_dim,
+         .threads = out.threads,
+         .dtype = model.numbers().linear});
+  }
+  if (plan.policy.replay.empty()) out.sampling = sampling_bytes(model, plan, longest_prompt, sampling);
+  return out;
+}
+
+// Keys and values may take what the plan leaves of memory_limit; without one, half of what is free then.
+std::int64_t kv_memory(const config::Plan& plan, const MemoryPlan& memory) {
+  if (plan.policy.kv_memory > 0 || !memory.limit.is_set) return plan.policy.kv_memory;
+  std::int64_t held = 0;  // program, base, adapter: the tape is gone while sampling
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, memory.segments.size()); ++i)
+    held += memory.segments[i].bytes;
+  return std::max<std::int64_t>(1, memory.limit.bytes - held);
+}
+
+void require_weights(const config::Plan& plan, const RolloutBatch& batch) {
+  const std::size_t weights = plan.policy.reward_weights.size(), rewards = batch.reward_names.size();
+  if (weights == 0 || weights == rewards) return;
+  throw base::UserError(
+      {.where = "reward_weights",
+       .expected = "one for each of the " + std::to_string(rewards) + " rewards of the replay",
+       .found = std::to_string(weights)});
+}
+
+// A replay that is too short is used again from its beginning.
+std::optional<std::string> short_replay(const PolicyOrder& order, std::int64_t steps, std::size_t batches) {
+  if (steps == 0) return std::nullopt;
+  const std::int64_t needed = order.step_slices(steps - 1).back().generation + 1;
+  if (needed <= static_cast<std::int64_t>(batches)) return std::nullopt;
+  return "replay holds " + std::to_string(batches) + " generation batches and the run takes " +
+         std::to_string(needed) +
+         ": they are used again, with log-probabilities that were recorded for older weights";
+}
+
+// What a killed run wrote of batches that the resumed one makes again.
+void trim_rollouts(const fs::path& path, std::int64_t first_generation) {
+  if (!fs::exists(path)) return;
+  const std::string text = base::read_text(path);
+  std::string kept;
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const std::string line = text.substr(begin, end - begin);
+    const base::Json json = base::Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object() && json.value("generation", first_generation) < first_generation)
+      kept += line + "\n";
+  }
+  base::write_file_atomic(path, kept);
 }
 
 // TRL's reference of a continued adapter is that adapter as it began (PEFT's "ref"), also in a resumed run.
@@ -180,6 +247,7 @@ LoopResult run_policy(const config::Plan& plan, RunListener& listener,
   } else {
     rewards = rewards::open_rewards(plan.policy.reward_funcs, reward_options);
     require_columns(plan, reward_options, prompts);
+    if (!eval_prompts.rows.empty()) require_columns(plan, reward_options, eval_prompts);
   }
 
   const std::int64_t program_bytes = base::process_memory().resident;
@@ -212,17 +280,22 @@ LoopResult run_policy(const config::Plan& plan, RunListener& listener,
     }
   }
   start.train_rows = prompt_count;
-  start.memory = plan_memory(
-      memory_inputs(model, plan, program_bytes, longest_pass(plan, longest_prompt), LongestBatch()),
-      plan.layer_form, plan.recompute, memory_limit(plan));
+  rollout::GenerateOptions sampling = sampling_options(plan, model.config(), opened.tokenizer);
+  sampling.samples = plan.policy.num_generations;
+  start.memory = plan_memory(policy_inputs(model, plan, program_bytes, longest_prompt, sampling),
+                             plan.layer_form, plan.recompute, memory_limit(plan));
+  sampling.kv_memory = kv_memory(plan, start.memory);
 
   std::unique_ptr<RolloutSource> train_source, eval_source;
+  std::size_t replayed = 0;
   if (replays) {
+    replayed = recorded.size();
+    for (const RolloutBatch& batch : recorded) require_weights(plan, batch);
     train_source = std::make_unique<ReplayedRollouts>(std::move(recorded), opened.tokenizer);
   } else {
-    train_source = std::make_unique<LiveRollouts>(plan, model, prompts, opened.tokenizer, rewards);
+    train_source = std::make_unique<LiveRollouts>(sampling, model, prompts, opened.tokenizer, rewards);
     if (!eval_prompts.rows.empty()) {
-      eval_source = std::make_unique<LiveRollouts>(plan, model, eval_prompts, opened.tokenizer, rewards);
+      eval_source = std::make_unique<LiveRollouts>(sampling, model, eval_prompts, opened.tokenizer, rewards);
     }
   }
   PolicyMethod method(
@@ -233,6 +306,7 @@ LoopResult run_policy(const config::Plan& plan, RunListener& listener,
        .evaluation_prompts = static_cast<std::int64_t>(eval_prompts.rows.size()),
        .order = order_of(plan, prompt_count),
        .form = pass_form(start.memory),
+       .pass_tokens = longest_pass(plan, longest_prompt).tokens,
        .dropout = adapter.config().dropout > 0 && !plan.policy.disable_dropout,
        .listener = listener,
        .parameters = adapter.flat(),
@@ -243,12 +317,18 @@ LoopResult run_policy(const config::Plan& plan, RunListener& listener,
                               static_cast<std::int64_t>(eval_prompts.rows.size()));
   if (!prompts.tokens.empty()) start.example = {{.text = prompts.tokens.front().text, .supervised = false}};
   start.total_steps = method.total_steps();
+  if (const auto note = short_replay(order_of(plan, prompt_count), start.total_steps, replayed)) {
+    if (replays) start.notes.push_back(*note);
+  }
   start.steps_per_epoch = method.steps_per_epoch();
   start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);
   start.first_step = standing.state.step;
   start.output_dir = plan.output_dir;
 
   place.open(plan);
+  if (plan.policy.dump_rollouts && place.resuming()) {
+    trim_rollouts(place.output_dir() / kRolloutsFile, method.next_generation(standing.state.step));
+  }
   listener.started(start);
   const LoopResult result = run_loop({.plan = plan,
                                       .adapter = adapter,

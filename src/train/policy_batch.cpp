@@ -42,7 +42,7 @@ class Layout {
 }  // namespace
 
 PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::size_t> samples,
-                            bool share_prompt) {
+                            bool share_prompt, std::int64_t row_base) {
   PolicyPass pass;
   pass.samples.assign(samples.begin(), samples.end());
   std::stable_sort(pass.samples.begin(), pass.samples.end(), [&](std::size_t a, std::size_t b) {
@@ -54,7 +54,7 @@ PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::s
     const RolloutSample& sample = rollouts.samples[pass.samples[i]];
     const std::vector<std::int32_t>& prompt = rollouts.prompts[sample.prompt].ids;
     const auto length = static_cast<std::int64_t>(prompt.size());
-    const auto row = static_cast<std::int64_t>(pass.samples[i]);
+    const std::int64_t row = row_base + static_cast<std::int64_t>(pass.samples[i]);
     const std::span<const std::int32_t> ids = sample.ids;
     const auto sequence = static_cast<std::int64_t>(i);
     base::require(!ids.empty() && length > 0, "make_policy_pass", "a prompt and a completion with tokens");
@@ -67,11 +67,13 @@ PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::s
       continue;
     }
     const bool first = i == 0 || rollouts.samples[pass.samples[i - 1]].prompt != sample.prompt;
-    // The key of the prompt's dropout: the group's first sample of all, not of this pass.
-    const auto group = std::find_if(rollouts.samples.begin(), rollouts.samples.end(),
-                                    [&](const RolloutSample& one) { return one.prompt == sample.prompt; });
-    if (first)
-      prompt_segment = layout.add_segment(prompt, 0, group - rollouts.samples.begin(), data::kNoPrefix);
+    if (first) {
+      // The key of the prompt's dropout: the group's first sample of all, not of this pass.
+      const auto group = std::find_if(rollouts.samples.begin(), rollouts.samples.end(),
+                                      [&](const RolloutSample& one) { return one.prompt == sample.prompt; });
+      prompt_segment =
+          layout.add_segment(prompt, 0, row_base + (group - rollouts.samples.begin()), data::kNoPrefix);
+    }
     const std::int64_t before = pass.batch.segments[static_cast<std::size_t>(prompt_segment)].end - 1;
     const auto begin = static_cast<std::int64_t>(pass.batch.ids.size());
     if (ids.size() > 1) layout.add_segment(ids.first(ids.size() - 1), length, row, prompt_segment);
@@ -81,19 +83,33 @@ PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::s
 }
 
 std::vector<std::vector<std::size_t>> compose_passes(const RolloutBatch& rollouts,
-                                                     std::span<const std::size_t> samples,
-                                                     std::int64_t most) {
-  const auto limit = static_cast<std::size_t>(std::max<std::int64_t>(1, most));
+                                                     std::span<const std::size_t> samples, PassLimit limit) {
   std::vector<std::vector<std::size_t>> out;
+  std::int64_t tokens = 0;  // of the newest pass
+  const auto fits = [&](std::size_t sequences, std::int64_t more) {
+    return !out.empty() && static_cast<std::int64_t>(out.back().size() + sequences) <= limit.sequences &&
+           (limit.tokens == 0 || tokens + more <= limit.tokens);
+  };
   for (std::size_t begin = 0; begin < samples.size();) {
     const std::size_t prompt = rollouts.samples[samples[begin]].prompt;
+    const auto prompt_tokens = static_cast<std::int64_t>(rollouts.prompts[prompt].ids.size());
+    const auto length = [&](std::size_t i) {
+      return static_cast<std::int64_t>(rollouts.samples[samples[i]].ids.size());
+    };
     std::size_t end = begin;
-    while (end < samples.size() && rollouts.samples[samples[end]].prompt == prompt) ++end;
-    const bool fits = !out.empty() && out.back().size() + (end - begin) <= limit;
-    if (!fits) out.emplace_back();
+    std::int64_t of_group = prompt_tokens;
+    for (; end < samples.size() && rollouts.samples[samples[end]].prompt == prompt; ++end)
+      of_group += length(end);
+    bool begins = !fits(end - begin, of_group);  // a new pass, which the prompt is not yet in
+    if (!begins) tokens += prompt_tokens;
     for (; begin < end; ++begin) {
-      if (out.back().size() == limit) out.emplace_back();
+      if (begins || !fits(1, length(begin))) {
+        out.emplace_back();
+        tokens = prompt_tokens;
+        begins = false;
+      }
       out.back().push_back(samples[begin]);
+      tokens += length(begin);
     }
   }
   return out;

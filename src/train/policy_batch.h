@@ -23,13 +23,19 @@ struct PolicyPass {
 };
 
 // `samples` in order of their prompts. With share_prompt a prompt stands once for all its samples here, else
-// once for each.
+// once for each. Segment::row is row_base + the sample's number: what keys dropout must differ between the
+// generation batches, and the uses of one, that a step trains on.
 PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::size_t> samples,
-                            bool share_prompt);
+                            bool share_prompt, std::int64_t row_base = 0);
 
-// Cuts `samples`, in order, into passes of at most `most` sequences: whole groups where they fit, a larger
-// group in pieces.
+// What a pass holds at most.
+struct PassLimit {
+  std::int64_t sequences = 1;
+  std::int64_t tokens = 0;  // prompts, once each, and completions; 0: no limit. One sequence may exceed it.
+};
+
+// Cuts `samples`, which stand by prompt, into passes: whole groups where they fit, a larger group in pieces.
 std::vector<std::vector<std::size_t>> compose_passes(const RolloutBatch& rollouts,
-                                                     std::span<const std::size_t> samples, std::int64_t most);
+                                                     std::span<const std::size_t> samples, PassLimit limit);
 
 }  // namespace hone::train

@@ -243,6 +243,8 @@ learn::PolicyTokens policy_tokens(const ScoredRollouts& rollouts, std::span<cons
   learn::PolicyTokens out = batch_tokens(rollouts.batch, samples);
   out.logprob = scores.logprob;
   out.entropy = scores.entropy;
+  // TRL knows the sampler's own distribution under its correction alone; else the old one stands for it.
+  if (!plan.policy.importance_sampling_correction) out.sampling_logprob.reset();
   if (!with_old) out.old_logprob.reset();
   if (plan.policy.beta == 0) out.ref_logprob.reset();
   if (!rollouts.sampling_ratio.empty()) {

@@ -36,9 +36,10 @@ struct RolloutPrompt {
 struct RolloutSample {
   std::size_t prompt = 0;         // in RolloutBatch::prompts
   std::vector<std::int32_t> ids;  // [C], the stop token included
-  bool truncated = false;         // ended by max_completion_length: no stop token
-  std::string text;               // without special tokens
-  std::vector<double> rewards;    // one a function, NaN for None
+  bool truncated =
+      false;  // ended by max_completion_length (a stop string is an end here; TRL counts it as truncated)
+  std::string text;             // without special tokens
+  std::vector<double> rewards;  // one a function, NaN for None
   // [C] each, or empty: not known
   std::vector<float> old_logprobs, sampling_logprobs, ref_logprobs, entropies;
   double advantage = 0;  // not in the file: computed from the rewards

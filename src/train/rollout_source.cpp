@@ -77,14 +77,10 @@ rollout::GenerateOptions sampling_options(const config::Plan& plan, const model:
   return out;
 }
 
-LiveRollouts::LiveRollouts(const config::Plan& plan, const model::CausalLm& model,
+LiveRollouts::LiveRollouts(rollout::GenerateOptions options, const model::CausalLm& model,
                            const PolicyPrompts& prompts, const text::Tokenizer& tokenizer,
                            const std::vector<std::unique_ptr<rewards::Reward>>& rewards)
-    : model_(model),
-      prompts_(prompts),
-      tokenizer_(tokenizer),
-      options_(sampling_options(plan, model.config(), tokenizer)),
-      queue_(rewards) {
+    : model_(model), prompts_(prompts), tokenizer_(tokenizer), options_(std::move(options)), queue_(rewards) {
   for (const auto& reward : rewards) names_.push_back(reward->name());
 }
 

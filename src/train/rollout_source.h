@@ -51,7 +51,8 @@ class RolloutSource {
 // Samples with the trainer's own weights and adapter, dropout off. All must outlive it.
 class LiveRollouts final : public RolloutSource {
  public:
-  LiveRollouts(const config::Plan& plan, const model::CausalLm& model, const PolicyPrompts& prompts,
+  // `options` are sampling_options(), or more exact ones.
+  LiveRollouts(rollout::GenerateOptions options, const model::CausalLm& model, const PolicyPrompts& prompts,
                const text::Tokenizer& tokenizer,
                const std::vector<std::unique_ptr<rewards::Reward>>& rewards);
 

@@ -88,10 +88,17 @@ TEST(PolicyBatch, PassesHoldWholeGroupsWhereTheyFit) {
   std::vector<std::size_t> all(batch.samples.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   using Passes = std::vector<std::vector<std::size_t>>;
-  EXPECT_EQ(compose_passes(batch, all, 5), (Passes{{0, 1, 2, 3, 4}, {5, 6, 7, 8, 9}}));
-  EXPECT_EQ(compose_passes(batch, all, 4), (Passes{{0, 1, 2}, {3, 4}, {5, 6, 7, 8}, {9}}));
-  EXPECT_EQ(compose_passes(batch, std::vector<std::size_t>{1, 8}, 4), (Passes{{1, 8}}));
-  EXPECT_TRUE(compose_passes(batch, {}, 4).empty());
+  EXPECT_EQ(compose_passes(batch, all, {.sequences = 5}), (Passes{{0, 1, 2, 3, 4}, {5, 6, 7, 8, 9}}));
+  EXPECT_EQ(compose_passes(batch, all, {.sequences = 4}), (Passes{{0, 1, 2}, {3, 4}, {5, 6, 7, 8}, {9}}));
+  EXPECT_EQ(compose_passes(batch, std::vector<std::size_t>{1, 8}, {.sequences = 4}), (Passes{{1, 8}}));
+  // Prompts of no tokens and completions of none: a limit of tokens that one pass keeps and another breaks.
+  for (RolloutPrompt& prompt : batch.prompts) prompt.ids = {1, 2, 3, 4};
+  for (RolloutSample& sample : batch.samples) sample.ids = {5, 6};
+  EXPECT_EQ(compose_passes(batch, all, {.sequences = 9, .tokens = 18}),
+            (Passes{{0, 1, 2, 3, 4}, {5, 6, 7, 8, 9}}));  // 4 + 6 + 4 + 4; 4 + 10
+  EXPECT_EQ(compose_passes(batch, all, {.sequences = 9, .tokens = 10}),
+            (Passes{{0, 1, 2}, {3, 4}, {5, 6, 7}, {8, 9}}));
+  EXPECT_TRUE(compose_passes(batch, {}, {.sequences = 4}).empty());
 }
 
 PolicyOrderOptions order_options() {

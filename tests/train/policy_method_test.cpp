@@ -61,7 +61,8 @@ class Steps {
     prompts_.tokens =
         data::tokenise_prompts(prompts_.rows, opened_->tokenizer, opened_->chat_template.get(), {});
     rewards_.push_back(std::make_unique<FewTokens>());
-    rollouts_.emplace(plan_, *model_, prompts_, opened_->tokenizer, rewards_);
+    rollouts_.emplace(sampling_options(plan_, model_->config(), opened_->tokenizer), *model_, prompts_,
+                      opened_->tokenizer, rewards_);
     const config::PolicyPlan& policy = plan_.policy;
     method_.emplace(
         PolicyParts{.plan = plan_,
