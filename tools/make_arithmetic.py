@@ -13,8 +13,8 @@ import pathlib
 
 ONE_DIGIT, TWO_DIGITS = range(10), range(10, 100)
 HELD_OUT = {1: 4, 2: 10}  # of sums: one key in so many; there are few one-digit ones
-WARM_UP = 0.25            # share of the course before the first two-digit sum
-REVISION = 8              # after it: one row in so many is a one-digit sum
+WARM_UP = 128             # rows of the course before the first two-digit sum
+REVISION = 8              # after them: one row in so many is a one-digit sum
 
 
 def rank(text):
@@ -49,7 +49,7 @@ def course(rows):
     (one, _), (two, _) = sums(1), sums(2)
     out, taken = [], {1: 0, 2: 0}
     for row in range(rows):
-        digits = 1 if row < WARM_UP * rows or row % REVISION == 0 else 2
+        digits = 1 if row < WARM_UP or row % REVISION == 0 else 2
         texts = one if digits == 1 else two
         out.append(texts[taken[digits] % len(texts)])
         taken[digits] += 1
@@ -88,7 +88,7 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--sft", action="store_true", help="sums and differences with completions")
     parser.add_argument("--train", type=int, default=4000)
-    parser.add_argument("--test", type=int, default=100, help="of --sft, or the two-digit sums beside all one-digit ones")
+    parser.add_argument("--test", type=int, default=200, help="of --sft, or the two-digit sums beside all one-digit ones")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     if args.sft:
