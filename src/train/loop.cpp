@@ -124,7 +124,7 @@ class Loop {
                 "step was not applied and earlier checkpoints are whole"});
   }
 
-  void record(LogRecord entry) {
+  void record(const LogRecord& entry) {
     p_.state.log_history.push_back(log_history_entry(entry));
     p_.listener.logged(entry);
   }
@@ -140,7 +140,7 @@ class Loop {
     state.loss_sum = 0;
     state.steps_since_log = 0;
     state.metrics.clear();
-    record(std::move(entry));
+    record(entry);
   }
 
   void evaluate() {
@@ -153,7 +153,7 @@ class Loop {
                          {"eval_samples_per_second", static_cast<double>(facts.rows) / seconds},
                          {"eval_steps_per_second", static_cast<double>(facts.batches) / seconds},
                          {"eval_num_tokens", static_cast<double>(p_.state.num_tokens)}});
-    record(std::move(entry));
+    record(entry);
   }
 
   void measure(bool at_end) {
@@ -216,7 +216,7 @@ class Loop {
         {"train_steps_per_second", steps / runtime},
         {"total_flos", 0.0},
         {"train_loss", p_.state.total_loss / static_cast<double>(std::max<std::int64_t>(1, p_.state.step))}};
-    record(std::move(entry));
+    record(entry);
   }
 
   LoopParts p_;

@@ -26,7 +26,10 @@ class FewTokens final : public rewards::Reward {
   const std::string& name() const override { return name_; }
   rewards::Scores score(const rewards::Request& request) override {
     rewards::Scores out;
-    for (const auto& ids : request.completion_ids) out.values.push_back(-static_cast<double>(ids.size() / 2));
+    for (const auto& ids : request.completion_ids) {
+      const std::size_t pairs = ids.size() / 2;
+      out.values.push_back(-static_cast<double>(pairs));
+    }
     return out;
   }
 
