@@ -25,8 +25,8 @@ from chart import chart
 from grpo_limit import Limit
 from setting import PYTHON, Run, better, build, probe, rates_sentence, setting, table, warm
 
-# As ../shared's TRL measurement has it; deterministic, and it differs between the completions of a group.
-REWARD = "def letters(completions, **_):\n    return [float(len(set(text)) % 7) for text in completions]\n"
+# Deterministic, and practically never the mean of its group: hone does not train on rows whose advantage is 0, TRL does.
+REWARD = "def letters(completions, **_):\n    return [sum(map(ord, text)) % 9973 / 9973 for text in completions]\n"
 
 ROWS = r'''
 import json, sys
