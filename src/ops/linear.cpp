@@ -12,10 +12,7 @@ const Weight& LoraSide::operand(const at::Tensor& master, Shadow& shadow, at::Sc
   const bool fresh =
       shadow.master.is_same(master) && shadow.version == version && shadow.weight.dtype() == dtype;
   if (fresh) return shadow.weight;
-  const at::Tensor plain = master.detach().to(dtype);
-  shadow = {.weight = Weight::can_pack(plain) ? Weight::pack(plain) : Weight(plain),
-            .master = master,
-            .version = version};
+  shadow = {.weight = master.detach().to(dtype), .master = master, .version = version};
   return shadow.weight;
 }
 
