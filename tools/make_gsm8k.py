@@ -10,8 +10,10 @@ import os
 import pathlib
 import sys
 
-ASK = ("{question}\nThink between <think> and </think>, in at most three short lines. "
-       "Then write the answer as \\boxed{{number}}.")
+# One solved question shows the form of an answer; a small model writes \boxed{} in a quarter of its completions after it,
+# and in hardly any when it is only told to.
+SHOWN = [{"role": "user", "content": "Tom has 3 bags with 4 apples each and eats 2 apples. How many apples are left?"},
+         {"role": "assistant", "content": "There are 3 * 4 = 12 apples. After eating 2, 12 - 2 = 10 are left. The answer is \\boxed{10}."}]
 
 
 def converted(row, where):
@@ -19,7 +21,7 @@ def converted(row, where):
     number = number.strip().replace(",", "")
     if not mark or not reasoning or not number:
         sys.exit(f"{where}: no #### and number in the answer: {row['answer'][-60:]!r}")
-    return {"prompt": [{"role": "user", "content": ASK.format(question=row["question"].strip())}], "solution": number}
+    return {"prompt": [*SHOWN, {"role": "user", "content": row["question"].strip()}], "solution": number}
 
 
 def convert(source, target, most):
