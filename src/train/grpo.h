@@ -24,6 +24,7 @@
 
 #include "config/plan.h"
 #include "model/causal_lm.h"
+#include "rollout/completion.h"
 #include "train/loop.h"
 #include "train/policy_order.h"
 #include "train/policy_step.h"
@@ -47,7 +48,9 @@ struct PolicyParts {
   // began with, which take the place of `parameters` (Adapter::flat()) for its passes. Undefined: the base
   // alone.
   at::Tensor parameters, reference = {};
-  base::fs::path rollouts_file;  // where dump_rollouts appends; empty: nowhere
+  base::fs::path rollouts_file;            // where dump_rollouts appends; empty: nowhere
+  RolloutPrompt rehearsal_prompt = {};     // a prompt of the data, for rehearse()
+  rollout::GenerateOptions sampling = {};  // how the run samples
 };
 
 class PolicyMethod final : public Method {
@@ -62,6 +65,8 @@ class PolicyMethod final : public Method {
   std::int64_t steps_per_epoch() const override { return parts_.order.steps_per_epoch(); }
   std::int64_t total_steps() const override { return total_steps_; }
   double epoch_after(std::int64_t step) const override { return parts_.order.epoch_after(step); }
+  // Two completions of a prompt, sampled and then trained on with advantages 1 and -0.5.
+  Rehearsal rehearse(const RehearsalRequest& request) override;
   StateFiles state_files() const override;
   // The first generation batch that a run makes which goes on after `steps` steps.
   std::int64_t next_generation(std::int64_t steps) const;
@@ -118,8 +123,8 @@ class PolicyMethod final : public Method {
   EntropyControl entropy_, next_entropy_;
 };
 
-// The whole command: read, check, attach, announce, train, save. Throws UserError before anything is written
-// when the input is at fault.
+// open_policy and begin_run: read, check, attach, announce, train, save. Throws UserError before anything is
+// written when the input is at fault.
 LoopResult run_policy(const config::Plan& plan, RunListener& listener,
                       const std::atomic<bool>& stop_requested);
 

@@ -1,4 +1,4 @@
-// run_policy: the order of events of a GRPO or RLOO run, as prose.
+// open_policy: the order of events before the first step of a GRPO or RLOO run, as prose.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -18,6 +18,7 @@
 #include "train/memory_inputs.h"
 #include "train/model_reward.h"
 #include "train/open_model.h"
+#include "train/open_run.h"
 #include "train/run_folder.h"
 #include "train/run_setup.h"
 
@@ -214,58 +215,92 @@ PolicyStartFacts policy_facts(const config::Plan& plan, std::int64_t prompts, st
   return out;
 }
 
+rewards::OpenOptions reward_options(const config::Plan& plan) {
+  return {.python = plan.policy.python,
+          .workers = static_cast<int>(plan.policy.reward_workers),
+          .timeout = plan.policy.reward_timeout,
+          .open_model = [&plan](const std::string& folder) {
+            const std::string& kwargs = plan.policy.chat_template_kwargs;
+            return open_model_reward(
+                folder, plan.precision,
+                kwargs.empty() ? base::Json() : base::parse_json(kwargs, "chat_template_kwargs"));
+          }};
+}
+
+struct OpenedPolicy final : OpenedRun {
+  using OpenedRun::OpenedRun;
+  const PolicyPrompts* prompts() const override { return &train_prompts; }
+  std::span<const std::unique_ptr<rewards::Reward>> rewards() const override { return reward_list; }
+  void opened() override {
+    if (!plan.policy.dump_rollouts || !place.resuming()) return;
+    const auto& policy = static_cast<const PolicyMethod&>(*method);
+    trim_rollouts(place.output_dir() / kRolloutsFile, policy.next_generation(standing->state.step));
+  }
+
+  PolicyPrompts train_prompts, eval_prompts;
+  std::vector<std::unique_ptr<rewards::Reward>> reward_list;
+  std::unique_ptr<RolloutSource> train_source, eval_source;
+};
+
+// What the run samples from: the model itself, or the batches of a replay.
+void open_sources(OpenedPolicy& run, std::vector<RolloutBatch> recorded, rollout::GenerateOptions sampling) {
+  const text::Tokenizer& tokenizer = run.text->tokenizer;
+  if (!run.plan.policy.replay.empty()) {
+    for (const RolloutBatch& batch : recorded) require_weights(run.plan, batch);
+    run.train_source = std::make_unique<ReplayedRollouts>(std::move(recorded), tokenizer);
+    return;
+  }
+  sampling.kv_memory = kv_memory(run.plan, run.start.memory);
+  run.train_source =
+      std::make_unique<LiveRollouts>(sampling, *run.model, run.train_prompts, tokenizer, run.reward_list);
+  if (run.eval_prompts.rows.empty()) return;
+  run.eval_source =
+      std::make_unique<LiveRollouts>(sampling, *run.model, run.eval_prompts, tokenizer, run.reward_list);
+}
+
 }  // namespace
 
-LoopResult run_policy(const config::Plan& plan, RunListener& listener,
-                      const std::atomic<bool>& stop_requested) {
-  at::set_num_threads(static_cast<int>(threads_or_default(plan.threads)));
-  RunPlace place(plan);
+std::unique_ptr<OpenedRun> open_policy(const config::Plan& asked, RunListener& listener) {
+  at::set_num_threads(static_cast<int>(threads_or_default(asked.threads)));
+  auto run = std::make_unique<OpenedPolicy>(asked);
+  const config::Plan& plan = run->plan;
   const bool replays = !plan.policy.replay.empty();
 
   // Data and rewards before weights: a wrong row or a broken function is found in seconds.
-  const auto source = model::open_weights(plan.model_name_or_path);
-  const OpenedText opened = open_text(plan);
-  PolicyPrompts prompts, eval_prompts;
-  if (!plan.dataset_name.empty()) prompts = read_prompts(plan.dataset_name, plan, opened, source->config());
+  run->source = model::open_weights(plan.model_name_or_path);
+  const OpenedText& opened = run->text.emplace(open_text(plan));
+  PolicyPrompts& prompts = run->train_prompts;
+  if (!plan.dataset_name.empty())
+    prompts = read_prompts(plan.dataset_name, plan, opened, run->source->config());
   if (!plan.dataset_test.empty() && !replays) {
-    eval_prompts = read_prompts(plan.dataset_test, plan, opened, source->config());
+    run->eval_prompts = read_prompts(plan.dataset_test, plan, opened, run->source->config());
   }
-  rewards::OpenOptions reward_options{
-      .python = plan.policy.python,
-      .workers = static_cast<int>(plan.policy.reward_workers),
-      .timeout = plan.policy.reward_timeout,
-      .open_model = [&plan](const std::string& folder) {
-        const std::string& kwargs = plan.policy.chat_template_kwargs;
-        return open_model_reward(
-            folder, plan.precision,
-            kwargs.empty() ? base::Json() : base::parse_json(kwargs, "chat_template_kwargs"));
-      }};
-  std::vector<std::unique_ptr<rewards::Reward>> rewards;
   std::vector<RolloutBatch> recorded;
   if (replays) {
     recorded = read_rollouts(plan.policy.replay);
   } else {
-    rewards = rewards::open_rewards(plan.policy.reward_funcs, reward_options);
-    require_columns(plan, reward_options, prompts);
-    if (!eval_prompts.rows.empty()) require_columns(plan, reward_options, eval_prompts);
+    const rewards::OpenOptions options = reward_options(plan);
+    run->reward_list = rewards::open_rewards(plan.policy.reward_funcs, options);
+    require_columns(plan, options, prompts);
+    if (!run->eval_prompts.rows.empty()) require_columns(plan, options, run->eval_prompts);
   }
 
   const std::int64_t program_bytes = base::process_memory().resident;
   const bool plain = plan.layer_form == config::LayerForm::kPlain;
-  model::CausalLm model(*source, numbers(plan.precision),
-                        plain ? model::Storage::kPlain : model::Storage::kPacked);
+  model::CausalLm& model = run->model.emplace(*run->source, numbers(plan.precision),
+                                              plain ? model::Storage::kPlain : model::Storage::kPacked);
   const at::Tensor reference = reference_adapter(model, plan);
-  adapters::Adapter adapter = open_adapter(model, plan, place);
+  adapters::Adapter& adapter = run->adapter.emplace(open_adapter(model, plan, run->place));
   if (plan.policy.disable_dropout) adapter.set_dropout(0);
-  require_room_for_checkpoint(place, adapter);
+  require_room_for_checkpoint(run->place, adapter);
   const fs::path data_file = replays ? plan.policy.replay : plan.dataset_name;
-  Standing standing = find_standing(
-      plan, place, adapter,
-      data_print(data_file, static_cast<std::int64_t>(replays ? recorded.size() : prompts.rows.size())));
+  const Standing& standing = run->standing.emplace(find_standing(
+      plan, run->place, adapter,
+      data_print(data_file, static_cast<std::int64_t>(replays ? recorded.size() : prompts.rows.size()))));
 
-  StartFacts start;
+  StartFacts& start = run->start;
   start.notes = plan.notes;
-  if (const auto note = convert_note(plan, *source)) start.notes.push_back(*note);
+  if (const auto note = convert_note(plan, *run->source)) start.notes.push_back(*note);
   start.notes.insert(start.notes.end(), standing.notes.begin(), standing.notes.end());
   start.resumed_from = standing.resumed_from;
   start.trained = trained_facts(model, adapter);
@@ -284,63 +319,47 @@ LoopResult run_policy(const config::Plan& plan, RunListener& listener,
   sampling.samples = plan.policy.num_generations;
   start.memory = plan_memory(policy_inputs(model, plan, program_bytes, longest_prompt, sampling),
                              plan.layer_form, plan.recompute, memory_limit(plan));
-  sampling.kv_memory = kv_memory(plan, start.memory);
-
-  std::unique_ptr<RolloutSource> train_source, eval_source;
-  std::size_t replayed = 0;
-  if (replays) {
-    replayed = recorded.size();
-    for (const RolloutBatch& batch : recorded) require_weights(plan, batch);
-    train_source = std::make_unique<ReplayedRollouts>(std::move(recorded), opened.tokenizer);
-  } else {
-    train_source = std::make_unique<LiveRollouts>(sampling, model, prompts, opened.tokenizer, rewards);
-    if (!eval_prompts.rows.empty()) {
-      eval_source = std::make_unique<LiveRollouts>(sampling, model, eval_prompts, opened.tokenizer, rewards);
-    }
-  }
-  PolicyMethod method(
-      {.plan = plan,
-       .model = model,
-       .source = *train_source,
-       .evaluation = eval_source.get(),
-       .evaluation_prompts = static_cast<std::int64_t>(eval_prompts.rows.size()),
-       .order = order_of(plan, prompt_count),
-       .form = pass_form(start.memory),
-       .pass_tokens = longest_pass(plan, longest_prompt).tokens,
-       .dropout = adapter.config().dropout > 0 && !plan.policy.disable_dropout,
-       .listener = listener,
-       .parameters = adapter.flat(),
-       .reference = reference,
-       .rollouts_file = plan.policy.dump_rollouts ? place.output_dir() / kRolloutsFile : fs::path()},
+  const std::size_t replayed = recorded.size();
+  const RolloutPrompt rehearsed =
+      replays ? recorded.front().prompts.front() : RolloutPrompt{.ids = prompts.tokens.front().ids};
+  open_sources(*run, std::move(recorded), sampling);
+  auto method = std::make_unique<PolicyMethod>(
+      PolicyParts{
+          .plan = plan,
+          .model = model,
+          .source = *run->train_source,
+          .evaluation = run->eval_source.get(),
+          .evaluation_prompts = static_cast<std::int64_t>(run->eval_prompts.rows.size()),
+          .order = order_of(plan, prompt_count),
+          .form = pass_form(start.memory),
+          .pass_tokens = longest_pass(plan, longest_prompt).tokens,
+          .dropout = adapter.config().dropout > 0 && !plan.policy.disable_dropout,
+          .listener = listener,
+          .parameters = adapter.flat(),
+          .reference = reference,
+          .rollouts_file = plan.policy.dump_rollouts ? run->place.output_dir() / kRolloutsFile : fs::path(),
+          .rehearsal_prompt = rehearsed,
+          .sampling = sampling},
       standing.method_files);
-  start.policy = policy_facts(plan, prompt_count, longest_prompt, train_source->reward_names(),
-                              static_cast<std::int64_t>(eval_prompts.rows.size()));
+  start.policy = policy_facts(plan, prompt_count, longest_prompt, run->train_source->reward_names(),
+                              static_cast<std::int64_t>(run->eval_prompts.rows.size()));
   if (!prompts.tokens.empty()) start.example = {{.text = prompts.tokens.front().text, .supervised = false}};
-  start.total_steps = method.total_steps();
+  start.total_steps = method->total_steps();
   if (const auto note = short_replay(order_of(plan, prompt_count), start.total_steps, replayed)) {
     if (replays) start.notes.push_back(*note);
   }
-  start.steps_per_epoch = method.steps_per_epoch();
+  start.steps_per_epoch = method->steps_per_epoch();
   start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);
   start.first_step = standing.state.step;
   start.output_dir = plan.output_dir;
+  run->method = std::move(method);
+  return run;
+}
 
-  place.open(plan);
-  if (plan.policy.dump_rollouts && place.resuming()) {
-    trim_rollouts(place.output_dir() / kRolloutsFile, method.next_generation(standing.state.step));
-  }
-  listener.started(start);
-  const LoopResult result = run_loop({.plan = plan,
-                                      .adapter = adapter,
-                                      .method = method,
-                                      .tokenizer = opened.tokenizer,
-                                      .listener = listener,
-                                      .stop_requested = stop_requested,
-                                      .optimizer = standing.optimizer,
-                                      .state = standing.state,
-                                      .planned_memory = start.memory.total});
-  listener.finished(plan.output_dir, result.interrupted, result.step);
-  return result;
+LoopResult run_policy(const config::Plan& plan, RunListener& listener,
+                      const std::atomic<bool>& stop_requested) {
+  const std::unique_ptr<OpenedRun> run = open_policy(plan, listener);
+  return begin_run(*run, listener, stop_requested);
 }
 
 }  // namespace hone::train

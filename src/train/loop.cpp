@@ -11,6 +11,7 @@
 #include "base/process_memory.h"
 #include "learn/schedule.h"
 #include "train/checkpoint.h"
+#include "train/guard.h"
 #include "train/run_folder.h"
 #include "train/triggers.h"
 
@@ -44,14 +45,15 @@ class Loop {
       const bool epoch_ends = done % p_.method.steps_per_epoch() == 0;
       const Actions due = actions_after(p_.plan, intervals_, done, total_steps_, epoch_ends);
       p_.listener.stepped(facts, total_steps_);
+      const bool pause = p_.guard != nullptr && p_.guard->stepped(facts, p_.adapter) == Course::kPause;
       if (done == first_step_ + 1) measure(/*at_end=*/false);
       if (due.log) log(facts);
       if (due.evaluate && p_.method.has_evaluation()) evaluate();
-      const bool interrupted = p_.stop_requested.load() && done < total_steps_;
+      const bool interrupted = (pause || p_.stop_requested.load()) && done < total_steps_;
       if (due.save || interrupted) save();
       if (interrupted) {
         measure(/*at_end=*/true);
-        return {.interrupted = true, .step = done};
+        return {.interrupted = true, .paused = pause, .step = done};
       }
     }
     finish();
@@ -66,6 +68,7 @@ class Loop {
     const std::int64_t index = p_.state.step;
     p_.adapter.zero_gradient();
     const StepLoss loss = p_.method.backward(index);
+    if (p_.guard != nullptr) p_.guard->backward_done(index + 1, loss, p_.adapter);
     const double grad_norm = learn::clip_gradient(p_.adapter.flat_gradient(), p_.plan.max_grad_norm);
     require_finite(loss.loss, grad_norm, index);
     const double learning_rate = p_.plan.learning_rate * learn::schedule_factor(schedule_, index);
@@ -183,8 +186,11 @@ class Loop {
 
   void save() {
     save_checkpoint(p_.plan.output_dir, checkpoint_parts());
-    rotate_checkpoints(p_.plan.output_dir, p_.plan.save_total_limit);
-    p_.listener.saved(checkpoint_path(p_.plan.output_dir, p_.state.step).string(), p_.state.step);
+    const std::string folder = checkpoint_path(p_.plan.output_dir, p_.state.step).string();
+    if (p_.guard != nullptr) p_.guard->saved(folder, p_.state.step);
+    rotate_checkpoints(p_.plan.output_dir, p_.plan.save_total_limit,
+                       p_.guard != nullptr ? p_.guard->pinned_step() : -1);
+    p_.listener.saved(folder, p_.state.step);
   }
 
   // The record of the end of the finished run that this one only repeats: nothing was left to do.

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@
 #include "train/step_facts.h"
 
 namespace hone::train {
+
+class RunGuard;  // train/guard.h
 
 // What one optimizer step's forward and backward passes found.
 struct StepLoss {
@@ -35,6 +38,23 @@ struct EvalFacts {
 // What a method keeps in a checkpoint besides: file name and text.
 using StateFiles = std::vector<std::pair<std::string, std::string>>;
 
+// A small micro-batch of the run's own data through the method's own passes: how the doctor finds out, before
+// step 1, whether gradients reach every tensor.
+struct RehearsalRequest {
+  std::int64_t index = 0;         // which one; equal requests of equal parameters give equal bits
+  std::int64_t max_tokens = 256;  // about so many; longer examples give their end
+  bool backward = true;           // false: loss only
+  bool training = true;           // dropout as in training
+  bool adapters_on = true;        // false: the base alone; forward only
+};
+struct Rehearsal {
+  double loss = 0;  // what the backward was of
+  double nll = 0;   // mean -log p of the scored tokens, nats
+  std::int64_t tokens = 0, scored = 0;
+  // Largest |sampler's - trainer's| log-probability; methods that do not sample: empty. Dropout off in both.
+  std::optional<double> sampler_gap;
+};
+
 // A training method: one file each (sft.cpp).
 class Method {
  public:
@@ -51,6 +71,9 @@ class Method {
   virtual double epoch_after(std::int64_t step) const = 0;  // fractional epoch after `step` steps
   // What the next step depends on besides step and parameters; the run hands it back when it is resumed.
   virtual StateFiles state_files() const { return {}; }
+  // Adds the gradients of a rehearsal to the adapter's, which the caller has cleared, and changes nothing
+  // else.
+  virtual Rehearsal rehearse(const RehearsalRequest& request) = 0;
 };
 
 struct LoopParts {
@@ -63,10 +86,12 @@ struct LoopParts {
   learn::AdamWState& optimizer;
   RunState& state;
   std::int64_t planned_memory = 0;  // bytes of StartFacts::memory; 0: nothing to hold the peak against
+  RunGuard* guard = nullptr;
 };
 
 struct LoopResult {
-  bool interrupted = false;
+  bool interrupted = false;  // by Ctrl-C, or paused by the guard
+  bool paused = false;       // by the guard
   std::int64_t step = 0;
 };
 

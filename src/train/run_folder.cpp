@@ -53,9 +53,10 @@ void recover_run_folder(const base::fs::path& output_dir) {
   for (const auto& whole : unfinished) base::StagedFolder::recover(whole);
 }
 
-void rotate_checkpoints(const base::fs::path& output_dir, std::int64_t keep) {
+void rotate_checkpoints(const base::fs::path& output_dir, std::int64_t keep, std::int64_t pinned) {
   if (keep <= 0) return;
-  const auto steps = checkpoint_steps(output_dir);
+  std::vector<std::int64_t> steps = checkpoint_steps(output_dir);
+  std::erase(steps, pinned);
   const auto count = static_cast<std::int64_t>(steps.size());
   for (std::int64_t i = 0; i < count - keep; ++i) {
     const auto folder = checkpoint_path(output_dir, steps[static_cast<std::size_t>(i)]);

@@ -31,8 +31,10 @@ std::vector<std::int64_t> checkpoint_steps(const base::fs::path& output_dir);
 // that was being replaced (StagedFolder::recover). For the only process that writes there.
 void recover_run_folder(const base::fs::path& output_dir);
 
-// Deletes the oldest checkpoints until at most `keep` are left (0: keep all), as save_total_limit asks.
-void rotate_checkpoints(const base::fs::path& output_dir, std::int64_t keep);
+// Deletes the oldest checkpoints until at most `keep` are left (0: keep all), as save_total_limit asks; that
+// of step `pinned`
+// (-1: none) stays besides.
+void rotate_checkpoints(const base::fs::path& output_dir, std::int64_t keep, std::int64_t pinned = -1);
 
 // UserError when `output_dir` already holds a run that a fresh start would overwrite.
 void require_fresh(const base::fs::path& output_dir);

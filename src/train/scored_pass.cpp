@@ -99,7 +99,7 @@ ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, con
                      double denominator, bool backward, const PassForm& form) {
   const auto rows_of_tokens = token_rows(batch);
   const ops::PassContext context = {.training = key.training,
-                                    .adapters_on = true,
+                                    .adapters_on = key.adapters_on,
                                     .seed = key.seed,
                                     .step = key.step,
                                     .token_row = &rows_of_tokens,

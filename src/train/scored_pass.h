@@ -24,6 +24,7 @@ struct PassKey {
   bool training = false;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
+  bool adapters_on = true;  // false: the base alone
 };
 
 // Which form of the layer runs (model/explicit_layer.h, or the plain one under autograd), and what it keeps.

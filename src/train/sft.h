@@ -35,6 +35,8 @@ class SftMethod final : public Method {
   std::int64_t steps_per_epoch() const override { return order_.steps_per_epoch(); }
   std::int64_t total_steps() const override { return total_steps_; }
   double epoch_after(std::int64_t step) const override;
+  Rehearsal rehearse(const RehearsalRequest& request) override;
+  const SftData& train_data() const { return train_; }
 
  private:
   config::Plan plan_;
@@ -46,8 +48,8 @@ class SftMethod final : public Method {
   PassForm form_;
 };
 
-// The whole command: read, check, attach, announce, train, save. Throws UserError before anything is written
-// when the input is at fault.
+// open_sft and begin_run: read, check, attach, announce, train, save. Throws UserError before anything is
+// written when the input is at fault.
 LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::atomic<bool>& stop_requested);
 
 }  // namespace hone::train

@@ -1,4 +1,4 @@
-// run_sft: the order of events of an SFT run, as prose.
+// open_sft: the order of events before the first step of an SFT run, as prose.
 #include <ATen/Parallel.h>
 
 #include "base/file.h"
@@ -12,6 +12,7 @@
 #include "train/machine.h"
 #include "train/memory_inputs.h"
 #include "train/open_model.h"
+#include "train/open_run.h"
 #include "train/run_setup.h"
 #include "train/sft.h"
 
@@ -57,35 +58,43 @@ SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan,
   return out;
 }
 
+struct OpenedSft final : OpenedRun {
+  using OpenedRun::OpenedRun;
+  const SftData* examples() const override { return &static_cast<const SftMethod&>(*method).train_data(); }
+};
+
 }  // namespace
 
-LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::atomic<bool>& stop_requested) {
-  at::set_num_threads(static_cast<int>(threads_or_default(plan.threads)));
-  RunPlace place(plan);
+std::unique_ptr<OpenedRun> open_sft(const config::Plan& asked, RunListener& /*listener*/) {
+  at::set_num_threads(static_cast<int>(threads_or_default(asked.threads)));
+  auto run = std::make_unique<OpenedSft>(asked);
+  const config::Plan& plan = run->plan;
 
   // Data before weights: a wrong row is found in seconds.
-  const auto source = model::open_weights(plan.model_name_or_path);
-  const OpenedText opened = open_text(plan);
-  SftInput train = read_data(plan.dataset_name, plan.packing, plan, opened.tokenizer,
-                             opened.chat_template.get(), source->config().vocab_size);
+  run->source = model::open_weights(plan.model_name_or_path);
+  run->text.emplace(open_text(plan));
+  const std::int64_t vocab_size = run->source->config().vocab_size;
+  SftInput train = read_data(plan.dataset_name, plan.packing, plan, run->text->tokenizer,
+                             run->text->chat_template.get(), vocab_size);
   std::optional<SftData> eval;
   if (!plan.dataset_test.empty()) {
-    eval = read_data(plan.dataset_test, plan.eval_packing.value_or(plan.packing), plan, opened.tokenizer,
-                     opened.chat_template.get(), source->config().vocab_size)
+    eval = read_data(plan.dataset_test, plan.eval_packing.value_or(plan.packing), plan, run->text->tokenizer,
+                     run->text->chat_template.get(), vocab_size)
                .data;
   }
 
   const std::int64_t program_bytes = base::process_memory().resident;
-  model::CausalLm model(*source, numbers(plan.precision));
-  adapters::Adapter adapter = open_adapter(model, plan, place);
-  require_room_for_checkpoint(place, adapter);
-  Standing standing = find_standing(plan, place, adapter, data_print(train.file, train.file_rows));
+  const model::CausalLm& model = run->model.emplace(*run->source, numbers(plan.precision));
+  const adapters::Adapter& adapter = run->adapter.emplace(open_adapter(*run->model, plan, run->place));
+  require_room_for_checkpoint(run->place, adapter);
+  const Standing& standing = run->standing.emplace(
+      find_standing(plan, run->place, adapter, data_print(train.file, train.file_rows)));
 
-  StartFacts start;
+  StartFacts& start = run->start;
   start.notes = plan.notes;
   const std::int64_t longest =
       plan.max_length > 0 ? std::min(plan.max_length, train.facts.longest) : train.facts.longest;
-  if (const auto note = convert_note(plan, *source)) start.notes.push_back(*note);
+  if (const auto note = convert_note(plan, *run->source)) start.notes.push_back(*note);
   start.notes.insert(start.notes.end(), standing.notes.begin(), standing.notes.end());
   if (const auto note = beyond_positions(longest, model.config())) start.notes.push_back(*note);
   start.resumed_from = standing.resumed_from;
@@ -99,26 +108,19 @@ LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::a
           longest_batch(train.data.examples, train.data.rows, plan.per_device_train_batch_size),
           eval ? longest_batch(eval->examples, eval->rows, plan.per_device_eval_batch_size) : LongestBatch()),
       plan.layer_form, plan.recompute, memory_limit(plan));
-  SftMethod method(plan, model, std::move(train.data), std::move(eval), pass_form(start.memory));
-  start.total_steps = method.total_steps();
-  start.steps_per_epoch = method.steps_per_epoch();
+  run->method = std::make_unique<SftMethod>(plan, model, std::move(train.data), std::move(eval),
+                                            pass_form(start.memory));
+  start.total_steps = run->method->total_steps();
+  start.steps_per_epoch = run->method->steps_per_epoch();
   start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);
   start.first_step = standing.state.step;
   start.output_dir = plan.output_dir;
+  return run;
+}
 
-  place.open(plan);
-  listener.started(start);
-  const LoopResult result = run_loop({.plan = plan,
-                                      .adapter = adapter,
-                                      .method = method,
-                                      .tokenizer = opened.tokenizer,
-                                      .listener = listener,
-                                      .stop_requested = stop_requested,
-                                      .optimizer = standing.optimizer,
-                                      .state = standing.state,
-                                      .planned_memory = start.memory.total});
-  listener.finished(plan.output_dir, result.interrupted, result.step);
-  return result;
+LoopResult run_sft(const config::Plan& plan, RunListener& listener, const std::atomic<bool>& stop_requested) {
+  const std::unique_ptr<OpenedRun> run = open_sft(plan, listener);
+  return begin_run(*run, listener, stop_requested);
 }
 
 }  // namespace hone::train

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/verdict.h"
 #include "data/tokenise.h"
 #include "train/memory_plan.h"
 
@@ -113,6 +114,8 @@ class RunListener {
  public:
   virtual ~RunListener() = default;
   virtual void started(const StartFacts&) {}
+  // The doctor's: before step 1 in the order of the data, and whenever a fault is found.
+  virtual void judged(const base::Verdict&, std::int64_t /*step*/) {}
   virtual void rolled_out(const RolloutFacts&) {}
   virtual void stepped(const StepFacts&, std::int64_t /*total_steps*/) {}
   virtual void logged(const LogRecord&) {}

@@ -1,0 +1,40 @@
+// Who watches a run from within: the doctor's seat in the loop. train/ calls, doctor/ answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "train/loop.h"
+
+namespace hone::train {
+
+struct OpenedRun;
+
+// What a guard wants of the loop.
+enum class Course {
+  kGoOn,
+  kPause,  // save a checkpoint and end, as after Ctrl-C; the run can be resumed
+};
+
+// Every call comes from the loop's own thread. Any of them may throw UserError, which ends the run there: before
+// stepped() the step has not been applied, and checkpoints stay as they are.
+class RunGuard {
+ public:
+  virtual ~RunGuard() = default;
+  // After the run was announced (RunListener::started) and before its first step. Leaves parameters, gradients, moments and
+  // the method bit for bit as they were.
+  virtual void before_first_step(OpenedRun& /*run*/) {}
+  // The gradients of step `step` (1-based) are in the adapter, not yet clipped; nothing has moved.
+  virtual void backward_done(std::int64_t /*step*/, const StepLoss& /*loss*/,
+                             const adapters::Adapter& /*adapter*/) {}
+  // The optimizer has moved the parameters.
+  virtual Course stepped(const StepFacts& /*facts*/, const adapters::Adapter& /*adapter*/) {
+    return Course::kGoOn;
+  }
+  // A checkpoint of step `step` lies in `folder`.
+  virtual void saved(const std::string& /*folder*/, std::int64_t /*step*/) {}
+  // The step of the checkpoint that rotation must leave alone, the last healthy one; -1: none.
+  virtual std::int64_t pinned_step() const { return -1; }
+};
+
+}  // namespace hone::train

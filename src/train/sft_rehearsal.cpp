@@ -1,0 +1,47 @@
+// SftMethod::rehearse: one micro-batch of the run's own rows, short enough to cost a second.
+#include <algorithm>
+
+#include "train/sft.h"
+
+namespace hone::train {
+
+namespace {
+
+// The last `room` tokens: where the targets are.
+data::Example ending(const data::Example& example, std::int64_t room) {
+  const auto length = static_cast<std::int64_t>(example.ids.size());
+  const auto from = static_cast<std::ptrdiff_t>(std::max<std::int64_t>(0, length - room));
+  return {.row = example.row,
+          .ids = {example.ids.begin() + from, example.ids.end()},
+          .supervised = {example.supervised.begin() + from, example.supervised.end()}};
+}
+
+}  // namespace
+
+Rehearsal SftMethod::rehearse(const RehearsalRequest& request) {
+  const auto steps = std::max<std::int64_t>(1, order_.steps_per_epoch());
+  std::vector<data::Example> examples;
+  data::PackedRow row;
+  std::int64_t left = request.max_tokens;
+  for (const std::int64_t at : order_.step_rows(request.index % steps).front()) {
+    for (const std::int64_t member : train_.rows[static_cast<std::size_t>(at)].members) {
+      if (left < 2) break;
+      row.members.push_back(static_cast<std::int64_t>(examples.size()));
+      examples.push_back(ending(train_.examples[static_cast<std::size_t>(member)], left));
+      left -= static_cast<std::int64_t>(examples.back().ids.size());
+    }
+  }
+  const data::Batch batch = data::make_batch(examples, {row}, {0});
+  const PassKey key = {.training = request.training && request.adapters_on,
+                       .seed = static_cast<std::uint64_t>(plan_.seed),
+                       .step = static_cast<std::uint64_t>(request.index),
+                       .adapters_on = request.adapters_on};
+  const auto n = static_cast<double>(std::max<std::int64_t>(1, scored_tokens(batch)));
+  const bool backward = request.backward && request.adapters_on;
+  const ScoredFacts facts =
+      backward ? score_and_backward(model_, batch, key, n, form_) : score_batch(model_, batch, key, form_);
+  const double nll = facts.nll_sum / n;
+  return {.loss = nll, .nll = nll, .tokens = facts.tokens, .scored = facts.scored};
+}
+
+}  // namespace hone::train
