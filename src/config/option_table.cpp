@@ -103,8 +103,9 @@ std::vector<std::string> Schema::names() const {
 const Schema& sft_schema() {
   static const Schema schema = [] {
     Schema made{.command = "sft", .options = {}};
-    for (const auto& rows : {model_options(), adapter_options(), data_options(), training_options(),
-                             optimizer_options(), reporting_options(), saving_options(), machine_options()}) {
+    for (const auto& rows :
+         {model_options(), adapter_options(), data_options(), training_options(), optimizer_options(),
+          reporting_options(), saving_options(), machine_options(), doctor_options()}) {
       made.options.insert(made.options.end(), rows.begin(), rows.end());
     }
     return made;

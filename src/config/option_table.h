@@ -152,5 +152,6 @@ std::vector<Option> optimizer_options();
 std::vector<Option> reporting_options();
 std::vector<Option> saving_options();
 std::vector<Option> machine_options();
+std::vector<Option> doctor_options();
 
 }  // namespace hone::config

@@ -286,6 +286,7 @@ Schema policy_schema(bool grpo) {
   join(shared(reporting_options(), config));
   join(shared(saving_options(), config));
   join(shared(machine_options(), config));
+  join(shared(doctor_options(), config));
   return schema;
 }
 

@@ -166,4 +166,16 @@ std::vector<Option> machine_options() {
   return rows;
 }
 
+std::vector<Option> doctor_options() {
+  std::vector<Option> rows = {
+      {"skip_doctor", Kind::kBool, "false", "no examination before step 1; the watch stays"},
+      Option{"on_fault", Kind::kChoice, "\"pause\"",
+             "a fault found while the run goes on: warn, pause (save and end, to be resumed) or stop (end at "
+             "once)"}
+          .choice("warn pause stop"),
+  };
+  for (Option& row : rows) row = row.under("doctor");
+  return rows;
+}
+
 }  // namespace hone::config

@@ -52,6 +52,11 @@ LayerForm layer_form(const std::string& word) {
   return word == "plain" ? LayerForm::kPlain : LayerForm::kAuto;
 }
 
+OnFault on_fault(const std::string& word) {
+  if (word == "warn") return OnFault::kWarn;
+  return word == "stop" ? OnFault::kStop : OnFault::kPause;
+}
+
 void require_set(const Settings& settings, const std::string& name, const std::string& example) {
   if (!settings.text(name).empty()) return;
   throw UserError(
@@ -279,6 +284,8 @@ void fill_training(Plan& plan, const Settings& settings) {
   plan.threads = settings.integer("threads");
   plan.recompute = recompute(settings);
   plan.layer_form = layer_form(settings.text("layer_form"));
+  plan.skip_doctor = settings.flag("skip_doctor");
+  plan.on_fault = on_fault(settings.text("on_fault"));
   plan.memory_limit = size_in_bytes(settings.text("memory_limit"), settings.where("memory_limit"));
 }
 

@@ -27,6 +27,7 @@ enum class LoraInit { kTrue, kGaussian, kFalse };  // init_lora_weights
 // level in this order whose planned peak fits memory_limit (train/memory_plan.h).
 enum class Recompute { kAuto, kNone, kCheap, kLayer };
 enum class LayerForm { kAuto, kExplicit, kPlain };  // kAuto: explicit where it can
+enum class OnFault { kWarn, kPause, kStop };        // what the doctor's watch does about a failure
 enum class PackingStrategy { kBfd };
 enum class Scheduler { kLinear, kCosine, kConstant, kConstantWithWarmup };
 
@@ -178,6 +179,10 @@ struct Plan {
   Recompute recompute = Recompute::kAuto;  // kNone too when gradient_checkpointing is false and this is auto
   LayerForm layer_form = LayerForm::kAuto;
   std::int64_t memory_limit = 0;  // bytes; 0: what is free when the run begins
+
+  // doctor
+  bool skip_doctor = false;            // no examination before step 1
+  OnFault on_fault = OnFault::kPause;  // a failure while the run goes on; one before step 1 always stops it
 
   PolicyPlan policy;  // kGrpo and kRloo
 

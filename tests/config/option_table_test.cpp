@@ -49,8 +49,8 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
   const std::vector<std::string> shared = {"init_lora_weights", "lora_exclude_modules",
                                            "adapter_name_or_path", "base_model_name_for_adapter",
                                            "eval_dataset"};
-  const std::vector<std::string> machine = {"threads",      "recompute", "layer_form",
-                                            "memory_limit", "env",       "accelerate_config"};
+  const std::vector<std::string> machine = {"threads", "recompute",         "layer_form",  "memory_limit",
+                                            "env",     "accelerate_config", "skip_doctor", "on_fault"};
   const std::vector<std::string> policy = {"python",    "reward_workers", "reward_timeout", "share_prompt",
                                            "kv_memory", "replay",         "dump_rollouts"};
   for (const auto& [schema, count] : methods()) {

@@ -105,6 +105,8 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"recompute", {"layer"}},
       {"layer_form", {"explicit"}},
       {"memory_limit", {"2GB"}},
+      {"skip_doctor", {"true"}},
+      {"on_fault", {"stop"}},
       {"eval_steps", {"5"}},
   };
   // These need a second option, or a value that the plan cannot hold yet; tested below.
@@ -126,6 +128,15 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
     changed.resolved.clear();
     EXPECT_FALSE(changed == plain) << name << " does nothing";
   }
+}
+
+TEST_F(ParseTest, TheDoctorsOptions) {
+  EXPECT_FALSE(run().skip_doctor);
+  EXPECT_TRUE(run({"--skip-doctor"}).skip_doctor);
+  EXPECT_TRUE(run({"--skip_doctor", "true"}).skip_doctor);
+  EXPECT_EQ(run().on_fault, OnFault::kPause);
+  EXPECT_EQ(run_yaml("on_fault: warn\n").on_fault, OnFault::kWarn);
+  EXPECT_NE(run_error({"--on_fault", "halt"}).find("warn"), std::string::npos);
 }
 
 TEST_F(ParseTest, PrecisionFollowsTheTable) {

@@ -56,6 +56,10 @@ TEST_F(WritePlanTest, EverythingSetComesBack) {
                          "explicit",
                          "--memory_limit",
                          "2.05 GB",
+                         "--skip_doctor",
+                         "true",
+                         "--on_fault",
+                         "stop",
                          "--output_dir",
                          "a b#c: d"}));
 }
