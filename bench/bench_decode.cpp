@@ -3,22 +3,33 @@
 //
 // usage: bench_decode [--model FOLDER | --shapes q05b] [--batch 1,2,4,8,16] [--context 64,256,512]
 // [--most_tokens 4096]
-//                     [--generate NEW_TOKENS --prompt 64] [--storage packed|plain] [--milliseconds 400]
+//                     [--generate NEW_TOKENS --prompt 64] [--rollout NEW_TOKENS --prompt 512] [--lora RANK]
+//                     [--storage packed|plain] [--milliseconds 400]
 //                     [--threads 2]
 //                     [--instructions avx512_bf16] [--json FILE] [--quick]
+// With --rollout: steps of a sampler as training has it, --batch samples of one prompt that they share, at
+// temperature 1 with log-probabilities and entropies. --lora: on every linear, in all three.
 // Contexts with more than --most_tokens tokens in the whole batch are left out: filling them takes longer
 // than measuring.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include <algorithm>
 #include <iostream>
+#include <memory>
+#include <optional>
 #include <span>
 
+#include "adapters/lora.h"
 #include "bench/measure.h"
 #include "bench/open.h"
 #include "bench/probe.h"
 #include "bench/work.h"
+#include "rollout/decoder.h"
 #include "rollout/generate.h"
 #include "rollout/sampler.h"
 
@@ -206,19 +217,78 @@ int run_generate(const Arguments& arguments, const model::CausalLm& model) {
   return 0;
 }
 
+// Seconds of a step of Decoder::advance after the one that reads the prompt.
+int run_rollout(const Arguments& arguments, const model::CausalLm& model) {
+  const std::int64_t tokens = arguments.number("rollout", 64), prompt = arguments.number("prompt", 512);
+  const bool quick = arguments.flag("quick");  // the clock alone
+  const Rates before = quick ? Rates() : probe(model.config(), false);
+  Table table({"samples", "prompt", "best ms", "median ms", "limit ms", "share", "median's"});
+  base::Json out = {{"prompt", prompt}, {"new_tokens", tokens}, {"batches", base::Json::array()}};
+  for (const std::int64_t batch : arguments.numbers("batch", {8, 16})) {
+    const auto some = some_ids(model.config(), prompt);
+    const std::vector<std::int32_t> ids(some.begin(), some.end());
+    rollout::GenerateOptions options{.max_new_tokens = tokens + 1, .entropies = true};
+    options.sampler.temperature = 1;
+    std::vector<double> seconds;
+    for (int repetition = 0; repetition < 3; ++repetition) {
+      rollout::Decoder decoder(model, options);
+      std::vector<rollout::Sequence> live;
+      const auto shared = std::make_shared<rollout::SharedPrompt>();
+      for (std::int64_t i = 0; i < batch; ++i) {
+        live.push_back({.prompt = ids, .sample = static_cast<std::uint64_t>(i), .shared = shared});
+      }
+      decoder.advance(live);
+      for (std::int64_t i = 0; i < tokens; ++i) {
+        const double start = now();
+        decoder.advance(live);
+        seconds.push_back(now() - start);
+      }
+    }
+    std::sort(seconds.begin(), seconds.end());
+    const double best = seconds.front(), median = seconds[seconds.size() / 2];
+    Result r{.batch = batch};
+    const double own = static_cast<double>(batch * tokens) / 2, read = static_cast<double>(prompt) + own;
+    r.bytes = all_bytes(model.config(), 2) + kv_bytes_per_token(model.config(), 2) * read;
+    r.flop = 2 * (layer_weights(model.config()) + head_weights(model.config())) * static_cast<double>(batch);
+    const double limit = quick ? 0 : limit_seconds(r, better_of(before, probe(model.config(), false)));
+    table.add({std::to_string(batch), std::to_string(prompt), fixed(1e3 * best, 2), fixed(1e3 * median, 2),
+               fixed(1e3 * limit, 2), percent(limit / best), percent(limit / median)});
+    out["batches"].push_back({{"batch", batch}, {"best_s", best}, {"median_s", median}, {"limit_s", limit}});
+  }
+  table.print();
+  write_json(arguments.text("json", ""), out);
+  return 0;
+}
+
+// PEFT's all-linear, with sides that are not zero.
+adapters::Adapter attach_lora(model::CausalLm& model, std::int64_t rank) {
+  adapters::LoraConfig lora;
+  lora.r = rank;
+  lora.target_modules = {"all-linear"};
+  lora.target_is_regex = true;
+  lora.init = config::LoraInit::kFalse;
+  return adapters::Adapter::attach(model, lora, 7);
+}
+
 int run(int argc, char** argv) {
-  const Arguments arguments(
-      argc, argv,
-      with_common({"batch", "context", "most_tokens", "generate", "prompt", "storage", "milliseconds"}),
-      common_flags());
+  const Arguments arguments(argc, argv,
+                            with_common({"batch", "context", "most_tokens", "generate", "rollout", "lora",
+                                         "prompt", "storage", "milliseconds"}),
+                            common_flags());
   prepare_process(arguments);
+#if defined(__GLIBC__)
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // as the program does: logits keep their pages from step to step
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+#endif
   const at::NoGradGuard no_grad;
   const auto source = open_source(arguments);
-  const bool generate = arguments.flag("generate");
-  const Rates before = generate ? Rates() : probe(source->config(), arguments.flag("quick"));
+  const bool generate = arguments.flag("generate"), rollouts = arguments.flag("rollout");
+  const Rates before = generate || rollouts ? Rates() : probe(source->config(), arguments.flag("quick"));
   const bool packed = arguments.text("storage", "packed") == "packed";
-  const model::CausalLm model =
-      open_model(*source, packed ? model::Storage::kPacked : model::Storage::kPlain);
+  model::CausalLm model = open_model(*source, packed ? model::Storage::kPacked : model::Storage::kPlain);
+  std::optional<adapters::Adapter> adapter;
+  if (const std::int64_t rank = arguments.number("lora", 0); rank > 0) adapter = attach_lora(model, rank);
+  if (rollouts) return run_rollout(arguments, model);
   return generate ? run_generate(arguments, model) : run_steps(arguments, model, before);
 }
 

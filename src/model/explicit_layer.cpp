@@ -54,14 +54,24 @@ class Pieces {
     return ops::lora_low(*modules_[module], x, pass_.context);
   }
 
+  // Of modules that read x.
+  void lows(std::initializer_list<Module> modules, const at::Tensor& x, at::Tensor* low) const {
+    std::vector<const ops::Linear*> linears;
+    for (const Module m : modules) linears.push_back(modules_[m]);
+    const std::vector<at::Tensor> found = ops::lora_lows(linears, x, pass_.context);
+    auto next = found.begin();
+    for (const Module m : modules) low[m] = *next++;
+  }
+
   // q, k and v of `normed` before norm and rotation.
   at::Tensor multiply_qkv(const at::Tensor& normed, const at::Tensor* low) const {
     const std::int64_t heads = config_.num_attention_heads + 2 * config_.num_key_value_heads;
     at::Tensor qkv = at::empty({normed.size(0), heads * config_.head_dim}, normed.options());
     const Heads parts = heads_of(qkv, config_);
-    ops::linear_into(parts.q.flatten(1), layer_.q, normed, low[kQ]);
-    ops::linear_into(parts.k.flatten(1), layer_.k, normed, low[kK]);
-    ops::linear_into(parts.v.flatten(1), layer_.v, normed, low[kV]);
+    const std::array<ops::LinearOutput, 3> outputs{{{parts.q.flatten(1), &layer_.q, low[kQ]},
+                                                    {parts.k.flatten(1), &layer_.k, low[kK]},
+                                                    {parts.v.flatten(1), &layer_.v, low[kV]}}};
+    ops::linears_into(outputs, normed);
     return qkv;
   }
 
@@ -79,8 +89,9 @@ class Pieces {
     const std::int64_t width = layer_.gate.weight.out();
     at::Tensor joined = at::empty({normed.size(0), 2 * width}, normed.options());
     const auto [gate, up] = gate_and_up(joined);
-    ops::linear_into(gate, layer_.gate, normed, low[kGate]);
-    ops::linear_into(up, layer_.up, normed, low[kUp]);
+    const std::array<ops::LinearOutput, 2> outputs{
+        {{gate, &layer_.gate, low[kGate]}, {up, &layer_.up, low[kUp]}}};
+    ops::linears_into(outputs, normed);
     return joined;
   }
 
@@ -140,7 +151,7 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   std::array<at::Tensor, 7> low;
 
   const at::Tensor normed = pieces.norm(x, layer.input_norm);
-  for (const Module m : {kQ, kK, kV}) low[m] = pieces.low(m, normed);
+  pieces.lows({kQ, kK, kV}, normed, low.data());
   at::Tensor qkv = pieces.multiply_qkv(normed, low.data());
   const at::Tensor before = pieces.norm_and_rotate(qkv, taped && recompute != Recompute::kLayer);
   at::Tensor seen = at::empty({x.size(0), config.num_attention_heads * config.head_dim}, qkv.options());
@@ -164,7 +175,7 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   seen.reset();
 
   const at::Tensor normed_mlp = pieces.norm(attended, layer.post_attention_norm);
-  for (const Module m : {kGate, kUp}) low[m] = pieces.low(m, normed_mlp);
+  pieces.lows({kGate, kUp}, normed_mlp, low.data());
   at::Tensor gate_up = pieces.multiply_gate_up(normed_mlp, low.data());
   const at::Tensor product = pieces.product(gate_up);
   low[kDown] = pieces.low(kDown, product);

@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <memory>
 
@@ -12,6 +11,7 @@
 #include "ops/attention.h"
 #include "ops/attention_kernels.h"
 #include "ops/instructions.h"
+#include "ops/team.h"
 
 namespace hone::ops {
 namespace {
@@ -196,28 +196,19 @@ void attend_cpu(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& 
       fast ? std::clamp<std::int64_t>(kernels::kBlockElements / dim / 8 * 8, 8, 48) : 48;
   const Plan plan(out, lse, q, rows, window, block_rows);
   const kernels::PlainLevel level = plain_level();
-  std::atomic<std::size_t> next{0};
-  const auto work = [&](std::int64_t, std::int64_t) {
-    std::unique_ptr<float[]> scratch;
-    if (!fast) scratch = std::make_unique_for_overwrite<float[]>(kernels::plain_scratch(dim));
-    for (std::size_t i = next++; i < plan.blocks().size(); i = next++) {
-      const kernels::Forward& block = plan.blocks()[i].forward;
-      if (fast) {
-        kernels::forward_bf16(block);
-      } else {
-        kernels::forward_plain(block, bf16, level, scratch.get());
-      }
+  const auto work = [&](std::int64_t i, std::int64_t) {
+    const kernels::Forward& block = plan.blocks()[static_cast<std::size_t>(i)].forward;
+    if (fast) {
+      kernels::forward_bf16(block);
+      return;
     }
+    const auto scratch = std::make_unique_for_overwrite<float[]>(kernels::plain_scratch(dim));
+    kernels::forward_plain(block, bf16, level, scratch.get());
   };
-  // A row times a tile of D 64 is about 0.1 us; waking a thread costs a few.
-  constexpr std::int64_t kWorthThreads = 128;
-  const std::int64_t threads =
-      std::min<std::int64_t>(at::get_num_threads(), static_cast<std::int64_t>(plan.blocks().size()));
-  if (threads <= 1 || plan.cost() * dim / 64 < kWorthThreads || at::in_parallel_region()) {
-    work(0, 1);
-  } else {
-    at::parallel_for(0, threads, 1, work);
-  }
+  // A row times a tile of D 64 is about 0.1 us.
+  constexpr std::int64_t kWorthThreads = 48;
+  const bool alone = plan.cost() * dim / 64 < kWorthThreads;
+  in_team(static_cast<std::int64_t>(plan.blocks().size()), alone ? 1 : at::get_num_threads(), work);
 }
 
 }  // namespace

@@ -43,25 +43,51 @@ at::Tensor side_backward(const LinearGradient& gradient, const at::Tensor& x, co
   return d_low;
 }
 
-}  // namespace
-
-at::Tensor lora_low(const Linear& linear, const at::Tensor& x, const PassContext& pass) {
-  if (!linear.lora || !pass.adapters_on) return {};
-  const LoraSide& side = *linear.lora;
-  const Weight& a = side.a_operand(linear.weight.dtype());
-  at::Tensor low = at::empty({x.size(0), a.out()}, x.options());
-  const GemmTerm term{side_input(side, x, pass), &a, Side::kForward};
-  gemm(low, {&term, 1}, {.scale = side.scale});
-  return low;
-}
-
-void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& low,
-                 const at::Tensor& residual) {
+Gemm product_of(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& low,
+                const at::Tensor& residual) {
   std::vector<GemmTerm> terms = {{x, &linear.weight, Side::kForward}};
   if (low.defined()) {
     terms.push_back({low, &linear.lora->b_operand(linear.weight.dtype()), Side::kForward});
   }
-  gemm(std::move(out), terms, {.bias = linear.bias, .residual = residual});
+  return {std::move(out), std::move(terms), {.bias = linear.bias, .residual = residual}};
+}
+
+}  // namespace
+
+at::Tensor lora_low(const Linear& linear, const at::Tensor& x, const PassContext& pass) {
+  const Linear* const one = &linear;
+  return lora_lows({&one, 1}, x, pass).front();
+}
+
+std::vector<at::Tensor> lora_lows(std::span<const Linear* const> linears, const at::Tensor& x,
+                                  const PassContext& pass) {
+  std::vector<at::Tensor> lows(linears.size());
+  std::vector<Gemm> products;
+  for (std::size_t i = 0; i < linears.size(); ++i) {
+    if (!linears[i]->lora || !pass.adapters_on) continue;
+    const LoraSide& side = *linears[i]->lora;
+    const Weight& a = side.a_operand(linears[i]->weight.dtype());
+    lows[i] = at::empty({x.size(0), a.out()}, x.options());
+    products.push_back({lows[i], {{side_input(side, x, pass), &a, Side::kForward}}, {.scale = side.scale}});
+    if (!drops(side, pass)) continue;
+    gemms(products);  // one dropped input at a time
+    products.clear();
+  }
+  gemms(products);
+  return lows;
+}
+
+void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& low,
+                 const at::Tensor& residual) {
+  const Gemm product = product_of(std::move(out), linear, x, low, residual);
+  gemms({&product, 1});
+}
+
+void linears_into(std::span<const LinearOutput> outputs, const at::Tensor& x) {
+  std::vector<Gemm> products;
+  for (const LinearOutput& one : outputs)
+    products.push_back(product_of(one.out, *one.linear, x, one.low, {}));
+  gemms(products);
 }
 
 void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, const at::Tensor& x,

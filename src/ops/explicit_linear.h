@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <span>
+#include <vector>
 
 #include "ops/linear.h"
 
@@ -16,10 +17,22 @@ namespace hone::ops {
 // wants it.
 at::Tensor lora_low(const Linear& linear, const at::Tensor& x, const PassContext& pass);
 
+// The same of several that read x, shared out among the threads at once.
+std::vector<at::Tensor> lora_lows(std::span<const Linear* const> linears, const at::Tensor& x,
+                                  const PassContext& pass);
+
 // out = x W^T + low B^T + bias + residual, rounded once. `out` may be a slice of a joined buffer; residual
 // has its dtype, or is undefined.
 void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& low,
                  const at::Tensor& residual = {});
+
+// linear_into() of several that read x, shared out among the threads at once.
+struct LinearOutput {
+  at::Tensor out;
+  const Linear* linear = nullptr;
+  at::Tensor low;
+};
+void linears_into(std::span<const LinearOutput> outputs, const at::Tensor& x);
 
 struct LinearGradient {
   const Linear* linear = nullptr;

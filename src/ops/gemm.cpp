@@ -82,13 +82,22 @@ void gemm_plain(at::Tensor out, std::span<const GemmTerm> terms, const Epilogue&
 }  // namespace
 
 void gemm(at::Tensor out, std::span<const GemmTerm> terms, const Epilogue& epilogue) {
-  check(out, terms, epilogue);
-  if (out.numel() == 0) return;
-  if (runs_bf16(out, terms)) {
-    gemm_bf16(out, terms, epilogue);
-  } else {
-    gemm_plain(out, terms, epilogue);
+  const Gemm one{std::move(out), {terms.begin(), terms.end()}, epilogue};
+  gemms({&one, 1});
+}
+
+void gemms(std::span<const Gemm> products) {
+  std::vector<const Gemm*> fast;
+  for (const Gemm& one : products) {
+    check(one.out, one.terms, one.epilogue);
+    if (one.out.numel() == 0) continue;
+    if (runs_bf16(one.out, one.terms)) {
+      fast.push_back(&one);
+    } else {
+      gemm_plain(one.out, one.terms, one.epilogue);
+    }
   }
+  if (!fast.empty()) gemms_bf16(fast);
 }
 
 void add_outer(at::Tensor out, const at::Tensor& left, const at::Tensor& right) {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "ops/weight.h"
 
@@ -36,6 +37,15 @@ struct Epilogue {
 // out [M, N] = cast(scale * (sum of terms) + bias + residual), added in fp32 in this order and rounded once.
 // out is bf16 or fp32; its rows may be strided (a slice of a joined buffer).
 void gemm(at::Tensor out, std::span<const GemmTerm> terms, const Epilogue& epilogue = {});
+
+struct Gemm {
+  at::Tensor out;
+  std::vector<GemmTerm> terms;
+  Epilogue epilogue;
+};
+// gemm() of each, none of which reads what another writes: the bf16 form shares all out among the threads at
+// once.
+void gemms(std::span<const Gemm> products);
 
 // out += left^T right: the gradient of a small-rank factor. left [T, R] with small R, right [T, N], one
 // dtype; rows may be strided. out is fp32, [R, N], or its transposed view of [N, R] (any strides). Sums run

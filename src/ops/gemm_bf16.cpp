@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/gemm_kernels.h"
+#include "ops/team.h"
 
 namespace hone::ops {
 namespace {
@@ -22,6 +23,10 @@ constexpr int64_t kStepDepth = kDepth + 128;  // of a step: a slice and a LoRA t
 constexpr int64_t kRows = 1024;               // of a block, when its sums rest between steps
 constexpr int64_t kScratchRows = kernels::kTileRows * 2 * kStepDepth;  // slices of 32 k and more, 32 between
 constexpr int64_t kFewRows = 2 * kernels::kTileRows;
+// Few rows read each panel from memory once, in order. Beyond what a core's own prefetcher does: 16 KB ahead
+// a core with 8 rows reached 28 GB/s, which is all that it can multiply, instead of 26.
+constexpr int64_t kAhead = 16 << 10;
+constexpr int64_t kPartBytes = 96 << 10;  // of panels in memory, of a unit of work
 
 const Bf16* bits(const at::Tensor& x) {
   return reinterpret_cast<const Bf16*>(x.const_data_ptr());
@@ -87,10 +92,12 @@ struct Cut {
 
 struct Product {
   std::vector<at::Tensor> kept;  // rows that had to be copied
+  at::Tensor written;            // instead of an `out` of other strides
   std::vector<Matrix> matrices;
   std::vector<Cut> cuts;
   int64_t rows = 0, columns = 0;
-  int64_t panel_depth = 0;  // most numbers of k that a step packs
+  int64_t in_place_depth = 0;  // numbers of k that are read where they lie
+  int64_t panel_depth = 0;     // most numbers of k that a step packs
   int64_t steps = 0;
   kernels::Finish finish;
 };
@@ -174,6 +181,7 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
       if (matrix.is_read_in_place()) {
         slice.panels = matrix.w + column / kWide * matrix.w_stride + c.begin * kWide;
         slice.panel_stride = matrix.w_stride;
+        if (product.rows <= kFewRows) slice.ahead = kAhead;
       } else {
         slice.panels = to;
         slice.panel_stride = blocks_of(c.k, 2) * kernels::kPairStep;
@@ -194,10 +202,10 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
   }
 }
 
-// How many threads are worth waking: each must have some 8 us of work, at 200 GFLOP/s or 18 GB/s.
+// How many threads are worth calling: each must have some 4 us of work, at 200 GFLOP/s or 18 GB/s.
 int64_t threads_for(double flop, double bytes) {
   const double seconds = std::max(flop / 200e9, bytes / 18e9);
-  const auto useful = static_cast<int64_t>(seconds / 8e-6);
+  const auto useful = static_cast<int64_t>(seconds / 4e-6);
   return std::clamp<int64_t>(useful, 1, at::get_num_threads());
 }
 
@@ -206,39 +214,67 @@ double balance(int64_t units, int64_t threads) {
   return static_cast<double>(units) / static_cast<double>(blocks_of(units, threads) * threads);
 }
 
-void run(const Product& product) {
+// One call of run_block.
+struct Unit {
+  const Product* product = nullptr;
+  int64_t row = 0, row_end = 0, column = 0, column_end = 0;
+};
+
+// Columns are the better cut: each panel is packed once. Rows serve when there are few panels.
+void add_units(std::vector<Unit>& units, const Product& product, int64_t threads, int64_t together) {
   const int64_t panels = blocks_of(product.columns, kWide);
   const int64_t row_blocks = blocks_of(product.rows, kernels::kTileRows);
-  double flop = 0, bytes = 0;
-  for (const Matrix& matrix : product.matrices) {
-    const auto k = static_cast<double>(matrix.depth);
-    flop += 2.0 * k * static_cast<double>(product.rows * panels * kWide);
-    bytes += 2.0 * k * static_cast<double>(product.columns) * (matrix.is_read_in_place() ? 1 : 2);
-  }
-  const int64_t threads = threads_for(flop, bytes);
-  // Columns are the better cut: each panel is packed once. Rows serve when there are few panels.
-  const bool by_rows =
-      balance(panels, threads) < 0.9 && balance(row_blocks, threads) > balance(panels, threads);
-  at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t thread = begin; thread < end; ++thread) {
-      const auto share = [&](int64_t n, int64_t t) { return n * t / threads; };
-      const int64_t row = by_rows ? share(product.rows, thread) : 0;
-      const int64_t row_end = by_rows ? share(product.rows, thread + 1) : product.rows;
-      const int64_t column_begin = by_rows ? 0 : share(panels, thread) * kWide;
-      const int64_t column_end =
-          by_rows ? product.columns : std::min(product.columns, share(panels, thread + 1) * kWide);
-      if (row == row_end) continue;
-      for (int64_t column = column_begin; column < column_end; column += kColumns) {
-        run_block(product, row, row_end, column, std::min(column_end, column + kColumns));
+  const bool by_rows = together == 1 && balance(panels, threads) < 0.9 &&
+                       balance(row_blocks, threads) > balance(panels, threads);
+  const auto share = [](int64_t n, int64_t part, int64_t parts) { return n * part / parts; };
+  int64_t column_parts = blocks_of(panels, kColumns / kWide);
+  if (by_rows) {
+    for (int64_t thread = 0; thread < threads; ++thread) {
+      const int64_t row = share(product.rows, thread, threads);
+      const int64_t row_end = share(product.rows, thread + 1, threads);
+      for (int64_t part = 0; part < column_parts && row < row_end; ++part) {
+        units.push_back({&product, row, row_end, share(panels, part, column_parts) * kWide,
+                         std::min(product.columns, share(panels, part + 1, column_parts) * kWide)});
       }
     }
+    return;
+  }
+  // Panels that come from memory: small parts, so that a thread that is late leaves the others little to wait
+  // for.
+  if (product.rows <= kFewRows && threads > 1) {
+    const int64_t bytes = std::max<int64_t>(1, product.in_place_depth * kWide * 2);
+    column_parts = std::max(column_parts, blocks_of(panels, std::max<int64_t>(1, kPartBytes / bytes)));
+  }
+  column_parts = std::min(panels, blocks_of(column_parts, threads) * threads);
+  for (int64_t part = 0; part < column_parts; ++part) {
+    units.push_back({&product, 0, product.rows, share(panels, part, column_parts) * kWide,
+                     std::min(product.columns, share(panels, part + 1, column_parts) * kWide)});
+  }
+}
+
+void run(std::span<const Product> products) {
+  double flop = 0, bytes = 0;
+  for (const Product& product : products) {
+    const int64_t panels = blocks_of(product.columns, kWide);
+    for (const Matrix& matrix : product.matrices) {
+      const auto k = static_cast<double>(matrix.depth);
+      flop += 2.0 * k * static_cast<double>(product.rows * panels * kWide);
+      bytes += 2.0 * k * static_cast<double>(product.columns) * (matrix.is_read_in_place() ? 1 : 2);
+    }
+  }
+  const int64_t threads = threads_for(flop, bytes);
+  std::vector<Unit> units;
+  for (const Product& product : products) {
+    add_units(units, product, threads, static_cast<int64_t>(products.size()));
+  }
+  in_team(static_cast<int64_t>(units.size()), threads, [&](int64_t i, int64_t) {
+    const Unit& unit = units[static_cast<std::size_t>(i)];
+    run_block(*unit.product, unit.row, unit.row_end, unit.column, unit.column_end);
   });
 }
 
-}  // namespace
-
-void gemm_bf16(const at::Tensor& out, std::span<const GemmTerm> terms, const Epilogue& epilogue) {
-  Product product;
+void prepare(Product& product, const Gemm& call) {
+  const auto& [out, terms, epilogue] = call;
   product.rows = out.size(0);
   product.columns = out.size(1);
   product.matrices.reserve(terms.size());
@@ -253,10 +289,12 @@ void gemm_bf16(const at::Tensor& out, std::span<const GemmTerm> terms, const Epi
     matrix.w_stride =
         matrix.packed ? blocks_of(weight.in(), 2) * kernels::kPairStep : weight.plain().stride(0);
     matrix.depth = matrix.forward ? weight.in() : weight.out();
+    if (matrix.is_read_in_place()) product.in_place_depth += matrix.depth;
     product.matrices.push_back(matrix);
   }
   const bool plain_rows = product.columns == 1 || out.stride(1) == 1;
-  at::Tensor to = plain_rows ? out : at::empty(out.sizes(), out.options());
+  const at::Tensor to = plain_rows ? out : at::empty(out.sizes(), out.options());
+  if (!plain_rows) product.written = to;
   kernels::Finish& finish = product.finish;
   finish.scale = static_cast<float>(epilogue.scale);
   finish.out = to.mutable_data_ptr();
@@ -279,8 +317,17 @@ void gemm_bf16(const at::Tensor& out, std::span<const GemmTerm> terms, const Epi
     finish.residual_is_bf16 = residual.scalar_type() == at::kBFloat16;
   }
   cut(product);
-  run(product);
-  if (!plain_rows) out.copy_(to);
+}
+
+}  // namespace
+
+void gemms_bf16(std::span<const Gemm* const> calls) {
+  std::vector<Product> products(calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) prepare(products[i], *calls[i]);
+  run(products);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (products[i].written.defined()) calls[i]->out.copy_(products[i].written);
+  }
 }
 
 void add_outer_bf16(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right) {
@@ -300,23 +347,21 @@ void add_outer_bf16(const at::Tensor& out, const at::Tensor& left, const at::Ten
   const int64_t threads = std::min(panels, threads_for(2.0 * static_cast<double>(r * depth * panels * kWide),
                                                        2.0 * static_cast<double>(depth * out.size(1))));
   constexpr int64_t kOuterDepth = 256;  // of right's rows: 16 KB, for L1
-  at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t panel = panels * begin / threads; panel < panels * end / threads; ++panel) {
-      const int64_t column = panel * kWide;
-      const int64_t n = std::min(kWide, out.size(1) - column);
-      Bf16* packed = panel_scratch.at_least(kOuterDepth * kWide);
-      float* sums = sum_scratch.at_least(r * kWide);
-      for (int64_t t = 0; t < depth; t += kOuterDepth) {
-        const int64_t k = std::min(kOuterDepth, depth - t);
-        kernels::pack_columns(matrix.w + t * matrix.w_stride + column, matrix.w_stride, n, k, true, packed);
-        const kernels::Slice slice{
-            .a = matrix.a + t, .a_stride = matrix.a_stride, .panels = packed, .panel_stride = 0, .k = k};
-        kernels::multiply_block(&slice, 1, r, n, sums, kWide, t == 0, nullptr, nullptr);
-      }
-      for (int64_t i = 0; i < r; ++i) {
-        for (int64_t j = 0; j < n; ++j)
-          to[i * out.stride(0) + (column + j) * out.stride(1)] += sums[i * kWide + j];
-      }
+  in_team(panels, threads, [&](int64_t panel, int64_t) {
+    const int64_t column = panel * kWide;
+    const int64_t n = std::min(kWide, out.size(1) - column);
+    Bf16* packed = panel_scratch.at_least(kOuterDepth * kWide);
+    float* sums = sum_scratch.at_least(r * kWide);
+    for (int64_t t = 0; t < depth; t += kOuterDepth) {
+      const int64_t k = std::min(kOuterDepth, depth - t);
+      kernels::pack_columns(matrix.w + t * matrix.w_stride + column, matrix.w_stride, n, k, true, packed);
+      const kernels::Slice slice{
+          .a = matrix.a + t, .a_stride = matrix.a_stride, .panels = packed, .panel_stride = 0, .k = k};
+      kernels::multiply_block(&slice, 1, r, n, sums, kWide, t == 0, nullptr, nullptr);
+    }
+    for (int64_t i = 0; i < r; ++i) {
+      for (int64_t j = 0; j < n; ++j)
+        to[i * out.stride(0) + (column + j) * out.stride(1)] += sums[i * kWide + j];
     }
   });
 }

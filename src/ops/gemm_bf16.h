@@ -1,5 +1,5 @@
-// The bf16 form of ops/gemm.h on avx512_bf16: cuts a product into blocks for gemm_kernels.h and shares them
-// among threads. Arguments were checked by gemm() and add_outer().
+// The bf16 form of ops/gemm.h on avx512_bf16: cuts products into blocks for gemm_kernels.h and shares them
+// among threads (ops/team.h). Arguments were checked by gemms() and add_outer().
 //
 // Scratch, per thread, kept for its next product: at most 0.6 MB of panels, 1 MB of sums and
 // 64 KB of rows.
@@ -9,7 +9,7 @@
 
 namespace hone::ops {
 
-void gemm_bf16(const at::Tensor& out, std::span<const GemmTerm> terms, const Epilogue& epilogue);
+void gemms_bf16(std::span<const Gemm* const> products);
 void add_outer_bf16(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right);
 
 }  // namespace hone::ops

@@ -52,10 +52,14 @@ void multiply_tile(const Slice* slices, int count, int64_t row, int64_t panel, c
     const Bf16* a = slices[s].a + row * stride;
     const Bf16* b = slices[s].panels + panel * slices[s].panel_stride;
     const int64_t pairs = slices[s].k / 2;
+    const char* const fetched = reinterpret_cast<const char*>(b) + slices[s].ahead;
     for (int64_t pair = 0; pair < pairs; ++pair) {
       __m512bh right[Vectors];
 #pragma GCC unroll 2
-      for (int v = 0; v < Vectors; ++v) right[v] = load_pairs(b + pair * kPairStep + 32 * v);
+      for (int v = 0; v < Vectors; ++v) {
+        _mm_prefetch(fetched + 2 * (pair * kPairStep + 32 * v), _MM_HINT_T1);
+        right[v] = load_pairs(b + pair * kPairStep + 32 * v);
+      }
 #pragma GCC unroll 16
       for (int r = 0; r < Rows; ++r) {
         const __m512bh left = broadcast_pair(a + r * stride + 2 * pair);

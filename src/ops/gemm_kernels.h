@@ -23,6 +23,7 @@ struct Slice {
   const Bf16* panels = nullptr;  // the first panel of the block
   std::int64_t panel_stride = 0;
   std::int64_t k = 0;
+  std::int64_t ahead = 0;  // bytes of the panels to fetch into L2 before they are read: of those in memory
 };
 
 // What becomes of a sum: out = cast(scale * sum + bias + residual). Pointers are at the block's first

@@ -12,7 +12,10 @@ const Weight& LoraSide::operand(const at::Tensor& master, Shadow& shadow, at::Sc
   const bool fresh =
       shadow.master.is_same(master) && shadow.version == version && shadow.weight.dtype() == dtype;
   if (fresh) return shadow.weight;
-  shadow = {.weight = master.detach().to(dtype), .master = master, .version = version};
+  const at::Tensor plain = master.detach().to(dtype);
+  shadow = {.weight = Weight::can_pack(plain) ? Weight::pack(plain) : Weight(plain),
+            .master = master,
+            .version = version};
   return shadow.weight;
 }
 

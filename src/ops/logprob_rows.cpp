@@ -2,7 +2,6 @@
 #include "ops/logprob_rows.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "ops/instructions.h"
 #include "ops/logprob_kernels.h"
+#include "ops/row_call.h"
 
 namespace hone::ops {
 
@@ -19,11 +19,6 @@ namespace hone::ops {
 namespace {
 
 constexpr float kNone = -std::numeric_limits<float>::infinity();
-
-// Enough rows of a tile to be worth another thread.
-std::int64_t grain(std::int64_t width) {
-  return std::max<std::int64_t>(1, (1 << 15) / width);
-}
 
 // One row's numbers while its tiles pass.
 struct Row {
@@ -130,7 +125,7 @@ void take_kernel(SoftmaxRows& rows, const at::Tensor& logits, std::int64_t first
   const Written out(probabilities), sums(accumulator);
   const float* x = logits.const_data_ptr<float>();
   const std::int64_t width = logits.size(1), step = logits.stride(0);
-  at::parallel_for(0, logits.size(0), grain(width), [&](std::int64_t begin, std::int64_t end) {
+  over_rows(logits.size(0), width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       Row row = view.load(i);
       const double factor = take_row_tile(view, row, view.targets[i], x + i * step, width, first_column,
@@ -147,7 +142,7 @@ void take_row_kernel(SoftmaxRows& rows, const at::Tensor& logits) {
   const RowsView view(rows);
   const float* x = logits.const_data_ptr<float>();
   const std::int64_t width = logits.size(1), step = logits.stride(0);
-  at::parallel_for(0, logits.size(0), grain(width), [&](std::int64_t begin, std::int64_t end) {
+  over_rows(logits.size(0), width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       Row row = view.load(i);
       for (std::int64_t column = 0; column < width; column += kTileColumns) {
@@ -192,7 +187,7 @@ void backward_kernel(const TileBackward& rows, const at::Tensor& logits, std::in
   const Written d(logits), rounded(narrow);
   const Passes run = passes();
   const std::int64_t width = logits.size(1);
-  at::parallel_for(0, logits.size(0), grain(width), [&](std::int64_t begin, std::int64_t end) {
+  over_rows(logits.size(0), width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       float* x = d.wide_row(i);
       const auto scale = static_cast<float>(static_cast<double>(above[i]) / rows.temperature);

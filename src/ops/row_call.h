@@ -9,6 +9,7 @@
 #include <initializer_list>
 
 #include "ops/row_kernels.h"
+#include "ops/team.h"
 
 namespace hone::ops {
 
@@ -25,12 +26,14 @@ inline RowsOut rows_out(const at::Tensor& t) {
   return {t.mutable_data_ptr(), t.dim() > 1 ? t.stride(0) : 0, t.scalar_type() == at::kBFloat16};
 }
 
-// run(begin, end) over rows of `width` elements. Below some 30 us of work, or eight rows (decode), on the
-// calling thread: waking another costs as much.
+// run(begin, end) over rows of `width` elements, in parts of some 5 us of work.
 template <class Run>
 void over_rows(std::int64_t rows, std::int64_t width, Run run) {
-  constexpr std::int64_t kGrain = 1 << 16;
-  at::parallel_for(0, rows, std::max<std::int64_t>(8, kGrain / std::max<std::int64_t>(width, 1)), run);
+  constexpr std::int64_t kPart = 1 << 13;
+  const std::int64_t part = std::max<std::int64_t>(1, kPart / std::max<std::int64_t>(width, 1));
+  const std::int64_t parts = (rows + part - 1) / part;
+  in_team(parts, at::get_num_threads(),
+          [&](std::int64_t i, std::int64_t) { run(i * part, std::min(rows, (i + 1) * part)); });
 }
 
 }  // namespace hone::ops

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ops/linear_logprob.h"
+#include "ops/team.h"
 #include "rollout/scores.h"
 
 namespace hone::rollout {
@@ -144,47 +145,45 @@ void Decoder::sample(std::span<const Ready> ready, const at::Tensor& hidden) {
   const at::Tensor on_cpu = logits.cpu();
   const auto vocabulary = static_cast<std::size_t>(on_cpu.size(1));
   const float* const rows = on_cpu.const_data_ptr<float>();
-  std::vector<Draw> draws(ready.size());
-  std::vector<char> finite(ready.size());
-  samplers_.resize(std::max(samplers_.size(), static_cast<std::size_t>(at::get_num_threads())));
-  // A thread is worth its while from about 30,000 numbers on.
-  const auto grain = std::max<std::int64_t>(1, 30000 / on_cpu.size(1));
-  at::parallel_for(0, static_cast<std::int64_t>(ready.size()), grain,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     Sampler& sampler = samplers_[static_cast<std::size_t>(at::get_thread_num())];
-                     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-                       const std::span<const float> row(
-                           rows + static_cast<std::size_t>(ready[i].row) * vocabulary, vocabulary);
-                       finite[i] = all_finite(row) ? 1 : 0;
-                       if (finite[i] != 0) draws[i] = draw(sampler, *ready[i].sequence, row);
-                     }
-                   });
-  for (std::size_t i = 0; i < ready.size(); ++i) {
-    if (finite[i] == 0) not_finite(*ready[i].sequence);
-  }
-  if (options_.logprobs || options_.entropies) record_logprobs(ready, draws, logits);
-  for (std::size_t i = 0; i < ready.size(); ++i) take(*ready[i].sequence, draws[i]);
-}
-
-void Decoder::record_logprobs(std::span<const Ready> ready, const std::vector<Draw>& draws,
-                              const at::Tensor& logits) const {
-  std::vector<std::int64_t> targets, rows;
-  for (const Draw& draw : draws) targets.push_back(draw.id);
-  for (const Ready& one : ready) rows.push_back(one.row);
-  const double temperature = options_.sampler.temperature > 0 ? options_.sampler.temperature : 1;
-  const auto on_device = [&](const std::vector<std::int64_t>& numbers) {
-    return at::tensor(numbers, at::kLong).to(logits.device());
+  const bool recorded = options_.logprobs || options_.entropies;
+  struct Drawn {
+    bool finite = false;
+    Draw draw;
+    Facts facts;
   };
-  const bool shares = static_cast<std::int64_t>(ready.size()) != logits.size(0);
-  const ops::TokenLogprobs facts = ops::logprob_of(shares ? logits.index_select(0, on_device(rows)) : logits,
-                                                   on_device(targets), temperature);
-  const at::Tensor logprob = facts.logprob.cpu(), entropy = facts.entropy.cpu();
+  std::vector<Drawn> drawn(ready.size());
+  samplers_.resize(std::max(samplers_.size(), static_cast<std::size_t>(at::get_num_threads())));
+  // A row at a time, all that is wanted of it, so that it is read from the cache after the first pass.
+  // Another thread is worth its while from about 10,000 numbers on.
+  const bool alone = ready.size() * vocabulary < 20000;
+  ops::in_team(static_cast<std::int64_t>(ready.size()), alone ? 1 : at::get_num_threads(),
+               [&](std::int64_t i, std::int64_t thread) {
+                 const auto [sequence, at] = ready[static_cast<std::size_t>(i)];
+                 Drawn& out = drawn[static_cast<std::size_t>(i)];
+                 const std::span<const float> row(rows + static_cast<std::size_t>(at) * vocabulary,
+                                                  vocabulary);
+                 out.finite = all_finite(row);
+                 if (!out.finite) return;
+                 out.draw = draw(samplers_[static_cast<std::size_t>(thread)], *sequence, row);
+                 if (recorded) out.facts = facts_of(logits.narrow(0, at, 1), out.draw.id);
+               });
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    if (!drawn[i].finite) not_finite(*ready[i].sequence);
+  }
   for (std::size_t i = 0; i < ready.size(); ++i) {
     Completion& completion = ready[i].sequence->completion;
-    const auto at = static_cast<std::int64_t>(i);
-    if (options_.logprobs) completion.logprobs.push_back(logprob[at].item<float>());
-    if (options_.entropies) completion.entropies.push_back(entropy[at].item<float>());
+    if (options_.logprobs) completion.logprobs.push_back(drawn[i].facts.logprob);
+    if (options_.entropies) completion.entropies.push_back(drawn[i].facts.entropy);
+    take(*ready[i].sequence, drawn[i].draw);
   }
+}
+
+Decoder::Facts Decoder::facts_of(const at::Tensor& logits, std::int64_t id) const {
+  const at::NoGradGuard no_grad;  // in every thread
+  const double temperature = options_.sampler.temperature > 0 ? options_.sampler.temperature : 1;
+  const at::Tensor target = at::full({1}, id, logits.options().dtype(at::kLong));
+  const ops::TokenLogprobs facts = ops::logprob_of(logits, target, temperature);
+  return {.logprob = facts.logprob.item<float>(), .entropy = facts.entropy.item<float>()};
 }
 
 void Decoder::advance(std::span<Sequence> live) {

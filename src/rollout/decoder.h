@@ -58,8 +58,11 @@ class Decoder {
   void sample(std::span<const Ready> ready, const at::Tensor& hidden);
   Draw draw(Sampler& sampler, Sequence& sequence, std::span<const float> logits) const;
   void take(Sequence& sequence, const Draw& draw) const;
-  void record_logprobs(std::span<const Ready> ready, const std::vector<Draw>& draws,
-                       const at::Tensor& logits) const;
+  // What the trainer will see where `id` was drawn; logits [1, V].
+  struct Facts {
+    float logprob = 0, entropy = 0;
+  };
+  Facts facts_of(const at::Tensor& logits, std::int64_t id) const;
 
   const model::CausalLm& model_;
   const GenerateOptions& options_;

@@ -20,6 +20,14 @@ constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 using Block = std::array<float, kBlock>;
 
+// A form for each width of registers, chosen when the program begins. Built without contraction of a * b + c
+// (CMakeLists.txt), so that all give the same bits.
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__)
+#define HONE_WIDE [[gnu::target_clones("avx512f", "avx2", "default")]]
+#else
+#define HONE_WIDE
+#endif
+
 // exp(x) for -87 <= x <= 0 within 1.2e-7 of the value, exactly 1 at 0. Cody and Waite's reduction to |r| <=
 // ln 2 / 2, Taylor to degree 7. Straight-line, so that a loop of it becomes vectors; a number gets the same
 // bits in any loop.
@@ -58,7 +66,7 @@ Block load(std::span<const float> scores, std::size_t b) {
 }
 
 // Weights of a block; 0 where the score is below `least`.
-void weigh(const Block& scores, float best, float scale, float least, Block& out) {
+HONE_WIDE void weigh(const Block& scores, float best, float scale, float least, Block& out) {
   for (std::size_t i = 0; i < kBlock; ++i) {
     const float weight = weight_of((scores[i] - best) * scale);
     out[i] = scores[i] >= least ? weight : 0.0F;
@@ -78,7 +86,7 @@ void weigh_kept(const Block& scores, std::size_t b, float best, float scale, con
   }
 }
 
-double sum(const Block& weights) {
+HONE_WIDE double sum(const Block& weights) {
   std::array<float, kLanes> lanes{};
   for (std::size_t i = 0; i < kBlock; i += kLanes) {
     for (std::size_t l = 0; l < kLanes; ++l) lanes[l] += weights[i + l];
@@ -88,7 +96,7 @@ double sum(const Block& weights) {
   return total;
 }
 
-float best_of(const Block& scores) {
+HONE_WIDE float best_of(const Block& scores) {
   std::array<float, kLanes> lanes;
   lanes.fill(kLowest);
   for (std::size_t i = 0; i < kBlock; i += kLanes) {
