@@ -23,7 +23,8 @@ Rehearsal SftMethod::rehearse(const RehearsalRequest& request) {
   std::vector<data::Example> examples;
   data::PackedRow row;
   std::int64_t left = request.max_tokens;
-  for (const std::int64_t at : order_.step_rows(request.index % steps).front()) {
+  const auto micro_batches = order_.step_rows(request.index % steps);
+  for (const std::int64_t at : micro_batches.front()) {
     for (const std::int64_t member : train_.rows[static_cast<std::size_t>(at)].members) {
       if (left < 2) break;
       row.members.push_back(static_cast<std::int64_t>(examples.size()));
