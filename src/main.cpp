@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "config/doctor_plan.h"
 #include "config/help.h"
 #include "config/parse.h"
 #include "config/tool_plans.h"
@@ -29,10 +30,11 @@ constexpr int kUserMistake = 2;                 // the user can mend it
 constexpr int kOurBug = 70;                     // EX_SOFTWARE
 constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
-const std::vector<std::string> kCommands = {"sft",   "grpo",    "rloo", "generate", "chat",        "convert",
-                                            "merge", "options", "env",  "version",  "reward-test", "help"};
-const std::vector<std::string> kNotYet = {"dpo",    "online-dpo", "kto",    "reward", "doctor", "explain",
-                                          "bisect", "lr-find",    "launch", "plan",   "faults"};
+const std::vector<std::string> kCommands = {"sft",         "grpo",  "rloo",    "generate", "chat",
+                                            "convert",     "merge", "options", "env",      "version",
+                                            "reward-test", "help",  "doctor",  "faults"};
+const std::vector<std::string> kNotYet = {"dpo",    "online-dpo", "kto",    "reward", "explain",
+                                          "bisect", "lr-find",    "launch", "plan"};
 
 void say(std::FILE* stream, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stream);
@@ -74,6 +76,8 @@ void check_arguments(const std::string& command, const std::vector<std::string>&
   if (command == "chat") config::parse_chat(words);
   if (command == "convert") config::parse_convert(words);
   if (command == "merge") config::parse_merge(words);
+  if (command == "doctor") config::parse_doctor(words);
+  if (command == "faults") config::parse_faults(words);
 }
 
 int run_core(int argc, char** argv) {

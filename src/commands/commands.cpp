@@ -32,6 +32,8 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"convert", &convert},
       {"merge", &merge},
       {"reward-test", &reward_test},
+      {"doctor", &doctor},
+      {"faults", &faults},
       {"env", [](const std::vector<std::string>&) { return env(); }}};
   return commands;
 }

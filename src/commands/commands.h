@@ -22,7 +22,9 @@ int convert(const std::vector<std::string>& arguments);   // hone convert --inpu
 int merge(
     const std::vector<std::string>& arguments);  // hone merge --model_name_or_path M --adapter_name_or_path A
 int reward_test(
-    const std::vector<std::string>& arguments);  // hone reward-test --reward_funcs R --dataset_name D
-int env();                                       // hone env
+    const std::vector<std::string>& arguments);         // hone reward-test --reward_funcs R --dataset_name D
+int doctor(const std::vector<std::string>& arguments);  // hone doctor run.yaml
+int faults(const std::vector<std::string>& arguments);  // hone faults [CODE]
+int env();                                              // hone env
 
 }  // namespace hone::commands

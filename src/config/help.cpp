@@ -80,6 +80,20 @@ std::string usage_of(const std::string& command) {
            "Ctrl-C\n"
            "stops an answer. Reads a pipe too: one message a line.\n";
   }
+  if (command == "doctor") {
+    return "hone doctor [METHOD] run.yaml [--deep] [--strict] [--json] [--fix] [-v] [--option value ...]\n\n"
+           "Examines a run before its first step and trains nothing. The method is the word, or the one "
+           "whose options "
+           "the\n"
+           "file has; options of the run may follow, as in the training commands. Ends with 0, with 1 for "
+           "warnings "
+           "under\n"
+           "--strict, with 2 for a failure.\n";
+  }
+  if (command == "faults") {
+    return "hone faults [CODE] [--json]\n\n"
+           "The classes of fault that the doctor knows, or the page of one.\n";
+  }
   if (command == "convert") {
     return "hone convert --input model.gguf --output DIR\n\n"
            "Writes a GGUF file, or a model folder, as a Hugging Face folder.\n";
@@ -140,6 +154,8 @@ std::string program_help() {
          "DIR\n"
          "  merge        base + adapter -> model folder          hone merge --adapter_name_or_path DIR "
          "--output DIR\n"
+         "  doctor       examine a run before its first step     hone doctor run.yaml\n"
+         "  faults       what can go wrong, and what hone does   hone faults [CODE]\n"
          "  options      every option, and what is done with it  hone options [grpo] [--json] [NAME]\n"
          "  env          versions and the machine\n"
          "  version      the version\n"

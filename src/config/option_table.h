@@ -122,6 +122,8 @@ const Schema& chat_schema();
 const Schema& convert_schema();
 const Schema& merge_schema();
 const Schema& reward_test_schema();
+const Schema& doctor_schema();
+const Schema& faults_schema();
 const std::vector<const Schema*>& all_schemas();
 const Schema* schema_for(std::string_view command);  // null for commands without options
 

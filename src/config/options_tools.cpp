@@ -1,4 +1,4 @@
-// Rows of generate, chat, convert and merge.
+// Rows of generate, chat, convert, merge, doctor and faults.
 #include "config/option_table.h"
 
 namespace hone::config {
@@ -110,6 +110,32 @@ const Schema& merge_schema() {
                             "its base; null: the one that adapter_config.json names"},
                            {"output", Kind::kString, "null", "the new model folder"},
                        }});
+  return schema;
+}
+
+const Schema& doctor_schema() {
+  static const Schema schema = grouped(
+      "doctor",
+      {{
+          {"deep", Kind::kBool, "false",
+           "sample, overfit a batch, save and load, resume; the time that takes is told first"},
+          {"strict", Kind::kBool, "false", "warnings end with 1"},
+          {"json", Kind::kBool, "false", "one JSON object"},
+          {"fix", Kind::kBool, "false", "write repairs that lose nothing into the YAML file"},
+          {"verbose", Kind::kBool, "false", "every verdict, and what cannot happen by construction; also -v"},
+      }});
+  return schema;
+}
+
+const Schema& faults_schema() {
+  static const Schema schema = grouped(
+      "faults",
+      {{
+          {"code", Kind::kString, "null", "a class, such as GRAD-02; may stand first without its name"},
+          {"json", Kind::kBool, "false", "JSON"},
+          {"markdown", Kind::kBool, "false", "docs/faults.md"},
+          {"shown", Kind::kString, "null", "with markdown: a file of what tests have shown"},
+      }});
   return schema;
 }
 

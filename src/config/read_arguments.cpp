@@ -12,13 +12,6 @@ namespace {
 
 using base::Json;
 
-// "-5", "-.5" and "- a list item" are values; other words that begin with '-' are options (argparse).
-bool is_option_word(const std::string& word) {
-  if (word.size() < 2 || word[0] != '-') return false;
-  if (word.substr(0, word.find('=')).find(' ') != std::string::npos) return false;
-  return !((word[1] >= '0' && word[1] <= '9') || word[1] == '.');
-}
-
 struct Argument {
   std::string name;  // underscores, no leading dashes
   std::vector<std::string> values;
@@ -61,6 +54,12 @@ std::vector<Argument> split_arguments(const std::vector<std::string>& words, con
 }
 
 }  // namespace
+
+bool is_option_word(const std::string& word) {
+  if (word.size() < 2 || word[0] != '-') return false;
+  if (word.substr(0, word.find('=')).find(' ') != std::string::npos) return false;
+  return !((word[1] >= '0' && word[1] <= '9') || word[1] == '.');
+}
 
 void Settings::read_arguments(const std::vector<std::string>& words) {
   const std::vector<Argument> arguments = split_arguments(words, *schema_);

@@ -22,6 +22,9 @@ struct Setting {
 // are never null. A number in quotes is still a number: TRL converts strings by the option's type.
 base::Json convert_text(const Option& option, std::string_view text, bool plain, const std::string& where);
 
+// "-5", "-.5" and "- a list item" are values; other words that begin with '-' are options (argparse).
+bool is_option_word(const std::string& word);
+
 // UserError for a name outside the table: a former name gets its replacement, others their neighbour.
 [[noreturn]] void throw_unknown(const Schema& schema, std::string_view name, const std::string& where,
                                 bool dashes);

@@ -20,6 +20,34 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// The order of the data. Those that run the model are of no use once a part before them has failed.
+struct Part {
+  std::string_view name;
+  bool runs_model, samples, deep;
+  Verdicts (*look)(train::OpenedRun&, const ExamOptions&);
+};
+
+constexpr Part kParts[] = {
+    {"config", false, false, false, [](auto& run, const auto&) { return check_plan(run); }},
+    {"data", false, false, false, [](auto& run, const auto&) { return check_data(run); }},
+    {"budget", false, false, false, [](auto& run, const auto&) { return probe_budget(run); }},
+    {"reward", false, true, false,
+     [](auto& run, const auto& options) { return probe_reward(run, options.depth); }},
+    {"hardware", false, false, false,
+     [](auto& run, const auto& options) { return probe_hardware(run, options); }},
+    {"gradient", true, false, false, [](auto& run, const auto&) { return probe_gradient(run); }},
+    {"numerics", true, false, false, [](auto& run, const auto&) { return probe_loss(run); }},
+    {"rollout", true, true, false, [](auto& run, const auto&) { return probe_sampler(run); }},
+    {"rollouts", true, true, true, [](auto& run, const auto&) { return probe_rollout(run); }},
+    {"learning", true, false, true, [](auto& run, const auto&) { return probe_overfit(run); }},
+    {"files", true, false, true, [](auto& run, const auto&) { return probe_round_trip(run); }},
+    {"resume", true, false, true, [](auto& run, const auto&) { return probe_resume(run); }},
+};
+
+bool takes_part(const Part& part, bool samples, Depth depth) {
+  return (samples || !part.samples) && (depth == Depth::kDeep || !part.deep);
+}
+
 }  // namespace
 
 bool Examination::failed() const {
@@ -40,35 +68,27 @@ std::vector<const base::Verdict*> Examination::failures() const {
   return out;
 }
 
+std::vector<std::string> exam_parts(bool samples, Depth depth) {
+  std::vector<std::string> out;
+  for (const Part& part : kParts) {
+    if (takes_part(part, samples, depth)) out.emplace_back(part.name);
+  }
+  return out;
+}
+
 Examination examine(train::OpenedRun& run, const ExamOptions& options,
                     const std::function<void(const ExamPart&)>& on_part) {
   const auto start = Clock::now();
-  const bool deep = options.depth == Depth::kDeep;
-  const bool samples = run.prompts() != nullptr;
   Examination out;
-  // Those that run the model are of no use once a part before them has failed.
-  const auto part = [&](const std::string& name, bool runs_model, const std::function<Verdicts()>& look) {
-    if (runs_model && out.failed()) return;
+  for (const Part& part : kParts) {
+    if (!takes_part(part, run.prompts() != nullptr, options.depth)) continue;
+    if (part.runs_model && out.failed()) continue;
     const auto begin = Clock::now();
-    ExamPart found{.name = name, .verdicts = look()};
-    for (base::Verdict& one : found.verdicts) one.part = name;
+    ExamPart found{.name = std::string(part.name), .verdicts = part.look(run, options)};
+    for (base::Verdict& one : found.verdicts) one.part = found.name;
     found.seconds = seconds_since(begin);
     out.parts.push_back(std::move(found));
     if (on_part) on_part(out.parts.back());
-  };
-  part("config", false, [&] { return check_plan(run); });
-  part("data", false, [&] { return check_data(run); });
-  part("budget", false, [&] { return probe_budget(run); });
-  if (samples) part("reward", false, [&] { return probe_reward(run, options.depth); });
-  part("hardware", false, [&] { return probe_hardware(run, options); });
-  part("gradient", true, [&] { return probe_gradient(run); });
-  part("numerics", true, [&] { return probe_loss(run); });
-  if (samples) part("rollout", true, [&] { return probe_sampler(run); });
-  if (deep) {
-    if (samples) part("rollouts", true, [&] { return probe_rollout(run); });
-    part("learning", true, [&] { return probe_overfit(run); });
-    part("files", true, [&] { return probe_round_trip(run); });
-    part("resume", true, [&] { return probe_resume(run); });
   }
   out.seconds = seconds_since(start);
   return out;

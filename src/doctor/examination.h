@@ -1,5 +1,6 @@
-// The examination of an opened run, in the order of the data: config, hardware, data, gradient, numerics, reward, rollout, budget,
-// files. It leaves the run bit for bit as it was. What each code means is in catalogue.h; what a verdict is, in base/verdict.h.
+// The examination of an opened run, in the order of the data: config, hardware, data, gradient, numerics,
+// reward, rollout, budget, files. It leaves the run bit for bit as it was. What each code means is in
+// catalogue.h; what a verdict is, in base/verdict.h.
 #pragma once
 
 #include <functional>
@@ -8,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/verdict.h"
+#include "doctor/exam_part.h"
 #include "train/open_run.h"
 
 namespace hone::doctor {
@@ -25,13 +27,6 @@ struct ExamOptions {
 
 using Verdicts = std::vector<base::Verdict>;
 
-// One step of it.
-struct ExamPart {
-  std::string name;  // Verdict::part
-  Verdicts verdicts;
-  double seconds = 0;
-};
-
 struct Examination {
   std::vector<ExamPart> parts;
   double seconds = 0;
@@ -40,22 +35,25 @@ struct Examination {
   std::vector<const base::Verdict*> failures() const;
 };
 
+// The names of the parts that examine() goes through, in its order; `samples`: a method with rollouts.
+std::vector<std::string> exam_parts(bool samples, Depth depth);
+
 // `on_part` is called as each part is done; may be empty. Parts that a failure blocks are left out.
 Examination examine(train::OpenedRun& run, const ExamOptions& options,
                     const std::function<void(const ExamPart&)>& on_part = {});
 
 // ---- the parts, one file each. Every function looks and says; none throws for a fault that it finds.
-Verdicts check_plan(const train::OpenedRun& run);                               // config: options alone
-Verdicts check_data(const train::OpenedRun& run);                               // P4
+Verdicts check_plan(const train::OpenedRun& run);                                  // config: options alone
+Verdicts check_data(const train::OpenedRun& run);                                  // P4
 Verdicts probe_hardware(const train::OpenedRun& run, const ExamOptions& options);  // P11
-Verdicts probe_gradient(train::OpenedRun& run);                                 // P1, P2: two steps on a copy
-Verdicts probe_loss(train::OpenedRun& run);                                     // P3
-Verdicts probe_sampler(train::OpenedRun& run);                                  // P7
-Verdicts probe_reward(train::OpenedRun& run, Depth depth);                      // P8
-Verdicts probe_rollout(train::OpenedRun& run);                                  // P6, deep
-Verdicts probe_budget(const train::OpenedRun& run);                             // P9
-Verdicts probe_overfit(train::OpenedRun& run);                                  // P5, deep
-Verdicts probe_round_trip(train::OpenedRun& run);                               // P10, deep
-Verdicts probe_resume(train::OpenedRun& run);                                   // P12, deep
+Verdicts probe_gradient(train::OpenedRun& run);             // P1, P2: two steps on a copy
+Verdicts probe_loss(train::OpenedRun& run);                 // P3
+Verdicts probe_sampler(train::OpenedRun& run);              // P7
+Verdicts probe_reward(train::OpenedRun& run, Depth depth);  // P8
+Verdicts probe_rollout(train::OpenedRun& run);              // P6, deep
+Verdicts probe_budget(const train::OpenedRun& run);         // P9
+Verdicts probe_overfit(train::OpenedRun& run);              // P5, deep
+Verdicts probe_round_trip(train::OpenedRun& run);           // P10, deep
+Verdicts probe_resume(train::OpenedRun& run);               // P12, deep
 
 }  // namespace hone::doctor

@@ -13,6 +13,7 @@
 #include "report/loss_words.h"
 #include "report/named_values.h"
 #include "report/start_page.h"
+#include "report/verdict_lines.h"
 #include "train/run_folder.h"
 
 namespace hone::report {
@@ -59,6 +60,11 @@ void RunReport::started(const train::StartFacts& facts) {
   first_step_ = facts.first_step;
   metrics_ = std::make_unique<MetricsFile>(folder / train::kMetricsFile, facts.first_step);
   if (tensorboard_) events_ = std::make_unique<TensorboardWriter>(folder);
+}
+
+void RunReport::judged(const base::Verdict& verdict, std::int64_t step) {
+  end_live_line();
+  out_ << run_verdict_lines(verdict, step, line_.terminal()) << std::flush;
 }
 
 void RunReport::rolled_out(const train::RolloutFacts& facts) {

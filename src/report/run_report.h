@@ -26,6 +26,7 @@ class RunReport final : public train::RunListener {
       : out_(out), line_(terminal), tensorboard_(tensorboard), shown_(shown) {}
 
   void started(const train::StartFacts& facts) override;
+  void judged(const base::Verdict& verdict, std::int64_t step) override;
   void rolled_out(const train::RolloutFacts& facts) override;
   void stepped(const train::StepFacts& facts, std::int64_t total_steps) override;
   void logged(const train::LogRecord& record) override;

@@ -98,6 +98,10 @@ def closed_pipe():
     return os.fdopen(writer, "wb")
 
 
+# What hone keeps of a machine (the doctor's probes of kernels) stays out of the home of who runs the tests.
+CACHE = tempfile.TemporaryDirectory(prefix="hone-cache-")
+
+
 def run_hone(hone, arguments, folder, asked):
     """(exit code, stdout, stderr). The output goes to files, so that a pipe never makes hone wait."""
     def prepare():
@@ -115,7 +119,7 @@ def run_hone(hone, arguments, folder, asked):
         with out.open("wb") as out_file, err.open("wb") as err_file, closed_pipe() as nobody, given as stdin:
             process = subprocess.Popen([hone, *arguments], cwd=folder, stderr=err_file,
                                        stdout=nobody if "closed" in asked else out_file, stdin=stdin,
-                                       env={**os.environ, "NO_COLOR": "1"},
+                                       env={**os.environ, "NO_COLOR": "1", "XDG_CACHE_HOME": CACHE.name},
                                        preexec_fn=prepare)
             try:
                 deadline = time.monotonic() + LIMIT_S

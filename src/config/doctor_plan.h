@@ -1,0 +1,35 @@
+// hone doctor and hone faults: what is asked for. A run's own options are kept as words, since what is wrong with them is the
+// doctor's to say.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/plan.h"
+
+namespace hone::config {
+
+struct DoctorPlan {
+  Method method = Method::kSft;    // the word, else as the options say (method_of.h)
+  std::string config;              // the run's YAML; empty: its options stand on the command line alone
+  std::vector<std::string> words;  // the run's arguments, --config among them: for parse_run
+  bool deep = false, strict = false, json = false, fix = false, verbose = false;
+
+  bool operator==(const DoctorPlan&) const = default;
+};
+
+// hone doctor [METHOD] [run.yaml] [--deep] [--strict] [--json] [--fix] [-v] [--option value ...]
+// UserError for a method that is none, a file that cannot be read, and --fix without a file.
+DoctorPlan parse_doctor(const std::vector<std::string>& arguments);
+
+struct FaultsPlan {
+  std::string code;   // empty: all
+  bool json = false;
+  bool markdown = false;
+  std::string shown;  // with markdown: a file of what tests have shown (report/fault_pages.h)
+};
+
+// hone faults [CODE] [--json] [--markdown [--shown FILE]]
+FaultsPlan parse_faults(const std::vector<std::string>& arguments);
+
+}  // namespace hone::config

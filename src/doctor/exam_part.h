@@ -1,0 +1,17 @@
+// One part of an examination, as report/ reads it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/verdict.h"
+
+namespace hone::doctor {
+
+struct ExamPart {
+  std::string name;  // Verdict::part
+  std::vector<base::Verdict> verdicts;
+  double seconds = 0;
+};
+
+}  // namespace hone::doctor

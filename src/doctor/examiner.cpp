@@ -1,0 +1,81 @@
+#include "doctor/examiner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace hone::doctor {
+
+namespace {
+
+bool is_right(const ExamPart& part) {
+  return std::all_of(part.verdicts.begin(), part.verdicts.end(),
+                     [](const base::Verdict& one) { return one.level < base::Level::kWarn; });
+}
+
+std::string tenths(double seconds) {
+  const auto number = std::llround(seconds * 10);
+  return std::to_string(number / 10) + "." + std::to_string(number % 10) + " s";
+}
+
+std::string summary(const Examination& examination) {
+  std::string names;
+  for (const ExamPart& part : examination.parts) {
+    if (is_right(part)) names += (names.empty() ? "" : ", ") + part.name;
+  }
+  return names + (names.empty() ? "" : "; ") + tenths(examination.seconds);
+}
+
+[[noreturn]] void stop(const std::vector<const base::Verdict*>& failures) {
+  const base::Verdict& first = *failures.front();
+  std::string found = first.code + (first.code.empty() ? "" : ": ") + first.what;
+  if (failures.size() > 1) found += ", and " + std::to_string(failures.size() - 1) + " more above";
+  throw base::UserError({.where = "doctor",
+                         .expected = "a run that can learn",
+                         .found = found,
+                         .cause = first.cause,
+                         .fix = (first.fix.empty() ? "" : first.fix + "; ") +
+                                "--skip_doctor true trains all the same"});
+}
+
+}  // namespace
+
+void Examiner::before_first_step(train::OpenedRun& run) {
+  const Examination examination = examine(run, options_, [this](const ExamPart& part) {
+    for (const base::Verdict& one : part.verdicts) {
+      if (one.level != base::Level::kOk) listener_.judged(one, 0);
+    }
+  });
+  const std::vector<const base::Verdict*> failures = examination.failures();
+  if (!failures.empty()) stop(failures);
+  listener_.judged({.level = base::Level::kOk, .part = "doctor", .what = summary(examination)}, 0);
+}
+
+void Guards::before_first_step(train::OpenedRun& run) {
+  for (train::RunGuard* guard : guards_) guard->before_first_step(run);
+}
+
+void Guards::backward_done(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter) {
+  for (train::RunGuard* guard : guards_) guard->backward_done(step, loss, adapter);
+}
+
+train::Course Guards::stepped(const train::StepFacts& facts, const adapters::Adapter& adapter) {
+  train::Course course = train::Course::kGoOn;
+  for (train::RunGuard* guard : guards_) {
+    if (guard->stepped(facts, adapter) == train::Course::kPause) course = train::Course::kPause;
+  }
+  return course;
+}
+
+void Guards::saved(const std::string& folder, std::int64_t step) {
+  for (train::RunGuard* guard : guards_) guard->saved(folder, step);
+}
+
+std::int64_t Guards::pinned_step() const {
+  std::int64_t step = -1;
+  for (const train::RunGuard* guard : guards_) step = std::max(step, guard->pinned_step());
+  return step;
+}
+
+}  // namespace hone::doctor

@@ -1,0 +1,177 @@
+#include "report/fault_pages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "report/wrap_text.h"
+
+namespace hone::report {
+
+namespace {
+
+using doctor::FaultClass;
+using doctor::Standing;
+
+constexpr int kColumns = 110;
+constexpr std::size_t kLabel = 13;
+
+std::size_t width(int columns) {
+  return static_cast<std::size_t>(columns > 40 ? std::min(columns, kColumns) : kColumns);
+}
+
+std::string when_words(std::string_view letters) {
+  static const std::map<char, std::string> words = {
+      {'C', "the options"}, {'P', "a rehearsal before step 1"}, {'R', "the running job"}, {'X', "what it leaves"}};
+  std::string out;
+  for (const char letter : letters) out += (out.empty() ? "" : ", ") + words.at(letter);
+  return out;
+}
+
+// "impossible here: why" and its kin.
+std::string in_hone(const FaultClass& fault) {
+  std::string out(doctor::standing_word(fault.standing));
+  if (fault.standing == Standing::kImpossible) out = "cannot happen";
+  if (!fault.why.empty()) out += fmt::format(": {}", fault.why);
+  return out;
+}
+
+std::string count_of(const std::vector<FaultClass>& faults, Standing standing) {
+  return std::to_string(std::count_if(faults.begin(), faults.end(),
+                                      [standing](const FaultClass& one) { return one.standing == standing; }));
+}
+
+// A cell of a Markdown table.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char each : text) {
+    if (each == '|' || each == '<' || each == '*' || each == '_') out += '\\';
+    out += each == '\n' ? ' ' : each;
+  }
+  return out;
+}
+
+std::string shown_cell(std::string_view code, const std::vector<ShownFault>& shown) {
+  std::string out;
+  for (const ShownFault& one : shown) {
+    if (one.code == code) out += fmt::format("{}{}: {}", out.empty() ? "" : "; ", cell(one.name), cell(one.result));
+  }
+  return out;
+}
+
+std::string how_cell(const FaultClass& fault) {
+  if (fault.standing == Standing::kChecked) return cell(fault.check);
+  if (fault.standing == Standing::kNotYet) return cell(fault.why);
+  return fmt::format("{} (`{}`)", cell(fault.why), fault.proof);
+}
+
+}  // namespace
+
+std::vector<ShownFault> read_shown_faults(std::string_view text, const std::string& where) {
+  std::vector<ShownFault> out;
+  int number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    begin = end + 1;
+    number += 1;
+    if (line.empty() || line.front() == '#') continue;
+    const std::size_t first = line.find('\t');
+    const std::size_t second = first == std::string_view::npos ? first : line.find('\t', first + 1);
+    const std::string code(line.substr(0, first));
+    if (second == std::string_view::npos || (code != "healthy" && doctor::find_fault(code) == nullptr)) {
+      throw base::UserError({.where = fmt::format("{}:{}", where, number),
+                             .expected = "a code or `healthy`, a tab, a name, a tab, a result",
+                             .found = fmt::format("'{}'", line),
+                             .cause = {},
+                             .fix = {}});
+    }
+    out.push_back({code, std::string(line.substr(first + 1, second - first - 1)), std::string(line.substr(second + 1))});
+  }
+  return out;
+}
+
+std::string faults_list(const std::vector<FaultClass>& faults) {
+  std::string out;
+  for (const FaultClass& one : faults) {
+    out += fmt::format("{:<8} {:<15} {:<11} {}\n", one.code, one.flag, doctor::standing_word(one.standing), one.name);
+  }
+  return out + fmt::format(
+                   "\n{} classes: {} checked, {} impossible by construction, {} not yet. `hone faults CODE` is the page of "
+                   "one.\n",
+                   faults.size(), count_of(faults, Standing::kChecked), count_of(faults, Standing::kImpossible),
+                   count_of(faults, Standing::kNotYet));
+}
+
+std::string fault_page(const FaultClass& fault, int columns) {
+  std::string out = fmt::format("{}  {}\n", fault.code, fault.name);
+  const auto line = [&](std::string_view label, std::string_view text) {
+    if (text.empty()) return;
+    out += fmt::format("  {:<{}}{}\n", label, kLabel - 2, wrap_text(text, kLabel, width(columns)));
+  };
+  line("elsewhere", fmt::format("{}; found in {}", fault.flag, when_words(fault.when)));
+  line("symptom", fault.symptom);
+  line("cause", fault.cause);
+  line("check", fault.check);
+  line("do", fault.advice);
+  line("in hone", in_hone(fault));
+  line("where", fault.places);
+  line("proof", fault.proof);
+  return out;
+}
+
+base::Json fault_json(const FaultClass& fault) {
+  base::Json out;
+  out["code"] = fault.code;
+  out["name"] = fault.name;
+  out["flag"] = fault.flag;
+  out["when"] = fault.when;
+  out["symptom"] = fault.symptom;
+  out["cause"] = fault.cause;
+  out["check"] = fault.check;
+  out["do"] = fault.advice;
+  out["status"] = doctor::standing_word(fault.standing);
+  if (!fault.places.empty()) out["where"] = fault.places;
+  if (!fault.why.empty()) out["why"] = fault.why;
+  if (!fault.proof.empty()) out["proof"] = fault.proof;
+  return out;
+}
+
+std::string faults_markdown(const std::vector<FaultClass>& faults, const std::vector<ShownFault>& shown) {
+  std::string out = fmt::format(
+      "# Faults\n\n"
+      "What can go wrong in post-training, and what hone does about it: {} classes, of which {} are checked, {} cannot\n"
+      "happen by construction (the test named there fails if one could), and {} wait for the feature they belong to.\n"
+      "`hone faults CODE` prints the page of a class: symptom, cause, check, what to do. `hone doctor run.yaml` examines a\n"
+      "run; every training run is examined before its first step, and watched by the same codes.\n\n"
+      "This file is printed by `hone faults --markdown --shown tests/faults/shown.tsv`; a test compares them. \"Elsewhere\" "
+      "is how\nthe fault shows in other tools: SILENT (the run \"succeeds\"), QUIET (a line that is ignored), LOUD (it "
+      "ends).\n"
+      "\"Shown by\" is the case of tests/faults that injects it, and the answer.\n\n"
+      "| code | class | elsewhere | in hone | how | shown by |\n| --- | --- | --- | --- | --- | --- |\n",
+      faults.size(), count_of(faults, Standing::kChecked), count_of(faults, Standing::kImpossible),
+      count_of(faults, Standing::kNotYet));
+  for (const FaultClass& one : faults) {
+    out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", one.code, cell(one.name), one.flag,
+                       doctor::standing_word(one.standing), how_cell(one), shown_cell(one.code, shown));
+  }
+  out += "\n## Healthy runs\n\nRuns without a fault, which the doctor must let pass.\n\n| run | result |\n| --- | --- |\n";
+  for (const ShownFault& one : shown) {
+    if (one.code == "healthy") out += fmt::format("| {} | {} |\n", cell(one.name), cell(one.result));
+  }
+  return out;
+}
+
+std::string impossible_lines(const std::vector<FaultClass>& faults, int columns) {
+  std::string out = "impossible by construction\n";
+  for (const FaultClass& one : faults) {
+    if (one.standing != Standing::kImpossible) continue;
+    out += fmt::format("  {:<9}{}\n", one.code, wrap_text(one.why, 11, width(columns)));
+    out += fmt::format("  {:<9}{}\n", "", one.proof);
+  }
+  return out;
+}
+
+}  // namespace hone::report

@@ -1,0 +1,114 @@
+// The catalogue is held against the sources: what it says is checked is checked, what it says is proven is tested.
+#include "doctor/catalogue.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "report/fault_pages.h"
+
+namespace hone::doctor {
+namespace {
+
+namespace fs = base::fs;
+
+const fs::path kSource = HONE_SOURCE_DIR;
+
+TEST(Catalogue, HasSixtyClassesEachOnceInOrder) {
+  std::vector<std::string> codes = fault_codes();
+  EXPECT_EQ(codes.size(), 60U);
+  EXPECT_EQ(std::set<std::string>(codes.begin(), codes.end()).size(), 60U);
+  std::map<std::string, int> next;
+  for (const std::string& code : codes) {
+    const std::string room = code.substr(0, code.find('-'));
+    EXPECT_EQ(std::stoi(code.substr(room.size() + 1)), ++next[room]) << code;
+  }
+}
+
+TEST(Catalogue, EveryPageIsWhole) {
+  for (const FaultClass& one : fault_classes()) {
+    for (const auto text : {one.name, one.flag, one.when, one.symptom, one.cause, one.check, one.advice}) {
+      EXPECT_FALSE(text.empty()) << one.code;
+    }
+    EXPECT_EQ(one.when.find_first_not_of("CPRX"), std::string_view::npos) << one.code;
+    EXPECT_EQ(one.standing == Standing::kChecked, !one.places.empty()) << one.code;
+    EXPECT_EQ(one.standing != Standing::kChecked, !one.why.empty()) << one.code;
+    EXPECT_EQ(one.standing == Standing::kImpossible, !one.proof.empty()) << one.code;
+  }
+}
+
+TEST(Catalogue, WhatIsImpossibleNamesATestThatExists) {
+  for (const FaultClass& one : fault_classes()) {
+    if (one.standing != Standing::kImpossible) continue;
+    const std::string proof(one.proof);
+    const std::size_t space = proof.find(' '), dot = proof.rfind('.');
+    ASSERT_NE(space, std::string::npos) << one.code;
+    const std::string suite = proof.substr(space + 1, dot - space - 1), name = proof.substr(dot + 1);
+    const std::string text = base::read_text(kSource / proof.substr(0, space));
+    EXPECT_TRUE(std::regex_search(text, std::regex("TEST(_F|_P)?\\(" + suite + ", " + name + "\\)"))) << proof;
+  }
+}
+
+TEST(Catalogue, WhatIsCheckedIsNamedWhereItIsChecked) {
+  for (const FaultClass& one : fault_classes()) {
+    std::istringstream places{std::string(one.places)};
+    for (std::string place; places >> place;) {
+      ASSERT_TRUE(fs::exists(kSource / place)) << one.code << ": " << place;
+      EXPECT_NE(base::read_text(kSource / place).find(one.code), std::string::npos) << one.code << ": " << place;
+    }
+  }
+}
+
+TEST(Catalogue, NoCodeIsOutsideIt) {
+  const std::regex code("\\b(GRAD|NUM|DATA|PREF|RL|DIST|CKPT|ENV|MEM)-[0-9]{2}\\b");
+  for (const auto& entry : fs::recursive_directory_iterator(kSource / "src")) {
+    if (!entry.is_regular_file()) continue;
+    const std::string text = base::read_text(entry.path());
+    for (std::sregex_iterator at(text.begin(), text.end(), code), end; at != end; ++at) {
+      EXPECT_NE(find_fault(at->str()), nullptr) << entry.path() << ": " << at->str();
+    }
+  }
+}
+
+TEST(Catalogue, IsFoundInAnyCase) {
+  EXPECT_EQ(find_fault("grad-02")->code, "GRAD-02");
+  EXPECT_EQ(find_fault("GRAD-99"), nullptr);
+}
+
+TEST(FaultPages, AListAndAPage) {
+  const std::string list = report::faults_list(fault_classes());
+  for (const std::string& code : fault_codes()) EXPECT_NE(list.find("\n" + code), code == "GRAD-01" ? 0 : std::string::npos);
+  const std::string page = report::fault_page(*find_fault("NUM-06"), 0);
+  EXPECT_TRUE(page.starts_with("NUM-06  merge and unmerge wear the frozen base away\n")) << page;
+  for (const char* label : {"  elsewhere  SILENT", "  symptom ", "  cause ", "  in hone    cannot happen: ", "  proof "}) {
+    EXPECT_NE(page.find(label), std::string::npos) << page;
+  }
+}
+
+TEST(FaultPages, WhatTestsHaveShown) {
+  const auto shown = report::read_shown_faults("# made by x\n\nGRAD-02\tfrozen\tFAIL\nhealthy\tsft\tno FAIL\n", "shown.tsv");
+  ASSERT_EQ(shown.size(), 2U);
+  EXPECT_EQ(shown[0].name, "frozen");
+  const std::string text = report::faults_markdown(fault_classes(), shown);
+  EXPECT_NE(text.find("| frozen: FAIL |\n"), std::string::npos);
+  EXPECT_NE(text.find("| sft | no FAIL |\n"), std::string::npos);
+  EXPECT_THROW(report::read_shown_faults("GRAD-99\ta\tb\n", "shown.tsv"), base::UserError);
+  EXPECT_THROW(report::read_shown_faults("GRAD-01\ta\n", "shown.tsv"), base::UserError);
+}
+
+TEST(FaultPages, TheCommittedFileIsWhatThePagesSay) {
+  const fs::path shown = kSource / "tests" / "faults" / "shown.tsv";
+  const std::string text = fs::exists(shown) ? base::read_text(shown) : "";
+  EXPECT_EQ(base::read_text(kSource / "docs" / "faults.md"),
+            report::faults_markdown(fault_classes(), report::read_shown_faults(text, shown.string())))
+      << "build/hone faults --markdown --shown tests/faults/shown.tsv > docs/faults.md";
+}
+
+}  // namespace
+}  // namespace hone::doctor
