@@ -19,6 +19,7 @@
 #include "doctor/exam_time.h"
 #include "doctor/examination.h"
 #include "report/fault_pages.h"
+#include "report/terminal.h"
 #include "report/verdict_lines.h"
 #include "train/open_run.h"
 
@@ -37,8 +38,9 @@ std::string code_in(const std::string& text) {
 // What stopped the run from being opened, as a verdict of the part that it belongs to.
 doctor::ExamPart part_of(const base::UserError& error, const config::Plan* plan) {
   const base::ErrorText& text = error.text();
-  const bool data = plan != nullptr && !plan->dataset_name.empty() &&
-                    text.where.find(base::fs::path(plan->dataset_name).filename().string()) != std::string::npos;
+  const bool data =
+      plan != nullptr && !plan->dataset_name.empty() &&
+      text.where.find(base::fs::path(plan->dataset_name).filename().string()) != std::string::npos;
   base::Verdict verdict{.code = code_in(error.what()), .level = base::Level::kFail};
   verdict.part = data || verdict.code.starts_with("DATA") ? "data" : "config";
   verdict.what = "expected " + text.expected;
@@ -68,11 +70,12 @@ std::string precision_words(config::Precision precision) {
 
 std::string heading(const config::DoctorPlan& asked, const train::OpenedRun* run) {
   const std::string method = upper(config::method_word(asked.method));
-  if (run == nullptr) return "hone doctor   " + asked.config + (asked.config.empty() ? "" : " · ") + method + "\n";
+  if (run == nullptr)
+    return "hone doctor   " + asked.config + (asked.config.empty() ? "" : " · ") + method + "\n";
   const config::Plan& plan = run->plan;
-  return "hone doctor   " + base::fs::path(plan.model_name_or_path).filename().string() + " · " + method + " · LoRA r" +
-         std::to_string(run->adapter->config().r) + " · " + precision_words(plan.precision) + " · " +
-         std::to_string(run->start.total_steps) + " steps\n";
+  return "hone doctor   " + base::fs::path(plan.model_name_or_path).filename().string() + " · " + method +
+         " · LoRA r" + std::to_string(run->adapter->config().r) + " · " + precision_words(plan.precision) +
+         " · " + std::to_string(run->start.total_steps) + " steps\n";
 }
 
 // The examination as it goes: printed part by part, or kept for --json.
@@ -99,7 +102,8 @@ class Session {
   // The exit code.
   int end(double seconds) {
     if (asked_.json) {
-      std::cout << base::dump_json(report::examination_json(parts_, planned_, seconds, asked_.strict), 2) << "\n";
+      std::cout << base::dump_json(report::examination_json(parts_, planned_, seconds, asked_.strict), 2)
+                << "\n";
       return lines_.exit_code(asked_.strict);
     }
     std::cout << lines_.not_run();
@@ -113,7 +117,8 @@ class Session {
     for (const doctor::ExamPart& part : parts_) {
       for (const base::Verdict& one : part.verdicts) {
         for (const auto& repair : one.repair) {
-          const bool known = std::any_of(out.begin(), out.end(), [&](const auto& had) { return had.first == repair.first; });
+          const bool known =
+              std::any_of(out.begin(), out.end(), [&](const auto& had) { return had.first == repair.first; });
           if (!known) out.push_back(repair);
         }
       }
@@ -143,7 +148,8 @@ void fix(const config::DoctorPlan& asked, const Session& session) {
   base::write_file_atomic(asked.config, edited.text);
   for (const auto& [option, value] : repairs) {
     for (const std::string& word : asked.words) {
-      if (word == "--" + option) out << "note      --" << option << " on the command line still wins over the file\n";
+      if (word == "--" + option)
+        out << "note      --" << option << " on the command line still wins over the file\n";
     }
   }
   out << "        examine it again: hone doctor " << asked.config << '\n';

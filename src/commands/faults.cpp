@@ -10,6 +10,7 @@
 #include "config/doctor_plan.h"
 #include "doctor/catalogue.h"
 #include "report/fault_pages.h"
+#include "report/terminal.h"
 
 namespace hone::commands {
 

@@ -69,7 +69,7 @@ DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
       if (has_value) own.push_back(arguments[at++]);
     } else if (bare_name(word) == "config") {
       const bool joined = word.find('=') != std::string::npos;
-      const std::string file = joined                   ? word.substr(word.find('=') + 1)
+      const std::string file = joined                  ? word.substr(word.find('=') + 1)
                                : at < arguments.size() ? arguments[at++]
                                                        : "";
       require_one(plan.config, file);

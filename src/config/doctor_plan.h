@@ -1,5 +1,5 @@
-// hone doctor and hone faults: what is asked for. A run's own options are kept as words, since what is wrong with them is the
-// doctor's to say.
+// hone doctor and hone faults: what is asked for. A run's own options are kept as words, since what is wrong
+// with them is the doctor's to say.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ struct DoctorPlan {
 DoctorPlan parse_doctor(const std::vector<std::string>& arguments);
 
 struct FaultsPlan {
-  std::string code;   // empty: all
+  std::string code;  // empty: all
   bool json = false;
   bool markdown = false;
   std::string shown;  // with markdown: a file of what tests have shown (report/fault_pages.h)

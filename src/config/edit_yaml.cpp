@@ -50,8 +50,8 @@ bool belongs_to_value(const std::string& line) {
 void set_option(std::vector<std::string>& lines, const std::string& name, const std::string& value,
                 std::vector<std::string>& diff) {
   std::string line = fmt::format("{}: {}", name, value);
-  const auto at =
-      std::find_if(lines.begin(), lines.end(), [&](const std::string& each) { return option_of(each) == name; });
+  const auto at = std::find_if(lines.begin(), lines.end(),
+                               [&](const std::string& each) { return option_of(each) == name; });
   if (at == lines.end()) {
     diff.push_back("+" + line);
     lines.push_back(line);

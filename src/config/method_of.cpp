@@ -69,8 +69,8 @@ Method method_of(const std::string& yaml, const std::vector<std::string>& more) 
   std::ptrdiff_t most = -1;
   for (const Method method : kMethods) {
     const Schema& schema = method_schema(method);
-    const auto known = std::count_if(keys.begin(), keys.end(),
-                                     [&schema](const std::string& key) { return schema.find(key) != nullptr; });
+    const auto known = std::count_if(
+        keys.begin(), keys.end(), [&schema](const std::string& key) { return schema.find(key) != nullptr; });
     if (known > most) {
       best = method;
       most = known;

@@ -1,6 +1,7 @@
-// The classes of fault that the doctor knows: 60 codes, with what a user sees, why it happens, what hone does about it. Plain
-// tables (catalogue_*.cpp); report/fault_pages.h prints them, docs/faults.md is made of them. The causes were read in issue
-// threads and sources of TRL, PEFT, Unsloth, axolotl and others; those names stand where a page quotes them.
+// The classes of fault that the doctor knows: 60 codes, with what a user sees, why it happens, what hone does
+// about it. Plain tables (catalogue_*.cpp); report/fault_pages.h prints them, docs/faults.md is made of them.
+// The causes were read in issue threads and sources of TRL, PEFT, Unsloth, axolotl and others; those names
+// stand where a page quotes them.
 #pragma once
 
 #include <span>
@@ -28,7 +29,8 @@ struct FaultClass {
   std::string_view check;   // how hone finds it
   std::string_view advice;  // what to do
   Standing standing = Standing::kChecked;
-  std::string_view places = {};  // source files that name the code, separated by spaces; of kChecked at least one
+  std::string_view places =
+      {};  // source files that name the code, separated by spaces; of kChecked at least one
   std::string_view why = {};
   std::string_view proof = {};  // "tests/train/x_test.cpp Suite.Name"
 };

@@ -5,7 +5,8 @@
 
 namespace hone::doctor {
 
-// Seconds, from one small forward pass that is timed now: right within a factor of two or so. Leaves the run as it is.
+// Seconds, from one small forward pass that is timed now: right within a factor of two or so. Leaves the run
+// as it is.
 double deep_seconds(train::OpenedRun& run);
 
 }  // namespace hone::doctor

@@ -31,12 +31,12 @@ std::string summary(const Examination& examination) {
   const base::Verdict& first = *failures.front();
   std::string found = first.code + (first.code.empty() ? "" : ": ") + first.what;
   if (failures.size() > 1) found += ", and " + std::to_string(failures.size() - 1) + " more above";
-  throw base::UserError({.where = "doctor",
-                         .expected = "a run that can learn",
-                         .found = found,
-                         .cause = first.cause,
-                         .fix = (first.fix.empty() ? "" : first.fix + "; ") +
-                                "--skip_doctor true trains all the same"});
+  throw base::UserError(
+      {.where = "doctor",
+       .expected = "a run that can learn",
+       .found = found,
+       .cause = first.cause,
+       .fix = (first.fix.empty() ? "" : first.fix + "; ") + "--skip_doctor true trains all the same"});
 }
 
 }  // namespace

@@ -8,12 +8,14 @@
 
 namespace hone::doctor {
 
-// Examines the run before its first step. Tells `listener` every warning, failure and note, then one verdict without a code
-// that names the parts that are right and the time. A failure is thrown as UserError: nothing is trained.
+// Examines the run before its first step. Tells `listener` every warning, failure and note, then one verdict
+// without a code that names the parts that are right and the time. A failure is thrown as UserError: nothing
+// is trained.
 class Examiner final : public train::RunGuard {
  public:
   // `listener` outlives it.
-  Examiner(ExamOptions options, train::RunListener& listener) : options_(std::move(options)), listener_(listener) {}
+  Examiner(ExamOptions options, train::RunListener& listener)
+      : options_(std::move(options)), listener_(listener) {}
   void before_first_step(train::OpenedRun& run) override;
 
  private:
@@ -21,13 +23,14 @@ class Examiner final : public train::RunGuard {
   train::RunListener& listener_;
 };
 
-// Several guards in one seat, asked in order; they outlive it. A pause that one asks for is a pause; the pinned step is the
-// latest of theirs.
+// Several guards in one seat, asked in order; they outlive it. A pause that one asks for is a pause; the
+// pinned step is the latest of theirs.
 class Guards final : public train::RunGuard {
  public:
   void add(train::RunGuard& guard) { guards_.push_back(&guard); }
   void before_first_step(train::OpenedRun& run) override;
-  void backward_done(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter) override;
+  void backward_done(std::int64_t step, const train::StepLoss& loss,
+                     const adapters::Adapter& adapter) override;
   train::Course stepped(const train::StepFacts& facts, const adapters::Adapter& adapter) override;
   void saved(const std::string& folder, std::int64_t step) override;
   std::int64_t pinned_step() const override;

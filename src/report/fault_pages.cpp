@@ -23,8 +23,10 @@ std::size_t width(int columns) {
 }
 
 std::string when_words(std::string_view letters) {
-  static const std::map<char, std::string> words = {
-      {'C', "the options"}, {'P', "a rehearsal before step 1"}, {'R', "the running job"}, {'X', "what it leaves"}};
+  static const std::map<char, std::string> words = {{'C', "the options"},
+                                                    {'P', "a rehearsal before step 1"},
+                                                    {'R', "the running job"},
+                                                    {'X', "what it leaves"}};
   std::string out;
   for (const char letter : letters) out += (out.empty() ? "" : ", ") + words.at(letter);
   return out;
@@ -39,8 +41,8 @@ std::string in_hone(const FaultClass& fault) {
 }
 
 std::string count_of(const std::vector<FaultClass>& faults, Standing standing) {
-  return std::to_string(std::count_if(faults.begin(), faults.end(),
-                                      [standing](const FaultClass& one) { return one.standing == standing; }));
+  return std::to_string(std::count_if(
+      faults.begin(), faults.end(), [standing](const FaultClass& one) { return one.standing == standing; }));
 }
 
 // A cell of a Markdown table.
@@ -56,7 +58,8 @@ std::string cell(std::string_view text) {
 std::string shown_cell(std::string_view code, const std::vector<ShownFault>& shown) {
   std::string out;
   for (const ShownFault& one : shown) {
-    if (one.code == code) out += fmt::format("{}{}: {}", out.empty() ? "" : "; ", cell(one.name), cell(one.result));
+    if (one.code == code)
+      out += fmt::format("{}{}: {}", out.empty() ? "" : "; ", cell(one.name), cell(one.result));
   }
   return out;
 }
@@ -88,7 +91,8 @@ std::vector<ShownFault> read_shown_faults(std::string_view text, const std::stri
                              .cause = {},
                              .fix = {}});
     }
-    out.push_back({code, std::string(line.substr(first + 1, second - first - 1)), std::string(line.substr(second + 1))});
+    out.push_back({code, std::string(line.substr(first + 1, second - first - 1)),
+                   std::string(line.substr(second + 1))});
   }
   return out;
 }
@@ -96,13 +100,15 @@ std::vector<ShownFault> read_shown_faults(std::string_view text, const std::stri
 std::string faults_list(const std::vector<FaultClass>& faults) {
   std::string out;
   for (const FaultClass& one : faults) {
-    out += fmt::format("{:<8} {:<15} {:<11} {}\n", one.code, one.flag, doctor::standing_word(one.standing), one.name);
+    out += fmt::format("{:<8} {:<15} {:<11} {}\n", one.code, one.flag, doctor::standing_word(one.standing),
+                       one.name);
   }
   return out + fmt::format(
-                   "\n{} classes: {} checked, {} impossible by construction, {} not yet. `hone faults CODE` is the page of "
+                   "\n{} classes: {} checked, {} impossible by construction, {} not yet. `hone faults CODE` "
+                   "is the page of "
                    "one.\n",
-                   faults.size(), count_of(faults, Standing::kChecked), count_of(faults, Standing::kImpossible),
-                   count_of(faults, Standing::kNotYet));
+                   faults.size(), count_of(faults, Standing::kChecked),
+                   count_of(faults, Standing::kImpossible), count_of(faults, Standing::kNotYet));
 }
 
 std::string fault_page(const FaultClass& fault, int columns) {
@@ -142,12 +148,17 @@ base::Json fault_json(const FaultClass& fault) {
 std::string faults_markdown(const std::vector<FaultClass>& faults, const std::vector<ShownFault>& shown) {
   std::string out = fmt::format(
       "# Faults\n\n"
-      "What can go wrong in post-training, and what hone does about it: {} classes, of which {} are checked, {} cannot\n"
-      "happen by construction (the test named there fails if one could), and {} wait for the feature they belong to.\n"
-      "`hone faults CODE` prints the page of a class: symptom, cause, check, what to do. `hone doctor run.yaml` examines a\n"
+      "What can go wrong in post-training, and what hone does about it: {} classes, of which {} are checked, "
+      "{} cannot\n"
+      "happen by construction (the test named there fails if one could), and {} wait for the feature they "
+      "belong to.\n"
+      "`hone faults CODE` prints the page of a class: symptom, cause, check, what to do. `hone doctor "
+      "run.yaml` examines a\n"
       "run; every training run is examined before its first step, and watched by the same codes.\n\n"
-      "This file is printed by `hone faults --markdown --shown tests/faults/shown.tsv`; a test compares them. \"Elsewhere\" "
-      "is how\nthe fault shows in other tools: SILENT (the run \"succeeds\"), QUIET (a line that is ignored), LOUD (it "
+      "This file is printed by `hone faults --markdown --shown tests/faults/shown.tsv`; a test compares "
+      "them. \"Elsewhere\" "
+      "is how\nthe fault shows in other tools: SILENT (the run \"succeeds\"), QUIET (a line that is "
+      "ignored), LOUD (it "
       "ends).\n"
       "\"Shown by\" is the case of tests/faults that injects it, and the answer.\n\n"
       "| code | class | elsewhere | in hone | how | shown by |\n| --- | --- | --- | --- | --- | --- |\n",
@@ -157,7 +168,9 @@ std::string faults_markdown(const std::vector<FaultClass>& faults, const std::ve
     out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", one.code, cell(one.name), one.flag,
                        doctor::standing_word(one.standing), how_cell(one), shown_cell(one.code, shown));
   }
-  out += "\n## Healthy runs\n\nRuns without a fault, which the doctor must let pass.\n\n| run | result |\n| --- | --- |\n";
+  out +=
+      "\n## Healthy runs\n\nRuns without a fault, which the doctor must let pass.\n\n| run | result |\n| --- "
+      "| --- |\n";
   for (const ShownFault& one : shown) {
     if (one.code == "healthy") out += fmt::format("| {} | {} |\n", cell(one.name), cell(one.result));
   }

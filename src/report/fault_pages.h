@@ -10,21 +10,23 @@
 
 namespace hone::report {
 
-// What the tests of faults have shown, one row each: a fault that was injected and how it was answered, or a healthy run.
+// What the tests of faults have shown, one row each: a fault that was injected and how it was answered, or a
+// healthy run.
 struct ShownFault {
   std::string code;    // "GRAD-02"; "healthy" for a run without fault
   std::string name;    // of the case
   std::string result;  // "FAIL before step 1", "no FAIL"
 };
-// From lines `code<TAB>name<TAB>result`; empty lines and those that begin with # are left out. UserError for others; `where`
-// names the file.
+// From lines `code<TAB>name<TAB>result`; empty lines and those that begin with # are left out. UserError for
+// others; `where` names the file.
 std::vector<ShownFault> read_shown_faults(std::string_view text, const std::string& where);
 
 std::string faults_list(const std::vector<doctor::FaultClass>& faults);
 std::string fault_page(const doctor::FaultClass& fault, int columns);  // columns 0: not known
 base::Json fault_json(const doctor::FaultClass& fault);
 // docs/faults.md.
-std::string faults_markdown(const std::vector<doctor::FaultClass>& faults, const std::vector<ShownFault>& shown);
+std::string faults_markdown(const std::vector<doctor::FaultClass>& faults,
+                            const std::vector<ShownFault>& shown);
 // Those that cannot happen, with the test that proves each: what `hone doctor -v` adds.
 std::string impossible_lines(const std::vector<doctor::FaultClass>& faults, int columns);
 

@@ -16,8 +16,8 @@ namespace {
 using base::Level;
 using base::Verdict;
 
-constexpr int kScreen = 40;        // lines of an examination without -v
-constexpr int kColumns = 110;      // where the terminal's width is not known
+constexpr int kScreen = 40;         // lines of an examination without -v
+constexpr int kColumns = 110;       // where the terminal's width is not known
 constexpr std::size_t kDetail = 8;  // columns before "evidence"
 constexpr std::size_t kLabel = 11;  // "evidence   "
 
@@ -37,8 +37,11 @@ std::string fix_text(const Verdict& one) {
 // "evidence   ..." and its kin, each on lines of its own.
 std::string detail_lines(const Verdict& one, const std::string& fix, std::size_t indent, std::size_t label,
                          std::size_t columns) {
-  const std::array<std::pair<std::string_view, std::string_view>, 5> fields = {
-      {{"evidence", one.evidence}, {"cause", one.cause}, {"not this", one.not_this}, {"fix", fix}, {"cost", one.cost}}};
+  const std::array<std::pair<std::string_view, std::string_view>, 5> fields = {{{"evidence", one.evidence},
+                                                                                {"cause", one.cause},
+                                                                                {"not this", one.not_this},
+                                                                                {"fix", fix},
+                                                                                {"cost", one.cost}}};
   std::string out;
   for (const auto& [name, text] : fields) {
     if (text.empty()) continue;
@@ -102,17 +105,20 @@ std::string VerdictLines::prefix(const std::string& name, Level level) const {
   const auto at = std::find(parts_.begin(), parts_.end(), name);
   const std::string total = std::to_string(parts_.size());
   const std::string number = fmt::format("[{:>{}}/{}]", at - parts_.begin() + 1, total.size(), total);
-  return fmt::format("{} {:<10} {}", number, name, coloured(terminal_, level, fmt::format("{:<4}", level_word(level))));
+  return fmt::format("{} {:<10} {}", number, name,
+                     coloured(terminal_, level, fmt::format("{:<4}", level_word(level))));
 }
 
 // Without -v, lines are spent on failures first: a note has one line, and none when the screen is full.
 std::string VerdictLines::verdict(const Verdict& one, const std::string& name) {
   const std::size_t columns = columns_for(terminal_);
   const std::size_t indent = kDetail + kLabel;
-  std::string head = prefix(name, one.level) + "  " + wrap_text(visible_controls(with_code(one)), indent, columns - 5);
+  std::string head =
+      prefix(name, one.level) + "  " + wrap_text(visible_controls(with_code(one)), indent, columns - 5);
   head += '\n';
   std::string detail;
-  if (verbose_ || one.level >= Level::kWarn) detail = detail_lines(one, fix_text(one), kDetail, kLabel, columns);
+  if (verbose_ || one.level >= Level::kWarn)
+    detail = detail_lines(one, fix_text(one), kDetail, kLabel, columns);
   if (!verbose_) {
     const bool has_room = lines_left_ - line_count(head) - line_count(detail) >= 0;
     if (!has_room && one.level < Level::kFail) {
@@ -135,7 +141,8 @@ std::string VerdictLines::part(const doctor::ExamPart& part) {
   for (const Verdict& one : part.verdicts) {
     errors_ += one.level == Level::kFail ? 1 : 0;
     warnings_ += one.level == Level::kWarn ? 1 : 0;
-    if (one.level == Level::kFail && first_code_.empty()) first_code_ = one.code.empty() ? part.name : one.code;
+    if (one.level == Level::kFail && first_code_.empty())
+      first_code_ = one.code.empty() ? part.name : one.code;
     if (verbose_ || one.level != Level::kOk) shown.push_back(&one);
   }
   const bool is_ok = std::none_of(part.verdicts.begin(), part.verdicts.end(),
@@ -145,7 +152,8 @@ std::string VerdictLines::part(const doctor::ExamPart& part) {
     out += prefix(part.name, Level::kOk) + (text.empty() ? "" : "  " + text) + "\n";
   }
   // The worst first.
-  std::stable_sort(shown.begin(), shown.end(), [](const auto* a, const auto* b) { return a->level > b->level; });
+  std::stable_sort(shown.begin(), shown.end(),
+                   [](const auto* a, const auto* b) { return a->level > b->level; });
   for (const Verdict* one : shown) out += verdict(*one, part.name);
   if (verbose_ && part.seconds >= 0.05) {
     out += terminal_.dim(fmt::format("{:{}}{:.1f} s", "", kDetail, part.seconds)) + "\n";
@@ -177,8 +185,9 @@ std::string VerdictLines::result(double seconds, bool strict) const {
   const int code = exit_code(strict);
   std::string words = fmt::format("{}, {}.", count_words(come_.size(), "part"), short_seconds(seconds));
   if (errors_ > 0) {
-    words = fmt::format("{}{}. Nothing was trained; the examination took {}.", count_words(errors_, "error"),
-                        warnings_ > 0 ? ", " + count_words(warnings_, "warning") : "", short_seconds(seconds));
+    words =
+        fmt::format("{}{}. Nothing was trained; the examination took {}.", count_words(errors_, "error"),
+                    warnings_ > 0 ? ", " + count_words(warnings_, "warning") : "", short_seconds(seconds));
   } else if (warnings_ > 0) {
     words = fmt::format("{}, {}, {}.", count_words(warnings_, "warning"), count_words(come_.size(), "part"),
                         short_seconds(seconds));
@@ -193,8 +202,9 @@ std::string VerdictLines::result(double seconds, bool strict) const {
 std::string run_verdict_lines(const Verdict& verdict, std::int64_t step, const Terminal& terminal) {
   const std::size_t columns = columns_for(terminal);
   const std::string when = step > 0 ? fmt::format("step {}  ", step) : "";
-  std::string out = fmt::format("doctor    {}{}  {}\n", when, coloured(terminal, verdict.level, level_word(verdict.level)),
-                                wrap_text(visible_controls(with_code(verdict)), 20, columns));
+  std::string out =
+      fmt::format("doctor    {}{}  {}\n", when, coloured(terminal, verdict.level, level_word(verdict.level)),
+                  wrap_text(visible_controls(with_code(verdict)), 20, columns));
   if (verdict.level < Level::kWarn) return out;
   return out + detail_lines(verdict, verdict.fix, 10, 10, columns);
 }
@@ -219,8 +229,8 @@ base::Json verdict_json(const Verdict& verdict) {
   return out;
 }
 
-base::Json examination_json(const std::vector<doctor::ExamPart>& parts, const std::vector<std::string>& planned,
-                            double seconds, bool strict) {
+base::Json examination_json(const std::vector<doctor::ExamPart>& parts,
+                            const std::vector<std::string>& planned, double seconds, bool strict) {
   VerdictLines lines(planned, {}, true);
   base::Json list = base::Json::array();
   Level worst = Level::kOk;

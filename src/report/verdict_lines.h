@@ -1,4 +1,5 @@
-// The doctor's voice: verdicts as lines. What it is, what proves it, why, what it is not, what to do, what it costs.
+// The doctor's voice: verdicts as lines. What it is, what proves it, why, what it is not, what to do, what it
+// costs.
 //
 //   [1/7] config     ok    41 options; 84 steps, 3 of warm-up
 //   [4/7] gradient   FAIL  GRAD-02  24 of 96 trainable tensors receive no gradient
@@ -21,8 +22,8 @@ namespace hone::report {
 // The lines of one examination, part by part as they come. Texts end in a newline.
 class VerdictLines {
  public:
-  // `parts`: the names of all parts that are to come, in order. Without `verbose` an examination fits a screen: a part that is
-  // ok is one line, and what does not fit is counted in result().
+  // `parts`: the names of all parts that are to come, in order. Without `verbose` an examination fits a
+  // screen: a part that is ok is one line, and what does not fit is counted in result().
   VerdictLines(std::vector<std::string> parts, Terminal terminal, bool verbose);
 
   std::string part(const doctor::ExamPart& part);
@@ -41,7 +42,7 @@ class VerdictLines {
   std::vector<std::string> parts_;
   Terminal terminal_;
   bool verbose_;
-  int lines_left_;  // of the screen
+  int lines_left_;                 // of the screen
   std::vector<std::string> come_;  // names
   std::size_t errors_ = 0, warnings_ = 0, hidden_ = 0;
   std::string first_code_;  // of the failure that blocks
@@ -52,9 +53,10 @@ std::string run_verdict_lines(const base::Verdict& verdict, std::int64_t step, c
 
 // {"code", "level", "part", "what", ...}: empty fields left out.
 base::Json verdict_json(const base::Verdict& verdict);
-// The whole examination: {"result", "exit", "seconds", "parts": [{"name", "seconds", "verdicts"}], "not_run"}.
-base::Json examination_json(const std::vector<doctor::ExamPart>& parts, const std::vector<std::string>& planned,
-                            double seconds, bool strict);
+// The whole examination: {"result", "exit", "seconds", "parts": [{"name", "seconds", "verdicts"}],
+// "not_run"}.
+base::Json examination_json(const std::vector<doctor::ExamPart>& parts,
+                            const std::vector<std::string>& planned, double seconds, bool strict);
 
 // "ok", "note", "warn", "FAIL"
 std::string_view level_word(base::Level level);

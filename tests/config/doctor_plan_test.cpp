@@ -21,9 +21,10 @@ TEST_F(DoctorPlanTest, AFileAndItsFlagsInAnyOrder) {
 
 TEST_F(DoctorPlanTest, OptionsOfTheRunStayWords) {
   const std::string file = write("run.yaml", "lora_r: 8\n");
-  const DoctorPlan plan = parse_doctor({file, "--lora_target_modules", "q_proj", "v_proj", "--strict", "--seed", "-1"});
-  EXPECT_EQ(plan.words, (std::vector<std::string>{"--config", file, "--lora_target_modules", "q_proj", "v_proj", "--seed",
-                                                  "-1"}));
+  const DoctorPlan plan =
+      parse_doctor({file, "--lora_target_modules", "q_proj", "v_proj", "--strict", "--seed", "-1"});
+  EXPECT_EQ(plan.words, (std::vector<std::string>{"--config", file, "--lora_target_modules", "q_proj",
+                                                  "v_proj", "--seed", "-1"}));
   EXPECT_TRUE(plan.strict);
 }
 
@@ -48,9 +49,11 @@ TEST_F(DoctorPlanTest, APlanThatARunWroteSaysItsMethod) {
 TEST_F(DoctorPlanTest, WhatIsWrongIsSaid) {
   const std::string file = write("run.yaml", "lora_r: 8\n");
   EXPECT_NE(error_of([] { parse_doctor({}); }).find("write hone doctor run.yaml"), std::string::npos);
-  EXPECT_NE(error_of([] { parse_doctor({"grop", "--seed", "1"}); }).find("Did you mean 'grpo'?"), std::string::npos);
+  EXPECT_NE(error_of([] { parse_doctor({"grop", "--seed", "1"}); }).find("Did you mean 'grpo'?"),
+            std::string::npos);
   EXPECT_NE(error_of([&] { parse_doctor({file, file}); }).find("one YAML file"), std::string::npos);
-  EXPECT_NE(error_of([] { parse_doctor({"--seed", "1", "--fix"}); }).find("a YAML file to change"), std::string::npos);
+  EXPECT_NE(error_of([] { parse_doctor({"--seed", "1", "--fix"}); }).find("a YAML file to change"),
+            std::string::npos);
   EXPECT_NE(error_of([] { parse_doctor({"absent.yaml"}); }).find("absent.yaml"), std::string::npos);
 }
 
@@ -61,17 +64,20 @@ TEST_F(DoctorPlanTest, Faults) {
 }
 
 TEST(EditYaml, ChangesInPlaceAndAddsAtTheEnd) {
-  const EditedYaml edited = edit_yaml("# mine\nmax-length: 256  # short\nlora_target_modules:\n- q_proj\n- v_proj\nseed: 1\n",
-                                      {{"max_length", "1024"}, {"lora_target_modules", "all-linear"}, {"bf16", "true"}},
-                                      "run.yaml");
-  EXPECT_EQ(edited.text, "# mine\nmax_length: 1024  # short\nlora_target_modules: all-linear\nseed: 1\nbf16: true\n");
+  const EditedYaml edited = edit_yaml(
+      "# mine\nmax-length: 256  # short\nlora_target_modules:\n- q_proj\n- v_proj\nseed: 1\n",
+      {{"max_length", "1024"}, {"lora_target_modules", "all-linear"}, {"bf16", "true"}}, "run.yaml");
+  EXPECT_EQ(edited.text,
+            "# mine\nmax_length: 1024  # short\nlora_target_modules: all-linear\nseed: 1\nbf16: true\n");
   EXPECT_EQ(edited.diff, (std::vector<std::string>{"-max-length: 256  # short", "+max_length: 1024  # short",
                                                    "-lora_target_modules:", "-- q_proj", "-- v_proj",
                                                    "+lora_target_modules: all-linear", "+bf16: true"}));
 }
 
 TEST(EditYaml, AFormThatIsNotLineByLineIsRefused) {
-  EXPECT_NE(error_of([] { edit_yaml("{seed: 1}\n", {{"seed", "2"}}, "run.yaml"); }).find("write seed: 2 into it yourself"),
+  EXPECT_NE(error_of([] {
+              edit_yaml("{seed: 1}\n", {{"seed", "2"}}, "run.yaml");
+            }).find("write seed: 2 into it yourself"),
             std::string::npos);
 }
 

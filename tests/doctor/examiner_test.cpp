@@ -67,14 +67,16 @@ class ExaminerTest : public testing::Test {
   fs::path root_ = fs::temp_directory_path() / ("hone_examiner_" + std::to_string(getpid()));
 };
 
-const std::vector<std::string> kPolicy = {"--reward_funcs", "length(target=6)", "--num_generations", "4",
-                                          "--max_completion_length", "6"};
+const std::vector<std::string> kPolicy = {
+    "--reward_funcs", "length(target=6)", "--num_generations", "4", "--max_completion_length", "6"};
 
 TEST_F(ExaminerTest, ARunWithItIsTheRunWithoutItBitForBit) {
   for (const config::Method method : {config::Method::kSft, config::Method::kGrpo}) {
-    const std::vector<std::string> more = method == config::Method::kSft ? std::vector<std::string>() : kPolicy;
+    const std::vector<std::string> more =
+        method == config::Method::kSft ? std::vector<std::string>() : kPolicy;
     Listener with, without;
-    EXPECT_EQ(train(plan(method, "with", more), true, with), train(plan(method, "without", more), false, without));
+    EXPECT_EQ(train(plan(method, "with", more), true, with),
+              train(plan(method, "without", more), false, without));
     EXPECT_TRUE(without.verdicts.empty());
     ASSERT_FALSE(with.verdicts.empty());
     EXPECT_EQ(with.verdicts.back().part, "doctor");

@@ -29,10 +29,11 @@ Verdict failure() {
 
 TEST(VerdictLines, APartThatIsOkIsOneLineWithItsFacts) {
   VerdictLines lines(kParts, {}, false);
-  EXPECT_EQ(lines.part({.name = "config",
-                        .verdicts = {{.level = Level::kOk, .what = "41 options"},
-                                     {.code = "NUM-09", .level = Level::kOk, .what = "84 steps, 3 of warm-up"}}}),
-            "[1/4] config     ok    41 options; 84 steps, 3 of warm-up\n");
+  EXPECT_EQ(
+      lines.part({.name = "config",
+                  .verdicts = {{.level = Level::kOk, .what = "41 options"},
+                               {.code = "NUM-09", .level = Level::kOk, .what = "84 steps, 3 of warm-up"}}}),
+      "[1/4] config     ok    41 options; 84 steps, 3 of warm-up\n");
   EXPECT_EQ(lines.part({.name = "data", .verdicts = {}}), "[2/4] data       ok  \n");
 }
 
@@ -54,16 +55,18 @@ TEST(VerdictLines, ARepairIsOffered) {
   VerdictLines lines(kParts, {}, false);
   Verdict one = failure();
   one.repair = {{"recompute", "layer"}};
-  EXPECT_NE(lines.part({.name = "gradient", .verdicts = {one}}).find("fix        remove freeze_layers   [--fix applies it]"),
+  EXPECT_NE(lines.part({.name = "gradient", .verdicts = {one}})
+                .find("fix        remove freeze_layers   [--fix applies it]"),
             std::string::npos);
 }
 
 TEST(VerdictLines, TheWorstComesFirstAndANoteHasOneLine) {
   VerdictLines lines(kParts, {}, false);
-  const std::string text =
-      lines.part({.name = "data",
-                  .verdicts = {{.code = "GRAD-03", .level = Level::kNote, .what = "expected", .evidence = "unseen"},
-                               {.code = "DATA-02", .level = Level::kWarn, .what = "3 rows cut", .fix = "max_length: 900"}}});
+  const std::string text = lines.part(
+      {.name = "data",
+       .verdicts = {
+           {.code = "GRAD-03", .level = Level::kNote, .what = "expected", .evidence = "unseen"},
+           {.code = "DATA-02", .level = Level::kWarn, .what = "3 rows cut", .fix = "max_length: 900"}}});
   EXPECT_EQ(text,
             "[2/4] data       warn  DATA-02  3 rows cut\n"
             "        fix        max_length: 900\n"
@@ -85,7 +88,8 @@ TEST(VerdictLines, FitsAScreenUnlessMoreIsAskedFor) {
   VerdictLines shown(kParts, {}, false);
   const std::string text = shown.part(part);
   EXPECT_LE(lines_of(text), 40);
-  for (const char* each : {"number 0x", "number 1x", "number 2x"}) EXPECT_NE(text.find(each), std::string::npos);
+  for (const char* each : {"number 0x", "number 1x", "number 2x"})
+    EXPECT_NE(text.find(each), std::string::npos);
   EXPECT_NE(shown.result(1, false).find("more with -v"), std::string::npos);
   VerdictLines all(kParts, {}, true);
   EXPECT_GT(lines_of(all.part(part)), 150);
@@ -102,7 +106,8 @@ TEST(VerdictLines, DataCannotSteerTheTerminal) {
 TEST(VerdictLines, OfARunNameTheStep) {
   EXPECT_EQ(run_verdict_lines({.level = Level::kOk, .part = "doctor", .what = "config, data; 2.1 s"}, 0, {}),
             "doctor    ok  config, data; 2.1 s\n");
-  EXPECT_EQ(run_verdict_lines({.code = "RL-03", .level = Level::kFail, .what = "98 % are cut", .fix = "raise it"}, 5, {}),
+  EXPECT_EQ(run_verdict_lines(
+                {.code = "RL-03", .level = Level::kFail, .what = "98 % are cut", .fix = "raise it"}, 5, {}),
             "doctor    step 5  FAIL  RL-03  98 % are cut\n"
             "          fix       raise it\n");
 }
@@ -110,9 +115,9 @@ TEST(VerdictLines, OfARunNameTheStep) {
 TEST(VerdictLines, Json) {
   Verdict one = failure();
   one.repair = {{"recompute", "layer"}};
-  const base::Json json =
-      examination_json({{.name = "config", .verdicts = {}, .seconds = 0.5}, {.name = "gradient", .verdicts = {one}}},
-                       kParts, 1.5, false);
+  const base::Json json = examination_json(
+      {{.name = "config", .verdicts = {}, .seconds = 0.5}, {.name = "gradient", .verdicts = {one}}}, kParts,
+      1.5, false);
   EXPECT_EQ(json["result"], "fail");
   EXPECT_EQ(json["exit"], 2);
   EXPECT_EQ(json["not_run"], (std::vector<std::string>{"data", "numerics"}));
