@@ -14,6 +14,7 @@
 #include "config/doctor_plan.h"
 #include "config/edit_yaml.h"
 #include "config/parse.h"
+#include "config/settings.h"
 #include "config/write_plan.h"
 #include "doctor/catalogue.h"
 #include "doctor/exam_time.h"
@@ -134,10 +135,18 @@ class Session {
   std::vector<doctor::ExamPart> parts_;
 };
 
+// A verdict holds an option's text; in YAML some texts need quotes.
+std::string yaml_value(const config::Schema& schema, const std::string& option, const std::string& value) {
+  const config::Option* row = schema.find(option);
+  return row != nullptr && row->kind == config::Kind::kString ? config::yaml_text(value) : value;
+}
+
 // Where json is asked for, stdout is one object: the change is told on stderr.
 void fix(const config::DoctorPlan& asked, const Session& session) {
   std::ostream& out = asked.json ? std::cerr : std::cout;
-  const auto repairs = session.repairs();
+  auto repairs = session.repairs();
+  for (auto& [option, value] : repairs)
+    value = yaml_value(config::method_schema(asked.method), option, value);
   if (repairs.empty()) {
     out << "fix     nothing that could be changed without a loss\n";
     return;

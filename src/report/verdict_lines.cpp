@@ -68,11 +68,12 @@ std::string with_code(const Verdict& one) {
   return one.code.empty() ? one.what : one.code + "  " + one.what;
 }
 
-// What a part that is ok says in one line: as many of its facts as fit.
+// What a part that is ok says in one line: as many of its facts as fit. What cannot happen is no fact of this
+// run: -v.
 std::string ok_text(const doctor::ExamPart& part, std::size_t columns) {
   std::string out;
   for (const Verdict& one : part.verdicts) {
-    if (one.level != Level::kOk || one.what.empty()) continue;
+    if (one.level != Level::kOk || one.what.empty() || one.what.starts_with("impossible")) continue;
     const std::string longer = out.empty() ? one.what : out + "; " + one.what;
     if (!out.empty() && static_cast<std::size_t>(columns_of(longer)) > columns) continue;
     out = longer;

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
-#include "report/text_width.h"
+#include "report/run_report.h"
 #include "report/wrap_text.h"
 
 namespace hone::report {
@@ -110,6 +111,16 @@ TEST(VerdictLines, OfARunNameTheStep) {
                 {.code = "RL-03", .level = Level::kFail, .what = "98 % are cut", .fix = "raise it"}, 5, {}),
             "doctor    step 5  FAIL  RL-03  98 % are cut\n"
             "          fix       raise it\n");
+}
+
+TEST(VerdictLines, ARunReportSaysThemOnALineOfTheirOwn) {
+  std::ostringstream out;
+  RunReport report(out, {.interactive = true}, false);
+  train::StepFacts facts;
+  facts.step = 3;
+  report.stepped(facts, 10);
+  report.judged({.code = "RL-01", .level = Level::kNote, .what = "a loss of 0 is healthy"}, 3);
+  EXPECT_TRUE(out.str().ends_with("\ndoctor    step 3  note  RL-01  a loss of 0 is healthy\n")) << out.str();
 }
 
 TEST(VerdictLines, Json) {
