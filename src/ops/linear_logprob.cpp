@@ -52,9 +52,14 @@ void for_each_part(std::int64_t n, std::int64_t step, Part part) {
   for (std::int64_t begin = 0; begin < n; begin += step) part(begin, std::min(step, n - begin));
 }
 
-TokenLogprobs empty_facts(const at::TensorOptions& options, std::int64_t n) {
+TokenLogprobs empty_facts(const at::TensorOptions& options, std::int64_t n, bool squares) {
   const auto column = [&] { return at::empty({n}, options.dtype(at::kFloat)); };
-  return {.logprob = column(), .entropy = column(), .is_top1 = column(), .log_sum = column()};
+  return {.logprob = column(),
+          .entropy = column(),
+          .is_top1 = column(),
+          .log_sum = column(),
+          .gradient = {},
+          .log_sum_squares = squares ? column() : at::Tensor()};
 }
 
 void place(const TokenLogprobs& all, std::int64_t begin, const TokenLogprobs& block) {
@@ -65,6 +70,7 @@ void place(const TokenLogprobs& all, std::int64_t begin, const TokenLogprobs& bl
   put(all.entropy, block.entropy);
   put(all.is_top1, block.is_top1);
   put(all.log_sum, block.log_sum);
+  if (all.log_sum_squares.defined()) put(all.log_sum_squares, block.log_sum_squares);
 }
 
 // The scratch of one block.
@@ -101,12 +107,12 @@ TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const
   check_targets(targets, n, head.out(), kWhere);
   check_temperature(options.temperature, kWhere);
 
-  TokenLogprobs all = empty_facts(hidden.options(), n);
+  TokenLogprobs all = empty_facts(hidden.options(), n, options.squares);
   if (options.gradient) all.gradient = at::empty(hidden.sizes(), hidden.options().dtype(at::kFloat));
   const Tiles tiles(hidden, head, options.gradient);
   for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
     const at::Tensor h = dense_rows(hidden.narrow(0, begin, count));
-    SoftmaxRows rows(targets.narrow(0, begin, count), options.temperature);
+    SoftmaxRows rows(targets.narrow(0, begin, count), options.temperature, options.squares);
     const at::Tensor gradient =
         options.gradient ? all.gradient.narrow(0, begin, count).zero_() : at::Tensor();
     for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
@@ -193,6 +199,16 @@ at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const 
     });
   });
   return out;
+}
+
+at::Tensor mean_row(const Weight& head) {
+  base::require(head.defined() && head.out() > 0, "ops::mean_row", "a head with rows");
+  at::Tensor sum;
+  for_each_part(head.out(), kTileColumns, [&](std::int64_t begin, std::int64_t count) {
+    const at::Tensor rows = head.rows(at::arange(begin, begin + count, at::kLong)).to(at::kDouble).sum(0);
+    sum = sum.defined() ? sum + rows : rows;
+  });
+  return (sum / static_cast<double>(head.out())).to(at::kFloat);
 }
 
 at::Tensor head_logits(const at::Tensor& hidden, const Weight& head) {

@@ -24,11 +24,13 @@ struct TokenLogprobs {
   at::Tensor is_top1;   // 1 where the target is the first argmax
   at::Tensor log_sum;   // log sum exp of the row: what a trainable head's backward needs
   at::Tensor gradient;  // [n, H] fp32: d logprob / d hidden; undefined unless asked for
+  at::Tensor log_sum_squares;  // log sum_v p_v^2, temperature applied; undefined unless asked for
 };
 
 struct LogprobOptions {
   bool gradient = false;
   double temperature = 1.0;
+  bool squares = false;
 };
 
 // hidden [n, H] in the head's dtype and of any strides, targets [n] int64 in 0..V-1.
@@ -50,6 +52,9 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
 // and row, and no [n, V] either; coefficients are rounded to the head's dtype as linear_logprob's are.
 at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& log_sum,
                             const at::Tensor& entropy, const at::Tensor& d_entropy, double temperature = 1.0);
+
+// [H] fp32: the mean of the head's rows. hidden times it is the mean of a row's logits, temperature not applied.
+at::Tensor mean_row(const Weight& head);
 
 // What a sampler needs: [n, V] fp32, temperature not applied.
 at::Tensor head_logits(const at::Tensor& hidden, const Weight& head);

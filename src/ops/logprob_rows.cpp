@@ -24,7 +24,7 @@ constexpr float kNone = -std::numeric_limits<float>::infinity();
 struct Row {
   float peak, target;
   std::int64_t first;
-  double sum, dot;
+  double sum, dot, squares;
 };
 
 struct Passes {
@@ -47,15 +47,19 @@ struct RowsView {
         target(rows.target.mutable_data_ptr<float>()),
         first(rows.first.mutable_data_ptr<std::int64_t>()),
         sum(rows.sum.mutable_data_ptr<double>()),
-        dot(rows.dot.mutable_data_ptr<double>()) {}
+        dot(rows.dot.mutable_data_ptr<double>()),
+        squares(rows.squares.defined() ? rows.squares.mutable_data_ptr<double>() : nullptr) {}
 
-  Row load(std::int64_t i) const { return {peak[i], target[i], first[i], sum[i], dot[i]}; }
+  Row load(std::int64_t i) const {
+    return {peak[i], target[i], first[i], sum[i], dot[i], squares == nullptr ? 0 : squares[i]};
+  }
   void store(std::int64_t i, const Row& row) const {
     peak[i] = row.peak;
     target[i] = row.target;
     first[i] = row.first;
     sum[i] = row.sum;
     dot[i] = row.dot;
+    if (squares != nullptr) squares[i] = row.squares;
   }
 
   Passes run = passes();
@@ -64,7 +68,7 @@ struct RowsView {
   const std::int64_t* targets;
   float *peak, *target;
   std::int64_t* first;
-  double *sum, *dot;
+  double *sum, *dot, *squares;  // squares: null unless asked for
 };
 
 // Returns what the row's sums so far were multiplied by.
@@ -77,6 +81,7 @@ double take_row_tile(const RowsView& view, Row& row, std::int64_t target, const 
     factor = std::isinf(row.peak) ? 0 : std::exp(shift);
     row.dot = factor == 0 ? 0 : (row.dot + shift * row.sum) * factor;
     row.sum *= factor;
+    row.squares *= factor * factor;
     row.peak = most;
     row.first = first_column + std::distance(x, std::find(x, x + width, most));
   }
@@ -84,6 +89,8 @@ double take_row_tile(const RowsView& view, Row& row, std::int64_t target, const 
   const kernels::ExpSums sums = view.run.exp(x, width, base, view.scale, 1, wide, narrow);
   row.sum += sums.sum;
   row.dot += sums.dot;
+  if (view.squares != nullptr)
+    row.squares += view.run.exp(x, width, base, 2 * view.scale, 1, nullptr, nullptr).sum;
   if (const std::int64_t own = target - first_column; own >= 0 && own < width) {
     row.target = x[own];
     if (wide != nullptr) wide[own] = 0;
@@ -160,11 +167,15 @@ TokenLogprobs finish_kernel(const SoftmaxRows& const_rows) {
   TokenLogprobs facts = {.logprob = at::empty_like(rows.peak),
                          .entropy = at::empty_like(rows.peak),
                          .is_top1 = at::empty_like(rows.peak),
-                         .log_sum = at::empty_like(rows.peak)};
+                         .log_sum = at::empty_like(rows.peak),
+                         .gradient = {},
+                         .log_sum_squares = rows.squares.defined() ? at::empty_like(rows.peak) : at::Tensor()};
   auto* logprob = facts.logprob.mutable_data_ptr<float>();
   auto* entropy = facts.entropy.mutable_data_ptr<float>();
   auto* is_top1 = facts.is_top1.mutable_data_ptr<float>();
   auto* log_sums = facts.log_sum.mutable_data_ptr<float>();
+  auto* squares =
+      facts.log_sum_squares.defined() ? facts.log_sum_squares.mutable_data_ptr<float>() : nullptr;
   for (std::int64_t i = 0; i < rows.peak.size(0); ++i) {
     const Row row = view.load(i);
     const double base = row.peak == kNone ? 0 : static_cast<double>(row.peak);
@@ -173,6 +184,7 @@ TokenLogprobs finish_kernel(const SoftmaxRows& const_rows) {
     entropy[i] = static_cast<float>(log_sum - row.dot / row.sum);
     is_top1[i] = row.first == view.targets[i] ? 1.0F : 0.0F;
     log_sums[i] = static_cast<float>(base / rows.temperature + log_sum);
+    if (squares != nullptr) squares[i] = static_cast<float>(std::log(row.squares) - 2 * log_sum);
   }
   return facts;
 }

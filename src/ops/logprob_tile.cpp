@@ -40,12 +40,14 @@ void take_plain(SoftmaxRows& rows, const at::Tensor& logits, std::int64_t first_
   const at::Tensor factor = shift.exp().masked_fill(rows.peak.eq(kNone), 0);
   rows.dot = (rows.dot + shift * rows.sum) * factor;
   rows.sum = rows.sum * factor;
+  if (rows.squares.defined()) rows.squares = rows.squares * factor * factor;
   rows.peak = peak;
 
   at::Tensor z = (logits - base.unsqueeze(1)).mul_(1 / rows.temperature);
   z.clamp_min_(-1e30);  // finite: an impossible token adds 0 and not 0 * inf
   at::Tensor e = z.exp();
   rows.sum += e.sum(1).to(at::kDouble);
+  if (rows.squares.defined()) rows.squares += e.square().sum(1).to(at::kDouble);
   rows.dot += z.mul_(e).sum(1).to(at::kDouble);
 
   const Places places = places_in(rows.targets, first_column, logits.size(1));
@@ -66,6 +68,7 @@ TokenLogprobs finish_plain(const SoftmaxRows& rows) {
   facts.entropy = (log_sum - rows.dot / rows.sum).to(at::kFloat);
   facts.is_top1 = rows.first.eq(rows.targets).to(at::kFloat);
   facts.log_sum = (base / rows.temperature + log_sum).to(at::kFloat);
+  if (rows.squares.defined()) facts.log_sum_squares = (rows.squares.log() - 2 * log_sum).to(at::kFloat);
   return facts;
 }
 
@@ -83,7 +86,7 @@ void backward_plain(const TileBackward& rows, const at::Tensor& logits, std::int
 
 }  // namespace
 
-SoftmaxRows::SoftmaxRows(const at::Tensor& the_targets, double the_temperature)
+SoftmaxRows::SoftmaxRows(const at::Tensor& the_targets, double the_temperature, bool with_squares)
     : targets(the_targets.contiguous()), temperature(the_temperature) {
   const auto options = targets.options();
   peak = at::full_like(targets, kNone, options.dtype(at::kFloat));
@@ -91,6 +94,7 @@ SoftmaxRows::SoftmaxRows(const at::Tensor& the_targets, double the_temperature)
   target = at::full_like(peak, kNone);
   sum = at::zeros_like(targets, options.dtype(at::kDouble));
   dot = at::zeros_like(sum);
+  if (with_squares) squares = at::zeros_like(sum);
 }
 
 void take_tile(SoftmaxRows& rows, const at::Tensor& logits, std::int64_t first_column,

@@ -15,7 +15,7 @@ constexpr std::int64_t kTileColumns = 1024;
 
 // Of n rows, [n] each; sums are of z = (x - peak) / temperature, over the tiles so far.
 struct SoftmaxRows {
-  SoftmaxRows(const at::Tensor& targets, double temperature);
+  SoftmaxRows(const at::Tensor& targets, double temperature, bool with_squares = false);
 
   at::Tensor targets;      // int64
   double temperature = 1;  // > 0
@@ -24,6 +24,7 @@ struct SoftmaxRows {
   at::Tensor target;       // fp32, the target's logit once its tile has passed
   at::Tensor sum;          // fp64, sum exp(z)
   at::Tensor dot;          // fp64, sum z exp(z)
+  at::Tensor squares;      // fp64, sum exp(2 z); undefined unless asked for
 };
 
 // Takes columns [first_column, first_column + w) of the vocabulary. logits [n, w] fp32, rows may be strided.

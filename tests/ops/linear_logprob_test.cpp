@@ -299,5 +299,23 @@ INSTANTIATE_TEST_SUITE_P(Levels, LinearLogprob,
                                          Instructions::kAvx512Bf16),
                          [](const auto& level) { return name_of(level.param); });
 
+// What WPO and DPO's metrics ask for, in the fast form and the plain one.
+TEST(LinearLogprob, SquaresAndMeanLogitsEqualTheJudge) {
+  for (const auto level : {Instructions::kPlain, instructions()}) {
+    const ForceInstructions forced(level);
+    for (const double size : {1.0, 6.0}) {
+      const Case c = make_case(7, 24, 2500, size);
+      const Weight head(c.head);
+      const TokenLogprobs facts =
+          linear_logprob(c.hidden, head, c.targets, {.temperature = 0.7, .squares = true});
+      const at::Tensor logits = at::matmul(c.hidden.to(at::kDouble), c.head.to(at::kDouble).t());
+      const at::Tensor z = at::log_softmax(logits / 0.7, 1);
+      EXPECT_LT(off(facts.log_sum_squares, (2 * z).logsumexp(1)), 2e-6);
+      EXPECT_LT(off(c.hidden.mv(mean_row(head)), logits.mean(1)), 1e-6);
+      expect_same_bits(facts, linear_logprob(c.hidden, head, c.targets, {.temperature = 0.7}));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace hone::ops
