@@ -30,11 +30,11 @@ constexpr int kUserMistake = 2;                 // the user can mend it
 constexpr int kOurBug = 70;                     // EX_SOFTWARE
 constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
-const std::vector<std::string> kCommands = {"sft",         "grpo",  "rloo",    "generate", "chat",
-                                            "convert",     "merge", "options", "env",      "version",
-                                            "reward-test", "help",  "doctor",  "faults"};
-const std::vector<std::string> kNotYet = {"dpo",    "online-dpo", "kto",    "reward", "explain",
-                                          "bisect", "lr-find",    "launch", "plan"};
+const std::vector<std::string> kCommands = {"sft",     "grpo",        "rloo",  "dpo",     "generate",
+                                            "chat",    "convert",     "merge", "options", "env",
+                                            "version", "reward-test", "help",  "doctor",  "faults"};
+const std::vector<std::string> kNotYet = {"online-dpo", "kto",     "reward", "explain",
+                                          "bisect",     "lr-find", "launch", "plan"};
 
 void say(std::FILE* stream, std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stream);
@@ -71,6 +71,7 @@ void check_arguments(const std::string& command, const std::vector<std::string>&
   if (command == "sft") config::parse_run(config::Method::kSft, words);
   if (command == "grpo") config::parse_run(config::Method::kGrpo, words);
   if (command == "rloo") config::parse_run(config::Method::kRloo, words);
+  if (command == "dpo") config::parse_run(config::Method::kDpo, words);
   if (command == "reward-test") config::parse_reward_test(words);
   if (command == "generate") config::parse_generate(words);
   if (command == "chat") config::parse_chat(words);

@@ -27,6 +27,7 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"sft", &sft},
       {"grpo", &grpo},
       {"rloo", &rloo},
+      {"dpo", &dpo},
       {"generate", &generate},
       {"chat", &chat},
       {"convert", &convert},

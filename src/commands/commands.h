@@ -16,6 +16,7 @@ void say_notes(const std::vector<std::string>& notes);
 int sft(const std::vector<std::string>& arguments);       // hone sft --config run.yaml [--option value]
 int grpo(const std::vector<std::string>& arguments);      // hone grpo --config run.yaml [--option value]
 int rloo(const std::vector<std::string>& arguments);      // hone rloo --config run.yaml [--option value]
+int dpo(const std::vector<std::string>& arguments);       // hone dpo --config run.yaml [--option value]
 int generate(const std::vector<std::string>& arguments);  // hone generate --model_name_or_path M --prompt P
 int chat(const std::vector<std::string>& arguments);      // hone chat M
 int convert(const std::vector<std::string>& arguments);   // hone convert --input model.gguf --output folder

@@ -84,7 +84,7 @@ class Session {
  public:
   explicit Session(const config::DoctorPlan& asked)
       : asked_(asked),
-        planned_(doctor::exam_parts(asked.method != config::Method::kSft,
+        planned_(doctor::exam_parts(config::samples(asked.method),
                                     asked.deep ? doctor::Depth::kDeep : doctor::Depth::kRun)),
         terminal_(report::terminal_of(STDOUT_FILENO)),
         lines_(planned_, terminal_, asked.verbose) {}

@@ -226,7 +226,7 @@ void check_files(Plan& plan, const Settings& settings) {
                 "test.jsonl"});
   }
 
-  if (plan.method != Method::kSft) {
+  if (samples(plan.method)) {
     check_reward_files(settings);
     if (!plan.policy.replay.empty()) require_file(plan.policy.replay, "replay", settings.where("replay"));
   }

@@ -6,6 +6,7 @@
 namespace hone::config {
 namespace {
 constexpr std::string_view kPolicies = "grpo rloo";
+constexpr std::string_view kPairs = "dpo";
 }  // namespace
 
 const std::vector<FormerName>& former_names() {
@@ -20,7 +21,7 @@ const std::vector<FormerName>& former_names() {
       {"logging_dir", "remove it; the logs lie in output_dir"},
       {"save_safetensors", "remove it; hone always writes safetensors"},
       {"max_seq_length", "write max_length instead"},
-      {"max_prompt_length", "remove it; max_length bounds the whole row", "sft"},
+      {"max_prompt_length", "remove it; max_length bounds the whole row", "sft dpo"},
       {"max_prompt_length", "remove it: TRL 1.16 has none, and a prompt is never cut", kPolicies},
       {"torch_dtype", "write dtype instead"},
       {"no_cuda", "write use_cpu: true instead"},
@@ -64,6 +65,18 @@ const std::vector<FormerName>& former_names() {
       {"dataset", "write dataset_name instead"},
       {"dataset_path", "write dataset_name instead"},
       {"optimizer", "write optim instead"},
+      {"max_completion_length", "remove it; max_length bounds a prompt with its completion", kPairs},
+      {"rpo_alpha", "write loss_type: [sigmoid, sft] and loss_weights: [1.0, ALPHA]", kPairs},
+      {"reference_free", "remove it: TRL 1.16 has no loss without a reference in dpo", kPairs},
+      {"force_use_ref_model", "remove it: the reference is the model without its adapter", kPairs},
+      {"model_adapter_name", "remove it: adapter_name_or_path names the adapter to go on from", kPairs},
+      {"ref_adapter_name", "remove it: the reference of a continued adapter is that adapter as it began",
+       kPairs},
+      {"label_pad_token_id", "remove it; hone never pads", kPairs},
+      {"padding_value", "remove it; hone never pads", kPairs},
+      {"generate_during_eval", "remove it; hone generate writes completions", kPairs},
+      {"use_logits_to_keep", "remove it: logits are never kept", kPairs},
+      {"base_model_attribute_name", "remove it", kPairs},
       {"train_on_responses_only", "write assistant_only_loss or completion_only_loss instead", "sft"},
       {"max_length", "remove it: a prompt is never cut; max_completion_length bounds the completion",
        kPolicies},

@@ -65,6 +65,13 @@ std::string usage_of(const std::string& command) {
         "TRL's names and defaults; the command line wins over the file. Batch sizes count completions.\n",
         command, command == "grpo" ? "GRPO" : "RLOO");
   }
+  if (command == "dpo") {
+    return "hone dpo --config run.yaml [--option value ...]\n\n"
+           "Trains a LoRA adapter on pairs of a chosen and a rejected completion (DPO and its relatives). "
+           "Options "
+           "have\n"
+           "TRL's names and defaults; the command line wins over the file. Batch sizes count pairs.\n";
+  }
   if (command == "reward-test") {
     return "hone reward-test --reward_funcs NAME ... --dataset_name FILE.jsonl [--option value ...]\n\n"
            "Tries rewards on the answers of the data and on empty, junk, cut and repeated ones.\n";
@@ -145,6 +152,7 @@ std::string program_help() {
          "  sft          train a LoRA adapter on examples        hone sft --config run.yaml\n"
          "  grpo         train a LoRA adapter by rewards         hone grpo --config run.yaml\n"
          "  rloo         the same with RLOO                      hone rloo --config run.yaml\n"
+         "  dpo          train a LoRA adapter on pairs           hone dpo --config run.yaml\n"
          "  reward-test  try a reward on good and bad answers    hone reward-test --reward_funcs NAME "
          "--dataset_name FILE\n"
          "  generate     complete prompts                        hone generate --model_name_or_path DIR "

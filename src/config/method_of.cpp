@@ -10,7 +10,7 @@ namespace hone::config {
 
 namespace {
 
-constexpr Method kMethods[] = {Method::kSft, Method::kGrpo, Method::kRloo};
+constexpr Method kMethods[] = {Method::kSft, Method::kGrpo, Method::kRloo, Method::kDpo};
 
 // Top-level names, also those that merge keys bring in.
 void add_keys(const YAML::Node& map, std::vector<std::string>& out) {

@@ -114,9 +114,10 @@ const Schema& sft_schema() {
 }
 
 const std::vector<const Schema*>& all_schemas() {
-  static const std::vector<const Schema*> all = {
-      &sft_schema(),     &grpo_schema(),  &rloo_schema(),        &generate_schema(), &chat_schema(),
-      &convert_schema(), &merge_schema(), &reward_test_schema(), &doctor_schema(),   &faults_schema()};
+  static const std::vector<const Schema*> all = {&sft_schema(),     &grpo_schema(),     &rloo_schema(),
+                                                 &dpo_schema(),     &generate_schema(), &chat_schema(),
+                                                 &convert_schema(), &merge_schema(),    &reward_test_schema(),
+                                                 &doctor_schema(),  &faults_schema()};
   return all;
 }
 
@@ -179,6 +180,8 @@ std::string_view origin_word(Origin origin) {
       return "GRPOConfig";
     case Origin::kRlooConfig:
       return "RLOOConfig";
+    case Origin::kDpoConfig:
+      return "DPOConfig";
     case Origin::kGrpoScriptArguments:
       return "GRPOScriptArguments";
     case Origin::kRlooScriptArguments:

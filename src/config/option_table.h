@@ -1,6 +1,6 @@
 // Settings are a table: one row an option, with its type, default, meaning and what hone does with it.
 //
-// Names and defaults are those of TRL 1.16 (SFTConfig, GRPOConfig and RLOOConfig with their
+// Names and defaults are those of TRL 1.16 (SFTConfig, GRPOConfig, RLOOConfig and DPOConfig with their
 // transformers.TrainingArguments, ModelConfig, ScriptArguments, DatasetMixtureConfig); rows of origin kHone
 // are our own. A test holds the tables against the lists recorded from TRL, so adding or losing a row is an
 // event. The rows live in options_*.cpp, one theme a file.
@@ -36,6 +36,7 @@ enum class Origin {
   kSftConfig,
   kGrpoConfig,
   kRlooConfig,
+  kDpoConfig,
   kGrpoScriptArguments,
   kRlooScriptArguments,
   kTrainingArguments,
@@ -117,6 +118,7 @@ struct Schema {
 const Schema& sft_schema();
 const Schema& grpo_schema();
 const Schema& rloo_schema();
+const Schema& dpo_schema();
 const Schema& generate_schema();
 const Schema& chat_schema();
 const Schema& convert_schema();
@@ -145,7 +147,8 @@ std::string_view kind_word(Kind kind);      // "bool", "int", ...
 std::string_view class_word(Class answer);  // "supported", ...
 std::string_view origin_word(Origin origin);
 
-// Rows by theme, in the order in which sft_schema() joins them; the policies' own rows in options_policy.cpp.
+// Rows by theme, in the order in which sft_schema() joins them; own rows of other methods in
+// options_policy.cpp and options_dpo.cpp.
 std::vector<Option> model_options();
 std::vector<Option> adapter_options();
 std::vector<Option> data_options();

@@ -14,18 +14,19 @@ struct MethodNames {
 // The own fields of TRL 1.16's Config classes, by the methods that share them, and ours.
 constexpr MethodNames kOthers[] = {
     {"sft",
-     "dataset_text_field dataset_kwargs packing packing_strategy padding_free eval_packing "
+     "dataset_text_field dataset_kwargs packing packing_strategy eval_packing "
      "completion_only_loss "
      "assistant_only_loss"},
     {"sft, dpo, kto, reward", "max_length dataset_num_proc activation_offloading pad_token"},
-    {"sft, dpo", "truncation_mode"},
+    {"sft, dpo", "truncation_mode padding_free"},
     {"sft, reward", "chat_template_path eos_token"},
     {"sft, dpo, grpo, kto", "loss_type"},
     {"sft, grpo, rloo", "shuffle_dataset"},
     {"grpo, rloo",
-     "reward_model_name_or_path reward_funcs python reward_workers reward_timeout share_prompt kv_memory "
+     "reward_model_name_or_path reward_funcs python reward_workers reward_timeout kv_memory "
      "replay "
      "dump_rollouts"},
+    {"grpo, rloo, dpo", "share_prompt"},
     {"dpo, grpo, rloo, kto, reward, distillation", "disable_dropout"},
     {"dpo, kto", "precompute_ref_log_probs precompute_ref_batch_size"},
     {"dpo",
@@ -65,7 +66,7 @@ constexpr MethodNames kOthers[] = {
 }  // namespace
 
 std::string other_methods(std::string_view name, std::string_view command) {
-  if (command != "sft" && command != "grpo" && command != "rloo") return {};
+  if (command != "sft" && command != "grpo" && command != "rloo" && command != "dpo") return {};
   std::string out;
   for (const MethodNames& group : kOthers) {
     const std::vector<std::string> names = split_words(group.names);

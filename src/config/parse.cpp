@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "config/policy_plan.h"
+#include "config/preference_plan.h"
 #include "config/size.h"
 #include "config/write_plan.h"
 
@@ -241,13 +242,12 @@ void fill_adapter(Plan& plan, const Settings& settings) {
 void fill_data(Plan& plan, const Settings& settings) {
   plan.dataset_name = settings.text("dataset_name");
   plan.dataset_test = settings.text("eval_dataset");
+  if (samples(plan.method)) plan.max_length = 0;  // a prompt is never cut
+  if (!samples(plan.method)) plan.max_length = settings.maybe_integer("max_length").value_or(0);
+  if (plan.method == Method::kDpo) return;
   plan.shuffle_dataset = settings.flag("shuffle_dataset");
-  if (plan.method != Method::kSft) {
-    plan.max_length = 0;  // a prompt is never cut
-    return;
-  }
+  if (plan.method != Method::kSft) return;
   plan.dataset_text_field = settings.text("dataset_text_field");
-  plan.max_length = settings.maybe_integer("max_length").value_or(0);
   plan.packing = settings.flag("packing");
   plan.eval_packing = settings.maybe_flag("eval_packing");
   plan.completion_only_loss = settings.maybe_flag("completion_only_loss");
@@ -273,7 +273,7 @@ void fill_training(Plan& plan, const Settings& settings) {
   plan.adam_epsilon = settings.number("adam_epsilon");
   plan.max_grad_norm = settings.number("max_grad_norm");
   plan.seed = settings.integer("seed");
-  if (plan.method == Method::kSft) {
+  if (!samples(plan.method)) {
     plan.data_seed = settings.maybe_integer("data_seed");
     plan.shuffle_rows = settings.text("train_sampling_strategy") == "random";
     plan.dataloader_drop_last = settings.flag("dataloader_drop_last");
@@ -351,10 +351,11 @@ Plan make_plan(Method method, Settings settings) {
   plan.method = method;
   plan.notes = settings.check();
   require_set(settings, "model_name_or_path", "path/to/model");
-  const bool replays = method != Method::kSft && !settings.text("replay").empty();
+  const bool replays = samples(method) && !settings.text("replay").empty();
   if (!replays) require_set(settings, "dataset_name", "train.jsonl");
   resolve_defaults(settings);
-  if (method != Method::kSft) resolve_policy(settings);
+  if (samples(method)) resolve_policy(settings);
+  if (method == Method::kDpo) resolve_preference(settings);
   check_combinations(settings);
 
   plan.model_name_or_path = settings.text("model_name_or_path");
@@ -366,7 +367,8 @@ Plan make_plan(Method method, Settings settings) {
   fill_run(plan, settings);
   plan.tensorboard = tensorboard(settings, plan.notes);
   note_idle_settings(settings, plan.notes);
-  if (method != Method::kSft) plan.policy = make_policy_plan(method, settings, plan.notes);
+  if (samples(method)) plan.policy = make_policy_plan(method, settings, plan.notes);
+  if (method == Method::kDpo) plan.preference = make_preference_plan(settings, plan.notes);
 
   for (const Option& option : settings.schema().options) {
     const bool told = option.answer == Class::kAnswered && settings.is_set(option.name);

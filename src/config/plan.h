@@ -12,7 +12,12 @@
 
 namespace hone::config {
 
-enum class Method { kSft, kGrpo, kRloo };
+enum class Method { kSft, kGrpo, kRloo, kDpo };
+
+// Methods that sample completions themselves: they have a PolicyPlan.
+constexpr bool samples(Method method) {
+  return method == Method::kGrpo || method == Method::kRloo;
+}
 
 // How numbers are kept and multiplied (docs/DESIGN, "Numbers"); resolved from `dtype` and `bf16`.
 enum class Precision {
@@ -102,6 +107,28 @@ struct PolicyPlan {
   bool operator==(const PolicyPlan&) const = default;
 };
 
+// What DPO has beyond SFT: fields of TRL's DPOConfig by their names, with its defaults.
+struct PreferencePlan {
+  // sigmoid hinge ipo exo_pair nca_pair robust bco_pair sppo_hard aot aot_unpaired apo_zero apo_down discopop
+  // sft sigmoid_norm
+  std::vector<std::string> loss_type = {"sigmoid"};
+  std::vector<double> loss_weights;  // empty: all 1
+  double beta = 0.1;
+  std::string f_divergence_type = "reverse_kl";  // forward_kl js_divergence alpha_divergence
+  double f_alpha_divergence_coef = 0.5;
+  double label_smoothing = 0;
+  std::optional<double> ld_alpha;
+  bool use_weighting = false;
+  double discopop_tau = 0.05;
+  bool precompute_ref_log_probs = false;
+  std::optional<std::int64_t> precompute_ref_batch_size;
+  std::string truncation_mode = "keep_start";  // or keep_end
+  bool disable_dropout = true;
+  bool share_prompt = true;  // ours: the prompt of a pair computed once
+
+  bool operator==(const PreferencePlan&) const = default;
+};
+
 struct Plan {
   Method method = Method::kSft;
 
@@ -184,7 +211,8 @@ struct Plan {
   bool skip_doctor = false;            // no examination before step 1
   OnFault on_fault = OnFault::kPause;  // a failure while the run goes on; one before step 1 always stops it
 
-  PolicyPlan policy;  // kGrpo and kRloo
+  PolicyPlan policy;          // kGrpo and kRloo
+  PreferencePlan preference;  // kDpo
 
   // every option as resolved, in table order: what plan.yaml and `hone plan` show
   std::vector<std::pair<std::string, std::string>> resolved;

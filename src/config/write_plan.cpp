@@ -12,6 +12,8 @@ std::string_view method_word(Method method) {
       return "grpo";
     case Method::kRloo:
       return "rloo";
+    case Method::kDpo:
+      return "dpo";
   }
   return "";
 }
@@ -22,6 +24,8 @@ const Schema& method_schema(Method method) {
       return grpo_schema();
     case Method::kRloo:
       return rloo_schema();
+    case Method::kDpo:
+      return dpo_schema();
     case Method::kSft:
       break;
   }

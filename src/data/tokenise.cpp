@@ -1,24 +1,19 @@
 #include "data/tokenise.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <iterator>
-#include <mutex>
 #include <span>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
+#include "data/row_threads.h"
 
 namespace hone::data {
 namespace {
 
 using base::Json;
 using base::UserError;
-
-constexpr std::size_t kBlock = 64;  // rows a thread takes at a time
 
 // One row on its way: every token with its two masks, before the cut.
 struct Encoded {
@@ -205,63 +200,6 @@ class RowTokeniser {
   std::unordered_map<std::int32_t, bool> special_;  // is_special, remembered
 };
 
-// ---- all rows, on several threads
-
-// Blocks are handed out in order and each is worked in order, so that of all failing rows the first is
-// thrown, whatever the threads do.
-class Workers {
- public:
-  Workers(std::vector<Done>& out, int threads) : out_(out), threads_(threads) {}
-
-  template <typename MakeTokeniser>
-  void run(MakeTokeniser make) {
-    const auto work = [&] {
-      auto tokeniser = make();
-      for (std::size_t begin = next(); begin < out_.size(); begin = next()) {
-        const std::size_t end = std::min(begin + kBlock, out_.size());
-        for (std::size_t i = begin; i < end; ++i) {
-          try {
-            out_[i] = tokeniser.row(i);
-          } catch (...) {
-            return fail(i);
-          }
-        }
-      }
-    };
-    std::vector<std::jthread> others;
-    for (int i = 1; i < threads_; ++i) others.emplace_back(work);
-    work();
-    others.clear();  // joins
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
-  std::size_t next() { return failed_ ? out_.size() : next_.fetch_add(kBlock); }
-
-  void fail(std::size_t row) {
-    const std::lock_guard lock(mutex_);
-    failed_ = true;
-    if (!error_ || row < error_row_) {
-      error_ = std::current_exception();
-      error_row_ = row;
-    }
-  }
-
-  std::vector<Done>& out_;
-  int threads_;
-  std::atomic<std::size_t> next_{0};
-  std::atomic<bool> failed_{false};
-  std::mutex mutex_;
-  std::exception_ptr error_;
-  std::size_t error_row_ = 0;
-};
-
-int thread_count(int asked, std::size_t rows) {
-  const int machine = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  const int blocks = static_cast<int>(std::min<std::size_t>((rows + kBlock - 1) / kBlock, 256));
-  return std::clamp(asked > 0 ? asked : machine, 1, std::max(1, blocks));
-}
-
 // ---- before and after
 
 void check_request(const Rows& rows, const text::Tokenizer& tokenizer,
@@ -337,7 +275,7 @@ Dataset tokenise_rows(const Rows& rows, const text::Tokenizer& tokenizer,
                       const text::ChatTemplate* chat_template, const TokeniseOptions& options) {
   check_request(rows, tokenizer, chat_template, options);
   std::vector<Done> all(rows.rows.size());
-  Workers(all, thread_count(options.threads, all.size())).run([&] {
+  RowThreads<Done>(all, row_threads(options.threads, all.size())).run([&] {
     return RowTokeniser(rows, tokenizer, chat_template, options);
   });
 

@@ -67,7 +67,8 @@ at::Tensor doubles(const std::vector<double>& values) {
 at::Tensor sequence_index(const std::vector<std::int64_t>& scored) {
   at::Tensor out = at::empty({std::accumulate(scored.begin(), scored.end(), std::int64_t{0})}, at::kLong);
   auto* at = out.mutable_data_ptr<std::int64_t>();
-  for (std::size_t i = 0; i < scored.size(); ++i) at = std::fill_n(at, scored[i], static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < scored.size(); ++i)
+    at = std::fill_n(at, scored[i], static_cast<std::int64_t>(i));
   return out;
 }
 
@@ -184,7 +185,8 @@ at::Tensor pair_losses(PreferenceLossType type, const Pairs& pairs, const Prefer
 // WPO's weight of each pair, [B].
 at::Tensor pair_weights(const PreferenceTokens& tokens, const at::Tensor& logprob, const at::Tensor& index) {
   const at::NoGradGuard no_grad;
-  base::require(tokens.log_sum_squares.defined(), "preference_gradient", "log_sum_squares with use_weighting");
+  base::require(tokens.log_sum_squares.defined(), "preference_gradient",
+                "log_sum_squares with use_weighting");
   const std::size_t sequences = tokens.scored.size();
   const at::Tensor counts = sum_sequences(at::ones_like(logprob), index, sequences).clamp_min(1);
   const at::Tensor mean =
@@ -233,8 +235,7 @@ Pairs pairs_of(const PreferenceTokens& tokens, const at::Tensor& logprob, const 
                const PreferenceLossOptions& options) {
   const at::Tensor sums = weighted_sums(logprob, tokens.scored, options.ld_alpha);
   const at::Tensor reference = wide(tokens.reference);
-  const at::Tensor lengths =
-      doubles({tokens.completion.begin(), tokens.completion.end()}).clamp_min(1);
+  const at::Tensor lengths = doubles({tokens.completion.begin(), tokens.completion.end()}).clamp_min(1);
   Pairs out;
   out.logp_chosen = side(sums, 0);
   out.logp_rejected = side(sums, 1);

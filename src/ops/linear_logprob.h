@@ -19,11 +19,11 @@ namespace hone::ops {
 
 // All [n] fp32.
 struct TokenLogprobs {
-  at::Tensor logprob;   // log p(target), temperature applied
-  at::Tensor entropy;   // of the full softmax, temperature applied
-  at::Tensor is_top1;   // 1 where the target is the first argmax
-  at::Tensor log_sum;   // log sum exp of the row: what a trainable head's backward needs
-  at::Tensor gradient;  // [n, H] fp32: d logprob / d hidden; undefined unless asked for
+  at::Tensor logprob;          // log p(target), temperature applied
+  at::Tensor entropy;          // of the full softmax, temperature applied
+  at::Tensor is_top1;          // 1 where the target is the first argmax
+  at::Tensor log_sum;          // log sum exp of the row: what a trainable head's backward needs
+  at::Tensor gradient;         // [n, H] fp32: d logprob / d hidden; undefined unless asked for
   at::Tensor log_sum_squares;  // log sum_v p_v^2, temperature applied; undefined unless asked for
 };
 
@@ -53,7 +53,8 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
 at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& log_sum,
                             const at::Tensor& entropy, const at::Tensor& d_entropy, double temperature = 1.0);
 
-// [H] fp32: the mean of the head's rows. hidden times it is the mean of a row's logits, temperature not applied.
+// [H] fp32: the mean of the head's rows. hidden times it is the mean of a row's logits, temperature not
+// applied.
 at::Tensor mean_row(const Weight& head);
 
 // What a sampler needs: [n, V] fp32, temperature not applied.

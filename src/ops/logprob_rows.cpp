@@ -164,18 +164,18 @@ void take_row_kernel(SoftmaxRows& rows, const at::Tensor& logits) {
 TokenLogprobs finish_kernel(const SoftmaxRows& const_rows) {
   SoftmaxRows rows = const_rows;
   const RowsView view(rows);
-  TokenLogprobs facts = {.logprob = at::empty_like(rows.peak),
-                         .entropy = at::empty_like(rows.peak),
-                         .is_top1 = at::empty_like(rows.peak),
-                         .log_sum = at::empty_like(rows.peak),
-                         .gradient = {},
-                         .log_sum_squares = rows.squares.defined() ? at::empty_like(rows.peak) : at::Tensor()};
+  TokenLogprobs facts = {
+      .logprob = at::empty_like(rows.peak),
+      .entropy = at::empty_like(rows.peak),
+      .is_top1 = at::empty_like(rows.peak),
+      .log_sum = at::empty_like(rows.peak),
+      .gradient = {},
+      .log_sum_squares = rows.squares.defined() ? at::empty_like(rows.peak) : at::Tensor()};
   auto* logprob = facts.logprob.mutable_data_ptr<float>();
   auto* entropy = facts.entropy.mutable_data_ptr<float>();
   auto* is_top1 = facts.is_top1.mutable_data_ptr<float>();
   auto* log_sums = facts.log_sum.mutable_data_ptr<float>();
-  auto* squares =
-      facts.log_sum_squares.defined() ? facts.log_sum_squares.mutable_data_ptr<float>() : nullptr;
+  auto* squares = facts.log_sum_squares.defined() ? facts.log_sum_squares.mutable_data_ptr<float>() : nullptr;
   for (std::int64_t i = 0; i < rows.peak.size(0); ++i) {
     const Row row = view.load(i);
     const double base = row.peak == kNone ? 0 : static_cast<double>(row.peak);

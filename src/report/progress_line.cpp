@@ -82,6 +82,23 @@ std::string policy_text(const train::StepFacts& facts, const std::string& step, 
   return join_fitting(std::move(pieces), columns);
 }
 
+std::string preference_text(const train::StepFacts& facts, const std::string& step, double rate, double left,
+                            int columns) {
+  std::vector<Piece> pieces = {{0, step}, {1, fmt::format("loss {:.4f}", four_decimals(facts.loss))}};
+  const auto add = [&](int rank, std::string_view name, auto text) {
+    if (const auto value = finite_value(facts.metrics, name)) pieces.push_back({rank, text(*value)});
+  };
+  add(3, "rewards/margins", [](double value) { return fmt::format("margin {:.3f}", value); });
+  add(4, "rewards/accuracies", [](double share) { return fmt::format("right {:.0f}%", 100 * share); });
+  add(8, "logps/chosen", [](double value) { return fmt::format("logp {:.1f}", value); });
+  add(9, "logps/rejected", [](double value) { return fmt::format("/ {:.1f}", value); });
+  pieces.push_back({5, fmt::format("grad {:.3g}", facts.grad_norm)});
+  pieces.push_back({7, fmt::format("lr {:.2e}", facts.learning_rate)});
+  pieces.push_back({6, fmt::format("{:.0f} tok/s", rate)});
+  pieces.push_back({2, "left " + short_time(left)});
+  return join_fitting(std::move(pieces), columns);
+}
+
 }  // namespace
 
 std::string ProgressLine::text(const train::StepFacts& facts, std::int64_t total_steps) {
@@ -92,12 +109,11 @@ std::string ProgressLine::text(const train::StepFacts& facts, std::int64_t total
   const double left = seconds_per_step_ * static_cast<double>(total_steps - facts.step);
   const auto width = std::to_string(total_steps).size();
   const std::string step = fmt::format("step {:>{}}/{}", facts.step, width, total_steps);
-  if (has_value(facts.metrics, "reward")) {
-    // A line as wide as the terminal would wrap, and could not be rewritten.
-    const int columns = terminal_.columns > 0 ? std::min(kMostColumns, terminal_.columns - 1) : kMostColumns;
-    return policy_text(facts, step, left, columns);
-  }
+  // A line as wide as the terminal would wrap, and could not be rewritten.
+  const int columns = terminal_.columns > 0 ? std::min(kMostColumns, terminal_.columns - 1) : kMostColumns;
+  if (has_value(facts.metrics, "reward")) return policy_text(facts, step, left, columns);
   const double rate = facts.seconds > 0 ? static_cast<double>(facts.tokens_this_step) / facts.seconds : 0;
+  if (has_value(facts.metrics, "rewards/margins")) return preference_text(facts, step, rate, left, columns);
   return fmt::format(
       "{}  epoch {:.2f}  loss {:.4f}  grad {:.3g}  lr {:.2e}  acc {:.3f}  {:.0f} tok/s  left {}", step,
       facts.epoch, facts.loss, facts.grad_norm, facts.learning_rate,

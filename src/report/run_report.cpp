@@ -25,6 +25,11 @@ constexpr double kWorthAWarning = 1.1;  // peak over plan
 std::string evaluation_line(const train::LogRecord& record) {
   const auto value = [&record](std::string_view name) { return finite_value(record.values, name); };
   const double loss = value_or_zero(record.values, "eval_loss");
+  if (has_value(record.values, "eval_rewards/margins")) {
+    return fmt::format("eval at step {}  loss {:.4f}  margin {:.3f}  right {:.0f}%\n", record.step, loss,
+                       value_or_zero(record.values, "eval_rewards/margins"),
+                       100 * value_or_zero(record.values, "eval_rewards/accuracies"));
+  }
   if (!has_value(record.values, "eval_reward")) {
     return fmt::format("eval at step {}  loss {:.4f}  acc {:.3f}\n", record.step, loss,
                        value_or_zero(record.values, "eval_mean_token_accuracy"));

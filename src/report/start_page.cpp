@@ -65,6 +65,34 @@ std::string data_lines(const data::DataFacts& data, std::int64_t packed_rows) {
   return out;
 }
 
+constexpr double kLengthBias = 1.2;  // FAULTS PREF-02: a fifth longer in the mean
+
+std::string preference_lines(const train::PreferenceStartFacts& facts) {
+  const data::PreferenceFacts& data = facts.data;
+  std::string out = fmt::format(
+      "data      {} pairs, {} tokens, {} of them in completions; chosen {:.0f} and rejected {:.0f} in the "
+      "mean, longest sequence {}\n",
+      human_count(data.kept), human_count(data.tokens), human_count(data.completion_tokens), data.mean_chosen,
+      data.mean_rejected, data.longest);
+  const auto line = [&out](std::int64_t count, std::string_view text) {
+    if (count > 0) out += fmt::format("          {} {}\n", human_count(count), text);
+  };
+  if (data.implicit) out += "          prompts are what chosen and rejected begin with\n";
+  line(data.equal, "pairs have the same tokens on both sides: they teach nothing (PREF-01)");
+  line(data.prompts_too_long, "pairs dropped: the prompt alone fills max_length");
+  line(data.pairs_cut, "pairs cut at max_length");
+  line(data.boundary_mismatches, "pairs whose prompt is tokenised differently with a completion");
+  const auto [shorter, longer] = std::minmax(data.mean_chosen, data.mean_rejected);
+  if (longer > kLengthBias * shorter) {
+    out += fmt::format("          {} completions are {:.0f} % longer: length may be learned (PREF-02)\n",
+                       data.mean_chosen > data.mean_rejected ? "chosen" : "rejected",
+                       100 * (longer / std::max(shorter, 1.0) - 1));
+  }
+  if (facts.eval_pairs > 0)
+    out += fmt::format("          evaluated on {} pairs\n", human_count(facts.eval_pairs));
+  return out + "loss      " + facts.loss + "\nreference " + facts.reference + "\n";
+}
+
 // What is sampled, how it is scored, what is made of the scores.
 std::string policy_lines(const train::PolicyStartFacts& facts) {
   std::string out = fmt::format("data      {} prompts, the longest of {} tokens\n",
@@ -119,7 +147,12 @@ std::string example_lines(const train::StartFacts& facts, const Terminal& termin
 
 std::string start_page(const train::StartFacts& facts, const Terminal& terminal) {
   std::string out = trained_lines(facts.trained);
-  out += facts.policy ? policy_lines(*facts.policy) : data_lines(facts.train_data, facts.train_rows);
+  if (facts.policy) {
+    out += policy_lines(*facts.policy);
+  } else {
+    out += facts.preference ? preference_lines(*facts.preference)
+                            : data_lines(facts.train_data, facts.train_rows);
+  }
   if (!facts.example.empty()) out += example_lines(facts, terminal);
   if (!facts.memory.segments.empty()) out += memory_lines(facts.memory);
   out += fmt::format("run       {} steps ({} an epoch), {} of warm-up, into {}\n",

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "train/reference.h"
 
 namespace hone::train {
 
@@ -47,21 +48,6 @@ RolloutBatch part_of(const RolloutBatch& all, std::size_t begin, std::size_t end
   }
   return out;
 }
-
-// `values` in the place of `parameters`, as long as this lives.
-class Swapped {
- public:
-  Swapped(at::Tensor parameters, const at::Tensor& values)
-      : parameters_(std::move(parameters)), kept_(parameters_.clone()) {
-    parameters_.copy_(values);
-  }
-  ~Swapped() { parameters_.copy_(kept_); }
-  Swapped(const Swapped&) = delete;
-  Swapped& operator=(const Swapped&) = delete;
-
- private:
-  at::Tensor parameters_, kept_;
-};
 
 void append_line(const base::fs::path& path, const std::string& line) {
   std::ofstream file(path, std::ios::app | std::ios::binary);

@@ -19,6 +19,7 @@
 #include "train/model_reward.h"
 #include "train/open_model.h"
 #include "train/open_run.h"
+#include "train/reference.h"
 #include "train/run_folder.h"
 #include "train/run_setup.h"
 
@@ -158,12 +159,6 @@ void trim_rollouts(const fs::path& path, std::int64_t first_generation) {
   base::write_file_atomic(path, kept);
 }
 
-// TRL's reference of a continued adapter is that adapter as it began (PEFT's "ref"), also in a resumed run.
-at::Tensor reference_adapter(model::CausalLm& model, const config::Plan& plan) {
-  if (plan.policy.beta == 0 || plan.adapter_name_or_path.empty()) return {};
-  return adapters::Adapter::load(model, plan.adapter_name_or_path).flat().clone();
-}
-
 std::string short_number(double value) {
   std::string out = std::to_string(value);
   out.erase(out.find_last_not_of('0') + 1);
@@ -289,7 +284,7 @@ std::unique_ptr<OpenedRun> open_policy(const config::Plan& asked, RunListener& l
   const bool plain = plan.layer_form == config::LayerForm::kPlain;
   model::CausalLm& model = run->model.emplace(*run->source, numbers(plan.precision),
                                               plain ? model::Storage::kPlain : model::Storage::kPacked);
-  const at::Tensor reference = reference_adapter(model, plan);
+  const at::Tensor reference = plan.policy.beta == 0 ? at::Tensor() : reference_adapter(model, plan);
   adapters::Adapter& adapter = run->adapter.emplace(open_adapter(model, plan, run->place));
   if (plan.policy.disable_dropout) adapter.set_dropout(0);
   require_room_for_checkpoint(run->place, adapter);

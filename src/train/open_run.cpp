@@ -11,6 +11,8 @@ std::unique_ptr<OpenedRun> open_run(const config::Plan& plan, RunListener& liste
     case config::Method::kGrpo:
     case config::Method::kRloo:
       return open_policy(plan, listener);
+    case config::Method::kDpo:
+      return open_dpo(plan, listener);
   }
   throw base::InternalError({.where = "open_run", .expected = "a method", .found = "none of them"});
 }

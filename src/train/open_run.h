@@ -1,5 +1,5 @@
-// A run opened and not yet begun: everything between the plan and step 1. The training commands begin it, `hone doctor`
-// examines it and lets it go.
+// A run opened and not yet begun: everything between the plan and step 1. The training commands begin it,
+// `hone doctor` examines it and lets it go.
 //
 //   const std::unique_ptr<OpenedRun> run = open_run(plan, listener);
 //   const LoopResult result = begin_run(*run, listener, stop_requested, &guard);
@@ -12,6 +12,7 @@
 
 #include "adapters/lora.h"
 #include "config/plan.h"
+#include "data/preferences.h"
 #include "model/causal_lm.h"
 #include "model/weight_source.h"
 #include "rewards/reward.h"
@@ -46,15 +47,18 @@ struct OpenedRun {
   // What a method of that kind reads; null or empty for others.
   virtual const SftData* examples() const { return nullptr; }
   virtual const PolicyPrompts* prompts() const { return nullptr; }
+  virtual const std::vector<data::PreferencePair>* pairs() const { return nullptr; }
   virtual std::span<const std::unique_ptr<rewards::Reward>> rewards() const { return {}; }
   // Just before step 1, when output_dir is there.
   virtual void opened() {}
 };
 
-// Reads, checks, attaches, plans; writes nothing. UserError when the input is at fault. `listener` must outlive the run.
+// Reads, checks, attaches, plans; writes nothing. UserError when the input is at fault. `listener` must
+// outlive the run.
 std::unique_ptr<OpenedRun> open_run(const config::Plan& plan, RunListener& listener);
 std::unique_ptr<OpenedRun> open_sft(const config::Plan& plan, RunListener& listener);
 std::unique_ptr<OpenedRun> open_policy(const config::Plan& plan, RunListener& listener);  // GRPO and RLOO
+std::unique_ptr<OpenedRun> open_dpo(const config::Plan& plan, RunListener& listener);
 
 // Makes output_dir, announces, trains, saves. `guard` may be null.
 LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bool>& stop_requested,

@@ -53,29 +53,62 @@ struct Run {
   ops::PassContext context;
 };
 
-// The plain head in tiles of rows: logits of a tile, with their graph, to `use(begin, tile rows, facts)`.
+// The plain head in tiles of rows, each with its graph, to `use(begin, size, tile rows, scores of the tile)`.
 template <typename Use>
-void plain_head(const Run& run, const at::Tensor& rows, double temperature, const Use& use) {
+void plain_head(const Run& run, const at::Tensor& rows, double temperature, const ExtraScores& extra,
+                const Use& use) {
   for (std::int64_t begin = 0; begin < rows.size(0); begin += kHeadTile) {
     const std::int64_t size = std::min(kHeadTile, rows.size(0) - begin);
     at::Tensor tile = rows.narrow(0, begin, size).detach();
     if (at::GradMode::is_enabled()) tile.requires_grad_(true);
-    const at::Tensor z = at::log_softmax(run.model.plain_logits(tile) / temperature, -1);
-    const at::Tensor logprob = z.gather(1, run.target.narrow(0, begin, size).unsqueeze(1)).squeeze(1);
-    const at::Tensor entropy = -(z.exp() * z).sum(-1);
-    use(begin, size, tile, logprob, entropy);
+    const at::Tensor logits = run.model.plain_logits(tile) / temperature;
+    const at::Tensor z = at::log_softmax(logits, -1);
+    const at::Tensor target = run.target.narrow(0, begin, size);
+    PolicyScores scores{.logprob = z.gather(1, target.unsqueeze(1)).squeeze(1),
+                        .entropy = -(z.exp() * z).sum(-1)};
+    if (extra.mean_row.defined()) {
+      scores.is_top1 = logits.argmax(-1).eq(target).to(at::kFloat);
+      scores.mean_logit = logits.mean(-1);
+    }
+    if (extra.squares) scores.log_sum_squares = at::logsumexp(2 * z, -1);
+    use(begin, size, tile, scores);
   }
 }
 
-PolicyScores score_plainly(const Run& run, const at::Tensor& rows, double temperature) {
+PolicyScores score_plainly(const Run& run, const at::Tensor& rows, double temperature,
+                           const ExtraScores& extra) {
   const at::NoGradGuard no_grad;
-  PolicyScores out{.logprob = at::empty({rows.size(0)}, at::kFloat),
-                   .entropy = at::empty({rows.size(0)}, at::kFloat)};
-  plain_head(run, rows, temperature,
-             [&](auto begin, auto size, const auto&, const auto& logprob, const auto& entropy) {
-               out.logprob.narrow(0, begin, size).copy_(logprob);
-               out.entropy.narrow(0, begin, size).copy_(entropy);
+  const auto column = [&](bool wanted) {
+    return wanted ? at::empty({rows.size(0)}, rows.options().dtype(at::kFloat)) : at::Tensor();
+  };
+  const bool facts = extra.mean_row.defined();
+  PolicyScores out{.logprob = column(true),
+                   .entropy = column(true),
+                   .is_top1 = column(facts),
+                   .mean_logit = column(facts),
+                   .log_sum_squares = column(extra.squares)};
+  plain_head(run, rows, temperature, extra,
+             [&](auto begin, auto size, const auto&, const PolicyScores& tile) {
+               const auto put = [&](const at::Tensor& to, const at::Tensor& from) {
+                 if (to.defined()) to.narrow(0, begin, size).copy_(from);
+               };
+               put(out.logprob, tile.logprob);
+               put(out.entropy, tile.entropy);
+               put(out.is_top1, tile.is_top1);
+               put(out.mean_logit, tile.mean_logit);
+               put(out.log_sum_squares, tile.log_sum_squares);
              });
+  return out;
+}
+
+PolicyScores scores_of(const ops::TokenLogprobs& found, const at::Tensor& hidden, double temperature,
+                       const ExtraScores& extra) {
+  PolicyScores out{.logprob = found.logprob, .entropy = found.entropy};
+  if (extra.mean_row.defined()) {
+    out.is_top1 = found.is_top1;
+    out.mean_logit = hidden.to(at::kFloat).mv(extra.mean_row) / temperature;
+  }
+  out.log_sum_squares = found.log_sum_squares;
   return out;
 }
 
@@ -86,31 +119,33 @@ at::Tensor plain_rows(const Run& run) {
 }  // namespace
 
 PolicyScores score_policy(const model::CausalLm& model, const PolicyPass& pass, const PassKey& key,
-                          double temperature, const PassForm& form, bool adapters_on) {
+                          double temperature, const PassForm& form, bool adapters_on,
+                          const ExtraScores& extra) {
   const at::NoGradGuard no_grad;
   const Run run(model, pass, key, adapters_on);
-  if (!form.is_explicit) return score_plainly(run, plain_rows(run), temperature);
+  if (!form.is_explicit) return score_plainly(run, plain_rows(run), temperature, extra);
   model::ExplicitPass explicit_pass(model, pass.batch, run.context);
-  const ops::TokenLogprobs found =
-      ops::linear_logprob(explicit_pass.forward(run.source, std::nullopt), model.head(), run.target,
-                          {.temperature = temperature});
-  return {.logprob = found.logprob, .entropy = found.entropy};
+  const at::Tensor hidden = explicit_pass.forward(run.source, std::nullopt);
+  const ops::TokenLogprobs found = ops::linear_logprob(
+      hidden, model.head(), run.target, {.temperature = temperature, .squares = extra.squares});
+  return scores_of(found, hidden, temperature, extra);
 }
 
 learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPass& pass, const PassKey& key,
                                    double temperature, const PassForm& form,
-                                   const std::function<learn::PolicyGradient(const PolicyScores&)>& loss) {
+                                   const std::function<learn::PolicyGradient(const PolicyScores&)>& loss,
+                                   const ExtraScores& extra) {
   const Run run(model, pass, key, true);
   if (!form.is_explicit) {
     const at::AutoGradMode with_grad(true);
     const at::Tensor rows = plain_rows(run);
-    learn::PolicyGradient out = loss(score_plainly(run, rows, temperature));
+    learn::PolicyGradient out = loss(score_plainly(run, rows, temperature, extra));
     at::Tensor gradient = at::empty_like(rows);
-    plain_head(run, rows, temperature,
-               [&](auto begin, auto size, const auto& tile, const auto& logprob, const auto& entropy) {
-                 at::Tensor sum = (logprob * out.d_logprob.narrow(0, begin, size)).sum();
+    plain_head(run, rows, temperature, {},
+               [&](auto begin, auto size, const auto& tile, const PolicyScores& scores) {
+                 at::Tensor sum = (scores.logprob * out.d_logprob.narrow(0, begin, size)).sum();
                  if (out.d_entropy.defined())
-                   sum = sum + (entropy * out.d_entropy.narrow(0, begin, size)).sum();
+                   sum = sum + (scores.entropy * out.d_entropy.narrow(0, begin, size)).sum();
                  sum.backward();
                  gradient.narrow(0, begin, size).copy_(tile.grad());
                });
@@ -121,8 +156,9 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
   model::ExplicitPass explicit_pass(model, pass.batch, run.context);
   const at::Tensor hidden = explicit_pass.forward(run.source, form.recompute);
   ops::TokenLogprobs found =
-      ops::linear_logprob(hidden, model.head(), run.target, {.gradient = true, .temperature = temperature});
-  learn::PolicyGradient out = loss({.logprob = found.logprob, .entropy = found.entropy});
+      ops::linear_logprob(hidden, model.head(), run.target,
+                          {.gradient = true, .temperature = temperature, .squares = extra.squares});
+  learn::PolicyGradient out = loss(scores_of(found, hidden, temperature, extra));
   found.gradient.mul_(out.d_logprob.unsqueeze(1));
   if (out.d_entropy.defined()) {
     found.gradient.add_(ops::entropy_backward(hidden, model.head(), found.log_sum, found.entropy,

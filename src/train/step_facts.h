@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/verdict.h"
+#include "data/preferences.h"
 #include "data/tokenise.h"
 #include "train/memory_plan.h"
 
@@ -41,11 +42,20 @@ struct PolicyStartFacts {
   std::string evaluation;  // "200 prompts x 1 completion"
 };
 
+// What DPO trains on and how: shown before step 1.
+struct PreferenceStartFacts {
+  data::PreferenceFacts data;
+  std::int64_t eval_pairs = 0;
+  std::string loss;       // "sigmoid, beta 0.1"
+  std::string reference;  // "the base without its adapter"
+};
+
 // Before step 1.
 struct StartFacts {
   TrainedFacts trained;
-  MemoryPlan memory;                       // no segments: nothing was planned
-  std::optional<PolicyStartFacts> policy;  // GRPO and RLOO: shown instead of train_data
+  MemoryPlan memory;                               // no segments: nothing was planned
+  std::optional<PolicyStartFacts> policy;          // GRPO and RLOO: shown instead of train_data
+  std::optional<PreferenceStartFacts> preference;  // DPO: likewise
   data::DataFacts train_data;
   std::int64_t train_rows = 0;         // after packing
   std::vector<ColouredPiece> example;  // with `policy`: a prompt as the model reads it, nothing supervised

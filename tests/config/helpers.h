@@ -81,6 +81,13 @@ class ConfigTest : public ::testing::Test {
     return short_paths(error_of([&] { grpo(more); }));
   }
 
+  Plan dpo(const std::vector<std::string>& more = {}) const {
+    return parse_run(Method::kDpo, arguments(more));
+  }
+  std::string dpo_error(const std::vector<std::string>& more) const {
+    return short_paths(error_of([&] { dpo(more); }));
+  }
+
   // A YAML file of the same, and `more` lines; the first of them is line 4.
   std::string yaml_file(const std::string& more) const {
     return write("run.yaml", "model_name_or_path: " + path("model") +

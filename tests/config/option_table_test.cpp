@@ -20,7 +20,8 @@ struct Recorded {
 };
 
 const std::vector<Recorded>& methods() {
-  static const std::vector<Recorded> all = {{sft_schema(), 163}, {grpo_schema(), 221}, {rloo_schema(), 195}};
+  static const std::vector<Recorded> all = {
+      {sft_schema(), 163}, {grpo_schema(), 221}, {rloo_schema(), 195}, {dpo_schema(), 167}};
   return all;
 }
 
@@ -55,7 +56,10 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                                            "kv_memory", "replay",         "dump_rollouts"};
   for (const auto& [schema, count] : methods()) {
     std::vector<std::string> expected = shared;
-    if (schema.command != "sft") expected.insert(expected.end(), policy.begin(), policy.end());
+    if (schema.command == "dpo") expected.emplace_back("share_prompt");
+    if (schema.command == "grpo" || schema.command == "rloo") {
+      expected.insert(expected.end(), policy.begin(), policy.end());
+    }
     expected.insert(expected.end(), machine.begin(), machine.end());
     const Json trl = recorded(schema);
     std::vector<std::string> own;

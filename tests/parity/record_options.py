@@ -1,4 +1,4 @@
-"""Records TRL's options for `sft`, `grpo` and `rloo` from the wheels, without importing them.
+"""Records TRL's options for `sft`, `grpo`, `rloo` and `dpo` from the wheels, without importing them.
 
     pip download --no-deps trl==1.16.0 transformers==5.23.0 -d wheels
     python tests/parity/record_options.py wheels tests/fixtures/config
@@ -26,6 +26,7 @@ AFTER = [
 ]
 METHODS = {
     "sft": [("trl", "trl/trainer/sft_config.py", "SFTConfig", "SFTConfig")],
+    "dpo": [("trl", "trl/trainer/dpo_config.py", "DPOConfig", "DPOConfig")],
     "grpo": [
         ("trl", "trl/trainer/grpo_config.py", "GRPOConfig", "GRPOConfig"),
         ("trl", "trl/scripts/grpo.py", "GRPOScriptArguments", "GRPOScriptArguments"),
@@ -69,6 +70,8 @@ def default_of(node: ast.expr | None, constants: dict):
             if keyword.arg == "default":
                 return default_of(keyword.value, constants)
             if keyword.arg == "default_factory":
+                if isinstance(keyword.value, ast.Lambda):
+                    return ast.literal_eval(keyword.value.body)
                 return {"list": [], "dict": {}}[ast.unparse(keyword.value)]
         raise ValueError(ast.unparse(node))
     if isinstance(node, ast.Name):

@@ -1,0 +1,414 @@
+#include "data/preferences.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "data/row_threads.h"
+#include "data/rows.h"
+
+namespace hone::data {
+namespace {
+
+using base::Json;
+using base::UserError;
+
+constexpr std::array<const char*, 3> kColumns = {"prompt", "chosen", "rejected"};
+
+// ---- rows
+
+std::string kind_of(const Json& value) {
+  return value.is_array() ? "a list of messages" : "text";
+}
+
+[[noreturn]] void throw_absent(const Json& row, const char* column, const std::string& where) {
+  std::vector<std::string> names;
+  std::string columns;
+  for (const auto& [name, value] : row.items()) {
+    names.push_back(name);
+    columns += (columns.empty() ? "" : ", ") + name;
+  }
+  const bool single = row.contains("completion") || row.contains("messages") || row.contains("text");
+  throw UserError({.where = where,
+                   .expected = std::string("a column '") + column + "': text, or a list of messages",
+                   .found = columns.empty()
+                                ? "no columns"
+                                : "the columns " + columns + "." + base::did_you_mean(column, names),
+                   .cause = single ? "the rows hold one answer each; dpo compares two" : "",
+                   .fix = single ? "`hone sft` learns from rows with one answer" : "rename the column"});
+}
+
+void require_kind(const Json& row, const char* column, const std::string& where) {
+  if (!row.contains(column)) throw_absent(row, column, where);
+  const Json& value = row.at(column);
+  if (value.is_array()) {
+    check_messages(row, column, where);
+    return;
+  }
+  if (value.is_string()) return;
+  throw UserError({.where = where + " " + column,
+                   .expected = "text, or a list of messages",
+                   .found = value.is_null() ? "null" : value.type_name(),
+                   .cause = "",
+                   .fix = "write both completions into this row, or remove the row"});
+}
+
+// As Python compares dictionaries: keys in any order.
+bool same_value(const Json& a, const Json& b) {
+  if (a.is_object() && b.is_object()) {
+    if (a.size() != b.size()) return false;
+    for (const auto& [key, value] : a.items()) {
+      if (!b.contains(key) || !same_value(value, b.at(key))) return false;
+    }
+    return true;
+  }
+  if (a.is_array() && b.is_array()) {
+    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same_value);
+  }
+  return a == b;
+}
+
+bool continues_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
+}
+
+// Where the character before `at` begins.
+std::size_t character_before(const std::string& text, std::size_t at) {
+  while (at > 0 && continues_character(text[at - 1])) --at;
+  return at == 0 ? 0 : at - 1;
+}
+
+// Bytes of the prompt that two texts share.
+std::size_t shared_text(const std::string& chosen, const std::string& rejected) {
+  const std::size_t least = std::min(chosen.size(), rejected.size());
+  std::size_t at = 0;
+  while (at < least && chosen[at] == rejected[at]) ++at;
+  if (at == least) {
+    // One is the beginning of the other: TRL leaves the last of its characters to the completions.
+    return character_before(chosen.size() <= rejected.size() ? chosen : rejected, least);
+  }
+  while (at > 0 && (continues_character(chosen[at]) || continues_character(rejected[at]))) --at;
+  return at > 0 && chosen[at - 1] == ' ' ? at - 1 : at;
+}
+
+std::size_t shared_messages(const Json& chosen, const Json& rejected) {
+  const std::size_t least = std::min(chosen.size(), rejected.size());
+  std::size_t at = 0;
+  while (at < least && same_value(chosen.at(at), rejected.at(at))) ++at;
+  return at == least ? at - 1 : at;
+}
+
+// TRL's extract_prompt.
+void extract_prompt(PreferenceRow& row, const std::string& where) {
+  if (row.chosen.is_string()) {
+    const std::string chosen = row.chosen, rejected = row.rejected;
+    const std::size_t shared = shared_text(chosen, rejected);
+    row.prompt = chosen.substr(0, shared);
+    row.chosen = chosen.substr(shared);
+    row.rejected = rejected.substr(shared);
+    return;
+  }
+  const std::size_t shared = shared_messages(row.chosen, row.rejected);
+  if (shared == 0) {
+    throw UserError(
+        {.where = where,
+         .expected = "chosen and rejected that begin with the same messages, which are the prompt",
+         .found = "no message that both begin with",
+         .cause = "the rows have no column 'prompt'",
+         .fix = "add the question to both, or a column 'prompt'"});
+  }
+  const auto from = static_cast<Json::difference_type>(shared);
+  row.prompt = Json(row.chosen.begin(), row.chosen.begin() + from);
+  row.chosen = Json(row.chosen.begin() + from, row.chosen.end());
+  row.rejected = Json(row.rejected.begin() + from, row.rejected.end());
+}
+
+class RowReader {
+ public:
+  explicit RowReader(const base::fs::path& path) { out_.path = path; }
+
+  void take(Json row, int line) {
+    const std::string where = out_.path.string() + ":" + std::to_string(line);
+    for (const char* column : {"chosen", "rejected"}) require_kind(row, column, where);
+    const bool has_prompt = row.contains("prompt") && !row.at("prompt").is_null();
+    if (out_.rows.empty()) {
+      out_.implicit = !has_prompt;
+      out_.conversational = row.at("chosen").is_array();
+    }
+    if (out_.implicit == has_prompt) throw_mixed_prompts(has_prompt, where);
+    if (has_prompt) require_kind(row, "prompt", where);
+    check_template_columns(row, where);
+    for (const char* column : kColumns) {
+      const bool there = std::string_view(column) != "prompt" || has_prompt;
+      if (there) require_one_kind(row.at(column), column, where);
+    }
+    PreferenceRow taken;
+    taken.line = line;
+    taken.chosen = std::move(row["chosen"]);
+    taken.rejected = std::move(row["rejected"]);
+    if (has_prompt) taken.prompt = std::move(row["prompt"]);
+    if (row.contains("tools")) taken.tools = std::move(row["tools"]);
+    if (row.contains("chat_template_kwargs")) taken.template_kwargs = std::move(row["chat_template_kwargs"]);
+    if (out_.implicit) extract_prompt(taken, where);
+    out_.rows.push_back(std::move(taken));
+  }
+
+  PreferenceRows done() { return std::move(out_); }
+
+ private:
+  [[noreturn]] void throw_mixed_prompts(bool has_prompt, const std::string& where) const {
+    throw UserError({.where = where,
+                     .expected = std::string("rows like the first one, ") +
+                                 (out_.implicit ? "without" : "with") + " a column 'prompt'",
+                     .found = has_prompt ? "a prompt" : "none",
+                     .cause = "rows with and without a prompt in one file",
+                     .fix = "give every row its prompt"});
+  }
+
+  void require_one_kind(const Json& value, const char* column, const std::string& where) const {
+    if (value.is_array() == out_.conversational) return;
+    const bool whole = std::string_view(column) == "prompt" && !value.is_array();
+    throw UserError(
+        {.where = where + " " + column,
+         .expected = out_.conversational ? "a list of messages, as in the other columns and rows"
+                                         : "text, as in the other columns and rows",
+         .found = kind_of(value),
+         .cause = whole ? "chosen and rejected are conversations, which hold the prompt already" : "",
+         .fix = whole ? "remove the column 'prompt': it is then what both conversations begin with"
+                      : "bring prompt, chosen and rejected into one form"});
+  }
+
+  PreferenceRows out_;
+};
+
+// ---- tokens
+
+struct Done {
+  PreferencePair pair;
+  bool dropped = false, cut = false, boundary_mismatch = false;
+  std::int64_t longest = 0;
+};
+
+std::size_t shared_tokens(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
+class PairTokeniser {
+ public:
+  PairTokeniser(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                const text::ChatTemplate* chat_template, const PreferenceOptions& options)
+      : rows_(rows),
+        tokenizer_(tokenizer),
+        chat_template_(chat_template),
+        options_(options),
+        eos_(tokenizer.special().eos.value_or("")) {}
+
+  Done row(std::size_t index) const {
+    const PreferenceRow& row = rows_.rows[index];
+    const std::vector<std::int32_t> prompt = prompt_ids(row, index);
+    const std::vector<std::int32_t> chosen = whole_ids(row, row.chosen, index);
+    const std::vector<std::int32_t> rejected = whole_ids(row, row.rejected, index);
+    const std::size_t length = std::min(shared_tokens(prompt, chosen), shared_tokens(prompt, rejected));
+    Done done;
+    done.boundary_mismatch = length < prompt.size();
+    done.longest = static_cast<std::int64_t>(std::max(chosen.size(), rejected.size()));
+    done.pair.row = static_cast<std::int64_t>(index);
+    const auto limit = static_cast<std::size_t>(options_.max_length);
+    done.dropped = limit > 0 && !options_.keep_end && length >= limit;
+    if (done.dropped) return done;
+    done.cut = limit > 0 && static_cast<std::size_t>(done.longest) > limit;
+    done.pair.chosen = side(chosen, length, "chosen", index);
+    done.pair.rejected = side(rejected, length, "rejected", index);
+    return done;
+  }
+
+ private:
+  std::vector<std::int32_t> prompt_ids(const PreferenceRow& row, std::size_t index) const {
+    if (rows_.conversational) return render(row, row.prompt, /*add_generation_prompt=*/true, index);
+    return tokenizer_.encode(row.prompt.get<std::string>(), /*add_special=*/true).ids;
+  }
+
+  std::vector<std::int32_t> whole_ids(const PreferenceRow& row, const Json& completion,
+                                      std::size_t index) const {
+    if (rows_.conversational) {
+      Json both = row.prompt;
+      both.insert(both.end(), completion.begin(), completion.end());
+      return render(row, both, /*add_generation_prompt=*/false, index);
+    }
+    std::string text = completion;
+    if (!text.ends_with(eos_)) text += eos_;
+    return tokenizer_.encode(row.prompt.get<std::string>() + text, /*add_special=*/true).ids;
+  }
+
+  std::vector<std::int32_t> render(const PreferenceRow& row, const Json& messages, bool add_generation_prompt,
+                                   std::size_t index) const {
+    try {
+      return text::tokenise_chat(tokenizer_, *chat_template_,
+                                 {.messages = messages,
+                                  .tools = row.tools,
+                                  .template_kwargs = row.template_kwargs,
+                                  .add_generation_prompt = add_generation_prompt})
+          .ids;
+    } catch (const UserError& error) {
+      base::ErrorText text = error.text();
+      text.where = rows_.where(index) + ", " + text.where;
+      throw UserError(text);
+    }
+  }
+
+  PreferenceSide side(const std::vector<std::int32_t>& ids, std::size_t prompt, const char* column,
+                      std::size_t index) const {
+    if (ids.size() <= prompt) throw_empty(column, index);
+    const auto limit = static_cast<std::size_t>(options_.max_length);
+    std::size_t begin = 0, end = ids.size();
+    if (limit > 0 && ids.size() > limit) {
+      if (options_.keep_end) begin = end - limit;
+      if (!options_.keep_end) end = limit;
+    }
+    const std::size_t first = std::max(begin, prompt);  // of the completion
+    const std::size_t context = std::max(first, begin + 1);
+    if (context >= end) throw_nothing_scored(column, index);
+    check_ids(ids, index);
+    const auto at = [&](std::size_t i) { return ids.begin() + static_cast<std::ptrdiff_t>(i); };
+    return {.context = {at(begin), at(context)},
+            .scored = {at(context), at(end)},
+            .completion = static_cast<std::int64_t>(end - first)};
+  }
+
+  void check_ids(const std::vector<std::int32_t>& ids, std::size_t index) const {
+    if (options_.vocab_size <= 0) return;
+    for (const std::int32_t id : ids) {
+      if (id >= 0 && id < options_.vocab_size) continue;
+      throw UserError(
+          {.where = rows_.where(index),
+           .expected = "token ids below " + std::to_string(options_.vocab_size) +
+                       ", the rows of the model's embedding (DATA-10)",
+           .found = "id " + std::to_string(id) + ", token '" + tokenizer_.id_to_token(id).value_or("?") + "'",
+           .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
+           .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
+    }
+  }
+
+  [[noreturn]] void throw_empty(const char* column, std::size_t index) const {
+    throw UserError({.where = rows_.where(index) + " " + column,
+                     .expected = "a completion",
+                     .found = "nothing: the prompt with it has no token more than the prompt alone",
+                     .cause = "an empty completion, or a template that closes the prompt's last turn itself",
+                     .fix = "write a completion into this row, or remove the row"});
+  }
+
+  [[noreturn]] void throw_nothing_scored(const char* column, std::size_t index) const {
+    throw UserError({.where = rows_.where(index) + " " + column,
+                     .expected = "a token to train on, with a token before it",
+                     .found = "a sequence of one token",
+                     .cause = "an empty prompt, and a tokenizer that puts no token before it",
+                     .fix = "write a prompt into this row, or remove the row"});
+  }
+
+  const PreferenceRows& rows_;
+  const text::Tokenizer& tokenizer_;
+  const text::ChatTemplate* chat_template_;
+  const PreferenceOptions& options_;
+  std::string eos_;
+};
+
+void check_request(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                   const text::ChatTemplate* chat_template) {
+  if (rows.conversational && chat_template == nullptr) {
+    throw UserError({.where = rows.path.string(),
+                     .expected = "a tokenizer with a chat template, since the rows are messages",
+                     .found = "a tokenizer without one",
+                     .cause = "a base model, not an instruct model",
+                     .fix = "put a chat_template.jinja into the model's folder, or give the rows as text"});
+  }
+  if (!rows.conversational && !tokenizer.special().eos) {
+    throw UserError({.where = "tokenizer",
+                     .expected = "an end-of-sequence token to append to each completion",
+                     .found = "no eos_token",
+                     .cause = "tokenizer_config.json does not name one",
+                     .fix = "name it there"});
+  }
+}
+
+void add_facts(const Done& done, PreferenceFacts& facts) {
+  facts.longest = std::max(facts.longest, done.longest);
+  facts.boundary_mismatches += done.boundary_mismatch ? 1 : 0;
+  facts.prompts_too_long += done.dropped ? 1 : 0;
+  if (done.dropped) return;
+  const PreferencePair& pair = done.pair;
+  facts.kept += 1;
+  facts.tokens += pair.tokens(/*share=*/false);
+  facts.completion_tokens +=
+      static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size());
+  facts.pairs_cut += done.cut ? 1 : 0;
+  facts.equal += pair.shares_context() && pair.chosen.scored == pair.rejected.scored ? 1 : 0;
+  facts.mean_chosen += static_cast<double>(pair.chosen.completion);
+  facts.mean_rejected += static_cast<double>(pair.rejected.completion);
+  for (const PreferenceSide* one : {&pair.chosen, &pair.rejected}) {
+    facts.longest_prompt = std::max(facts.longest_prompt, static_cast<std::int64_t>(one->context.size()));
+  }
+}
+
+void check_result(const PreferenceRows& rows, const PreferenceFacts& facts,
+                  const PreferenceOptions& options) {
+  if (facts.kept == 0) {
+    throw UserError(
+        {.where = rows.path.string(),
+         .expected = "at least one pair whose prompt leaves room for a completion (DATA-01)",
+         .found = "none of " + std::to_string(facts.rows) +
+                  ": every prompt fills max_length = " + std::to_string(options.max_length),
+         .cause = "a long system prompt, or a small max_length",
+         .fix = "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"});
+  }
+  if (facts.equal == facts.kept) {
+    throw UserError({.where = rows.path.string(),
+                     .expected = "a chosen and a rejected completion that differ (PREF-01)",
+                     .found = "the same tokens on both sides of all " + std::to_string(facts.kept) + " pairs",
+                     .cause = facts.pairs_cut > 0 ? "they differ after max_length alone"
+                                                  : "one column was written into both",
+                     .fix = facts.pairs_cut > 0 ? "raise max_length" : "write the rejected answers"});
+  }
+}
+
+}  // namespace
+
+std::string PreferenceRows::where(std::size_t index) const {
+  return path.string() + ":" + std::to_string(rows.at(index).line);
+}
+
+PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path& path) {
+  RowReader reader(path);
+  for_each_row(text, path, [&](Json row, int line) { reader.take(std::move(row), line); });
+  return reader.done();
+}
+
+PreferenceRows read_preference_rows(const base::fs::path& path) {
+  const base::fs::path file = base::fs::is_directory(path) ? path / "train.jsonl" : path;
+  const std::string text = base::read_text(file);
+  return parse_preference_rows(text, file);
+}
+
+PreferenceData tokenise_preferences(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                                    const text::ChatTemplate* chat_template,
+                                    const PreferenceOptions& options) {
+  check_request(rows, tokenizer, chat_template);
+  std::vector<Done> all(rows.rows.size());
+  RowThreads<Done>(all, row_threads(options.threads, all.size())).run([&] {
+    return PairTokeniser(rows, tokenizer, chat_template, options);
+  });
+  PreferenceData out;
+  out.facts.rows = static_cast<std::int64_t>(all.size());
+  out.facts.implicit = rows.implicit;
+  for (Done& done : all) {
+    add_facts(done, out.facts);
+    if (!done.dropped) out.pairs.push_back(std::move(done.pair));
+  }
+  check_result(rows, out.facts, options);
+  out.facts.mean_chosen /= static_cast<double>(out.facts.kept);
+  out.facts.mean_rejected /= static_cast<double>(out.facts.kept);
+  return out;
+}
+
+}  // namespace hone::data

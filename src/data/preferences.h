@@ -1,0 +1,115 @@
+// Pairs of a chosen and a rejected completion, as TRL 1.16's DPOTrainer prepares them (_prepare_dataset and
+// its collator).
+//
+//   {"prompt": "2 + 3 =", "chosen": " 5", "rejected": " 6"}
+//   {"prompt": [{"role": "user", ...}], "chosen": [{"role": "assistant", ...}], "rejected": [{"role":
+//   "assistant", ...}]}
+//   {"chosen": "2 + 3 = 5", "rejected": "2 + 3 = 6"}      the prompt is what both begin with (TRL's
+//   extract_prompt):
+//                                                        characters, a space before the difference being the
+//                                                        completion's, or messages. The first row says
+//                                                        whether a file's prompts are explicit.
+//   beside them, for templates: `tools` (list, or its text) and `chat_template_kwargs` (object)
+//
+// Tokens: prompt, prompt + chosen and prompt + rejected are encoded apart; the completions begin where the
+// three part ways. Text: EOS is appended where a completion does not end with it, and special tokens are
+// added (BOS). Messages: the prompt is rendered with the generation prompt, the whole without. Of a pair
+// longer than max_length each sequence keeps its first max_length tokens (keep_start; a prompt that fills
+// them leaves nothing, and the pair is dropped) or its last (keep_end).
+//
+// Differences: of chosen and rejected that differ in their first character TRL looks for a space at the end
+// of chosen and, when there is one, cuts there; here the prompt is empty. Of two that are the same, or begin
+// with one another, TRL's prompt is all but the shorter one's last character (or message), and so is ours.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace hone::data {
+
+struct PreferenceRow {
+  base::Json prompt, chosen, rejected;  // text, or lists of messages; one kind in a file
+  base::Json tools, template_kwargs;    // null: none
+  int line = 0;                         // 1-based, in the file
+};
+
+struct PreferenceRows {
+  base::fs::path path;
+  bool conversational = false;
+  bool implicit = false;  // prompts were taken out of chosen and rejected
+  std::vector<PreferenceRow> rows;
+
+  std::string where(std::size_t index) const;  // "pairs.jsonl:12"
+};
+
+// A .jsonl file, or a folder's train.jsonl. UserError for: what data/rows.h says of files, a column absent
+// (naming those there) or of the wrong type, rows of both kinds, conversations that share no message.
+PreferenceRows read_preference_rows(const base::fs::path& path);
+PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path& path);
+
+// One of the two sequences, cut to max_length.
+struct PreferenceSide {
+  std::vector<std::int32_t> context;  // [P] P > 0: what comes before the first scored token
+  std::vector<std::int32_t> scored;   // [C] C > 0
+  // Completion tokens: C, and one more where the context is a completion's own first token, which nothing
+  // predicts.
+  std::int64_t completion = 0;
+
+  std::int64_t tokens() const { return static_cast<std::int64_t>(context.size() + scored.size()); }
+};
+
+struct PreferencePair {
+  std::int64_t row = 0;  // of the file, from 0
+  PreferenceSide chosen, rejected;
+
+  bool shares_context() const { return chosen.context == rejected.context; }
+  // With the context once where it can be.
+  std::int64_t tokens(bool share) const {
+    const bool once = share && shares_context();
+    return chosen.tokens() + rejected.tokens() -
+           (once ? static_cast<std::int64_t>(rejected.context.size()) : 0);
+  }
+};
+
+// What happened to the rows; shown before step 1.
+struct PreferenceFacts {
+  std::int64_t rows = 0, kept = 0;
+  bool implicit = false;               // PreferenceRows::implicit
+  std::int64_t tokens = 0;             // of both sequences of the kept pairs
+  std::int64_t completion_tokens = 0;  // of these, scored
+  std::int64_t pairs_cut = 0;          // kept, one of the two longer than max_length
+  std::int64_t prompts_too_long = 0;   // dropped: the prompt alone fills max_length
+  std::int64_t equal = 0;              // kept, chosen and rejected of the same tokens: no gradient (PREF-01)
+  std::int64_t boundary_mismatches = 0;  // the prompt is tokenised differently with a completion (DATA-06)
+  std::int64_t longest = 0;              // tokens of a sequence, before the cut
+  std::int64_t longest_prompt = 0;       // of the kept
+  double mean_chosen = 0, mean_rejected = 0;  // completion tokens of the kept (PREF-02)
+};
+
+struct PreferenceOptions {
+  std::int64_t max_length = 1024;  // 0: off
+  bool keep_end = false;           // truncation_mode keep_end
+  std::int64_t vocab_size = 0;     // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
+  int threads = 0;                 // 0: the machine's; the result does not depend on it
+};
+
+struct PreferenceData {
+  std::vector<PreferencePair> pairs;
+  PreferenceFacts facts;
+};
+
+// UserError: messages without a chat template, text without an EOS to append, a completion that adds no
+// token, a token id outside the embedding, no pair left, or only pairs whose two sides are the same
+// (PREF-01). Of several bad rows the first is named.
+PreferenceData tokenise_preferences(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                                    const text::ChatTemplate* chat_template,
+                                    const PreferenceOptions& options);
+
+}  // namespace hone::data

@@ -1,0 +1,160 @@
+// Against TRL's own preparation and collator (tests/parity/record_pairs.py), and what bad rows get.
+#include "data/preferences.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/error.h"
+
+namespace hone::data {
+namespace {
+
+using base::Json;
+
+const base::fs::path kFixtures = HONE_FIXTURES;
+
+const Json& golden() {
+  static const Json value =
+      base::parse_json(base::read_text(kFixtures / "data" / "pairs.json"), "pairs.json");
+  return value;
+}
+
+const text::Tokenizer& tokenizer() {
+  static const text::Tokenizer value = text::Tokenizer::from_folder(kFixtures / "text" / "tiny");
+  return value;
+}
+
+const text::ChatTemplate& chat_template() {
+  static const text::ChatTemplate value(*tokenizer().chat_template(), tokenizer().special(), "template");
+  return value;
+}
+
+// [ids, completion mask] as TRL's collator has them.
+Json sequence(const PreferenceSide& side) {
+  std::vector<std::int32_t> ids = side.context;
+  ids.insert(ids.end(), side.scored.begin(), side.scored.end());
+  std::vector<int> mask(ids.size(), 0);
+  std::fill(mask.end() - side.completion, mask.end(), 1);
+  return Json::array({ids, mask});
+}
+
+class PreferenceGolden : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PreferenceGolden, EqualsTrl) {
+  const Json& recorded = golden().at("cases").at(GetParam());
+  const Json& given = recorded.at("options");
+  const PreferenceRows rows =
+      read_preference_rows(kFixtures / "data" / "pairs" / recorded.at("file").get<std::string>());
+  const bool cuts = !given.contains("max_length") || !given.at("max_length").is_null();
+  PreferenceOptions options{.max_length = cuts ? given.value("max_length", 1024) : 0,
+                            .keep_end = given.value("truncation_mode", "keep_start") == "keep_end",
+                            .threads = 1};
+  const PreferenceData data = tokenise_preferences(rows, tokenizer(), &chat_template(), options);
+  const Json& pairs = recorded.at("pairs");
+  ASSERT_EQ(data.pairs.size(), pairs.size());
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    SCOPED_TRACE(rows.where(static_cast<std::size_t>(data.pairs[i].row)));
+    EXPECT_EQ(data.pairs[i].row, pairs.at(i).at("row").get<std::int64_t>());
+    EXPECT_EQ(sequence(data.pairs[i].chosen), pairs.at(i).at("chosen"));
+    EXPECT_EQ(sequence(data.pairs[i].rejected), pairs.at(i).at("rejected"));
+  }
+  options.threads = 2;
+  EXPECT_EQ(tokenise_preferences(rows, tokenizer(), &chat_template(), options).pairs.size(), pairs.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, PreferenceGolden,
+                         testing::Range(std::size_t{0}, golden().at("cases").size()));
+
+PreferenceRows parse(const std::string& text) {
+  return parse_preference_rows(text, "pairs.jsonl");
+}
+
+PreferenceData prepare(const std::string& text, const PreferenceOptions& options = {}) {
+  return tokenise_preferences(parse(text), tokenizer(), &chat_template(), options);
+}
+
+template <typename Action>
+std::string error_of(Action action) {
+  try {
+    action();
+  } catch (const base::UserError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void expect_error(const std::string& text, const std::vector<std::string>& parts,
+                  const PreferenceOptions& options = {}) {
+  const std::string found = error_of([&] { prepare(text, options); });
+  for (const std::string& part : parts)
+    EXPECT_NE(found.find(part), std::string::npos) << part << "\nin: " << found;
+}
+
+const char* const kGood = R"({"prompt": "q", "chosen": " a", "rejected": " b"})"
+                          "\n";
+
+TEST(Preferences, BadRowsAreNamed) {
+  const std::string good = kGood;
+  expect_error(good + R"({"prompt": "q", "chosen": "a"})", {"pairs.jsonl:2", "'rejected'", "prompt, chosen"});
+  expect_error(R"({"prompt": "q", "chosn": "a", "rejected": "b"})", {"'chosen'", "chosn"});
+  expect_error(R"({"prompt": "q", "completion": "a"})", {"hone sft"});
+  expect_error(good + R"({"prompt": "q", "chosen": null, "rejected": "b"})",
+               {"pairs.jsonl:2 chosen", "null"});
+  expect_error(good + R"({"chosen": "q a", "rejected": "q b"})", {"pairs.jsonl:2", "with a column 'prompt'"});
+  expect_error(
+      R"({"prompt": "q", "chosen": [{"role": "assistant", "content": "a"}], "rejected": [{"role": "assistant", "content": "b"}]})",
+      {"pairs.jsonl:1 prompt", "remove the column 'prompt'"});
+  expect_error(
+      R"({"chosen": [{"role": "user", "content": "a"}], "rejected": [{"role": "user", "content": "b"}]})",
+      {"begin with the same messages"});
+  expect_error(R"({"prompt": "q", "chosen": ["a"], "rejected": ["b"]})", {"pairs.jsonl:1"});
+  expect_error("", {"pairs.jsonl"});
+}
+
+TEST(Preferences, PairsThatTeachNothing) {
+  const std::string same = R"({"prompt": "q", "chosen": " a", "rejected": " a"})"
+                           "\n";
+  const PreferenceData data = prepare(kGood + same);
+  EXPECT_EQ(data.facts.equal, 1);
+  EXPECT_EQ(data.facts.kept, 2);
+  expect_error(same + same, {"PREF-01", "all 2 pairs"});
+  expect_error(kGood, {"every prompt fills max_length = 2"}, {.max_length = 2});
+  const PreferenceData cut =
+      prepare(std::string(kGood) + R"({"prompt": "a longer one", "chosen": " c", "rejected": " d"})",
+              {.max_length = 4});
+  EXPECT_EQ(cut.facts.prompts_too_long, 1);
+  EXPECT_EQ(cut.pairs.size(), 1U);
+}
+
+TEST(Preferences, OnlyTheEndIsAnEmptyCompletionsToken) {
+  const PreferenceData data = prepare(R"({"prompt": "q", "chosen": "", "rejected": "b"})");
+  EXPECT_EQ(data.pairs.at(0).chosen.scored, std::vector<std::int32_t>{*tokenizer().eos_id()});
+}
+
+TEST(Preferences, TokensOutsideTheEmbedding) {
+  expect_error(kGood, {"pairs.jsonl:1", "DATA-10"}, {.vocab_size = 3});
+}
+
+TEST(Preferences, MessagesNeedATemplate) {
+  const PreferenceRows rows = read_preference_rows(kFixtures / "data" / "pairs" / "chat.jsonl");
+  EXPECT_NE(error_of([&] { tokenise_preferences(rows, tokenizer(), nullptr, {}); }).find("chat template"),
+            std::string::npos);
+}
+
+// TRL would look for a space at the end of chosen, find one, and cut there.
+TEST(Preferences, ADifferenceInTheFirstCharacterLeavesNoPrompt) {
+  const PreferenceRows rows = parse(R"({"chosen": "a ", "rejected": "b "})");
+  EXPECT_EQ(rows.rows.at(0).prompt, "");
+  EXPECT_EQ(rows.rows.at(0).chosen, "a ");
+}
+
+TEST(Preferences, SharedContextCountsOnce) {
+  const PreferenceData data = prepare(kGood);
+  const PreferencePair& pair = data.pairs.at(0);
+  EXPECT_TRUE(pair.shares_context());
+  EXPECT_EQ(pair.tokens(false) - pair.tokens(true), static_cast<std::int64_t>(pair.chosen.context.size()));
+}
+
+}  // namespace
+}  // namespace hone::data
