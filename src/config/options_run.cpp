@@ -127,7 +127,8 @@ std::vector<Option> machine_options() {
           Option{"fsdp", Kind::kAny, "null", "sharded training"}.refused("not yet: one process"),
           Option{"fsdp_config", Kind::kAny, "null", "settings of FSDP"}.answered(
               "only read with fsdp, which hone does not have yet"),
-          Option{"deepspeed", Kind::kAny, "null", "DeepSpeed"}.refused("not yet: one process"),
+          Option{"deepspeed", Kind::kAny, "null", "DeepSpeed"}.answered(
+              "one process: there is nothing to shard, whatever the stage; memory is planned before step 1"),
           Option{"ddp_find_unused_parameters", Kind::kBool, "null", "distributed"}.answered(kOneProcess),
           Option{"ddp_bucket_cap_mb", Kind::kInt, "null", "distributed"}.answered(kOneProcess),
           Option{"ddp_broadcast_buffers", Kind::kBool, "null", "distributed"}.answered(kOneProcess),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -14,6 +15,9 @@ namespace {
 
 using base::Json;
 using base::UserError;
+
+constexpr std::int64_t kLengthStep = 64;  // of DataFacts::length_keeping_99
+constexpr double kKept = 0.99;            // ... what it keeps
 
 // One row on its way: every token with its two masks, before the cut.
 struct Encoded {
@@ -28,6 +32,9 @@ struct Done {
   std::int64_t full_length = 0;
   bool boundary_mismatch = false, lost_end = false, has_end_target = false;
   std::int64_t targets = 0;
+  // Targets that were cut away: of tokens max_length + 64 i to max_length + 64 (i + 1). Empty: nothing was
+  // cut.
+  std::vector<std::int64_t> lost;
 };
 
 Json value_or_null(const Json& row, const char* key) {
@@ -165,6 +172,9 @@ class RowTokeniser {
     const auto keep = static_cast<std::size_t>(options_.max_length);
     const auto kept_end = encoded.ids.begin() + static_cast<std::ptrdiff_t>(keep);
     done.lost_end = std::any_of(kept_end, encoded.ids.end(), is_end);
+    done.lost.resize((encoded.ids.size() - keep + kLengthStep - 1) / kLengthStep);
+    for (std::size_t i = keep; i < encoded.ids.size(); ++i)
+      done.lost[(i - keep) / kLengthStep] += encoded.supervised[i];
     encoded.ids.resize(keep);
     encoded.supervised.resize(keep);
   }
@@ -240,7 +250,9 @@ void check_request(const Rows& rows, const text::Tokenizer& tokenizer,
   }
 }
 
-void add_facts(const Done& done, bool kept, std::int64_t max_length, DataFacts& facts) {
+// `lost` gathers Done::lost of all rows.
+void add_facts(const Done& done, bool kept, std::int64_t max_length, DataFacts& facts,
+               std::vector<std::int64_t>& lost) {
   facts.longest = std::max(facts.longest, done.full_length);
   facts.prompt_boundary_mismatches += done.boundary_mismatch ? 1 : 0;
   if (max_length > 0 && done.full_length > max_length) {
@@ -249,11 +261,41 @@ void add_facts(const Done& done, bool kept, std::int64_t max_length, DataFacts& 
     facts.rows_losing_eos += done.lost_end ? 1 : 0;
   }
   facts.rows_without_target += done.targets == 0 ? 1 : 0;
+  const std::int64_t cut_away = std::accumulate(done.lost.begin(), done.lost.end(), std::int64_t{0});
+  facts.rows_emptied_by_cut += done.targets == 0 && cut_away > 0 ? 1 : 0;
+  facts.supervised_before_cut += done.targets + cut_away;
+  facts.supervised_lost += cut_away + (kept ? 0 : done.targets);
+  lost.resize(std::max(lost.size(), done.lost.size()));
+  std::transform(done.lost.begin(), done.lost.end(), lost.begin(), lost.begin(), std::plus<>());
   if (!kept) return;
   facts.kept += 1;
   facts.tokens += static_cast<std::int64_t>(done.example.ids.size());
   facts.supervised_tokens += done.targets;
-  facts.rows_without_eos_target += done.targets > 0 && !done.has_end_target ? 1 : 0;
+  const bool endless = done.targets > 0 && !done.has_end_target;
+  facts.rows_without_eos_target += endless ? 1 : 0;
+  facts.rows_never_ending += endless && !done.lost_end ? 1 : 0;
+}
+
+// `bos` below 0: the tokenizer has none.
+void add_bos(const std::vector<std::int32_t>& ids, std::int32_t bos, DataFacts& facts) {
+  if (bos < 0 || ids.empty() || ids[0] != bos) return;
+  facts.rows_with_bos += 1;
+  facts.rows_with_two_bos += ids.size() > 1 && ids[1] == bos ? 1 : 0;
+}
+
+// The first length beyond max_length at which what is still cut away is at most 1 % of all targets.
+std::int64_t length_keeping(double share, const DataFacts& facts, const std::vector<std::int64_t>& lost,
+                            std::int64_t max_length) {
+  std::int64_t left = std::accumulate(lost.begin(), lost.end(), std::int64_t{0});
+  if (left == 0) return 0;
+  const double allowed = (1 - share) * static_cast<double>(facts.supervised_before_cut);
+  std::int64_t length = max_length;
+  for (const std::int64_t bucket : lost) {
+    if (static_cast<double>(left) <= allowed) break;
+    left -= bucket;
+    length += kLengthStep;
+  }
+  return std::min((length + kLengthStep - 1) / kLengthStep * kLengthStep, facts.longest);
 }
 
 void check_result(const Rows& rows, const DataFacts& facts, const TokeniseOptions& options) {
@@ -281,16 +323,23 @@ Dataset tokenise_rows(const Rows& rows, const text::Tokenizer& tokenizer,
 
   Dataset out;
   out.facts.rows = static_cast<std::int64_t>(all.size());
+  out.facts.form = rows.form;
+  out.facts.conversational = rows.conversational;
+  const auto& bos_token = tokenizer.special().bos;
+  const std::int32_t bos = bos_token ? tokenizer.token_to_id(*bos_token).value_or(-1) : -1;
+  std::vector<std::int64_t> lost;
   const bool drops = options.max_length > 0 && !options.packing;
   for (Done& done : all) {
     // TRL's test looks at every label, also the first, which is never scored.
     const auto& flags = done.example.supervised;
     const bool masked = std::count(flags.begin(), flags.end(), 1) == 0;
     const bool kept = !(drops && masked);
-    add_facts(done, kept, options.max_length, out.facts);
+    add_facts(done, kept, options.max_length, out.facts, lost);
+    add_bos(done.example.ids, bos, out.facts);
     if (kept) out.examples.push_back(std::move(done.example));
   }
   check_result(rows, out.facts, options);
+  out.facts.length_keeping_99 = length_keeping(kKept, out.facts, lost, options.max_length);
   out.facts.mean_length = static_cast<double>(out.facts.tokens) / static_cast<double>(out.facts.kept);
   return out;
 }

@@ -170,6 +170,14 @@ std::vector<std::unique_ptr<Reward>> open_rewards(const std::vector<std::string>
   return out;
 }
 
+bool is_user_code(const std::string& word) {
+  return kind_of(word) == Kind::kPython;
+}
+
+bool is_model(const std::string& word) {
+  return kind_of(word) == Kind::kModel;
+}
+
 std::vector<std::string> needed_columns(const std::string& word, const OpenOptions& options) {
   switch (kind_of(word)) {
     case Kind::kModel:

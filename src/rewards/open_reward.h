@@ -39,4 +39,8 @@ std::vector<std::unique_ptr<Reward>> open_rewards(const std::vector<std::string>
 // function: those parameters without a default that TRL does not pass itself.
 std::vector<std::string> needed_columns(const std::string& word, const OpenOptions& options);
 
+// Whose code a word calls: the user's, which is not called without need, or ours.
+bool is_user_code(const std::string& word);
+bool is_model(const std::string& word);  // a folder
+
 }  // namespace hone::rewards

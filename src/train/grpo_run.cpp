@@ -52,11 +52,20 @@ PolicyPrompts read_prompts(const fs::path& file, const config::Plan& plan, const
   return out;
 }
 
+std::vector<std::vector<std::string>> columns_of_rewards(const config::Plan& plan,
+                                                         const rewards::OpenOptions& options) {
+  std::vector<std::vector<std::string>> out;
+  for (const std::string& word : plan.policy.reward_funcs)
+    out.push_back(rewards::needed_columns(word, options));
+  return out;
+}
+
 // A reward function that needs a column which the data lack would raise on every call.
-void require_columns(const config::Plan& plan, const rewards::OpenOptions& options,
+void require_columns(const config::Plan& plan, const std::vector<std::vector<std::string>>& needed,
                      const PolicyPrompts& prompts) {
-  for (const std::string& word : plan.policy.reward_funcs) {
-    for (const std::string& column : rewards::needed_columns(word, options)) {
+  for (std::size_t i = 0; i < needed.size(); ++i) {
+    const std::string& word = plan.policy.reward_funcs[i];
+    for (const std::string& column : needed[i]) {
       if (prompts.rows.front().columns.contains(column)) continue;
       std::string there;
       for (const auto& [name, value] : prompts.rows.front().columns.items())
@@ -226,6 +235,7 @@ struct OpenedPolicy final : OpenedRun {
   using OpenedRun::OpenedRun;
   const PolicyPrompts* prompts() const override { return &train_prompts; }
   std::span<const std::unique_ptr<rewards::Reward>> rewards() const override { return reward_list; }
+  std::span<const std::vector<std::string>> reward_columns() const override { return columns; }
   void opened() override {
     if (!plan.policy.dump_rollouts || !place.resuming()) return;
     const auto& policy = static_cast<const PolicyMethod&>(*method);
@@ -234,6 +244,7 @@ struct OpenedPolicy final : OpenedRun {
 
   PolicyPrompts train_prompts, eval_prompts;
   std::vector<std::unique_ptr<rewards::Reward>> reward_list;
+  std::vector<std::vector<std::string>> columns;  // of each reward
   std::unique_ptr<RolloutSource> train_source, eval_source;
 };
 
@@ -276,8 +287,9 @@ std::unique_ptr<OpenedRun> open_policy(const config::Plan& asked, RunListener& l
   } else {
     const rewards::OpenOptions options = reward_options(plan);
     run->reward_list = rewards::open_rewards(plan.policy.reward_funcs, options);
-    require_columns(plan, options, prompts);
-    if (!run->eval_prompts.rows.empty()) require_columns(plan, options, run->eval_prompts);
+    run->columns = columns_of_rewards(plan, options);
+    require_columns(plan, run->columns, prompts);
+    if (!run->eval_prompts.rows.empty()) require_columns(plan, run->columns, run->eval_prompts);
   }
 
   const std::int64_t program_bytes = base::process_memory().resident;

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "adapters/lora.h"
@@ -49,6 +51,8 @@ struct OpenedRun {
   virtual const PolicyPrompts* prompts() const { return nullptr; }
   virtual const std::vector<data::PreferencePair>* pairs() const { return nullptr; }
   virtual std::span<const std::unique_ptr<rewards::Reward>> rewards() const { return {}; }
+  // Of each of them, the columns that it cannot do without (rewards::needed_columns).
+  virtual std::span<const std::vector<std::string>> reward_columns() const { return {}; }
   // Just before step 1, when output_dir is there.
   virtual void opened() {}
 };

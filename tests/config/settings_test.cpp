@@ -305,9 +305,7 @@ TEST(Check, RefusedUnlessTheDefault) {
 }
 
 TEST(Check, OffMeansOff) {
-  EXPECT_TRUE(yaml("fsdp: \"\"\ndeepspeed: false\nmodel_init_kwargs: {}\nlora_modules_to_save: []\n")
-                  .check()
-                  .empty());
+  EXPECT_TRUE(yaml("fsdp: \"\"\nmodel_init_kwargs: {}\nlora_modules_to_save: []\n").check().empty());
 }
 
 TEST(Check, AnsweredOptionsGetOneNoteEach) {

@@ -168,6 +168,33 @@ TEST(DataFacts, EndOfTurnIsTheLastSpecialTokenOfAConversation) {
   EXPECT_EQ(tokenise_rows(rows, tiny(), &none, {}).facts.rows_without_eos_target, 1);
 }
 
+TEST(DataFacts, WhatTheCutTakesOfTheTargets) {
+  std::string text;
+  for (int i = 0; i < 20; ++i)
+    text += R"({"prompt": "q", "completion": ")" + std::string(i < 5 ? 300 : 3, 'x') + "\"}\n";
+  const DataFacts all = tokenise(text).facts;
+  EXPECT_EQ(all.supervised_lost, 0);
+  EXPECT_EQ(all.length_keeping_99, 0);
+  EXPECT_EQ(all.supervised_before_cut, all.supervised_tokens);
+  EXPECT_EQ(all.rows_with_bos, 20);
+  EXPECT_EQ(all.rows_with_two_bos, 0);
+  const DataFacts cut = tokenise(text, {.max_length = 20}).facts;
+  EXPECT_EQ(cut.supervised_before_cut, all.supervised_before_cut);
+  EXPECT_EQ(cut.supervised_lost, all.supervised_tokens - cut.supervised_tokens);
+  EXPECT_GT(cut.supervised_lost, 0);
+  EXPECT_EQ(cut.rows_never_ending, 0);
+  const DataFacts kept = tokenise(text, {.max_length = cut.length_keeping_99}).facts;
+  EXPECT_LE(static_cast<double>(kept.supervised_lost), 0.01 * static_cast<double>(all.supervised_tokens));
+  EXPECT_LE(cut.length_keeping_99, all.longest);
+}
+
+TEST(DataFacts, RowsThatTheCutEmptied) {
+  const DataFacts cut = tokenise(kLongPrompt, {.max_length = 6}).facts;
+  EXPECT_EQ(cut.rows_without_target, 1);
+  EXPECT_EQ(cut.rows_emptied_by_cut, 1);
+  EXPECT_EQ(tokenise(R"({"text": "<|bos|>twice"})").facts.rows_with_two_bos, 1);
+}
+
 TEST(DataFacts, AnAssistantMaskWithoutTheEndOfTurnIsCounted) {
   const auto short_mask = template_of(
       "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}<|im_end|>{% endfor %}");

@@ -1,0 +1,99 @@
+// GRAD-06, GRAD-07, PREF-03: where the adapters sit, what they miss, and their dropout.
+#include <array>
+
+#include "doctor/check_parts.h"
+#include "doctor/check_words.h"
+
+namespace hone::doctor {
+
+using base::Level;
+using base::Verdict;
+
+namespace {
+
+constexpr double kLargeRole = 0.5;
+
+struct Role {
+  std::string_view name, path, modules;
+  std::int64_t parameters = 0, adapted = 0;
+};
+
+std::array<Role, 2> coverage(const model::CausalLm& model) {
+  std::array<Role, 2> out = {Role{"attention", ".self_attn.", "q_proj, k_proj, v_proj, o_proj"},
+                             Role{"MLP", ".mlp.", "gate_proj, up_proj, down_proj"}};
+  for (const ops::Linear* linear : model.linears()) {
+    for (Role& role : out) {
+      if (linear->name.find(role.path) == std::string::npos) continue;
+      const std::int64_t size = linear->weight.out() * linear->weight.in();
+      role.parameters += size;
+      if (linear->lora) role.adapted += size;
+    }
+  }
+  return out;
+}
+
+Verdict check_coverage(const train::OpenedRun& run) {
+  const auto total = static_cast<double>(run.model->parameter_count());
+  Verdict out{.code = "GRAD-06"};
+  double in_roles = 0;
+  std::string table;
+  for (const Role& role : coverage(*run.model)) {
+    const auto parameters = static_cast<double>(role.parameters);
+    in_roles += parameters;
+    table += std::string(role.name) + " " + words::percent(static_cast<double>(role.adapted), parameters) +
+             " adapted (" + words::percent(parameters, total) + " of the parameters), ";
+    if (role.adapted > 0 || parameters <= kLargeRole * total) continue;
+    out.level = Level::kWarn;
+    out.what = "the adapters leave out the " + std::string(role.name) + ", which holds " +
+               words::percent(parameters, total) + " of the parameters";
+    out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +
+                " of the seven linears of a layer";
+    out.fix =
+        "lora_target_modules: all-linear, or add " + std::string(role.modules) + "; leave it if you meant to";
+  }
+  out.evidence = table + "embeddings and head never (" + words::percent(total - in_roles, total) + ")";
+  if (out.level == Level::kOk) {
+    out.what = "LoRA on " + words::counted(run.start.trained.modules_matched, "linear") + ", " +
+               words::counted(run.start.trained.parameters, "parameter");
+  }
+  return out;
+}
+
+// The option table refuses lm_head and embed_tokens as targets, and prompt learning is not there.
+Verdict check_head() {
+  return {
+      .code = "GRAD-07",
+      .what =
+          "impossible here: the head takes no adapter, so the loss that reads it in tiles reads all there is",
+      .evidence = "tests/runs/bad_target_lm_head; tests/ops/linear_logprob_test.cpp"};
+}
+
+// The sampler never drops, and what it records is the old log-probability.
+Verdict check_dropout(const train::OpenedRun& run) {
+  const double dropout = run.adapter->config().dropout;
+  Verdict out{.code = "PREF-03"};
+  if (dropout == 0) {
+    out.what = "no dropout: the trainer's log-probabilities are the sampler's";
+    return out;
+  }
+  out.level = Level::kWarn;
+  out.what = "lora_dropout " + words::number(dropout) + " in a method that compares log-probabilities";
+  out.evidence =
+      "the sampler never drops, the trainer's passes do: ratios differ from 1 on the first pass, and "
+      "ratio_gap cannot be shown";
+  out.cause = "TRL's default lora_dropout is 0.05, and disable_dropout false";
+  out.fix = "lora_dropout: 0.0  (or disable_dropout: true)";
+  out.cost = "noise in every ratio and KL; seldom the run";
+  out.repair = {{"disable_dropout", "true"}};
+  return out;
+}
+
+}  // namespace
+
+Verdicts check_adapters(const train::OpenedRun& run) {
+  Verdicts out = {check_coverage(run), check_head()};
+  if (run.prompts() != nullptr) out.push_back(check_dropout(run));
+  return out;
+}
+
+}  // namespace hone::doctor

@@ -1,0 +1,21 @@
+// What check_plan and check_data are made of: each a file, each about one thing.
+#pragma once
+
+#include "doctor/examination.h"
+
+namespace hone::doctor {
+
+// NUM-08: the peak learning rate against what the method takes with adapters.
+base::Verdict check_rate(const train::OpenedRun& run);
+// NUM-09: steps, warm-up, and the learning rate over the run.
+base::Verdict check_schedule(const train::OpenedRun& run);
+// GRAD-06, GRAD-07, PREF-03: where the adapters sit, and their dropout.
+Verdicts check_adapters(const train::OpenedRun& run);
+// RL-03 before anything is sampled: do the data's own answers fit max_completion_length?
+Verdicts check_answers(const train::OpenedRun& run);
+// DATA-04, DATA-08: what the chat template does with a conversation.
+Verdicts check_template(const train::OpenedRun& run);
+// DATA-09, DATA-10: the rows of the embedding that the data use.
+Verdicts check_tokens(const train::OpenedRun& run);
+
+}  // namespace hone::doctor

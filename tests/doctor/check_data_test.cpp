@@ -1,0 +1,171 @@
+// Each class of fault that data, template and embedding show, planted and not planted.
+#include "doctor/check_runs.h"
+
+namespace hone::testing {
+namespace {
+
+using base::Level;
+using doctor::check_data;
+using doctor::Verdicts;
+
+class CheckData : public CheckRuns {
+ protected:
+  base::Verdict found(const std::string& code, const Words& words) {
+    return verdict_of(check_data(*open_sft(words)), code);
+  }
+};
+
+std::string fixture(const char* name) {
+  return (kParity / "sft" / name).string();
+}
+
+// ChatML with {% generation %}; `end` is what closes a turn inside the tag, `after` what follows it.
+std::string chatml(const std::string& end, const std::string& after) {
+  return "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' }}{% if message.role == "
+         "'assistant' %}"
+         "{% generation %}{{ message.content + '" +
+         end + "' }}{% endgeneration %}{{ '" + after +
+         "\\n' }}"
+         "{% else %}{{ message.content + '" +
+         end + after +
+         "\\n' }}{% endif %}{% endfor %}"
+         "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+}
+
+TEST_F(CheckData, HealthyRunsHaveNoFault) {
+  const std::vector<Words> healthy = {
+      {},
+      {"--dataset_name", fixture("messages.jsonl"), "--assistant_only_loss", "true", "--packing", "true",
+       "--max_length", "128"},
+      {"--dataset_name", fixture("messages.jsonl")},
+      {"--dataset_name", fixture("prompt_completion.jsonl"), "--max_length", "64"},
+  };
+  for (const Words& words : healthy) {
+    const Verdicts all = check_data(*open_sft(words));
+    EXPECT_EQ(failures(all), "");
+    expect_complete(all);
+    for (const char* code : {"DATA-01", "DATA-03", "DATA-04", "DATA-05", "DATA-07", "DATA-09", "DATA-10"})
+      EXPECT_EQ(verdict_of(all, code).level, Level::kOk) << code << " " << verdict_of(all, code).what;
+  }
+  const Verdicts all = check_data(*open_grpo());
+  EXPECT_EQ(failures(all), "");
+  for (const char* code : {"DATA-04", "DATA-05", "DATA-08", "DATA-09", "DATA-10"})
+    EXPECT_EQ(verdict_of(all, code).level, Level::kOk) << code;
+}
+
+TEST_F(CheckData, RowsWithoutTargetsAreCounted) {
+  const std::string prompt(200, 'x');
+  std::string text;
+  for (int i = 0; i < 20; ++i)
+    text +=
+        R"({"prompt": "Q: )" + (i < 4 ? prompt : std::string("1 + 1?")) + R"(", "completion": " 2"})" + "\n";
+  const std::string data = file("rows.jsonl", text);
+  const auto cut = found("DATA-01", {"--dataset_name", data, "--max_length", "60"});
+  EXPECT_EQ(cut.level, Level::kFail);
+  EXPECT_SAYS(cut.what, "4 of 20 rows have nothing to train on");
+  EXPECT_SAYS(cut.cause, "max_length");
+  EXPECT_EQ(found("DATA-01", {"--dataset_name", data}).level, Level::kOk);
+  // Texts without a word are dropped and do no harm.
+  const std::string blank =
+      file("blank.jsonl", "{\"text\": \"\"}\n{\"text\": \"one\"}\n{\"text\": \"two\"}\n");
+  EXPECT_NE(found("DATA-01", {"--dataset_name", blank}).level, Level::kFail);
+}
+
+TEST_F(CheckData, WhatTruncationTakesIsMeasured) {
+  std::string text;
+  for (int i = 0; i < 50; ++i)
+    text += R"({"prompt": "Count:", "completion": ")" +
+            std::string(i < 10 ? 400 : 40, static_cast<char>('a' + i % 20)) + "\"}\n";
+  const std::string data = file("rows.jsonl", text);
+  const auto heavy = found("DATA-02", {"--dataset_name", data, "--max_length", "64"});
+  EXPECT_EQ(heavy.level, Level::kFail);
+  EXPECT_SAYS(heavy.what, "10 of 50 rows are cut at 64 tokens");
+  EXPECT_SAYS(heavy.fix, "max_length: ");
+  // The length that it proposes is enough.
+  const std::string proposed = heavy.fix.substr(12, heavy.fix.find(' ', 12) - 12);
+  EXPECT_LE(found("DATA-02", {"--dataset_name", data, "--max_length", proposed}).level, Level::kNote)
+      << proposed;
+  EXPECT_EQ(found("DATA-02", {"--dataset_name", data}).level, Level::kOk);
+  EXPECT_EQ(found("DATA-03", {"--dataset_name", data, "--max_length", "64"}).level, Level::kWarn);
+}
+
+TEST_F(CheckData, ACutTextIsStillAText) {
+  const std::string data = rows(R"({"text": ")" + std::string(300, 'y') + "\"}", 20);
+  const Verdicts all = check_data(*open_sft({"--dataset_name", data, "--max_length", "32"}));
+  EXPECT_EQ(failures(all), "");
+  EXPECT_EQ(verdict_of(all, "DATA-02").level, Level::kWarn);
+  EXPECT_EQ(verdict_of(all, "DATA-03").level, Level::kWarn);
+}
+
+TEST_F(CheckData, AnEndThatIsNeverATargetIsFound) {
+  const std::string outside = file("outside.jinja", chatml("", "<|im_end|>"));
+  const std::string inside = file("inside.jinja", chatml("<|im_end|>", ""));
+  const auto with = [&](const std::string& path) {
+    return found("DATA-03", {"--dataset_name", fixture("messages.jsonl"), "--assistant_only_loss", "true",
+                             "--chat_template_path", path});
+  };
+  EXPECT_EQ(with(outside).level, Level::kFail);
+  EXPECT_SAYS(with(outside).cause, "{% generation %}");
+  EXPECT_EQ(with(inside).level, Level::kOk);
+}
+
+TEST_F(CheckData, ATurnThatEndsInNoStopTokenIsFound) {
+  const std::string other = file("other.jinja", chatml("<|endoftext|>", ""));
+  const Words words = {"--dataset_name", fixture("messages.jsonl"), "--chat_template_path", other};
+  const auto wrong = found("DATA-04", words);
+  EXPECT_EQ(wrong.level, Level::kWarn);
+  EXPECT_SAYS(wrong.what, "<|endoftext|>");
+  ASSERT_EQ(wrong.repair.size(), 1U);
+  EXPECT_EQ(wrong.repair[0], std::make_pair(std::string("eos_token"), std::string("<|endoftext|>")));
+  Words mended = words;
+  mended.insert(mended.end(), {"--eos_token", "<|endoftext|>"});
+  EXPECT_EQ(found("DATA-04", mended).level, Level::kNote);  // the model's own files still say another
+  const std::string none = file("none.jinja", chatml(" end", ""));
+  EXPECT_EQ(
+      found("DATA-04", {"--dataset_name", fixture("messages.jsonl"), "--chat_template_path", none}).level,
+      Level::kWarn);
+}
+
+TEST_F(CheckData, ADoubledBosIsCounted) {
+  const std::string twice = rows(R"({"text": "<|bos|>hello"})", 5);
+  EXPECT_EQ(found("DATA-05", {"--dataset_name", twice}).level, Level::kWarn);
+  const std::string prompts = rows(R"({"prompt": "<|bos|>hello"})", 5);
+  EXPECT_EQ(verdict_of(check_data(*open_grpo({"--dataset_name", prompts})), "DATA-05").level, Level::kWarn);
+}
+
+TEST_F(CheckData, APromptThatIsCutWithinAWordIsCounted) {
+  const std::string data = rows(R"({"prompt": "tokens meet: answ", "completion": "er it"})", 20);
+  const auto off = found("DATA-06", {"--dataset_name", data});
+  EXPECT_EQ(off.level, Level::kFail);
+  EXPECT_SAYS(off.what, "20 of 20 rows");
+  EXPECT_EQ(found("DATA-06", {"--dataset_name", fixture("prompt_completion.jsonl")}).level, Level::kOk);
+}
+
+TEST_F(CheckData, ATemplateThatRewritesEarlierTurnsIsFound) {
+  const std::string dialogue = rows(
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]})",
+      3);
+  const std::string drops =
+      file("drops.jinja",
+           "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' }}"
+           "{% if message.role == 'assistant' and loop.last %}{{ '<think></think>' }}{% endif %}"
+           "{{ message.content + '<|im_end|>\\n' }}{% endfor %}");
+  const auto broken = found("DATA-08", {"--dataset_name", dialogue, "--chat_template_path", drops});
+  EXPECT_EQ(broken.level, Level::kWarn);
+  EXPECT_SAYS(broken.evidence, "3 of 3 conversations");
+  EXPECT_EQ(found("DATA-08", {"--dataset_name", dialogue}).level, Level::kOk);
+}
+
+TEST_F(CheckData, AnUntrainedTokenIsFoundWhereTheDataUseIt) {
+  const std::string model = changed_model([](base::Json&, std::map<std::string, at::Tensor>* tensors) {
+    if (tensors != nullptr) tensors->at("model.embed_tokens.weight")[1].zero_();  // <|im_start|>
+  });
+  const auto used =
+      found("DATA-09", {"--model_name_or_path", model, "--dataset_name", fixture("messages.jsonl")});
+  EXPECT_EQ(used.level, Level::kFail);
+  EXPECT_SAYS(used.evidence, "<|im_start|>");
+  EXPECT_EQ(found("DATA-09", {"--model_name_or_path", model}).level, Level::kOk);
+}
+
+}  // namespace
+}  // namespace hone::testing

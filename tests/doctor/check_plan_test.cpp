@@ -1,0 +1,134 @@
+// Each class of fault that options alone show, planted and not planted.
+#include "doctor/check_runs.h"
+
+namespace hone::testing {
+namespace {
+
+using base::Level;
+using doctor::check_plan;
+using doctor::Verdicts;
+
+class CheckPlan : public CheckRuns {};
+
+TEST_F(CheckPlan, HealthyRunsHaveNoFault) {
+  for (const Verdicts& all : {check_plan(*open_sft()), check_plan(*open_grpo())}) {
+    EXPECT_EQ(failures(all), "");
+    expect_complete(all);
+    for (const char* code :
+         {"NUM-03", "NUM-08", "NUM-09", "GRAD-01", "GRAD-06", "GRAD-07", "RL-16", "ENV-01"})
+      EXPECT_EQ(verdict_of(all, code).level, Level::kOk) << code << " " << verdict_of(all, code).what;
+  }
+  const Verdicts all = check_plan(*open_grpo());
+  for (const char* code : {"PREF-03", "RL-13", "GRAD-03"})
+    EXPECT_EQ(verdict_of(all, code).level, Level::kOk) << code;
+}
+
+TEST_F(CheckPlan, AFullFineTuningRateIsTooLowForAdapters) {
+  const auto rate = [&](const char* value) {
+    return verdict_of(check_plan(*open_grpo({"--learning_rate", value})), "NUM-08");
+  };
+  for (const char* low : {"5e-7", "1e-6"}) {
+    EXPECT_EQ(rate(low).level, Level::kWarn) << low;
+    EXPECT_SAYS(rate(low).fix, "learning_rate: 0.0001");
+    expect_complete({rate(low)});
+  }
+  EXPECT_EQ(rate("1e-5").level, Level::kOk);
+  EXPECT_EQ(rate("0.5").level, Level::kWarn);
+  const auto ranked =
+      check_plan(*open_sft({"--learning_rate", "1e-3", "--lora_r", "256", "--lora_alpha", "4096"}));
+  EXPECT_EQ(verdict_of(ranked, "NUM-08").level, Level::kWarn);
+}
+
+TEST_F(CheckPlan, TheScheduleIsHeldAgainstTheSteps) {
+  const auto schedule = [&](const Words& words) {
+    return verdict_of(check_plan(*open_sft(words)), "NUM-09");
+  };
+  const auto half = schedule({"--warmup_steps", "25"});
+  EXPECT_EQ(half.level, Level::kFail);
+  EXPECT_SAYS(half.what, "25 of 40 optimizer steps are warm-up");
+  EXPECT_SAYS(half.evidence, "learning rate 0 at 0 %");
+  EXPECT_EQ(schedule({"--warmup_steps", "0.1"}).level, Level::kOk);
+  EXPECT_EQ(schedule({"--learning_rate", "0"}).level, Level::kFail);
+}
+
+TEST_F(CheckPlan, AShortTrialIsNoFailure) {
+  const auto schedule = [&](const Words& words) {
+    return verdict_of(check_plan(*open_sft(words)), "NUM-09");
+  };
+  for (const char* steps : {"1", "4", "19"})
+    EXPECT_EQ(schedule({"--max_steps", steps}).level, Level::kNote) << steps;
+  EXPECT_EQ(schedule({"--max_steps", "4", "--warmup_steps", "10"}).level, Level::kWarn);
+  EXPECT_EQ(schedule({"--max_steps", "1", "--warmup_steps", "1"}).level, Level::kWarn);
+  // Nobody asked for so few.
+  const auto few = schedule({"--max_steps", "-1", "--num_train_epochs", "1"});
+  EXPECT_EQ(few.level, Level::kWarn);
+  EXPECT_SAYS(few.what, "only 5 optimizer steps");
+}
+
+TEST_F(CheckPlan, DropoutIsNamedWhereLogProbabilitiesAreCompared) {
+  const auto found = verdict_of(check_plan(*open_grpo({"--lora_dropout", "0.05"})), "PREF-03");
+  EXPECT_EQ(found.level, Level::kWarn);
+  EXPECT_FALSE(found.repair.empty());
+  EXPECT_EQ(
+      verdict_of(check_plan(*open_grpo({"--lora_dropout", "0.05", "--disable_dropout", "true"})), "PREF-03")
+          .level,
+      Level::kOk);
+  EXPECT_EQ(verdict_of(check_plan(*open_sft({"--lora_dropout", "0.05"})), "PREF-03").code, "");
+}
+
+TEST_F(CheckPlan, ReentrantCheckpointingCannotCutTheGradientHere) {
+  const auto found =
+      verdict_of(check_plan(*open_grpo({"--gradient_checkpointing", "true", "--gradient_checkpointing_kwargs",
+                                        R"({"use_reentrant": true})"})),
+                 "GRAD-01");
+  EXPECT_EQ(found.level, Level::kOk);
+  EXPECT_SAYS(found.what, "impossible here (explicit backward)");
+  EXPECT_SAYS(found.what, "use_reentrant");
+  EXPECT_SAYS(verdict_of(check_plan(*open_sft({"--layer_form", "plain"})), "GRAD-01").what,
+              "impossible here");
+}
+
+TEST_F(CheckPlan, ALargePartWithoutAdaptersIsNamed) {
+  const std::string model = changed_model(
+      [](base::Json& config, std::map<std::string, at::Tensor>*) { config["intermediate_size"] = 400; });
+  const auto found = [&](const char* targets) {
+    return verdict_of(
+        check_plan(*open_sft({"--model_name_or_path", model, "--lora_target_modules", targets})), "GRAD-06");
+  };
+  EXPECT_EQ(found("q_proj").level, Level::kWarn);
+  EXPECT_SAYS(found("q_proj").what, "MLP");
+  EXPECT_EQ(found("down_proj").level, Level::kOk);
+  EXPECT_EQ(found("all-linear").level, Level::kOk);
+}
+
+TEST_F(CheckPlan, AnswersThatDoNotFitACompletionAreFoundBeforeSampling) {
+  const std::string data =
+      rows(R"({"prompt": "How many?", "answer": "first this, then that #### 123456789"})", 20);
+  const auto found = [&](const char* cap) {
+    return verdict_of(check_plan(*open_grpo({"--dataset_name", data, "--max_completion_length", cap})),
+                      "RL-03");
+  };
+  EXPECT_EQ(found("2").level, Level::kFail);
+  EXPECT_SAYS(found("2").fix, "max_completion_length: ");
+  EXPECT_EQ(found("16").level, Level::kWarn);
+  EXPECT_EQ(found("128").level, Level::kOk);
+  EXPECT_EQ(verdict_of(check_plan(*open_grpo()), "RL-03").code, "");  // no answers in the data
+}
+
+TEST_F(CheckPlan, TheDenominatorIsSaid) {
+  const auto what = [&](const Words& words) {
+    return verdict_of(check_plan(*open_grpo(words)), "RL-13").what;
+  };
+  EXPECT_SAYS(what({}), "dapo: divided by the scored tokens");
+  EXPECT_SAYS(what({"--loss_type", "dr_grpo"}), "max_completion_length");
+  EXPECT_SAYS(what({"--mask_truncated_completions", "true"}), "tokens of truncated ones do not");
+}
+
+TEST_F(CheckPlan, ADeepSpeedKeyIsAnswered) {
+  const auto run = open_grpo({"--deepspeed", R"({"zero_optimization": {"stage": 2}})"});
+  ASSERT_FALSE(run->plan.notes.empty());
+  EXPECT_SAYS(run->plan.notes.front(), "deepspeed: one process");
+}
+
+}  // namespace
+}  // namespace hone::testing

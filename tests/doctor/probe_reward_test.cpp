@@ -1,0 +1,157 @@
+// Rewards that raise, never match, admit a cheap maximum, draw lots: each named; sound ones not.
+#include "doctor/check_runs.h"
+
+namespace hone::testing {
+namespace {
+
+using base::Level;
+using doctor::Depth;
+using doctor::probe_reward;
+using doctor::Verdicts;
+
+constexpr const char* kFunctions = R"(
+import random
+calls = []
+
+def log(kind):
+    with open(__file__ + ".calls", "a") as out:
+        out.write(kind + "\n")
+
+def text(completion):
+    return completion if isinstance(completion, str) else completion[0]["content"]
+
+def right(completions, answer, **_):
+    for one in completions:
+        log(text(one))
+    return [1.0 if text(c).strip() == a else 0.0 for c, a in zip(completions, answer)]
+
+def infinite(completions, answer, **_):
+    return [float("inf") if a in text(c) else 0.0 for c, a in zip(completions, answer)]
+
+def raises(completions, answer, **_):
+    return [1.0 if text(c).split("####")[1].strip() == a else 0.0 for c, a in zip(completions, answer)]
+
+def never(completions, answer, **_):
+    return [1.0 if "<SOLUTION>" + a in text(c) else 0.0 for c, a in zip(completions, answer)]
+
+def turned(completions, answer, **_):
+    return [-1.0 if a in text(c) else 0.0 for c, a in zip(completions, answer)]
+
+def tags(completions, answer, **_):
+    return [1.0 if "<answer>" in text(c) else 0.5 if a in text(c) else 0.0 for c, a in zip(completions, answer)]
+
+def lots(completions, answer, **_):
+    return [random.random() for _ in completions]
+
+def short(completions, answer, **_):
+    return [1.0]
+)";
+
+class ProbeReward : public CheckRuns {
+ protected:
+  void SetUp() override {
+    std::string text;
+    for (int i = 0; i < 12; ++i)
+      text += R"({"prompt": "What is it?", "answer": ")" + std::to_string(17 + 13 * i) + "\"}\n";
+    data_ = file("sums.jsonl", text);
+    functions_ = file("rewards.py", kFunctions);
+  }
+  Verdicts probe(const std::string& word, Depth depth = Depth::kRun) {
+    const auto run = open_grpo({"--dataset_name", data_, "--reward_funcs", word});
+    Verdicts out = probe_reward(*run, depth);
+    expect_complete(out);
+    return out;
+  }
+  Verdicts of_user(const std::string& name, Depth depth = Depth::kRun) {
+    return probe(functions_ + ":" + name, depth);
+  }
+
+  std::string data_, functions_;
+};
+
+TEST_F(ProbeReward, SoundRewardsHaveNoFault) {
+  for (const char* word : {"exact_match(column=answer)", "regex(pattern=\"[0-9]+\", column=answer)",
+                           "accuracy_reward(column=answer)", "length(target=5)", "think_format_reward"}) {
+    for (const Depth depth : {Depth::kRun, Depth::kDeep}) {
+      const Verdicts all = probe(word, depth);
+      ASSERT_FALSE(all.empty()) << word;
+      for (const base::Verdict& one : all) EXPECT_LE(one.level, Level::kNote) << word << ": " << one.what;
+    }
+  }
+  EXPECT_SAYS(verdict_of(probe("accuracy_reward(column=answer)"), "RL-04").what,
+              "scores 1 (gold in \\boxed{}");
+  for (const Depth depth : {Depth::kRun, Depth::kDeep}) EXPECT_EQ(failures(of_user("right", depth)), "");
+}
+
+TEST_F(ProbeReward, TheUsersFunctionsSeeNoJunkBeforeARun) {
+  of_user("right");
+  const std::string seen = base::read_text(functions_ + ".calls");
+  EXPECT_SAYS(seen, "\\boxed{17}");
+  EXPECT_EQ(seen.find("lorem"), std::string::npos);
+  of_user("right", Depth::kDeep);
+  EXPECT_SAYS(base::read_text(functions_ + ".calls"), "lorem");
+}
+
+TEST_F(ProbeReward, AFunctionThatRaisesOrIsInfiniteIsNamedWithTheSample) {
+  const auto infinite = verdict_of(of_user("infinite"), "RL-05");
+  EXPECT_EQ(infinite.level, Level::kFail);
+  EXPECT_SAYS(infinite.what, "reward infinite");
+  EXPECT_SAYS(infinite.evidence, "sums.jsonl:1");
+  const auto raises = verdict_of(of_user("raises"), "RL-05");
+  EXPECT_EQ(raises.level, Level::kFail);
+  EXPECT_SAYS(raises.evidence, "IndexError");
+  const auto shorter = verdict_of(of_user("short"), "RL-05");
+  EXPECT_EQ(shorter.level, Level::kFail);
+  EXPECT_SAYS(shorter.what, "cannot score");
+}
+
+TEST_F(ProbeReward, APatternThatNeverMatchesIsSuspected) {
+  for (const Verdicts& all :
+       {of_user("never"), probe("regex(pattern=\"<SOLUTION>([0-9]+)\", column=answer)")}) {
+    const auto found = verdict_of(all, "RL-04");
+    EXPECT_EQ(found.level, Level::kWarn);  // the right form may be one that was not tried
+    EXPECT_SAYS(found.cause, "suspected");
+    EXPECT_SAYS(found.evidence, "17");
+  }
+}
+
+TEST_F(ProbeReward, ARewardThatPunishesTheRightAnswerIsFound) {
+  EXPECT_EQ(verdict_of(of_user("turned", Depth::kDeep), "RL-04").level, Level::kFail);
+}
+
+TEST_F(ProbeReward, AnAdversaryThatEarnsAsMuchIsFound) {
+  const auto found = verdict_of(of_user("tags", Depth::kDeep), "RL-07");
+  EXPECT_EQ(found.level, Level::kFail);
+  EXPECT_SAYS(found.what, "format tags alone");
+  EXPECT_EQ(verdict_of(of_user("right", Depth::kDeep), "RL-07").level, Level::kOk);
+}
+
+TEST_F(ProbeReward, AFunctionThatDrawsLotsIsFound) {
+  const auto found = verdict_of(of_user("lots"), "RL-05");
+  EXPECT_EQ(found.level, Level::kWarn);
+  EXPECT_SAYS(found.what, "another score when asked again");
+}
+
+TEST_F(ProbeReward, GoldsThatCannotBeReadAreFound) {
+  const std::string data = rows(R"({"prompt": "Name a colour.", "solution": ""})", 8);
+  const auto run = open_grpo({"--dataset_name", data, "--reward_funcs", "accuracy_reward"});
+  EXPECT_EQ(verdict_of(probe_reward(*run, Depth::kRun), "RL-04").level, Level::kFail);
+}
+
+TEST_F(ProbeReward, ARewardModelIsHeldAgainstJunk) {
+  const Verdicts all = probe((kParity / "rewards" / "tiny_reward").string());
+  EXPECT_EQ(failures(all), "");
+  EXPECT_EQ(verdict_of(all, "RL-06").code, "RL-06");
+}
+
+TEST_F(ProbeReward, WithoutAnswersTheUsersFunctionIsLeftAlone) {
+  const std::string data = rows(R"({"prompt": "Why?", "topic": "x"})", 4);
+  const std::string path = file("free.py", "def free(completions, **_):\n    raise SystemExit\n");
+  const auto run = open_grpo({"--dataset_name", data, "--reward_funcs", path + ":free"});
+  const auto found = verdict_of(probe_reward(*run, Depth::kRun), "RL-05");
+  EXPECT_EQ(found.level, Level::kNote);
+  EXPECT_SAYS(found.what, "was not called");
+}
+
+}  // namespace
+}  // namespace hone::testing
