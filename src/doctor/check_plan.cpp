@@ -93,9 +93,9 @@ Verdict check_denominator(const config::Plan& plan) {
 // RL-16: the option table has a row for each of TRL's options; parsing refuses what has none.
 Verdict check_options(const config::Plan& plan) {
   Verdict out{.code = "RL-16"};
-  out.what = words::counted(static_cast<std::int64_t>(plan.resolved.size()), "option") +
-             " read; an unknown one would have been an error";
+  out.what = words::counted(static_cast<std::int64_t>(plan.resolved.size()), "option");
   if (!plan.notes.empty()) out.what += ", " + std::to_string(plan.notes.size()) + " answered with a note";
+  out.evidence = "all were read; an unknown one is an error (tests/runs/bad_option_in_yaml)";
   return out;
 }
 
@@ -117,10 +117,12 @@ void add(Verdicts& out, Verdicts more) {
 
 Verdicts check_plan(const train::OpenedRun& run) {
   const bool samples = run.prompts() != nullptr;
-  Verdicts out = {check_options(run.plan), check_environment(), check_precision(run), check_rate(run),
-                  check_schedule(run)};
-  add(out, check_recompute(run));
+  Verdicts out = {check_options(run.plan), check_schedule(run)};
   add(out, check_adapters(run));
+  out.push_back(check_rate(run));
+  out.push_back(check_precision(run));
+  add(out, check_recompute(run));
+  out.push_back(check_environment());
   if (samples) out.push_back(check_denominator(run.plan));
   if (samples) add(out, check_answers(run));
   return out;
