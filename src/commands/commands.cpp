@@ -35,6 +35,7 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"reward-test", &reward_test},
       {"doctor", &doctor},
       {"faults", &faults},
+      {"probe-hardware", [](const std::vector<std::string>&) { return probe_hardware(); }},
       {"env", [](const std::vector<std::string>&) { return env(); }}};
   return commands;
 }

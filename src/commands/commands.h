@@ -26,6 +26,7 @@ int reward_test(
     const std::vector<std::string>& arguments);         // hone reward-test --reward_funcs R --dataset_name D
 int doctor(const std::vector<std::string>& arguments);  // hone doctor run.yaml
 int faults(const std::vector<std::string>& arguments);  // hone faults [CODE]
+int probe_hardware();                                   // hone probe-hardware: the doctor's child
 int env();                                              // hone env
 
 }  // namespace hone::commands

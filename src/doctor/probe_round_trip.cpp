@@ -1,10 +1,188 @@
-// P10: save, load, merge, export.
+// P10: save, load, merge.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cstdlib>
+
+#include "adapters/merge.h"
+#include "base/error.h"
 #include "doctor/examination.h"
+#include "doctor/probe_state.h"
+#include "doctor/round_trip.h"
+#include "model/weight_source.h"
+#include "train/open_model.h"
 
 namespace hone::doctor {
 
-Verdicts probe_round_trip(train::OpenedRun& /*run*/) {
-  return {};
+namespace {
+
+using base::Level;
+namespace fs = base::fs;
+
+constexpr std::int64_t kTokens = 64;
+constexpr double kMostKl = 0.01, kLeastAgreement = 0.98;  // FAULTS, CKPT-02
+
+// Tokens of the data, or any when there are too few.
+data::Batch probe_tokens(const train::OpenedRun& run) {
+  data::Batch out;
+  for (const data::Example& example : short_examples(run, 4, kTokens))
+    out.ids.insert(out.ids.end(), example.ids.begin(), example.ids.end());
+  for (std::int64_t id = 3; out.ids.size() < 8; ++id) out.ids.push_back(id % run.model->config().vocab_size);
+  for (std::size_t i = 0; i < out.ids.size(); ++i) out.positions.push_back(static_cast<std::int64_t>(i));
+  out.segments.push_back({.begin = 0, .end = static_cast<std::int64_t>(out.ids.size())});
+  return out;
+}
+
+at::Tensor logprobs(const model::CausalLm& model, const data::Batch& batch) {
+  const at::NoGradGuard no_grad;
+  return at::log_softmax(model.plain_logits(model.hidden(batch, {})), -1);
+}
+
+struct Likeness {
+  double kl = 0, agreement = 0;
+};
+
+Likeness likeness(const at::Tensor& right, const at::Tensor& other) {
+  return {.kl = (right.exp() * (right - other)).sum(-1).mean().item<double>(),
+          .agreement = right.argmax(-1).eq(other.argmax(-1)).to(at::kDouble).mean().item<double>()};
+}
+
+base::Verdict no_effect(std::string what, std::string evidence) {
+  return {.code = "CKPT-01",
+          .level = Level::kFail,
+          .what = std::move(what),
+          .evidence = std::move(evidence),
+          .cause = "keys of the file are missing, or have other names than the model's",
+          .not_this = "training: the adapter in memory is as it should be",
+          .fix = "please report this with `hone env`",
+          .cost = "the finished adapter would not be the trained one"};
+}
+
+// What is read back into the model; the caller's guard puts the run's own adapter back.
+void judge_load(train::OpenedRun& run, const fs::path& folder, Verdicts& out) {
+  const train::RehearsalRequest look = {.max_tokens = kTokens, .backward = false, .training = false};
+  train::RehearsalRequest alone = look;
+  alone.adapters_on = false;
+  const double saved = run.method->rehearse(look).nll;
+  std::optional<adapters::Adapter> loaded;
+  try {
+    loaded.emplace(adapters::Adapter::load(*run.model, folder));
+  } catch (const base::UserError& error) {
+    out.push_back(no_effect("the adapter that was saved cannot be loaded",
+                            error.text().where + ": " + error.text().found));
+    return;
+  }
+  const double after = run.method->rehearse(look).nll;
+  const double base_alone = run.method->rehearse(alone).nll;
+  const std::string losses = "loss " + number(saved) + " in memory, " + number(after) + " after loading, " +
+                             number(base_alone) + " of the base alone";
+  if (loaded->flat().numel() != run.adapter->flat().numel() || !loaded->flat().equal(run.adapter->flat())) {
+    out.push_back(no_effect("the loaded adapter is not the one that was saved",
+                            grouped(loaded->flat().numel()) + " of " + grouped(run.adapter->flat().numel()) +
+                                " elements; " + losses));
+  } else if (saved != after) {
+    out.push_back(no_effect("the loaded adapter gives another loss than the one that was saved", losses));
+  } else if (after == base_alone) {
+    out.push_back(no_effect("the loaded adapter has no effect", losses));
+  } else {
+    out.push_back({.code = "CKPT-01",
+                   .what = "the adapter comes back from its files bit for bit, with the same loss",
+                   .evidence = losses});
+  }
+}
+
+void judge_merge(const train::OpenedRun& run, const at::Tensor& with_adapter, const at::Tensor& base_alone,
+                 const fs::path& out_folder, Verdicts& out) {
+  const auto source = model::open_weights(out_folder);
+  const model::CausalLm merged(*source, train::numbers(run.plan.precision));
+  const at::Tensor found = logprobs(merged, probe_tokens(run));
+  const Likeness to_adapter = likeness(with_adapter, found), to_base = likeness(with_adapter, base_alone);
+  const std::string evidence = "KL " + number(to_adapter.kl) + " from the model with its adapter (" +
+                               number(to_base.kl) + " from the base alone), first choice equal at " +
+                               number(100 * to_adapter.agreement) + " % of " + grouped(with_adapter.size(0)) +
+                               " tokens";
+  const bool near = to_adapter.kl <= kMostKl && to_adapter.agreement >= kLeastAgreement;
+  // Of a model that hardly prefers any token, rounding may change the first choice: the KL decides.
+  const bool same_words = to_adapter.kl <= kMostKl / 100;
+  if (near || same_words) {
+    out.push_back(
+        {.code = "CKPT-02", .what = "the merged model is the model with its adapter", .evidence = evidence});
+    out.push_back({.code = "CKPT-03",
+                   .what = std::string("the merged files were read again, with a ") +
+                           (source->config().tie_word_embeddings ? "tied" : "separate") +
+                           " head; embeddings and head are never trained here"});
+    return;
+  }
+  out.push_back(
+      {.code = "CKPT-02",
+       .level = to_adapter.kl > to_base.kl / 2 ? Level::kFail : Level::kWarn,
+       .what = "the merged model is not the model with its adapter",
+       .evidence = evidence,
+       .cause = "suspected: another base than the adapter was trained on, or rounding of the merged weights",
+       .not_this = "the adapter's files: they were read back right",
+       .fix = "keep the adapter beside its base instead of merging",
+       .cost = "the exported model would be worse than the trained one"});
+}
+
+bool has_room(const fs::path& folder, std::int64_t bytes) {
+  std::error_code none;
+  const fs::space_info space = fs::space(folder, none);
+  return !none && space.available > static_cast<std::uint64_t>(bytes) + (std::uint64_t{64} << 20);
+}
+
+}  // namespace
+
+ScratchFolder::ScratchFolder() {
+  std::string pattern = (fs::temp_directory_path() / "hone-doctor-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) {
+    throw base::UserError({.where = pattern,
+                           .expected = "a temporary folder",
+                           .found = "it cannot be made",
+                           .cause = "the disk is full, or the folder cannot be written",
+                           .fix = "set TMPDIR to a folder with room"});
+  }
+  path_ = pattern;
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code none;
+  fs::remove_all(path_, none);
+}
+
+Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
+  Verdicts out;
+  const ScratchFolder scratch;
+  const fs::path folder = scratch.path() / "adapter";
+  const data::Batch tokens = probe_tokens(run);
+  const at::Tensor base_alone = [&] {
+    const at::NoGradGuard no_grad;
+    return at::log_softmax(run.model->plain_logits(run.model->hidden(tokens, {.adapters_on = false})), -1);
+  }();
+  at::Tensor with_adapter;
+  {
+    const StateGuard guard(run);
+    perturb(*run.adapter, kPerturbation, 1);
+    with_adapter = logprobs(*run.model, tokens);
+    files.save(*run.adapter, folder);
+    judge_load(run, folder, out);
+  }
+  if (out.back().level == Level::kFail) return out;
+  if (!has_room(scratch.path(), run.model->parameter_count() * 4)) {
+    out.push_back({.code = "CKPT-02",
+                   .level = Level::kNote,
+                   .what = "merging was not tried: " + scratch.path().parent_path().string() +
+                           " has no room for a copy of the base"});
+    return out;
+  }
+  files.merge(run.plan.model_name_or_path, folder, scratch.path() / "merged");
+  judge_merge(run, with_adapter, base_alone, scratch.path() / "merged", out);
+  return out;
+}
+
+Verdicts probe_round_trip(train::OpenedRun& run) {
+  return examine_round_trip(
+      run, {.save = [](const adapters::Adapter& adapter, const fs::path& folder) { adapter.save(folder); },
+            .merge = adapters::merge_to_folder});
 }
 
 }  // namespace hone::doctor

@@ -60,7 +60,9 @@ SftInput read_data(const fs::path& path, bool packing, const config::Plan& plan,
 
 struct OpenedSft final : OpenedRun {
   using OpenedRun::OpenedRun;
-  const SftData* examples() const override { return &static_cast<const SftMethod&>(*method).train_data(); }
+  const SftData* examples() const override { return rows; }
+
+  const SftData* rows = nullptr;  // of the method, which somebody may have wrapped since
 };
 
 }  // namespace
@@ -108,8 +110,10 @@ std::unique_ptr<OpenedRun> open_sft(const config::Plan& asked, RunListener& /*li
           longest_batch(train.data.examples, train.data.rows, plan.per_device_train_batch_size),
           eval ? longest_batch(eval->examples, eval->rows, plan.per_device_eval_batch_size) : LongestBatch()),
       plan.layer_form, plan.recompute, memory_limit(plan));
-  run->method = std::make_unique<SftMethod>(plan, model, std::move(train.data), std::move(eval),
+  auto method = std::make_unique<SftMethod>(plan, model, std::move(train.data), std::move(eval),
                                             pass_form(start.memory));
+  run->rows = &method->train_data();
+  run->method = std::move(method);
   start.total_steps = run->method->total_steps();
   start.steps_per_epoch = run->method->steps_per_epoch();
   start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);

@@ -1,0 +1,84 @@
+// hone probe-hardware: what the doctor's child does. Shapes come on standard input, answers go to standard
+// output, a line before and after each, so that the parent knows which one it died of.
+//
+// HONE_BREAK breaks a kernel on purpose, for tests of what is then said: `gemm:SIGFPE`, `attention-bf16:nan`,
+// `gemm-explicit:wrong`, `gemm:hang`.
+#include <ATen/Parallel.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+#include <limits>
+#include <map>
+
+#include "base/json.h"
+#include "commands/commands.h"
+#include "doctor/kernel_check.h"
+
+namespace hone::commands {
+
+namespace {
+
+// "gemm-bf16:SIGFPE" -> SIGFPE for shapes that are all of these words; empty for others.
+std::string planted_fault(const doctor::KernelShape& shape) {
+  const char* const asked = std::getenv("HONE_BREAK");
+  if (asked == nullptr) return "";
+  const std::string text = asked;
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos) return "";
+  for (std::size_t begin = 0; begin < colon;) {
+    const std::size_t end = std::min(colon, text.find('-', begin));
+    const std::string word = text.substr(begin, end - begin);
+    const bool holds = word == "gemm"        ? shape.is_gemm()
+                       : word == "attention" ? !shape.is_gemm()
+                       : word == "bf16"      ? shape.bf16
+                       : word == "fp32"      ? !shape.bf16
+                       : word == "plain"     ? shape.plain
+                       : word == "explicit"  ? !shape.plain
+                                             : word == shape.kind;
+    if (!holds) return "";
+    begin = end + 1;
+  }
+  return text.substr(colon + 1);
+}
+
+void fall(const std::string& fault) {
+  static const std::map<std::string, int> kSignals = {
+      {"SIGFPE", SIGFPE}, {"SIGSEGV", SIGSEGV}, {"SIGILL", SIGILL}, {"SIGABRT", SIGABRT}};
+  if (const auto found = kSignals.find(fault); found != kSignals.end()) std::raise(found->second);
+  while (fault == "hang") ::pause();
+}
+
+}  // namespace
+
+int probe_hardware() {
+  // It may die here as it likes: no report, no core file.
+  for (const int signal : {SIGFPE, SIGSEGV, SIGILL, SIGABRT, SIGBUS}) std::signal(signal, SIG_DFL);
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  const std::string text((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
+  const base::Json asked = base::parse_json(text, "standard input");
+  at::set_num_threads(asked.at("threads").get<int>());
+  std::size_t index = 0;
+  for (const base::Json& json : asked.at("shapes")) {
+    const doctor::KernelShape shape = doctor::KernelShape::from_json(json);
+    std::cout << base::dump_json({{"begin", index}}) << '\n' << std::flush;
+    const std::string fault = planted_fault(shape);
+    fall(fault);
+    doctor::KernelError found = doctor::check_kernel(shape);
+    if (fault == "nan") found.error = std::numeric_limits<double>::quiet_NaN();
+    if (fault == "wrong") found.error += 1;
+    const base::Json error = std::isfinite(found.error) ? base::Json(found.error) : base::Json();
+    std::cout << base::dump_json({{"done", index}, {"error", error}, {"bound", found.bound}}) << '\n'
+              << std::flush;
+    index += 1;
+  }
+  return 0;
+}
+
+}  // namespace hone::commands

@@ -1,0 +1,40 @@
+// One matrix product, head or attention of a run, forward and backward by hone's own kernels, beside an fp32
+// reference by libtorch. Meant for a child process: a kernel that is wrong for the machine may raise a
+// signal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/json.h"
+
+namespace hone::doctor {
+
+struct KernelShape {
+  // gemm: a linear with its LoRA side; decode: its forward alone; head: log-probabilities over the
+  // vocabulary; attention: packed segments of 1, 63, 64, 65 and `segment` tokens, after a shared prompt of
+  // `prefix` besides where that is above 0; cached: one query a sequence over up to `segment` keys
+  std::string kind;
+  bool bf16 = false;
+  bool plain = false;  // libtorch's kernels under autograd, layer_form: plain
+  bool packed = false;
+  bool bias = false;
+  std::int64_t m = 0, in = 0, out = 0, rank = 0;                                // gemm, decode, head
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0, segment = 0, prefix = 0;  // attention, cached
+
+  bool is_gemm() const { return kind == "gemm" || kind == "decode" || kind == "head"; }
+  std::string words() const;  // "gemm bf16 [4096 x 896] x [896 x 4864], rank 16, packed"
+  base::Json to_json() const;
+  static KernelShape from_json(const base::Json& json);
+};
+
+struct KernelError {
+  double error =
+      0;  // largest difference over the largest value of each result; infinite for values that are not finite
+  double bound = 0;
+};
+
+// Deterministic inputs of the shape's own. Results of large products are compared at a few rows.
+KernelError check_kernel(const KernelShape& shape);
+
+}  // namespace hone::doctor

@@ -1,0 +1,22 @@
+// P3 with the pass over the model as a parameter: tests hand in one that is broken.
+#pragma once
+
+#include <functional>
+
+#include "data/example.h"
+#include "doctor/examination.h"
+#include "train/scored_pass.h"
+
+namespace hone::doctor {
+
+// train::score_batch, or score_and_backward with a denominator above 0: gradients are added to the adapter's.
+using ScoredPass = std::function<train::ScoredFacts(const data::Batch& batch, double denominator)>;
+
+// What must be so whatever the data:
+//   NUM-02   the first loss against ln V: a pretrained base is far below
+//   NUM-04   a row has the same loss alone and packed after another
+//   NUM-05   two rows in one micro-batch and in two give the same gradient
+//   GRAD-07  the loss moves when the adapter does
+Verdicts examine_loss(train::OpenedRun& run, const ScoredPass& pass);
+
+}  // namespace hone::doctor

@@ -1,0 +1,74 @@
+// What the probes that run the model share: the run put back as it was, its base told apart from a changed
+// one, a step's size, and words for lists of tensors.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "adapters/lora.h"
+#include "data/example.h"
+#include "learn/adamw.h"
+#include "model/causal_lm.h"
+#include "ops/linear.h"
+#include "train/open_run.h"
+
+namespace hone::doctor {
+
+// Parameters, gradient and the model's LoRA sides as they are now; put back bit for bit when it goes out of
+// scope, also by an exception. A probe may load another adapter into the model meanwhile. Clears the
+// gradient.
+class StateGuard {
+ public:
+  explicit StateGuard(train::OpenedRun& run);
+  ~StateGuard();
+  StateGuard(const StateGuard&) = delete;
+  StateGuard& operator=(const StateGuard&) = delete;
+  void restore_parameters();  // in the middle of a probe
+
+ private:
+  train::OpenedRun& run_;
+  at::Tensor parameters_, gradient_;
+  std::vector<std::optional<ops::LoraSide>> sides_;
+};
+
+// A hash of every part of the frozen base as it lies in memory (packs are not unpacked), and whether all of
+// it is finite: one pass at the speed of memory.
+struct PartPrint {
+  std::string name;
+  std::uint64_t hash = 0;
+  bool finite = true;
+  bool operator==(const PartPrint&) const = default;
+};
+std::vector<PartPrint> base_print(const model::CausalLm& model);
+// The name of the first part that differs; empty: none.
+std::string first_change(const std::vector<PartPrint>& before, const std::vector<PartPrint>& after);
+
+// The first tensor of the base that holds a value which is not finite: "model.layers.3.mlp.up_proj.weight[17,
+// 4] is nan (2 such values)"; empty: none. Unpacks what is packed.
+std::string first_bad_value(const model::CausalLm& model);
+
+// lora_B += size * N(0, 1), the same for equal seeds: an adapter with an effect, wherever training stands.
+void perturb(const adapters::Adapter& adapter, double size, std::uint64_t seed);
+constexpr double kPerturbation = 0.02;  // about a tenth of a weight's size at rank 16
+
+bool is_b(const adapters::TrainableTensor& tensor);
+
+// How many tokens a rehearsal takes, so that a step of it stays near a second on two cores: 32 to 256.
+std::int64_t rehearsal_tokens(const model::CausalLm& model);
+
+learn::AdamWOptions adamw_options(const config::Plan& plan);
+
+// A few short examples of the run's own data, `tokens` together at most; prompts are taken as text to learn.
+std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size_t most, std::int64_t tokens);
+
+// "layers 0-23 q_proj.lora_A, v_proj.lora_A; layers 3, 5 o_proj.lora_B", of PEFT's keys; cut after a few.
+std::string tensor_list(const std::vector<std::string>& names);
+std::string number(double value);                             // "%.3g"
+std::string count_of(std::int64_t part, std::int64_t whole);  // "3 of 96"
+std::string grouped(std::int64_t value);                      // "1,179,648"
+
+}  // namespace hone::doctor

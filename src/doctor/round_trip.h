@@ -1,0 +1,47 @@
+// P10 and P12 with writing and reading as parameters: tests hand in ones that lose something.
+#pragma once
+
+#include <functional>
+
+#include "adapters/lora.h"
+#include "base/file.h"
+#include "doctor/examination.h"
+#include "train/checkpoint.h"
+
+namespace hone::doctor {
+
+struct AdapterFiles {
+  std::function<void(const adapters::Adapter&, const base::fs::path& folder)> save;
+  std::function<void(const base::fs::path& base, const base::fs::path& adapter, const base::fs::path& out)>
+      merge;
+};
+
+// Saves an adapter that has an effect into a temporary folder, loads it into the model, merges it into a copy
+// of the base:
+//   CKPT-01  the loaded adapter has the saved one's bits and loss, and another than the base
+//   CKPT-02  the merged model beside adapter and base: KL and the share of equal first choices
+//   CKPT-03  the merged model was read again from its files, with its head tied or not as they say
+// A base for which the temporary folder has no room is not merged; that is said.
+Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files);
+
+using CheckpointReader = std::function<train::LoadedCheckpoint(
+    const base::fs::path& folder, std::int64_t parameters, const config::Plan& plan)>;
+
+// A rehearsal step, a checkpoint in a temporary folder, a second step; then the checkpoint read back, and the
+// second step again: CKPT-05, the same bits in parameters, moments and loss.
+Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read);
+
+// A folder below the system's temporary one, gone with the object.
+class ScratchFolder {
+ public:
+  ScratchFolder();
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const base::fs::path& path() const { return path_; }
+
+ private:
+  base::fs::path path_;
+};
+
+}  // namespace hone::doctor

@@ -1,0 +1,71 @@
+// A run with the examination is, byte for byte, the run without it.
+#include <atomic>
+
+#include "base/file.h"
+#include "probe_runs.h"
+#include "train/guard.h"
+#include "train/run_folder.h"
+
+namespace hone::doctor {
+namespace {
+
+// Every probe that runs the model, then the examination as a whole.
+class Examiner final : public train::RunGuard {
+ public:
+  explicit Examiner(Depth depth) : depth_(depth) {}
+  void before_first_step(train::OpenedRun& run) override {
+    add(probe_gradient(run));
+    add(probe_loss(run));
+    add(probe_sampler(run));
+    if (depth_ == Depth::kDeep) {
+      add(probe_overfit(run));
+      add(probe_round_trip(run));
+      add(probe_resume(run));
+    }
+    EXPECT_FALSE(examine(run, {.depth = depth_}).parts.empty());
+  }
+  Verdicts found;
+
+ private:
+  void add(Verdicts more) {
+    for (base::Verdict& one : more) found.push_back(std::move(one));
+  }
+  Depth depth_;
+};
+
+class ChangesNothingTest : public ProbeTest {
+ protected:
+  void compare(const std::function<config::Plan(const std::string&)>& plan, Depth depth) {
+    const std::atomic<bool> go_on = false;
+    train::begin_run(*open(plan("without")), listener_, go_on);
+    Examiner examiner(depth);
+    train::begin_run(*open(plan("with")), listener_, go_on, &examiner);
+    EXPECT_NE(worst(examiner.found), base::Level::kFail) << words_of(examiner.found);
+    EXPECT_GE(examiner.found.size(), 8U);
+    EXPECT_EQ(base::read_text(root_ / "without" / train::kAdapterWeightsFile),
+              base::read_text(root_ / "with" / train::kAdapterWeightsFile));
+    EXPECT_EQ(base::read_text(root_ / "without" / "checkpoint-3" / train::kOptimizerFile),
+              base::read_text(root_ / "with" / "checkpoint-3" / train::kOptimizerFile));
+  }
+};
+
+TEST_F(ChangesNothingTest, Sft) {
+  compare([this](const std::string& name) { return sft(name, {"--save_steps", "3"}); }, Depth::kRun);
+}
+
+TEST_F(ChangesNothingTest, SftInFp32AndDeep) {
+  compare([this](const std::string& name) { return sft(name, {"--save_steps", "3", "--bf16", "false"}); },
+          Depth::kDeep);
+}
+
+TEST_F(ChangesNothingTest, Grpo) {
+  compare([this](const std::string& name) { return grpo(name, {"--save_steps", "3"}); }, Depth::kRun);
+}
+
+TEST_F(ChangesNothingTest, GrpoInFp32AndDeep) {
+  compare([this](const std::string& name) { return grpo(name, {"--save_steps", "3", "--bf16", "false"}); },
+          Depth::kDeep);
+}
+
+}  // namespace
+}  // namespace hone::doctor

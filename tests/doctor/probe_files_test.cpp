@@ -1,0 +1,122 @@
+// The deep probes on tiny runs: learning by heart, files and back, resume; and files that lose something.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "adapters/merge.h"
+#include "doctor/round_trip.h"
+#include "probe_runs.h"
+
+namespace hone::doctor {
+namespace {
+
+using base::Level;
+
+class DeepProbeTest : public ProbeTest {
+ protected:
+  const AdapterFiles right_ = {
+      .save = [](const adapters::Adapter& adapter, const fs::path& folder) { adapter.save(folder); },
+      .merge = adapters::merge_to_folder};
+  // The state of the run, which no probe may change.
+  static at::Tensor state(train::OpenedRun& run) {
+    return at::cat({run.adapter->flat(), run.adapter->flat_gradient()}).clone();
+  }
+};
+
+TEST_F(DeepProbeTest, AFewRowsAreLearnedByHeart) {
+  for (const bool samples : {false, true}) {
+    const Words all = {"--lora_target_modules", "all-linear"};
+    const auto run = open(samples ? grpo("grpo", all) : sft("sft", all));
+    const at::Tensor before = state(*run);
+    const Verdicts found = probe_overfit(*run);
+    EXPECT_EQ(worst(found), Level::kOk) << words_of(found);
+    EXPECT_TRUE(state(*run).equal(before));
+  }
+}
+
+TEST_F(DeepProbeTest, GradientsOfSomethingElseLearnNothing) {
+  const auto run = open(sft("run"));
+  train::OpenedRun& parts = *run;
+  break_method(
+      parts, [&parts](const train::RehearsalRequest&, train::Rehearsal&) { parts.adapter->zero_gradient(); });
+  EXPECT_VERDICT(probe_overfit(parts), "GRAD-08", Level::kFail, "0 % in");
+}
+
+TEST_F(DeepProbeTest, FilesAndBack) {
+  for (const Words& more :
+       {Words{"--bf16", "false"}, Words{"--bf16", "true"}, Words{"--dtype", "bfloat16"}}) {
+    for (const bool samples : {false, true}) {
+      const std::string name = more.front() + more.back() + (samples ? "grpo" : "sft");
+      const auto run = open(samples ? grpo(name, more) : sft(name, more));
+      const at::Tensor before = state(*run);
+      const Verdicts found = probe_round_trip(*run);
+      EXPECT_EQ(worst(found), Level::kOk) << words_of(found);
+      for (const std::string code : {"CKPT-01", "CKPT-02", "CKPT-03"})
+        EXPECT_VERDICT(found, code, Level::kOk, "");
+      EXPECT_TRUE(state(*run).equal(before));
+      const Verdicts again = probe_resume(*run);
+      EXPECT_VERDICT(again, "CKPT-05", Level::kOk, "bit for bit");
+      EXPECT_TRUE(state(*run).equal(before));
+    }
+  }
+}
+
+TEST_F(DeepProbeTest, AFileThatIsNotTheAdapters) {
+  const auto run = open(sft("run"));
+  AdapterFiles files = right_;
+  files.save = [](const adapters::Adapter& adapter, const fs::path& folder) {
+    const at::NoGradGuard no_grad;
+    const at::Tensor now = adapter.flat().clone();
+    adapter.flat().mul_(0.5);
+    adapter.save(folder);
+    adapter.flat().copy_(now);
+  };
+  EXPECT_VERDICT(examine_round_trip(*run, files), "CKPT-01", Level::kFail, "not the one that was saved");
+}
+
+TEST_F(DeepProbeTest, AFileThatCannotBeLoaded) {
+  const auto run = open(sft("run"));
+  AdapterFiles files = right_;
+  files.save = [](const adapters::Adapter& adapter, const fs::path& folder) {
+    adapter.save(folder);
+    fs::resize_file(folder / "adapter_model.safetensors", 40);  // as ZeRO-3 leaves it
+  };
+  EXPECT_VERDICT(examine_round_trip(*run, files), "CKPT-01", Level::kFail, "cannot be loaded");
+}
+
+TEST_F(DeepProbeTest, AMergeOfAnotherAdapter) {
+  const auto run = open(sft("run"));
+  AdapterFiles files = right_;
+  files.merge = [](const fs::path& base, const fs::path&, const fs::path& out) {
+    adapters::merge_to_folder(base, fixtures() / "tiny_llama" / "adapter", out);
+  };
+  const Verdicts found = examine_round_trip(*run, files);
+  EXPECT_VERDICT(found, "CKPT-01", Level::kOk, "");
+  EXPECT_VERDICT(found, "CKPT-02", Level::kFail, "KL");
+}
+
+TEST_F(DeepProbeTest, ACheckpointWithoutItsMoments) {
+  const auto run = open(sft("run"));
+  const at::Tensor before = state(*run);
+  const Verdicts found =
+      examine_resume(*run, [](const fs::path& folder, std::int64_t parameters, const config::Plan& plan) {
+        train::LoadedCheckpoint out = train::load_checkpoint(folder, parameters, plan);
+        out.optimizer = learn::AdamWState::zeros_like(out.optimizer.m);
+        return out;
+      });
+  EXPECT_VERDICT(found, "CKPT-05", Level::kFail, "elements of exp_avg");
+  EXPECT_TRUE(state(*run).equal(before));
+}
+
+TEST_F(DeepProbeTest, ACheckpointThatBeginsAgain) {
+  const auto run = open(sft("run"));
+  const Verdicts found =
+      examine_resume(*run, [](const fs::path& folder, std::int64_t parameters, const config::Plan& plan) {
+        train::LoadedCheckpoint out = train::load_checkpoint(folder, parameters, plan);
+        out.state = {};
+        return out;
+      });
+  EXPECT_VERDICT(found, "CKPT-05", Level::kFail, "the position in the data");
+}
+
+}  // namespace
+}  // namespace hone::doctor
