@@ -32,9 +32,10 @@ constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
 const std::vector<std::string> kCommands = {"sft",     "grpo",        "rloo",  "dpo",     "generate",
                                             "chat",    "convert",     "merge", "options", "env",
-                                            "version", "reward-test", "help",  "doctor",  "faults"};
+                                            "version", "reward-test", "help",  "doctor",  "faults",
+                                            "bisect",  "lr-find"};
 const std::vector<std::string> kNotYet = {"online-dpo", "kto",     "reward", "explain",
-                                          "bisect",     "lr-find", "launch", "plan"};
+                                          "launch", "plan"};
 const std::vector<std::string> kHidden = {"probe-hardware"};  // for hone's own children
 
 void say(std::FILE* stream, std::string_view text) {
@@ -80,6 +81,8 @@ void check_arguments(const std::string& command, const std::vector<std::string>&
   if (command == "merge") config::parse_merge(words);
   if (command == "doctor") config::parse_doctor(words);
   if (command == "faults") config::parse_faults(words);
+  if (command == "bisect") config::parse_bisect(words);
+  if (command == "lr-find") config::parse_lr_find(words);
 }
 
 int run_core(int argc, char** argv) {

@@ -36,6 +36,8 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"doctor", &doctor},
       {"faults", &faults},
       {"probe-hardware", [](const std::vector<std::string>&) { return probe_hardware(); }},
+      {"bisect", &bisect},
+      {"lr-find", &lr_find},
       {"env", [](const std::vector<std::string>&) { return env(); }}};
   return commands;
 }

@@ -26,6 +26,8 @@ int reward_test(
     const std::vector<std::string>& arguments);         // hone reward-test --reward_funcs R --dataset_name D
 int doctor(const std::vector<std::string>& arguments);  // hone doctor run.yaml
 int faults(const std::vector<std::string>& arguments);  // hone faults [CODE]
+int bisect(const std::vector<std::string>& arguments);   // hone bisect good.yaml bad.yaml
+int lr_find(const std::vector<std::string>& arguments);  // hone lr-find run.yaml
 int probe_hardware();                                   // hone probe-hardware: the doctor's child
 int env();                                              // hone env
 

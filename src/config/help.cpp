@@ -101,6 +101,20 @@ std::string usage_of(const std::string& command) {
     return "hone faults [CODE] [--json]\n\n"
            "The classes of fault that the doctor knows, or the page of one.\n";
   }
+  if (command == "bisect") {
+    return "hone bisect good.yaml bad.yaml [--steps 3] [--method sft|grpo|rloo] [--json]\n\n"
+           "Finds the smallest set of options, of those in which the two differ, that makes a run fail: each "
+           "try is a "
+           "run of a\n"
+           "few steps in a child process. Ends with 0 when it was found, 1 when it was not, or is flaky.\n";
+  }
+  if (command == "lr-find") {
+    return "hone lr-find run.yaml [--steps 40] [--output lr-find] [--json]\n\n"
+           "Proposes a learning rate: a short run in memory whose rate rises from step to step. Nothing is "
+           "written "
+           "to\n"
+           "output_dir. Ends with 1 when no rate of the range lowers the loss.\n";
+  }
   if (command == "convert") {
     return "hone convert --input model.gguf --output DIR\n\n"
            "Writes a GGUF file, or a model folder, as a Hugging Face folder.\n";
@@ -164,6 +178,8 @@ std::string program_help() {
          "--output DIR\n"
          "  doctor       examine a run before its first step     hone doctor run.yaml\n"
          "  faults       what can go wrong, and what hone does   hone faults [CODE]\n"
+         "  bisect       which options make a run fail           hone bisect good.yaml bad.yaml\n"
+         "  lr-find      propose a learning rate                 hone lr-find run.yaml\n"
          "  options      every option, and what is done with it  hone options [grpo] [--json] [NAME]\n"
          "  env          versions and the machine\n"
          "  version      the version\n"

@@ -126,6 +126,8 @@ const Schema& merge_schema();
 const Schema& reward_test_schema();
 const Schema& doctor_schema();
 const Schema& faults_schema();
+const Schema& bisect_schema();
+const Schema& lr_find_schema();
 const std::vector<const Schema*>& all_schemas();
 const Schema* schema_for(std::string_view command);  // null for commands without options
 

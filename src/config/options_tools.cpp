@@ -1,4 +1,4 @@
-// Rows of generate, chat, convert, merge, doctor and faults.
+// Rows of generate, chat, convert, merge, doctor, faults, bisect and lr-find.
 #include "config/option_table.h"
 
 namespace hone::config {
@@ -127,6 +127,22 @@ const Schema& doctor_schema() {
   return schema;
 }
 
+const Schema& bisect_schema() {
+  static const Schema schema = grouped(
+      "bisect",
+      {{
+          {"good", Kind::kString, "null", "the configuration that works; may stand first without its name"},
+          {"bad", Kind::kString, "null", "the one that fails; may stand second without its name"},
+          {"method", Kind::kString, "null",
+           "the command that they are for; null: the one that has their options"},
+          Option{"steps", Kind::kInt, "3", "steps of each try"}.within({.least = 1, .most = kMostSteps}),
+          Option{"timeout", Kind::kFloat, "600", "seconds after which a try counts as failed"}.within(
+              above(0)),
+          {"json", Kind::kBool, "false", "one JSON object instead of text"},
+      }});
+  return schema;
+}
+
 const Schema& faults_schema() {
   static const Schema schema = grouped(
       "faults",
@@ -135,6 +151,20 @@ const Schema& faults_schema() {
           {"json", Kind::kBool, "false", "JSON"},
           {"markdown", Kind::kBool, "false", "docs/faults.md"},
           {"shown", Kind::kString, "null", "with markdown: a file of what tests have shown"},
+      }});
+  return schema;
+}
+
+const Schema& lr_find_schema() {
+  static const Schema schema = grouped(
+      "lr-find",
+      {{
+          {"run", Kind::kString, "null", "the configuration of the run; may stand first without its name"},
+          Option{"steps", Kind::kInt, "40", "steps of the range test"}.within({.least = 10, .most = 1000}),
+          Option{"lowest", Kind::kFloat, "1e-6", "learning rate of the first step"}.within(above(0)),
+          Option{"highest", Kind::kFloat, "0.1", "of the last one"}.within(above(0)),
+          {"output", Kind::kString, "\"lr-find\"", "where the curve goes: .json and .svg are added"},
+          {"json", Kind::kBool, "false", "the JSON on the terminal too, instead of text"},
       }});
   return schema;
 }

@@ -1,10 +1,14 @@
 #include "config/tool_plans.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/suggest.h"
+#include "config/method_of.h"
 #include "config/parse.h"
 #include "config/policy_plan.h"
 #include "config/size.h"
@@ -203,6 +207,63 @@ RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments) {
   plan.limit = settings.integer("limit");
   check_reward_files(settings);
   plan.dataset_name = rows_file(plan.dataset_name, "dataset_name", "train", settings.where("dataset_name"));
+  return plan;
+}
+
+BisectPlan parse_bisect(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = arguments;
+  if (words.size() > 1 && !words[1].starts_with("-")) words.insert(words.begin() + 1, "--bad");
+  if (!words.empty() && !words[0].starts_with("-")) words.insert(words.begin(), "--good");
+  const Settings settings = read(bisect_schema(), words);
+  BisectPlan plan;
+  plan.notes = settings.check();
+  plan.good = needed(settings, "good");
+  plan.bad = needed(settings, "bad");
+  plan.steps = settings.integer("steps");
+  plan.timeout = settings.number("timeout");
+  plan.json = settings.flag("json");
+  require_file(plan.good, "good", settings.where("good"));
+  require_file(plan.bad, "bad", settings.where("bad"));
+  if (const std::string word = settings.text("method"); !word.empty()) {
+    const std::optional<Method> method = find_method(word);
+    if (!method) {
+      const std::vector<std::string> known = method_words();
+      throw UserError({.where = settings.where("method"),
+                       .expected = fmt::format("one of {}", fmt::join(known, ", ")),
+                       .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, known)),
+                       .cause = {},
+                       .fix = "leave it out: the files' options tell"});
+    }
+    plan.method = *method;
+  } else {
+    plan.method = method_of(base::read_text(plan.good) + "\n" + base::read_text(plan.bad));
+  }
+  return plan;
+}
+
+LrFindPlan parse_lr_find(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = arguments;
+  if (!words.empty() && !words[0].starts_with("-")) words.insert(words.begin(), "--run");
+  for (std::string& word : words) {
+    if (word == "--config") word = "--run";  // as the training commands name it
+  }
+  const Settings settings = read(lr_find_schema(), words);
+  LrFindPlan plan;
+  plan.notes = settings.check();
+  plan.run = needed(settings, "run");
+  plan.steps = settings.integer("steps");
+  plan.lowest = settings.number("lowest");
+  plan.highest = settings.number("highest");
+  plan.output = needed(settings, "output");
+  plan.json = settings.flag("json");
+  if (plan.lowest >= plan.highest) {
+    throw UserError({.where = settings.where("highest"),
+                     .expected = fmt::format("highest above lowest, {}", plan.lowest),
+                     .found = fmt::format("{}", plan.highest),
+                     .cause = {},
+                     .fix = "leave both out: 1e-6 to 0.1"});
+  }
+  require_file(plan.run, "run", settings.where("run"));
   return plan;
 }
 

@@ -1,5 +1,5 @@
-// The plans of the small commands: generate, chat, convert, merge and reward-test. Same table, same errors as
-// a run.
+// The plans of the small commands: generate, chat, convert, merge, reward-test, bisect and lr-find. Same
+// table, same errors as a run.
 #pragma once
 
 #include <cstdint>
@@ -94,11 +94,38 @@ struct RewardTestPlan {
   bool operator==(const RewardTestPlan&) const = default;
 };
 
+// hone bisect: the options of a bad configuration, of those in which it differs from a good one, that make it
+// fail.
+struct BisectPlan {
+  std::string good, bad;         // YAML files
+  Method method = Method::kSft;  // the one whose options the files have
+  std::int64_t steps = 3;        // of each try
+  double timeout = 600;          // seconds a try
+  bool json = false;
+  std::vector<std::string> notes;
+
+  bool operator==(const BisectPlan&) const = default;
+};
+
+// hone lr-find: a learning rate from a short range test.
+struct LrFindPlan {
+  std::string run;  // the YAML file of the run
+  std::int64_t steps = 40;
+  double lowest = 1e-6, highest = 0.1;  // learning rates, rising by the same factor each step
+  std::string output = "lr-find";       // .json and .svg are added
+  bool json = false;
+  std::vector<std::string> notes;
+
+  bool operator==(const LrFindPlan&) const = default;
+};
+
 // `arguments` are the words after the command; each accepts --config FILE too. Throw UserError.
 GeneratePlan parse_generate(const std::vector<std::string>& arguments);
 ChatPlan parse_chat(const std::vector<std::string>& arguments);  // the first word may be the model
 ConvertPlan parse_convert(const std::vector<std::string>& arguments);
 MergePlan parse_merge(const std::vector<std::string>& arguments);
 RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments);
+BisectPlan parse_bisect(const std::vector<std::string>& arguments);   // the first two words may be the files
+LrFindPlan parse_lr_find(const std::vector<std::string>& arguments);  // the first word may be the file
 
 }  // namespace hone::config

@@ -256,5 +256,33 @@ TEST_F(ToolsTest, RewardTest) {
             std::string::npos);
 }
 
+TEST_F(ToolsTest, BisectTakesTwoFilesAndFindsTheirMethod) {
+  write("good.yaml", "learning_rate: 1e-4\n");
+  write("bad.yaml", "num_generations: 4\n");
+  const BisectPlan plan = parse_bisect({path("good.yaml"), path("bad.yaml"), "--steps", "5", "--json"});
+  EXPECT_EQ(plan.good, path("good.yaml"));
+  EXPECT_EQ(plan.bad, path("bad.yaml"));
+  EXPECT_EQ(plan.method, Method::kGrpo);
+  EXPECT_EQ(plan.steps, 5);
+  EXPECT_TRUE(plan.json);
+  EXPECT_EQ(parse_bisect({path("good.yaml"), path("good.yaml")}).method, Method::kSft);
+  EXPECT_EQ(parse_bisect({path("good.yaml"), path("good.yaml"), "--method", "rloo"}).method, Method::kRloo);
+  EXPECT_NE(error_of([&] { parse_bisect({path("good.yaml")}); }).find("--bad"), std::string::npos);
+  EXPECT_NE(error_of([&] { parse_bisect({path("good.yaml"), path("none.yaml")}); }).find("none.yaml"),
+            std::string::npos);
+}
+
+TEST_F(ToolsTest, LrFindTakesTheRunsFileWithOrWithoutItsName) {
+  write("run.yaml", "learning_rate: 1e-4\n");
+  LrFindPlan expected;
+  expected.run = path("run.yaml");
+  EXPECT_EQ(parse_lr_find({path("run.yaml")}), expected);
+  EXPECT_EQ(parse_lr_find({"--config", path("run.yaml")}), expected);
+  EXPECT_NE(error_of([&] {
+              parse_lr_find({path("run.yaml"), "--lowest", "1", "--highest", "0.1"});
+            }).find("highest above"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace hone::config
