@@ -18,12 +18,13 @@ using base::Level;
 
 constexpr double kPretrained = 0.6;   // of ln V (FAULTS, NUM-02)
 constexpr double kGuessing = 1.2;     // above: worse than a model that knows nothing
+constexpr double kUniform = 0.1;      // how near ln V loss and entropy of random weights are
 constexpr std::int64_t kTokens = 48;  // of two rows
 constexpr train::RehearsalRequest kLook = {.max_tokens = 64, .backward = false, .training = false};
 
+// Of mean |d log p|, 1 - cosine, and the relative difference of the norms (FAULTS, NUM-04, NUM-05).
 struct Bounds {
-  double logprob, cosine,
-      norm;  // mean |d log p|; 1 - cosine; relative difference of the norms (FAULTS, NUM-04, NUM-05)
+  double logprob, cosine, norm;
 };
 
 Bounds bounds_of(const model::CausalLm& model) {
@@ -37,7 +38,7 @@ data::Batch batch_of(const std::vector<data::Example>& examples) {
 }
 
 // The loss, for what compares with it.
-double judge_first_loss(train::OpenedRun& run, Verdicts& out) {
+double judge_first_loss(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out) {
   const train::Rehearsal first = run.method->rehearse(kLook);
   const double uniform = std::log(static_cast<double>(run.model->config().vocab_size));
   const double share = first.nll / uniform;
@@ -57,6 +58,21 @@ double judge_first_loss(train::OpenedRun& run, Verdicts& out) {
   }
   if (share <= kPretrained) {
     out.push_back({.code = "NUM-02", .what = what, .evidence = number(share) + " of it"});
+    return first.nll;
+  }
+  // Random weights are sure of nothing; a pass that is broken for trained ones is sure of the wrong thing.
+  const std::vector<data::Example> examples = short_examples(run, 2, kTokens);
+  const train::ScoredFacts facts = examples.empty() ? train::ScoredFacts() : pass(batch_of(examples), 0);
+  const double spread =
+      facts.scored > 0 ? facts.entropy_sum / static_cast<double>(facts.scored) / uniform : 0;
+  if (std::abs(share - 1) <= kUniform && spread >= 1 - kUniform) {
+    out.push_back({.code = "NUM-02",
+                   .level = Level::kNote,
+                   .what = what + ": the base is untrained",
+                   .evidence = "entropy " + number(spread) +
+                               " of ln V as well: it is sure of nothing, as "
+                               "random weights are",
+                   .cost = "an adapter cannot teach a base that knows nothing"});
     return first.nll;
   }
   const bool worse = share > kGuessing;
@@ -164,7 +180,7 @@ void judge_adapter_in_loss(train::OpenedRun& run, double before, StateGuard& gua
 Verdicts examine_loss(train::OpenedRun& run, const ScoredPass& pass) {
   Verdicts out;
   StateGuard guard(run);
-  const double first = judge_first_loss(run, out);
+  const double first = judge_first_loss(run, pass, out);
   judge_packing(run, pass, out);
   // Methods that sample are asked by probe_sampler, with the same completions in both.
   if (run.prompts() == nullptr) judge_adapter_in_loss(run, first, guard, out);
