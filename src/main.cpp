@@ -30,12 +30,10 @@ constexpr int kUserMistake = 2;                 // the user can mend it
 constexpr int kOurBug = 70;                     // EX_SOFTWARE
 constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
-const std::vector<std::string> kCommands = {"sft",     "grpo",        "rloo",  "dpo",     "generate",
-                                            "chat",    "convert",     "merge", "options", "env",
-                                            "version", "reward-test", "help",  "doctor",  "faults",
-                                            "bisect",  "lr-find"};
-const std::vector<std::string> kNotYet = {"online-dpo", "kto",     "reward", "explain",
-                                          "launch", "plan"};
+const std::vector<std::string> kCommands = {
+    "sft", "grpo",    "rloo",        "dpo",  "generate", "chat",   "convert", "merge",  "options",
+    "env", "version", "reward-test", "help", "doctor",   "faults", "bisect",  "lr-find"};
+const std::vector<std::string> kNotYet = {"online-dpo", "kto", "reward", "explain", "launch", "plan"};
 const std::vector<std::string> kHidden = {"probe-hardware"};  // for hone's own children
 
 void say(std::FILE* stream, std::string_view text) {

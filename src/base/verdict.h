@@ -1,5 +1,5 @@
-// What an examination says about one class of fault (FAULTS: 60 codes; doctor/catalogue.h): plain data that every room can
-// make and report/ prints.
+// What an examination says about one class of fault (FAULTS: 60 codes; doctor/catalogue.h): plain data that
+// every room can make and report/ prints.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ enum class Level {
   kFail,  // the run would be wasted: it is stopped before step 1, or paused
 };
 
-// One line of the doctor's. `code`, `part`, `level` and `what` always; of a warning or a failure `evidence` besides, with the
-// number that proves it.
+// One line of the doctor's. `code`, `part`, `level` and `what` always; of a warning or a failure `evidence`
+// besides, with the number that proves it.
 struct Verdict {
   std::string code;  // "GRAD-01"; empty: a remark that belongs to no class
   Level level = Level::kOk;

@@ -23,12 +23,12 @@ int convert(const std::vector<std::string>& arguments);   // hone convert --inpu
 int merge(
     const std::vector<std::string>& arguments);  // hone merge --model_name_or_path M --adapter_name_or_path A
 int reward_test(
-    const std::vector<std::string>& arguments);         // hone reward-test --reward_funcs R --dataset_name D
-int doctor(const std::vector<std::string>& arguments);  // hone doctor run.yaml
-int faults(const std::vector<std::string>& arguments);  // hone faults [CODE]
+    const std::vector<std::string>& arguments);          // hone reward-test --reward_funcs R --dataset_name D
+int doctor(const std::vector<std::string>& arguments);   // hone doctor run.yaml
+int faults(const std::vector<std::string>& arguments);   // hone faults [CODE]
 int bisect(const std::vector<std::string>& arguments);   // hone bisect good.yaml bad.yaml
 int lr_find(const std::vector<std::string>& arguments);  // hone lr-find run.yaml
-int probe_hardware();                                   // hone probe-hardware: the doctor's child
-int env();                                              // hone env
+int probe_hardware();                                    // hone probe-hardware: the doctor's child
+int env();                                               // hone env
 
 }  // namespace hone::commands

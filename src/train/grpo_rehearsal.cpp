@@ -1,5 +1,5 @@
-// PolicyMethod::rehearse: a prompt of the data, two short completions of the run's own sampler, and the trainer's passes over
-// them. No reward is asked: user code sees nothing of it.
+// PolicyMethod::rehearse: a prompt of the data, two short completions of the run's own sampler, and the
+// trainer's passes over them. No reward is asked: user code sees nothing of it.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ constexpr std::uint64_t kRehearsalStep = 0xFFFFFFF0;  // randomness apart from e
 // Not opposite: two completions that are alike must not cancel each other.
 constexpr double kAdvantages[kCompletions] = {1.0, -0.5};
 
-RolloutBatch sampled(const model::CausalLm& model, const RolloutPrompt& whole, rollout::GenerateOptions options,
-                     const RehearsalRequest& request) {
+RolloutBatch sampled(const model::CausalLm& model, const RolloutPrompt& whole,
+                     rollout::GenerateOptions options, const RehearsalRequest& request) {
   RolloutPrompt prompt = whole;
   const std::int64_t room = std::max<std::int64_t>(8, request.max_tokens - kCompletions * kNewTokens);
   if (static_cast<std::int64_t>(prompt.ids.size()) > room) {

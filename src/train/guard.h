@@ -16,13 +16,13 @@ enum class Course {
   kPause,  // save a checkpoint and end, as after Ctrl-C; the run can be resumed
 };
 
-// Every call comes from the loop's own thread. Any of them may throw UserError, which ends the run there: before
-// stepped() the step has not been applied, and checkpoints stay as they are.
+// Every call comes from the loop's own thread. Any of them may throw UserError, which ends the run there:
+// before stepped() the step has not been applied, and checkpoints stay as they are.
 class RunGuard {
  public:
   virtual ~RunGuard() = default;
-  // After the run was announced (RunListener::started) and before its first step. Leaves parameters, gradients, moments and
-  // the method bit for bit as they were.
+  // After the run was announced (RunListener::started) and before its first step. Leaves parameters,
+  // gradients, moments and the method bit for bit as they were.
   virtual void before_first_step(OpenedRun& /*run*/) {}
   // The gradients of step `step` (1-based) are in the adapter, not yet clipped; nothing has moved.
   virtual void backward_done(std::int64_t /*step*/, const StepLoss& /*loss*/,
