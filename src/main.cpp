@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "config/doctor_plan.h"
+#include "config/explain_plan.h"
 #include "config/help.h"
 #include "config/parse.h"
 #include "config/tool_plans.h"
@@ -32,8 +33,8 @@ constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
 const std::vector<std::string> kCommands = {
     "sft", "grpo",    "rloo",        "dpo",  "generate", "chat",   "convert", "merge",  "options",
-    "env", "version", "reward-test", "help", "doctor",   "faults", "bisect",  "lr-find"};
-const std::vector<std::string> kNotYet = {"online-dpo", "kto", "reward", "explain", "launch", "plan"};
+    "env", "version", "reward-test", "help", "doctor",   "faults", "bisect",  "lr-find", "explain"};
+const std::vector<std::string> kNotYet = {"online-dpo", "kto", "reward", "launch", "plan"};
 const std::vector<std::string> kHidden = {"probe-hardware"};  // for hone's own children
 
 void say(std::FILE* stream, std::string_view text) {
@@ -81,6 +82,7 @@ void check_arguments(const std::string& command, const std::vector<std::string>&
   if (command == "faults") config::parse_faults(words);
   if (command == "bisect") config::parse_bisect(words);
   if (command == "lr-find") config::parse_lr_find(words);
+  if (command == "explain") config::parse_explain(words);
 }
 
 int run_core(int argc, char** argv) {
@@ -118,6 +120,10 @@ int run(int argc, char** argv) {
   if (!has(kCommands, command) && !has(kHidden, command)) unknown_command(command);
   if (command == "options" && !asks_help(words)) {
     say(stdout, config::run_options(words));
+    return 0;
+  }
+  if (asks_help(words) && command == "explain") {
+    say(stdout, config::explain_help());
     return 0;
   }
   if (asks_help(words)) {

@@ -38,6 +38,7 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"probe-hardware", [](const std::vector<std::string>&) { return probe_hardware(); }},
       {"bisect", &bisect},
       {"lr-find", &lr_find},
+      {"explain", &explain},
       {"env", [](const std::vector<std::string>&) { return env(); }}};
   return commands;
 }

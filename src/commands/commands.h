@@ -29,6 +29,7 @@ int faults(const std::vector<std::string>& arguments);   // hone faults [CODE]
 int bisect(const std::vector<std::string>& arguments);   // hone bisect good.yaml bad.yaml
 int lr_find(const std::vector<std::string>& arguments);  // hone lr-find run.yaml
 int probe_hardware();                                    // hone probe-hardware: the doctor's child
+int explain(const std::vector<std::string>& arguments);  // hone explain REPORT|FOLDER
 int env();                                               // hone env
 
 }  // namespace hone::commands

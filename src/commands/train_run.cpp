@@ -1,27 +1,48 @@
 #include "commands/train_run.h"
 
 #include <atomic>
+#include <iostream>
 #include <memory>
 
+#include "commands/crash_signals.h"
 #include "commands/own_places.h"
 #include "commands/run_signals.h"
 #include "doctor/examiner.h"
+#include "doctor/watch.h"
+#include "report/terminal.h"
 #include "train/open_run.h"
 
 namespace hone::commands {
 
 namespace {
-constexpr int kPaused = 2;
+
+// The last lines of a paused run.
+void say_pause(const doctor::Watch& watch, const config::Plan& plan) {
+  for (const base::Verdict& one : watch.failures()) {
+    std::cout << "paused    " << one.code << "  " << report::visible_controls(one.what) << "\n";
+    if (!one.fix.empty()) std::cout << "change    " << report::visible_controls(one.fix) << "\n";
+  }
+  std::cout << "go on     the same command, changed, with --resume_from_checkpoint true (or with on_fault: "
+               "warn, as it is)\n"
+            << "why       hone explain " << plan.output_dir << "\n";
 }
+
+}  // namespace
 
 int train_run(const config::Plan& plan, train::RunListener& listener) {
   const std::atomic<bool>& stop_requested = watch_stop_signals();
-  const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, listener);
-  doctor::Examiner examiner({.program = own_program(), .cache_dir = cache_folder()}, listener);
+  watch_crash_signals(plan.output_dir);
+  doctor::Watch watch(listener, plan.on_fault);
+  const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, watch);
+  doctor::Examiner examiner({.program = own_program(), .cache_dir = cache_folder()}, watch);
   doctor::Guards guards;
+  guards.add(watch.guard());
   if (!plan.skip_doctor) guards.add(examiner);
-  const train::LoopResult result = train::begin_run(*run, listener, stop_requested, &guards);
-  if (result.paused) return kPaused;
+  const train::LoopResult result = train::begin_run(*run, watch, stop_requested, &guards);
+  if (result.paused) {
+    say_pause(watch, plan);
+    return kPaused;
+  }
   return result.interrupted ? kInterrupted : 0;
 }
 

@@ -6,8 +6,10 @@
 
 namespace hone::commands {
 
-// Returns the exit code: 0, kInterrupted, or 2 for a run that the doctor paused. UserError when the
-// examination fails.
+constexpr int kPaused = 3;  // the doctor's watch found a fault (on_fault: pause); the run can be resumed
+
+// Returns the exit code: 0, kInterrupted or kPaused. UserError when the examination fails, or for on_fault:
+// stop.
 int train_run(const config::Plan& plan, train::RunListener& listener);
 
 }  // namespace hone::commands

@@ -180,6 +180,7 @@ std::string program_help() {
          "  faults       what can go wrong, and what hone does   hone faults [CODE]\n"
          "  bisect       which options make a run fail           hone bisect good.yaml bad.yaml\n"
          "  lr-find      propose a learning rate                 hone lr-find run.yaml\n"
+         "  explain      why a run ended                         hone explain OUTPUT_DIR\n"
          "  options      every option, and what is done with it  hone options [grpo] [--json] [NAME]\n"
          "  env          versions and the machine\n"
          "  version      the version\n"

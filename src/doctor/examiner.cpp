@@ -60,6 +60,10 @@ void Guards::backward_done(std::int64_t step, const train::StepLoss& loss, const
   for (train::RunGuard* guard : guards_) guard->backward_done(step, loss, adapter);
 }
 
+void Guards::not_finite(std::int64_t step, double loss, double grad_norm) {
+  for (train::RunGuard* guard : guards_) guard->not_finite(step, loss, grad_norm);
+}
+
 train::Course Guards::stepped(const train::StepFacts& facts, const adapters::Adapter& adapter) {
   train::Course course = train::Course::kGoOn;
   for (train::RunGuard* guard : guards_) {

@@ -31,6 +31,7 @@ class Guards final : public train::RunGuard {
   void before_first_step(train::OpenedRun& run) override;
   void backward_done(std::int64_t step, const train::StepLoss& loss,
                      const adapters::Adapter& adapter) override;
+  void not_finite(std::int64_t step, double loss, double grad_norm) override;
   train::Course stepped(const train::StepFacts& facts, const adapters::Adapter& adapter) override;
   void saved(const std::string& folder, std::int64_t step) override;
   std::int64_t pinned_step() const override;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/where.h"
 #include "model/explicit_layer.h"
 #include "model/families.h"
 #include "ops/attention.h"
@@ -167,7 +168,11 @@ at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pa
   };
   const ops::RopeTable rope = this->rope(batch.positions);
   at::Tensor x = embed(batch.ids);
-  for (const DecoderLayer& layer : layers_) x = decoder_layer(layer, config_, x, rope, pass, attend);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    base::enter_layer(static_cast<std::int64_t>(i));
+    x = decoder_layer(layers_[i], config_, x, rope, pass, attend);
+  }
+  base::enter_layer(-1);
   return ops::rms_norm(x, final_norm_, config_.rms_norm_eps);
 }
 
@@ -199,12 +204,14 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
   const LayerPass layer_pass{config_, table, pass};
   std::vector<StepCache> tiles(ids.size());
   for (std::size_t l = 0; l < layers_.size(); ++l) {
+    base::enter_layer(static_cast<std::int64_t>(l));
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const KvCache* const prefix = caches[i]->prefix.get();
       tiles[i] = {.before = prefix ? &prefix->layers[l] : nullptr, .own = &caches[i]->layers[l]};
     }
     x = explicit_layer_step(layers_[l], layer_pass, x, segments, tiles);
   }
+  base::enter_layer(-1);
   for (std::size_t i = 0; i < ids.size(); ++i) caches[i]->length += static_cast<std::int64_t>(ids[i].size());
   if (x.size(0) != static_cast<std::int64_t>(last.size())) {
     x = x.index_select(0, at::tensor(last, x.options().dtype(at::kLong)));

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "base/error.h"
+#include "base/where.h"
 #include "ops/rms_norm.h"
 
 namespace hone::model {
@@ -51,9 +52,11 @@ at::Tensor ExplicitPass::forward(const at::Tensor& rows, std::optional<Recompute
   if (recompute) tape_.resize(layers.size() - first_adapted_);
   at::Tensor x = model_.embed(batch_.ids);
   for (std::size_t i = 0; i < layers.size(); ++i) {
+    base::enter_layer(static_cast<std::int64_t>(i));
     LayerTape* tape = recompute && i >= first_adapted_ ? &tape_[i - first_adapted_] : nullptr;
     x = explicit_layer_forward(layers[i], pass, x, segments_, recompute.value_or(Recompute::kNone), tape);
   }
+  base::enter_layer(-1);
   rows_ = RepeatedRows(rows, x.size(0));
   last_ = x.index_select(0, rows_.different());
   at::Tensor out = at::empty(last_.sizes(), last_.options().dtype(model_.numbers().linear));
@@ -78,8 +81,10 @@ void ExplicitPass::backward(at::Tensor d) {
   d.reset();
   last_.reset();
   for (std::size_t i = layers.size(); i-- > first_adapted_;) {
+    base::enter_layer(static_cast<std::int64_t>(i));
     explicit_layer_backward(layers[i], pass, segments_, tape_[i - first_adapted_], dx, i > first_adapted_);
   }
+  base::enter_layer(-1);
   tape_.clear();
 }
 

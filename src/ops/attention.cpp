@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/announce.h"
 
 namespace hone::ops {
 namespace {
@@ -27,6 +28,7 @@ at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)
 
 at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::vector<std::pair<std::int64_t, std::int64_t>>& segments) {
+  announce("attention", q.size(0), q.size(1), q.size(2), q.scalar_type());
   std::vector<at::Tensor> outs;
   outs.reserve(segments.size());
   std::int64_t at_token = 0;

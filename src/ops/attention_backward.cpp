@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
+#include "ops/announce.h"
 #include "ops/attention.h"
 #include "ops/attention_backward.h"
 
@@ -45,6 +46,7 @@ void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, cons
                                const at::Tensor& out, const at::Tensor& lse,
                                const std::vector<AttentionSegment>& segments) {
   check(dq, dk, dv, d_out, q, k, v, out, lse);
+  announce("attention backward", q.size(0), q.size(1), q.size(2), q.scalar_type());
   const std::vector<Family> families = families_of(segments, q.size(0), kWhere);
   bool fast = q.device().is_cpu() && attention_backward_has_kernel(q.scalar_type(), q.size(2));
   for (const at::Tensor& x : {dq, dk, dv, d_out, q, k, v, out, lse}) fast = fast && rows_are_dense(x);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "ops/announce.h"
 #include "ops/attention.h"
 #include "ops/attention_kernels.h"
 #include "ops/instructions.h"
@@ -216,6 +217,7 @@ void attend_cpu(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& 
 void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
                   std::int64_t window) {
   check(out, lse, q, rows);
+  announce("attention", q.size(0), q.size(1), q.size(2), q.scalar_type());
   if (q.device().is_cpu()) {
     attend_cpu(out, lse, q, rows, window);
     return;

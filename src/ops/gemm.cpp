@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/announce.h"
 #include "ops/gemm_bf16.h"
 #include "ops/instructions.h"
 
@@ -91,6 +92,8 @@ void gemms(std::span<const Gemm> products) {
   for (const Gemm& one : products) {
     check(one.out, one.terms, one.epilogue);
     if (one.out.numel() == 0) continue;
+    const GemmTerm& first = one.terms.front();
+    announce("gemm", one.out.size(0), one.out.size(1), depth(first), first.weight->dtype());
     if (runs_bf16(one.out, one.terms)) {
       fast.push_back(&one);
     } else {
@@ -108,6 +111,7 @@ void add_outer(at::Tensor out, const at::Tensor& left, const at::Tensor& right) 
   base::require(left.size(1) == out.size(0) && right.size(1) == out.size(1), kWhere, "out [R, N]");
   base::require(left.scalar_type() == right.scalar_type(), kWhere, "left and right of one dtype");
   if (out.numel() == 0 || left.size(0) == 0) return;
+  announce("gemm of gradients", out.size(0), out.size(1), left.size(0), left.scalar_type());
   const bool fast = instructions() == Instructions::kAvx512Bf16 && out.device().is_cpu() &&
                     is_bf16_here(left) && is_bf16_here(right);
   if (fast) {

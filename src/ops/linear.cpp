@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
+#include "ops/announce.h"
 #include "ops/dropout.h"
 
 namespace hone::ops {
@@ -21,6 +22,7 @@ const Weight& LoraSide::operand(const at::Tensor& master, Shadow& shadow, at::Sc
 
 at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass) {
   const at::ScalarType dtype = linear.weight.dtype();
+  announce("gemm", x.size(0), linear.weight.out(), linear.weight.in(), dtype);
   const std::optional<at::Tensor> bias =
       linear.bias.defined() ? std::optional<at::Tensor>(linear.bias) : std::nullopt;
   const at::Tensor y = at::linear(x.to(dtype), linear.weight.dense(), bias);

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "ops/announce.h"
 #include "ops/gemm.h"
 #include "ops/logprob_tile.h"
 
@@ -106,6 +107,7 @@ TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const
   check_hidden(hidden, head, kWhere);
   check_targets(targets, n, head.out(), kWhere);
   check_temperature(options.temperature, kWhere);
+  announce("linear_logprob", n, head.out(), head.in(), head.dtype());
 
   TokenLogprobs all = empty_facts(hidden.options(), n, options.squares);
   if (options.gradient) all.gradient = at::empty(hidden.sizes(), hidden.options().dtype(at::kFloat));

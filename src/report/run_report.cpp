@@ -10,7 +10,6 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "report/loss_words.h"
 #include "report/named_values.h"
 #include "report/start_page.h"
 #include "report/verdict_lines.h"
@@ -116,12 +115,6 @@ void RunReport::say_evaluation(const train::LogRecord& record) {
 
 void RunReport::say_logged_step(const train::LogRecord& record) {
   if (!line_.terminal().interactive) out_ << last_line_ << '\n';
-  if (has_value(record.values, "reward") && !loss_explained_) {
-    loss_explained_ = true;
-    end_live_line();
-    const std::string words = loss_words(record);
-    if (!words.empty()) out_ << words << '\n';
-  }
   if (to_show_) {
     end_live_line();
     out_ << completions_table(*to_show_, shown_, line_.terminal());

@@ -1,6 +1,6 @@
 // Everything a run says while it goes on: terminal, metrics.jsonl, TensorBoard; of GRPO and RLOO besides:
-// completions/ and, where it was asked for, their table at each logging step; a word on the loss under the
-// first one; warnings, once each and counted at the end; and what became of the reward.
+// completions/ and, where it was asked for, their table at each logging step; the doctor's verdicts as they
+// come; warnings, once each and counted at the end; and what became of the reward.
 #pragma once
 
 #include <memory>
@@ -45,7 +45,6 @@ class RunReport final : public train::RunListener {
   bool tensorboard_;
   CompletionsShown shown_;
   Warnings warnings_;
-  bool loss_explained_ = false;
   std::optional<train::RolloutFacts> to_show_;  // the newest, until its table is shown
   base::fs::path folder_;                       // output_dir
   std::int64_t first_step_ = 0;

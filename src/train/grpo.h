@@ -15,6 +15,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -67,6 +68,8 @@ class PolicyMethod final : public Method {
   double epoch_after(std::int64_t step) const override { return parts_.order.epoch_after(step); }
   // Two completions of a prompt, sampled and then trained on with advantages 1 and -0.5.
   Rehearsal rehearse(const RehearsalRequest& request) override;
+  // Those of the newest generation batch, each with its own advantage (or 1).
+  void replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) override;
   StateFiles state_files() const override;
   // The first generation batch that a run makes which goes on after `steps` steps.
   std::int64_t next_generation(std::int64_t steps) const;

@@ -89,4 +89,39 @@ Rehearsal PolicyMethod::rehearse(const RehearsalRequest& request) {
   return out;
 }
 
+void PolicyMethod::replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) {
+  if (!current_) return;
+  const RolloutBatch& batch = current_->batch;
+  const PassKey key = {.training = !parts_.plan.policy.disable_dropout,
+                       .seed = static_cast<std::uint64_t>(parts_.plan.seed),
+                       .step = static_cast<std::uint64_t>(step)};
+  std::vector<std::size_t> mine;
+  for (const PolicySlice& one : parts_.order.step_slices(step)) {
+    if (one.generation != batch.generation) continue;
+    const auto slices = slices_of(batch);
+    const auto& slice = slices.at(static_cast<std::size_t>(one.slice));
+    mine.insert(mine.end(), slice.begin(), slice.end());
+  }
+  for (const std::size_t i : mine) {
+    const RolloutSample& sample = batch.samples[i];
+    const std::vector<std::size_t> alone = {i};
+    const PolicyPass pass = make_policy_pass(batch, alone, /*share=*/false);
+    const double advantage = sample.advantage == 0 ? 1 : sample.advantage;
+    double loss = 0;
+    train_policy(parts_.model, pass, key, parts_.plan.policy.temperature, parts_.form,
+                 [&](const PolicyScores& now) {
+                   const auto n = static_cast<double>(now.logprob.numel());
+                   loss = -advantage * now.logprob.mean().item<double>();
+                   return learn::PolicyGradient{.loss = loss,
+                                                .d_logprob = at::full_like(now.logprob, -advantage / n),
+                                                .d_entropy = {},
+                                                .metrics = {}};
+                 });
+    const std::int64_t line = batch.prompts[sample.prompt].row + 1;
+    const std::string name = "completion " + std::to_string(i) + " of generation batch " +
+                             std::to_string(batch.generation) + ", prompt of line " + std::to_string(line);
+    if (!see({.name = name, .loss = loss})) return;
+  }
+}
+
 }  // namespace hone::train

@@ -27,6 +27,10 @@ class RunGuard {
   // The gradients of step `step` (1-based) are in the adapter, not yet clipped; nothing has moved.
   virtual void backward_done(std::int64_t /*step*/, const StepLoss& /*loss*/,
                              const adapters::Adapter& /*adapter*/) {}
+  // Loss or gradient of step `step` is not finite, and the step is not applied: the run ends with a
+  // UserError, of the guard when it throws one that knows more. Finite gradients have been clipped, others
+  // are not finite still.
+  virtual void not_finite(std::int64_t /*step*/, double /*loss*/, double /*grad_norm*/) {}
   // The optimizer has moved the parameters.
   virtual Course stepped(const StepFacts& /*facts*/, const adapters::Adapter& /*adapter*/) {
     return Course::kGoOn;

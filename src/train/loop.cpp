@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/process_memory.h"
+#include "base/where.h"
 #include "learn/schedule.h"
 #include "train/checkpoint.h"
 #include "train/guard.h"
@@ -66,6 +67,7 @@ class Loop {
   StepFacts step() {
     const auto start = Clock::now();
     const std::int64_t index = p_.state.step;
+    base::where.step.store(index + 1, std::memory_order_relaxed);
     p_.adapter.zero_gradient();
     const StepLoss loss = p_.method.backward(index);
     if (p_.guard != nullptr) p_.guard->backward_done(index + 1, loss, p_.adapter);
@@ -110,6 +112,7 @@ class Loop {
 
   void require_finite(double loss, double grad_norm, std::int64_t index) const {
     if (std::isfinite(loss) && std::isfinite(grad_norm)) return;
+    if (p_.guard != nullptr) p_.guard->not_finite(index + 1, loss, grad_norm);
     std::string first_bad;
     for (const auto& tensor : p_.adapter.tensors()) {
       if (at::isfinite(tensor.value.grad()).all().item<bool>()) continue;
@@ -187,6 +190,7 @@ class Loop {
   void save() {
     save_checkpoint(p_.plan.output_dir, checkpoint_parts());
     const std::string folder = checkpoint_path(p_.plan.output_dir, p_.state.step).string();
+    base::where.checkpoint.store(p_.state.step, std::memory_order_relaxed);
     if (p_.guard != nullptr) p_.guard->saved(folder, p_.state.step);
     rotate_checkpoints(p_.plan.output_dir, p_.plan.save_total_limit,
                        p_.guard != nullptr ? p_.guard->pinned_step() : -1);

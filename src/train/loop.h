@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,6 +56,12 @@ struct Rehearsal {
   std::optional<double> sampler_gap;
 };
 
+// One sample of a step that was run again alone.
+struct ReplayedSample {
+  std::string name;  // "line 18 of train.jsonl"
+  double loss = 0;
+};
+
 // A training method: one file each (sft.cpp).
 class Method {
  public:
@@ -74,6 +81,11 @@ class Method {
   // Adds the gradients of a rehearsal to the adapter's, which the caller has cleared, and changes nothing
   // else.
   virtual Rehearsal rehearse(const RehearsalRequest& request) = 0;
+  // Runs the samples of step `step` (0-based), the one whose backward() came last, again one by one, and
+  // calls `see` after each: its gradients have been added to the adapter's, which `see` clears; false ends
+  // it. Methods that cannot do nothing.
+  virtual void replay_samples(std::int64_t /*step*/,
+                              const std::function<bool(const ReplayedSample&)>& /*see*/) {}
 };
 
 struct LoopParts {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 
 #include "base/error.h"
 #include "rollout/generate.h"
@@ -40,6 +41,19 @@ RolloutSample sample_of(const rollout::Completion& done, std::size_t prompt, con
   out.sampling_logprobs = done.sampled_logprobs;
   out.entropies = done.entropies;
   return out;
+}
+
+// What the doctor looks for: one token over and over.
+void add_token_facts(CompletionFacts& to, const std::vector<std::int32_t>& ids,
+                     const text::Tokenizer& tokenizer) {
+  std::map<std::int32_t, std::int64_t> counts;
+  for (const std::int32_t id : ids) counts[id] += 1;
+  to.tokens = static_cast<std::int64_t>(ids.size());
+  const auto most = std::max_element(counts.begin(), counts.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == counts.end()) return;
+  to.commonest = tokenizer.decode(std::span(&most->first, 1), false);
+  to.commonest_share = static_cast<double>(most->second) / static_cast<double>(ids.size());
 }
 
 }  // namespace
@@ -137,6 +151,7 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
         {.prompt = prompts_.tokens[static_cast<std::size_t>(batch.prompts[sample.prompt].row)].text,
          .completion = sample.text,
          .truncated = sample.truncated});
+    add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
   }
   for (std::size_t i = 0; i < submitted.size(); ++i) take_scores(out, submitted[i], scores[i]);
   for (std::size_t i = 0; i < batch.samples.size(); ++i)
@@ -187,6 +202,7 @@ SourcedRollouts ReplayedRollouts::make(const RolloutRequest& request) {
          .completion = sample.text.empty() ? tokenizer_.decode(sample.ids, true) : sample.text,
          .truncated = sample.truncated,
          .rewards = sample.rewards});
+    add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
   }
   return out;
 }

@@ -14,6 +14,11 @@ constexpr std::string_view kPlanFile = "plan.yaml";
 constexpr std::string_view kMetricsFile = "metrics.jsonl";
 constexpr std::string_view kCompletionsFolder = "completions";  // report/completions_file.h
 constexpr std::string_view kRolloutsFile = "rollouts.jsonl";    // dump_rollouts (train/rollout_batch.h)
+// The doctor's, beside the run's: there while a run goes on (doctor/running_file.h), and when it found a
+// fault or died.
+constexpr std::string_view kRunningFile = "hone-running.json";
+constexpr std::string_view kFaultFile = "hone-fault.json";
+constexpr std::string_view kCrashPrefix = "hone-crash-";  // and the process's number, and .json
 constexpr std::string_view kTrainerStateFile = "trainer_state.json";
 constexpr std::string_view kHoneStateFile = "hone_state.json";  // a checkpoint's position and checksums
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";

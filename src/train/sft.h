@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -36,6 +37,7 @@ class SftMethod final : public Method {
   std::int64_t total_steps() const override { return total_steps_; }
   double epoch_after(std::int64_t step) const override;
   Rehearsal rehearse(const RehearsalRequest& request) override;
+  void replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) override;
   const SftData& train_data() const { return train_; }
 
  private:

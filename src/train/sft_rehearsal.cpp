@@ -1,4 +1,5 @@
-// SftMethod::rehearse: one micro-batch of the run's own rows, short enough to cost a second.
+// SftMethod::rehearse: one micro-batch of the run's own rows, short enough to cost a second; and
+// replay_samples.
 #include <algorithm>
 
 #include "train/sft.h"
@@ -43,6 +44,27 @@ Rehearsal SftMethod::rehearse(const RehearsalRequest& request) {
       backward ? score_and_backward(model_, batch, key, n, form_) : score_batch(model_, batch, key, form_);
   const double nll = facts.nll_sum / n;
   return {.loss = nll, .nll = nll, .tokens = facts.tokens, .scored = facts.scored};
+}
+
+void SftMethod::replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) {
+  const PassKey key = {.training = true,
+                       .seed = static_cast<std::uint64_t>(plan_.seed),
+                       .step = static_cast<std::uint64_t>(step)};
+  for (const auto& rows : order_.step_rows(step)) {
+    for (const std::int64_t row : rows) {
+      for (const std::int64_t member : train_.rows[static_cast<std::size_t>(row)].members) {
+        const data::PackedRow alone = {.members = {member}};
+        const data::Batch batch = data::make_batch(train_.examples, {alone}, {0});
+        const auto n = static_cast<double>(std::max<std::int64_t>(1, scored_tokens(batch)));
+        const ScoredFacts facts = score_and_backward(model_, batch, key, n, form_);
+        const std::int64_t line = train_.examples[static_cast<std::size_t>(member)].row + 1;
+        if (!see({.name = "line " + std::to_string(line) + " of " + plan_.dataset_name,
+                  .loss = facts.nll_sum / n})) {
+          return;
+        }
+      }
+    }
+  }
 }
 
 }  // namespace hone::train

@@ -73,6 +73,9 @@ using NamedValue = std::pair<std::string, double>;
 struct CompletionFacts {
   std::string prompt, completion;  // text; a conversation's prompt as its template renders it
   bool truncated = false;
+  std::int64_t tokens = 0;      // of the completion, the stop token included
+  std::string commonest;        // the token that it holds most often, as text
+  double commonest_share = 0;   // of all its tokens
   std::vector<double> rewards;  // one a function, NaN for None
   double advantage = 0;
   std::vector<std::pair<std::string, base::Json>> extra;  // log_extra columns

@@ -98,17 +98,6 @@ class PolicyReport : public testing::Test {
   std::unique_ptr<RunReport> report_;
 };
 
-TEST_F(PolicyReport, ExplainsTheLossOnceUnderTheFirstLoggedStep) {
-  for (const bool interactive : {false, true}) {
-    start(false, interactive);
-    log(1, 0.1);
-    EXPECT_NE(out_.str().find("left 3 min\nnote      loss 0.0000 is expected here"), std::string::npos)
-        << out_.str();
-    log(2, 0.1);
-    EXPECT_EQ(count("is expected here"), 1U);
-  }
-}
-
 TEST_F(PolicyReport, WritesCompletionsAlwaysAndShowsThemOnceWhenAsked) {
   for (const bool table : {false, true}) {
     start(table);

@@ -1,0 +1,32 @@
+#include "config/explain_plan.h"
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace hone::config {
+
+ExplainPlan parse_explain(const std::vector<std::string>& arguments) {
+  if (arguments.size() != 1 || arguments[0].empty() || arguments[0].starts_with("-")) {
+    throw base::UserError({.where = "hone explain",
+                           .expected = "a report, or a run's output_dir",
+                           .found = arguments.empty() ? "none" : "'" + arguments.back() + "'",
+                           .cause = {},
+                           .fix = "write hone explain out/hone-crash-123.json, or hone explain out"});
+  }
+  if (!base::fs::exists(arguments[0])) {
+    throw base::UserError({.where = "hone explain",
+                           .expected = "a report of hone's, or a run's output_dir",
+                           .found = arguments[0] + ", which is not there",
+                           .cause = {},
+                           .fix = "give the file that the crash named, or the run's output_dir"});
+  }
+  return {.report = arguments[0]};
+}
+
+std::string explain_help() {
+  return "usage: hone explain REPORT|FOLDER\n\n"
+         "Why a run ended before its end: hone-crash-PID.json, hone-fault.json, or a run's output_dir. What was found,\n"
+         "where, what it is not, the last healthy checkpoint, and how to go on.\n";
+}
+
+}  // namespace hone::config

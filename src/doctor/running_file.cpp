@@ -1,0 +1,118 @@
+#include "doctor/running_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+
+#include "base/json.h"
+#include "train/run_folder.h"
+
+namespace hone::doctor {
+
+namespace {
+
+constexpr double kNearlyUsedUp = 0.1;  // free, of what the process had and could take
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string out;
+  std::getline(file, out);
+  return out;
+}
+
+// Numbers have a fixed width, so that a later text covers an earlier one.
+std::string text_of(const RunningState& state) {
+  char text[512];
+  const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
+  const int size =
+      std::snprintf(text, sizeof text,
+                    "{\"format\": \"hone-running-1\", \"pid\": %10lld, \"boot\": \"%.64s\", \"total_steps\": "
+                    "%12lld, \"step\": %12lld, "
+                    "\"checkpoint\": %12lld, \"resident\": %16lld, \"free\": %16lld}\n",
+                    number(state.pid), state.boot.c_str(), number(state.total_steps), number(state.step),
+                    number(state.checkpoint), number(state.resident), number(state.free));
+  return {text, static_cast<std::size_t>(size > 0 ? size : 0)};
+}
+
+}  // namespace
+
+RunningFile::RunningFile(const base::fs::path& output_dir, RunningState first)
+    : path_(output_dir / train::kRunningFile) {
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  update(first);
+}
+
+RunningFile::~RunningFile() {
+  if (fd_ < 0) return;
+  ::close(fd_);
+  ::unlink(path_.c_str());
+}
+
+void RunningFile::update(const RunningState& state) {
+  if (fd_ < 0) return;
+  const std::string text = text_of(state);
+  [[maybe_unused]] const ssize_t written = ::pwrite(fd_, text.data(), text.size(), 0);
+}
+
+RunningState running_here() {
+  return {.pid = ::getpid(), .boot = boot_id()};
+}
+
+std::optional<RunningState> read_running(const base::fs::path& output_dir) {
+  std::ifstream file(output_dir / train::kRunningFile);
+  if (!file) return std::nullopt;
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const base::Json json = base::Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return std::nullopt;
+  const auto word = [&](const char* name) {
+    const auto found = json.find(name);
+    return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  if (word("format") != "hone-running-1") return std::nullopt;
+  const auto number = [&](const char* name, std::int64_t otherwise) {
+    const auto found = json.find(name);
+    return found != json.end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
+  };
+  return RunningState{.pid = number("pid", 0),
+                      .boot = word("boot"),
+                      .total_steps = number("total_steps", 0),
+                      .step = number("step", 0),
+                      .checkpoint = number("checkpoint", -1),
+                      .resident = number("resident", 0),
+                      .free = number("free", 0)};
+}
+
+Fate fate_of(const RunningState& state) {
+  const std::string now = boot_id();
+  if (!state.boot.empty() && !now.empty() && state.boot != now) return Fate::kRestarted;
+  if (state.pid > 0 && (::kill(static_cast<pid_t>(state.pid), 0) == 0 || errno == EPERM)) return Fate::kAlive;
+  const double room = static_cast<double>(state.resident) + static_cast<double>(state.free);
+  return state.resident > 0 && static_cast<double>(state.free) < kNearlyUsedUp * room ? Fate::kMemory
+                                                                                      : Fate::kKilled;
+}
+
+std::string fate_words(const RunningState& state, Fate fate) {
+  const std::string memory = state.resident > 0 ? " (memory then: " + base::gigabytes(state.resident) +
+                                                      " used, " + base::gigabytes(state.free) + " free)"
+                                                : "";
+  const std::string at =
+      "at step " + std::to_string(state.step) + " of " + std::to_string(state.total_steps) + memory;
+  switch (fate) {
+    case Fate::kAlive:
+      return "the run goes on, " + at;
+    case Fate::kRestarted:
+      return "the last run here ended when the machine was restarted, " + at;
+    case Fate::kMemory:
+      return "the last run here was killed " + at + ": probably the kernel's out-of-memory killer";
+    case Fate::kKilled:
+      return "the last run here was killed " + at +
+             ": by kill -9, a scheduler's limit, or the kernel when memory ran out";
+  }
+  return "";
+}
+
+}  // namespace hone::doctor

@@ -1,0 +1,18 @@
+// Numbers as the doctor writes them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hone::doctor {
+
+// Three significant digits: "0.184", "2.1e-07", "12"; what is not finite as "nan" or "inf".
+std::string short_number(double value);
+// "98 %"; below 1 % and above 99 % with a digit, but 0 and 100 exactly.
+std::string percent(double share);
+// At most `limit` bytes of `text` on one line, its end when `from_end`: "...the last words". Control
+// characters become spaces; never cuts inside a UTF-8 character.
+std::string excerpt(std::string_view text, std::size_t limit, bool from_end = false);
+
+}  // namespace hone::doctor

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""What is left of a run that a signal ends: an operator that dies, and a process that is killed.
+
+HONE_CRASH=SIGNAL@OPERATOR:STEP lets hone raise the signal when that operator begins. The exit status is the signal's own, stderr
+says where, hone-crash-PID.json parses, `hone explain` reads it, and the run resumes bit for bit. SIGKILL leaves
+hone-running.json, which the next start and `hone explain` speak of.
+
+Prints `ok NAME` or `not ok NAME` a check. usage: crash_and_kill.py [--hone PROGRAM]
+"""
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+FIXTURES = SOURCE / "tests/fixtures/parity"
+TIMES = ("train_runtime", "train_samples_per_second", "train_steps_per_second")
+passed = True
+
+
+def check(name, holds, why=""):
+    global passed
+    passed = passed and bool(holds)
+    print(f"{'ok' if holds else 'not ok'} crash: {name}" + ("" if holds else f"\n  {why}"), flush=True)
+
+
+def sft(hone, output, *more):
+    return [str(hone), "sft", "--model_name_or_path", str(FIXTURES / "tiny_llama"), "--dataset_name",
+            str(FIXTURES / "sft/text.jsonl"), "--output_dir", str(output), "--use_peft", "--lora_r", "4", "--bf16", "false",
+            "--per_device_train_batch_size", "2", "--max_steps", "6", "--save_steps", "2", "--logging_steps", "1", "--threads",
+            "1", "--skip_doctor", *more]
+
+
+def run(words, crash=None, folder=None):
+    environment = {**os.environ, "NO_COLOR": "1"}
+    environment.pop("HONE_CRASH", None)
+    if crash:
+        environment["HONE_CRASH"] = crash
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, cwd=folder, timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+def losses(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in TIMES} for line in lines]
+
+
+def crashes(hone, root):
+    straight = root / "straight"
+    code, _, error = run(sft(hone, straight))
+    check("the run without a crash ends", code == 0, error)
+    check("and leaves no report", not list(straight.glob("hone-*")), list(straight.iterdir()))
+
+    folder = root / "crashed"
+    code, _, error = run(sft(hone, folder), "SIGFPE@gemm:4")
+    check("the exit status is the signal's", code == -signal.SIGFPE, code)
+    for words in ("CRASH NUM-07  signal 8 (SIGFPE", "at step 4", "gemm fp32 m=", ", layer 0", "learning rate, warm-up",
+                  f"{folder}/checkpoint-2 is whole", "hone explain"):
+        check(f"stderr says: {words.replace(str(root), '')}", words in error, error)
+    reports = list(folder.glob("hone-crash-*.json"))
+    check("one report", len(reports) == 1, list(folder.iterdir()))
+    report = json.loads(reports[0].read_text())
+    check("with operator, step and checkpoint", (report["operator"], report["step"], report["checkpoint"], report["code"]) ==
+          ("gemm", 4, 2, "NUM-07"), report)
+    for asked in (reports[0], folder):
+        code, out, error = run([str(hone), "explain", str(asked)])
+        check(f"explain of {'the folder' if asked == folder else 'the report'}",
+              code == 0 and "gemm fp32" in out and "checkpoint-2 is whole" in out, out + error)
+    code, out, error = run(sft(hone, folder, "--resume_from_checkpoint", "true"))
+    check("the next start says so", code == 0 and "the last run here crashed at step 3" in out, out + error)
+    check("and ends as if nothing had been", losses(folder) == losses(straight), losses(folder))
+
+    for name, where in (("SIGSEGV", "attention"), ("SIGABRT", "linear_logprob"), ("SIGILL", "attention backward"),
+                        ("SIGBUS", "gemm")):
+        other = root / name
+        code, _, error = run(sft(hone, other), f"{name}@{where}")
+        check(f"{name} in {where}", code == -getattr(signal, name) and f"({name}" in error and f"where:  {where} " in error,
+              f"{code} {error}")
+        check(f"{name}: no checkpoint yet", "no checkpoint yet" in error, error)
+
+
+def kills(hone, root):
+    folder = root / "killed"
+    code, _, error = run(sft(hone, folder), "SIGKILL@gemm:4")
+    check("a killed process says nothing", code == -signal.SIGKILL and error == "", f"{code} {error}")
+    check("and leaves its state", (folder / "hone-running.json").exists(), list(folder.iterdir()))
+    code, out, error = run([str(hone), "explain", str(folder)])
+    check("explain says where it was", code == 0 and "killed at step 3 of 6" in out and "checkpoint-2" in out, out + error)
+    code, out, error = run(sft(hone, folder, "--resume_from_checkpoint", "true"))
+    check("the next start says it", code == 0 and "the last run here was killed at step 3 of 6" in out, out + error)
+    check("the state is gone at the end", not (folder / "hone-running.json").exists(), list(folder.iterdir()))
+    code, out, error = run([str(hone), "explain", str(folder)])
+    check("explain of a run that ended", code == 0 and "came to its end" in out, out + error)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--hone", type=pathlib.Path, default=SOURCE / "build/hone")
+    hone = parser.parse_args().hone.resolve()
+    with tempfile.TemporaryDirectory(prefix="hone_crash_") as temporary:
+        crashes(hone, pathlib.Path(temporary))
+        kills(hone, pathlib.Path(temporary))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
