@@ -73,14 +73,15 @@ Verdict check_dropout(const train::OpenedRun& run) {
   const double dropout = run.adapter->config().dropout;
   Verdict out{.code = "PREF-03"};
   if (dropout == 0) {
-    out.what = "no dropout: the trainer's log-probabilities are the sampler's";
+    out.what = "no dropout in what compares log-probabilities";
     return out;
   }
   out.level = Level::kWarn;
   out.what = "lora_dropout " + words::number(dropout) + " in a method that compares log-probabilities";
-  out.evidence =
-      "the sampler never drops, the trainer's passes do: ratios differ from 1 on the first pass, and "
-      "ratio_gap cannot be shown";
+  out.evidence = run.prompts() != nullptr
+                     ? "the sampler never drops, the trainer's passes do: ratios differ from 1 on the first "
+                       "pass, and ratio_gap cannot be shown"
+                     : "the reference's passes never drop, the policy's do: the margins hold that noise";
   out.cause = "TRL's default lora_dropout is 0.05, and disable_dropout false";
   out.fix = "lora_dropout: 0.0  (or disable_dropout: true)";
   out.cost = "noise in every ratio and KL; seldom the run";
@@ -92,7 +93,7 @@ Verdict check_dropout(const train::OpenedRun& run) {
 
 Verdicts check_adapters(const train::OpenedRun& run) {
   Verdicts out = {check_coverage(run), check_head()};
-  if (run.prompts() != nullptr) out.push_back(check_dropout(run));
+  if (run.examples() == nullptr) out.push_back(check_dropout(run));
   return out;
 }
 

@@ -210,6 +210,7 @@ Verdicts check_data(const train::OpenedRun& run) {
   const auto* prompts = run.prompts();
   if (run.examples() != nullptr) check_examples(run, out);
   if (prompts != nullptr && !prompts->rows.empty()) out.push_back(check_prompt_bos(run));
+  add(out, check_pairs(run));
   add(out, check_template(run));
   add(out, check_tokens(run));
   return out;

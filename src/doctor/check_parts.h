@@ -15,6 +15,8 @@ Verdicts check_adapters(const train::OpenedRun& run);
 Verdicts check_answers(const train::OpenedRun& run);
 // DATA-04, DATA-08: what the chat template does with a conversation.
 Verdicts check_template(const train::OpenedRun& run);
+// DATA-01, -02, -06, PREF-01, -02 of chosen and rejected; empty for other data.
+Verdicts check_pairs(const train::OpenedRun& run);
 // DATA-09, DATA-10: the rows of the embedding that the data use.
 Verdicts check_tokens(const train::OpenedRun& run);
 

@@ -30,6 +30,14 @@ std::vector<std::int64_t> uses_of(const train::OpenedRun& run) {
   if (const auto* examples = run.examples(); examples != nullptr) {
     for (const data::Example& example : examples->examples) add(example.ids);
   }
+  if (const auto* pairs = run.pairs(); pairs != nullptr) {
+    for (const data::PreferencePair& pair : *pairs) {
+      for (const data::PreferenceSide* side : {&pair.chosen, &pair.rejected}) {
+        add(side->context);
+        add(side->scored);
+      }
+    }
+  }
   if (const auto* prompts = run.prompts(); prompts != nullptr) {
     for (const data::TokenisedPrompt& prompt : prompts->tokens) add(prompt.ids);
   }

@@ -27,6 +27,13 @@ std::int64_t scored_at_once(const train::OpenedRun& run) {
     return train::longest_batch(examples->examples, examples->rows, run.plan.per_device_train_batch_size)
         .scored;
   }
+  if (const auto* pairs = run.pairs(); pairs != nullptr) {
+    std::int64_t most = 0;
+    for (const data::PreferencePair& pair : *pairs)
+      most =
+          std::max(most, static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size()));
+    return run.plan.per_device_train_batch_size * most;
+  }
   return run.plan.per_device_train_batch_size * run.plan.policy.max_completion_length;
 }
 
@@ -74,6 +81,8 @@ Verdict check_longest(const train::OpenedRun& run) {
     out.what = "planned for the longest batch that any order of the rows can make: " +
                words::counted(longest.tokens, "token") + ", the longest sequence " +
                std::to_string(longest.segment);
+  } else if (run.prompts() == nullptr) {
+    out.what = "planned for the longest micro-batch that the data can make";
   } else {
     out.what = "planned for completions that all reach max_completion_length " +
                std::to_string(run.plan.policy.max_completion_length) + ", with the longest prompt";

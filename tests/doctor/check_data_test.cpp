@@ -171,5 +171,26 @@ TEST_F(CheckData, AnUntrainedTokenIsFoundWhereTheDataUseIt) {
   EXPECT_EQ(found("DATA-09", {"--model_name_or_path", model}).level, Level::kOk);
 }
 
+TEST_F(CheckData, PairsAreLookedAtToo) {
+  const Verdicts healthy = check_data(*open_dpo());
+  EXPECT_EQ(failures(healthy), "");
+  for (const char* code : {"DATA-01", "DATA-02", "DATA-09", "DATA-10", "PREF-01"})
+    EXPECT_EQ(verdict_of(healthy, code).level, Level::kOk) << code;
+  EXPECT_EQ(failures(doctor::check_plan(*open_dpo())), "");
+  EXPECT_EQ(failures(doctor::probe_budget(*open_dpo())), "");
+
+  std::string text;
+  const std::string prompt(100, 'x');
+  for (int i = 0; i < 10; ++i)
+    text += R"({"prompt": ")" + (i < 3 ? prompt : std::string("1 + 1")) +
+            R"(", "chosen": " 2", "rejected": ")" + (i < 5 ? " 3" : " 2") + "\"}\n";
+  const std::string data = file("pairs.jsonl", text);
+  const Verdicts all = check_data(*open_dpo({"--dataset_name", data, "--max_length", "30"}));
+  EXPECT_EQ(verdict_of(all, "DATA-01").level, Level::kFail);
+  EXPECT_SAYS(verdict_of(all, "DATA-01").what, "3 of 10 pairs");
+  EXPECT_EQ(verdict_of(all, "PREF-01").level, Level::kFail);  // 5 of the 7 that are left
+  expect_complete(all);
+}
+
 }  // namespace
 }  // namespace hone::testing

@@ -72,6 +72,15 @@ class CheckRuns : public ::testing::Test {
                 more);
   }
 
+  std::unique_ptr<train::OpenedRun> open_dpo(const Words& more = {}) {
+    return open(config::Method::kDpo,
+                {"--model_name_or_path", (kParity / "tiny_llama").string(), "--dataset_name",
+                 (kParity / "trl_dpo" / "explicit.jsonl").string(), "--use_peft", "true",
+                 "--lora_target_modules", "all-linear", "--learning_rate", "2e-5", "--max_steps", "40",
+                 "--output_dir", (folder_.path() / "out").string()},
+                more);
+  }
+
   // A copy of the tiny Llama whose config and tensors `change` has been at.
   template <typename Change>
   std::string changed_model(const Change& change) {
