@@ -84,9 +84,10 @@ std::vector<ShownFault> read_shown_faults(std::string_view text, const std::stri
     const std::size_t first = line.find('\t');
     const std::size_t second = first == std::string_view::npos ? first : line.find('\t', first + 1);
     const std::string code(line.substr(0, first));
-    if (second == std::string_view::npos || (code != "healthy" && doctor::find_fault(code) == nullptr)) {
+    const bool known = code == "healthy" || code == "founding" || doctor::find_fault(code) != nullptr;
+    if (second == std::string_view::npos || !known) {
       throw base::UserError({.where = fmt::format("{}:{}", where, number),
-                             .expected = "a code or `healthy`, a tab, a name, a tab, a result",
+                             .expected = "a code, `healthy` or `founding`, a tab, a name, a tab, a result",
                              .found = fmt::format("'{}'", line),
                              .cause = {},
                              .fix = {}});
@@ -173,6 +174,15 @@ std::string faults_markdown(const std::vector<FaultClass>& faults, const std::ve
       "| --- |\n";
   for (const ShownFault& one : shown) {
     if (one.code == "healthy") out += fmt::format("| {} | {} |\n", cell(one.name), cell(one.result));
+  }
+  const auto is_founding = [](const ShownFault& one) { return one.code == "founding"; };
+  if (std::none_of(shown.begin(), shown.end(), is_founding)) return out;
+  out +=
+      "\n## Founding cases\n\nThe runs whose reports hone began with, in their own configuration, and what "
+      "TRL 1.16 does with "
+      "them.\n\n| case | result |\n| --- | --- |\n";
+  for (const ShownFault& one : shown) {
+    if (is_founding(one)) out += fmt::format("| {} | {} |\n", cell(one.name), cell(one.result));
   }
   return out;
 }

@@ -13,7 +13,7 @@ namespace hone::report {
 // What the tests of faults have shown, one row each: a fault that was injected and how it was answered, or a
 // healthy run.
 struct ShownFault {
-  std::string code;    // "GRAD-02"; "healthy" for a run without fault
+  std::string code;    // "GRAD-02"; "healthy" for a run without fault; "founding" for a founding case
   std::string name;    // of the case
   std::string result;  // "FAIL before step 1", "no FAIL"
 };

@@ -1,0 +1,118 @@
+"""Twenty runs without a fault, of every method and form of data that exists: the doctor must let them pass."""
+from fault import Cases
+import scene
+import staging
+
+CASES = Cases()
+
+
+@CASES.healthy("sft: text")
+def text(s):
+    s.sft()
+
+
+@CASES.healthy("sft: text, qwen2", family="qwen2")
+def text_qwen2(s):
+    s.sft()
+
+
+@CASES.healthy("sft: conversations")
+def messages(s):
+    s.sft(scene.message_rows())
+
+
+@CASES.healthy("sft: conversations, assistant_only_loss")
+def assistant_only(s):
+    s.sft(scene.message_rows(), assistant_only_loss=True)
+
+
+@CASES.healthy("sft: prompt and completion")
+def pairs(s):
+    s.sft(scene.pair_rows())
+
+
+@CASES.healthy("sft: packed")
+def packed(s):
+    s.sft(packing=True, max_length=64, num_train_epochs=8, max_steps=24)
+
+
+@CASES.healthy("sft: packed conversations with evaluation", family="qwen2")
+def packed_messages(s):
+    s.rows(scene.message_rows(12), "eval.jsonl")
+    s.sft(scene.message_rows(), packing=True, max_length=96, eval_dataset="eval.jsonl", eval_strategy="steps", eval_steps=12)
+
+
+@CASES.healthy("sft: fp32, plain layers")
+def plain(s):
+    s.sft(bf16=False, layer_form="plain")
+
+
+@CASES.healthy("sft: bf16 weights, gradient checkpointing, accumulation, dropout")
+def bfloat16(s):
+    s.sft(dtype="bfloat16", gradient_checkpointing=True, gradient_accumulation_steps=2, lora_dropout=0.05,
+          per_device_train_batch_size=2)
+
+
+@CASES.healthy("sft: rslora on attention and MLP by name, cosine with warm-up")
+def rslora(s):
+    s.sft(use_rslora=True, lora_target_modules=["q_proj", "v_proj", "gate_proj", "up_proj", "down_proj"],
+          lr_scheduler_type="cosine", warmup_steps=0.1)
+
+
+@CASES.healthy("sft: a GGUF base")
+def gguf(s):
+    staging.tiny_gguf(s.path("tiny.gguf"))
+    s.sft(model_name_or_path="tiny.gguf")
+
+
+@CASES.healthy("sft: an adapter continued", before=(("train", "--output_dir", "first"),))
+def continued(s):
+    s.sft(adapter_name_or_path="first")
+
+
+@CASES.healthy("sft: checkpoints, then examined in depth", deep=("--deep",))
+def deep(s):
+    s.sft(save_strategy="steps", save_steps=12)
+
+
+@CASES.healthy("grpo: exact answers")
+def grpo(s):
+    s.policy()
+
+
+@CASES.healthy("grpo: qwen2, two rewards, KL", family="qwen2")
+def grpo_two(s):
+    s.policy(reward_funcs=["exact_match(column=answer)", 'regex(pattern="^[0-9]+$")'], reward_weights=[1.0, 0.5], beta=0.05)
+
+
+@CASES.healthy("grpo: text prompts, a reward in Python, loss_type grpo")
+def grpo_python(s):
+    s.python("def near(completions, answer, **_):\n"
+             "    def score(found, wanted):\n"
+             "        found = found.strip()\n"
+             "        return 1 - min(9, abs(int(found) - int(wanted))) / 10 if found.isdigit() and len(found) < 5 else 0.0\n"
+             "    return [score(c, a) for c, a in zip(completions, answer)]\n")
+    rows = [{"prompt": f"What is {a} + {b}?", "answer": str(a + b)} for a, b in scene.sums(60)]
+    s.policy(rows, reward_funcs=["rewards.py:near"], loss_type="grpo", temperature=1.2)
+
+
+@CASES.healthy("grpo: off-policy, two iterations of four steps")
+def grpo_off(s):
+    s.policy(num_iterations=2, steps_per_generation=4)
+
+
+@CASES.healthy("grpo: dr_grpo, sequence importance, no scaling, evaluation")
+def grpo_variants(s):
+    s.rows(scene.prompt_rows(8), "eval.jsonl")
+    s.policy(loss_type="dr_grpo", importance_sampling_level="sequence", scale_rewards="none", eval_dataset="eval.jsonl",
+             eval_strategy="steps", eval_steps=12, num_generations_eval=2, per_device_eval_batch_size=8)
+
+
+@CASES.healthy("rloo: exact answers")
+def rloo(s):
+    s.policy(method="rloo")
+
+
+@CASES.healthy("rloo: normalised advantages, accumulation", family="qwen2")
+def rloo_normalised(s):
+    s.policy(method="rloo", normalize_advantages=True, gradient_accumulation_steps=2, beta=0.02)

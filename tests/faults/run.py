@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Every class of fault injected into one tiny run, twenty healthy runs, and the founding cases.
+
+A fault (cases_*.py) names its class, how it is injected, the command and what it has to say: `hone doctor` before step 1, or
+a training run of a few steps. Faults that hone's design excludes are injected by build/tests/sabotage, which breaks an opened
+run by hand and hands it to the same doctor. A healthy run (healthy.py) must show no FAIL and end with 0; so must its training.
+
+  run.py --hone build/hone             all but the slow ones; TAP-like lines: `ok NAME`, `not ok NAME`, `skip NAME: why`
+  run.py --write                       writes tests/faults/shown.tsv, and docs/faults.md of it
+  run.py NAME ...                      these cases alone
+
+A class listed in EXPECTED_MISSING is not found yet: its case is green while that is so, and the table says `not found`.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import cases_data
+import cases_policy
+import cases_run
+import cases_weights
+import founding
+import healthy
+import scene
+from fault import Outcome
+
+HERE = pathlib.Path(__file__).resolve().parent
+LIMIT_S = 300
+LEVELS = ["ok", "note", "warn", "fail"]
+TRAINED = ("sft", "grpo", "rloo")
+
+# Codes whose injected fault hone does not name yet.
+EXPECTED_MISSING = {}
+
+# Classes whose feature is not there, and why: listed, never counted.
+WAITING = {
+    "GRAD-04": "k-bit bases come with issue 7", "CKPT-02": "merging into k-bit bases comes with issue 7",
+    "PREF-01": "DPO comes with issue 7", "PREF-02": "DPO comes with issue 7", "PREF-04": "DPO comes with issue 7",
+    "DIST-01": "ranks come with their issue", "DIST-02": "ranks come with their issue",
+    "DIST-03": "ranks come with their issue", "DIST-04": "ranks come with their issue",
+}
+
+
+class Verdict:
+    def __init__(self, code, level, where, text=""):
+        self.code, self.level, self.where, self.text = code, level, where, text
+
+
+def doctor_verdicts(out):
+    examined = json.loads(out)
+    return [Verdict(v.get("code", ""), v["level"], part["name"], v["what"])
+            for part in examined["parts"] for v in part["verdicts"]]
+
+
+def line_verdicts(out, err):
+    """Of a training run: the doctor's lines, and the error that ended it."""
+    found = []
+    for line in out.splitlines():
+        match = re.match(r"doctor +(?:step (\d+) +)?(ok|note|warn|FAIL) +(?:([A-Z]+-\d\d) +)?(.*)", line)
+        if match:
+            step, level, code, text = match.groups()
+            found.append(Verdict(code or "", level.lower(), f"step {step}" if step else "before step 1", text))
+    if "hone: " in err:
+        for code in dict.fromkeys(re.findall(r"\b(?:GRAD|NUM|DATA|PREF|RL|DIST|CKPT|ENV|MEM)-\d\d\b", err)):
+            at = re.search(r"\[step (\d+)\]", err)
+            found.append(Verdict(code, "fail", f"step {at.group(1)}" if at else "before step 1", err.strip()))
+    return found
+
+
+class Runner:
+    def __init__(self, hone, sabotage, cache):
+        self.hone, self.sabotage, self.cache = hone, sabotage, cache
+
+    def command(self, words, method):
+        if words[0] == "sabotage":
+            return [self.sabotage, words[1], method, "--config", "run.yaml"]
+        if words[0] == "doctor":
+            return [self.hone, "doctor", method, "--config", "run.yaml", "--json", *words[1:]]
+        if words[0] == "train":
+            return [self.hone, method, "--config", "run.yaml", *words[1:]]
+        return [self.hone, *words]
+
+    def run(self, words, folder, method):
+        environment = {**os.environ, "NO_COLOR": "1", "XDG_CACHE_HOME": str(self.cache), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(self.command(words, method), cwd=folder, capture_output=True, text=True, errors="replace",
+                              timeout=LIMIT_S, stdin=subprocess.DEVNULL, env=environment, check=False)
+        said = f"$ {' '.join(words)}\n{done.stdout}{done.stderr}exit {done.returncode}"
+        if words[0] in ("doctor", "sabotage") and done.returncode in (0, 2) and done.stdout.startswith("{"):
+            return done.returncode, doctor_verdicts(done.stdout), said
+        return done.returncode, line_verdicts(done.stdout, done.stderr), said
+
+
+def place_words(words, verdict, method):
+    """Where it was found, for the table."""
+    if words[0] == "train" or words[0] in TRAINED:
+        return f"the {method} run, {verdict.where}"
+    deep = " --deep" if "--deep" in words else ""
+    return f"hone doctor{deep}, {verdict.where}"
+
+
+def best_verdict(verdicts, code):
+    fitting = [v for v in verdicts if v.code == code]
+    return max(fitting, key=lambda v: LEVELS.index(v.level), default=None)
+
+
+def prepare(before, runner, place):
+    """A command of hone, or a function of the place; what went wrong, or nothing."""
+    if callable(before):
+        before(place)
+        return ""
+    code, _, said = runner.run(before, place.folder, place.method)
+    return said if code != 0 else ""
+
+
+def run_fault(case, runner):
+    name = f"fault {case.code} {case.name}"
+    if case.excluded:
+        return run_excluded(case, runner)
+    with tempfile.TemporaryDirectory(prefix="hone-fault-") as folder:
+        place = scene.Scene(folder)
+        words = case.command
+        case.build(place)
+        for before in case.before:
+            said = prepare(before, runner, place)
+            if said:
+                return Outcome(False, name, None, said)
+        code, verdicts, said = runner.run(words, folder, place.method)
+    found = best_verdict(verdicts, case.code)
+    level = LEVELS.index(found.level) if found else -1
+    enough = found is not None and level >= LEVELS.index(case.level)
+    stops = case.level != "fail" or code != 0
+    good = enough and stops and (not case.exactly or found.level == case.level)
+    missing = EXPECTED_MISSING.get(case.code) == case.name
+    if good:
+        verdict = "FAIL" if found.level == "fail" else found.level
+        where = place_words(words, found, place.method)
+        row = (case.code, case.name, f"{verdict}: {where}")
+    else:
+        row = (case.code, case.name, "not found")
+    if missing and good:
+        return Outcome(False, name, row, "  it is found now: take it out of EXPECTED_MISSING")
+    if missing:
+        return Outcome(True, name + " # expected missing", row)
+    why = f"  wanted {case.level} {case.code}; found " + (", ".join(f"{v.level} {v.code}" for v in verdicts if v.level != "ok") or "nothing")
+    return Outcome(good, name, row, f"{why}\n{said}")
+
+
+def has_test(proof):
+    """`tests/x/y_test.cpp Suite.Name` names a test that is there."""
+    file, _, test = proof.partition(" ")
+    path = HERE.parent.parent / file
+    suite, _, name = test.partition(".")
+    suite = suite.split("/")[-1]
+    return path.exists() and re.search(rf"TEST(_F|_P)?\(\s*{suite},\s*{name.split('/')[0]}\b", path.read_text(encoding="utf-8")) is not None
+
+
+def run_excluded(case, runner):
+    """The catalogue says that it cannot happen, and names a test that exists (and that ./test runs)."""
+    name = f"fault {case.code} {case.name}"
+    code, _, said = runner.run(("faults", case.code, "--json"), HERE, "")
+    page = json.loads(said[said.index("{"):said.rindex("}") + 1]) if code == 0 and "{" in said else {}
+    proof = page.get("proof", "")
+    good = page.get("standing") == "impossible" and has_test(proof)
+    row = (case.code, case.name, f"excluded by design: {proof}" if good else "not found")
+    return Outcome(good, name, row, f"  wanted standing impossible and a proof that exists\n{said}")
+
+
+def run_healthy(case, runner):
+    name = f"healthy {case.name}"
+    with tempfile.TemporaryDirectory(prefix="hone-healthy-") as folder:
+        place = scene.Scene(folder, case.family)
+        case.build(place)
+        for before in case.before:
+            said = prepare(before, runner, place)
+            if said:
+                return Outcome(False, name, None, said)
+        problems, told = [], []
+        for words in (("doctor", *case.deep), ("train",)):
+            code, verdicts, said = runner.run(words, folder, place.method)
+            told.append(said)
+            failing = [f"{v.code} {v.text}" for v in verdicts if v.level == "fail"]
+            if code != 0 or failing:
+                problems.append(f"{words[0]}: exit {code}, FAIL {failing}")
+    return Outcome(not problems, name, ("healthy", case.name, "no FAIL" if not problems else "FAIL"),
+                   "\n".join(["  " + p for p in problems] + told))
+
+
+def table_text(rows, head):
+    return head + "".join("\t".join(row) + "\n" for row in rows)
+
+
+SHOWN_HEAD = ("# Made by tests/faults/run.py --write: class, injected as, verdict and what found it; healthy runs; founding cases.\n")
+
+
+def compare(path, text, write):
+    if write:
+        path.write_text(text, encoding="utf-8")
+        return f"ok wrote {path.name}"
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return f"ok {path.name} is what these runs show"
+    had = set(path.read_text(encoding="utf-8").splitlines()) if path.exists() else set()
+    new = [line for line in text.splitlines() if line not in had]
+    gone = [line for line in had if line not in text.splitlines()]
+    return "\n".join([f"not ok {path.name} is what these runs show; `tests/faults/run.py --write` writes it again",
+                      *(f"  + {line}" for line in new), *(f"  - {line}" for line in gone)])
+
+
+def tried(function, *arguments):
+    name = getattr(arguments[0], "name", "?")
+    try:
+        return function(*arguments)
+    except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
+        return Outcome(False, name, None, f"  {type(error).__name__}: {error}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hone", default=str(HERE.parent.parent / "build" / "hone"))
+    parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("only", nargs="*", help="words that a case's name contains; default all")
+    args = parser.parse_args()
+    hone = pathlib.Path(args.hone).resolve()
+    wanted = lambda name: not args.only or any(word in name for word in args.only)  # noqa: E731
+    faults = [c for module in (cases_weights, cases_data, cases_policy, cases_run) for c in module.CASES]
+    jobs = [(run_fault, c) for c in faults if wanted(f"fault {c.code} {c.name}")]
+    jobs += [(run_healthy, c) for c in healthy.CASES if wanted(f"healthy {c.name}")]
+    jobs += [(founding.run, c) for c in founding.CASES if wanted(f"founding {c.name}") and (args.slow or not c.slow)]
+    started = time.monotonic()
+    rows, failed = {"faults": [], "founding": []}, False
+    with tempfile.TemporaryDirectory(prefix="hone-faults-cache-") as cache:
+        runner = Runner(str(hone), str(hone.parent / "tests" / "sabotage"), cache)
+        with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+            for (function, case), outcome in zip(jobs, pool.map(lambda job: tried(job[0], job[1], runner), jobs)):
+                print(outcome.text(), flush=True)
+                if args.verbose and outcome.ok:
+                    print(outcome.detail)
+                failed = failed or not outcome.ok
+                if outcome.row:
+                    rows["founding" if function is founding.run else "faults"].append(outcome.row)
+    if not args.only:
+        shown = rows["faults"] + [(code, "not run", why) for code, why in sorted(WAITING.items())]
+        line = compare(HERE / "shown.tsv", table_text(shown + founding.rows(rows["founding"]), SHOWN_HEAD), args.write)
+        failed = failed or line.startswith("not ok")
+        print(line)
+        if args.write:
+            page = subprocess.run([hone, "faults", "--markdown", "--shown", HERE / "shown.tsv"], capture_output=True, text=True, check=True)
+            (HERE.parent.parent / "docs" / "faults.md").write_text(page.stdout, encoding="utf-8")
+        codes = {row[0] for row in rows["faults"] if row[0] != "healthy"}
+        excluded = {row[0] for row in rows["faults"] if row[2].startswith("excluded")}
+        lost = {row[0] for row in rows["faults"] if row[2] == "not found"}
+        print(f"# {len(codes)} classes: {len(codes - excluded - lost)} named on the injected fault, {len(excluded)} excluded by design, "
+              f"{len(lost)} not found ({' '.join(sorted(lost))}); {time.monotonic() - started:.0f} s", file=sys.stderr)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
