@@ -206,7 +206,8 @@ Verdicts unnormalised(OpenedRun& run) {
 // What the watch says while the run goes on, until it has named `code` or `most_steps` are done.
 class Hears final : public train::RunListener {
  public:
-  explicit Hears(std::string code, std::int64_t most_steps) : code_(std::move(code)), most_steps_(most_steps) {}
+  explicit Hears(std::string code, std::int64_t most_steps)
+      : code_(std::move(code)), most_steps_(most_steps) {}
   void judged(const base::Verdict& verdict, std::int64_t) override {
     heard.push_back(verdict);
     if (verdict.code == code_ && verdict.level >= base::Level::kWarn) stop = true;
