@@ -214,10 +214,11 @@ Verdict judge_dead(const train::OpenedRun& run, const RolloutSample& sample, con
     out.cause = found.mean > (found.low + found.high) / 2 ? "the task is too easy for most prompts"
                                                           : "the task is too hard for most prompts";
   }
-  out.fix = larger > group ? "num_generations: " + std::to_string(larger) + " (" +
-                                 words::percent(expected_dead(rates, larger), 1) +
-                                 " dead expected), or prompts of middling difficulty"
-                           : "prompts that are solved now and then, or a reward with more than two values";
+  out.fix = cut              ? "RL-03's"
+            : larger > group ? "num_generations: " + std::to_string(larger) + " (" +
+                                   words::percent(expected_dead(rates, larger), 1) +
+                                   " dead expected), or prompts of middling difficulty"
+                             : "prompts that are solved now and then, or a reward with more than two values";
   out.cost = words::percent(found.dead, 1) + " of what is sampled";
   return out;
 }
