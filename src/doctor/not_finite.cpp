@@ -141,7 +141,7 @@ Verdict check_adapter_finite(const adapters::Adapter& adapter) {
           .level = Level::kFail,
           .part = "run",
           .what = "the adapter itself holds values that are not finite",
-          .evidence = std::to_string(bad.size()) + " tensors: " + tensor_list(bad),
+          .evidence = std::to_string(bad.size()) + " tensors: " + first_names(bad),
           .cause = "the learning rate is too high, or AdamW's moments overflowed",
           .fix = "go back to the last healthy checkpoint with a lower learning_rate"};
 }

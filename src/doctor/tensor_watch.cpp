@@ -49,7 +49,7 @@ std::string counted(std::size_t some, std::size_t all) {
 
 }  // namespace
 
-std::string tensor_list(const std::vector<std::string>& names) {
+std::string first_names(const std::vector<std::string>& names) {
   std::string out;
   for (std::size_t i = 0; i < std::min(kNamesShown, names.size()); ++i)
     out += (i == 0 ? "" : ", ") + names[i];
@@ -89,7 +89,7 @@ Findings TensorWatch::backward_done(std::int64_t step, const adapters::Adapter& 
                .level = Level::kFail,
                .what = counted(without.size(), all.size()) + " receive no gradient",
                .evidence = "exactly 0 in " + std::to_string(limits::kChecksToFail) +
-                           " checks, the last at step " + std::to_string(step) + ": " + tensor_list(without),
+                           " checks, the last at step " + std::to_string(step) + ": " + first_names(without),
                .cause = "the path from the loss to them is cut, or nothing flows through their modules",
                .not_this = "the learning rate: there is nothing that it could scale",
                .fix = "`hone doctor` probes each tensor; layer_form: plain takes libtorch's autograd instead",
@@ -115,7 +115,7 @@ Findings TensorWatch::stepped(std::int64_t step, const adapters::Adapter& adapte
                .what = counted(still.size(), all.size()) + " have a gradient and do not move",
                .evidence = "the same bits before and after the optimizer in " +
                            std::to_string(limits::kChecksToFail) + " checks, the last at step " +
-                           std::to_string(step) + ": " + tensor_list(still),
+                           std::to_string(step) + ": " + first_names(still),
                .cause = "the update is smaller than half a unit in the last place of fp32 (NUM-01), or the "
                         "optimizer holds other parameters",
                .fix = "raise learning_rate; if it is not tiny, please report this"});

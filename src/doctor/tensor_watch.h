@@ -33,7 +33,7 @@ class TensorWatch {
   std::vector<Tensor> tensors_;  // in the adapter's order
 };
 
-// "layers 0-3, 7: q_proj.lora_B, ...": names of trainable tensors, short.
-std::string tensor_list(const std::vector<std::string>& names);
+// The first few, and how many more.
+std::string first_names(const std::vector<std::string>& names);
 
 }  // namespace hone::doctor

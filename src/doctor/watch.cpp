@@ -192,6 +192,7 @@ void Watch::tell(Finding found, std::int64_t step) {
 
 void Watch::stop(const Verdict& verdict, std::int64_t step) {
   write_fault("stop", step);
+  running_.reset();  // this end is explained
   const std::string left = healthy_checkpoint_ >= 0 ? "; the last healthy checkpoint is of step " +
                                                           std::to_string(healthy_checkpoint_)
                                                     : "; there is no checkpoint yet";

@@ -104,7 +104,7 @@ void RunReport::logged(const train::LogRecord& record) {
   if (has_value(record.values, "eval_loss")) {
     say_evaluation(record);
   } else if (has_value(record.values, "loss")) {
-    say_logged_step(record);
+    say_logged_step();
   }
 }
 
@@ -113,7 +113,7 @@ void RunReport::say_evaluation(const train::LogRecord& record) {
   out_ << evaluation_line(record) << std::flush;
 }
 
-void RunReport::say_logged_step(const train::LogRecord& record) {
+void RunReport::say_logged_step() {
   if (!line_.terminal().interactive) out_ << last_line_ << '\n';
   if (to_show_) {
     end_live_line();

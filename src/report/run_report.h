@@ -37,7 +37,7 @@ class RunReport final : public train::RunListener {
  private:
   void end_live_line();
   void say_evaluation(const train::LogRecord& record);
-  void say_logged_step(const train::LogRecord& record);
+  void say_logged_step();
   void say_reward_of_the_run();
 
   std::ostream& out_;

@@ -152,13 +152,6 @@ void wrap(OpenedRun& run, More... more) {
   run.method = std::make_unique<Broken>(std::move(run.method), run, more...);
 }
 
-Verdicts all_of(OpenedRun& run, const doctor::ExamOptions& options = {}) {
-  Verdicts out;
-  for (const doctor::ExamPart& part : doctor::examine(run, options).parts)
-    out.insert(out.end(), part.verdicts.begin(), part.verdicts.end());
-  return out;
-}
-
 // The model's own tensors, cut loose from the buffer that the optimizer moves.
 Verdicts stale_optimizer(OpenedRun& run) {
   for (const auto& tensor : run.adapter->tensors()) tensor.value.set_data(tensor.value.detach().clone());
@@ -225,9 +218,9 @@ class Hears final : public train::RunListener {
 
 Verdicts watched(OpenedRun& run, const std::string& code, std::int64_t most_steps) {
   Hears hears(code, most_steps);
-  doctor::Watch watch(hears, {.on_fault = run.plan.on_fault});
+  doctor::Watch watch(hears, run.plan.on_fault);
   try {
-    train::begin_run(run, watch, hears.stop, &watch);
+    train::begin_run(run, watch, hears.stop, &watch.guard());
   } catch (const base::UserError&) {
     // told as a verdict
   }

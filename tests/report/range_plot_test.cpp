@@ -22,7 +22,7 @@ TEST(RangePlot, TextHasItsSizeTheCurveAndTheMark) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 14);
   EXPECT_NE(text.find('*'), std::string::npos);
   EXPECT_NE(text.find("1e-06"), std::string::npos);
-  EXPECT_NE(text.find("-0.400"), std::string::npos);
+  EXPECT_NE(text.find("-0.380"), std::string::npos);
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at);
     EXPECT_LE(end - at, 72U);
