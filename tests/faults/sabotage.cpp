@@ -148,7 +148,7 @@ class Leaking final : public Wrapped {
 };
 
 template <typename Broken, typename... More>
-void wrap(OpenedRun& run, More... more) {
+void wrap(OpenedRun& run, const More&... more) {
   run.method = std::make_unique<Broken>(std::move(run.method), run, more...);
 }
 
