@@ -63,8 +63,8 @@ check_compiler() {
     [[ $found != none ]] || found="$candidate $version"
     if at_least "$version" "$MIN_GXX"; then
       export CXX=$candidate
-      [[ $candidate == g++* ]] && export CC="${candidate/g++/gcc}"
-      return
+      [[ $candidate != g++* ]] || export CC="${candidate/g++/gcc}"
+      return 0
     fi
   done
   missing "g++ $MIN_GXX or newer, for C++20 (found: $found);" \
