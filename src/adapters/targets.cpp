@@ -52,7 +52,7 @@ std::string short_names(const std::vector<std::string>& modules) {
 // lm_head and embed_tokens: PEFT adapts them and then saves whole base tensors; hone's losses read the head
 // directly.
 void refuse_embeddings(const std::string& found) {
-  throw UserError({kTarget, "linears of the decoder layers", "'" + found + "'",
+  throw UserError({kTarget, "linears of the decoder layers (GRAD-07)", "'" + found + "'",
                    "an adapter on lm_head or embed_tokens would save a copy of the whole embedding and break "
                    "tied weights",
                    "take lm_head and embed_tokens out of the targets; all-linear leaves them out by itself"});

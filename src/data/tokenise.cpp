@@ -152,8 +152,15 @@ class RowTokeniser {
     if (const auto eos = tokenizer_.eos_id()) ends.push_back(*eos);
     if (!rows_.conversational) return ends;
     const auto last = std::find_if(ids.rbegin(), ids.rend(), [&](std::int32_t id) { return is_special(id); });
-    if (last != ids.rend()) ends.push_back(*last);
+    if (last != ids.rend() && only_space({last.base(), ids.end()})) ends.push_back(*last);
     return ends;
+  }
+
+  // Templates end a turn with a token, and perhaps a line.
+  bool only_space(std::span<const std::int32_t> ids) const {
+    constexpr std::size_t kMost = 4;
+    return ids.size() <= kMost &&
+           tokenizer_.decode(ids, false).find_first_not_of(" \t\r\n") == std::string::npos;
   }
 
   // Special tokens are those that decoding can leave out.
@@ -235,7 +242,7 @@ void check_request(const Rows& rows, const text::Tokenizer& tokenizer,
   if (options.assistant_only_loss && !chat_template->has_generation_tag()) {
     throw UserError(
         {.where = "option assistant_only_loss",
-         .expected = "a chat template with {% generation %} tags around the assistant's words",
+         .expected = "a chat template with {% generation %} tags around the assistant's words (DATA-01)",
          .found = "a template without them",
          .cause = "most models' own templates have none",
          .fix = "add {% generation %}...{% endgeneration %} to a copy and name it with chat_template_path, "

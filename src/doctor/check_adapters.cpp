@@ -12,6 +12,7 @@ using base::Verdict;
 namespace {
 
 constexpr double kLargeRole = 0.5;
+constexpr double kFewAdapted = 0.05;  // of the layers; q_proj and v_proj alone are 6 % and more
 
 struct Role {
   std::string_view name, path, modules;
@@ -35,11 +36,12 @@ std::array<Role, 2> coverage(const model::CausalLm& model) {
 Verdict check_coverage(const train::OpenedRun& run) {
   const auto total = static_cast<double>(run.model->parameter_count());
   Verdict out{.code = "GRAD-06"};
-  double in_roles = 0;
+  double in_roles = 0, adapted = 0;
   std::string table;
   for (const Role& role : coverage(*run.model)) {
     const auto parameters = static_cast<double>(role.parameters);
     in_roles += parameters;
+    adapted += static_cast<double>(role.adapted);
     table += std::string(role.name) + " " + words::percent(static_cast<double>(role.adapted), parameters) +
              " adapted (" + words::percent(parameters, total) + " of the parameters), ";
     if (role.adapted > 0 || parameters <= kLargeRole * total) continue;
@@ -50,6 +52,13 @@ Verdict check_coverage(const train::OpenedRun& run) {
                 " of the seven linears of a layer";
     out.fix =
         "lora_target_modules: all-linear, or add " + std::string(role.modules) + "; leave it if you meant to";
+  }
+  if (out.level == Level::kOk && adapted < kFewAdapted * in_roles) {
+    out.level = Level::kWarn;
+    out.what = "the adapters sit on " + words::percent(adapted, in_roles) + " of the layers' parameters";
+    out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +
+                " of the seven linears of a layer";
+    out.fix = "lora_target_modules: all-linear; leave it if you meant to";
   }
   out.evidence = table + "embeddings and head never (" + words::percent(total - in_roles, total) + ")";
   if (out.level == Level::kOk) {

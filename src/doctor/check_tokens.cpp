@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "doctor/check_parts.h"
 #include "doctor/check_words.h"
@@ -127,13 +129,37 @@ Verdict check_inside(const train::OpenedRun& run, const std::vector<std::int64_t
   return out;
 }
 
+// A file that says its head is tied, and holds another one: hone reads the embedding, others may read the
+// head.
+std::optional<Verdict> check_tied(const train::OpenedRun& run) {
+  constexpr const char* kHead = "lm_head.weight";
+  constexpr const char* kEmbedding = "model.embed_tokens.weight";
+  if (!run.model->config().tie_word_embeddings || !run.source->has(kHead) || !run.source->has(kEmbedding))
+    return std::nullopt;
+  const at::ScalarType dtype = run.source->stored_dtype(kEmbedding);
+  if (at::equal(run.source->read(kHead, dtype), run.source->read(kEmbedding, dtype))) return std::nullopt;
+  return Verdict{.code = "CKPT-03",
+                 .level = Level::kWarn,
+                 .what = "config.json ties the head to the embedding, and the file holds another head",
+                 .evidence =
+                     "lm_head.weight differs from model.embed_tokens.weight; hone, as transformers, "
+                     "reads the embedding for both",
+                 .cause = "the two were trained apart, or a merge wrote one of them",
+                 .fix =
+                     "tie_word_embeddings: false in config.json where the head was trained, or take "
+                     "lm_head.weight out of the file",
+                 .cost = "a model whose answers come from another head than the one that was trained"};
+}
+
 }  // namespace
 
 Verdicts check_tokens(const train::OpenedRun& run) {
   const std::vector<std::int64_t> uses = uses_of(run);
   if (std::all_of(uses.begin(), uses.end(), [](std::int64_t count) { return count == 0; }))
     return {};  // a replay
-  return {check_untrained(run, uses), check_inside(run, uses)};
+  Verdicts out = {check_untrained(run, uses), check_inside(run, uses)};
+  if (auto tied = check_tied(run)) out.push_back(std::move(*tied));
+  return out;
 }
 
 }  // namespace hone::doctor

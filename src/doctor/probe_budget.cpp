@@ -1,6 +1,7 @@
 // P9: memory for the longest batch, and room for every planned checkpoint. Steps and warm-up are
 // check_schedule's.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "doctor/check_words.h"
@@ -20,6 +21,7 @@ namespace {
 namespace fs = base::fs;
 
 constexpr double kDiskReserve = 1.2;
+constexpr double kGiant = 16;       // times the mean row
 constexpr double kOverLimit = 1.1;  // the plan is an upper bound, and what is free changes
 
 std::int64_t scored_at_once(const train::OpenedRun& run) {
@@ -81,6 +83,19 @@ Verdict check_longest(const train::OpenedRun& run) {
     out.what = "planned for the longest batch that any order of the rows can make: " +
                words::counted(longest.tokens, "token") + ", the longest sequence " +
                std::to_string(longest.segment);
+    // Nobody set a bound, and one row sets the memory of the run.
+    const double mean = run.start.train_data.mean_length;
+    if (run.plan.max_length == 0 && static_cast<double>(longest.segment) > kGiant * mean) {
+      out.level = Level::kWarn;
+      out.what = "one row of " + words::counted(longest.segment, "token") + " sets the memory of the run";
+      out.evidence = "the mean row has " + words::number(std::round(mean)) +
+                     " tokens; planned for it: " + base::gigabytes(run.start.memory.total);
+      out.cause = "max_length is off";
+      out.fix = "max_length: " + std::to_string(static_cast<std::int64_t>(kGiant * mean)) +
+                ", or take that row out";
+      out.cost = "a peak that comes whenever the order of the rows brings it";
+      return out;
+    }
   } else if (run.prompts() == nullptr) {
     out.what = "planned for the longest micro-batch that the data can make";
   } else {

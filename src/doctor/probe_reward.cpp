@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "doctor/check_words.h"
 #include "doctor/examination.h"
@@ -99,7 +100,7 @@ class Trial {
     if (std::find(needed_.begin(), needed_.end(), any_gold) != needed_.end()) return any_gold;
     // Of ours the column that it names is the answer; of the user's any other may be test cases, or whatever.
     if (!user_code_ && !needed_.empty() && rows_.has(needed_.front())) return needed_.front();
-    return user_code_ || model_ ? any_gold : "";
+    return any_gold;
   }
 
   // False: that is enough, something is wrong.
@@ -111,6 +112,7 @@ class Trial {
       if (std::isnan(value)) continue;
       lowest_ = std::min(lowest_, value);
       highest_ = std::max(highest_, value);
+      if (values_.size() < 3) values_.insert(value);
     }
     failures_.insert(failures_.end(), one.failures.begin(), one.failures.end());
     calls_.push_back(std::move(one));
@@ -189,6 +191,13 @@ class Trial {
     return out;
   }
 
+  // Right or wrong, and of two equal answers only the one without line breaks is right, in every row.
+  bool one_line_only() const {
+    const Answered *const one = asked(kOneLine), *const several = asked(kSeveralLines);
+    return one != nullptr && several != nullptr && values_.size() == 2 && one->none == 0 &&
+           several->none == 0 && one->mean == highest_ && several->mean == lowest_;
+  }
+
   // RL-04
   Verdict judge_gold() const {
     Verdict out{.code = "RL-04"};
@@ -207,6 +216,16 @@ class Trial {
       out.fix = "look at " + rows_.row(0).where + ": `" +
                 words::shown(words::column_text(rows_.row(0).columns, column_).value_or("null")) + "`";
       out.cost = "samples without a reward";
+      return out;
+    }
+    if (one_line_only()) {
+      out.level = Level::kFail;
+      out.what = name() + " matches an answer in one line, and not the same answer with line breaks";
+      out.evidence = std::string(kOneLine) + " " + words::number(highest_) + ", " + kSeveralLines + " " +
+                     words::number(lowest_);
+      out.cause = "a dot that does not match a line break";
+      out.fix = "regex(..., dotall=true), or re.DOTALL in a function of your own";
+      out.cost = "a reward that stays at its minimum: reasoning has several lines";
       return out;
     }
     if (!reads_gold()) {
@@ -317,6 +336,7 @@ class Trial {
   std::vector<std::string> failures_;
   std::string error_, changed_;
   double seconds_ = 0, call_seconds_ = 0;
+  std::set<double> values_;  // the first three different ones
   double lowest_ = std::numeric_limits<double>::infinity(),
          highest_ = -std::numeric_limits<double>::infinity();
 };

@@ -73,14 +73,14 @@ NamedTexts RewardRows::golds(const std::string& column) const {
     for (const std::string& text : bare) out.push_back(before + text + after);
     return out;
   };
-  NamedTexts out = {
-      {"gold", bare},
-      {"gold in \\boxed{}", around("\\boxed{", "}")},
-      {"gold after ####", around("#### ", "")},
-      {"gold in <answer>", around("<answer>", "</answer>")},
-      {"gold in \\boxed{} after <think>", around("<think>\nstep by step\n</think>\n\\boxed{", "}")},
-      {"gold in <answer> after <think>",
-       around("<think>\nstep by step\n</think>\n<answer>\n", "\n</answer>")}};
+  NamedTexts out = {{"gold", bare},
+                    {"gold in \\boxed{}", around("\\boxed{", "}")},
+                    {"gold after ####", around("#### ", "")},
+                    {"gold in <answer>", around("<answer>", "</answer>")},
+                    {kOneLine, around("<think>step by step</think>\\boxed{", "}")},
+                    {kSeveralLines, around("<think>\nstep by step\n</think>\n\\boxed{", "}")},
+                    {"gold in <answer> after <think>",
+                     around("<think>\nstep by step\n</think>\n<answer>\n", "\n</answer>")}};
   if (whole != bare) out.insert(out.begin(), {"gold as the column has it", whole});
   return out;
 }

@@ -15,6 +15,10 @@ namespace hone::doctor {
 using Texts = std::vector<std::string>;  // one a row
 using NamedTexts = std::vector<std::pair<std::string, Texts>>;
 
+// The forms of golds() that think without a line break and with some.
+constexpr const char* kOneLine = "gold in \\boxed{} after <think> in one line";
+constexpr const char* kSeveralLines = "gold in \\boxed{} after <think>";
+
 // Rows spread over the run's prompts.
 class RewardRows {
  public:

@@ -72,7 +72,7 @@ void require_columns(const config::Plan& plan, const std::vector<std::vector<std
         there += (there.empty() ? "" : ", ") + name;
       throw base::UserError(
           {.where = "reward_funcs " + word,
-           .expected = "a column `" + column + "` in the data, which this reward reads",
+           .expected = "a column `" + column + "` in the data, which this reward reads (RL-05)",
            .found = there.empty() ? "no columns but prompt" : "the columns " + there,
            .cause = "the column has another name, or the rows were made without it",
            .fix = "rename the column, or name yours where the reward takes a parameter (column=...)"});

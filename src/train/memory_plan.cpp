@@ -168,7 +168,7 @@ std::string limit_words(const MemoryLimit& limit) {
                             number(std::ceil(static_cast<double>(leanest.total) / 1e7) / 100) +
                             "GB runs it nevertheless";
   throw base::UserError({.where = "memory plan",
-                         .expected = "a run within " + limit_words(limit),
+                         .expected = "a run within " + limit_words(limit) + " (MEM-01)",
                          .found = found,
                          .cause = "the longest micro-batch has " + std::to_string(in.train.tokens) +
                                   " tokens, " + std::to_string(in.train.scored) + " of them scored",

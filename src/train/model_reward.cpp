@@ -50,17 +50,18 @@ class DecoderOnly final : public model::WeightSource {
 void check_score(const model::WeightSource& folder) {
   const std::string where = folder.path().string();
   if (!folder.has(kScore)) {
-    throw base::UserError({.where = where,
-                           .expected = "a sequence-classification model with score.weight [1, hidden size]",
-                           .found = "no score.weight",
-                           .cause = "a language model, which gives no score",
-                           .fix = "name a reward model, or a function"});
+    throw base::UserError(
+        {.where = where,
+         .expected = "a sequence-classification model with score.weight [1, hidden size] (RL-06)",
+         .found = "no score.weight",
+         .cause = "a language model, which gives no score",
+         .fix = "name a reward model, or a function"});
   }
   const auto shape = folder.shape(kScore);
   if (shape.size() == 2 && shape[0] == 1 && shape[1] == folder.config().hidden_size) return;
   const std::string rows = shape.empty() ? "0" : std::to_string(shape[0]);
   throw base::UserError({.where = where + ": " + kScore,
-                         .expected = "one label, which is the reward",
+                         .expected = "one label, which is the reward (RL-06)",
                          .found = rows + " labels",
                          .cause = "a classifier of several classes",
                          .fix = "take a reward model with num_labels 1"});

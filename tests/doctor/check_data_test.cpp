@@ -111,6 +111,11 @@ TEST_F(CheckData, AnEndThatIsNeverATargetIsFound) {
   EXPECT_EQ(with(outside).level, Level::kFail);
   EXPECT_SAYS(with(outside).cause, "{% generation %}");
   EXPECT_EQ(with(inside).level, Level::kOk);
+  // Turns that nothing closes: the last special token of a row is then the one that opens a turn.
+  const std::string open = file("open.jinja", chatml("", ""));
+  EXPECT_EQ(
+      found("DATA-03", {"--dataset_name", fixture("messages.jsonl"), "--chat_template_path", open}).level,
+      Level::kFail);
 }
 
 TEST_F(CheckData, ATurnThatEndsInNoStopTokenIsFound) {
@@ -169,6 +174,14 @@ TEST_F(CheckData, AnUntrainedTokenIsFoundWhereTheDataUseIt) {
   EXPECT_EQ(used.level, Level::kFail);
   EXPECT_SAYS(used.evidence, "<|im_start|>");
   EXPECT_EQ(found("DATA-09", {"--model_name_or_path", model}).level, Level::kOk);
+}
+
+TEST_F(CheckData, AFileThatHoldsAnotherHeadThanTheTiedOneIsNamed) {
+  const std::string model = changed_model([](base::Json&, std::map<std::string, at::Tensor>* tensors) {
+    if (tensors != nullptr) (*tensors)["lm_head.weight"] = tensors->at("model.embed_tokens.weight") * 2;
+  });
+  EXPECT_EQ(found("CKPT-03", {"--model_name_or_path", model}).level, Level::kWarn);
+  EXPECT_EQ(found("CKPT-03", {}).code, "");
 }
 
 TEST_F(CheckData, PairsAreLookedAtToo) {

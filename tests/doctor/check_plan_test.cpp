@@ -98,6 +98,10 @@ TEST_F(CheckPlan, ALargePartWithoutAdaptersIsNamed) {
   EXPECT_EQ(found(".*q_proj").level, Level::kWarn);
   EXPECT_SAYS(found(".*q_proj").what, "MLP");
   EXPECT_EQ(found(".*down_proj").level, Level::kOk);
+  const auto few =
+      verdict_of(check_plan(*open_sft({"--lora_target_modules", ".*0.self_attn.k_proj"})), "GRAD-06");
+  EXPECT_EQ(few.level, Level::kWarn);
+  EXPECT_SAYS(few.what, "3.3 % of the layers' parameters");
   EXPECT_EQ(found("all-linear").level, Level::kOk);
 }
 

@@ -27,6 +27,16 @@ TEST_F(ProbeBudget, ALevelThatDoesNotFitIsRepairedByAnother) {
   expect_complete({found});
 }
 
+TEST_F(ProbeBudget, AGiantRowIsNamed) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += R"({"text": ")" + std::string(i == 39 ? 450 : 4, 'z') + "\"}\n";
+  const std::string data = file("giant.jsonl", text);
+  EXPECT_EQ(
+      verdict_of(probe_budget(*open_sft({"--dataset_name", data, "--max_length", "null"})), "MEM-02").level,
+      Level::kWarn);
+  EXPECT_EQ(verdict_of(probe_budget(*open_sft({"--dataset_name", data})), "MEM-02").level, Level::kOk);
+}
+
 TEST_F(ProbeBudget, CheckpointsThatDoNotFitTheDiskAreFound) {
   const Words many = {"--max_steps", "900000000", "--save_steps", "1"};
   const auto found = verdict_of(probe_budget(*open_sft(many)), "CKPT-06");

@@ -115,6 +115,14 @@ TEST_F(ProbeReward, APatternThatNeverMatchesIsSuspected) {
   }
 }
 
+TEST_F(ProbeReward, ADotThatDoesNotCrossLinesIsFound) {
+  const auto found = verdict_of(probe("regex(pattern=\"^<think>.*</think>\")"), "RL-04");
+  EXPECT_EQ(found.level, Level::kFail);
+  EXPECT_SAYS(found.fix, "dotall");
+  EXPECT_NE(verdict_of(probe("regex(pattern=\"^<think>.*</think>\", dotall=true)"), "RL-04").level,
+            Level::kFail);
+}
+
 TEST_F(ProbeReward, ARewardThatPunishesTheRightAnswerIsFound) {
   EXPECT_EQ(verdict_of(of_user("turned", Depth::kDeep), "RL-04").level, Level::kFail);
 }
