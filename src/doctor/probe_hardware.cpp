@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "data/preferences.h"
 #include "doctor/examination.h"
 #include "doctor/hardware_shapes.h"
 #include "doctor/kernel_child.h"
@@ -39,6 +40,22 @@ struct Sizes {
   std::int64_t keys = 0;
 };
 
+Sizes sizes_of_pairs(const config::Plan& plan, const std::vector<data::PreferencePair>& pairs,
+                     bool is_explicit) {
+  const bool share = plan.preference.share_prompt && is_explicit;
+  Sizes out;
+  for (const data::PreferencePair& pair : pairs) {
+    const auto scored = static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size());
+    out.tokens = std::max(out.tokens, pair.tokens(share));
+    out.scored = std::max(out.scored, scored);
+    out.segment = std::max({out.segment, pair.chosen.tokens(), pair.rejected.tokens()});
+    if (share) out.prompt = std::max(out.prompt, static_cast<std::int64_t>(pair.chosen.context.size()));
+  }
+  out.tokens *= plan.per_device_train_batch_size;
+  out.scored *= plan.per_device_train_batch_size;
+  return out;
+}
+
 Sizes sizes_of(const train::OpenedRun& run) {
   const config::Plan& plan = run.plan;
   if (const train::SftData* data = run.examples()) {
@@ -46,6 +63,7 @@ Sizes sizes_of(const train::OpenedRun& run) {
         train::longest_batch(data->examples, data->rows, plan.per_device_train_batch_size);
     return {.tokens = longest.tokens, .scored = longest.scored, .segment = longest.segment};
   }
+  if (const auto* pairs = run.pairs()) return sizes_of_pairs(plan, *pairs, run.start.memory.explicit_layer);
   const std::int64_t prompt = run.start.policy ? run.start.policy->longest_prompt : 1;
   const std::int64_t batch = plan.per_device_train_batch_size, length = plan.policy.max_completion_length;
   Sizes out = {.tokens = batch * (prompt + length), .scored = batch * length, .segment = prompt + length};

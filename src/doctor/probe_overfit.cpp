@@ -21,12 +21,13 @@ constexpr double kEnough = 0.5, kNothing = 0.05;  // of the first loss
 constexpr double kRates[] = {2e-3, 1e-2, 3e-2};   // tried in turn, each from the start
 constexpr std::int64_t kTokens = 96;
 
-// The same few rows each time: a loss, its gradient in the adapter. Methods that sample learn a few of their
-// prompts: their own rehearsal samples anew after each step.
+// The same few rows each time: a loss, its gradient in the adapter. Other methods than SFT learn a few of
+// their prompts or chosen answers by heart: their own losses are of something else, or of what is sampled
+// anew.
 class OneBatch {
  public:
   explicit OneBatch(train::OpenedRun& run) : run_(run), form_(train::pass_form(run.start.memory)) {
-    if (run.prompts() == nullptr) return;
+    if (run.examples() != nullptr) return;
     const std::vector<data::Example> examples = short_examples(run, 3, kTokens);
     if (examples.empty()) return;
     data::PackedRow row;
@@ -37,7 +38,7 @@ class OneBatch {
   // Mean -log p of the scored tokens.
   double loss() {
     run_.adapter->zero_gradient();
-    if (run_.prompts() == nullptr) {
+    if (run_.examples() != nullptr) {
       const train::Rehearsal found = run_.method->rehearse(
           {.max_tokens = std::min(kTokens, rehearsal_tokens(*run_.model)), .training = false});
       scored_ = found.scored;

@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
+#include "data/preferences.h"
 #include "train/rollout_source.h"
 #include "train/sft.h"
 
@@ -277,6 +278,16 @@ std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size
   } else if (const train::PolicyPrompts* prompts = run.prompts()) {
     for (std::size_t i = 0; i < prompts->tokens.size() && out.size() < most; ++i) {
       data::Example part = ending(prompts->tokens[i].ids, {}, static_cast<std::int64_t>(i), room);
+      if (scores(part)) out.push_back(std::move(part));
+    }
+  } else if (const auto* pairs = run.pairs()) {
+    for (std::size_t i = 0; i < pairs->size() && out.size() < most; ++i) {
+      const data::PreferenceSide& side = (*pairs)[i].chosen;
+      std::vector<std::int32_t> ids = side.context;
+      ids.insert(ids.end(), side.scored.begin(), side.scored.end());
+      std::vector<std::uint8_t> supervised(ids.size(), 1);
+      std::fill_n(supervised.begin(), side.context.size(), std::uint8_t{0});
+      data::Example part = ending(ids, supervised, (*pairs)[i].row, room);
       if (scores(part)) out.push_back(std::move(part));
     }
   }

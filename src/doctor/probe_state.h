@@ -62,7 +62,8 @@ std::int64_t rehearsal_tokens(const model::CausalLm& model);
 
 learn::AdamWOptions adamw_options(const config::Plan& plan);
 
-// A few short examples of the run's own data, `tokens` together at most; prompts are taken as text to learn.
+// A few short examples of the run's own data, `tokens` together at most; prompts and the
+// chosen side of pairs are taken as text to learn.
 std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size_t most, std::int64_t tokens);
 
 // "layers 0-23 q_proj.lora_A, v_proj.lora_A; layers 3, 5 o_proj.lora_B", of PEFT's keys; cut after a few.

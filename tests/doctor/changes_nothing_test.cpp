@@ -58,6 +58,10 @@ TEST_F(ChangesNothingTest, SftInFp32AndDeep) {
           Depth::kDeep);
 }
 
+TEST_F(ChangesNothingTest, DpoDeep) {
+  compare([this](const std::string& name) { return dpo(name, {"--save_steps", "3"}); }, Depth::kDeep);
+}
+
 TEST_F(ChangesNothingTest, Grpo) {
   compare([this](const std::string& name) { return grpo(name, {"--save_steps", "3"}); }, Depth::kRun);
 }

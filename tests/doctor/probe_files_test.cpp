@@ -33,6 +33,17 @@ TEST_F(DeepProbeTest, AFewRowsAreLearnedByHeart) {
   }
 }
 
+TEST_F(DeepProbeTest, ADpoRun) {
+  const auto run = open(dpo("dpo", {"--lora_target_modules", "all-linear"}));
+  const at::Tensor before = state(*run);
+  for (const auto& probe : {probe_overfit, probe_round_trip, probe_resume}) {
+    const Verdicts found = probe(*run);
+    EXPECT_FALSE(found.empty());
+    EXPECT_EQ(worst(found), Level::kOk) << words_of(found);
+  }
+  EXPECT_TRUE(state(*run).equal(before));
+}
+
 TEST_F(DeepProbeTest, GradientsOfSomethingElseLearnNothing) {
   const auto run = open(sft("run"));
   train::OpenedRun& parts = *run;

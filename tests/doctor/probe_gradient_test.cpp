@@ -64,6 +64,13 @@ TEST_F(GradientProbeTest, AHealthyGrpoRunInEachForm) {
   }
 }
 
+TEST_F(GradientProbeTest, AHealthyDpoRun) {
+  const auto run = open(dpo("run"));
+  const Verdicts found = probe_gradient(*run);
+  EXPECT_LE(worst(found), Level::kNote) << words_of(found);
+  EXPECT_VERDICT(found, "GRAD-01", Level::kOk, "8 of 8");
+}
+
 TEST_F(GradientProbeTest, AnAdapterThatGoesOnIsJudgedRightly) {
   const auto run =
       open(sft("run", {"--adapter_name_or_path", (fixtures() / "tiny_llama" / "adapter").string()}));

@@ -59,6 +59,17 @@ TEST_F(HardwareProbeTest, HonesKernelsAreRightOnThisMachine) {
   }
 }
 
+TEST_F(HardwareProbeTest, APairsShapes) {
+  const std::vector<KernelShape> found = kernel_shapes(*open(dpo("run")));
+  EXPECT_GE(found.size(), 6U);
+  EXPECT_GT(found.back().prefix, 0);
+  for (const KernelShape& shape : found) {
+    EXPECT_NE(shape.kind, "decode");
+    const KernelError error = check_kernel(shape);
+    EXPECT_LE(error.error, error.bound) << shape.words();
+  }
+}
+
 TEST_F(HardwareProbeTest, ARightChildIsOkAndRememberedByShapeAndMachine) {
   const ExamOptions options = {.program = child(2, ""), .cache_dir = root_ / "cache"};
   EXPECT_VERDICT(examine_hardware(shapes(2), 1, options, kPatient), "NUM-07", Level::kOk,

@@ -50,6 +50,12 @@ TEST_F(LossProbeTest, HealthyRunsHoldTheIdentities) {
   }
 }
 
+TEST_F(LossProbeTest, AHealthyDpoRunHoldsThemToo) {
+  const Verdicts found = probe_loss(*open(dpo("run")));
+  EXPECT_LE(worst(found), Level::kNote) << words_of(found);
+  for (const std::string code : {"NUM-04", "NUM-05", "GRAD-07"}) EXPECT_VERDICT(found, code, Level::kOk, "");
+}
+
 TEST_F(LossProbeTest, RowsThatSeeEachOther) {
   const Verdicts found = with_pass([](data::Batch& batch, double&) {
     batch.segments.front().end = batch.segments.back().end;

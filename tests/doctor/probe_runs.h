@@ -37,6 +37,10 @@ class ProbeTest : public testing::Test {
                  "6", "--learning_rate", "1e-4", "--reward_funcs", "length(target=6)"},
                 more);
   }
+  config::Plan dpo(const std::string& name, const Words& more = {}) const {
+    return plan(config::Method::kDpo, name, (fixtures() / "trl_dpo" / "explicit.jsonl").string(),
+                {"--per_device_train_batch_size", "2", "--learning_rate", "1e-4"}, more);
+  }
   std::unique_ptr<train::OpenedRun> open(const config::Plan& plan) {
     return train::open_run(plan, listener_);
   }
