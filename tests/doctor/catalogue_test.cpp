@@ -57,8 +57,7 @@ TEST(Catalogue, WhatIsImpossibleNamesATestThatExists) {
   }
 }
 
-// Until checks, probes and watch are all on main.
-TEST(Catalogue, DISABLED_WhatIsCheckedIsNamedWhereItIsChecked) {
+TEST(Catalogue, WhatIsCheckedIsNamedWhereItIsChecked) {
   for (const FaultClass& one : fault_classes()) {
     std::istringstream places{std::string(one.places)};
     for (std::string place; places >> place;) {
