@@ -121,7 +121,7 @@ at::Tensor take(const base::SafetensorsFile& file, const std::string& key, std::
                 std::int64_t columns, const std::string& where) {
   const base::StoredTensor* stored = file.find(key);
   if (stored == nullptr) {
-    throw UserError({where, "the tensor " + key, "no such tensor",
+    throw UserError({where, "the tensor " + key + " (CKPT-01)", "no such tensor",
                      "the adapter belongs to another model or is incomplete",
                      "check base_model_name_or_path in " + std::string(kConfigFile)});
   }
@@ -268,7 +268,7 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
   for (const base::StoredTensor& t : file.tensors()) {
     if (expected.contains(t.name)) continue;
     throw UserError(
-        {weights + ": " + t.name, "only tensors of the modules that target_modules names",
+        {weights + ": " + t.name, "only tensors of the modules that target_modules names (CKPT-01)",
          "this one beside them." + base::did_you_mean(t.name, known),
          "a part that hone does not have (modules_to_save, DoRA, an adapted embedding), or another model",
          "train a LoRA on linears alone, or name the adapter's own base model"});

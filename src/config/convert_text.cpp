@@ -133,7 +133,7 @@ void throw_unknown(const Schema& schema, std::string_view name, const std::strin
     throw base::UserError({.where = where,
                            .expected = "a name that TRL 1.16 has",
                            .found = shown,
-                           .cause = "this name was removed or belongs to another program",
+                           .cause = "this name was removed or belongs to another program (RL-16)",
                            .fix = std::string(former->advice)});
   }
   const std::string methods = other_methods(name, schema.command);
@@ -141,7 +141,7 @@ void throw_unknown(const Schema& schema, std::string_view name, const std::strin
     throw base::UserError({.where = where,
                            .expected = fmt::format("an option of hone {}", schema.command),
                            .found = fmt::format("{}, an option of {}", shown, methods),
-                           .cause = "the file belongs to another method",
+                           .cause = "the file belongs to another method (RL-16)",
                            .fix = fmt::format("remove {}", shown)});
   }
   const std::vector<std::string> names = schema.names();
@@ -150,7 +150,7 @@ void throw_unknown(const Schema& schema, std::string_view name, const std::strin
       {.where = where,
        .expected = fmt::format("an option of hone {}", schema.command),
        .found = fmt::format("unknown option {}.{}", shown, near),
-       .cause = {},
+       .cause = "nobody would read it, and nothing would say so (RL-16)",
        .fix = fmt::format("`hone options --method {}` lists every option", schema.command)});
 }
 

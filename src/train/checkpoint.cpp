@@ -87,13 +87,22 @@ void write_files(const fs::path& folder, const CheckpointParts& parts) {
 
 void check_files(const fs::path& folder, const Json& table) {
   for (const auto& [name, facts] : table.items()) {
+    std::error_code none;
+    if (!fs::exists(folder / name, none)) {
+      throw UserError({.where = (folder / name).string(),
+                       .expected = "every file that the checkpoint was saved with (CKPT-05)",
+                       .found = "no such file",
+                       .cause = "it was removed or not copied; going on without it would be another run",
+                       .fix = "resume from another checkpoint-N folder, or continue its adapter with "
+                              "adapter_name_or_path"});
+    }
     const auto file = base::MappedFile::open(folder / name);
     const auto expected_bytes = facts.at("bytes").get<std::size_t>();
     const auto expected_crc = facts.at("crc32c").get<std::uint32_t>();
     if (file.bytes().size() == expected_bytes && base::crc32c(file.bytes()) == expected_crc) continue;
     throw UserError(
         {.where = (folder / name).string(),
-         .expected = std::to_string(expected_bytes) + " bytes as they were saved",
+         .expected = std::to_string(expected_bytes) + " bytes as they were saved (CKPT-05)",
          .found = std::to_string(file.bytes().size()) +
                   (file.bytes().size() == expected_bytes ? " bytes with another checksum" : " bytes"),
          .cause = "the file was changed or damaged after the checkpoint was written",

@@ -64,7 +64,7 @@ TEST(Options, TextHasALineAnOption) {
 TEST(Options, Mistakes) {
   EXPECT_EQ(error_of([] { run_options({"packng"}); }),
             "[hone options] expected an option of hone sft\n  found:  unknown option packng. Did you mean "
-            "'packing'?\n  do:  "
+            "'packing'?\n  likely: nobody would read it, and nothing would say so (RL-16)\n  do:  "
             "   `hone options --method sft` lists every option");
   const std::string unknown = error_of([] { run_options({"--method", "sfd"}); });
   for (const Schema* schema : all_schemas()) EXPECT_NE(unknown.find(schema->command), std::string::npos);

@@ -104,7 +104,7 @@ TEST(ReadYaml, DuplicateKey) {
 TEST(ReadYaml, UnknownKeyHasANeighbour) {
   EXPECT_EQ(yaml_fault("seed: 1\npackng: true\n"),
             "[run.yaml:2] expected an option of hone sft\n  found:  unknown option packng. Did you mean "
-            "'packing'?\n  do: "
+            "'packing'?\n  likely: nobody would read it, and nothing would say so (RL-16)\n  do: "
             "    `hone options --method sft` lists every option");
 }
 
@@ -112,7 +112,7 @@ TEST(ReadYaml, FormerNamesSayWhatReplacedThem) {
   EXPECT_EQ(yaml_fault("warmup_ratio: 0.1\n"),
             "[run.yaml:1] expected a name that TRL 1.16 has\n  found:  warmup_ratio\n  likely: this name was "
             "removed or "
-            "belongs to another program\n  do:     write warmup_steps instead: a value below 1 is a share of "
+            "belongs to another program (RL-16)\n  do:     write warmup_steps instead: a value below 1 is a share of "
             "all steps "
             "(warmup_steps: 0.1)");
   for (const char* name : {"evaluation_strategy", "group_by_length", "overwrite_output_dir", "logging_dir",
@@ -129,7 +129,7 @@ TEST(ReadYaml, AnotherMethodsOption) {
   EXPECT_EQ(yaml_fault("num_generations: 8\n"),
             "[run.yaml:1] expected an option of hone sft\n  found:  num_generations, an option of grpo, "
             "rloo\n  likely: the "
-            "file belongs to another method\n  do:     remove num_generations");
+            "file belongs to another method (RL-16)\n  do:     remove num_generations");
 }
 
 TEST(ReadYaml, WrongTypes) {
@@ -205,7 +205,7 @@ TEST(ReadArguments, TheLastOfASingleValueWins) {
 TEST(ReadArguments, Mistakes) {
   EXPECT_EQ(words_fault({"--packng"}),
             "[command line] expected an option of hone sft\n  found:  unknown option --packng. Did you mean "
-            "'packing'?\n  do: "
+            "'packing'?\n  likely: nobody would read it, and nothing would say so (RL-16)\n  do: "
             "    `hone options --method sft` lists every option");
   EXPECT_EQ(words_fault({"run.yaml"}),
             "[command line] expected an option such as --output_dir\n  found:  'run.yaml'\n  do:     write "

@@ -28,12 +28,7 @@ def tied_and_apart(s):
     s.sft()
 
 
-@CASES.fault("CKPT-04", "trained with another template than the one that is saved", "doctor", "--deep", level="warn")
-def other_template(s):
-    s.path("other.jinja").write_text(
-        "{%- for message in messages %}{{- message.role + ': ' + message.content + '<|im_end|>\\n' }}{%- endfor %}"
-        "{%- if add_generation_prompt %}{{- 'assistant: ' }}{%- endif %}")
-    s.sft(scene.message_rows(), chat_template_path="other.jinja")
+CASES.exclude("CKPT-04", "trained with another template than the one that is saved")
 
 
 @CASES.fault("CKPT-05", "a method that depends on more than what a checkpoint holds", "sabotage", "hidden_state")

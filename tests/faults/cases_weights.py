@@ -90,7 +90,7 @@ def base_drifts(s):
     s.sft()
 
 
-@CASES.fault("NUM-07", "a bf16 matrix product that dies of SIGFPE", "sabotage", "gemm_dies")
+@CASES.fault("NUM-07", "a bf16 matrix product that dies of SIGFPE", broken="gemm-bf16:SIGFPE")
 def gemm_dies(s):
     s.sft(bf16=True)
 

@@ -12,6 +12,7 @@ class Fault:
     level: str = "fail"    # at least
     exactly: bool = False  # no worse either
     before: tuple = ()     # commands that come first and must succeed, or functions of the place
+    broken: str = ""        # HONE_BREAK: the kernel that dies on this machine
     excluded: bool = False  # by design: no way to inject it; the doctor says so, and the catalogue names the test that proves it
 
 
@@ -37,9 +38,9 @@ class Outcome:
 class Cases(list):
     """`@CASES.fault("GRAD-06", "...")` on a function of a Scene adds it."""
 
-    def fault(self, code, name, *command, level="fail", exactly=False, before=()):
+    def fault(self, code, name, *command, level="fail", exactly=False, before=(), broken=""):
         def add(build):
-            self.append(Fault(code, name, build, command or ("doctor",), level, exactly, before))
+            self.append(Fault(code, name, build, command or ("doctor",), level, exactly, before, broken))
             return build
         return add
 

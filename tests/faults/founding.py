@@ -53,9 +53,9 @@ class Case:
     trl: str
     trains: bool = True
     code: str = ""  # that stops it, or must be told while it trains
-    sabotage: str = ""
+    broken: str = ""  # HONE_BREAK
     slow: bool = False
-    says: str = ""  # instead of a code: words of the error
+    says: str = ""  # beside the code: words of the error
     build: typing.Callable = None
 
 
@@ -77,10 +77,10 @@ case("F0", "GRPO, Qwen2 shapes, bf16, gradient checkpointing, batch 16, 8 genera
 case("F1", "GRPO with reentrant checkpointing requested (TRL#2671)", F1, TRL_F1)
 case("F2", "GRPO, format and correctness rewards, loss 0 (TRL#2931)", F2, TRL_F2, code="RL-01")
 case("F3", "accumulation 4, learning_rate 5e-6, warmup_ratio 0.1, cosine, max_grad_norm 0.1, bf16 (TRL#2906)", F3, TRL_F3,
-     trains=False, says="warmup_steps")
+     trains=False, code="RL-16", says="warmup_steps")
 case("F3, warmup_steps 0.1", "the same with the name that transformers 5 has", F3_NOW, TRL_F3_NOW)
 case("F3, a GEMM that raises SIGFPE", "the same on a machine whose bf16 product dies", F3_NOW, TRL_GEMM, trains=False,
-     code="NUM-07", sabotage="gemm_dies")
+     code="NUM-07", broken="gemm-bf16:SIGFPE")
 case("F0, real shapes", "the same on Qwen2.5-0.5B's shapes", F0, "not measured at this size", slow=True)
 case("F1, real shapes", "the same on Qwen2.5-0.5B's shapes", F1, "not measured at this size", slow=True)
 case("F2, real shapes", "the same on Qwen2.5-0.5B's shapes", F2, "not measured at this size", slow=True)
@@ -151,14 +151,12 @@ def run(one, runner):
         if one.trains:
             words, problem = train(one, runner, place)
         else:
-            command = ("sabotage", one.sabotage) if one.sabotage else ("train",)
-            code, verdicts, said = runner.run(command, place.folder, place.method)
+            code, verdicts, said = runner.run(("train",), place.folder, place.method, one.broken)
             named = [v for v in verdicts if v.code == one.code and v.level == "fail"] if one.code else []
-            told = bool(named) or (bool(one.says) and one.says in said)
+            told = bool(named) and one.says in said
             stopped = code == 2 and not place.path("out/adapter_model.safetensors").exists()
             problem = "" if told and stopped else said
-            words = (f"stopped before step 1: {one.code}" if one.code
-                     else "stopped before step 1: former name, write warmup_steps: 0.1")
+            words = f"stopped before step 1: {one.code}" + (", former name, write warmup_steps: 0.1" if one.says else "")
     row = row_of(one, words if not problem else "fails")
     return Outcome(not problem, name, row, problem)
 

@@ -87,8 +87,10 @@ class Runner:
             return [self.hone, method, "--config", "run.yaml", *words[1:]]
         return [self.hone, *words]
 
-    def run(self, words, folder, method):
+    def run(self, words, folder, method, broken=""):
         environment = {**os.environ, "NO_COLOR": "1", "XDG_CACHE_HOME": str(self.cache), "PYTHONDONTWRITEBYTECODE": "1"}
+        if broken:
+            environment["HONE_BREAK"] = broken
         done = subprocess.run(self.command(words, method), cwd=folder, capture_output=True, text=True, errors="replace",
                               timeout=LIMIT_S, stdin=subprocess.DEVNULL, env=environment, check=False)
         said = f"$ {' '.join(words)}\n{done.stdout}{done.stderr}exit {done.returncode}"
@@ -131,7 +133,7 @@ def run_fault(case, runner):
             said = prepare(before, runner, place)
             if said:
                 return Outcome(False, name, None, said)
-        code, verdicts, said = runner.run(words, folder, place.method)
+        code, verdicts, said = runner.run(words, folder, place.method, case.broken)
     found = best_verdict(verdicts, case.code)
     level = LEVELS.index(found.level) if found else -1
     enough = found is not None and level >= LEVELS.index(case.level)
@@ -167,9 +169,9 @@ def run_excluded(case, runner):
     code, _, said = runner.run(("faults", case.code, "--json"), HERE, "")
     page = json.loads(said[said.index("{"):said.rindex("}") + 1]) if code == 0 and "{" in said else {}
     proof = page.get("proof", "")
-    good = page.get("standing") == "impossible" and has_test(proof)
+    good = page.get("status") == "impossible" and has_test(proof)
     row = (case.code, case.name, f"excluded by design: {proof}" if good else "not found")
-    return Outcome(good, name, row, f"  wanted standing impossible and a proof that exists\n{said}")
+    return Outcome(good, name, row, f"  wanted status impossible and a proof that exists\n{said}")
 
 
 def run_healthy(case, runner):
