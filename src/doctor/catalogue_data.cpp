@@ -4,18 +4,18 @@
 namespace hone::doctor {
 namespace {
 
-constexpr std::string_view kNoPreference = "PREF: it comes with DPO";
-
 constexpr FaultClass kTable[] = {
     {.code = "DATA-01",
      .name = "all or most labels masked",
      .flag = "SILENT",
      .when = "P",
      .symptom = "loss 0.0, evaluation NaN, the run \"succeeds\".",
-     .cause = "max_length cuts the whole answer away, the template has no {% generation %} block, or a "
-              "response marker is not found.",
-     .check = "On all rows: those without a single target are counted, and the cause is named, rows at the "
-              "length cap or the template.",
+     .cause =
+         "max_length cuts the whole answer away, the template has no {% generation %} block, or a "
+         "response marker is not found.",
+     .check =
+         "On all rows: those without a single target are counted, and the cause is named, rows at the "
+         "length cap or the template.",
      .advice =
 
          "Raise max_length to the value in the message, or mend the template. TRL drops such rows without "
@@ -35,11 +35,13 @@ constexpr FaultClass kTable[] = {
      .flag = "SILENT",
      .when = "P",
      .symptom = "The fine-tuned model never stops.",
-     .cause = "pad is eos and the collator masks pad; or the end was never appended; or the assistant mask "
-              "leaves it out.",
+     .cause =
+         "pad is eos and the collator masks pad; or the end was never appended; or the assistant mask "
+         "leaves it out.",
      .check = "The share of rows whose end of sequence, or of turn, is there and a target.",
-     .advice = "Let the template's {% generation %} block include the end of turn; hone masks by position, "
-               "never by token id.",
+     .advice =
+         "Let the template's {% generation %} block include the end of turn; hone masks by position, "
+         "never by token id.",
      .places = "src/doctor/check_data.cpp"},
     {.code = "DATA-04",
      .name = "the stop token differs between template, tokenizer and generation config",
@@ -84,10 +86,12 @@ constexpr FaultClass kTable[] = {
      .flag = "SILENT",
      .when = "PR",
      .symptom = "Earlier answers duplicated or cut in the training text; drift from what was sampled.",
-     .cause = "Reasoning templates delete earlier <think> blocks; decoding and encoding again is not the "
-              "identity.",
-     .check = "The tokens of a conversation's first turns are a prefix of those of more turns. Rollouts keep "
-              "the sampled ids and are never encoded again.",
+     .cause =
+         "Reasoning templates delete earlier <think> blocks; decoding and encoding again is not the "
+         "identity.",
+     .check =
+         "The tokens of a conversation's first turns are a prefix of those of more turns. Rollouts keep "
+         "the sampled ids and are never encoded again.",
      .advice = "Another chat_template_path, or one row for each answer.",
      .places = "src/doctor/check_template.cpp"},
     {.code = "DATA-09",
@@ -119,8 +123,7 @@ constexpr FaultClass kTable[] = {
          "it.",
      .check = "At step 0 it is right; after 5 steps with a learning rate it is not.",
      .advice = "As GRAD-02 and GRAD-05; equal pairs out of the data.",
-     .standing = Standing::kNotYet,
-     .why = kNoPreference},
+     .places = "src/doctor/watch_steps.cpp"},
     {.code = "PREF-02",
      .name = "the chosen answer's likelihood falls; degeneration; length bias",
      .flag = "SILENT",
@@ -132,16 +135,16 @@ constexpr FaultClass kTable[] = {
          "Margin, chosen log-probability a token and generations together; lengths of chosen and rejected "
          "before the run.",
      .advice = "An SFT term, a lower learning rate, a higher beta, length normalisation.",
-     .standing = Standing::kNotYet,
-     .why = kNoPreference},
+     .places = "src/doctor/watch_steps.cpp"},
     {.code = "PREF-03",
      .name = "dropout active where log-probabilities are compared",
      .flag = "SILENT",
      .when = "CP",
      .symptom = "KL in the thousands at step 1 (TRL#3500); a ratio that is not 1 in the first pass.",
      .cause = "Policy and reference, or sampler, see other masks; lora_dropout is 0.05 unless it is set.",
-     .check = "Any dropout in GRPO and RLOO. hone's sampler never drops, so the ratio holds the trainer's "
-              "masks alone.",
+     .check =
+         "Any dropout in GRPO and RLOO. hone's sampler never drops, so the ratio holds the trainer's "
+         "masks alone.",
      .advice = "lora_dropout: 0, or disable_dropout: true.",
      .places = "src/doctor/check_adapters.cpp"},
     {.code = "PREF-04",
@@ -149,13 +152,18 @@ constexpr FaultClass kTable[] = {
      .flag = "SILENT",
      .when = "PR",
      .symptom = "KL or rewards shift without the policy moving.",
-     .cause = "The adapter that is switched off is not all that trains; the policy began from an adapter and "
-              "the reference is the raw base.",
-     .check = "At step 0 policy and reference agree; reference log-probabilities of a fixed batch keep their "
-              "bits.",
+     .cause =
+         "The adapter that is switched off is not all that trains; the policy began from an adapter and "
+         "the reference is the raw base.",
+     .check =
+         "At step 0 policy and reference agree; reference log-probabilities of a fixed batch keep their "
+         "bits.",
      .advice = "Reference log-probabilities computed once, or a reference of one's own.",
-     .standing = Standing::kNotYet,
-     .why = kNoPreference},
+     .standing = Standing::kImpossible,
+     .why =
+         "the reference is the same frozen weights with the adapter off, or the adapter as it began; "
+         "nothing else trains",
+     .proof = "tests/train/dpo_test.cpp DpoRun.ReferenceStays"},
 };
 
 }  // namespace
