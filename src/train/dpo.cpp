@@ -133,30 +133,41 @@ at::Tensor DpoMethod::reference_of(const Reference& known, const PolicyPass& pas
 
 // ---- training
 
+PassKey DpoMethod::training_key(std::int64_t step) const {
+  return {.training = !parts_.plan.preference.disable_dropout,
+          .seed = static_cast<std::uint64_t>(parts_.plan.seed),
+          .step = static_cast<std::uint64_t>(step)};
+}
+
+// Adds the gradients of `share` times their loss.
+learn::PreferenceGradient DpoMethod::train_pairs(const PairPass& one, const std::vector<std::int64_t>& rows,
+                                                 const PassKey& key, double share) const {
+  const at::Tensor reference = reference_of(train_reference_, one.pass, rows, one.scored);
+  learn::PreferenceGradient found;
+  train_policy(
+      parts_.model, one.pass, key, kTemperature, parts_.form,
+      [&](const PolicyScores& scores) {
+        found = learn::preference_gradient(preference_tokens(one, scores, reference), options_);
+        learn::PolicyGradient gradient;
+        gradient.loss = found.loss;
+        gradient.d_logprob = found.d_logprob.mul_(share);
+        return gradient;
+      },
+      extra_);
+  return found;
+}
+
 StepLoss DpoMethod::backward(std::int64_t step) {
   precompute_all();
   const data::StepRows micro_batches = order_.step_rows(step);
-  const PassKey key = {.training = !parts_.plan.preference.disable_dropout,
-                       .seed = static_cast<std::uint64_t>(parts_.plan.seed),
-                       .step = static_cast<std::uint64_t>(step)};
+  const PassKey key = training_key(step);
   const double share = 1.0 / static_cast<double>(micro_batches.size());
   StepLoss out;
   std::int64_t row_base = 0;
   for (const std::vector<std::int64_t>& rows : micro_batches) {
     const PairPass one = make_pair_pass(parts_.train, rows, shares(), row_base);
     row_base += 2 * static_cast<std::int64_t>(rows.size());
-    const at::Tensor reference = reference_of(train_reference_, one.pass, rows, one.scored);
-    learn::PreferenceGradient found;
-    train_policy(
-        parts_.model, one.pass, key, kTemperature, parts_.form,
-        [&](const PolicyScores& scores) {
-          found = learn::preference_gradient(preference_tokens(one, scores, reference), options_);
-          learn::PolicyGradient gradient;
-          gradient.loss = found.loss;
-          gradient.d_logprob = found.d_logprob.mul_(share);
-          return gradient;
-        },
-        extra_);
+    const learn::PreferenceGradient found = train_pairs(one, rows, key, share);
     out.loss += found.loss * share;
     out.tokens += one.tokens;
     out.metrics.insert(out.metrics.end(), found.metrics.begin(), found.metrics.end());
@@ -237,6 +248,20 @@ Rehearsal DpoMethod::rehearse(const RehearsalRequest& request) {
   key.training = key.training && request.adapters_on;
   loss_of(score_policy(parts_.model, one.pass, key, kTemperature, parts_.form, request.adapters_on, extra_));
   return out;
+}
+
+void DpoMethod::replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) {
+  for (const std::vector<std::int64_t>& rows : order_.step_rows(step)) {
+    for (const std::int64_t row : rows) {
+      const PairPass one = make_pair_pass(parts_.train, {row}, shares());
+      const learn::PreferenceGradient found = train_pairs(one, {row}, training_key(step), 1);
+      const std::int64_t line = parts_.train[static_cast<std::size_t>(row)].row + 1;
+      if (!see({.name = "line " + std::to_string(line) + " of " + parts_.plan.dataset_name,
+                .loss = found.loss})) {
+        return;
+      }
+    }
+  }
 }
 
 }  // namespace hone::train

@@ -20,6 +20,7 @@
 #include "learn/preference_loss.h"
 #include "model/causal_lm.h"
 #include "train/loop.h"
+#include "train/pair_pass.h"
 #include "train/policy_pass.h"
 
 namespace hone::train {
@@ -47,7 +48,8 @@ class DpoMethod final : public Method {
   double epoch_after(std::int64_t step) const override;
   // One pair whose two sides differ, cut to what is asked for, through the run's own loss.
   Rehearsal rehearse(const RehearsalRequest& request) override;
-  const std::vector<data::PreferencePair>& train_pairs() const { return parts_.train; }
+  void replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) override;
+  const std::vector<data::PreferencePair>& pairs() const { return parts_.train; }
 
  private:
   using Pairs = std::vector<data::PreferencePair>;
@@ -61,6 +63,9 @@ class DpoMethod final : public Method {
                           const std::vector<std::int64_t>& scored) const;
   Reference precompute(const Pairs& pairs, std::int64_t batch_size) const;
   void precompute_all();
+  PassKey training_key(std::int64_t step) const;
+  learn::PreferenceGradient train_pairs(const PairPass& one, const std::vector<std::int64_t>& rows,
+                                        const PassKey& key, double share) const;
   bool shares() const { return parts_.form.is_explicit && parts_.plan.preference.share_prompt; }
 
   DpoParts parts_;

@@ -129,7 +129,7 @@ std::vector<ColouredPiece> example_of(const data::PreferencePair& pair, const te
 struct OpenedDpo final : OpenedRun {
   using OpenedRun::OpenedRun;
   const Pairs* pairs() const override {
-    return method == nullptr ? nullptr : &static_cast<const DpoMethod&>(*method).train_pairs();
+    return method == nullptr ? nullptr : &static_cast<const DpoMethod&>(*method).pairs();
   }
 };
 

@@ -5,6 +5,24 @@ import scene
 CASES = Cases()
 
 
+@CASES.fault("PREF-01", "dpo: chosen and rejected are equal in every pair")
+def equal_pairs(s):
+    s.dpo([{**row, "rejected": row["chosen"]} for row in scene.preference_rows()])
+
+
+@CASES.fault("PREF-01", "dpo: they are equal in a third of the pairs", level="warn")
+def some_equal_pairs(s):
+    s.dpo([{**row, "rejected": row["chosen"]} if i % 3 == 0 else row for i, row in enumerate(scene.preference_rows())])
+
+
+@CASES.fault("PREF-02", "dpo: chosen answers ten times as long as rejected ones", level="note")
+def longer_chosen(s):
+    s.dpo([{**row, "chosen": row["chosen"] * 10} for row in scene.preference_rows()])
+
+
+CASES.exclude("PREF-04", "dpo: a reference that trains with the policy")
+
+
 @CASES.fault("PREF-03", "grpo with lora_dropout 0.1", level="warn")
 def dropout(s):
     s.policy(lora_dropout=0.1)

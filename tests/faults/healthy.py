@@ -1,4 +1,4 @@
-"""Twenty runs without a fault, of every method and form of data that exists: the doctor must let them pass."""
+"""Runs without a fault, of every method and form of data that exists: the doctor must let them pass."""
 from fault import Cases
 import scene
 import staging
@@ -116,3 +116,15 @@ def rloo(s):
 @CASES.healthy("rloo: normalised advantages, accumulation", family="qwen2")
 def rloo_normalised(s):
     s.policy(method="rloo", normalize_advantages=True, gradient_accumulation_steps=2, beta=0.02)
+
+
+@CASES.healthy("dpo: right answers against wrong ones")
+def dpo(s):
+    s.dpo()
+
+
+@CASES.healthy("dpo: conversations, ipo, precomputed reference, accumulation", family="qwen2")
+def dpo_messages(s):
+    rows = [{"prompt": [{"role": "user", "content": row["prompt"]}], "chosen": [{"role": "assistant", "content": row["chosen"].strip()}],
+             "rejected": [{"role": "assistant", "content": row["rejected"].strip()}]} for row in scene.preference_rows()]
+    s.dpo(rows, loss_type="ipo", precompute_ref_log_probs=True, gradient_accumulation_steps=2)
