@@ -10,12 +10,10 @@ constexpr FaultClass kTable[] = {
      .flag = "SILENT",
      .when = "P",
      .symptom = "loss 0.0, evaluation NaN, the run \"succeeds\".",
-     .cause =
-         "max_length cuts the whole answer away, the template has no {% generation %} block, or a "
-         "response marker is not found.",
-     .check =
-         "On all rows: those without a single target are counted, and the cause is named, rows at the "
-         "length cap or the template.",
+     .cause = "max_length cuts the whole answer away, the template has no {% generation %} block, or a "
+              "response marker is not found.",
+     .check = "On all rows: those without a single target are counted, and the cause is named, rows at the "
+              "length cap or the template.",
      .advice =
 
          "Raise max_length to the value in the message, or mend the template. TRL drops such rows without "
@@ -35,13 +33,11 @@ constexpr FaultClass kTable[] = {
      .flag = "SILENT",
      .when = "P",
      .symptom = "The fine-tuned model never stops.",
-     .cause =
-         "pad is eos and the collator masks pad; or the end was never appended; or the assistant mask "
-         "leaves it out.",
+     .cause = "pad is eos and the collator masks pad; or the end was never appended; or the assistant mask "
+              "leaves it out.",
      .check = "The share of rows whose end of sequence, or of turn, is there and a target.",
-     .advice =
-         "Let the template's {% generation %} block include the end of turn; hone masks by position, "
-         "never by token id.",
+     .advice = "Let the template's {% generation %} block include the end of turn; hone masks by position, "
+               "never by token id.",
      .places = "src/doctor/check_data.cpp"},
     {.code = "DATA-04",
      .name = "the stop token differs between template, tokenizer and generation config",
@@ -86,12 +82,10 @@ constexpr FaultClass kTable[] = {
      .flag = "SILENT",
      .when = "PR",
      .symptom = "Earlier answers duplicated or cut in the training text; drift from what was sampled.",
-     .cause =
-         "Reasoning templates delete earlier <think> blocks; decoding and encoding again is not the "
-         "identity.",
-     .check =
-         "The tokens of a conversation's first turns are a prefix of those of more turns. Rollouts keep "
-         "the sampled ids and are never encoded again.",
+     .cause = "Reasoning templates delete earlier <think> blocks; decoding and encoding again is not the "
+              "identity.",
+     .check = "The tokens of a conversation's first turns are a prefix of those of more turns. Rollouts keep "
+              "the sampled ids and are never encoded again.",
      .advice = "Another chat_template_path, or one row for each answer.",
      .places = "src/doctor/check_template.cpp"},
     {.code = "DATA-09",
@@ -142,9 +136,8 @@ constexpr FaultClass kTable[] = {
      .when = "CP",
      .symptom = "KL in the thousands at step 1 (TRL#3500); a ratio that is not 1 in the first pass.",
      .cause = "Policy and reference, or sampler, see other masks; lora_dropout is 0.05 unless it is set.",
-     .check =
-         "Any dropout in GRPO and RLOO. hone's sampler never drops, so the ratio holds the trainer's "
-         "masks alone.",
+     .check = "Any dropout in GRPO and RLOO. hone's sampler never drops, so the ratio holds the trainer's "
+              "masks alone.",
      .advice = "lora_dropout: 0, or disable_dropout: true.",
      .places = "src/doctor/check_adapters.cpp"},
     {.code = "PREF-04",
@@ -152,17 +145,14 @@ constexpr FaultClass kTable[] = {
      .flag = "SILENT",
      .when = "PR",
      .symptom = "KL or rewards shift without the policy moving.",
-     .cause =
-         "The adapter that is switched off is not all that trains; the policy began from an adapter and "
-         "the reference is the raw base.",
-     .check =
-         "At step 0 policy and reference agree; reference log-probabilities of a fixed batch keep their "
-         "bits.",
+     .cause = "The adapter that is switched off is not all that trains; the policy began from an adapter and "
+              "the reference is the raw base.",
+     .check = "At step 0 policy and reference agree; reference log-probabilities of a fixed batch keep their "
+              "bits.",
      .advice = "Reference log-probabilities computed once, or a reference of one's own.",
      .standing = Standing::kImpossible,
-     .why =
-         "the reference is the same frozen weights with the adapter off, or the adapter as it began; "
-         "nothing else trains",
+     .why = "the reference is the same frozen weights with the adapter off, or the adapter as it began; "
+            "nothing else trains",
      .proof = "tests/train/dpo_test.cpp DpoRun.ReferenceStays"},
 };
 

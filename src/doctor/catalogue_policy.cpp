@@ -10,13 +10,11 @@ constexpr FaultClass kTable[] = {
      .flag = "false alarm",
      .when = "R",
      .symptom = "`loss 0.000000` step after step; \"is it broken?\" (TRL#2931, TRL#3452).",
-     .cause =
-         "With beta 0 and one update a batch the ratio is 1: a loss that is a mean over sequences is "
-         "minus the mean advantage, which is 0, while its gradient is not. A mean over tokens (dapo) is "
-         "not 0; its sign says whether longer answers won.",
-     .check =
-         "Loss, gradient norm, dead groups and cut completions of a step together: a table that tells "
-         "this from RL-02, RL-03, RL-04, GRAD-02 and NUM-02.",
+     .cause = "With beta 0 and one update a batch the ratio is 1: a loss that is a mean over sequences is "
+              "minus the mean advantage, which is 0, while its gradient is not. A mean over tokens (dapo) is "
+              "not 0; its sign says whether longer answers won.",
+     .check = "Loss, gradient norm, dead groups and cut completions of a step together: a table that tells "
+              "this from RL-02, RL-03, RL-04, GRAD-02 and NUM-02.",
      .advice = "None: watch the reward.",
      .places = "src/doctor/loss_table.cpp"},
     {.code = "RL-02",
@@ -28,12 +26,10 @@ constexpr FaultClass kTable[] = {
 
          "Equal rewards have advantage 0. With success rate p and G completions a group is dead with p^G "
          "+ (1 - p)^G: at p = 0.05, 66 % for G = 8 and 19 % for G = 32.",
-     .check =
-         "The share of dead groups of every step, and what useful work that leaves; --deep measures it "
-         "before step 1.",
-     .advice =
-         "A larger num_generations (the message has the number), prompts that are neither solved nor "
-         "hopeless, a reward with more than two values.",
+     .check = "The share of dead groups of every step, and what useful work that leaves; --deep measures it "
+              "before step 1.",
+     .advice = "A larger num_generations (the message has the number), prompts that are neither solved nor "
+               "hopeless, a reward with more than two values.",
      .places = "src/doctor/probe_rollout.cpp src/doctor/watch_rewards.cpp src/doctor/loss_table.cpp"},
     {.code = "RL-03",
      .name = "completions are cut, the reward is 0",
@@ -44,9 +40,8 @@ constexpr FaultClass kTable[] = {
          "Reward 0, loss 0, gradient 0, every length equal to max_completion_length. TRL's own quickstart "
          "was so (TRL#5697).",
      .cause = "The cap is shorter than an answer; the verifier never sees one.",
-     .check =
-         "The share of cut completions in every generation batch, from the first one on, beside the "
-         "rewards; --deep samples before step 1.",
+     .check = "The share of cut completions in every generation batch, from the first one on, beside the "
+              "rewards; --deep samples before step 1.",
      .advice = "Raise max_completion_length to what the message says, or mask_truncated_completions: true.",
      .places = "src/doctor/check_answers.cpp src/doctor/probe_rollout.cpp src/doctor/watch_rewards.cpp"},
     {.code = "RL-04",
@@ -58,12 +53,10 @@ constexpr FaultClass kTable[] = {
 
          "A regex without DOTALL (unsloth#1761); a template that already opens <think>, which the reward "
          "never sees.",
-     .check =
-         "The data's own answer, rendered as the trainer passes it, must score more than junk; a "
-         "component that never varies is named while the run goes on.",
-     .advice =
-         "The message shows what the reward was given: fit the pattern to it. `hone reward-test` tries "
-         "again in seconds.",
+     .check = "The data's own answer, rendered as the trainer passes it, must score more than junk; a "
+              "component that never varies is named while the run goes on.",
+     .advice = "The message shows what the reward was given: fit the pattern to it. `hone reward-test` tries "
+               "again in seconds.",
      .places = "src/doctor/probe_reward.cpp src/doctor/probe_rollout.cpp src/doctor/watch_rewards.cpp"},
     {.code = "RL-05",
      .name = "the reward returns None, NaN or a wrong count, or lacks a column",
@@ -71,9 +64,8 @@ constexpr FaultClass kTable[] = {
      .when = "PR",
      .symptom = "A crash in the middle of a run, NaN advantages, a reward that is None throughout.",
      .cause = "The user's function; a column that a transform dropped.",
-     .check =
-         "Columns before the weights are read; count, finiteness, repeatability, independence of the "
-         "order and time of a call on the run's own rows; every call of the run.",
+     .check = "Columns before the weights are read; count, finiteness, repeatability, independence of the "
+              "order and time of a call on the run's own rows; every call of the run.",
      .advice = "The message names the sample and the function. `hone reward-test` shows its scores.",
      .places = "src/doctor/probe_reward.cpp"},
     {.code = "RL-06",
@@ -81,9 +73,8 @@ constexpr FaultClass kTable[] = {
      .flag = "QUIET",
      .when = "CP",
      .symptom = "The reward moves, quality does not.",
-     .cause =
-         "A language model given as reward is loaded as a classifier whose head is newly made; or its "
-         "head has two outputs.",
+     .cause = "A language model given as reward is loaded as a classifier whose head is newly made; or its "
+              "head has two outputs.",
      .check = "The head must be in the file with one output.",
      .advice = "A sequence-classification checkpoint with one label.",
      .standing = Standing::kImpossible,
@@ -95,9 +86,8 @@ constexpr FaultClass kTable[] = {
      .when = "PR",
      .symptom = "The reward only goes up; samples are empty shells, tags, copies.",
      .cause = "The reward has a cheap maximum.",
-     .check =
-         "--deep and `hone reward-test` score empty, copied, repeated and tag-only answers beside the "
-         "right one; the watch looks at a component's share and at length against reward.",
+     .check = "--deep and `hone reward-test` score empty, copied, repeated and tag-only answers beside the "
+              "right one; the watch looks at a component's share and at length against reward.",
      .advice = "Look at completions/; gate the form on the answer, change reward_weights.",
      .places = "src/doctor/probe_reward.cpp src/doctor/watch_rewards.cpp"},
     {.code = "RL-08",
@@ -122,9 +112,8 @@ constexpr FaultClass kTable[] = {
      .check = "Nothing to find: a group is a prompt and its completions in one struct.",
      .advice = "None.",
      .standing = Standing::kImpossible,
-     .why =
-         "completions are held by their prompt from sampling to advantages, and these equal TRL's, group "
-         "by group",
+     .why = "completions are held by their prompt from sampling to advantages, and these equal TRL's, group "
+            "by group",
      .proof = "tests/learn/advantages_test.cpp Advantages.EqualTrl"},
     {.code = "RL-10",
      .name = "sampler and trainer disagree on log-probabilities",
@@ -156,8 +145,7 @@ constexpr FaultClass kTable[] = {
      .name = "a stale prefix cache",
      .flag = "SILENT",
      .when = "PR",
-     .symptom =
-         "The mismatch of log-probabilities grows within a job and resets on restart; lengths double.",
+     .symptom = "The mismatch of log-probabilities grows within a job and resets on restart; lengths double.",
      .cause = "Keys and values cached by text and kept over an update of the weights.",
      .check = "Nothing to find: keys and values live as long as one generation batch.",
      .advice = "None.",
@@ -170,9 +158,8 @@ constexpr FaultClass kTable[] = {
      .when = "CP",
      .symptom = "The more dead or cut samples, the smaller the step.",
      .cause = "The numerator is masked, the denominator is not (TRL#6369).",
-     .check =
-         "mask_truncated_completions with a loss whose denominator counts them, in the options; dead "
-         "groups beside it while the run goes on.",
+     .check = "mask_truncated_completions with a loss whose denominator counts them, in the options; dead "
+              "groups beside it while the run goes on.",
      .advice =
 
          "loss_type: bnpo divides by the tokens that count; dr_grpo by none. hone keeps TRL's convention "
@@ -212,9 +199,8 @@ constexpr FaultClass kTable[] = {
          "whose effect would differ is refused.",
      .advice = "The message has the nearest name. `hone options NAME` says what is done with it.",
      .standing = Standing::kImpossible,
-     .why =
-         "options are one table: each row is supported, answered with a note or refused, and an unknown "
-         "name is an error",
+     .why = "options are one table: each row is supported, answered with a note or refused, and an unknown "
+            "name is an error",
      .proof = "tests/config/option_table_test.cpp OptionTable.HasEveryOptionOfTrlWithItsDefaultAndOrigin"},
 };
 

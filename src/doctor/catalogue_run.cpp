@@ -54,9 +54,8 @@ constexpr FaultClass kTable[] = {
      .when = "PX",
      .symptom = "The fine-tuned output is the base's.",
      .cause = "Another prefix of the keys, a loader that ignores what it does not know, B all zero.",
-     .check =
-         "A key or shape that does not fit is an error when an adapter is read; --deep saves, loads and "
-         "compares log-probabilities with those of the adapter in memory and of the base.",
+     .check = "A key or shape that does not fit is an error when an adapter is read; --deep saves, loads and "
+              "compares log-probabilities with those of the adapter in memory and of the base.",
      .advice = "The message names the first key.",
      .places = "src/doctor/probe_round_trip.cpp"},
     {.code = "CKPT-02",
@@ -98,12 +97,10 @@ constexpr FaultClass kTable[] = {
      .when = "PR",
      .symptom = "A jump of the loss, repeated data, a run that begins at 0 again.",
      .cause = "Optimizer, schedule, position in the data or random state not stored.",
-     .check =
-         "--deep saves, loads and takes the next step twice: the same bits. A resumed run says what "
-         "differs from the checkpoint's.",
-     .advice =
-         "Resume with the options and the rows of the first run; else call it a new one with "
-         "adapter_name_or_path.",
+     .check = "--deep saves, loads and takes the next step twice: the same bits. A resumed run says what "
+              "differs from the checkpoint's.",
+     .advice = "Resume with the options and the rows of the first run; else call it a new one with "
+               "adapter_name_or_path.",
      .places = "src/doctor/probe_resume.cpp"},
     {.code = "CKPT-06",
      .name = "disk full, or a half-written checkpoint",
@@ -111,9 +108,8 @@ constexpr FaultClass kTable[] = {
      .when = "CP",
      .symptom = "\"No space left on device\" at the last step; the next start reads half a folder.",
      .cause = "No budget, files not written in one go.",
-     .check =
-         "Free bytes against all checkpoints that the run will keep, and a fifth. Folders are written "
-         "aside and renamed.",
+     .check = "Free bytes against all checkpoints that the run will keep, and a fifth. Folders are written "
+              "aside and renamed.",
      .advice = "save_total_limit, or another output_dir.",
      .places = "src/doctor/probe_budget.cpp"},
     {.code = "ENV-01",

@@ -117,7 +117,8 @@ void Watch::begin(train::OpenedRun& run) {
                            .rows = rows_,
                            .masks_cut = plan.policy.mask_truncated_completions,
                            .bf16 = run.model->numbers().linear == at::kBFloat16,
-                           .exact_kernels = ops::instructions() == ops::Instructions::kAvx512Bf16});
+                           .exact_kernels = ops::instructions() == ops::Instructions::kAvx512Bf16,
+                           .uniform = std::log(static_cast<double>(run.model->config().vocab_size))});
   }
   tell_of_last_run();
   running_.emplace(run.place.output_dir(), state_);

@@ -26,6 +26,7 @@ constexpr double kSpreadLost = 0.05;      // rewardspy: recent over baseline spr
 
 // ---- RL-08
 constexpr double kEntropyCollapse = 0.01;     // axolotl: 0.05 to 0.5 healthy, below 0.01 collapse
+constexpr double kEntropyOfGuessing = 0.7;    // ours: of ln V; trained models stay below 0.4 of it
 constexpr double kKlDiverged = 2.0;           // axolotl: above 2 diverged
 constexpr std::int64_t kStepsOfCollapse = 3;  // ours: one batch may be odd
 constexpr double kOneToken = 0.5;             // FAULTS: one token is more than half of a sample

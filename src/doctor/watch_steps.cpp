@@ -62,6 +62,19 @@ Findings PolicySteps::see(const train::StepFacts& step, bool top) {
                   "last healthy checkpoint"},
           "entropy");
     }
+    count(high_entropy_, setup_.uniform > 0 && *entropy > limits::kEntropyOfGuessing * setup_.uniform);
+    if (high_entropy_ >= limits::kStepsOfCollapse) {
+      add_finding(out,
+                  {.code = "RL-08",
+                   .level = Level::kWarn,
+                   .what = "the policy has come apart: entropy " + short_number(*entropy) +
+                           " nats a token, guessing has " + short_number(setup_.uniform),
+                   .evidence = step_words(high_entropy_) + " above " + percent(limits::kEntropyOfGuessing) +
+                               " of ln V",
+                   .cause = "suspected: learning_rate too high; or a base with random weights",
+                   .fix = "lower learning_rate, raise beta, or go back to the last healthy checkpoint"},
+                  "guessing");
+    }
   }
   if (const auto kl = metric(step, "kl")) {
     count(high_kl_, *kl > limits::kKlDiverged);

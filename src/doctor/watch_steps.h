@@ -20,6 +20,7 @@ class PolicySteps {
     bool masks_cut = false;  // mask_truncated_completions
     bool bf16 = false;
     bool exact_kernels = false;  // bf16 products that promise bits (ops/gemm.h)
+    double uniform = 0;          // ln V: the entropy of a policy that knows nothing; 0: not known
   };
   explicit PolicySteps(const Setup& setup) : setup_(setup) {}
   // `top`: the reward is near the highest that the run has seen; a certain policy is no fault then.
@@ -27,7 +28,8 @@ class PolicySteps {
 
  private:
   Setup setup_;
-  std::int64_t low_entropy_ = 0, high_kl_ = 0, wide_gap_ = 0, no_gradient_ = 0;  // steps after another
+  std::int64_t low_entropy_ = 0, high_entropy_ = 0, high_kl_ = 0, wide_gap_ = 0,
+               no_gradient_ = 0;  // steps after another
 };
 
 // Losses that measure progress (SFT, DPO); gradients of any method.

@@ -112,7 +112,8 @@ TEST(ReadYaml, FormerNamesSayWhatReplacedThem) {
   EXPECT_EQ(yaml_fault("warmup_ratio: 0.1\n"),
             "[run.yaml:1] expected a name that TRL 1.16 has\n  found:  warmup_ratio\n  likely: this name was "
             "removed or "
-            "belongs to another program (RL-16)\n  do:     write warmup_steps instead: a value below 1 is a share of "
+            "belongs to another program (RL-16)\n  do:     write warmup_steps instead: a value below 1 is a "
+            "share of "
             "all steps "
             "(warmup_steps: 0.1)");
   for (const char* name : {"evaluation_strategy", "group_by_length", "overwrite_output_dir", "logging_dir",

@@ -173,7 +173,8 @@ TEST_F(ToolsTest, GenerateMistakes) {
   EXPECT_EQ(error_of([&] { generate({"--prompt", "Hi", "--temprature", "1"}); }),
             "[command line] expected an option of hone generate\n  found:  unknown option --temprature. Did "
             "you mean "
-            "'temperature'?\n  likely: nobody would read it, and nothing would say so (RL-16)\n  do:     `hone options --method generate` lists every option");
+            "'temperature'?\n  likely: nobody would read it, and nothing would say so (RL-16)\n  do:     "
+            "`hone options --method generate` lists every option");
   EXPECT_NE(
       error_of([&] { generate({"--prompt", "Hi", "--top_p", "0"}); }).find("expected top_p above 0 to 1"),
       std::string::npos);

@@ -36,6 +36,17 @@ TEST(PolicySteps, EntropyThatIsGoneForThreeSteps) {
   EXPECT_TRUE(watch.see(policy_step({{"entropy", 0.5}}), false).empty());
 }
 
+TEST(PolicySteps, EntropyOfGuessingForThreeSteps) {
+  PolicySteps watch({.rows = 8, .uniform = 6});
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(watch.see(policy_step({{"entropy", 5.8}}), false).empty());
+  const Findings found = watch.see(policy_step({{"entropy", 5.8}}), false);
+  ASSERT_NE(find(found, "RL-08 guessing"), nullptr);
+  EXPECT_EQ(find(found, "RL-08 guessing")->verdict.level, Level::kWarn);
+  EXPECT_TRUE(watch.see(policy_step({{"entropy", 3}}), false).empty());
+  PolicySteps unknown({.rows = 8});
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(unknown.see(policy_step({{"entropy", 5.8}}), false).empty());
+}
+
 TEST(PolicySteps, KlThatStaysAboveTwo) {
   PolicySteps watch({.beta = 0.04, .rows = 8});
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(watch.see(policy_step({{"kl", 3.0}}), false).empty());

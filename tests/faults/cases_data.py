@@ -1,4 +1,6 @@
 """DATA: rows, tokens, templates."""
+import json
+
 from fault import Cases
 import scene
 
@@ -79,7 +81,6 @@ def untrained_token(s):
 
 @CASES.fault("DATA-10", "a token of the tokenizer beyond the embedding")
 def outside_the_embedding(s):
-    s.model()
-    text = s.path("model/tokenizer.json").read_text(encoding="utf-8").replace('"id": 383', '"id": 500')
-    s.path("model/tokenizer.json").write_text(text.replace('"</think>": 383', '"</think>": 500'), encoding="utf-8")
-    s.sft([{"text": f"</think>{row['text']}"} for row in scene.text_rows()])
+    tokens = json.loads((s.model() / "tokenizer.json").read_text(encoding="utf-8"))["added_tokens"]
+    s.edit_json("model/tokenizer.json", added_tokens=[*tokens, {**tokens[0], "id": 384, "content": "<|new|>"}])
+    s.sft([{"text": f"<|new|>{row['text']}"} for row in scene.text_rows()])

@@ -49,7 +49,7 @@ def cap_below_the_answers(s):
     s.policy(max_completion_length=1)
 
 
-@CASES.fault("RL-03", "the same, without an examination", "train", "--skip_doctor")
+@CASES.fault("RL-03", "the same, without an examination", "train", "--skip_doctor", level="warn")
 def cap_in_the_run(s):
     s.policy(max_completion_length=1)
 

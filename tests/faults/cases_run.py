@@ -59,7 +59,8 @@ def no_memory(s):
 def late_giant(s):
     rows = scene.text_rows()
     rows[-1] = {"text": " ".join(row["text"] for row in scene.text_rows(48))}
-    s.sft(rows, max_length=None)
+    s.sft(rows)
+    s.add("max_length: null")
 
 
 @CASES.fault("MEM-02", "memory that grows by 6 MB a step", "sabotage", "memory_creeps", level="warn")

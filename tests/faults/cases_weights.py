@@ -26,9 +26,9 @@ def stale_optimizer(s):
     s.sft()
 
 
-@CASES.fault("GRAD-06", "lora_target_modules: [k_proj], 3 % of the layers", level="warn")
+@CASES.fault("GRAD-06", "lora_target_modules: k_proj of layer 0, 3 % of the layers", level="warn")
 def narrow_targets(s):
-    s.sft(lora_target_modules=["k_proj"])
+    s.sft(lora_target_modules=".*layers\\.0\\..*k_proj")
 
 
 @CASES.fault("GRAD-07", "lora_target_modules names lm_head, whose weight the fused loss reads itself")

@@ -65,9 +65,10 @@ def gguf(s):
     s.sft(model_name_or_path="tiny.gguf")
 
 
-@CASES.healthy("sft: an adapter continued", before=(("train", "--output_dir", "first"),))
+@CASES.healthy("sft: an adapter continued",
+               before=(("train", "--output_dir", "first"), lambda s: s.add("adapter_name_or_path: first")))
 def continued(s):
-    s.sft(adapter_name_or_path="first")
+    s.sft()
 
 
 @CASES.healthy("sft: checkpoints, then examined in depth", deep=("--deep",))

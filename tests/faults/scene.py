@@ -95,6 +95,11 @@ class Scene:
         lines = [f"{name}: {yaml_value(value)}" for name, value in self.options.items()]
         self.path("run.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
+    def add(self, line):
+        """To the YAML, as it stands."""
+        with self.path("run.yaml").open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
     def sft(self, rows=None, **changes):
         self.rows(text_rows() if rows is None else rows)
         self.write("sft", SFT, changes)
