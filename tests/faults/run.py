@@ -32,7 +32,7 @@ import scene
 from fault import Outcome
 
 HERE = pathlib.Path(__file__).resolve().parent
-LIMIT_S = 300
+LIMIT_S = 900
 LEVELS = ["ok", "note", "warn", "fail"]
 TRAINED = ("sft", "grpo", "rloo", "dpo")
 
@@ -101,7 +101,7 @@ class Runner:
 def place_words(words, verdict, method):
     """Where it was found, for the table."""
     if words[0] == "train" or words[0] in TRAINED:
-        return f"the {method} run, {verdict.where}"
+        return f"the {method} run, {verdict.where if verdict.where == 'before step 1' else 'while it goes on'}"  # steps vary with the machine
     deep = " --deep" if "--deep" in words else ""
     return f"hone doctor{deep}, {verdict.where}"
 
