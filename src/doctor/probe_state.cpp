@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -22,7 +23,7 @@ namespace hone::doctor {
 
 namespace {
 
-constexpr std::int64_t kBlock = std::int64_t{4} << 20;  // bytes that one thread hashes at a time
+constexpr std::int64_t kBlock = std::int64_t{256} << 10;  // bytes that one thread hashes at a time
 
 // Exponents of all ones, in each lane of a 64-bit word: and with `exponents`, plus `carry`, leaves `overflow`
 // where there is one.
@@ -66,30 +67,33 @@ BlockPrint print_block(const std::byte* bytes, std::int64_t size, const FiniteMa
 
 struct Part {
   std::string name;
-  at::Tensor held;  // contiguous, on the CPU
+  std::function<at::Tensor()>
+      read;  // contiguous, on the CPU; a copy of a piece lives no longer than its hash
 };
 
 // As they lie in memory; a matrix that is embedding and head at once comes once.
 std::vector<Part> parts_of(const model::CausalLm& model) {
   std::vector<Part> out;
   const auto add = [&out](const std::string& name, const at::Tensor& tensor) {
-    if (tensor.defined()) out.push_back({name, tensor.detach().cpu().contiguous()});
+    if (tensor.defined()) out.push_back({name, [tensor] { return tensor.detach().cpu().contiguous(); }});
   };
   if (!model.packed()) {
     for (const auto& [name, tensor] : model.frozen_tensors()) add(name, tensor);
-    if (!out.front().held.is_alias_of(model.head().plain())) add("the head", model.head().plain());
+    if (!out.front().read().is_alias_of(model.head().plain())) add("the head", model.head().plain());
     return out;
   }
   // frozen_tensors() would unpack: the packs themselves, and the embedding by its rows where it is not the
   // head.
   add("the head", model.head().panels());
   const bool one = model.config().tie_word_embeddings && model.numbers().residual == model.numbers().linear;
-  constexpr std::int64_t kRows = 1 << 14;
+  static constexpr std::int64_t kRows = 1 << 14;
   for (std::int64_t begin = 0; !one && begin < model.config().vocab_size; begin += kRows) {
-    std::vector<std::int64_t> ids(
-        static_cast<std::size_t>(std::min(kRows, model.config().vocab_size - begin)));
-    std::iota(ids.begin(), ids.end(), begin);
-    add("the embedding", model.embed(ids));
+    out.push_back({"the embedding", [&model, begin] {
+                     const std::int64_t end = std::min(begin + kRows, model.config().vocab_size);
+                     std::vector<std::int64_t> ids(static_cast<std::size_t>(end - begin));
+                     std::iota(ids.begin(), ids.end(), begin);
+                     return model.embed(ids).cpu().contiguous();
+                   }});
   }
   add("the final norm", model.final_norm());
   std::size_t index = 0;
@@ -177,34 +181,25 @@ void StateGuard::restore_parameters() {
 }
 
 std::vector<PartPrint> base_print(const model::CausalLm& model) {
-  const std::vector<Part> parts = parts_of(model);
-  struct Block {
-    std::size_t part;
-    std::int64_t begin, size;
-  };
-  std::vector<Block> blocks;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const auto bytes = static_cast<std::int64_t>(parts[i].held.nbytes());
-    for (std::int64_t at = 0; at < bytes; at += kBlock)
-      blocks.push_back({i, at, std::min(kBlock, bytes - at)});
-  }
-  std::vector<BlockPrint> found(blocks.size());
-  at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1,
-                   [&](std::int64_t first, std::int64_t last) {
-                     for (std::int64_t b = first; b < last; ++b) {
-                       const Block& block = blocks[static_cast<std::size_t>(b)];
-                       const at::Tensor& held = parts[block.part].held;
-                       found[static_cast<std::size_t>(b)] =
-                           print_block(static_cast<const std::byte*>(held.const_data_ptr()) + block.begin,
-                                       block.size, finite_mask(held.scalar_type()));
-                     }
-                   });
   std::vector<PartPrint> out;
-  for (const Part& part : parts) out.push_back({.name = part.name, .hash = base::kHashStart});
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    PartPrint& part = out[blocks[b].part];
-    part.hash = (part.hash ^ found[b].hash) * 0x100000001B3;
-    part.finite = part.finite && found[b].finite;
+  for (const Part& part : parts_of(model)) {
+    const at::Tensor held = part.read();
+    const auto bytes = static_cast<std::int64_t>(held.nbytes());
+    const auto* const first = static_cast<const std::byte*>(held.const_data_ptr());
+    std::vector<BlockPrint> found(static_cast<std::size_t>((bytes + kBlock - 1) / kBlock));
+    at::parallel_for(
+        0, static_cast<std::int64_t>(found.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t b = begin; b < end; ++b) {
+            found[static_cast<std::size_t>(b)] = print_block(
+                first + b * kBlock, std::min(kBlock, bytes - b * kBlock), finite_mask(held.scalar_type()));
+          }
+        });
+    PartPrint print{.name = part.name, .hash = base::kHashStart};
+    for (const BlockPrint& block : found) {
+      print.hash = (print.hash ^ block.hash) * 0x100000001B3;
+      print.finite = print.finite && block.finite;
+    }
+    out.push_back(std::move(print));
   }
   return out;
 }

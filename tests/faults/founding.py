@@ -101,7 +101,7 @@ def stage(one, place):
     base = {k: v for k, v in scene.POLICY.items() if k not in scene.SFT or k in ("use_peft", "dataset_name", "output_dir", "report_to")}
     base = {**base, "max_completion_length": 12, "logging_steps": 1, "save_strategy": "no", "num_train_epochs": 1}
     if one.slow:
-        base = {**base, "model_name_or_path": str(BIG), "max_completion_length": 32, "max_steps": 2,
+        base = {**base, "model_name_or_path": str(BIG), "max_completion_length": 32, "max_steps": 3,
                 "reward_funcs": ["rewards.py:any_difference"]}
     options = {**one.options}
     if one.slow and "reward_funcs" in options:
