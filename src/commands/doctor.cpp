@@ -17,6 +17,7 @@
 #include "config/settings.h"
 #include "config/write_plan.h"
 #include "doctor/catalogue.h"
+#include "doctor/error_verdict.h"
 #include "doctor/exam_time.h"
 #include "doctor/examination.h"
 #include "report/fault_pages.h"
@@ -28,26 +29,14 @@ namespace hone::commands {
 
 namespace {
 
-// The code that a message names: "NUM-03: ...", "... (DATA-10)".
-std::string code_in(const std::string& text) {
-  for (const std::string& code : doctor::fault_codes()) {
-    if (text.find(code) != std::string::npos) return code;
-  }
-  return "";
-}
-
 // What stopped the run from being opened, as a verdict of the part that it belongs to.
 doctor::ExamPart part_of(const base::UserError& error, const config::Plan* plan) {
   const base::ErrorText& text = error.text();
   const bool data =
       plan != nullptr && !plan->dataset_name.empty() &&
       text.where.find(base::fs::path(plan->dataset_name).filename().string()) != std::string::npos;
-  base::Verdict verdict{.code = code_in(error.what()), .level = base::Level::kFail};
+  base::Verdict verdict = doctor::verdict_of(error);
   verdict.part = data || verdict.code.starts_with("DATA") ? "data" : "config";
-  verdict.what = "expected " + text.expected;
-  verdict.evidence = text.where + ": " + text.found;
-  verdict.cause = text.cause;
-  verdict.fix = text.fix;
   return {.name = verdict.part, .verdicts = {verdict}};
 }
 

@@ -11,6 +11,7 @@
 #include "doctor/watch.h"
 #include "report/terminal.h"
 #include "train/open_run.h"
+#include "train/run_folder.h"
 
 namespace hone::commands {
 
@@ -22,9 +23,16 @@ void say_pause(const doctor::Watch& watch, const config::Plan& plan) {
     std::cout << "paused    " << one.code << "  " << report::visible_controls(one.what) << "\n";
     if (!one.fix.empty()) std::cout << "change    " << report::visible_controls(one.fix) << "\n";
   }
-  std::cout << "go on     the same command, changed, with --resume_from_checkpoint true (or with on_fault: "
-               "warn, as it is)\n"
-            << "why       hone explain " << plan.output_dir << "\n";
+  const std::int64_t healthy = watch.healthy_checkpoint();
+  const bool harmed = watch.harmed();
+  if (harmed && healthy < 0) {
+    std::cout << "go on     begin anew, changed: no checkpoint is from before the fault\n";
+  } else {
+    std::cout << "go on     the same command, changed, with --resume_from_checkpoint "
+              << (harmed ? train::checkpoint_path(plan.output_dir, healthy).string() : "true")
+              << " (or with on_fault: warn, as it is)\n";
+  }
+  std::cout << "why       hone explain " << plan.output_dir << "\n";
 }
 
 }  // namespace

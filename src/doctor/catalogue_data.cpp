@@ -126,8 +126,8 @@ constexpr FaultClass kTable[] = {
      .cause = "The loss rewards the margin alone. A fall by itself is normal.",
      .check =
 
-         "Margin, chosen log-probability a token and generations together; lengths of chosen and rejected "
-         "before the run.",
+         "Margin and chosen log-probability together, against the mean of the first five steps; lengths of "
+         "chosen and rejected before the run.",
      .advice = "An SFT term, a lower learning rate, a higher beta, length normalisation.",
      .places = "src/doctor/watch_steps.cpp"},
     {.code = "PREF-03",

@@ -64,8 +64,8 @@ constexpr FaultClass kTable[] = {
      .when = "PR",
      .symptom = "A crash in the middle of a run, NaN advantages, a reward that is None throughout.",
      .cause = "The user's function; a column that a transform dropped.",
-     .check = "Columns before the weights are read; count, finiteness, repeatability, independence of the "
-              "order and time of a call on the run's own rows; every call of the run.",
+     .check = "Columns before the weights are read; count, finiteness, repeatability and time "
+              "of a call on the run's own rows; every call of the run.",
      .advice = "The message names the sample and the function. `hone reward-test` shows its scores.",
      .places = "src/doctor/probe_reward.cpp"},
     {.code = "RL-06",
@@ -87,7 +87,7 @@ constexpr FaultClass kTable[] = {
      .symptom = "The reward only goes up; samples are empty shells, tags, copies.",
      .cause = "The reward has a cheap maximum.",
      .check = "--deep and `hone reward-test` score empty, copied, repeated and tag-only answers beside the "
-              "right one; the watch looks at a component's share and at length against reward.",
+              "right one; the watch looks at a component's share.",
      .advice = "Look at completions/; gate the form on the answer, change reward_weights.",
      .places = "src/doctor/probe_reward.cpp src/doctor/watch_rewards.cpp"},
     {.code = "RL-08",
@@ -97,7 +97,7 @@ constexpr FaultClass kTable[] = {
      .symptom = "Garbled text late in the run.",
      .cause = "The policy has left the reference; off-policy data; logits that are NaN.",
      .check =
-         "Entropy and KL of every step against their limits, from a baseline of the run's own first steps.",
+         "Entropy and KL of every step against their limits, and how often one token stands in a completion.",
      .advice =
 
          "Go back to the pinned checkpoint, which the message names; lower learning_rate, beta above 0, "

@@ -85,6 +85,12 @@ Verdict check_denominator(const config::Plan& plan) {
   out.what += "; completions of dead groups count";
   if (policy.mask_truncated_completions) {
     out.what += by_tokens ? ", tokens of truncated ones do not" : ", truncated ones count as empty";
+    if (!by_tokens) {
+      out.level = Level::kNote;
+      out.cause = "mask_truncated_completions takes them out of the numerator alone, as in TRL";
+      out.fix = "loss_type: bnpo or dapo divides by the tokens that count";
+      out.cost = "the more completions are cut, the smaller the step";
+    }
   }
   out.evidence = "as TRL 1.16 (tests/parity/trl_grpo_test.cpp)";
   return out;

@@ -154,7 +154,8 @@ Verdict check_schedule(const train::OpenedRun& run) {
     out.fix = "raise max_steps or num_train_epochs";
     return out;
   }
-  if (warmup > 0 && static_cast<double>(warmup) >= kLongWarmup * static_cast<double>(total)) {
+  const bool warms_up = run.plan.lr_scheduler_type != config::Scheduler::kConstant;
+  if (warms_up && warmup > 0 && static_cast<double>(warmup) >= kLongWarmup * static_cast<double>(total)) {
     out.level = few ? Level::kWarn : Level::kFail;
     out.what = std::to_string(warmup) + " of " + words::counted(total, "optimizer step") + " are warm-up";
     out.cause = warmup >= total ? "the learning rate never reaches its peak"

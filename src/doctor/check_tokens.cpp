@@ -42,6 +42,13 @@ std::vector<std::int64_t> uses_of(const train::OpenedRun& run) {
   }
   if (const auto* prompts = run.prompts(); prompts != nullptr) {
     for (const data::TokenisedPrompt& prompt : prompts->tokens) add(prompt.ids);
+    if (!prompts->tokens.empty()) {
+      std::vector<std::int32_t> stops;
+      for (const std::int64_t id : run.model->config().eos_token_ids)
+        stops.push_back(static_cast<std::int32_t>(id));
+      if (const auto eos = run.text->tokenizer.eos_id()) stops.push_back(static_cast<std::int32_t>(*eos));
+      add(stops);
+    }
   }
   return out;
 }
@@ -56,7 +63,7 @@ std::vector<std::int64_t> untrained(const model::CausalLm& model, const std::vec
                                          ids.begin() + static_cast<std::ptrdiff_t>(end));
     at::Tensor largest = model.embed(some).abs().amax(1).to(at::kFloat).cpu();
     if (own_head) {
-      const at::Tensor rows = at::tensor(some, at::kLong).to(largest.device());
+      const at::Tensor rows = at::tensor(some, at::kLong).to(model.final_norm().device());
       const at::Tensor head = model.head().rows(rows).abs().amax(1).to(at::kFloat).cpu();
       largest = at::minimum(largest, head);
     }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/error.h"
+#include "doctor/error_verdict.h"
+
 namespace hone::doctor {
 
 namespace {
@@ -44,6 +47,15 @@ constexpr Part kParts[] = {
     {"resume", true, false, true, [](auto& run, const auto&) { return probe_resume(run); }},
 };
 
+// What a part could not look at is told as that part's failure: a full disk, numbers that sampling refuses.
+Verdicts look(const Part& part, train::OpenedRun& run, const ExamOptions& options) {
+  try {
+    return part.look(run, options);
+  } catch (const base::UserError& error) {
+    return {verdict_of(error)};
+  }
+}
+
 bool takes_part(const Part& part, bool samples, Depth depth) {
   return (samples || !part.samples) && (depth == Depth::kDeep || !part.deep);
 }
@@ -84,7 +96,7 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
     if (!takes_part(part, run.prompts() != nullptr, options.depth)) continue;
     if (part.runs_model && out.failed()) continue;
     const auto begin = Clock::now();
-    ExamPart found{.name = std::string(part.name), .verdicts = part.look(run, options)};
+    ExamPart found{.name = std::string(part.name), .verdicts = look(part, run, options)};
     for (base::Verdict& one : found.verdicts) one.part = found.name;
     found.seconds = seconds_since(begin);
     out.parts.push_back(std::move(found));

@@ -45,7 +45,13 @@ std::string go_on(const fs::path& folder, std::int64_t checkpoint, std::int64_t 
     line(out, "go on", "begin anew with the same command");
     return out;
   }
-  const bool same = healthy == checkpoint || healthy < 0;
+  if (healthy < 0) {
+    line(out, "saved",
+         train::checkpoint_path(folder, checkpoint).string() + ", after the fault was suspected");
+    line(out, "go on", "begin anew, changed: no checkpoint is from before it");
+    return out;
+  }
+  const bool same = healthy == checkpoint;
   line(out, "saved", train::checkpoint_path(folder, checkpoint).string() + (same ? ", the last one" : ""));
   if (!same)
     line(out, "healthy",

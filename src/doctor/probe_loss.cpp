@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "data/packing.h"
@@ -19,6 +20,7 @@ using base::Level;
 constexpr double kPretrained = 0.6;   // of ln V (FAULTS, NUM-02)
 constexpr double kGuessing = 1.2;     // above: worse than a model that knows nothing
 constexpr double kUniform = 0.1;      // how near ln V loss and entropy of random weights are
+constexpr double kReference = 1e-3;   // of ln 2: bf16 kernels may differ in their last places
 constexpr std::int64_t kTokens = 48;  // of two rows
 constexpr train::RehearsalRequest kLook = {.max_tokens = 64, .backward = false, .training = false};
 
@@ -175,13 +177,43 @@ void judge_adapter_in_loss(train::OpenedRun& run, double before, StateGuard& gua
                  .cost = "the whole run"});
 }
 
+bool is_new(const adapters::Adapter& adapter) {
+  const auto& all = adapter.tensors();
+  return std::all_of(all.begin(), all.end(), [](const adapters::TrainableTensor& one) {
+    return !is_b(one) || one.value.count_nonzero().item<std::int64_t>() == 0;
+  });
+}
+
+// A new policy is its reference: no margin, whatever the pair, and the sigmoid's loss is ln 2.
+void judge_reference(train::OpenedRun& run, Verdicts& out) {
+  const config::PreferencePlan& plan = run.plan.preference;
+  const bool sigmoid = plan.loss_type == std::vector<std::string>{"sigmoid"} && plan.loss_weights.empty() &&
+                       !plan.use_weighting && plan.f_divergence_type == "reverse_kl";
+  if (run.pairs() == nullptr || !sigmoid || !is_new(*run.adapter)) return;
+  const double loss = run.method->rehearse(kLook).loss, expected = std::log(2.0);
+  base::Verdict found{.code = "PREF-04",
+                      .what = "the policy begins as its reference: the loss is " + number(loss) + ", ln 2",
+                      .evidence = "difference " + number(std::abs(loss - expected))};
+  if (!(std::abs(loss - expected) <= kReference)) {
+    found.level = Level::kFail;
+    found.what = "policy and reference differ before the first step: the loss is " + number(loss) +
+                 ", and would be ln 2";
+    found.cause = "the reference is another model, or is computed in another way";
+    found.fix = "please report this with `hone env`";
+    found.cost = "rewards and margins that no step has earned";
+  }
+  out.push_back(std::move(found));
+}
+
 }  // namespace
 
 Verdicts examine_loss(train::OpenedRun& run, const ScoredPass& pass) {
   Verdicts out;
   StateGuard guard(run);
+  if (run.method->rehearse(kLook).scored == 0) return out;  // check_data has said so
   const double first = judge_first_loss(run, pass, out);
   judge_packing(run, pass, out);
+  judge_reference(run, out);
   // Methods that sample are asked by probe_sampler, with the same completions in both.
   if (run.prompts() == nullptr) judge_adapter_in_loss(run, first, guard, out);
   return out;

@@ -1,5 +1,6 @@
 // P12: a resumed run is the same run.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "doctor/examination.h"
 #include "doctor/probe_state.h"
@@ -18,8 +19,8 @@ struct Stand {
 };
 
 // One optimizer step on rehearsal `index`, as the loop makes it.
-Stand step(train::OpenedRun& run, adapters::Adapter& adapter, learn::AdamWState& moments,
-           std::int64_t index) {
+Stand step(train::OpenedRun& run, learn::AdamWState& moments, std::int64_t index) {
+  adapters::Adapter& adapter = *run.adapter;
   adapter.zero_gradient();
   const std::int64_t tokens = std::min<std::int64_t>(64, rehearsal_tokens(*run.model));
   const train::Rehearsal found = run.method->rehearse({.index = index, .max_tokens = tokens});
@@ -49,7 +50,7 @@ Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read) {
   const StateGuard guard(run);
   const ScratchFolder scratch;
   learn::AdamWState moments = learn::AdamWState::zeros_like(run.adapter->flat());
-  step(run, *run.adapter, moments, 0);
+  step(run, moments, 0);
   train::RunState state = run.standing->state;
   state.step = 1;
   state.num_tokens += 17;
@@ -61,12 +62,20 @@ Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read) {
                                           .plan = run.plan,
                                           .tokenizer = run.text->tokenizer,
                                           .method_files = run.method->state_files()});
-  const Stand whole = step(run, *run.adapter, moments, 1);
+  const Stand whole = step(run, moments, 1);
 
   const base::fs::path folder = train::checkpoint_path(scratch.path(), 1);
   train::LoadedCheckpoint loaded = read(folder, run.adapter->flat().numel(), run.plan);
-  adapters::Adapter adapter = adapters::Adapter::load(*run.model, folder);
-  const Stand resumed = step(run, adapter, loaded.optimizer, 1);
+  at::Tensor values;
+  {
+    const StateGuard attached(run);
+    values = adapters::Adapter::load(*run.model, folder).flat().clone();
+  }
+  {  // into the run's own buffers: the method holds on to them
+    const at::NoGradGuard no_grad;
+    run.adapter->flat().copy_(values);
+  }
+  const Stand resumed = step(run, loaded.optimizer, 1);
 
   std::string differs = difference(whole, resumed);
   if (loaded.state.to_json() != state.to_json())

@@ -40,6 +40,7 @@ class Trial {
   Trial(rewards::Reward& reward, const std::string& word, std::vector<std::string> needed,
         const RewardRows& rows, Depth depth)
       : reward_(reward),
+        word_(word),
         needed_(std::move(needed)),
         rows_(rows),
         deep_(depth == Depth::kDeep),
@@ -61,7 +62,7 @@ class Trial {
       golds_ = calls_.size();
     }
     if (user_code_ && !deep_) {
-      if (!calls_.empty()) repeat();
+      if (!calls_.empty() && seconds_ < kPatience) repeat();
       return;
     }
     if (!ask_more("empty", same(rows_.size(), "")) || !ask_more("junk", same(rows_.size(), kJunk))) return;
@@ -198,6 +199,12 @@ class Trial {
            several->none == 0 && one->mean == highest_ && several->mean == lowest_;
   }
 
+  // A form that the template has begun already, so that no completion can have it whole (TRL#6966).
+  bool wants_think_tag() const {
+    return rows_.opens_thinking() && highest_ == 0 &&
+           (user_code_ || word_.find("think") != std::string::npos);
+  }
+
   // RL-04
   Verdict judge_gold() const {
     Verdict out{.code = "RL-04"};
@@ -230,9 +237,17 @@ class Trial {
     }
     if (!reads_gold()) {
       if (lowest_ == highest_) {
-        out.level = Level::kNote;
+        out.level = wants_think_tag() ? Level::kWarn : Level::kNote;
         out.what = name() + " gives everything it was shown " + words::number(highest_);
         out.evidence += (out.evidence.empty() ? "" : "; ") + shown;
+        if (out.level == Level::kWarn) {
+          out.cause =
+              "suspected: the chat template opens <think> in the prompt, and the reward wants to see it in "
+              "the "
+              "completion";
+          out.fix = "a template that leaves <think> to the model, or a reward that wants </think> alone";
+          out.cost = "a reward that stays where it is for the whole run";
+        }
       }
       return out;
     }
@@ -248,6 +263,12 @@ class Trial {
       out.cause = "the reward does not look at the column " + column_ + ", or has its sign turned round";
       out.fix = "hone reward-test shows its scores answer by answer";
       out.cost = "the whole run learns something else";
+      return out;
+    }
+    if (never && calls_.size() == golds_ && highest_ > 0) {
+      out.what = name() + " gives every right answer it was shown " + words::number(highest_);
+      out.evidence =
+          std::to_string(golds_) + " forms of it; wrong answers are shown by --deep and hone reward-test";
       return out;
     }
     if (never) {
@@ -325,6 +346,7 @@ class Trial {
   }
 
   rewards::Reward& reward_;
+  std::string word_;  // as reward_funcs has it
   std::vector<std::string> needed_;
   const RewardRows& rows_;
   bool deep_, user_code_, model_;

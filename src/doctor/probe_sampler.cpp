@@ -1,10 +1,12 @@
 // P7: the sampler is the trainer, with the adapter as it is, perturbed, off, and after an update.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "doctor/examination.h"
 #include "doctor/probe_state.h"
+#include "doctor/watch_limits.h"
 
 namespace hone::doctor {
 
@@ -17,13 +19,13 @@ constexpr std::int64_t kTokens = 64;
 
 // Largest |sampler's - trainer's| log-probability that arithmetic may make.
 double bound_of(const train::OpenedRun& run) {
-  if (run.model->numbers().linear == at::kFloat) return 1e-4;
-  return run.start.memory.explicit_layer ? 1e-3 : kInvestigate;  // the plain form has other kernels
+  if (run.model->numbers().linear == at::kFloat) return limits::kGapFp32;
+  return has_exact_kernels(run) ? limits::kGapBf16 : limits::kGapBf16Elsewhere;
 }
 
 Level level_of(double gap, double bound) {
   if (gap <= bound) return Level::kOk;  // false for NaN
-  return gap <= kInvestigate ? Level::kWarn : Level::kFail;
+  return gap <= std::max(kInvestigate, 10 * bound) ? Level::kWarn : Level::kFail;
 }
 
 base::Verdict verdict_of(std::string code, Level level, std::string what, std::string evidence,
@@ -88,8 +90,9 @@ Verdicts probe_sampler(train::OpenedRun& run) {
   const double clipped = learn::clip_gradient(run.adapter->flat_gradient(), run.plan.max_grad_norm);
   if (clipped > 0 && std::isfinite(clipped) && agree && with_another == Level::kOk) {
     learn::AdamWState moments = learn::AdamWState::zeros_like(run.adapter->flat());
+    // At a usual rate the first step is too small to tell new weights from old ones.
     learn::adamw_step(run.adapter->flat(), run.adapter->flat_gradient(), moments, adamw_options(run.plan),
-                      run.plan.learning_rate);
+                      std::max(run.plan.learning_rate, kPerturbation));
     const double after = run.method->rehearse(look).sampler_gap.value_or(0);
     const Level level = level_of(after, bound);
     out.push_back(verdict_of("RL-12", level,

@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "data/preferences.h"
+#include "ops/instructions.h"
 #include "train/rollout_source.h"
 #include "train/sft.h"
 
@@ -251,6 +252,10 @@ void perturb(const adapters::Adapter& adapter, double size, std::uint64_t seed) 
 std::int64_t rehearsal_tokens(const model::CausalLm& model) {
   constexpr std::int64_t kWork = 32'000'000'000;  // parameters times tokens
   return std::clamp<std::int64_t>(kWork / std::max<std::int64_t>(1, model.parameter_count()), 32, 256);
+}
+
+bool has_exact_kernels(const train::OpenedRun& run) {
+  return run.start.memory.explicit_layer && ops::instructions() == ops::Instructions::kAvx512Bf16;
 }
 
 learn::AdamWOptions adamw_options(const config::Plan& plan) {

@@ -51,6 +51,9 @@ std::string first_change(const std::vector<PartPrint>& before, const std::vector
 // 4] is nan (2 such values)"; empty: none. Unpacks what is packed.
 std::string first_bad_value(const model::CausalLm& model);
 
+// Sampler and trainer multiply by kernels that promise the same bits (ops/gemm.h).
+bool has_exact_kernels(const train::OpenedRun& run);
+
 // lora_B += size * N(0, 1), the same for equal seeds: an adapter with an effect, wherever training stands.
 void perturb(const adapters::Adapter& adapter, double size, std::uint64_t seed);
 constexpr double kPerturbation = 0.02;  // about a tenth of a weight's size at rank 16

@@ -41,6 +41,9 @@ RewardRows::RewardRows(const train::OpenedRun& run, std::size_t most) : run_(run
   const std::size_t all = run.prompts()->rows.size();
   const std::size_t stride = std::max<std::size_t>(1, all / std::max<std::size_t>(1, most));
   for (std::size_t i = 0; i < all && rows_.size() < most; i += stride) rows_.push_back(i);
+  if (rows_.empty()) return;
+  const std::string read = run.text->tokenizer.decode(run.prompts()->tokens[rows_.front()].ids, false);
+  opens_thinking_ = std::string_view(strip(read)).ends_with("<think>");
 }
 
 rewards::Request RewardRows::request(const Texts& completions) const {
@@ -73,14 +76,16 @@ NamedTexts RewardRows::golds(const std::string& column) const {
     for (const std::string& text : bare) out.push_back(before + text + after);
     return out;
   };
+  // What a template has opened in the prompt, no completion begins with.
+  const std::string think = opens_thinking_ ? "" : "<think>";
   NamedTexts out = {{"gold", bare},
                     {"gold in \\boxed{}", around("\\boxed{", "}")},
                     {"gold after ####", around("#### ", "")},
                     {"gold in <answer>", around("<answer>", "</answer>")},
-                    {kOneLine, around("<think>step by step</think>\\boxed{", "}")},
-                    {kSeveralLines, around("<think>\nstep by step\n</think>\n\\boxed{", "}")},
+                    {kOneLine, around(think + "step by step</think>\\boxed{", "}")},
+                    {kSeveralLines, around(think + "\nstep by step\n</think>\n\\boxed{", "}")},
                     {"gold in <answer> after <think>",
-                     around("<think>\nstep by step\n</think>\n<answer>\n", "\n</answer>")}};
+                     around(think + "\nstep by step\n</think>\n<answer>\n", "\n</answer>")}};
   if (whole != bare) out.insert(out.begin(), {"gold as the column has it", whole});
   return out;
 }

@@ -33,10 +33,13 @@ class RewardRows {
   // The right answer in the forms that rewards look for; nothing where a row has none.
   NamedTexts golds(const std::string& column) const;
   Texts prompts() const;  // the words of each prompt
+  // The chat template ends a prompt within <think>: the model's completion begins after it.
+  bool opens_thinking() const { return opens_thinking_; }
 
  private:
   const train::OpenedRun& run_;
   std::vector<std::size_t> rows_;
+  bool opens_thinking_ = false;
 };
 
 // What came of one call.

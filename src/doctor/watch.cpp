@@ -14,7 +14,6 @@
 #include "doctor/loss_table.h"
 #include "doctor/not_finite.h"
 #include "doctor/watch_limits.h"
-#include "ops/instructions.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"
 
@@ -44,6 +43,16 @@ double metric_or(const std::vector<train::NamedValue>& values, std::string_view 
     if (key == name) return value;
   }
   return otherwise;
+}
+
+bool all_dead(const std::vector<train::NamedValue>& values) {
+  bool known = false, dead = true;
+  for (const auto& [key, value] : values) {
+    if (key != "dead_groups") continue;
+    known = true;
+    dead = dead && value >= 1;
+  }
+  return known && dead;
 }
 
 }  // namespace
@@ -97,8 +106,23 @@ void Watch::saved(const std::string& folder, std::int64_t step) {
 
 void Watch::finished(const std::string& folder, bool interrupted, std::int64_t step) {
   running_.reset();
+  if (!base_.empty()) check_base(step);
   if (pause_wanted_ && interrupted) write_fault("pause", step);
   report_.finished(folder, interrupted, step);
+}
+
+// NUM-06: what is frozen has the bits that it began with.
+void Watch::check_base(std::int64_t step) {
+  const std::string changed = first_change(base_, base_print(*run_->model));
+  if (changed.empty()) return;
+  report_.judged({.code = "NUM-06",
+                  .level = Level::kFail,
+                  .part = "run",
+                  .what = "the frozen base is not what it was at the start",
+                  .evidence = "first in " + changed,
+                  .cause = "something wrote into it: a defect of hone or of this machine's memory",
+                  .fix = "please report this with `hone env`; the adapter was trained on a base that moved"},
+                 step);
 }
 
 // ---- the seat in the loop
@@ -111,24 +135,27 @@ void Watch::begin(train::OpenedRun& run) {
   trend_.emplace(run.start.warmup_steps, !is_policy(plan));
   if (is_policy(plan)) {
     rewards_.emplace(plan.policy.num_generations, plan.policy.reward_weights,
-                     plan.policy.mask_truncated_completions);
+                     plan.policy.mask_truncated_completions, run.standing->state.step > 0);
     policy_.emplace(
         PolicySteps::Setup{.beta = plan.policy.beta,
                            .rows = rows_,
                            .masks_cut = plan.policy.mask_truncated_completions,
                            .bf16 = run.model->numbers().linear == at::kBFloat16,
-                           .exact_kernels = ops::instructions() == ops::Instructions::kAvx512Bf16,
+                           .exact_kernels = has_exact_kernels(run),
                            .uniform = std::log(static_cast<double>(run.model->config().vocab_size))});
   }
+  if (!plan.skip_doctor) base_ = base_print(*run.model);
   tell_of_last_run();
   running_.emplace(run.place.output_dir(), state_);
 }
 
 void Watch::see_gradients(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter) {
   if (!std::isfinite(loss.loss)) return;  // not_finite() comes
-  const bool had_samples = is_policy(run_->plan)
-                               ? metric_or(loss.metrics, "skipped_rows", 0) < static_cast<double>(rows_)
-                               : loss.loss != 0;
+  // With a KL term rows of dead groups are computed, and give exactly nothing while B is 0.
+  const bool had_samples =
+      is_policy(run_->plan)
+          ? metric_or(loss.metrics, "skipped_rows", 0) < static_cast<double>(rows_) && !all_dead(loss.metrics)
+          : loss.loss != 0;
   tell(tensors_->backward_done(step, adapter, had_samples), step);
 }
 

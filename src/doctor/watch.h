@@ -27,6 +27,7 @@
 #include "base/verdict.h"
 #include "config/plan.h"
 #include "doctor/finding.h"
+#include "doctor/probe_state.h"
 #include "doctor/running_file.h"
 #include "doctor/tensor_watch.h"
 #include "doctor/watch_rewards.h"
@@ -45,6 +46,10 @@ class Watch final : public train::RunListener {
 
   // What made it pause or stop, in order.
   const std::vector<base::Verdict>& failures() const { return failures_; }
+  // Something is wrong with the model itself: a later checkpoint may be worse than the healthy one (its step;
+  // -1: there is none).
+  bool harmed() const { return suspected_; }
+  std::int64_t healthy_checkpoint() const { return healthy_checkpoint_; }
 
   void started(const train::StartFacts& facts) override;
   void judged(const base::Verdict& verdict, std::int64_t step) override { report_.judged(verdict, step); }
@@ -87,6 +92,7 @@ class Watch final : public train::RunListener {
   void write_fault(const char* kind, std::int64_t step) const;
   void tell_of_last_run();
   bool at_the_top() const;
+  void check_base(std::int64_t step);
 
   Seat seat_{*this};
   train::RunListener& report_;
@@ -98,6 +104,7 @@ class Watch final : public train::RunListener {
   bool suspected_ = false;                // something is wrong with the model itself
   std::int64_t healthy_checkpoint_ = -1;  // the newest before the first suspicion
   bool loss_explained_ = false;
+  std::vector<PartPrint> base_;  // as the run began; empty with skip_doctor
   train::StepFacts newest_;
   std::int64_t rows_ = 0;  // of an optimizer step
   double last_reward_ = 0;

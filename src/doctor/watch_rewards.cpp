@@ -154,6 +154,7 @@ Findings RewardWatch::see(const train::RolloutFacts& rollouts) {
   const Batch all = window();
   judge_dead(out);
   judge_components(out);
+  if (seen_batches_ == 1) judge_first(batch, out);
   if (!enough(static_cast<std::int64_t>(batches_.size()), all.samples, limits::kSamplesToWarn)) return out;
   judge_cut(all, out);
   judge_balance(all, out);
@@ -176,7 +177,8 @@ void RewardWatch::judge_dead(Findings& out) const {
     const LossRow row = loss_row(facts);
     // A run that has learned ends here too: at the top, or where all its samples have come to agree.
     const bool may_be_the_end = ever_live_ && (row == LossRow::kHighest || row == LossRow::kDead);
-    const bool fails = streak_.samples >= limits::kSamplesToFail;
+    // After a resume it may be the end of a run whose live groups came before.
+    const bool fails = streak_.samples >= limits::kSamplesToFail && (ever_live_ || !resumed_);
     found.level = may_be_the_end ? (row == LossRow::kHighest ? Level::kNote : Level::kWarn)
                                  : (fails ? Level::kFail : Level::kWarn);
     if (may_be_the_end && row == LossRow::kHighest) found.cause = "suspected: these prompts are learned";
@@ -205,6 +207,22 @@ void RewardWatch::judge_dead(Findings& out) const {
                                 : "prompts that always or never succeed, or a reward with too few steps",
             .fix = "leave out prompts that never or always succeed, raise num_generations, or give a denser "
                    "reward"});
+}
+
+// Before the first update: nearly all completions end at the cap, and not one of them has a reward.
+void RewardWatch::judge_first(const Batch& first, Findings& out) const {
+  const double cut = share(first.cut, first.samples);
+  if (first.samples < limits::kSamplesOfFirst || cut <= limits::kCutFail || !first.cut_at_lowest) return;
+  add_finding(out,
+              {.code = "RL-03",
+               .level = Level::kWarn,
+               .what = percent(cut) + " of the first batch's completions are cut at max_completion_length",
+               .evidence = std::to_string(first.cut) + " of " + std::to_string(first.samples) +
+                           " completions, each with the lowest reward; before the first update",
+               .cause = "suspected: the answer comes after the cap",
+               .fix = "raise max_completion_length, or ask for shorter answers",
+               .cost = "completions that teach nothing until they become shorter"},
+              "first batch");
 }
 
 void RewardWatch::judge_cut(const Batch& all, Findings& out) const {

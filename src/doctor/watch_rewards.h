@@ -14,9 +14,9 @@ namespace hone::doctor {
 
 class RewardWatch {
  public:
-  // `weights`: reward_weights, empty for all 1.
-  RewardWatch(std::int64_t group_size, std::vector<double> weights, bool masks_cut)
-      : group_size_(group_size), weights_(std::move(weights)), masks_cut_(masks_cut) {}
+  // `weights`: reward_weights, empty for all 1. `resumed`: what the run's first steps were like is not known.
+  RewardWatch(std::int64_t group_size, std::vector<double> weights, bool masks_cut, bool resumed = false)
+      : group_size_(group_size), weights_(std::move(weights)), masks_cut_(masks_cut), resumed_(resumed) {}
 
   Findings see(const train::RolloutFacts& rollouts);
 
@@ -48,6 +48,7 @@ class RewardWatch {
   void see_components(const train::RolloutFacts& rollouts);
   Batch window() const;
   void judge_dead(Findings& out) const;
+  void judge_first(const Batch& first, Findings& out) const;
   void judge_cut(const Batch& all, Findings& out) const;
   void judge_components(Findings& out) const;
   void judge_balance(const Batch& all, Findings& out) const;
@@ -56,7 +57,7 @@ class RewardWatch {
 
   std::int64_t group_size_;
   std::vector<double> weights_;
-  bool masks_cut_;
+  bool masks_cut_, resumed_;
   std::deque<Batch> batches_;  // the window, newest last
   std::vector<Component> components_;
   // Batches whose groups are all dead, one after another up to now.

@@ -235,9 +235,13 @@ Findings PreferenceWatch::see(const train::StepFacts& step) {
   const auto logps = metric(step, "logps/chosen");
   if (!logps) return out;
   constexpr double kNew = 0.1;
-  if (seen_ == 1) {
-    first_chosen_ = chosen_ = *logps;
-    first_margin_ = margin_ = *margin;
+  if (seen_ <= limits::kInitialSteps) {  // one batch may be of short answers, another of long ones
+    const double share = 1 / static_cast<double>(seen_);
+    first_chosen_ += share * (*logps - first_chosen_);
+    first_margin_ += share * (*margin - first_margin_);
+    chosen_ = first_chosen_;
+    margin_ = first_margin_;
+    return out;
   }
   chosen_ += kNew * (*logps - chosen_);
   margin_ += kNew * (*margin - margin_);

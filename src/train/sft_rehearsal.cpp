@@ -8,13 +8,23 @@ namespace hone::train {
 
 namespace {
 
-// The last `room` tokens: where the targets are.
+constexpr std::int64_t kMostTries = 64;  // micro-batches, until one has a target
+
+// The last target's index; 0: none (the first token never is one).
+std::int64_t last_target(const data::Example& example) {
+  auto last = static_cast<std::int64_t>(example.ids.size()) - 1;
+  while (last > 0 && example.supervised[static_cast<std::size_t>(last)] == 0) last -= 1;
+  return last;
+}
+
+// `room` (2 or more) tokens, the last of them the last target.
 data::Example ending(const data::Example& example, std::int64_t room) {
-  const auto length = static_cast<std::int64_t>(example.ids.size());
-  const auto from = static_cast<std::ptrdiff_t>(std::max<std::int64_t>(0, length - room));
+  const std::int64_t end = last_target(example) + 1;
+  const auto from = static_cast<std::ptrdiff_t>(std::max<std::int64_t>(0, end - room));
+  const auto to = static_cast<std::ptrdiff_t>(end);
   return {.row = example.row,
-          .ids = {example.ids.begin() + from, example.ids.end()},
-          .supervised = {example.supervised.begin() + from, example.supervised.end()}};
+          .ids = {example.ids.begin() + from, example.ids.begin() + to},
+          .supervised = {example.supervised.begin() + from, example.supervised.begin() + to}};
 }
 
 }  // namespace
@@ -24,15 +34,19 @@ Rehearsal SftMethod::rehearse(const RehearsalRequest& request) {
   std::vector<data::Example> examples;
   data::PackedRow row;
   std::int64_t left = request.max_tokens;
-  const auto micro_batches = order_.step_rows(request.index % steps);
-  for (const std::int64_t at : micro_batches.front()) {
-    for (const std::int64_t member : train_.rows[static_cast<std::size_t>(at)].members) {
-      if (left < 2) break;
-      row.members.push_back(static_cast<std::int64_t>(examples.size()));
-      examples.push_back(ending(train_.examples[static_cast<std::size_t>(member)], left));
-      left -= static_cast<std::int64_t>(examples.back().ids.size());
+  for (std::int64_t tried = 0; examples.empty() && tried < std::min(steps, kMostTries); ++tried) {
+    const auto micro_batches = order_.step_rows((request.index + tried) % steps);
+    for (const std::int64_t at : micro_batches.front()) {
+      for (const std::int64_t member : train_.rows[static_cast<std::size_t>(at)].members) {
+        const data::Example& whole = train_.examples[static_cast<std::size_t>(member)];
+        if (left < 2 || last_target(whole) == 0) continue;
+        row.members.push_back(static_cast<std::int64_t>(examples.size()));
+        examples.push_back(ending(whole, left));
+        left -= static_cast<std::int64_t>(examples.back().ids.size());
+      }
     }
   }
+  if (examples.empty()) return {};  // check_data says so
   const data::Batch batch = data::make_batch(examples, {row}, {0});
   const PassKey key = {.training = request.training && request.adapters_on,
                        .seed = static_cast<std::uint64_t>(plan_.seed),

@@ -103,6 +103,22 @@ TEST(RewardWatch, TooEasyFromTheBeginningIsAFailureAndTheEndOfARunIsNot) {
   EXPECT_EQ(watched(plain(), {mixed, all_right, all_right, all_right}).at("RL-02").level, Level::kNote);
 }
 
+TEST(RewardWatch, AResumedRunMayHaveLearnedBefore) {
+  const auto all_right = batch(repeated({{{1.0}}, {{1.0}}, {{1.0}}, {{1.0}}}, 16));
+  const RewardWatch resumed(4, {}, false, /*resumed=*/true);
+  for (const auto& [key, verdict] : watched(resumed, {all_right, all_right, all_right}))
+    EXPECT_LE(verdict.level, Level::kWarn) << key;
+}
+
+TEST(RewardWatch, AFirstBatchThatIsCutWithoutRewardIsNamedBeforeTheFirstUpdate) {
+  const std::vector<Sample> cut = repeated({{{0.0}, true}, {{0.0}, true}, {{0.0}, true}, {{0.0}, true}}, 2);
+  EXPECT_EQ(watched(plain(), {batch(cut)}).at("RL-03 first batch").level, Level::kWarn);
+  std::vector<Sample> rewarded = cut;
+  for (Sample& one : rewarded) one.rewards = {1.0};
+  rewarded[0] = {{0.0}, false};
+  EXPECT_TRUE(watched(plain(), {batch(rewarded)}).empty()) << "cut ones have their reward";
+}
+
 // The GSM8K example on SmolLM2: nothing is right for a while, then one format is found.
 TEST(RewardWatch, AnEarlySuccessEndsTheStreak) {
   const auto dead = batch(repeated({{{0.0}}, {{0.0}}, {{0.0}}, {{0.0}}}, 4));  // 16 completions

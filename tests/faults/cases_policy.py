@@ -54,7 +54,16 @@ def cap_in_the_run(s):
     s.policy(max_completion_length=1)
 
 
-@CASES.fault("RL-04", "a regex that wants a <think> that the prompt already holds")
+@CASES.fault("RL-04", "think_format_reward, and a template that opens <think> in the prompt", level="warn")
+def tag_in_the_prompt(s):
+    s.model()
+    s.edit_json("model/tokenizer_config.json", chat_template=(
+        "{%- for message in messages %}{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}{%- endfor %}"
+        "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n<think>\\n' }}{%- endif %}"))
+    s.policy(reward_funcs=["think_format_reward"])
+
+
+@CASES.fault("RL-04", "a regex whose dot does not match a line break")
 def parser_never_matches(s):
     s.policy([{**row, "solution": row["answer"]} for row in scene.prompt_rows()],
              reward_funcs=['regex(pattern="^<think>.*</think>")'])
@@ -125,9 +134,9 @@ def sampler_of_old_weights(s):
     s.policy()
 
 
-@CASES.fault("RL-13", "mask_truncated_completions: cut completions count in the denominator", level="ok")
+@CASES.fault("RL-13", "mask_truncated_completions with a loss that counts cut completions in its denominator", level="note")
 def denominator(s):
-    s.policy(mask_truncated_completions=True, max_completion_length=12)
+    s.policy(mask_truncated_completions=True, max_completion_length=12, loss_type="dr_grpo")
 
 
 CASES.exclude("RL-14", "generation without keys and values")

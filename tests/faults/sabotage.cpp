@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <map>
@@ -15,6 +16,7 @@
 #include "doctor/examination.h"
 #include "doctor/gradient_reach.h"
 #include "doctor/loss_identities.h"
+#include "doctor/probe_state.h"
 #include "doctor/watch.h"
 #include "learn/adamw.h"
 #include "report/verdict_lines.h"
@@ -80,7 +82,7 @@ class LosesGradients final : public Wrapped {
   std::string part_;
 };
 
-// Each pass moves one weight of the base by its last place, as merging an adapter in and out does.
+// Each pass moves one weight of the base, as merging an adapter in and out does.
 class DriftingBase final : public Wrapped {
  public:
   using Wrapped::Wrapped;
@@ -111,8 +113,9 @@ class WrongSampler final : public Wrapped {
     if (kind_ == Kind::kOfTheBase) return std::abs(nll(true) - nll(false));
     // It reads the weights again only after a large change: the small step of an optimizer escapes it.
     const double moved = (run_.adapter->flat() - began_).abs().max().item<double>();
-    return moved > 0 && moved <= 2 * run_.plan.learning_rate ? std::max(0.1, std::abs(nll(true) - known_))
-                                                             : 0;
+    return moved > 0 && moved <= 2 * std::max(run_.plan.learning_rate, doctor::kPerturbation)
+               ? std::max(0.1, std::abs(nll(true) - known_))
+               : 0;
   }
   Kind kind_;
   at::Tensor began_;
