@@ -379,6 +379,8 @@ Verdicts probe_reward(train::OpenedRun& run, Depth depth) {
     trial.run(gold);
     for (Verdict& one : trial.verdicts()) out.push_back(std::move(one));
   }
+  // The run's calls find them as a run without an examination does.
+  for (const auto& reward : rewards) reward->begin_anew();
   return out;
 }
 

@@ -77,6 +77,8 @@ class PythonReward : public Reward {
   const std::string& name() const override { return pool_->functions()[function_].name; }
   int parallel_calls() const override { return pool_->workers(); }
 
+  void begin_anew() override { pool_->begin_anew(); }
+
   Scores score(const Request& request) override {
     if (request.size() == 0) return {};
     WorkerPool::Lease lease(*pool_);

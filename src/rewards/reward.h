@@ -56,6 +56,9 @@ class Reward {
   virtual Scores score(const Request& request) = 0;
   // How many calls at once are worth it: workers of a function, 1 for native ones.
   virtual int parallel_calls() const { return 1; }
+  // Leaves behind what earlier calls have left in a function (counters, caches, the state of `random`): the
+  // next call is as the first. No call may be under way.
+  virtual void begin_anew() {}
 };
 
 }  // namespace hone::rewards

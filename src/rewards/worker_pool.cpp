@@ -54,8 +54,16 @@ WorkerPool::~WorkerPool() {
   }
 }
 
+void WorkerPool::begin_anew() {
+  const std::lock_guard lock(mutex_);
+  for (Slot& slot : slots_) {
+    base::require(!slot.taken, "WorkerPool::begin_anew", "no lease out");
+    if (slot.called) start(slot);
+  }
+}
+
 void WorkerPool::start(Slot& slot) const {
-  slot.loaded = false;
+  slot.loaded = slot.called = false;
   slot.process = std::make_unique<WorkerProcess>(options_.python);
   slot.process->post(load_message_);
 }
@@ -138,6 +146,7 @@ CallResult WorkerPool::Lease::call(std::string_view message, double seconds) {
   make_ready();
   CallResult result;
   Outcome outcome = Outcome::kGone;
+  slot_->called = true;
   slot_->process->post(message);
   try {
     outcome = slot_->process->exchange(after(seconds), result.reply);

@@ -42,12 +42,15 @@ class WorkerPool {
 
   const std::vector<LoadedFunction>& functions() const { return functions_; }
   int workers() const { return options_.workers; }
+  // Workers that have been called are replaced, and load while the caller goes on. No lease may be out.
+  void begin_anew();
 
  private:
   struct Slot {
     std::unique_ptr<WorkerProcess> process;  // empty: to be started
     bool loaded = false;
     bool taken = false;
+    bool called = false;  // since it was started
   };
 
  public:

@@ -66,6 +66,24 @@ TEST_F(ChangesNothingTest, Grpo) {
   compare([this](const std::string& name) { return grpo(name, {"--save_steps", "3"}); }, Depth::kRun);
 }
 
+// A reward whose answers depend on how often it was asked before.
+TEST_F(ChangesNothingTest, GrpoWithARewardThatCounts) {
+  const base::fs::path file = root_ / "counts.py";
+  base::write_file_atomic(file,
+                          "calls = 0\n"
+                          "def counts(completions, **_):\n"
+                          "    global calls\n"
+                          "    calls += 1\n"
+                          "    return [float((calls * 7 + i * i) % 5) for i in range(len(completions))]\n");
+  compare(
+      [&](const std::string& name) {
+        config::Plan plan = grpo(name, {"--save_steps", "3"});
+        plan.policy.reward_funcs = {file.string() + ":counts"};
+        return plan;
+      },
+      Depth::kRun);
+}
+
 TEST_F(ChangesNothingTest, GrpoInFp32AndDeep) {
   compare([this](const std::string& name) { return grpo(name, {"--save_steps", "3", "--bf16", "false"}); },
           Depth::kDeep);

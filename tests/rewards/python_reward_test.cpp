@@ -46,6 +46,21 @@ def check(prompts, completions, completion_ids, answer, trainer_state, log_extra
   EXPECT_TRUE(reward->score(request_of(0)).values.empty());
 }
 
+TEST(PythonReward, BeginsAnewWithoutWhatCallsHaveLeft) {
+  const PythonFile file(R"(
+calls = 0
+def check(completions, **kwargs):
+    global calls
+    calls += 1
+    return [float(calls)] * len(completions)
+)");
+  const std::unique_ptr<Reward> reward = file.open("check");
+  EXPECT_EQ(reward->score(request_of(1)).values, std::vector<double>{1});
+  EXPECT_EQ(reward->score(request_of(1)).values, std::vector<double>{2});
+  reward->begin_anew();
+  EXPECT_EQ(reward->score(request_of(1)).values, std::vector<double>{1});
+}
+
 TEST(PythonReward, ConversationsArriveAsMessages) {
   const PythonFile file(R"(
 def check(prompts, completions, **kwargs):
