@@ -33,7 +33,7 @@ constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
 const std::vector<std::string> kCommands = {
     "sft", "grpo",    "rloo",        "dpo",  "generate", "chat",   "convert", "merge",   "options",
-    "env", "version", "reward-test", "help", "doctor",   "faults", "bisect",  "lr-find", "explain"};
+    "env", "version", "reward-test", "help", "doctor",   "faults", "bisect",  "lr-find", "explain", "export"};
 const std::vector<std::string> kNotYet = {"online-dpo", "kto", "reward", "launch", "plan"};
 const std::vector<std::string> kHidden = {"probe-hardware"};  // for hone's own children
 
@@ -78,6 +78,7 @@ void check_arguments(const std::string& command, const std::vector<std::string>&
   if (command == "chat") config::parse_chat(words);
   if (command == "convert") config::parse_convert(words);
   if (command == "merge") config::parse_merge(words);
+  if (command == "export") config::parse_export(words);
   if (command == "doctor") config::parse_doctor(words);
   if (command == "faults") config::parse_faults(words);
   if (command == "bisect") config::parse_bisect(words);

@@ -6,6 +6,7 @@
 #include "base/ggml_types.h"
 #include "base/gguf.h"
 #include "base/half.h"
+#include "base/k_blocks.h"
 #include "base/suggest.h"
 
 namespace hone::base {
@@ -175,6 +176,24 @@ void dequantise(const GgufTensor& tensor, std::span<float> out) {
                        [first, minimum](int q) { return static_cast<float>(q) * first + minimum; });
         break;
       }
+      case GgmlType::kQ5_0: {
+        std::uint32_t fifth = 0;
+        std::memcpy(&fifth, block + 2, 4);
+        for (std::size_t j = 0; j < 32; ++j) {
+          const auto low = std::to_integer<unsigned>(block[6 + j % 16] >> (j < 16 ? 0 : 4)) & 0x0FU;
+          out[i + j] = static_cast<float>(static_cast<int>(low | (fifth >> j & 1U) << 4) - 16) * first;
+        }
+        break;
+      }
+      case GgmlType::kQ4_K:
+        dequantise_q4_k(block, &out[i]);
+        break;
+      case GgmlType::kQ5_K:
+        dequantise_q5_k(block, &out[i]);
+        break;
+      case GgmlType::kQ6_K:
+        dequantise_q6_k(block, &out[i]);
+        break;
       case GgmlType::kF32:
         break;
     }

@@ -32,6 +32,7 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"chat", &chat},
       {"convert", &convert},
       {"merge", &merge},
+      {"export", &export_model},
       {"reward-test", &reward_test},
       {"doctor", &doctor},
       {"faults", &faults},

@@ -22,6 +22,7 @@ int chat(const std::vector<std::string>& arguments);      // hone chat M
 int convert(const std::vector<std::string>& arguments);   // hone convert --input model.gguf --output folder
 int merge(
     const std::vector<std::string>& arguments);  // hone merge --model_name_or_path M --adapter_name_or_path A
+int export_model(const std::vector<std::string>& arguments);  // hone export --model_name_or_path M --output F
 int reward_test(
     const std::vector<std::string>& arguments);          // hone reward-test --reward_funcs R --dataset_name D
 int doctor(const std::vector<std::string>& arguments);   // hone doctor run.yaml

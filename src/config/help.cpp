@@ -119,6 +119,13 @@ std::string usage_of(const std::string& command) {
     return "hone convert --input model.gguf --output DIR\n\n"
            "Writes a GGUF file, or a model folder, as a Hugging Face folder.\n";
   }
+  if (command == "export") {
+    return "hone export --model_name_or_path DIR --output model.gguf [--adapter_name_or_path DIR] [--outtype "
+           "q4_k_m]\n\n"
+           "Writes a model, with an adapter merged into it, as one file for llama.cpp: weights, tokenizer and "
+           "chat "
+           "template.\n";
+  }
   return "hone merge --adapter_name_or_path DIR --output DIR\n\n"
          "Adds a LoRA adapter to a copy of its base model, in float32.\n";
 }
@@ -176,6 +183,8 @@ std::string program_help() {
          "DIR\n"
          "  merge        base + adapter -> model folder          hone merge --adapter_name_or_path DIR "
          "--output DIR\n"
+         "  export       model + adapter -> GGUF for llama.cpp   hone export --model_name_or_path DIR "
+         "--output model.gguf\n"
          "  doctor       examine a run before its first step     hone doctor run.yaml\n"
          "  faults       what can go wrong, and what hone does   hone faults [CODE]\n"
          "  bisect       which options make a run fail           hone bisect good.yaml bad.yaml\n"

@@ -123,6 +123,7 @@ const Schema& generate_schema();
 const Schema& chat_schema();
 const Schema& convert_schema();
 const Schema& merge_schema();
+const Schema& export_schema();
 const Schema& reward_test_schema();
 const Schema& doctor_schema();
 const Schema& faults_schema();

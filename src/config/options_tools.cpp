@@ -1,4 +1,4 @@
-// Rows of generate, chat, convert, merge, doctor, faults, bisect and lr-find.
+// Rows of generate, chat, convert, merge, export, doctor, faults, bisect and lr-find.
 #include "config/option_table.h"
 
 namespace hone::config {
@@ -110,6 +110,20 @@ const Schema& merge_schema() {
                             "its base; null: the one that adapter_config.json names"},
                            {"output", Kind::kString, "null", "the new model folder"},
                        }});
+  return schema;
+}
+
+const Schema& export_schema() {
+  static const Schema schema = grouped(
+      "export", {{
+                    {"model_name_or_path", Kind::kString, "null",
+                     "model folder, or a .gguf file; null: the adapter's base"},
+                    {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter to merge into it"},
+                    {"output", Kind::kString, "null", "the new .gguf file"},
+                    Option{"to", Kind::kChoice, "\"gguf\"", "the format: llama.cpp's"}.choice("gguf"),
+                    Option{"outtype", Kind::kChoice, "\"f16\"", "type of the matrices, by llama.cpp's names"}
+                        .choice("f16 q8_0 q4_k_m bf16 f32"),
+                }});
   return schema;
 }
 

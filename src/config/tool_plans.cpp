@@ -187,6 +187,38 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
   return plan;
 }
 
+ExportPlan parse_export(const std::vector<std::string>& arguments) {
+  const Settings settings = read(export_schema(), arguments);
+  ExportPlan plan;
+  plan.notes = settings.check();
+  plan.model_name_or_path = settings.text("model_name_or_path");
+  plan.adapter_name_or_path = settings.text("adapter_name_or_path");
+  if (plan.model_name_or_path.empty() && plan.adapter_name_or_path.empty()) needed(settings, "model_name_or_path");
+  plan.output = needed(settings, "output");
+  const std::string type = settings.text("outtype");
+  plan.outtype = type == "f32"      ? GgufOutType::kF32
+                 : type == "bf16"   ? GgufOutType::kBF16
+                 : type == "q8_0"   ? GgufOutType::kQ8_0
+                 : type == "q4_k_m" ? GgufOutType::kQ4_K_M
+                                    : GgufOutType::kF16;
+  if (!plan.adapter_name_or_path.empty()) {
+    require_adapter_path(plan.adapter_name_or_path, settings.where("adapter_name_or_path"));
+  }
+  if (!plan.model_name_or_path.empty()) {
+    require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
+  }
+  std::error_code ignored;
+  const bool exists = std::filesystem::exists(plan.output, ignored);
+  if (exists || std::filesystem::path(plan.output).extension() != ".gguf") {
+    throw UserError({.where = settings.where("output"),
+                     .expected = "a new file whose name ends with .gguf",
+                     .found = fmt::format("'{}'{}", plan.output, exists ? ", which exists" : ""),
+                     .cause = {},
+                     .fix = exists ? "name another file, or remove this one" : "write --output model.gguf"});
+  }
+  return plan;
+}
+
 RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments) {
   const Settings settings = read(reward_test_schema(), arguments);
   RewardTestPlan plan;

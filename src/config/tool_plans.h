@@ -1,4 +1,4 @@
-// The plans of the small commands: generate, chat, convert, merge, reward-test, bisect and lr-find. Same
+// The plans of the small commands: generate, chat, convert, merge, export, reward-test, bisect and lr-find. Same
 // table, same errors as a run.
 #pragma once
 
@@ -80,6 +80,19 @@ struct MergePlan {
   bool operator==(const MergePlan&) const = default;
 };
 
+enum class GgufOutType { kF32, kBF16, kF16, kQ8_0, kQ4_K_M };
+
+// hone export: a model, with an adapter merged into it, as one GGUF file for llama.cpp.
+struct ExportPlan {
+  std::string model_name_or_path;    // empty: the base that adapter_config.json names
+  std::string adapter_name_or_path;  // empty: the model alone
+  std::string output;                // a new .gguf file
+  GgufOutType outtype = GgufOutType::kF16;
+  std::vector<std::string> notes;
+
+  bool operator==(const ExportPlan&) const = default;
+};
+
 // hone reward-test: a run's rewards tried on the answers of the data, and on bad ones.
 struct RewardTestPlan {
   std::vector<std::string> reward_funcs;  // at least one; as in PolicyPlan
@@ -124,6 +137,7 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments);
 ChatPlan parse_chat(const std::vector<std::string>& arguments);  // the first word may be the model
 ConvertPlan parse_convert(const std::vector<std::string>& arguments);
 MergePlan parse_merge(const std::vector<std::string>& arguments);
+ExportPlan parse_export(const std::vector<std::string>& arguments);
 RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments);
 BisectPlan parse_bisect(const std::vector<std::string>& arguments);   // the first two words may be the files
 LrFindPlan parse_lr_find(const std::vector<std::string>& arguments);  // the first word may be the file

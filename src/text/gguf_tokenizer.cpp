@@ -9,65 +9,13 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/numeric.h"
+#include "text/gguf_parts.h"
 #include "text/tokenizer_impl.h"
 
 namespace hone::text {
 namespace {
 
 using base::Json;
-
-// tokenizer.ggml.token_type: llama.cpp's numbers.
-enum class TokenType : std::int64_t {
-  kNormal = 1,
-  kUnknown = 2,
-  kControl = 3,
-  kUserDefined = 4,
-  kUnused = 5,
-  kByte = 6
-};
-
-// The patterns as they stand in the tokenizer.json of Llama 3 and Qwen2; they differ in \p{N}.
-constexpr const char* kLlama3Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr const char* kQwen2Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-// What a name in tokenizer.ggml.pre stands for.
-struct PreTokeniser {
-  std::string_view name;
-  Json steps;         // before ByteLevel, in order
-  bool gpt2_pattern;  // ByteLevel splits by GPT-2's own pattern
-  bool nfc = false;
-  bool ignore_merges = false;  // a word that is a token is taken whole
-  bool adds_bos = false;       // when the file does not say (llama.cpp's default for the name)
-};
-
-Json split_by(const char* pattern) {
-  return {{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}};
-}
-
-Json byte_level(bool gpt2_pattern) {
-  return {{"type", "ByteLevel"},
-          {"add_prefix_space", false},
-          {"trim_offsets", true},
-          {"use_regex", gpt2_pattern}};
-}
-
-std::array<PreTokeniser, 5> known_pre_tokenisers() {
-  const Json digits = {{"type", "Digits"}, {"individual_digits", true}};
-  return {{{.name = "smollm", .steps = Json::array({digits}), .gpt2_pattern = true},
-           {.name = "gpt-2", .steps = Json::array(), .gpt2_pattern = true},
-           {.name = "default", .steps = Json::array(), .gpt2_pattern = true},
-           {.name = "llama-bpe",
-            .steps = Json::array({split_by(kLlama3Pattern)}),
-            .gpt2_pattern = false,
-            .ignore_merges = true,
-            .adds_bos = true},
-           {.name = "qwen2",
-            .steps = Json::array({split_by(kQwen2Pattern)}),
-            .gpt2_pattern = false,
-            .nfc = true}}};
-}
 
 // Reads one GGUF and writes the three JSON files; the members are what they share.
 class Converter {

@@ -226,6 +226,29 @@ TEST_F(ToolsTest, Merge) {
             std::string::npos);
 }
 
+TEST_F(ToolsTest, Export) {
+  const ExportPlan plan = parse_export({"--model_name_or_path", path("model"), "--output", path("m.gguf")});
+  EXPECT_EQ(plan.outtype, GgufOutType::kF16);
+  EXPECT_EQ(plan.adapter_name_or_path, "");
+  const auto typed = [this](const char* name) {
+    return parse_export({"--adapter_name_or_path", path("adapter"), "--output", path("m.gguf"), "--to", "gguf",
+                         "--outtype", name})
+        .outtype;
+  };
+  EXPECT_EQ(typed("q4_k_m"), GgufOutType::kQ4_K_M);
+  EXPECT_EQ(typed("q8_0"), GgufOutType::kQ8_0);
+  EXPECT_EQ(typed("bf16"), GgufOutType::kBF16);
+  EXPECT_EQ(typed("f32"), GgufOutType::kF32);
+  EXPECT_NE(error_of([&] { parse_export({"--output", path("m.gguf")}); }).find("expected option --model_name_or_path"),
+            std::string::npos);
+  for (const char* output : {"new", "rows"}) {
+    EXPECT_NE(error_of([&] {
+                parse_export({"--model_name_or_path", path("model"), "--output", path(output)});
+              }).find("a new file whose name ends with .gguf"),
+              std::string::npos);
+  }
+}
+
 TEST_F(ToolsTest, RewardTest) {
   const std::vector<std::string> least = {"--reward_funcs", "accuracy_reward", "think_format_reward",
                                           "--dataset_name", path("rows")};

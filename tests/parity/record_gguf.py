@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Records tests/fixtures/gguf/: a small file by llama.cpp's own Python writer and its dequantised floats.
+"""Records tests/fixtures/gguf/: a small file by llama.cpp's own Python writer and its dequantised floats; and
+blocks.json, blocks of every format that hone writes: what gguf-py makes of random ones, and of values.
 
 Usage: record_gguf.py    (needs gguf and numpy; the versions used are written into the golden)
 """
@@ -13,6 +14,7 @@ from gguf import GGMLQuantizationType as T
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "gguf"
 BLOCKS = {T.Q8_0: (32, 34, 1), T.Q4_0: (32, 18, 1), T.Q4_1: (32, 20, 2)}  # elements, bytes, fp16 numbers in front
+MORE = {T.Q5_0: (32, 22, 1, 0), T.Q4_K: (256, 144, 2, 0), T.Q5_K: (256, 176, 2, 0), T.Q6_K: (256, 210, 1, 208)}
 
 
 def random_blocks(rng, kind, rows, columns):
@@ -26,7 +28,26 @@ def random_blocks(rng, kind, rows, columns):
     return blocks.reshape(rows, columns // elements * size)
 
 
+def record_blocks():
+    rng = np.random.default_rng(12)
+    known = {"dequantise": [], "quantise": []}
+    for kind, (elements, size, halves, at) in MORE.items():
+        blocks = rng.integers(0, 256, (4, size), dtype=np.uint8)
+        blocks[:, at:at + 2 * halves] = rng.standard_normal((4, halves)).astype(np.float16).view(np.uint8)
+        floats = gguf.quants.dequantize(blocks, kind).astype(np.float32)
+        known["dequantise"].append({"type": kind.name, "blocks": blocks.tobytes().hex(), "floats": floats.tobytes().hex()})
+    values = (rng.standard_normal((4, 96)) * np.array([[1e-3], [1], [300], [0.02]])).astype(np.float32)
+    values[1, 32:64] = 0
+    values[2, 5] = -values[2].max() - 1
+    for kind in (T.F16, T.BF16, T.Q8_0, T.Q5_0):
+        blocks = gguf.quants.quantize(values, kind)
+        known["quantise"].append({"type": kind.name, "blocks": blocks.tobytes().hex(), "floats": values.tobytes().hex()})
+    golden = {"gguf": importlib.metadata.version("gguf"), "numpy": np.__version__, **known}
+    (FOLDER / "blocks.json").write_text(json.dumps(golden, indent=1) + "\n")
+
+
 def main():
+    record_blocks()
     rng = np.random.default_rng(11)
     FOLDER.mkdir(parents=True, exist_ok=True)
     writer = gguf.GGUFWriter(FOLDER / "tiny.gguf", "llama")

@@ -1,0 +1,29 @@
+#include "commands/base_of_adapter.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+
+namespace hone::commands {
+
+std::string base_of_adapter(const std::string& named, const std::string& adapter) {
+  if (!named.empty()) return named;
+  const base::fs::path path = base::fs::path(adapter) / "adapter_config.json";
+  const auto config = base::parse_json(base::read_text(path), path.string());
+  if (!config.is_object()) {
+    throw base::UserError({.where = path.string(),
+                           .expected = "a JSON object",
+                           .found = config.type_name(),
+                           .cause = "the file was edited, or is not PEFT's",
+                           .fix = "name a folder that PEFT or hone saved"});
+  }
+  const auto name = config.value("base_model_name_or_path", base::Json(nullptr));
+  if (name.is_string() && base::fs::exists(name.get<std::string>())) return name.get<std::string>();
+  throw base::UserError({.where = path.string(),
+                         .expected = "base_model_name_or_path to name a folder or file that is here",
+                         .found = base::dump_json(name),
+                         .cause = "the adapter was trained elsewhere, or from a name of the hub",
+                         .fix = "name the base: --model_name_or_path FOLDER"});
+}
+
+}  // namespace hone::commands

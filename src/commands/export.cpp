@@ -1,0 +1,54 @@
+// hone export: a model, with an adapter merged into it, as a GGUF file for llama.cpp.
+#include <iostream>
+
+#include "adapters/merge.h"
+#include "commands/base_of_adapter.h"
+#include "commands/commands.h"
+#include "config/tool_plans.h"
+#include "model/gguf_write.h"
+#include "model/weight_source.h"
+#include "report/terminal.h"
+
+namespace hone::commands {
+
+namespace {
+
+model::GgufWeights weights_of(config::GgufOutType type) {
+  switch (type) {
+    case config::GgufOutType::kF32:
+      return model::GgufWeights::kF32;
+    case config::GgufOutType::kBF16:
+      return model::GgufWeights::kBF16;
+    case config::GgufOutType::kF16:
+      return model::GgufWeights::kF16;
+    case config::GgufOutType::kQ8_0:
+      return model::GgufWeights::kQ8_0;
+    case config::GgufOutType::kQ4_K_M:
+      return model::GgufWeights::kQ4_K_M;
+  }
+  return model::GgufWeights::kF16;
+}
+
+}  // namespace
+
+int export_model(const std::vector<std::string>& arguments) {
+  const config::ExportPlan plan = config::parse_export(arguments);
+  say_notes(plan.notes);
+  const std::string base = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
+  const auto source = model::open_weights(base);
+  const model::Adjust adjust = plan.adapter_name_or_path.empty()
+                                   ? model::Adjust()
+                                   : adapters::merged_weights(*source, plan.adapter_name_or_path);
+  const model::GgufFacts facts = model::write_gguf(*source, plan.output, weights_of(plan.outtype), adjust);
+  std::cout << plan.output << ": " << base;
+  if (adjust) std::cout << " with " << plan.adapter_name_or_path << " merged into it";
+  std::cout << ", " << facts.tensors << " tensors, " << report::human_bytes(facts.bytes)
+            << (facts.tokenizer ? ", with its tokenizer\n" : "; the source has no tokenizer to copy\n");
+  if (facts.other_type > 0) {
+    std::cout << facts.other_type
+              << " matrices have rows that are no whole blocks of their type, and are stored in a wider one\n";
+  }
+  return 0;
+}
+
+}  // namespace hone::commands

@@ -1,0 +1,252 @@
+#include "model/gguf_write.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "base/error.h"
+#include "base/ggml_types.h"
+#include "base/gguf_write.h"
+#include "base/quantise.h"
+#include "ops/rope.h"
+#include "text/gguf_tokenizer.h"
+#include "text/gguf_vocabulary.h"
+
+namespace hone::model {
+namespace {
+
+using base::GgmlType;
+
+constexpr std::int64_t kSlab = 1 << 22;  // elements quantised between two writes
+
+std::uint32_t file_type(GgufWeights weights) {  // llama.cpp's LLAMA_FTYPE_*
+  switch (weights) {
+    case GgufWeights::kF32:
+      return 0;
+    case GgufWeights::kF16:
+      return 1;
+    case GgufWeights::kQ8_0:
+      return 7;
+    case GgufWeights::kQ4_K_M:
+      return 15;
+    case GgufWeights::kBF16:
+      return 32;
+  }
+  throw base::InternalError({"write_gguf", "a known type", "another", "", ""});
+}
+
+// The first and the last eighth of the layers, and every third of the others.
+bool takes_more_bits(std::int64_t layer, std::int64_t layers) {
+  return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
+}
+
+std::int64_t layer_of(const std::string& gguf_name) {
+  return gguf_name.starts_with("blk.") ? std::stoll(gguf_name.substr(4)) : -1;
+}
+
+GgmlType four_bit_type(const TensorSpec& spec, std::int64_t layers, bool tied_head) {
+  const std::string& name = spec.gguf_name;
+  if (name == "output.weight" || (tied_head && name == "token_embd.weight")) return GgmlType::kQ6_K;
+  const bool wide_value = name.ends_with(".attn_v.weight");
+  if (wide_value || name.ends_with(".ffn_down.weight")) {
+    if (takes_more_bits(layer_of(name), layers)) return GgmlType::kQ6_K;
+    if (wide_value && layers == 80) return GgmlType::kQ5_K;
+  }
+  return GgmlType::kQ4_K;
+}
+
+// What rows of `columns` values can be stored in.
+GgmlType fitting(GgmlType wanted, std::int64_t columns, bool is_head) {
+  const auto fits = [columns](GgmlType type) {
+    const auto block = base::find_ggml_type(static_cast<std::uint32_t>(type))->elements;
+    return columns % static_cast<std::int64_t>(block) == 0;
+  };
+  if (fits(wanted)) return wanted;
+  GgmlType next = GgmlType::kF16;
+  if (wanted == GgmlType::kQ4_K) next = GgmlType::kQ5_0;
+  if (wanted == GgmlType::kQ6_K || wanted == GgmlType::kQ5_K || is_head) next = GgmlType::kQ8_0;
+  return fits(next) ? next : GgmlType::kF16;
+}
+
+GgmlType wanted_type(const TensorSpec& spec, GgufWeights weights, std::int64_t layers, bool tied_head) {
+  if (spec.shape.size() < 2) return GgmlType::kF32;
+  switch (weights) {
+    case GgufWeights::kF32:
+      return GgmlType::kF32;
+    case GgufWeights::kBF16:
+      return GgmlType::kBF16;
+    case GgufWeights::kF16:
+      return GgmlType::kF16;
+    case GgufWeights::kQ8_0:
+      return GgmlType::kQ8_0;
+    case GgufWeights::kQ4_K_M:
+      return four_bit_type(spec, layers, tied_head);
+  }
+  throw base::InternalError({"write_gguf", "a known type", "another", "", ""});
+}
+
+std::vector<base::GgufEntry> model_entries(const WeightSource& source, GgufWeights weights) {
+  const ModelConfig& c = source.config();
+  const std::string arch(traits_of(c.family).model_type);
+  std::string name = source.path().filename().string();
+  if (name.empty()) name = source.path().parent_path().filename().string();
+  if (source.is_gguf()) name = source.path().stem().string();
+  std::vector<base::GgufEntry> out = {{"general.architecture", arch},
+                                      {"general.type", std::string("model")},
+                                      {"general.name", name},
+                                      {"general.file_type", file_type(weights)},
+                                      {"general.quantization_version", std::uint32_t{2}}};
+  const auto count = [&](const char* key, std::int64_t value) {
+    out.push_back({arch + "." + key, static_cast<std::uint32_t>(value)});
+  };
+  const auto number = [&](const char* key, double value) {
+    out.push_back({arch + "." + key, static_cast<float>(value)});
+  };
+  count("block_count", c.num_hidden_layers);
+  count("context_length", c.max_position_embeddings);
+  count("embedding_length", c.hidden_size);
+  count("feed_forward_length", c.intermediate_size);
+  count("attention.head_count", c.num_attention_heads);
+  count("attention.head_count_kv", c.num_key_value_heads);
+  count("attention.key_length", c.head_dim);
+  count("attention.value_length", c.head_dim);
+  number("attention.layer_norm_rms_epsilon", c.rms_norm_eps);
+  count("rope.dimension_count", c.head_dim);
+  number("rope.freq_base", c.rope_theta);
+  if (c.rope_linear_factor) {
+    out.push_back({arch + ".rope.scaling.type", std::string("linear")});
+    number("rope.scaling.factor", *c.rope_linear_factor);
+  }
+  count("vocab_size", c.vocab_size);
+  return out;
+}
+
+// False: the source has no tokenizer.
+bool add_tokenizer(const WeightSource& source, std::vector<base::GgufEntry>& entries) {
+  text::TokenizerFiles files;
+  if (source.is_gguf()) {
+    const base::GgufFile file = base::GgufFile::open(source.path());
+    if (!file.has("tokenizer.ggml.model")) return false;
+    files = text::tokenizer_files_from_gguf(file);
+  } else {
+    std::error_code ec;
+    if (!base::fs::exists(source.path() / text::kTokenizerJson, ec)) return false;
+    files = text::read_tokenizer_folder(source.path());
+  }
+  const ModelConfig& c = source.config();
+  const auto eos =
+      c.eos_token_ids.empty() ? std::nullopt : std::optional<std::int64_t>(c.eos_token_ids.front());
+  for (base::GgufEntry& entry :
+       text::gguf_vocabulary(files, c.vocab_size, {.bos = c.bos_token_id, .eos = eos, .pad = c.pad_token_id})) {
+    entries.push_back(std::move(entry));
+  }
+  return true;
+}
+
+// What llama.cpp divides each frequency by; undefined when the model has no such scaling.
+at::Tensor frequency_divisors(const ModelConfig& c) {
+  if (!c.rope_llama3) return {};
+  const at::Tensor plain = ops::rope_inverse_frequencies(c.rope_theta, c.head_dim);
+  const Llama3Rope& r = *c.rope_llama3;
+  return plain / ops::rope_scale_llama3(plain, {.factor = r.factor,
+                                                .low_freq_factor = r.low_freq_factor,
+                                                .high_freq_factor = r.high_freq_factor,
+                                                .original_max_position_embeddings =
+                                                    r.original_max_position_embeddings});
+}
+
+// llama.cpp's order of the rows: (head, i, half) for Hugging Face's (head, half, i).
+at::Tensor interleave_rows(const at::Tensor& w, std::int64_t heads) {
+  const std::int64_t half = w.size(0) / heads / 2;
+  return w.reshape({heads, 2, half, -1}).transpose(1, 2).reshape(w.sizes()).contiguous();
+}
+
+void require_finite(const at::Tensor& values, GgmlType type, const std::string& where) {
+  constexpr double kMostHalf = 65504;
+  const double peak = values.abs().max().item<double>();
+  const bool too_large = type == GgmlType::kF16 && peak > kMostHalf;
+  if (std::isfinite(peak) && !too_large) return;
+  throw base::UserError(
+      {where, too_large ? "weights up to 65504, where F16 ends" : "finite weights",
+       too_large ? std::to_string(peak) : "infinite or not-a-number values",
+       too_large ? "the model was trained in bfloat16 and uses its range" : "training diverged, or the file is damaged",
+       too_large ? "write --outtype bf16 or q8_0" : "take an earlier checkpoint"});
+}
+
+// Rows in slabs, each shared out among the threads in whole blocks.
+void append_tensor(base::GgufWriter& writer, const at::Tensor& tensor, GgmlType type) {
+  const float* const values = tensor.const_data_ptr<float>();
+  const auto block = static_cast<std::int64_t>(base::find_ggml_type(static_cast<std::uint32_t>(type))->elements);
+  const auto bytes_of = [type](std::int64_t elements) {
+    return static_cast<std::size_t>(base::ggml_bytes(type, static_cast<std::uint64_t>(elements)));
+  };
+  std::vector<std::byte> buffer;
+  for (std::int64_t begin = 0; begin < tensor.numel(); begin += kSlab) {
+    const std::int64_t count = std::min(kSlab, tensor.numel() - begin);
+    buffer.resize(bytes_of(count));
+    at::parallel_for(0, count / block, 64, [&](std::int64_t from, std::int64_t to) {
+      base::quantise(type, {values + begin + from * block, static_cast<std::size_t>((to - from) * block)},
+                     {buffer.data() + bytes_of(from * block), bytes_of((to - from) * block)});
+    });
+    writer.append(buffer);
+  }
+}
+
+}  // namespace
+
+GgmlType gguf_type(const TensorSpec& spec, GgufWeights weights, std::int64_t layers, bool tied_head) {
+  const GgmlType wanted = wanted_type(spec, weights, layers, tied_head);
+  const bool head = spec.gguf_name == "output.weight" || (tied_head && spec.gguf_name == "token_embd.weight");
+  return spec.shape.size() < 2 ? wanted : fitting(wanted, spec.shape.back(), head);
+}
+
+GgufFacts write_gguf(const WeightSource& source, const base::fs::path& out, GgufWeights weights,
+                     const Adjust& adjust) {
+  const at::NoGradGuard no_grad;
+  std::error_code ec;
+  if (base::fs::exists(out, ec)) {
+    throw base::UserError({out.string(), "a new file to write the model to", "something is there already", "",
+                           "name another file, or remove this one"});
+  }
+  const ModelConfig& config = source.config();
+  GgufFacts facts;
+  std::vector<base::GgufEntry> entries = model_entries(source, weights);
+  facts.tokenizer = add_tokenizer(source, entries);
+
+  const std::vector<TensorSpec> specs = expected_tensors(config);
+  std::vector<base::GgufPlanned> planned;
+  const at::Tensor divisors = frequency_divisors(config);
+  if (divisors.defined()) planned.push_back({"rope_freqs.weight", GgmlType::kF32, divisors.sizes().vec()});
+  for (const TensorSpec& spec : specs) {
+    if (!source.has(spec.name)) throw_absent_tensor(source.path().string(), spec.name, source.names());
+    const bool tied = config.tie_word_embeddings;
+    const GgmlType type = gguf_type(spec, weights, config.num_hidden_layers, tied);
+    if (type != wanted_type(spec, weights, config.num_hidden_layers, tied)) ++facts.other_type;
+    planned.push_back({spec.gguf_name, type, spec.shape});
+  }
+  facts.tensors = static_cast<std::int64_t>(planned.size());
+  for (const base::GgufPlanned& tensor : planned) facts.bytes += static_cast<std::int64_t>(tensor.bytes());
+  base::require_free_space(out, static_cast<std::uint64_t>(facts.bytes), "the model's weights");
+
+  base::GgufWriter writer(out, entries, planned);
+  std::size_t next = 0;
+  if (divisors.defined()) append_tensor(writer, divisors.contiguous(), planned[next++].type);
+  for (const TensorSpec& spec : specs) {
+    const GgmlType type = planned[next++].type;
+    const std::optional<at::Tensor> replaced = adjust ? adjust(spec.name) : std::nullopt;
+    at::Tensor values =
+        replaced ? replaced->to(at::kFloat).contiguous() : source.read(spec.name, at::kFloat);
+    base::require(values.sizes() == spec.shape, "write_gguf", "a tensor of the shape that the config says");
+    require_finite(values, type, source.path().string() + ": " + spec.name);
+    if (spec.permuted_heads != 0) values = interleave_rows(values, spec.permuted_heads);
+    append_tensor(writer, values, type);
+  }
+  writer.finish();
+  return facts;
+}
+
+}  // namespace hone::model

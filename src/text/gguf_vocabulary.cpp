@@ -1,0 +1,233 @@
+#include "text/gguf_vocabulary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "text/gguf_parts.h"
+
+namespace hone::text {
+namespace {
+
+using Doc = nlohmann::json;  // keys sorted: a vocabulary is large, and objects compare whatever their order
+
+const Doc& member(const Doc& object, const char* name) {
+  static const Doc none;
+  if (!object.is_object()) return none;
+  const auto it = object.find(name);
+  return it == object.end() ? none : *it;
+}
+
+bool flag(const Doc& object, const char* name) {
+  return member(object, name) == Doc(true);
+}
+
+// Steps of a pre-tokeniser or post-processor: the members of a Sequence, or the thing itself; none when null.
+std::vector<Doc> steps_of(const Doc& part, const char* members) {
+  if (part.is_null()) return {};
+  std::vector<Doc> out;
+  if (member(part, "type") != Doc("Sequence")) {
+    out.push_back(part);
+    return out;
+  }
+  for (const Doc& step : member(part, members)) out.push_back(step);
+  return out;
+}
+
+// llama.cpp's converter: tokens that a tokenizer forgot to call special.
+bool looks_special(std::string_view token) {
+  const auto between = [token](std::string_view first, std::string_view last) {
+    return token.size() >= first.size() + last.size() && token.starts_with(first) && token.ends_with(last);
+  };
+  return token == "<pad>" || token == "<mask>" || token == "<2mass>" || token == "[@BOS@]" ||
+         between("<|", "|>") || between("<\uFF5C", "\uFF5C>") || between("<unused", ">");
+}
+
+class Vocabulary {
+ public:
+  Vocabulary(const TokenizerFiles& files, std::int64_t rows, const SpecialIds& fallback)
+      : files_(files), fallback_(fallback), size_(static_cast<std::size_t>(rows)) {
+    const std::string where = (base::fs::path(files.where) / kTokenizerJson).string();
+    json_ = base::parse_json_unique(files.files.at(kTokenizerJson), where);
+    if (!json_.is_object()) fail("", "a JSON object", json_.type_name(), "", "");
+  }
+
+  std::vector<base::GgufEntry> entries() {
+    const Doc& model = member(json_, "model");
+    if (member(model, "type") != Doc("BPE") || flag(model, "byte_fallback")) {
+      fail("model", "byte-level BPE", "a SentencePiece, Unigram or WordPiece tokenizer",
+           "a GGUF describes it by scores that tokenizer.json does not hold",
+           "convert the merged folder (hone merge) with llama.cpp's convert_hf_to_gguf.py");
+    }
+    const PreTokeniser pre = find_pre(model);
+    add("model", std::string("gpt2"));
+    add("pre", std::string(pre.name));
+    add_tokens(model);
+    add_merges(member(model, "merges"));
+    add_special(pre);
+    if (files_.chat_template) out_.push_back({"tokenizer.chat_template", *files_.chat_template});
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& part, std::string expected, std::string found, std::string cause,
+                         std::string fix) const {
+    throw base::UserError({.where = (base::fs::path(files_.where) / kTokenizerJson).string() +
+                                    (part.empty() ? "" : ", " + part),
+                           .expected = std::move(expected),
+                           .found = std::move(found),
+                           .cause = std::move(cause),
+                           .fix = std::move(fix)});
+  }
+
+  void add(const char* key, base::GgufWritten value) {
+    out_.push_back({std::string("tokenizer.ggml.") + key, std::move(value)});
+  }
+
+  // By what tokenizer.json does, not by what the model is called.
+  PreTokeniser find_pre(const Doc& model) const {
+    std::vector<Doc> steps = steps_of(member(json_, "pre_tokenizer"), "pretokenizers");
+    const Doc last = steps.empty() ? Doc(nullptr) : steps.back();
+    const bool bytes = member(last, "type") == Doc("ByteLevel") && !flag(last, "add_prefix_space");
+    if (!steps.empty()) steps.pop_back();
+    const Doc& normalizer = member(json_, "normalizer");
+    const bool nfc = member(normalizer, "type") == Doc("NFC");
+    std::string known;
+    for (PreTokeniser& pre : known_pre_tokenisers()) {
+      const bool same = bytes && flag(last, "use_regex") == pre.gpt2_pattern && Doc(steps) == Doc(pre.steps);
+      const bool normal = normalizer.is_null() || (nfc && pre.nfc);
+      if (same && normal && flag(model, "ignore_merges") == pre.ignore_merges) return std::move(pre);
+      known += (known.empty() ? "" : ", ") + std::string(pre.name);
+    }
+    fail("pre_tokenizer", "one of llama.cpp's pre-tokenisers that hone knows: " + known,
+         member(json_, "pre_tokenizer").dump(),
+         "llama.cpp splits text by the name of a pre-tokeniser; another one would give other tokens",
+         "convert the merged folder (hone merge) with llama.cpp's convert_hf_to_gguf.py");
+  }
+
+  void place(std::int64_t id, const std::string& token, TokenType type, std::vector<std::string>& tokens,
+             std::vector<std::int32_t>& types) const {
+    if (id < 0 || std::cmp_greater_equal(id, size_)) {
+      fail(token, fmt::format("an id below the {} rows of the embedding", size_), fmt::format("{}", id),
+           "tokens were added without resizing the model", "take the tokenizer of this very model");
+    }
+    const auto at = static_cast<std::size_t>(id);
+    const bool taken = types[at] != static_cast<std::int32_t>(TokenType::kUnused);
+    if (taken && tokens[at] != token) {
+      fail(token, fmt::format("one token of id {}", id), "also " + tokens[at], "the file was edited", "");
+    }
+    tokens[at] = token;
+    types[at] = static_cast<std::int32_t>(type);
+  }
+
+  void add_tokens(const Doc& model) {
+    std::vector<std::string> tokens(size_);
+    for (std::size_t i = 0; i < size_; ++i) tokens[i] = fmt::format("[PAD{}]", i);
+    std::vector<std::int32_t> types(size_, static_cast<std::int32_t>(TokenType::kUnused));
+    for (const auto& [token, id] : member(model, "vocab").items()) {
+      place(id.get<std::int64_t>(), token, TokenType::kNormal, tokens, types);
+    }
+    for (const Doc& added : member(json_, "added_tokens")) {
+      const auto token = added.at("content").get<std::string>();
+      const auto id = added.at("id").get<std::int64_t>();
+      const bool control = flag(added, "special") || looks_special(token);
+      place(id, token, control ? TokenType::kControl : TokenType::kUserDefined, tokens, types);
+      added_.emplace_back(token, id);
+    }
+    tokens_ = tokens;
+    add("tokens", std::move(tokens));
+    add("token_type", std::move(types));
+  }
+
+  // Old files write a merge as "a b", new ones as ["a", "b"].
+  void add_merges(const Doc& merges) {
+    std::vector<std::string> lines;
+    for (const Doc& merge : merges) {
+      if (merge.is_array() && merge.size() == 2) {
+        lines.push_back(merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+      } else if (merge.is_string()) {
+        lines.push_back(merge.get<std::string>());
+      } else {
+        fail("merges", "pairs of tokens", merge.dump(), "", "");
+      }
+    }
+    add("merges", std::move(lines));
+  }
+
+  std::optional<std::int64_t> id_of(const std::optional<std::string>& token,
+                                    std::optional<std::int64_t> otherwise) const {
+    if (token) {
+      for (const auto& [text, id] : added_) {
+        if (text == *token) return id;
+      }
+      const auto it = std::find(tokens_.begin(), tokens_.end(), *token);
+      if (it != tokens_.end()) return it - tokens_.begin();
+    }
+    if (otherwise && *otherwise >= 0 && std::cmp_less(*otherwise, size_)) return otherwise;
+    return std::nullopt;
+  }
+
+  void add_special(const PreTokeniser& pre) {
+    const SpecialTokens& named = files_.special;
+    const auto put_id = [this](const char* key, std::optional<std::int64_t> id) {
+      if (id) add(key, static_cast<std::uint32_t>(*id));
+    };
+    const auto bos = id_of(named.bos, fallback_.bos), eos = id_of(named.eos, fallback_.eos);
+    put_id("bos_token_id", bos);
+    put_id("eos_token_id", eos);
+    put_id("unknown_token_id", id_of(named.unk, std::nullopt));
+    put_id("padding_token_id", id_of(named.pad, fallback_.pad));
+    const auto [first, last] = ends();
+    const auto is = [this](const std::string& token, std::optional<std::int64_t> id) {
+      return id && !token.empty() && tokens_[static_cast<std::size_t>(*id)] == token;
+    };
+    // Always said: for some names llama.cpp's own default is another.
+    if (bos || pre.adds_bos) add("add_bos_token", is(first, bos));
+    if (eos) add("add_eos_token", is(last, eos));
+  }
+
+  // The special tokens before and behind a single text.
+  std::pair<std::string, std::string> ends() const {
+    for (const Doc& step : steps_of(member(json_, "post_processor"), "processors")) {
+      if (member(step, "type") != Doc("TemplateProcessing")) continue;
+      const Doc& single = member(step, "single");
+      if (!single.is_array() || single.empty()) continue;
+      const auto token = [](const Doc& piece) {
+        const Doc& id = member(member(piece, "SpecialToken"), "id");
+        return id.is_string() ? id.get<std::string>() : std::string();
+      };
+      return {token(single.front()), token(single.back())};
+    }
+    return {};
+  }
+
+  const TokenizerFiles& files_;
+  const SpecialIds& fallback_;
+  std::size_t size_;
+  Doc json_;
+  std::vector<std::string> tokens_;
+  std::vector<std::pair<std::string, std::int64_t>> added_;
+  std::vector<base::GgufEntry> out_;
+};
+
+}  // namespace
+
+std::vector<base::GgufEntry> gguf_vocabulary(const TokenizerFiles& files, std::int64_t rows,
+                                             const SpecialIds& fallback) {
+  try {
+    return Vocabulary(files, rows, fallback).entries();
+  } catch (const Doc::exception& error) {
+    throw base::UserError({.where = (base::fs::path(files.where) / kTokenizerJson).string(),
+                           .expected = "a tokenizer as the tokenizers library writes it",
+                           .found = error.what(),
+                           .cause = "the file was edited",
+                           .fix = "take the file from the model's own repository again"});
+  }
+}
+
+}  // namespace hone::text

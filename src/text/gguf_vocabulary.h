@@ -1,0 +1,27 @@
+// A Hugging Face tokenizer as the metadata of a GGUF: the other direction of gguf_tokenizer.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/gguf_write.h"
+#include "text/tokenizer_files.h"
+
+namespace hone::text {
+
+// What config.json says of tokens that the tokenizer's files do not name.
+struct SpecialIds {
+  std::optional<std::int64_t> bos, eos, pad;
+};
+
+// tokenizer.ggml.*: model "gpt2", the pre-tokeniser's name, `rows` tokens and their types (rows of the embedding
+// without a token are unused "[PAD17]"), merges, ids of special tokens, whether BOS or EOS is added, and
+// tokenizer.chat_template. Types are llama.cpp's converter's: added tokens that are special, or that look it
+// ("<|...|>"), are control tokens, other added ones are user-defined.
+// UserError for a tokenizer that is not byte-level BPE, a pre-tokeniser whose name hone does not know, a token id
+// beyond `rows`, or two tokens of one id.
+std::vector<base::GgufEntry> gguf_vocabulary(const TokenizerFiles& files, std::int64_t rows,
+                                             const SpecialIds& fallback);
+
+}  // namespace hone::text

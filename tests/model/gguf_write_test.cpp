@@ -1,0 +1,170 @@
+#include "model/gguf_write.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <set>
+
+#include "base/gguf.h"
+#include "model/tiny_model.h"
+
+namespace hone::model {
+namespace {
+
+using base::GgmlType;
+using testing::TempFolder;
+
+std::unique_ptr<WeightSource> tiny(const TempFolder& temp, const base::Json& config) {
+  testing::write_model(temp.path() / "model", config);
+  return open_weights(temp.path() / "model");
+}
+
+base::Json llama3_config() {
+  base::Json config = testing::tiny_config("llama");
+  config["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", 8.0},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 8192}};
+  return config;
+}
+
+std::vector<base::Json> configs() {
+  base::Json tied = testing::tiny_config("llama");
+  tied["tie_word_embeddings"] = true;
+  base::Json biased = testing::tiny_config("llama");
+  biased["attention_bias"] = true;
+  base::Json linear = testing::tiny_config("llama");
+  linear["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+  return {testing::tiny_config("llama"), tied,          biased, linear, llama3_config(),
+          testing::tiny_config("qwen2"), testing::tiny_config("qwen3")};
+}
+
+// In F32 nothing is lost, whatever the family: the config's numbers and every tensor.
+TEST(GgufWrite, Fp32IsReadBackBitForBit) {
+  for (const base::Json& config : configs()) {
+    const TempFolder temp;
+    const auto source = tiny(temp, config);
+    const GgufFacts facts = write_gguf(*source, temp.path() / "m.gguf", GgufWeights::kF32);
+    EXPECT_FALSE(facts.tokenizer);
+    EXPECT_EQ(facts.other_type, 0);
+    const auto back = open_weights(temp.path() / "m.gguf");
+    const ModelConfig &a = source->config(), &b = back->config();
+    EXPECT_EQ(a.head_dim, b.head_dim);
+    EXPECT_EQ(a.num_key_value_heads, b.num_key_value_heads);
+    EXPECT_EQ(a.max_position_embeddings, b.max_position_embeddings);
+    EXPECT_EQ(a.rms_norm_eps, b.rms_norm_eps);
+    EXPECT_EQ(a.rope_theta, b.rope_theta);
+    EXPECT_EQ(a.rope_linear_factor, b.rope_linear_factor);
+    EXPECT_EQ(a.rope_llama3.has_value(), b.rope_llama3.has_value());
+    EXPECT_EQ(a.tie_word_embeddings, b.tie_word_embeddings);
+    EXPECT_EQ(a.qkv_bias, b.qkv_bias);
+    const auto specs = expected_tensors(a);
+    EXPECT_EQ(back->names().size(), specs.size());
+    for (const TensorSpec& spec : specs) {
+      EXPECT_TRUE(at::equal(source->read(spec.name, at::kFloat), back->read(spec.name, at::kFloat)))
+          << a.json["model_type"] << " " << spec.name;
+    }
+  }
+}
+
+TEST(GgufWrite, TheTypesAreTheOnesAskedFor) {
+  const TempFolder temp;
+  base::Json config = testing::tiny_config("llama");
+  config.update({{"hidden_size", 256}, {"intermediate_size", 512}, {"head_dim", 64}, {"num_hidden_layers", 3}});
+  const auto source = tiny(temp, config);
+  for (const auto& [weights, matrix, at_most] :
+       {std::tuple(GgufWeights::kF16, GgmlType::kF16, 1e-3), std::tuple(GgufWeights::kBF16, GgmlType::kBF16, 5e-3),
+        std::tuple(GgufWeights::kQ8_0, GgmlType::kQ8_0, 5e-3),
+        std::tuple(GgufWeights::kQ4_K_M, GgmlType::kQ4_K, 0.1)}) {
+    const base::fs::path path = temp.path() / (std::to_string(static_cast<int>(weights)) + ".gguf");
+    EXPECT_EQ(write_gguf(*source, path, weights).other_type, 0);
+    const base::GgufFile file = base::GgufFile::open(path);
+    EXPECT_EQ(file.find("blk.0.attn_q.weight")->type, matrix);
+    EXPECT_EQ(file.find("blk.0.attn_norm.weight")->type, GgmlType::kF32);
+    const auto back = open_weights(path);
+    for (const TensorSpec& spec : expected_tensors(source->config())) {
+      const at::Tensor a = source->read(spec.name, at::kFloat), b = back->read(spec.name, at::kFloat);
+      EXPECT_LT((a - b).norm().item<double>(), at_most * a.norm().item<double>()) << spec.name;
+    }
+  }
+}
+
+// Llama-7B's shapes: llama-quantize gives 32 of its layers' tensors and the head Q6_K.
+TEST(GgufWrite, FourBitMixture) {
+  base::Json config = testing::tiny_config("llama");
+  config.update({{"hidden_size", 4096},
+                 {"intermediate_size", 11008},
+                 {"num_hidden_layers", 32},
+                 {"num_attention_heads", 32},
+                 {"num_key_value_heads", 32},
+                 {"vocab_size", 32000}});
+  const ModelConfig seven = parse_model_config(config, "test");
+  std::set<std::string> six;
+  for (const TensorSpec& spec : expected_tensors(seven)) {
+    const GgmlType type = gguf_type(spec, GgufWeights::kQ4_K_M, 32, false);
+    if (type == GgmlType::kQ6_K) {
+      six.insert(spec.gguf_name);
+    } else {
+      EXPECT_EQ(type, spec.shape.size() < 2 ? GgmlType::kF32 : GgmlType::kQ4_K) << spec.gguf_name;
+    }
+  }
+  std::set<std::string> expected = {"output.weight"};
+  for (const int layer : {0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31}) {
+    expected.insert("blk." + std::to_string(layer) + ".attn_v.weight");
+    expected.insert("blk." + std::to_string(layer) + ".ffn_down.weight");
+  }
+  EXPECT_EQ(six, expected);
+}
+
+TEST(GgufWrite, RowsThatAreNoWholeBlocksTakeAWiderType) {
+  const auto type = [](const char* name, std::int64_t columns, GgufWeights weights, bool tied = false) {
+    return gguf_type({"", name, {64, columns}, 0}, weights, 30, tied);
+  };
+  using enum GgufWeights;
+  EXPECT_EQ(type("blk.5.attn_q.weight", 576, kQ4_K_M), GgmlType::kQ5_0);     // SmolLM2-135M
+  EXPECT_EQ(type("blk.0.attn_v.weight", 576, kQ4_K_M), GgmlType::kQ8_0);     // Q6_K was meant
+  EXPECT_EQ(type("blk.5.ffn_down.weight", 1536, kQ4_K_M), GgmlType::kQ6_K);  // (5 - 3) % 3 == 2
+  EXPECT_EQ(type("blk.6.ffn_down.weight", 1536, kQ4_K_M), GgmlType::kQ4_K);
+  EXPECT_EQ(type("token_embd.weight", 576, kQ4_K_M, true), GgmlType::kQ8_0);
+  EXPECT_EQ(type("token_embd.weight", 576, kQ4_K_M, false), GgmlType::kQ5_0);
+  EXPECT_EQ(type("blk.5.attn_q.weight", 22, kQ4_K_M), GgmlType::kF16);
+  EXPECT_EQ(type("blk.5.attn_q.weight", 22, kQ8_0), GgmlType::kF16);
+  EXPECT_EQ(type("blk.5.attn_q.weight", 22, kF16), GgmlType::kF16);
+  EXPECT_EQ(gguf_type({"", "blk.40.attn_v.weight", {64, 256}, 0}, kQ4_K_M, 80, false), GgmlType::kQ5_K);
+  const TempFolder temp;
+  const auto source = tiny(temp, testing::odd_config("qwen2"));
+  EXPECT_GT(write_gguf(*source, temp.path() / "m.gguf", kQ4_K_M).other_type, 0);
+  EXPECT_EQ(base::GgufFile::open(temp.path() / "m.gguf").find("blk.0.ffn_down.weight")->type, GgmlType::kF16);
+}
+
+TEST(GgufWrite, AdjustedTensorsTakeTheBasesPlace) {
+  const TempFolder temp;
+  const auto source = tiny(temp, testing::tiny_config("llama"));
+  const std::string name = "model.layers.1.self_attn.q_proj.weight";
+  const at::Tensor other = at::randn(source->shape(name));
+  write_gguf(*source, temp.path() / "m.gguf", GgufWeights::kF32,
+             [&](const std::string& asked) { return asked == name ? std::optional(other) : std::nullopt; });
+  EXPECT_TRUE(at::equal(open_weights(temp.path() / "m.gguf")->read(name, at::kFloat), other));
+}
+
+TEST(GgufWrite, WhatCannotBeWrittenIsRefusedAndLeavesNothing) {
+  const TempFolder temp;
+  const auto source = tiny(temp, testing::tiny_config("llama"));
+  const auto with = [&](double value, GgufWeights weights) {
+    return testing::user_error([&] {
+      write_gguf(*source, temp.path() / "m.gguf", weights, [&](const std::string& name) {
+        return name == "lm_head.weight" ? std::optional(at::full(source->shape(name), value)) : std::nullopt;
+      });
+    });
+  };
+  EXPECT_SAYS(with(7e4, GgufWeights::kF16), "65504");
+  EXPECT_SAYS(with(7e4, GgufWeights::kF16), "--outtype bf16");
+  EXPECT_SAYS(with(std::numeric_limits<double>::quiet_NaN(), GgufWeights::kQ8_0), "finite weights");
+  EXPECT_FALSE(base::fs::exists(temp.path() / "m.gguf"));
+  EXPECT_EQ(with(7e4, GgufWeights::kBF16), "");
+  EXPECT_SAYS(with(1, GgufWeights::kF16), "a new file");
+}
+
+}  // namespace
+}  // namespace hone::model
