@@ -57,9 +57,9 @@ struct Line {
   float scale = 0, minimum = 0;
 };
 
-// The line through 32 values that lies best on levels 0..n: weighted squared errors, large values counting
-// more.
-Line fit_line(const float* x, const Search& search) {
+// The line through 32 values that lies best on levels 0..n, and those levels: weighted squared errors, large
+// values counting more.
+Line fit_line(const float* x, const Search& search, std::uint8_t* levels) {
   float square = 0;
   for (std::size_t i = 0; i < kSub; ++i) square += x[i] * x[i];
   const float rms = std::sqrt(square / static_cast<float>(kSub));
@@ -73,12 +73,16 @@ Line fit_line(const float* x, const Search& search) {
     sum_x += weight[i] * x[i];
   }
   low = std::min(low, 0.0F);
+  std::fill(levels, levels + kSub, std::uint8_t{0});
   if (high == low) return {0, low};
   const auto top = static_cast<float>(search.levels);
   std::array<float, kSub> level{};
-  const auto put_on_levels = [&](float step) {
+  const auto put_on_levels = [&](float step, float minimum) {
     for (std::size_t i = 0; i < kSub; ++i)
-      level[i] = std::clamp(rounded(step * (x[i] - low)), 0.0F, top);
+      level[i] = std::clamp(rounded(step * (x[i] - minimum)), 0.0F, top);
+  };
+  const auto keep_levels = [&] {
+    for (std::size_t i = 0; i < kSub; ++i) levels[i] = static_cast<std::uint8_t>(level[i]);
   };
   const auto error_of = [&](const Line& line) {
     float error = 0;
@@ -90,10 +94,13 @@ Line fit_line(const float* x, const Search& search) {
   };
   const float plain_step = top / (high - low);
   Line best{1 / plain_step, low};
-  put_on_levels(plain_step);
+  put_on_levels(plain_step, low);
+  keep_levels();
   float least = error_of(best);
   for (int i = 0; i <= search.tries; ++i) {
-    put_on_levels((search.first + kGridStep * static_cast<float>(i) + top) / (high - low));
+    // A better line's minimum is where the next candidates begin.
+    const float range = high - best.minimum;
+    put_on_levels((search.first + kGridStep * static_cast<float>(i) + top) / range, best.minimum);
     float sum_l = 0, sum_ll = 0, sum_lx = 0;
     for (std::size_t k = 0; k < kSub; ++k) {
       const float wl = weight[k] * level[k];
@@ -109,6 +116,7 @@ Line fit_line(const float* x, const Search& search) {
     if (error < least) {
       least = error;
       best = line;
+      keep_levels();
     }
   }
   return best;
@@ -139,9 +147,10 @@ SubScale scale_at(const std::byte* packed, std::size_t sub) {
 // Writes d, m and the 12 bytes; returns each element's level.
 Levels put_lines(const float* values, const Search& search, std::byte* block) {
   std::array<Line, kSubs> lines;
+  Levels levels{};
   float most_scale = 0, most_depth = 0;
   for (std::size_t s = 0; s < kSubs; ++s) {
-    lines[s] = fit_line(values + s * kSub, search);
+    lines[s] = fit_line(values + s * kSub, search, &levels[s * kSub]);
     most_scale = std::max(most_scale, lines[s].scale);
     most_depth = std::max(most_depth, -lines[s].minimum);
   }
@@ -153,14 +162,13 @@ Levels put_lines(const float* values, const Search& search, std::byte* block) {
   put_half(block + 2, m_bits);
   std::byte* const packed = block + 4;
   std::fill(packed, packed + kScaleBytes, std::byte{0});
-  Levels levels{};
   for (std::size_t s = 0; s < kSubs; ++s) {
     const auto scale = static_cast<unsigned>(level_of(per_scale * lines[s].scale, 0, 63));
     const auto minimum = static_cast<unsigned>(level_of(per_depth * -lines[s].minimum, 0, 63));
     put_scale(packed, s, scale, minimum);
     const float step = half_to_float(d_bits) * static_cast<float>(scale);
     const float depth = half_to_float(m_bits) * static_cast<float>(minimum);
-    if (step == 0) continue;
+    if (step == 0) continue;  // the levels mean nothing, and stay as ggml leaves them
     for (std::size_t i = s * kSub; i < (s + 1) * kSub; ++i) {
       levels[i] = static_cast<std::uint8_t>(level_of((values[i] + depth) / step, 0, search.levels));
     }
@@ -198,25 +206,30 @@ constexpr std::size_t kSixSubs = 16, kSixSub = 16;
 constexpr int kSixHalf = 32;
 constexpr float kNothing = 1e-15F;  // below it a sub-block is zero
 
-// The scale that brings 16 values closest to whole numbers from -32 to 31, squares weighing each.
-float fit_scale(const float* x) {
+// The scale that brings 16 values closest to whole numbers from -32 to 31, squares weighing each; and those
+// numbers, counted from 0.
+float fit_scale(const float* x, std::uint8_t* levels) {
   float peak = 0;
   for (std::size_t i = 0; i < kSixSub; ++i) {
     if (std::fabs(x[i]) > std::fabs(peak)) peak = x[i];
   }
+  std::fill(levels, levels + kSixSub, std::uint8_t{0});
   if (std::fabs(peak) < kNothing) return 0;
   float scale = 0, best = 0;
+  std::array<float, kSixSub> level{};
   const auto attempt = [&](float step, bool first) {
     float sum_lx = 0, sum_ll = 0;
     for (std::size_t i = 0; i < kSixSub; ++i) {
-      const float level = std::clamp(rounded(step * x[i]), -32.0F, 31.0F);
+      level[i] = std::clamp(rounded(step * x[i]), -32.0F, 31.0F);
       const float w = x[i] * x[i];
-      sum_lx += w * x[i] * level;
-      sum_ll += w * level * level;
+      sum_lx += w * x[i] * level[i];
+      sum_ll += w * level[i] * level[i];
     }
     if (!first && !(sum_ll > 0 && sum_lx * sum_lx > best * sum_ll)) return;
     scale = sum_ll > 0 ? sum_lx / sum_ll : 0;
     best = scale * sum_lx;
+    for (std::size_t i = 0; i < kSixSub; ++i)
+      levels[i] = static_cast<std::uint8_t>(static_cast<int>(level[i]) + kSixHalf);
   };
   attempt(-static_cast<float>(kSixHalf) / peak, true);
   for (int i = -9; i <= 9; ++i) {
@@ -248,9 +261,10 @@ void quantise_q6_k(const float* values, std::byte* block) {
   std::byte* const high = block + 128;
   std::byte* const scales = block + 192;
   std::array<float, kSixSubs> found{};
+  Levels levels{};
   float peak = 0;
   for (std::size_t s = 0; s < kSixSubs; ++s) {
-    found[s] = fit_scale(values + s * kSixSub);
+    found[s] = fit_scale(values + s * kSixSub, &levels[s * kSixSub]);
     if (std::fabs(found[s]) > std::fabs(peak)) peak = found[s];
   }
   std::fill(block, block + 210, std::byte{0});
@@ -258,8 +272,6 @@ void quantise_q6_k(const float* values, std::byte* block) {
   const float per_scale = -128.0F / peak;
   const std::uint16_t d_bits = float_to_half(1 / per_scale);
   put_half(block + 208, d_bits);
-  Levels levels;
-  levels.fill(kSixHalf);
   for (std::size_t s = 0; s < kSixSubs; ++s) {
     const int scale = level_of(per_scale * found[s], -128, 127);
     scales[s] = byte_of(static_cast<unsigned>(scale));

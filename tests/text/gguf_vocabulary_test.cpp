@@ -32,7 +32,7 @@ Json tokenizer_json() {
           {"model",
            {{"type", "BPE"},
             {"vocab", {{"<s>", 0}, {"h", 1}, {"e", 2}, {"he", 3}, {"l", 4}}},
-            {"merges", {{"h", "e"}}}}}};
+            {"merges", Json::array({Json::array({"h", "e"})})}}}};
 }
 
 TokenizerFiles files_of(const Json& tokenizer, const Json& config = {{"eos_token", "<|end|>"}, {"bos_token", "<s>"}}) {
