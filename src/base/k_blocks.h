@@ -4,9 +4,9 @@
 //               element = d s q - m t, q of 4 or 5 bits
 //   Q6_K        d fp16; 16 sub-blocks of 16, each with a signed 8-bit scale s; element = d s (q - 32), q of 6 bits
 //
-// Layouts: ggml-common.h. Scales and minima are found as llama.cpp's reference quantiser finds them without an
-// importance matrix: a grid of candidate steps, the least-squares scale (and minimum) of each, and the one with
-// the smallest weighted squared error. Values are finite; rounding is to nearest even.
+// Layouts: ggml-common.h. Scales and minima are found as ggml's reference quantiser finds them without an importance
+// matrix: a grid of candidate steps, the least-squares scale (and minimum) of each, and the one with the smallest
+// weighted squared error; the bits are ggml's (tests/base/quantise_test.cpp). Values are finite.
 #pragma once
 
 #include <cstddef>

@@ -94,6 +94,15 @@ TEST(Quantise, BlocksAreGgufPysBitForBit) {
   }
 }
 
+// ggml's own quantisers, on values that take every way through them.
+TEST(Quantise, KBlocksAreGgmlsBitForBit) {
+  const Json known = parse_json(read_text(fs::path(HONE_FIXTURES) / "gguf" / "k_blocks.json"), "k_blocks.json");
+  const std::vector<float> values = floats_from_hex(known["floats"]);
+  for (const char* type : {"Q4_K", "Q5_K", "Q6_K"}) {
+    EXPECT_EQ(blocks_of(type_named(type), values), from_hex(known[type])) << type;
+  }
+}
+
 struct Bound {
   GgmlType type;
   double least, most;  // of the RMS error of normal values, in their standard deviations

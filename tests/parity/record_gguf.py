@@ -3,7 +3,12 @@
 blocks.json, blocks of every format that hone writes: what gguf-py makes of random ones, and of values.
 
 Usage: record_gguf.py    (needs gguf and numpy; the versions used are written into the golden)
+       record_gguf.py --ggml LIBRARY    records k_blocks.json alone: Q4_K, Q5_K and Q6_K, which gguf-py only reads, by
+                                        ggml's own quantize_row_*_ref (a shared library that exports them, such as the
+                                        one in the wheel xllamacpp)
 """
+import argparse
+import ctypes
 import importlib.metadata
 import json
 import pathlib
@@ -46,7 +51,34 @@ def record_blocks():
     (FOLDER / "blocks.json").write_text(json.dumps(golden, indent=1) + "\n")
 
 
+def hard_values():
+    """Rows that take every way through the search: zero, one sign, constant, tiny and large, zero sub-blocks."""
+    x = np.random.default_rng(13).standard_normal((12, 256)).astype(np.float32)
+    x[0], x[1, :64], x[2], x[3] = 0, 0, x[2] * 1e-4, np.abs(x[3])
+    x[4], x[5, :32], x[6], x[7] = -np.abs(x[4]), x[5, :32] * 1e-3, -0.5, x[7] * 1e4
+    x[8, ::2], x[9, 3], x[10, 32:64], x[11, 16:32] = 0, 100, x[10, 32:64] * 1e-5, 1e-17
+    return x
+
+
+def record_k_blocks(library):
+    ggml, values = ctypes.CDLL(library), hard_values()
+    golden = {"by": "ggml, quantize_row_*_ref", "floats": values.tobytes().hex()}
+    for kind in ("Q4_K", "Q5_K", "Q6_K"):
+        blocks = np.zeros((len(values), MORE[T[kind]][1]), dtype=np.uint8)
+        quantise = getattr(ggml, f"quantize_row_{kind.lower().replace('_k', '_K')}_ref")
+        quantise.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+        quantise(values.ctypes.data, blocks.ctypes.data, values.size)
+        golden[kind] = blocks.tobytes().hex()
+    (FOLDER / "k_blocks.json").write_text(json.dumps(golden, indent=1) + "\n")
+
+
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ggml")
+    library = parser.parse_args().ggml
+    if library:
+        record_k_blocks(library)
+        return
     record_blocks()
     rng = np.random.default_rng(11)
     FOLDER.mkdir(parents=True, exist_ok=True)
