@@ -32,8 +32,8 @@ constexpr int kOurBug = 70;                     // EX_SOFTWARE
 constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
 const std::vector<std::string> kCommands = {
-    "sft", "grpo",    "rloo",        "dpo",  "generate", "chat",   "convert", "merge",   "options",
-    "env", "version", "reward-test", "help", "doctor",   "faults", "bisect",  "lr-find", "explain", "export"};
+    "sft",     "grpo",        "rloo", "dpo",    "generate", "chat",   "convert", "merge",   "options", "env",
+    "version", "reward-test", "help", "doctor", "faults",   "bisect", "lr-find", "explain", "export"};
 const std::vector<std::string> kNotYet = {"online-dpo", "kto", "reward", "launch", "plan"};
 const std::vector<std::string> kHidden = {"probe-hardware"};  // for hone's own children
 

@@ -8,8 +8,8 @@
 namespace hone::adapters {
 
 // W + s B A in fp32 for each linear that `adapter` is on, nothing for other tensors: what write_hf_folder and
-// write_gguf put in place of the base's own. `source` must outlive it. UserError for an adapter of another model,
-// and, when called, for a sum that is not finite.
+// write_gguf put in place of the base's own. `source` must outlive it. UserError for an adapter of another
+// model, and, when called, for a sum that is not finite.
 model::Adjust merged_weights(const model::WeightSource& source, const base::fs::path& adapter);
 
 // W + s * B A in fp32 for every adapted linear, cast back to the base's stored dtype, written with everything

@@ -7,15 +7,15 @@ namespace hone::base {
 namespace {
 
 constexpr std::array<GgmlTypeInfo, 10> kRead{{{GgmlType::kF32, "F32", 1, 4},
-                                             {GgmlType::kF16, "F16", 1, 2},
-                                             {GgmlType::kBF16, "BF16", 1, 2},
-                                             {GgmlType::kQ8_0, "Q8_0", 32, 2 + 32},
-                                             {GgmlType::kQ4_0, "Q4_0", 32, 2 + 16},
-                                             {GgmlType::kQ4_1, "Q4_1", 32, 2 + 2 + 16},
-                                             {GgmlType::kQ5_0, "Q5_0", 32, 2 + 4 + 16},
-                                             {GgmlType::kQ4_K, "Q4_K", 256, 2 + 2 + 12 + 128},
-                                             {GgmlType::kQ5_K, "Q5_K", 256, 2 + 2 + 12 + 32 + 128},
-                                             {GgmlType::kQ6_K, "Q6_K", 256, 128 + 64 + 16 + 2}}};
+                                              {GgmlType::kF16, "F16", 1, 2},
+                                              {GgmlType::kBF16, "BF16", 1, 2},
+                                              {GgmlType::kQ8_0, "Q8_0", 32, 2 + 32},
+                                              {GgmlType::kQ4_0, "Q4_0", 32, 2 + 16},
+                                              {GgmlType::kQ4_1, "Q4_1", 32, 2 + 2 + 16},
+                                              {GgmlType::kQ5_0, "Q5_0", 32, 2 + 4 + 16},
+                                              {GgmlType::kQ4_K, "Q4_K", 256, 2 + 2 + 12 + 128},
+                                              {GgmlType::kQ5_K, "Q5_K", 256, 2 + 2 + 12 + 32 + 128},
+                                              {GgmlType::kQ6_K, "Q6_K", 256, 128 + 64 + 16 + 2}}};
 
 // By number; the holes are types that ggml removed.
 constexpr std::array<const char*, 40> kNames{

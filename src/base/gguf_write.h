@@ -1,4 +1,5 @@
-// Writing a GGUF, version 3, in one pass: header and tables at once, then the tensors' bytes as they are made.
+// Writing a GGUF, version 3, in one pass: header and tables at once, then the tensors' bytes as they are
+// made.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,8 @@ class GgufWriter {
  public:
   // Writes everything before the data. UserError when the file cannot be made.
   GgufWriter(fs::path path, std::span<const GgufEntry> metadata, std::vector<GgufPlanned> tensors);
-  // The next bytes of the tensors, in their order; a tensor may come in pieces, a piece belongs to one tensor.
+  // The next bytes of the tensors, in their order; a tensor may come in pieces, a piece belongs to one
+  // tensor.
   void append(std::span<const std::byte> bytes);
   void finish();  // InternalError unless every tensor is there
 
@@ -42,7 +44,7 @@ class GgufWriter {
   std::vector<GgufPlanned> tensors_;
   std::string head_;
   FileWriter file_;
-  std::size_t tensor_ = 0;      // the one being written
+  std::size_t tensor_ = 0;     // the one being written
   std::uint64_t written_ = 0;  // of it
 };
 

@@ -12,8 +12,8 @@ namespace hone::base {
 
 namespace {
 
-// To the nearest whole number, ties to even; for |value| below 2^22. A call of nearbyint() in the innermost loop
-// would be most of the time.
+// To the nearest whole number, ties to even; for |value| below 2^22. A call of nearbyint() in the innermost
+// loop would be most of the time.
 float rounded(float value) {
   constexpr float kShift = 0x1.8p23F;
   return (value + kShift) - kShift;
@@ -78,8 +78,7 @@ Line fit_line(const float* x, const Search& search, std::uint8_t* levels) {
   const auto top = static_cast<float>(search.levels);
   std::array<float, kSub> level{};
   const auto put_on_levels = [&](float step, float minimum) {
-    for (std::size_t i = 0; i < kSub; ++i)
-      level[i] = std::clamp(rounded(step * (x[i] - minimum)), 0.0F, top);
+    for (std::size_t i = 0; i < kSub; ++i) level[i] = std::clamp(rounded(step * (x[i] - minimum)), 0.0F, top);
   };
   const auto keep_levels = [&] {
     for (std::size_t i = 0; i < kSub; ++i) levels[i] = static_cast<std::uint8_t>(level[i]);
@@ -110,7 +109,8 @@ Line fit_line(const float* x, const Search& search, std::uint8_t* levels) {
     }
     const float determinant = sum_w * sum_ll - sum_l * sum_l;
     if (!(determinant > 0)) continue;
-    Line line{(sum_w * sum_lx - sum_x * sum_l) / determinant, (sum_ll * sum_x - sum_l * sum_lx) / determinant};
+    Line line{(sum_w * sum_lx - sum_x * sum_l) / determinant,
+              (sum_ll * sum_x - sum_l * sum_lx) / determinant};
     if (line.minimum > 0) line = {sum_lx / sum_ll, 0};
     const float error = error_of(line);
     if (error < least) {
@@ -249,8 +249,7 @@ void quantise_q5_k(const float* values, std::byte* block) {
   std::byte* const fifth = block + 4 + kScaleBytes;
   for (std::size_t i = 0; i < kSub; ++i) {
     unsigned bits = 0;
-    for (std::size_t s = 0; s < kSubs; ++s)
-      bits |= (static_cast<unsigned>(levels[s * kSub + i]) >> 4) << s;
+    for (std::size_t s = 0; s < kSubs; ++s) bits |= (static_cast<unsigned>(levels[s * kSub + i]) >> 4) << s;
     fifth[i] = byte_of(bits);
   }
   put_nibbles(levels, fifth + kSub);

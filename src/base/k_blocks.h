@@ -2,11 +2,13 @@
 //
 //   Q4_K, Q5_K  d, m fp16; 8 sub-blocks of 32, each with a 6-bit scale s and a 6-bit minimum t;
 //               element = d s q - m t, q of 4 or 5 bits
-//   Q6_K        d fp16; 16 sub-blocks of 16, each with a signed 8-bit scale s; element = d s (q - 32), q of 6 bits
+//   Q6_K        d fp16; 16 sub-blocks of 16, each with a signed 8-bit scale s; element = d s (q - 32), q of 6
+//   bits
 //
-// Layouts: ggml-common.h. Scales and minima are found as ggml's reference quantiser finds them without an importance
-// matrix: a grid of candidate steps, the least-squares scale (and minimum) of each, and the one with the smallest
-// weighted squared error; the bits are ggml's (tests/base/quantise_test.cpp). Values are finite.
+// Layouts: ggml-common.h. Scales and minima are found as ggml's reference quantiser finds them without an
+// importance matrix: a grid of candidate steps, the least-squares scale (and minimum) of each, and the one
+// with the smallest weighted squared error; the bits are ggml's (tests/base/quantise_test.cpp). Values are
+// finite.
 #pragma once
 
 #include <cstddef>

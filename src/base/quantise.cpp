@@ -31,8 +31,8 @@ void quantise_q8_0(const float* x, std::byte* block) {
   }
 }
 
-// scale fp16 that takes the value of largest magnitude to -16, 32 fifth bits, 32 nibbles (i and i + 16 share a
-// byte).
+// scale fp16 that takes the value of largest magnitude to -16, 32 fifth bits, 32 nibbles (i and i + 16 share
+// a byte).
 void quantise_q5_0(const float* x, std::byte* block) {
   float peak = 0;
   for (std::size_t i = 0; i < kSmallBlock; ++i) {

@@ -13,8 +13,8 @@ namespace hone::base {
 // Bytes of `elements` values; InternalError when they are not a whole number of blocks.
 std::uint64_t ggml_bytes(GgmlType type, std::uint64_t elements);
 
-// Whole rows of finite values, as ggml's reference quantisers write them, bit for bit. InternalError for another
-// type, or when the sizes do not agree. F16 beyond 65504 becomes infinite: whoever calls looks first.
+// Whole rows of finite values, as ggml's reference quantisers write them, bit for bit. InternalError for
+// another type, or when the sizes do not agree. F16 beyond 65504 becomes infinite: whoever calls looks first.
 void quantise(GgmlType type, std::span<const float> values, std::span<std::byte> out);
 
 }  // namespace hone::base

@@ -45,8 +45,9 @@ int export_model(const std::vector<std::string>& arguments) {
   std::cout << ", " << facts.tensors << " tensors, " << report::human_bytes(facts.bytes)
             << (facts.tokenizer ? ", with its tokenizer\n" : "; the source has no tokenizer to copy\n");
   if (facts.other_type > 0) {
-    std::cout << facts.other_type
-              << " matrices have rows that are no whole blocks of their type, and are stored in a wider one\n";
+    std::cout
+        << facts.other_type
+        << " matrices have rows that are no whole blocks of their type, and are stored in a wider one\n";
   }
   return 0;
 }

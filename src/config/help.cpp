@@ -122,7 +122,8 @@ std::string usage_of(const std::string& command) {
   if (command == "export") {
     return "hone export --model_name_or_path DIR --output model.gguf [--adapter_name_or_path DIR] [--outtype "
            "q4_k_m]\n\n"
-           "Writes a model, with an adapter merged into it, as one file for llama.cpp: weights, tokenizer and "
+           "Writes a model, with an adapter merged into it, as one file for llama.cpp: weights, tokenizer "
+           "and "
            "chat "
            "template.\n";
   }

@@ -115,9 +115,9 @@ const Schema& sft_schema() {
 
 const std::vector<const Schema*>& all_schemas() {
   static const std::vector<const Schema*> all = {
-      &sft_schema(),    &grpo_schema(),    &rloo_schema(),   &dpo_schema(),         &generate_schema(),
-      &chat_schema(),   &convert_schema(), &merge_schema(),  &export_schema(), &reward_test_schema(), &doctor_schema(),
-      &faults_schema(), &bisect_schema(),  &lr_find_schema()};
+      &sft_schema(),    &grpo_schema(),    &rloo_schema(),   &dpo_schema(),    &generate_schema(),
+      &chat_schema(),   &convert_schema(), &merge_schema(),  &export_schema(), &reward_test_schema(),
+      &doctor_schema(), &faults_schema(),  &bisect_schema(), &lr_find_schema()};
   return all;
 }
 

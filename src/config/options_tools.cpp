@@ -115,15 +115,16 @@ const Schema& merge_schema() {
 
 const Schema& export_schema() {
   static const Schema schema = grouped(
-      "export", {{
-                    {"model_name_or_path", Kind::kString, "null",
-                     "model folder, or a .gguf file; null: the adapter's base"},
-                    {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter to merge into it"},
-                    {"output", Kind::kString, "null", "the new .gguf file"},
-                    Option{"to", Kind::kChoice, "\"gguf\"", "the format: llama.cpp's"}.choice("gguf"),
-                    Option{"outtype", Kind::kChoice, "\"f16\"", "type of the matrices, by llama.cpp's names"}
-                        .choice("f16 q8_0 q4_k_m bf16 f32"),
-                }});
+      "export",
+      {{
+          {"model_name_or_path", Kind::kString, "null",
+           "model folder, or a .gguf file; null: the adapter's base"},
+          {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter to merge into it"},
+          {"output", Kind::kString, "null", "the new .gguf file"},
+          Option{"to", Kind::kChoice, "\"gguf\"", "the format: llama.cpp's"}.choice("gguf"),
+          Option{"outtype", Kind::kChoice, "\"f16\"", "type of the matrices, by llama.cpp's names"}.choice(
+              "f16 q8_0 q4_k_m bf16 f32"),
+      }});
   return schema;
 }
 

@@ -193,7 +193,8 @@ ExportPlan parse_export(const std::vector<std::string>& arguments) {
   plan.notes = settings.check();
   plan.model_name_or_path = settings.text("model_name_or_path");
   plan.adapter_name_or_path = settings.text("adapter_name_or_path");
-  if (plan.model_name_or_path.empty() && plan.adapter_name_or_path.empty()) needed(settings, "model_name_or_path");
+  if (plan.model_name_or_path.empty() && plan.adapter_name_or_path.empty())
+    needed(settings, "model_name_or_path");
   plan.output = needed(settings, "output");
   const std::string type = settings.text("outtype");
   plan.outtype = type == "f32"      ? GgufOutType::kF32

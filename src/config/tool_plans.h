@@ -1,5 +1,5 @@
-// The plans of the small commands: generate, chat, convert, merge, export, reward-test, bisect and lr-find. Same
-// table, same errors as a run.
+// The plans of the small commands: generate, chat, convert, merge, export, reward-test, bisect and lr-find.
+// Same table, same errors as a run.
 #pragma once
 
 #include <cstdint>

@@ -140,8 +140,8 @@ bool add_tokenizer(const WeightSource& source, std::vector<base::GgufEntry>& ent
   const ModelConfig& c = source.config();
   const auto eos =
       c.eos_token_ids.empty() ? std::nullopt : std::optional<std::int64_t>(c.eos_token_ids.front());
-  for (base::GgufEntry& entry :
-       text::gguf_vocabulary(files, c.vocab_size, {.bos = c.bos_token_id, .eos = eos, .pad = c.pad_token_id})) {
+  for (base::GgufEntry& entry : text::gguf_vocabulary(
+           files, c.vocab_size, {.bos = c.bos_token_id, .eos = eos, .pad = c.pad_token_id})) {
     entries.push_back(std::move(entry));
   }
   return true;
@@ -152,11 +152,11 @@ at::Tensor frequency_divisors(const ModelConfig& c) {
   if (!c.rope_llama3) return {};
   const at::Tensor plain = ops::rope_inverse_frequencies(c.rope_theta, c.head_dim);
   const Llama3Rope& r = *c.rope_llama3;
-  return plain / ops::rope_scale_llama3(plain, {.factor = r.factor,
-                                                .low_freq_factor = r.low_freq_factor,
-                                                .high_freq_factor = r.high_freq_factor,
-                                                .original_max_position_embeddings =
-                                                    r.original_max_position_embeddings});
+  return plain / ops::rope_scale_llama3(
+                     plain, {.factor = r.factor,
+                             .low_freq_factor = r.low_freq_factor,
+                             .high_freq_factor = r.high_freq_factor,
+                             .original_max_position_embeddings = r.original_max_position_embeddings});
 }
 
 // llama.cpp's order of the rows: (head, i, half) for Hugging Face's (head, half, i).
@@ -170,17 +170,18 @@ void require_finite(const at::Tensor& values, GgmlType type, const std::string& 
   const double peak = values.abs().max().item<double>();
   const bool too_large = type == GgmlType::kF16 && peak > kMostHalf;
   if (std::isfinite(peak) && !too_large) return;
-  throw base::UserError(
-      {where, too_large ? "weights up to 65504, where F16 ends" : "finite weights",
-       too_large ? std::to_string(peak) : "infinite or not-a-number values",
-       too_large ? "the model was trained in bfloat16 and uses its range" : "training diverged, or the file is damaged",
-       too_large ? "write --outtype bf16 or q8_0" : "take an earlier checkpoint"});
+  throw base::UserError({where, too_large ? "weights up to 65504, where F16 ends" : "finite weights",
+                         too_large ? std::to_string(peak) : "infinite or not-a-number values",
+                         too_large ? "the model was trained in bfloat16 and uses its range"
+                                   : "training diverged, or the file is damaged",
+                         too_large ? "write --outtype bf16 or q8_0" : "take an earlier checkpoint"});
 }
 
 // Rows in slabs, each shared out among the threads in whole blocks.
 void append_tensor(base::GgufWriter& writer, const at::Tensor& tensor, GgmlType type) {
   const float* const values = tensor.const_data_ptr<float>();
-  const auto block = static_cast<std::int64_t>(base::find_ggml_type(static_cast<std::uint32_t>(type))->elements);
+  const auto block =
+      static_cast<std::int64_t>(base::find_ggml_type(static_cast<std::uint32_t>(type))->elements);
   const auto bytes_of = [type](std::int64_t elements) {
     return static_cast<std::size_t>(base::ggml_bytes(type, static_cast<std::uint64_t>(elements)));
   };
@@ -238,8 +239,7 @@ GgufFacts write_gguf(const WeightSource& source, const base::fs::path& out, Gguf
   for (const TensorSpec& spec : specs) {
     const GgmlType type = planned[next++].type;
     const std::optional<at::Tensor> replaced = adjust ? adjust(spec.name) : std::nullopt;
-    at::Tensor values =
-        replaced ? replaced->to(at::kFloat).contiguous() : source.read(spec.name, at::kFloat);
+    at::Tensor values = replaced ? replaced->to(at::kFloat).contiguous() : source.read(spec.name, at::kFloat);
     base::require(values.sizes() == spec.shape, "write_gguf", "a tensor of the shape that the config says");
     require_finite(values, type, source.path().string() + ": " + spec.name);
     if (spec.permuted_heads != 0) values = interleave_rows(values, spec.permuted_heads);

@@ -26,18 +26,16 @@ Json byte_level(bool gpt2_pattern) {
 
 std::vector<PreTokeniser> known_pre_tokenisers() {
   const Json digits = {{"type", "Digits"}, {"individual_digits", true}};
-  return {{.name = "smollm", .steps = Json::array({digits}), .gpt2_pattern = true},
-          {.name = "gpt-2", .steps = Json::array(), .gpt2_pattern = true},
-          {.name = "default", .steps = Json::array(), .gpt2_pattern = true},
-          {.name = "llama-bpe",
-           .steps = Json::array({split_by(kLlama3Pattern)}),
-           .gpt2_pattern = false,
-           .ignore_merges = true,
-           .adds_bos = true},
-          {.name = "qwen2",
-           .steps = Json::array({split_by(kQwen2Pattern)}),
-           .gpt2_pattern = false,
-           .nfc = true}};
+  return {
+      {.name = "smollm", .steps = Json::array({digits}), .gpt2_pattern = true},
+      {.name = "gpt-2", .steps = Json::array(), .gpt2_pattern = true},
+      {.name = "default", .steps = Json::array(), .gpt2_pattern = true},
+      {.name = "llama-bpe",
+       .steps = Json::array({split_by(kLlama3Pattern)}),
+       .gpt2_pattern = false,
+       .ignore_merges = true,
+       .adds_bos = true},
+      {.name = "qwen2", .steps = Json::array({split_by(kQwen2Pattern)}), .gpt2_pattern = false, .nfc = true}};
 }
 
 }  // namespace hone::text

@@ -23,7 +23,7 @@ enum class TokenType : std::int32_t {
 // What a name in tokenizer.ggml.pre stands for.
 struct PreTokeniser {
   std::string_view name;
-  base::Json steps;    // before ByteLevel, in order
+  base::Json steps;   // before ByteLevel, in order
   bool gpt2_pattern;  // ByteLevel splits by GPT-2's own pattern
   bool nfc = false;
   bool ignore_merges = false;  // a word that is a token is taken whole

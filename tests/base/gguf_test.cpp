@@ -168,10 +168,9 @@ TEST(Gguf, TensorsThatLie) {
   expect_says(fault_of_tensors({gguf_tensor("w", {1ULL << 40, 1ULL << 40}, 0, 0)}),
               {"whose product overflows"});
   expect_says(fault_of_tensors({gguf_tensor("w", {1ULL << 40, 1ULL << 40, 0}, 0, 0)}), {"product overflows"});
-  expect_says(
-      fault_of_tensors({gguf_tensor("w", {256}, 10, 0)}),
-      {"one of the types F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q4_K, Q5_K, Q6_K", "type Q2_K", "llama-quantize",
-       "safetensors"});
+  expect_says(fault_of_tensors({gguf_tensor("w", {256}, 10, 0)}),
+              {"one of the types F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q4_K, Q5_K, Q6_K", "type Q2_K",
+               "llama-quantize", "safetensors"});
   expect_says(fault_of_tensors({gguf_tensor("w", {256}, 1000, 0)}), {"type 1000 (unknown)"});
   expect_says(fault_of_tensors({gguf_tensor("w\x1B[2J", {5, 5, 5, 5, 5}, 0, 0)}), {"tensor w?[2J]"});
 }

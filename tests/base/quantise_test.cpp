@@ -60,7 +60,8 @@ std::vector<float> floats_from_hex(const std::string& hex) {
 
 GgmlType type_named(const std::string& name) {
   for (std::uint32_t number = 0; number < 64; ++number) {
-    if (find_ggml_type(number) != nullptr && ggml_type_name(number) == name) return static_cast<GgmlType>(number);
+    if (find_ggml_type(number) != nullptr && ggml_type_name(number) == name)
+      return static_cast<GgmlType>(number);
   }
   throw std::runtime_error("no type " + name);
 }
@@ -80,7 +81,8 @@ TEST(Quantise, BlocksReadAsGgufPyReadsThemBitForBit) {
     ASSERT_EQ(bytes.size(), ggml_bytes(type, expected.size()));
     const std::vector<float> found = floats_of(type, bytes, expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i)
-      ASSERT_EQ(std::bit_cast<std::uint32_t>(found[i]), std::bit_cast<std::uint32_t>(expected[i])) << one["type"] << i;
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(found[i]), std::bit_cast<std::uint32_t>(expected[i]))
+          << one["type"] << i;
   }
 }
 
@@ -96,7 +98,8 @@ TEST(Quantise, BlocksAreGgufPysBitForBit) {
 
 // ggml's own quantisers, on values that take every way through them.
 TEST(Quantise, KBlocksAreGgmlsBitForBit) {
-  const Json known = parse_json(read_text(fs::path(HONE_FIXTURES) / "gguf" / "k_blocks.json"), "k_blocks.json");
+  const Json known =
+      parse_json(read_text(fs::path(HONE_FIXTURES) / "gguf" / "k_blocks.json"), "k_blocks.json");
   const std::vector<float> values = floats_from_hex(known["floats"]);
   for (const char* type : {"Q4_K", "Q5_K", "Q6_K"}) {
     EXPECT_EQ(blocks_of(type_named(type), values), from_hex(known[type])) << type;
@@ -120,7 +123,8 @@ TEST(Quantise, ErrorsAreThoseOfTheBits) {
   }
 }
 
-// No element is further off than one step of its sub-block, and 6-bit scales cost at most 1 part in 126 of it.
+// No element is further off than one step of its sub-block, and 6-bit scales cost at most 1 part in 126 of
+// it.
 TEST(Quantise, NoElementOfQ4kIsFarOff) {
   const std::vector<float> values = normal_values(256, 5);
   const std::vector<float> back = there_and_back(GgmlType::kQ4_K, values);
@@ -128,12 +132,14 @@ TEST(Quantise, NoElementOfQ4kIsFarOff) {
     const auto [low, high] = std::minmax_element(values.begin() + static_cast<std::ptrdiff_t>(32 * s),
                                                  values.begin() + static_cast<std::ptrdiff_t>(32 * s + 32));
     const float step = (std::max(*high, 0.0F) - std::min(*low, 0.0F)) / 15;
-    for (std::size_t i = 32 * s; i < 32 * s + 32; ++i) EXPECT_LT(std::fabs(back[i] - values[i]), 1.5F * step) << i;
+    for (std::size_t i = 32 * s; i < 32 * s + 32; ++i)
+      EXPECT_LT(std::fabs(back[i] - values[i]), 1.5F * step) << i;
   }
 }
 
 TEST(Quantise, WhatEveryFormatKeepsExactly) {
-  for (const GgmlType type : {GgmlType::kQ8_0, GgmlType::kQ5_0, GgmlType::kQ4_K, GgmlType::kQ5_K, GgmlType::kQ6_K}) {
+  for (const GgmlType type :
+       {GgmlType::kQ8_0, GgmlType::kQ5_0, GgmlType::kQ4_K, GgmlType::kQ5_K, GgmlType::kQ6_K}) {
     const std::vector<float> zeros(512, 0.0F);
     EXPECT_EQ(there_and_back(type, zeros), zeros) << static_cast<int>(type);
     // A row that is zero but for one block.
@@ -151,7 +157,8 @@ TEST(Quantise, WhatEveryFormatKeepsExactly) {
 }
 
 TEST(Quantise, LargeAndSmallValuesKeepTheirScale) {
-  for (const GgmlType type : {GgmlType::kQ8_0, GgmlType::kQ5_0, GgmlType::kQ4_K, GgmlType::kQ5_K, GgmlType::kQ6_K}) {
+  for (const GgmlType type :
+       {GgmlType::kQ8_0, GgmlType::kQ5_0, GgmlType::kQ4_K, GgmlType::kQ5_K, GgmlType::kQ6_K}) {
     for (const float size : {1e-4F, 1.0F, 1e4F}) {
       const std::vector<float> values = normal_values(512, 9, size);
       EXPECT_LT(rms_difference(there_and_back(type, values), values), 0.1 * double{size})

@@ -23,8 +23,8 @@ TEST(Help, ALineHoldsNameTypeMeaningAndDefault) {
 }
 
 TEST(Help, ProgramHelpNamesTheCommands) {
-  for (const char* command : {"sft", "grpo", "rloo", "reward-test", "generate", "convert", "merge", "export", "doctor",
-                              "faults", "options", "env"}) {
+  for (const char* command : {"sft", "grpo", "rloo", "reward-test", "generate", "convert", "merge", "export",
+                              "doctor", "faults", "options", "env"}) {
     EXPECT_NE(program_help().find(command), std::string::npos) << command;
   }
 }

@@ -231,15 +231,17 @@ TEST_F(ToolsTest, Export) {
   EXPECT_EQ(plan.outtype, GgufOutType::kF16);
   EXPECT_EQ(plan.adapter_name_or_path, "");
   const auto typed = [this](const char* name) {
-    return parse_export({"--adapter_name_or_path", path("adapter"), "--output", path("m.gguf"), "--to", "gguf",
-                         "--outtype", name})
+    return parse_export({"--adapter_name_or_path", path("adapter"), "--output", path("m.gguf"), "--to",
+                         "gguf", "--outtype", name})
         .outtype;
   };
   EXPECT_EQ(typed("q4_k_m"), GgufOutType::kQ4_K_M);
   EXPECT_EQ(typed("q8_0"), GgufOutType::kQ8_0);
   EXPECT_EQ(typed("bf16"), GgufOutType::kBF16);
   EXPECT_EQ(typed("f32"), GgufOutType::kF32);
-  EXPECT_NE(error_of([&] { parse_export({"--output", path("m.gguf")}); }).find("expected option --model_name_or_path"),
+  EXPECT_NE(error_of([&] {
+              parse_export({"--output", path("m.gguf")});
+            }).find("expected option --model_name_or_path"),
             std::string::npos);
   for (const char* output : {"new", "rows"}) {
     EXPECT_NE(error_of([&] {

@@ -37,8 +37,8 @@ std::vector<base::Json> configs() {
   biased["attention_bias"] = true;
   base::Json linear = testing::tiny_config("llama");
   linear["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
-  return {testing::tiny_config("llama"), tied,          biased, linear, llama3_config(),
-          testing::tiny_config("qwen2"), testing::tiny_config("qwen3")};
+  return {testing::tiny_config("llama"), tied, biased, linear, llama3_config(), testing::tiny_config("qwen2"),
+          testing::tiny_config("qwen3")};
 }
 
 // In F32 nothing is lost, whatever the family: the config's numbers and every tensor.
@@ -72,12 +72,13 @@ TEST(GgufWrite, Fp32IsReadBackBitForBit) {
 TEST(GgufWrite, TheTypesAreTheOnesAskedFor) {
   const TempFolder temp;
   base::Json config = testing::tiny_config("llama");
-  config.update({{"hidden_size", 256}, {"intermediate_size", 512}, {"head_dim", 64}, {"num_hidden_layers", 3}});
+  config.update(
+      {{"hidden_size", 256}, {"intermediate_size", 512}, {"head_dim", 64}, {"num_hidden_layers", 3}});
   const auto source = tiny(temp, config);
-  for (const auto& [weights, matrix, at_most] :
-       {std::tuple(GgufWeights::kF16, GgmlType::kF16, 1e-3), std::tuple(GgufWeights::kBF16, GgmlType::kBF16, 5e-3),
-        std::tuple(GgufWeights::kQ8_0, GgmlType::kQ8_0, 8e-3),
-        std::tuple(GgufWeights::kQ4_K_M, GgmlType::kQ4_K, 0.1)}) {
+  for (const auto& [weights, matrix, at_most] : {std::tuple(GgufWeights::kF16, GgmlType::kF16, 1e-3),
+                                                 std::tuple(GgufWeights::kBF16, GgmlType::kBF16, 5e-3),
+                                                 std::tuple(GgufWeights::kQ8_0, GgmlType::kQ8_0, 8e-3),
+                                                 std::tuple(GgufWeights::kQ4_K_M, GgmlType::kQ4_K, 0.1)}) {
     const base::fs::path path = temp.path() / (std::to_string(static_cast<int>(weights)) + ".gguf");
     EXPECT_EQ(write_gguf(*source, path, weights).other_type, 0);
     const base::GgufFile file = base::GgufFile::open(path);

@@ -35,7 +35,8 @@ Json tokenizer_json() {
             {"merges", Json::array({Json::array({"h", "e"})})}}}};
 }
 
-TokenizerFiles files_of(const Json& tokenizer, const Json& config = {{"eos_token", "<|end|>"}, {"bos_token", "<s>"}}) {
+TokenizerFiles files_of(const Json& tokenizer,
+                        const Json& config = {{"eos_token", "<|end|>"}, {"bos_token", "<s>"}}) {
   TokenizerFiles out;
   out.where = "model";
   out.files[kTokenizerJson] = base::dump_json(tokenizer);
@@ -46,7 +47,8 @@ TokenizerFiles files_of(const Json& tokenizer, const Json& config = {{"eos_token
 
 Entries entries_of(const TokenizerFiles& files, std::int64_t rows = 9, const SpecialIds& fallback = {}) {
   Entries out;
-  for (base::GgufEntry& entry : gguf_vocabulary(files, rows, fallback)) out[entry.key] = std::move(entry.value);
+  for (base::GgufEntry& entry : gguf_vocabulary(files, rows, fallback))
+    out[entry.key] = std::move(entry.value);
   return out;
 }
 
