@@ -32,9 +32,10 @@ constexpr int kOurBug = 70;                     // EX_SOFTWARE
 constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
 const std::vector<std::string> kCommands = {
-    "sft",     "grpo",        "rloo", "dpo",    "generate", "chat",   "convert", "merge",   "options", "env",
-    "version", "reward-test", "help", "doctor", "faults",   "bisect", "lr-find", "explain", "export"};
-const std::vector<std::string> kNotYet = {"online-dpo", "kto", "reward", "launch", "plan"};
+    "sft",  "grpo",    "rloo",   "dpo",    "online-dpo", "kto",    "reward",  "generate",
+    "chat", "convert", "merge",  "export", "options",    "env",    "version", "reward-test",
+    "help", "doctor",  "faults", "bisect", "lr-find",    "explain"};
+const std::vector<std::string> kNotYet = {"launch", "plan"};
 const std::vector<std::string> kHidden = {"probe-hardware"};  // for hone's own children
 
 void say(std::FILE* stream, std::string_view text) {
@@ -73,6 +74,9 @@ void check_arguments(const std::string& command, const std::vector<std::string>&
   if (command == "grpo") config::parse_run(config::Method::kGrpo, words);
   if (command == "rloo") config::parse_run(config::Method::kRloo, words);
   if (command == "dpo") config::parse_run(config::Method::kDpo, words);
+  if (command == "online-dpo") config::parse_run(config::Method::kOnlineDpo, words);
+  if (command == "reward") config::parse_run(config::Method::kReward, words);
+  if (command == "kto") config::parse_run(config::Method::kKto, words);
   if (command == "reward-test") config::parse_reward_test(words);
   if (command == "generate") config::parse_generate(words);
   if (command == "chat") config::parse_chat(words);

@@ -2,7 +2,8 @@
 """Writes FOLDER/train.jsonl and FOLDER/test.jsonl: sums to learn by reinforcement, {"prompt": [...], "answer": "19"}.
 
 The training file is a course: one-digit sums first, then more and more two-digit ones, so it is read in order
-(shuffle_dataset: false). With --sft: sums and differences up to 99 with their completions, for supervised learning.
+(shuffle_dataset: false). With --one-digit: one-digit sums alone, each once. With --sft: sums
+and differences up to 99 with their completions, for supervised learning.
 The same files on every machine and Python: a question's place is decided by SHA-256, not by `random`.
 No question of the test is in the training file, nor its mirror (7 + 12 for 12 + 7).
 """
@@ -87,12 +88,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--sft", action="store_true", help="sums and differences with completions")
+    parser.add_argument("--one-digit", action="store_true", help="one-digit sums alone")
     parser.add_argument("--train", type=int, default=4000)
     parser.add_argument("--test", type=int, default=200, help="of --sft, or the two-digit sums beside all one-digit ones")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
     if args.sft:
         train, test = sft_split(args.train, args.test)
+    elif args.one_digit:
+        train, test = ([sum_row(text) for text in texts] for texts in sums(1))
     else:
         train = [sum_row(text) for text in course(args.train)]
         test = [sum_row(text) for text in sums(1)[1] + sums(2)[1][:args.test]]

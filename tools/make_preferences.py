@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Preference pairs for DPO: rows {"prompt", "chosen", "rejected"} of SOURCE/train.jsonl, the prompt and each answer as messages,
-to FOLDER/train.jsonl and, every fifth problem, FOLDER/test.jsonl (held out: no problem is in both).
+to FOLDER/train.jsonl and, every fifth problem, FOLDER/test.jsonl (held out: no problem is in both). The same for KTO, rows
+{"prompt", "completion", "label"}, right and wrong ones shuffled: FOLDER/marked-train.jsonl and FOLDER/marked-test.jsonl.
 
 SOURCE defaults to $HONE_DATA/gsm8k-preference.
 """
@@ -8,6 +9,7 @@ import argparse
 import json
 import os
 import pathlib
+import random
 import sys
 
 
@@ -36,6 +38,11 @@ def main():
         some = [row for row in rows if (row["prompt"][0]["content"] in held_out) == wanted]
         (args.folder / f"{name}.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in some), encoding="utf-8")
         print(f"{args.folder / name}.jsonl: {len(some)} pairs")
+        marked = [{"prompt": row["prompt"], "completion": row[side], "label": side == "chosen"}
+                  for row in some for side in ("chosen", "rejected")]
+        random.Random(7).shuffle(marked)
+        (args.folder / f"marked-{name}.jsonl").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in marked),
+                                                          encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,16 +2,18 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "adapters/peft_files.h"
+#include "adapters/pissa.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/rng.h"
-#include "base/safetensors.h"
+#include "ops/dora.h"
 
 namespace hone::adapters {
 namespace {
@@ -48,6 +50,17 @@ double LoraConfig::scale() const {
   return alpha / (rslora ? std::sqrt(rank) : rank);
 }
 
+void require_kind(const LoraConfig& config, bool score_head, const std::string& where) {
+  if (config.score_head == score_head) return;
+  throw base::UserError({.where = where,
+                         .expected = score_head ? "the adapter of a reward model, which has a score head"
+                                                : "the adapter of a language model",
+                         .found = score_head ? "one of a language model" : "one of a reward model",
+                         .cause = score_head ? "it was not trained by hone reward or TRL's RewardTrainer"
+                                             : "it gives scores (task_type SEQ_CLS), no words",
+                         .fix = score_head ? "" : "name it in reward_funcs of hone grpo"});
+}
+
 Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vector<std::string> targets) {
   check_config(config);
   Adapter adapter;
@@ -62,20 +75,22 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
     if (std::find(t.begin(), t.end(), all[i]->name) == t.end()) continue;
     adapter.linears_.push_back(all[i]);
     keys.push_back(i);
-    total += config.r * (all[i]->weight.out() + all[i]->weight.in());
+    total +=
+        config.r * (all[i]->weight.out() + all[i]->weight.in()) + (config.dora ? all[i]->weight.out() : 0);
   }
   base::require(adapter.linears_.size() == adapter.targets_.size(), "Adapter",
                 "every target among the model's linears");
+  if (config.score_head) total += model.config().hidden_size;
   adapter.flat_ = at::zeros({total}, at::kFloat);
   adapter.flat_gradient_ = at::zeros({total}, at::kFloat);
   std::int64_t offset = 0;
-  const auto view = [&](std::int64_t rows, std::int64_t columns, const std::string& key) {
-    const std::int64_t n = rows * columns;
+  const auto view = [&](const std::vector<std::int64_t>& shape, const std::string& key) {
+    const std::int64_t n = c10::multiply_integers(shape);
     // A leaf that shares the buffer, with a gradient that is there from the start: autograd then adds in
     // place.
-    at::Tensor leaf = adapter.flat_.narrow(0, offset, n).view({rows, columns}).detach();
+    at::Tensor leaf = adapter.flat_.narrow(0, offset, n).view(shape).detach();
     leaf.set_requires_grad(true);
-    leaf.mutable_grad() = adapter.flat_gradient_.narrow(0, offset, n).view({rows, columns});
+    leaf.mutable_grad() = adapter.flat_gradient_.narrow(0, offset, n).view(shape);
     offset += n;
     adapter.tensors_.push_back({key, leaf});
     return leaf;
@@ -83,13 +98,16 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
   for (std::size_t i = 0; i < adapter.linears_.size(); ++i) {
     ops::Linear& linear = *adapter.linears_[i];
     ops::LoraSide side;
-    side.a = view(config.r, linear.weight.in(), key_a(linear.name));
-    side.b = view(linear.weight.out(), config.r, key_b(linear.name));
+    side.a = view({config.r, linear.weight.in()}, key_a(linear.name));
+    side.b = view({linear.weight.out(), config.r}, key_b(linear.name));
+    if (config.dora) side.magnitude = view({linear.weight.out()}, key_magnitude(linear.name));
     side.scale = config.scale();
     side.dropout = config.dropout;
     side.dropout_key = keys[i];
     linear.lora = std::move(side);
   }
+  if (config.score_head) adapter.score_ = view({1, model.config().hidden_size}, kScoreKey);
+  model.set_score_head(adapter.score_);
   return adapter;
 }
 
@@ -98,8 +116,12 @@ Adapter Adapter::attach(model::CausalLm& model, const LoraConfig& config, std::u
   const at::NoGradGuard no_grad;
   const auto rank = static_cast<double>(config.r);
   for (std::size_t i = 0; i < adapter.linears_.size(); ++i) {
-    const TrainableTensor& a = adapter.tensors_[2 * i];
-    const TrainableTensor& b = adapter.tensors_[2 * i + 1];
+    const TrainableTensor& a = adapter.tensors_[adapter.tensors_per_module() * i];
+    const TrainableTensor& b = adapter.tensors_[adapter.tensors_per_module() * i + 1];
+    if (config.init == config::LoraInit::kPissa) {
+      begin_pissa(*adapter.linears_[i], config.pissa_niter, seed);
+      continue;
+    }
     // PEFT: kaiming_uniform(a = sqrt 5), that is a bound of 1/sqrt(fan_in); "gaussian" has deviation 1/r.
     if (config.init == config::LoraInit::kGaussian) {
       fill(a.value, seed, a.name, Draw::kNormal, 1 / rank);
@@ -108,7 +130,10 @@ Adapter Adapter::attach(model::CausalLm& model, const LoraConfig& config, std::u
     }
     if (config.init == config::LoraInit::kFalse)
       fill(b.value, seed, b.name, Draw::kUniform, 1 / std::sqrt(rank));
+    ops::LoraSide& side = *adapter.linears_[i]->lora;
+    if (config.dora) side.magnitude.copy_(ops::dora_norm(*adapter.linears_[i]));
   }
+  if (config.init == config::LoraInit::kPissa) adapter.beginning_ = adapter.flat_.clone();
   return adapter;
 }
 
@@ -119,26 +144,63 @@ Adapter Adapter::load(model::CausalLm& model, const base::fs::path& folder) {
   Adapter adapter = make(model, stored.config, std::move(targets));
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < stored.modules.size(); ++i) {
-    adapter.tensors_[2 * i].value.copy_(stored.modules[i].a);
-    adapter.tensors_[2 * i + 1].value.copy_(stored.modules[i].b);
+    ops::LoraSide& side = *adapter.linears_[i]->lora;
+    side.a.copy_(stored.modules[i].a);
+    side.b.copy_(stored.modules[i].b);
+    if (stored.config.dora) side.magnitude.copy_(stored.modules[i].magnitude);
   }
+  if (stored.config.score_head) adapter.score_.copy_(stored.score);
+  return adapter;
+}
+
+Adapter Adapter::resume_pissa(model::CausalLm& model, const base::fs::path& folder,
+                              const LoraConfig& config) {
+  const StoredAdapter stored = read_adapter(folder, model.config());
+  Adapter adapter = make(model, config, select_targets(config, model));
+  if (stored.config.r != 2 * config.r || stored.modules.size() != adapter.linears_.size()) {
+    throw base::UserError({folder.string(),
+                           "the adapter of a run with init_lora_weights pissa and this lora_r",
+                           "rank " + std::to_string(stored.config.r) + " on " +
+                               std::to_string(stored.modules.size()) + " modules",
+                           "lora_r, the targets or init_lora_weights changed since the run began",
+                           "resume with the options of plan.yaml"});
+  }
+  const at::NoGradGuard no_grad;
+  const auto put = [&](std::int64_t from, double sign) {  // one half of what save() joined
+    for (std::size_t i = 0; i < stored.modules.size(); ++i) {
+      const ops::LoraSide& side = *adapter.linears_[i]->lora;
+      at::Tensor(side.a).copy_(stored.modules[i].a.narrow(0, from, config.r));
+      at::Tensor(side.b).copy_(stored.modules[i].b.narrow(1, from, config.r) * sign);
+    }
+  };
+  put(config.r, -1);
+  for (ops::Linear* linear : adapter.linears_) take_out(*linear);
+  adapter.beginning_ = adapter.flat_.clone();
+  put(0, 1);
   return adapter;
 }
 
 void Adapter::save(const base::fs::path& folder) const {
+  const at::NoGradGuard no_grad;
   std::error_code ec;
   base::fs::create_directories(folder, ec);
   if (ec) throw base::UserError({folder.string(), "a folder to write the adapter to", ec.message(), "", ""});
-  base::write_file_atomic(folder / kConfigFile, base::dump_json(config_to_json(config_), 2));
-  std::map<std::string, at::Tensor> sorted;
-  for (const TrainableTensor& t : tensors_) sorted[t.name] = t.value;
-  std::vector<base::StoredTensor> stored;
-  for (const auto& [name, value] : sorted) {
-    const std::span<const std::byte> bytes(static_cast<const std::byte*>(value.const_data_ptr()),
-                                           value.nbytes());
-    stored.push_back({name, base::DType::kF32, value.sizes().vec(), bytes});
+  std::map<std::string, at::Tensor> tensors;
+  for (const TrainableTensor& t : tensors_) tensors[t.name] = t.value;
+  LoraConfig config = config_;
+  if (beginning_.defined()) {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {  // A and B in turn: PiSSA has no magnitudes
+      const at::Tensor& now = tensors_[i].value;
+      const at::Tensor began = beginning_.narrow(0, offset, now.numel()).view(now.sizes());
+      tensors[tensors_[i].name] = i % 2 == 0 ? at::cat({now, began}, 0) : at::cat({now, -began}, 1);
+      offset += now.numel();
+    }
+    config.init = config::LoraInit::kTrue;
+    config.r *= 2;
+    config.alpha *= config.rslora ? std::sqrt(2.0) : 2.0;
   }
-  base::write_safetensors(folder / kWeightsFile, stored, {{"format", "pt"}});
+  write_adapter(folder, config, tensors);
 }
 
 void Adapter::zero_gradient() {

@@ -24,7 +24,12 @@ struct LoraConfig {
   std::vector<std::string> exclude_modules;
   bool exclude_is_regex = false;
   bool rslora = false;
+  bool dora = false;
   config::LoraInit init = config::LoraInit::kTrue;
+  std::int64_t pissa_niter = 0;  // steps of the randomised decomposition; 0: the whole one
+  // A reward model's: score.weight [1, hidden size] is trained whole beside the LoRA (PEFT's task_type
+  // SEQ_CLS and modules_to_save).
+  bool score_head = false;
   std::string base_model_name_or_path;
   double scale() const;  // alpha / r, or alpha / sqrt(r)
 };
@@ -47,7 +52,8 @@ std::vector<std::string> select_targets(const LoraConfig& config, const model::M
 LoraConfig with_recorded_targets(LoraConfig config, const model::ModelConfig& model);
 
 // One trainable tensor. `name` is PEFT's key:
-// "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight".
+// "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight". With DoRA a module has a third,
+// "....lora_magnitude_vector" [out].
 struct TrainableTensor {
   std::string name;
   at::Tensor value;  // fp32, requires grad; a view into Adapter::flat
@@ -58,14 +64,19 @@ struct TrainableTensor {
 class Adapter {
  public:
   // A new adapter attached to `model`; A is initialised by counter-based randomness (seed, kLoraInit, module,
-  // index).
+  // index). With config.score_head the head is 0: the caller fills score().
+  // PiSSA takes the r largest singular directions out of each target's frozen weight and begins A and B with
+  // them (pissa.h): the model without its adapter is then not the base any more.
   static Adapter attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed);
+  // A PiSSA run's saved adapter, in a model that was opened anew: base, values and beginning() as they were.
+  static Adapter resume_pissa(model::CausalLm& model, const base::fs::path& folder, const LoraConfig& config);
   // PEFT's folder: adapter_config.json + adapter_model.safetensors. UserError when shapes, keys or options
   // differ from what hone can honour (named).
   static Adapter load(model::CausalLm& model, const base::fs::path& folder);
 
   // Writes adapter_config.json and adapter_model.safetensors as PEFT does (fp32, metadata format=pt) into
-  // `folder`, which is made when absent.
+  // `folder`, which is made when absent. A PiSSA adapter is written as the LoRA of rank 2r on the unchanged
+  // base that does the same: [A; A0] and [B, -B0] with twice the alpha (PEFT's subtract_mutated_init).
   void save(const base::fs::path& folder) const;
 
   const LoraConfig& config() const { return config_; }  // with_recorded_targets
@@ -74,6 +85,9 @@ class Adapter {
   at::Tensor flat_gradient() const {
     return flat_gradient_;
   }  // [P] fp32: the .grad of each is a view into it
+  // The values that a PiSSA adapter began with: with them the model is the base. Undefined for others.
+  const at::Tensor& beginning() const { return beginning_; }
+  at::Tensor score() const { return score_; }  // [1, H] fp32, the last of tensors(); undefined: no head
   void zero_gradient();
   void set_dropout(double p);  // of every adapted module, and of the config that is saved
   void set_base_model_name(std::string name) { config_.base_model_name_or_path = std::move(name); }
@@ -81,11 +95,15 @@ class Adapter {
  private:
   // Buffers, views and sides for `targets`; values are zero.
   static Adapter make(model::CausalLm& model, const LoraConfig& config, std::vector<std::string> targets);
+  std::size_t tensors_per_module() const { return config_.dora ? 3 : 2; }
   LoraConfig config_;
   std::vector<std::string> targets_;
   std::vector<ops::Linear*> linears_;  // the model's, as many as targets_
   std::vector<TrainableTensor> tensors_;
-  at::Tensor flat_, flat_gradient_;
+  at::Tensor flat_, flat_gradient_, beginning_, score_;
 };
+
+// UserError unless the adapter in `where` is of a reward model, or of a language model, as `score_head` says.
+void require_kind(const LoraConfig& config, bool score_head, const std::string& where);
 
 }  // namespace hone::adapters

@@ -6,35 +6,56 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "adapters/peft_files.h"
 #include "base/error.h"
+#include "model/families.h"
 
 namespace hone::adapters {
 
-model::Adjust merged_weights(const model::WeightSource& source, const base::fs::path& adapter) {
+model::Adjust merged_weights(const model::WeightSource& source, const base::fs::path& adapter,
+                             const std::optional<ops::QuantScheme>& trained_on) {
   const auto stored = std::make_shared<const StoredAdapter>(read_adapter(adapter, source.config()));
+  require_kind(stored->config, /*score_head=*/false, adapter.string());
   std::map<std::string, const StoredLora*> by_weight;
   for (const StoredLora& module : stored->modules) by_weight[module.module + ".weight"] = &module;
-  return [&source, adapter, stored, by_weight](const std::string& name) -> std::optional<at::Tensor> {
-    const at::NoGradGuard no_grad;
-    const auto it = by_weight.find(name);
-    if (it == by_weight.end()) return std::nullopt;
-    const double scale = stored->config.scale();
-    const at::Tensor merged = source.read(name, at::kFloat) + at::mm(it->second->b, it->second->a) * scale;
-    if (!merged.isfinite().all().item<bool>()) {
-      throw base::UserError({adapter.string() + ": " + it->second->module, "finite weights after merging",
-                             "infinite or not-a-number values", "the adapter's training diverged",
-                             "merge an earlier checkpoint"});
-    }
-    return merged;
+  std::set<std::string> quantised;
+  if (trained_on) {
+    for (const model::LinearSpec& linear : model::adaptable_linears(source.config()))
+      quantised.insert(linear.name + ".weight");
+  }
+  const auto base_of = [&source, quantised, trained_on](const std::string& name) {
+    const at::Tensor full = source.read(name, at::kFloat);
+    if (!quantised.contains(name) || source.quantisation(name)) return full;
+    return ops::dequantise(ops::quantise(full, *trained_on, source.path().string() + ": " + name),
+                           at::kFloat);
   };
+  return
+      [adapter, stored, by_weight, quantised, base_of](const std::string& name) -> std::optional<at::Tensor> {
+        const at::NoGradGuard no_grad;
+        const auto it = by_weight.find(name);
+        if (it == by_weight.end()) {
+          return quantised.contains(name) ? std::optional(base_of(name)) : std::nullopt;
+        }
+        at::Tensor merged = base_of(name) + at::mm(it->second->b, it->second->a) * stored->config.scale();
+        if (const at::Tensor& magnitude = it->second->magnitude; magnitude.defined()) {
+          merged = merged * (magnitude / at::linalg_vector_norm(merged, 2, at::IntArrayRef{1})).unsqueeze(1);
+        }
+        if (!merged.isfinite().all().item<bool>()) {
+          throw base::UserError({adapter.string() + ": " + it->second->module, "finite weights after merging",
+                                 "infinite or not-a-number values", "the adapter's training diverged",
+                                 "merge an earlier checkpoint"});
+        }
+        return merged;
+      };
 }
 
 void merge_to_folder(const base::fs::path& base_model, const base::fs::path& adapter,
-                     const base::fs::path& out) {
+                     const base::fs::path& out, const std::optional<ops::QuantScheme>& trained_on) {
   const auto source = model::open_weights(base_model);
-  model::write_hf_folder(*source, out, {}, merged_weights(*source, adapter));
+  model::write_hf_folder(*source, out, {}, merged_weights(*source, adapter, trained_on));
 }
 
 }  // namespace hone::adapters

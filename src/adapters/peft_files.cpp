@@ -26,7 +26,8 @@ const std::set<std::string>& understood() {
   static const std::set<std::string> keys = {
       "auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode", "init_lora_weights",
       "lora_alpha", "lora_dropout", "megatron_core", "peft_type", "peft_version", "qalora_group_size", "r",
-      "revision", "runtime_config", "target_modules", "task_type", "use_rslora",
+      "revision", "runtime_config", "target_modules", "task_type", "use_dora", "use_rslora",
+      "modules_to_save",  // a reward model's head alone: read_score_head
       // how an adapter was begun; its saved weights already hold the outcome (init_lora_weights says if the
       // base changed)
       "corda_config", "eva_config", "loftq_config", "lora_ga_config",
@@ -90,6 +91,29 @@ config::LoraInit read_init(const Json& json, const std::string& where) {
        "convert it with PEFT: save_pretrained(..., path_initial_model_for_weight_conversion=...)"});
 }
 
+// Whether it is a reward model's: SEQ_CLS (or no task), with the score head saved whole.
+bool read_score_head(const Json& json, const std::string& where) {
+  const Json task = json.value("task_type", Json(nullptr)),
+             saved = json.value("modules_to_save", Json(nullptr));
+  if (!task.is_null() && task != Json("CAUSAL_LM") && task != Json("SEQ_CLS"))
+    wrong(where, "task_type", "CAUSAL_LM, or SEQ_CLS of a reward model", task);
+  if (is_empty(saved)) {
+    if (task == Json("SEQ_CLS")) wrong(where, "modules_to_save", "score with task_type SEQ_CLS", saved);
+    return false;
+  }
+  bool score = false;
+  for (const Json& name : saved.is_array() ? saved : Json::array({saved})) {
+    score = score || name == Json("score");
+    if (name == Json("score") || name == Json("classifier")) continue;
+    throw UserError({where + ": modules_to_save", "nothing, or score of a reward model",
+                     base::dump_json(saved),
+                     "the adapter uses an option that hone does not have, and the result would differ",
+                     "train the adapter without modules_to_save"});
+  }
+  if (!score) wrong(where, "modules_to_save", "score among them", saved);
+  return true;
+}
+
 Json names_json(const std::vector<std::string>& names, bool is_regex) {
   if (names.empty()) return nullptr;
   if (is_regex) return names.front();
@@ -117,15 +141,14 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
-at::Tensor take(const base::SafetensorsFile& file, const std::string& key, std::int64_t rows,
-                std::int64_t columns, const std::string& where) {
+at::Tensor take(const base::SafetensorsFile& file, const std::string& key,
+                const std::vector<std::int64_t>& expected, const std::string& where) {
   const base::StoredTensor* stored = file.find(key);
   if (stored == nullptr) {
     throw UserError({where, "the tensor " + key + " (CKPT-01)", "no such tensor",
                      "the adapter belongs to another model or is incomplete",
                      "check base_model_name_or_path in " + std::string(kConfigFile)});
   }
-  const std::vector<std::int64_t> expected = {rows, columns};
   if (stored->shape != expected) {
     throw UserError(
         {where + ": " + key, "the shape " + shape_text(expected), shape_text(stored->shape),
@@ -142,6 +165,10 @@ std::string key_a(const std::string& module) {
 }
 std::string key_b(const std::string& module) {
   return "base_model.model." + module + ".lora_B.weight";
+}
+
+std::string key_magnitude(const std::string& module) {
+  return "base_model.model." + module + ".lora_magnitude_vector";
 }
 
 Json config_to_json(const LoraConfig& c) {
@@ -174,7 +201,8 @@ Json config_to_json(const LoraConfig& c) {
   json["lora_ga_config"] = nullptr;
   json["megatron_config"] = nullptr;
   json["megatron_core"] = "megatron.core";
-  json["modules_to_save"] = nullptr;
+  // PEFT adds both of its names for such a head to every SEQ_CLS adapter.
+  json["modules_to_save"] = c.score_head ? Json::array({"classifier", "score"}) : Json(nullptr);
   json["monteclora_config"] = nullptr;
   json["peft_type"] = "LORA";
   json["peft_version"] = kPeftVersion;
@@ -184,10 +212,10 @@ Json config_to_json(const LoraConfig& c) {
   json["revision"] = nullptr;
   json["target_modules"] = names_json(c.target_modules, c.target_is_regex);
   json["target_parameters"] = nullptr;
-  json["task_type"] = "CAUSAL_LM";
+  json["task_type"] = c.score_head ? "SEQ_CLS" : "CAUSAL_LM";
   json["trainable_token_indices"] = nullptr;
   json["use_bdlora"] = nullptr;
-  json["use_dora"] = false;
+  json["use_dora"] = c.dora;
   json["use_qalora"] = false;
   json["use_rslora"] = c.rslora;
   json["velora_config"] = nullptr;
@@ -202,9 +230,7 @@ LoraConfig config_from_json(const Json& json, const std::string& where) {
     throw UserError(
         {where + ": peft_type", "LORA", "'" + type + "'", "hone reads no other kind of adapter", ""});
   }
-  if (json.contains("task_type") && !json["task_type"].is_null() && json["task_type"] != Json("CAUSAL_LM")) {
-    wrong(where, "task_type", "CAUSAL_LM", json["task_type"]);
-  }
+  const bool score_head = read_score_head(json, where);
   for (const auto& [key, value] : json.items()) {
     if (understood().contains(key) || is_empty(value)) continue;
     throw UserError({where + ": " + key, "nothing, false or none", base::dump_json(value),
@@ -212,6 +238,7 @@ LoraConfig config_from_json(const Json& json, const std::string& where) {
                      "train the adapter without " + key});
   }
   LoraConfig c;
+  c.score_head = score_head;
   const double rank = number_or(json, "r", 8, where);
   if (!(rank >= 1 && rank <= 1e6 && rank == std::floor(rank)))
     wrong(where, "r", "a positive integer", json["r"]);
@@ -221,6 +248,7 @@ LoraConfig config_from_json(const Json& json, const std::string& where) {
   if (!(c.dropout >= 0 && c.dropout < 1))
     wrong(where, "lora_dropout", "a number from 0 to below 1", json["lora_dropout"]);
   c.rslora = bool_or(json, "use_rslora", false, where);
+  c.dora = bool_or(json, "use_dora", false, where);
   read_names(json, "target_modules", where, c.target_modules, c.target_is_regex);
   read_names(json, "exclude_modules", where, c.exclude_modules, c.exclude_is_regex);
   c.init = read_init(json, where);
@@ -259,10 +287,18 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
   std::set<std::string> expected;
   for (const model::LinearSpec& spec : model::adaptable_linears(model)) {
     if (!chosen.contains(spec.name)) continue;
-    adapter.modules.push_back({spec.name, take(file, key_a(spec.name), adapter.config.r, spec.in, weights),
-                               take(file, key_b(spec.name), spec.out, adapter.config.r, weights)});
+    const std::int64_t r = adapter.config.r;
+    adapter.modules.push_back({spec.name, take(file, key_a(spec.name), {r, spec.in}, weights),
+                               take(file, key_b(spec.name), {spec.out, r}, weights), at::Tensor()});
     expected.insert(key_a(spec.name));
     expected.insert(key_b(spec.name));
+    if (!adapter.config.dora) continue;
+    adapter.modules.back().magnitude = take(file, key_magnitude(spec.name), {spec.out}, weights);
+    expected.insert(key_magnitude(spec.name));
+  }
+  if (adapter.config.score_head) {
+    adapter.score = take(file, kScoreKey, {1, model.hidden_size}, weights);
+    expected.insert(kScoreKey);
   }
   const std::vector<std::string> known(expected.begin(), expected.end());
   for (const base::StoredTensor& t : file.tensors()) {
@@ -270,10 +306,24 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
     throw UserError(
         {weights + ": " + t.name, "only tensors of the modules that target_modules names (CKPT-01)",
          "this one beside them." + base::did_you_mean(t.name, known),
-         "a part that hone does not have (modules_to_save, DoRA, an adapted embedding), or another model",
+         "a part that hone does not have (modules_to_save, an adapted embedding), or another model",
          "train a LoRA on linears alone, or name the adapter's own base model"});
   }
   return adapter;
+}
+
+void write_adapter(const base::fs::path& folder, const LoraConfig& config,
+                   const std::map<std::string, at::Tensor>& tensors) {
+  base::write_file_atomic(folder / kConfigFile, base::dump_json(config_to_json(config), 2));
+  std::vector<base::StoredTensor> stored;
+  for (const auto& [name, value] : tensors) {
+    base::require(value.is_contiguous() && value.scalar_type() == at::kFloat, "write_adapter",
+                  "fp32 tensors");
+    const std::span<const std::byte> bytes(static_cast<const std::byte*>(value.const_data_ptr()),
+                                           value.nbytes());
+    stored.push_back({name, base::DType::kF32, value.sizes().vec(), bytes});
+  }
+  base::write_safetensors(folder / kWeightsFile, stored, {{"format", "pt"}});
 }
 
 }  // namespace hone::adapters

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,9 +19,13 @@ namespace hone::adapters {
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 
-// "base_model.model." + module + ".lora_A.weight", and lora_B.
+// The head of a reward model, whose module PEFT saves whole.
+constexpr const char* kScoreKey = "base_model.model.score.weight";
+
+// "base_model.model." + module + ".lora_A.weight", and lora_B; DoRA's has no ".weight".
 std::string key_a(const std::string& module);
 std::string key_b(const std::string& module);
+std::string key_magnitude(const std::string& module);
 
 // Every key that PEFT 0.21.2 writes, in alphabetical order; target_modules as they are
 // (with_recorded_targets).
@@ -28,16 +33,22 @@ base::Json config_to_json(const LoraConfig& config);
 // Absent keys take PEFT's defaults. UserError for what changes results and hone does not do, by name.
 LoraConfig config_from_json(const base::Json& json, const std::string& where);
 
-// One adapted module as read: A [r, in], B [out, r], fp32 (bf16 and fp16 files are widened).
+// One adapted module as read: A [r, in], B [out, r], fp32 (bf16 and fp16 files are widened); magnitude [out]
+// of DoRA, else undefined.
 struct StoredLora {
   std::string module;
-  at::Tensor a, b;
+  at::Tensor a, b, magnitude;
 };
 struct StoredAdapter {
   LoraConfig config;
   std::vector<StoredLora> modules;  // in model order
+  at::Tensor score;                 // [1, H] fp32; undefined without config.score_head
 };
 // UserError for a missing file, a key without a place in `model`, an absent key, a wrong shape or dtype.
 StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfig& model);
+
+// Both files into `folder`, which is there; `tensors` fp32 under PEFT's keys.
+void write_adapter(const base::fs::path& folder, const LoraConfig& config,
+                   const std::map<std::string, at::Tensor>& tensors);
 
 }  // namespace hone::adapters

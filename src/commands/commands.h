@@ -13,10 +13,14 @@ int run(int argc, char** argv);
 // Prints one line each to stderr: what was set and has no effect.
 void say_notes(const std::vector<std::string>& notes);
 
-int sft(const std::vector<std::string>& arguments);       // hone sft --config run.yaml [--option value]
-int grpo(const std::vector<std::string>& arguments);      // hone grpo --config run.yaml [--option value]
-int rloo(const std::vector<std::string>& arguments);      // hone rloo --config run.yaml [--option value]
-int dpo(const std::vector<std::string>& arguments);       // hone dpo --config run.yaml [--option value]
+int sft(const std::vector<std::string>& arguments);     // hone sft --config run.yaml [--option value]
+int grpo(const std::vector<std::string>& arguments);    // hone grpo --config run.yaml [--option value]
+int rloo(const std::vector<std::string>& arguments);    // hone rloo --config run.yaml [--option value]
+int dpo(const std::vector<std::string>& arguments);     // hone dpo --config run.yaml [--option value]
+int reward(const std::vector<std::string>& arguments);  // hone reward --config run.yaml [--option value]
+int kto(const std::vector<std::string>& arguments);     // hone kto --config run.yaml [--option value]
+int online_dpo(
+    const std::vector<std::string>& arguments);  // hone online-dpo --config run.yaml [--option value]
 int generate(const std::vector<std::string>& arguments);  // hone generate --model_name_or_path M --prompt P
 int chat(const std::vector<std::string>& arguments);      // hone chat M
 int convert(const std::vector<std::string>& arguments);   // hone convert --input model.gguf --output folder

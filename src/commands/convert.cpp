@@ -8,6 +8,7 @@
 #include "model/export.h"
 #include "model/weight_source.h"
 #include "report/terminal.h"
+#include "train/open_model.h"
 
 namespace hone::commands {
 
@@ -31,7 +32,10 @@ int convert(const std::vector<std::string>& arguments) {
   const config::ConvertPlan plan = config::parse_convert(arguments);
   say_notes(plan.notes);
   const auto source = model::open_weights(plan.input);
-  const auto facts = model::write_hf_folder(*source, plan.output, {.dtype = scalar_type(plan.dtype)});
+  const auto facts =
+      model::write_hf_folder(*source, plan.output,
+                             {.dtype = scalar_type(plan.dtype),
+                              .quantise = train::quantise(plan.quantise, plan.use_bnb_nested_quant)});
   std::cout << plan.output << ": " << facts.tensors << " tensors, " << report::human_bytes(facts.bytes)
             << (facts.tokenizer ? ", with its tokenizer\n" : "; the source has no tokenizer to copy\n");
   return 0;

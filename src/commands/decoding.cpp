@@ -8,11 +8,15 @@
 
 namespace hone::commands {
 
-OpenedModel open_model(const std::string& model, const std::string& adapter, config::Precision precision) {
+OpenedModel open_model(const std::string& model, const std::string& adapter, config::Precision precision,
+                       const model::Quantise& quantise) {
   OpenedModel out;
   out.model = std::make_unique<model::CausalLm>(*model::open_weights(model), train::numbers(precision),
-                                                model::Storage::kPacked);  // nothing here trains
-  if (!adapter.empty()) out.adapter = adapters::Adapter::load(*out.model, adapter);
+                                                model::Storage::kPacked, quantise);  // nothing here trains
+  if (!adapter.empty()) {
+    out.adapter = adapters::Adapter::load(*out.model, adapter);
+    adapters::require_kind(out.adapter->config(), /*score_head=*/false, adapter);
+  }
   return out;
 }
 

@@ -23,7 +23,8 @@ struct OpenedModel {
   std::unique_ptr<model::CausalLm> model;
   std::optional<adapters::Adapter> adapter;
 };
-OpenedModel open_model(const std::string& model, const std::string& adapter, config::Precision precision);
+OpenedModel open_model(const std::string& model, const std::string& adapter, config::Precision precision,
+                       const model::Quantise& quantise);
 
 // The tokenizer must outlive the result.
 rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, const model::ModelConfig& config,

@@ -8,6 +8,7 @@
 #include "model/gguf_write.h"
 #include "model/weight_source.h"
 #include "report/terminal.h"
+#include "train/open_model.h"
 
 namespace hone::commands {
 
@@ -36,9 +37,10 @@ int export_model(const std::vector<std::string>& arguments) {
   say_notes(plan.notes);
   const std::string base = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
   const auto source = model::open_weights(base);
+  const auto trained_on = train::quantise(plan.trained_on, plan.use_bnb_nested_quant);
   const model::Adjust adjust = plan.adapter_name_or_path.empty()
                                    ? model::Adjust()
-                                   : adapters::merged_weights(*source, plan.adapter_name_or_path);
+                                   : adapters::merged_weights(*source, plan.adapter_name_or_path, trained_on);
   const model::GgufFacts facts = model::write_gguf(*source, plan.output, weights_of(plan.outtype), adjust);
   std::cout << plan.output << ": " << base;
   if (adjust) std::cout << " with " << plan.adapter_name_or_path << " merged into it";

@@ -35,7 +35,7 @@ std::string text(const char* format, double value) {
 // The run as its file says, but for its folder: none is made, and what lies there is not looked at.
 config::Plan plan_of(const std::string& file) {
   const config::Method method = config::method_of(base::read_text(file));
-  if (method == config::Method::kGrpo || method == config::Method::kRloo) {
+  if (config::samples(method)) {
     throw base::UserError({.where = file,
                            .expected = "a run whose loss measures progress, such as one of sft",
                            .found = "one of " + std::string(config::method_word(method)),

@@ -3,17 +3,45 @@
 
 #include <iostream>
 
+#include "adapters/combine.h"
+#include "base/file.h"
 #include "commands/base_of_adapter.h"
 #include "commands/commands.h"
 #include "config/tool_plans.h"
+#include "model/weight_source.h"
+#include "train/open_model.h"
 
 namespace hone::commands {
+
+namespace {
+
+int combine(const config::MergePlan& plan) {
+  const std::string base = base_of_adapter(plan.model_name_or_path, plan.adapters.front());
+  const auto source = model::open_weights(base);
+  std::vector<adapters::StoredAdapter> stored;
+  for (const std::string& adapter : plan.adapters)
+    stored.push_back(adapters::read_adapter(adapter, source->config()));
+  const auto how = plan.combination == "cat" ? adapters::Combination::kCat : adapters::Combination::kLinear;
+  adapters::StoredAdapter made =
+      adapters::combine(stored, plan.adapters, plan.weights, how, source->config());
+  made.config.base_model_name_or_path = base;
+  base::StagedFolder staged(plan.output);
+  adapters::write_adapter(staged.path(), made.config, adapters::tensors_of(made));
+  staged.commit();
+  std::cout << plan.output << ": " << plan.adapters.size() << " adapters in one of rank " << made.config.r
+            << '\n';
+  return 0;
+}
+
+}  // namespace
 
 int merge(const std::vector<std::string>& arguments) {
   const config::MergePlan plan = config::parse_merge(arguments);
   say_notes(plan.notes);
+  if (!plan.adapters.empty()) return combine(plan);
   const std::string model = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
-  adapters::merge_to_folder(model, plan.adapter_name_or_path, plan.output);
+  adapters::merge_to_folder(model, plan.adapter_name_or_path, plan.output,
+                            train::quantise(plan.trained_on, plan.use_bnb_nested_quant));
   std::cout << plan.output << ": " << model << " with " << plan.adapter_name_or_path << " merged into it\n";
   return 0;
 }

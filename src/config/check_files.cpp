@@ -154,35 +154,48 @@ void require_template_file(const std::string& path, const std::string& where) {
                        : "save the folder's template as a .jinja file and name that"});
 }
 
-// "path/to/file.py:function"; a word with a parenthesis is a built-in reward with parameters.
-void check_reward_word(const std::string& word, const std::string& where) {
-  const bool plain = word.find('(') == std::string::npos;
-  if (word.starts_with("http://") || word.starts_with("https://") || !plain) return;
+// A model's folder, or the folder of a reward model's adapter, which names its base.
+void require_reward_model(const std::string& path, const std::string& option, const std::string& where) {
+  if (!exists((fs::path(path) / "adapter_config.json").string())) require_model_path(path, option, where);
+}
+
+// "path/to/file.py:function". True when that is what the word says.
+bool check_function_word(const std::string& word, const std::string& option, const std::string& where) {
   const std::size_t colon = word.rfind(".py:");
   if (colon != std::string::npos && colon + 4 < word.size()) {
     const std::string file = word.substr(0, colon + 3);
-    if (!exists(file)) missing("a Python file before the colon in reward_funcs", file, where);
-    return;
+    if (!exists(file)) missing("a Python file before the colon in " + option, file, where);
+    return true;
   }
   if (word.ends_with(".py") || word.ends_with(".py:")) {
     throw UserError({.where = where,
-                     .expected = "path/to/file.py:function in reward_funcs",
+                     .expected = "path/to/file.py:function in " + option,
                      .found = fmt::format("'{}'", word),
                      .cause = "the function is missing",
                      .fix = fmt::format("write {}{}my_function", word, word.ends_with(':') ? "" : ":")});
   }
-  if (word.find('/') != std::string::npos) require_model_path(word, "reward_funcs", where);
+  return false;
+}
+
+// A word with a parenthesis is a built-in reward with parameters.
+void check_reward_word(const std::string& word, const std::string& where) {
+  const bool plain = word.find('(') == std::string::npos;
+  if (word.starts_with("http://") || word.starts_with("https://") || !plain) return;
+  if (check_function_word(word, "reward_funcs", where)) return;
+  if (word.find('/') != std::string::npos) require_reward_model(word, "reward_funcs", where);
 }
 
 }  // namespace
 
 void check_reward_files(const Settings& settings) {
-  const std::string model = settings.text("reward_model_name_or_path");
-  if (!model.empty()) {
-    require_model_path(model, "reward_model_name_or_path", settings.where("reward_model_name_or_path"));
-  }
+  const char* const option = reward_model_option(settings);
+  const std::string model = settings.text(option);
+  if (!model.empty()) require_reward_model(model, option, settings.where(option));
   for (const std::string& word : settings.list("reward_funcs")) {
     check_reward_word(word, settings.where("reward_funcs"));
+  }
+  if (settings.schema().find("judge") != nullptr) {
+    check_function_word(settings.text("judge"), "judge", settings.where("judge"));
   }
   const std::string python = settings.text("python");
   if (python.find('/') != std::string::npos) require_file(python, "python", settings.where("python"));

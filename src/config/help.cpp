@@ -72,6 +72,31 @@ std::string usage_of(const std::string& command) {
            "have\n"
            "TRL's names and defaults; the command line wins over the file. Batch sizes count pairs.\n";
   }
+  if (command == "online-dpo") {
+    return "hone online-dpo --config run.yaml [--option value ...]\n\n"
+           "Trains a LoRA adapter on pairs of completions that the model samples itself; rewards or a judge "
+           "say "
+           "which\n"
+           "is the better (Online DPO). Options have TRL's names and defaults; the command line wins over "
+           "the "
+           "file.\n"
+           "Batch sizes count prompts.\n";
+  }
+  if (command == "reward") {
+    return "hone reward --config run.yaml [--option value ...]\n\n"
+           "Trains a reward model on pairs of a chosen and a rejected completion: a LoRA adapter with a "
+           "score "
+           "head,\n"
+           "which grpo takes as a reward. Options have TRL's names and defaults; the command line wins over "
+           "the file.\n"
+           "Batch sizes count pairs.\n";
+  }
+  if (command == "kto") {
+    return "hone kto --config run.yaml [--option value ...]\n\n"
+           "Trains a LoRA adapter on completions that are marked desirable or not (KTO). Options have TRL's "
+           "names and\n"
+           "defaults; the command line wins over the file. Batch sizes count rows.\n";
+  }
   if (command == "reward-test") {
     return "hone reward-test --reward_funcs NAME ... --dataset_name FILE.jsonl [--option value ...]\n\n"
            "Tries rewards on the answers of the data and on empty, junk, cut and repeated ones.\n";
@@ -128,7 +153,9 @@ std::string usage_of(const std::string& command) {
            "template.\n";
   }
   return "hone merge --adapter_name_or_path DIR --output DIR\n\n"
-         "Adds a LoRA adapter to a copy of its base model, in float32.\n";
+         "Adds a LoRA adapter to a copy of its base model, in float32. With --adapters A B [--weights 0.7 "
+         "0.3]\n"
+         "[--combination linear|cat] several adapters of one base become one adapter.\n";
 }
 
 Json words_json(std::string_view words) {
@@ -175,6 +202,9 @@ std::string program_help() {
          "  grpo         train a LoRA adapter by rewards         hone grpo --config run.yaml\n"
          "  rloo         the same with RLOO                      hone rloo --config run.yaml\n"
          "  dpo          train a LoRA adapter on pairs           hone dpo --config run.yaml\n"
+         "  online-dpo   the same on pairs that it samples        hone online-dpo --config run.yaml\n"
+         "  kto          train a LoRA adapter on marked answers  hone kto --config run.yaml\n"
+         "  reward       train a reward model on pairs           hone reward --config run.yaml\n"
          "  reward-test  try a reward on good and bad answers    hone reward-test --reward_funcs NAME "
          "--dataset_name FILE\n"
          "  generate     complete prompts                        hone generate --model_name_or_path DIR "

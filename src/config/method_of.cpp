@@ -10,7 +10,8 @@ namespace hone::config {
 
 namespace {
 
-constexpr Method kMethods[] = {Method::kSft, Method::kGrpo, Method::kRloo, Method::kDpo};
+constexpr Method kMethods[] = {Method::kSft,       Method::kGrpo,   Method::kRloo, Method::kDpo,
+                               Method::kOnlineDpo, Method::kReward, Method::kKto};
 
 // Top-level names, also those that merge keys bring in.
 void add_keys(const YAML::Node& map, std::vector<std::string>& out) {

@@ -115,9 +115,10 @@ const Schema& sft_schema() {
 
 const std::vector<const Schema*>& all_schemas() {
   static const std::vector<const Schema*> all = {
-      &sft_schema(),    &grpo_schema(),    &rloo_schema(),   &dpo_schema(),    &generate_schema(),
-      &chat_schema(),   &convert_schema(), &merge_schema(),  &export_schema(), &reward_test_schema(),
-      &doctor_schema(), &faults_schema(),  &bisect_schema(), &lr_find_schema()};
+      &sft_schema(),    &grpo_schema(),   &rloo_schema(),        &dpo_schema(),    &online_dpo_schema(),
+      &reward_schema(), &kto_schema(),    &generate_schema(),    &chat_schema(),   &convert_schema(),
+      &merge_schema(),  &export_schema(), &reward_test_schema(), &doctor_schema(), &faults_schema(),
+      &bisect_schema(), &lr_find_schema()};
   return all;
 }
 
@@ -182,6 +183,12 @@ std::string_view origin_word(Origin origin) {
       return "RLOOConfig";
     case Origin::kDpoConfig:
       return "DPOConfig";
+    case Origin::kOnlineDpoConfig:
+      return "OnlineDPOConfig";
+    case Origin::kRewardConfig:
+      return "RewardConfig";
+    case Origin::kKtoConfig:
+      return "KTOConfig";
     case Origin::kGrpoScriptArguments:
       return "GRPOScriptArguments";
     case Origin::kRlooScriptArguments:

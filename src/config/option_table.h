@@ -1,9 +1,9 @@
 // Settings are a table: one row an option, with its type, default, meaning and what hone does with it.
 //
-// Names and defaults are those of TRL 1.16 (SFTConfig, GRPOConfig, RLOOConfig and DPOConfig with their
-// transformers.TrainingArguments, ModelConfig, ScriptArguments, DatasetMixtureConfig); rows of origin kHone
-// are our own. A test holds the tables against the lists recorded from TRL, so adding or losing a row is an
-// event. The rows live in options_*.cpp, one theme a file.
+// Names and defaults are those of TRL 1.16 (SFTConfig, GRPOConfig, RLOOConfig, DPOConfig, OnlineDPOConfig,
+// RewardConfig and KTOConfig with their transformers.TrainingArguments, ModelConfig, ScriptArguments,
+// DatasetMixtureConfig); rows of origin kHone are our own. A test holds the tables against the lists recorded
+// from TRL, so adding or losing a row is an event. The rows live in options_*.cpp, one theme a file.
 #pragma once
 
 #include <limits>
@@ -37,6 +37,9 @@ enum class Origin {
   kGrpoConfig,
   kRlooConfig,
   kDpoConfig,
+  kOnlineDpoConfig,
+  kRewardConfig,
+  kKtoConfig,
   kGrpoScriptArguments,
   kRlooScriptArguments,
   kTrainingArguments,
@@ -119,6 +122,9 @@ const Schema& sft_schema();
 const Schema& grpo_schema();
 const Schema& rloo_schema();
 const Schema& dpo_schema();
+const Schema& online_dpo_schema();
+const Schema& reward_schema();
+const Schema& kto_schema();
 const Schema& generate_schema();
 const Schema& chat_schema();
 const Schema& convert_schema();
@@ -151,7 +157,7 @@ std::string_view class_word(Class answer);  // "supported", ...
 std::string_view origin_word(Origin origin);
 
 // Rows by theme, in the order in which sft_schema() joins them; own rows of other methods in
-// options_policy.cpp and options_dpo.cpp.
+// options_policy.cpp, options_dpo.cpp, options_online_dpo.cpp, options_reward.cpp and options_kto.cpp.
 std::vector<Option> model_options();
 std::vector<Option> adapter_options();
 std::vector<Option> data_options();

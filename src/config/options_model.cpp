@@ -3,7 +3,6 @@
 
 namespace hone::config {
 namespace {
-constexpr std::string_view kOnlyQuantised = "only read with load_in_4bit, which hone does not have yet";
 constexpr std::string_view kModel = "model";
 constexpr std::string_view kAdapter = "adapter";
 }  // namespace
@@ -15,21 +14,22 @@ std::vector<Option> model_options() {
       {"dtype", Kind::kChoice, "\"float32\"",
        "how the frozen weights are kept; with bf16 it sets the precision"},
       {"attn_implementation", Kind::kString, "null", "attention kernel"},
-      {"load_in_8bit", Kind::kBool, "false", "8-bit base weights"},
-      {"load_in_4bit", Kind::kBool, "false", "4-bit base weights (QLoRA)"},
+      {"load_in_8bit", Kind::kBool, "false",
+       "hold the layers' linears in 8 bits a number, as bitsandbytes does; the adapter stays float32"},
+      {"load_in_4bit", Kind::kBool, "false",
+       "hold the layers' linears in 4 bits a number (QLoRA), as bitsandbytes does; the adapter stays "
+       "float32"},
       {"bnb_4bit_quant_type", Kind::kChoice, "\"nf4\"", "4-bit format"},
-      {"use_bnb_nested_quant", Kind::kBool, "false", "quantise the 4-bit scales again"},
+      {"use_bnb_nested_quant", Kind::kBool, "false",
+       "quantise the 4-bit scales again: 4.13 bits a number, not 4.5"},
       {"bnb_4bit_quant_storage", Kind::kString, "null", "container type of 4-bit weights"},
   };
   rows[1] = rows[1].refused("hone reads local files, which have no revision");
   rows[2] = rows[2].choice("float32 bfloat16 auto", "", "float16",
                            "NUM-03: float16 overflows in training and needs loss scaling; use bfloat16");
   rows[3] = rows[3].answered("hone has one attention of its own");
-  rows[4] = rows[4].refused("8-bit weights are not planned; not yet: load_in_4bit");
-  rows[5] = rows[5].refused("not yet: 4-bit bases come with QLoRA");
-  rows[6] = rows[6].choice("nf4 fp4").answered(kOnlyQuantised);
-  rows[7] = rows[7].answered(kOnlyQuantised);
-  rows[8] = rows[8].answered(kOnlyQuantised);
+  rows[6] = rows[6].choice("nf4 fp4");
+  rows[8] = rows[8].answered("hone holds codes as bytes, and reads files with any container");
   for (Option& row : rows) row = row.from(Origin::kModelConfig).under(kModel);
 
   const std::vector<Option> own = {
@@ -66,14 +66,15 @@ std::vector<Option> adapter_options() {
           "CAUSAL_LM", "", "SEQ_CLS TOKEN_CLS SEQ_2_SEQ_LM QUESTION_ANS FEATURE_EXTRACTION",
           "hone trains causal language models; reward models are not yet there"),
       {"use_rslora", Kind::kBool, "false", "scale by lora_alpha / sqrt(lora_r)"},
-      Option{"use_dora", Kind::kBool, "false", "weight-decomposed adapters (DoRA)"}.refused("not yet"),
+      {"use_dora", Kind::kBool, "false",
+       "weight-decomposed adapters (DoRA): a magnitude of its own for each output"},
   };
   for (Option& row : rows) row = row.from(Origin::kModelConfig).under(kAdapter);
 
   const std::vector<Option> own = {
       Option{"init_lora_weights", Kind::kChoice, "\"true\"", "how A and B begin, as PEFT's init_lora_weights"}
-          .choice("true gaussian false", "", "pissa olora loftq eva corda lora_ga orthogonal mica",
-                  "not yet"),
+          .choice("true gaussian false pissa pissa_niter_N", "",
+                  "olora loftq eva corda lora_ga orthogonal mica", "not yet"),
       {"lora_exclude_modules", Kind::kList, "null", "names not to adapt, as PEFT's exclude_modules"},
       {"adapter_name_or_path", Kind::kString, "null", "continue this adapter instead of a new one"},
       {"base_model_name_for_adapter", Kind::kString, "null",

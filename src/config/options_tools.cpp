@@ -47,6 +47,22 @@ std::vector<Option> machine_rows() {
           at_least(0)),
   };
 }
+
+// How the base's linears are held: TRL's names.
+std::vector<Option> quantised_rows(std::string_view four, std::string_view eight) {
+  return {
+      {"load_in_4bit", Kind::kBool, "false", four},
+      {"load_in_8bit", Kind::kBool, "false", eight},
+      Option{"bnb_4bit_quant_type", Kind::kChoice, "\"nf4\"", "4-bit format"}.choice("nf4 fp4"),
+      {"use_bnb_nested_quant", Kind::kBool, "false", "quantise the 4-bit scales again"},
+  };
+}
+
+constexpr std::string_view kFourBits = "hold the layers' linears in 4 bits, as the adapter was trained";
+constexpr std::string_view kEightBits = "hold them in 8 bits";
+constexpr std::string_view kTrainedOnFour =
+    "the adapter was trained on this base in 4 bits: merge onto what they stand for";
+constexpr std::string_view kTrainedOnEight = "the same of 8 bits";
 }  // namespace
 
 const Schema& generate_schema() {
@@ -71,7 +87,8 @@ const Schema& generate_schema() {
                    {"kv_memory", Kind::kString, "null",
                     "memory for keys and values, such as 2GB; null: half of what is free"},
                },
-               machine_rows()});
+               machine_rows(),
+               quantised_rows(kFourBits, kEightBits)});
   return schema;
 }
 
@@ -87,29 +104,43 @@ const Schema& chat_schema() {
                     "a .jinja file; null: the tokenizer's chat template"},
                },
                sampling_rows("512", "0.7"),
-               machine_rows()});
+               machine_rows(),
+               quantised_rows(kFourBits, kEightBits)});
   return schema;
 }
 
 const Schema& convert_schema() {
   static const Schema schema = grouped(
       "convert", {{
-                     {"input", Kind::kString, "null", "a .gguf file, or a model folder"},
-                     {"output", Kind::kString, "null", "the new model folder"},
-                     Option{"dtype", Kind::kChoice, "\"bfloat16\"", "type of the written weights"}.choice(
-                         "bfloat16 float32 float16"),
-                 }});
+                      {"input", Kind::kString, "null", "a .gguf file, or a model folder"},
+                      {"output", Kind::kString, "null", "the new model folder"},
+                      Option{"dtype", Kind::kChoice, "\"bfloat16\"", "type of the written weights"}.choice(
+                          "bfloat16 float32 float16"),
+                  },
+                  quantised_rows("write the layers' linears in 4 bits a number, as bitsandbytes and "
+                                 "transformers do",
+                                 "write them in 8 bits a number")});
   return schema;
 }
 
 const Schema& merge_schema() {
-  static const Schema schema =
-      grouped("merge", {{
-                           {"adapter_name_or_path", Kind::kString, "null", "the LoRA adapter"},
-                           {"model_name_or_path", Kind::kString, "null",
-                            "its base; null: the one that adapter_config.json names"},
-                           {"output", Kind::kString, "null", "the new model folder"},
-                       }});
+  static const Schema schema = grouped(
+      "merge", {{
+                    {"adapter_name_or_path", Kind::kString, "null", "the LoRA adapter"},
+                    {"model_name_or_path", Kind::kString, "null",
+                     "its base; null: the one that adapter_config.json names"},
+                    {"output", Kind::kString, "null", "the new model folder; with adapters the new adapter"},
+                    {"adapters", Kind::kList, "null",
+                     "two adapters or more to combine into one, instead of merging one"},
+                    {"weights", Kind::kList, "null", "a number for each of adapters; null: 1"},
+                    Option{"combination", Kind::kChoice, "\"linear\"",
+                           "PEFT's add_weighted_adapter: linear adds A and B, cat is exact"}
+                        .choice("linear cat", "",
+                                "svd ties ties_svd dare_ties dare_linear dare_ties_svd "
+                                "dare_linear_svd magnitude_prune magnitude_prune_svd",
+                                "not yet"),
+                },
+                quantised_rows(kTrainedOnFour, kTrainedOnEight)});
   return schema;
 }
 
@@ -117,14 +148,15 @@ const Schema& export_schema() {
   static const Schema schema = grouped(
       "export",
       {{
-          {"model_name_or_path", Kind::kString, "null",
-           "model folder, or a .gguf file; null: the adapter's base"},
-          {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter to merge into it"},
-          {"output", Kind::kString, "null", "the new .gguf file"},
-          Option{"to", Kind::kChoice, "\"gguf\"", "the format: llama.cpp's"}.choice("gguf"),
-          Option{"outtype", Kind::kChoice, "\"f16\"", "type of the matrices, by llama.cpp's names"}.choice(
-              "f16 q8_0 q4_k_m bf16 f32"),
-      }});
+           {"model_name_or_path", Kind::kString, "null",
+            "model folder, or a .gguf file; null: the adapter's base"},
+           {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter to merge into it"},
+           {"output", Kind::kString, "null", "the new .gguf file"},
+           Option{"to", Kind::kChoice, "\"gguf\"", "the format: llama.cpp's"}.choice("gguf"),
+           Option{"outtype", Kind::kChoice, "\"f16\"", "type of the matrices, by llama.cpp's names"}.choice(
+               "f16 q8_0 q4_k_m bf16 f32"),
+       },
+       quantised_rows(kTrainedOnFour, kTrainedOnEight)});
   return schema;
 }
 

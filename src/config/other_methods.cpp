@@ -17,8 +17,11 @@ constexpr MethodNames kOthers[] = {
      "dataset_text_field dataset_kwargs packing packing_strategy eval_packing "
      "completion_only_loss "
      "assistant_only_loss"},
-    {"sft, dpo, kto, reward", "max_length dataset_num_proc activation_offloading pad_token"},
+    {"sft, dpo, kto, reward", "max_length dataset_num_proc activation_offloading"},
+    {"sft, dpo, reward", "pad_token"},
     {"sft, dpo", "truncation_mode padding_free"},
+    {"sft, dpo, grpo, rloo, kto, reward", "pad_to_multiple_of"},
+    {"sft, dpo, grpo, rloo, kto", "router_aux_loss_coef"},
     {"sft, reward", "chat_template_path eos_token"},
     {"sft, dpo, grpo, kto", "loss_type"},
     {"sft, grpo, rloo", "shuffle_dataset"},
@@ -26,7 +29,7 @@ constexpr MethodNames kOthers[] = {
      "reward_model_name_or_path reward_funcs python reward_workers reward_timeout kv_memory "
      "replay "
      "dump_rollouts"},
-    {"grpo, rloo, dpo", "share_prompt"},
+    {"grpo, rloo, dpo, reward", "share_prompt"},
     {"dpo, grpo, rloo, kto, reward, distillation", "disable_dropout"},
     {"dpo, kto", "precompute_ref_log_probs precompute_ref_batch_size"},
     {"dpo",
@@ -60,13 +63,26 @@ constexpr MethodNames kOthers[] = {
     {"rloo", "normalize_advantages reward_clip_range"},
     {"kto", "desirable_weight undesirable_weight"},
     {"reward", "center_rewards_coefficient"},
+    {"online-dpo",
+     "reward_model_path max_new_tokens missing_eos_penalty judge judge_model judge_prompt skip_ties "
+     "max_length "
+     "loss_type beta disable_dropout share_prompt reward_funcs reward_weights python reward_workers "
+     "reward_timeout kv_memory replay dump_rollouts temperature top_p top_k min_p repetition_penalty "
+     "generation_kwargs chat_template_kwargs cache_implementation ds3_gather_for_generation use_vllm "
+     "vllm_mode "
+     "vllm_model_impl vllm_enable_sleep_mode vllm_structured_outputs_regex vllm_server_base_url "
+     "vllm_server_host vllm_server_port vllm_server_timeout vllm_group_port vllm_gpu_memory_utilization "
+     "vllm_tensor_parallel_size log_completions num_completions_to_print log_unique_prompts"},
     {"distillation", "teacher_model_name_or_path teacher_model_revision teacher_model_init_kwargs"},
 };
 
 }  // namespace
 
 std::string other_methods(std::string_view name, std::string_view command) {
-  if (command != "sft" && command != "grpo" && command != "rloo" && command != "dpo") return {};
+  const auto is = [&](std::string_view word) { return command == word; };
+  if (!is("sft") && !is("grpo") && !is("rloo") && !is("dpo") && !is("online-dpo") && !is("reward") &&
+      !is("kto"))
+    return {};
   std::string out;
   for (const MethodNames& group : kOthers) {
     const std::vector<std::string> names = split_words(group.names);

@@ -8,8 +8,11 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "config/kto_plan.h"
+#include "config/online_dpo_plan.h"
 #include "config/policy_plan.h"
 #include "config/preference_plan.h"
+#include "config/reward_model_plan.h"
 #include "config/size.h"
 #include "config/write_plan.h"
 
@@ -33,8 +36,11 @@ Scheduler scheduler(const std::string& word) {
   return names.at(word);
 }
 
+constexpr std::string_view kPissaNiter = "pissa_niter_";
+
 LoraInit lora_init(const std::string& word) {
   if (word == "gaussian") return LoraInit::kGaussian;
+  if (word.starts_with("pissa")) return LoraInit::kPissa;
   return word == "false" ? LoraInit::kFalse : LoraInit::kTrue;
 }
 
@@ -232,7 +238,18 @@ void fill_adapter(Plan& plan, const Settings& settings) {
   plan.lora_target_modules = settings.list("lora_target_modules");
   plan.lora_exclude_modules = settings.list("lora_exclude_modules");
   plan.use_rslora = settings.flag("use_rslora");
-  plan.init_lora_weights = lora_init(settings.text("init_lora_weights"));
+  plan.use_dora = settings.flag("use_dora");
+  const std::string init = settings.text("init_lora_weights");
+  plan.init_lora_weights = lora_init(init);
+  if (init.starts_with(kPissaNiter)) plan.pissa_niter = std::stoll(init.substr(kPissaNiter.size()));
+  if (plan.use_dora && plan.init_lora_weights == LoraInit::kPissa) {
+    throw UserError(
+        {.where = settings.where("init_lora_weights"),
+         .expected = "use_dora or pissa, not both",
+         .found = init,
+         .cause = "PiSSA's adapter is converted when it is saved, and a magnitude has no such form",
+         .fix = "leave one of them out"});
+  }
   plan.adapter_name_or_path = settings.text("adapter_name_or_path");
   const bool continues = !plan.adapter_name_or_path.empty();
   const bool off = plan.method != Method::kSft && settings.flag("disable_dropout");
@@ -242,18 +259,20 @@ void fill_adapter(Plan& plan, const Settings& settings) {
 void fill_data(Plan& plan, const Settings& settings) {
   plan.dataset_name = settings.text("dataset_name");
   plan.dataset_test = settings.text("eval_dataset");
-  if (samples(plan.method)) plan.max_length = 0;  // a prompt is never cut
-  if (!samples(plan.method)) plan.max_length = settings.maybe_integer("max_length").value_or(0);
-  if (plan.method == Method::kDpo) return;
-  plan.shuffle_dataset = settings.flag("shuffle_dataset");
+  const bool cuts = settings.schema().find("max_length") != nullptr;  // grpo and rloo never cut a prompt
+  plan.max_length = cuts ? settings.maybe_integer("max_length").value_or(0) : 0;
+  if (settings.schema().find("chat_template_path") != nullptr) {
+    plan.eos_token = settings.text("eos_token");
+    plan.chat_template_path = settings.text("chat_template_path");
+  }
+  if (settings.schema().find("shuffle_dataset") != nullptr)
+    plan.shuffle_dataset = settings.flag("shuffle_dataset");
   if (plan.method != Method::kSft) return;
   plan.dataset_text_field = settings.text("dataset_text_field");
   plan.packing = settings.flag("packing");
   plan.eval_packing = settings.maybe_flag("eval_packing");
   plan.completion_only_loss = settings.maybe_flag("completion_only_loss");
   plan.assistant_only_loss = settings.flag("assistant_only_loss");
-  plan.eos_token = settings.text("eos_token");
-  plan.chat_template_path = settings.text("chat_template_path");
 }
 
 void fill_training(Plan& plan, const Settings& settings) {
@@ -273,7 +292,7 @@ void fill_training(Plan& plan, const Settings& settings) {
   plan.adam_epsilon = settings.number("adam_epsilon");
   plan.max_grad_norm = settings.number("max_grad_norm");
   plan.seed = settings.integer("seed");
-  if (!samples(plan.method)) {
+  if (plan.method != Method::kGrpo && plan.method != Method::kRloo) {
     plan.data_seed = settings.maybe_integer("data_seed");
     plan.shuffle_rows = settings.text("train_sampling_strategy") == "random";
     plan.dataloader_drop_last = settings.flag("dataloader_drop_last");
@@ -312,7 +331,7 @@ void note_idle_settings(const Settings& settings, std::vector<std::string>& note
   };
   if (changed("adapter_name_or_path")) {
     for (const char* name : {"lora_r", "lora_alpha", "lora_target_modules", "lora_exclude_modules",
-                             "use_rslora", "init_lora_weights"}) {
+                             "use_rslora", "use_dora", "init_lora_weights"}) {
       if (changed(name)) notes.push_back(fmt::format("{}: not used, the adapter brings its own", name));
     }
   }
@@ -346,6 +365,20 @@ Precision resolve_precision(const Settings& settings) {
   return settings.maybe_flag("bf16").value_or(true) ? Precision::kAutocast : Precision::kFloat32;
 }
 
+QuantisedBase quantised_base(const Settings& settings) {
+  const bool four = settings.flag("load_in_4bit"), eight = settings.flag("load_in_8bit");
+  if (four && eight) {
+    throw UserError({.where = settings.where("load_in_8bit"),
+                     .expected = "load_in_4bit or load_in_8bit",
+                     .found = "both",
+                     .cause = {},
+                     .fix = "remove one of them"});
+  }
+  if (eight) return QuantisedBase::kInt8;
+  if (!four) return QuantisedBase::kNone;
+  return settings.text("bnb_4bit_quant_type") == "fp4" ? QuantisedBase::kFp4 : QuantisedBase::kNf4;
+}
+
 Plan make_plan(Method method, Settings settings) {
   Plan plan;
   plan.method = method;
@@ -354,12 +387,17 @@ Plan make_plan(Method method, Settings settings) {
   const bool replays = samples(method) && !settings.text("replay").empty();
   if (!replays) require_set(settings, "dataset_name", "train.jsonl");
   resolve_defaults(settings);
-  if (samples(method)) resolve_policy(settings);
+  if (method == Method::kGrpo || method == Method::kRloo) resolve_policy(settings);
   if (method == Method::kDpo) resolve_preference(settings);
+  if (method == Method::kOnlineDpo) resolve_online_dpo(settings);
+  if (method == Method::kReward) resolve_reward_model(settings);
+  if (method == Method::kKto) resolve_kto(settings);
   check_combinations(settings);
 
   plan.model_name_or_path = settings.text("model_name_or_path");
   plan.precision = resolve_precision(settings);
+  plan.quantised_base = quantised_base(settings);
+  plan.use_bnb_nested_quant = settings.flag("load_in_4bit") && settings.flag("use_bnb_nested_quant");
   plan.base_model_name_for_adapter = settings.text("base_model_name_for_adapter");
   fill_adapter(plan, settings);
   fill_data(plan, settings);
@@ -367,8 +405,13 @@ Plan make_plan(Method method, Settings settings) {
   fill_run(plan, settings);
   plan.tensorboard = tensorboard(settings, plan.notes);
   note_idle_settings(settings, plan.notes);
-  if (samples(method)) plan.policy = make_policy_plan(method, settings, plan.notes);
+  if (method == Method::kGrpo || method == Method::kRloo) {
+    plan.policy = make_policy_plan(method, settings, plan.notes);
+  }
   if (method == Method::kDpo) plan.preference = make_preference_plan(settings, plan.notes);
+  if (method == Method::kOnlineDpo) fill_online_dpo(plan, settings);
+  if (method == Method::kReward) plan.reward = make_reward_model_plan(settings, plan.notes);
+  if (method == Method::kKto) plan.kto = make_kto_plan(settings, plan.notes);
 
   for (const Option& option : settings.schema().options) {
     const bool told = option.answer == Class::kAnswered && settings.is_set(option.name);

@@ -35,5 +35,7 @@ std::string rows_file(const std::string& path, const std::string& option, const 
 
 // dtype and bf16 -> Precision (docs/DESIGN, "Numbers").
 Precision resolve_precision(const Settings& settings);
+// load_in_4bit, load_in_8bit and bnb_4bit_quant_type. UserError for both.
+QuantisedBase quantised_base(const Settings& settings);
 
 }  // namespace hone::config

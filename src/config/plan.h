@@ -12,11 +12,11 @@
 
 namespace hone::config {
 
-enum class Method { kSft, kGrpo, kRloo, kDpo };
+enum class Method { kSft, kGrpo, kRloo, kDpo, kOnlineDpo, kReward, kKto };
 
 // Methods that sample completions themselves: they have a PolicyPlan.
 constexpr bool samples(Method method) {
-  return method == Method::kGrpo || method == Method::kRloo;
+  return method == Method::kGrpo || method == Method::kRloo || method == Method::kOnlineDpo;
 }
 
 // How numbers are kept and multiplied (docs/DESIGN, "Numbers"); resolved from `dtype` and `bf16`.
@@ -26,11 +26,13 @@ enum class Precision {
   kBFloat16,  // dtype bfloat16 or auto: bf16 stored, fp32 inside norms, softmax and loss
 };
 
-enum class Every { kNo, kSteps, kEpoch };          // *_strategy options
-enum class LoraInit { kTrue, kGaussian, kFalse };  // init_lora_weights
+enum class Every { kNo, kSteps, kEpoch };                  // *_strategy options
+enum class LoraInit { kTrue, kGaussian, kFalse, kPissa };  // init_lora_weights
 // What the backward computes again (model/explicit_layer.h); the results are bit-equal. kAuto: the first
 // level in this order whose planned peak fits memory_limit (train/memory_plan.h).
 enum class Recompute { kAuto, kNone, kCheap, kLayer };
+// load_in_4bit with bnb_4bit_quant_type, or load_in_8bit.
+enum class QuantisedBase { kNone, kNf4, kFp4, kInt8 };
 enum class LayerForm { kAuto, kExplicit, kPlain };  // kAuto: explicit where it can
 enum class OnFault { kWarn, kPause, kStop };        // what the doctor's watch does about a failure
 enum class PackingStrategy { kBfd };
@@ -129,12 +131,53 @@ struct PreferencePlan {
   bool operator==(const PreferencePlan&) const = default;
 };
 
+// What Online DPO has beside a PolicyPlan (two generations, a generation batch a step; its loss fields stay
+// untouched): fields of TRL's OnlineDPOConfig by their names, with its defaults. max_length is Plan's.
+struct OnlineDpoPlan {
+  std::string loss_type = "sigmoid";  // or ipo
+  std::vector<double> beta = {0.1};   // of each epoch; the last one's for those that follow
+  std::optional<double> missing_eos_penalty;
+
+  // ours
+  bool skip_ties = false;   // pairs of equal scores do not train; false: their first completion is the better
+  std::string judge;        // rewards/judge.h, in the place of rewards; empty: none
+  std::string judge_model;  // that an endpoint is asked for
+  std::string judge_prompt;  // what it is asked; empty: judge.h's
+
+  bool operator==(const OnlineDpoPlan&) const = default;
+};
+
+// What training a reward model has beyond SFT: fields of TRL's RewardConfig by their names, with its
+// defaults.
+struct RewardModelPlan {
+  std::optional<double> center_rewards_coefficient;
+  std::string pad_token;  // a score is that of the last token that is another; empty: the tokenizer's
+  bool disable_dropout = true;
+  bool share_prompt = true;  // ours: what the two of a pair begin with is computed once
+
+  bool operator==(const RewardModelPlan&) const = default;
+};
+
+// What KTO has beyond SFT: fields of TRL's KTOConfig by their names, with its defaults.
+struct KtoPlan {
+  std::string loss_type = "kto";  // or apo_zero_unpaired
+  double beta = 0.1;
+  double desirable_weight = 1, undesirable_weight = 1;
+  bool precompute_ref_log_probs = false;
+  std::optional<std::int64_t> precompute_ref_batch_size;
+  bool disable_dropout = true;
+
+  bool operator==(const KtoPlan&) const = default;
+};
+
 struct Plan {
   Method method = Method::kSft;
 
   // model
   std::string model_name_or_path;  // folder in Hugging Face format, or a .gguf file
   Precision precision = Precision::kAutocast;
+  QuantisedBase quantised_base = QuantisedBase::kNone;
+  bool use_bnb_nested_quant = false;  // 4-bit only: the scales are quantised too
   std::string
       base_model_name_for_adapter;  // base_model_name_or_path in adapter_config.json; empty: the model folder
 
@@ -147,7 +190,9 @@ struct Plan {
       lora_target_modules;  // one element: a regex or "all-linear", as PEFT treats a string
   std::vector<std::string> lora_exclude_modules;
   bool use_rslora = false;
+  bool use_dora = false;
   LoraInit init_lora_weights = LoraInit::kTrue;
+  std::int64_t pissa_niter = 0;      // of pissa_niter_N; 0: the whole decomposition
   std::string adapter_name_or_path;  // continue this adapter; empty: a new one
   std::optional<double>
       continued_dropout;  // lora_dropout, when set beside adapter_name_or_path; empty: the adapter's
@@ -211,8 +256,11 @@ struct Plan {
   bool skip_doctor = false;            // no examination before step 1
   OnFault on_fault = OnFault::kPause;  // a failure while the run goes on; one before step 1 always stops it
 
-  PolicyPlan policy;          // kGrpo and kRloo
+  PolicyPlan policy;          // kGrpo, kRloo and kOnlineDpo
   PreferencePlan preference;  // kDpo
+  OnlineDpoPlan online;       // kOnlineDpo
+  RewardModelPlan reward;     // kReward
+  KtoPlan kto;                // kKto
 
   // every option as resolved, in table order: what plan.yaml and `hone plan` show
   std::vector<std::pair<std::string, std::string>> resolved;

@@ -137,26 +137,6 @@ void resolve_groups(Settings& settings) {
   }
 }
 
-// Lists hold words; these are numbers.
-void resolve_numbers(Settings& settings, const char* name) {
-  const std::vector<std::string> words = settings.list(name);
-  if (settings.value(name).is_null()) return;
-  Json numbers = Json::array();
-  for (const std::string& word : words) {
-    double value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size() || !std::isfinite(value)) {
-      throw UserError({.where = settings.where(name),
-                       .expected = fmt::format("numbers for option {}", name),
-                       .found = fmt::format("'{}'", word),
-                       .cause = {},
-                       .fix = {}});
-    }
-    numbers.push_back(value);
-  }
-  settings.replace(name, std::move(numbers));
-}
-
 void resolve_grpo(Settings& settings) {
   const std::string scale = settings.text("scale_rewards");
   if (scale == "true") settings.replace("scale_rewards", "group");
@@ -197,20 +177,6 @@ void check_correction(const Settings& settings, const PolicyPlan& plan) {
     conflict(settings, "vllm_importance_sampling_mode",
              "token_mask or token_truncate for vllm_importance_sampling_mode with loss_type: vespo", mode,
              "vespo sums the weights of a sequence itself", "set vllm_importance_sampling_mode: token_mask");
-  }
-}
-
-void check_replay(const Settings& settings) {
-  if (settings.flag("dump_rollouts")) {
-    conflict(settings, "dump_rollouts", "either dump_rollouts or replay", "both",
-             "a replay samples nothing that could be written", "remove one of the two");
-  }
-  for (const char* name : {"eval_strategy", "eval_on_start"}) {
-    const bool on = settings.value(name).is_string() ? settings.text(name) != "no" : settings.flag(name);
-    if (!on) continue;
-    conflict(settings, name, "no evaluation with replay",
-             fmt::format("{}: {}", name, yaml_text(settings.value(name))), "a replay samples nothing",
-             fmt::format("remove {}", name));
   }
 }
 
@@ -354,7 +320,8 @@ void fill_rloo(PolicyPlan& plan, const Settings& settings) {
 }
 
 void fill_sampling(PolicyPlan& plan, const Settings& settings) {
-  const auto longest = settings.maybe_integer("max_completion_length");
+  const bool online = settings.schema().find("max_new_tokens") != nullptr;
+  const auto longest = settings.maybe_integer(online ? "max_new_tokens" : "max_completion_length");
   if (!longest) {
     conflict(settings, "max_completion_length", "a number of tokens for max_completion_length", "null",
              "memory is planned for the longest completion", "the default is 512");
@@ -373,9 +340,48 @@ void fill_sampling(PolicyPlan& plan, const Settings& settings) {
 
 }  // namespace
 
+// Lists hold words; these are numbers.
+void resolve_numbers(Settings& settings, const char* name) {
+  const std::vector<std::string> words = settings.list(name);
+  if (settings.value(name).is_null()) return;
+  Json numbers = Json::array();
+  for (const std::string& word : words) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error != std::errc() || end != word.data() + word.size() || !std::isfinite(value)) {
+      throw UserError({.where = settings.where(name),
+                       .expected = fmt::format("numbers for option {}", name),
+                       .found = fmt::format("'{}'", word),
+                       .cause = {},
+                       .fix = {}});
+    }
+    numbers.push_back(value);
+  }
+  settings.replace(name, std::move(numbers));
+}
+
+void check_replay(const Settings& settings) {
+  if (settings.flag("dump_rollouts")) {
+    conflict(settings, "dump_rollouts", "either dump_rollouts or replay", "both",
+             "a replay samples nothing that could be written", "remove one of the two");
+  }
+  for (const char* name : {"eval_strategy", "eval_on_start"}) {
+    const bool on = settings.value(name).is_string() ? settings.text(name) != "no" : settings.flag(name);
+    if (!on) continue;
+    conflict(settings, name, "no evaluation with replay",
+             fmt::format("{}: {}", name, yaml_text(settings.value(name))), "a replay samples nothing",
+             fmt::format("remove {}", name));
+  }
+}
+
+const char* reward_model_option(const Settings& settings) {
+  return settings.schema().find("reward_model_path") != nullptr ? "reward_model_path"
+                                                                : "reward_model_name_or_path";
+}
+
 std::vector<std::string> reward_words(const Settings& settings) {
   std::vector<std::string> words;
-  const std::string model = settings.text("reward_model_name_or_path");
+  const std::string model = settings.text(reward_model_option(settings));
   if (!model.empty()) words.push_back(model);
   for (const std::string& word : settings.list("reward_funcs")) {
     if (word.empty()) {
@@ -399,18 +405,14 @@ void resolve_policy(Settings& settings) {
   }
 }
 
-PolicyPlan make_policy_plan(Method method, const Settings& settings, std::vector<std::string>& notes) {
+std::int64_t sequences_of(const Settings& settings, std::int64_t group) {
+  return product(settings, product(settings, group, settings.integer("per_device_train_batch_size")),
+                 settings.integer("gradient_accumulation_steps"));
+}
+
+PolicyPlan make_sampling_plan(const Settings& settings) {
   PolicyPlan plan;
-  plan.num_generations = settings.integer("num_generations");
-  plan.num_generations_eval = settings.integer("num_generations_eval");
-  plan.generation_batch_size = settings.integer("generation_batch_size");
-  plan.steps_per_generation = settings.integer("steps_per_generation");
-  plan.num_iterations = settings.integer("num_iterations");
   fill_sampling(plan, settings);
-  plan.beta = settings.number("beta");
-  plan.epsilon = settings.number("epsilon");
-  plan.epsilon_high = maybe_number(settings, "epsilon_high");
-  plan.mask_truncated_completions = settings.flag("mask_truncated_completions");
   plan.disable_dropout = settings.flag("disable_dropout");
   plan.reward_funcs = reward_words(settings);
   plan.reward_weights = numbers(settings, "reward_weights");
@@ -423,6 +425,20 @@ PolicyPlan make_policy_plan(Method method, const Settings& settings, std::vector
   plan.log_completions = settings.flag("log_completions");
   plan.num_completions_to_print = settings.maybe_integer("num_completions_to_print").value_or(0);
   plan.log_unique_prompts = settings.flag("log_unique_prompts");
+  return plan;
+}
+
+PolicyPlan make_policy_plan(Method method, const Settings& settings, std::vector<std::string>& notes) {
+  PolicyPlan plan = make_sampling_plan(settings);
+  plan.num_generations = settings.integer("num_generations");
+  plan.num_generations_eval = settings.integer("num_generations_eval");
+  plan.generation_batch_size = settings.integer("generation_batch_size");
+  plan.steps_per_generation = settings.integer("steps_per_generation");
+  plan.num_iterations = settings.integer("num_iterations");
+  plan.beta = settings.number("beta");
+  plan.epsilon = settings.number("epsilon");
+  plan.epsilon_high = maybe_number(settings, "epsilon_high");
+  plan.mask_truncated_completions = settings.flag("mask_truncated_completions");
   if (method == Method::kGrpo) {
     fill_grpo(plan, settings);
     note_grpo(settings, plan, notes);

@@ -18,9 +18,19 @@ void resolve_policy(Settings& settings);
 // go together.
 PolicyPlan make_policy_plan(Method method, const Settings& settings, std::vector<std::string>& notes);
 
-// reward_model_name_or_path and reward_funcs, in the order in which TRL's script joins them. UserError for a
-// reward without a name.
+// What sampling methods share: sampling, rewards, completions, share_prompt, replay and dump_rollouts.
+PolicyPlan make_sampling_plan(const Settings& settings);
+// `group` completions for each prompt of a step: group * per_device_train_batch_size *
+// gradient_accumulation_steps. UserError when that is beyond reason.
+std::int64_t sequences_of(const Settings& settings, std::int64_t group);
+void check_replay(const Settings& settings);  // UserError for what a replay cannot do
+// The words of a list, written back as numbers. UserError for one that is none.
+void resolve_numbers(Settings& settings, const char* name);
+
+// reward_model_name_or_path (online-dpo: reward_model_path) and reward_funcs, in the order in which TRL's
+// script joins them. UserError for a reward without a name.
 std::vector<std::string> reward_words(const Settings& settings);
+const char* reward_model_option(const Settings& settings);
 
 // The files that rewards name are there: `file.py:function`, a model folder, an interpreter given as a path.
 void check_reward_files(const Settings& settings);

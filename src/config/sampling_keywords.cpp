@@ -26,6 +26,7 @@ struct Entry {
   const Settings& settings;
   const std::string& key;
   const Json& value;
+  const char* length;  // the option that max_new_tokens must agree with
 
   [[noreturn]] void wrong(const std::string& expected, const std::string& cause = {},
                           const std::string& fix = {}) const {
@@ -105,9 +106,9 @@ void apply(const Entry& entry, PolicyPlan& plan) {
     }
   } else if (key == "max_new_tokens") {
     if (entry.integer(1) != plan.max_completion_length) {
-      entry.wrong(fmt::format("the value of max_completion_length, {},", plan.max_completion_length),
-                  "losses and memory go by max_completion_length",
-                  fmt::format("write max_completion_length: {} in its place", entry.value.dump()));
+      entry.wrong(fmt::format("the value of {}, {},", entry.length, plan.max_completion_length),
+                  fmt::format("losses and memory go by {}", entry.length),
+                  fmt::format("write {}: {} in its place", entry.length, entry.value.dump()));
     }
   } else {
     unknown(entry.settings, key);
@@ -119,19 +120,21 @@ void apply(const Entry& entry, PolicyPlan& plan) {
 void apply_generation_kwargs(const Settings& settings, PolicyPlan& plan) {
   const Json& keywords = settings.value(kName);
   if (keywords.is_null()) return;
+  const bool online = settings.schema().find("max_new_tokens") != nullptr;
+  const char* const length = online ? "max_new_tokens" : "max_completion_length";
   // null: the key's default, as GenerationConfig has it
   for (const auto& [key, value] : keywords.items()) {
     const bool known = std::find(known_keys().begin(), known_keys().end(), key) != known_keys().end();
     if (!known) unknown(settings, key);
-    if (!value.is_null()) apply({settings, key, value}, plan);
+    if (!value.is_null()) apply({settings, key, value, length}, plan);
   }
   if (plan.min_new_tokens > plan.max_completion_length) {
-    throw UserError({.where = settings.where(kName),
-                     .expected = fmt::format("min_new_tokens of at most max_completion_length, {}",
-                                             plan.max_completion_length),
-                     .found = fmt::format("{}", plan.min_new_tokens),
-                     .cause = {},
-                     .fix = "raise max_completion_length, or lower min_new_tokens"});
+    throw UserError(
+        {.where = settings.where(kName),
+         .expected = fmt::format("min_new_tokens of at most {}, {}", length, plan.max_completion_length),
+         .found = fmt::format("{}", plan.min_new_tokens),
+         .cause = {},
+         .fix = fmt::format("raise {}, or lower min_new_tokens", length)});
   }
 }
 

@@ -28,10 +28,18 @@ bool has_word(std::string_view words, const std::string& word) {
   return std::find(all.begin(), all.end(), word) != all.end();
 }
 
+// "pissa_niter_16" is a case of the value "pissa_niter_N".
+std::string with_number_as_n(const std::string& word) {
+  const std::size_t end = word.find_last_not_of("0123456789");
+  const bool numbered = end != std::string::npos && word[end] == '_' && end + 1 < word.size() &&
+                        word.size() - end <= 6 && word[end + 1] != '0';
+  return numbered ? word.substr(0, end + 1) + "N" : word;
+}
+
 void check_choice(const Option& option, const Setting& setting, std::vector<std::string>& notes) {
   if (setting.value.is_null()) return;
   const std::string word = setting.value.get<std::string>();
-  if (has_word(option.values, word)) return;
+  if (has_word(option.values, with_number_as_n(word)) || has_word(option.values, word)) return;
   if (has_word(option.same_values, word)) {
     notes.push_back(fmt::format("{}: {} means the same here as {}", option.name, word,
                                 split_words(option.values).front()));

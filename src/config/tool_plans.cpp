@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 
 #include "base/error.h"
@@ -46,6 +48,24 @@ void require_new(const std::string& output, const std::string& where) {
                    .fix = "name another folder, or remove this one"});
 }
 
+// --weights 0.7 0.3: a number for each of `count` adapters; 1 each when not set.
+std::vector<double> weights_of(const Settings& settings, std::size_t count) {
+  if (!settings.is_set("weights")) return std::vector<double>(count, 1.0);
+  std::vector<double> out;
+  for (const std::string& word : settings.list("weights")) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (error == std::errc() && end == word.data() + word.size() && std::isfinite(value))
+      out.push_back(value);
+  }
+  if (out.size() == count || count == 0) return out;
+  throw UserError({.where = settings.where("weights"),
+                   .expected = fmt::format("{} numbers, one an adapter", count),
+                   .found = fmt::format("{}", fmt::join(settings.list("weights"), " ")),
+                   .cause = {},
+                   .fix = "write --weights 0.7 0.3, or leave it out for 1 each"});
+}
+
 void check_sampling(const Settings& settings, const SamplingPlan& plan, std::vector<std::string>& notes) {
   if (plan.min_new_tokens > plan.max_new_tokens) {
     throw UserError(
@@ -83,6 +103,10 @@ void read_sampling(const Settings& settings, SamplingPlan& plan, std::vector<std
   check_sampling(settings, plan, notes);
 }
 
+bool nested_quant(const Settings& settings) {
+  return settings.flag("load_in_4bit") && settings.flag("use_bnb_nested_quant");
+}
+
 // Paths are looked at last: a mistake in a word is told first.
 void require_model(const Settings& settings, const std::string& model, const std::string& adapter) {
   require_model_path(model, "model_name_or_path", settings.where("model_name_or_path"));
@@ -104,6 +128,8 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   plan.max_batch_size = settings.integer("max_batch_size");
   plan.kv_memory = size_in_bytes(settings.text("kv_memory"), settings.where("kv_memory"));
   plan.precision = resolve_precision(settings);
+  plan.quantised_base = quantised_base(settings);
+  plan.use_bnb_nested_quant = nested_quant(settings);
   plan.threads = settings.integer("threads");
   plan.output = settings.text("output");
   plan.logprobs = settings.flag("logprobs");
@@ -148,6 +174,8 @@ ChatPlan parse_chat(const std::vector<std::string>& arguments) {
   plan.system_prompt = settings.text("system_prompt");
   plan.chat_template_path = settings.text("chat_template_path");
   plan.precision = resolve_precision(settings);
+  plan.quantised_base = quantised_base(settings);
+  plan.use_bnb_nested_quant = nested_quant(settings);
   plan.threads = settings.integer("threads");
   read_sampling(settings, plan, plan.notes);
   require_model(settings, plan.model_name_or_path, plan.adapter_name_or_path);
@@ -167,6 +195,8 @@ ConvertPlan parse_convert(const std::vector<std::string>& arguments) {
   plan.dtype = dtype == "float32"   ? StorageType::kFloat32
                : dtype == "float16" ? StorageType::kFloat16
                                     : StorageType::kBFloat16;
+  plan.quantise = quantised_base(settings);
+  plan.use_bnb_nested_quant = nested_quant(settings);
   require_model_path(plan.input, "input", settings.where("input"));
   require_new(plan.output, settings.where("output"));
   return plan;
@@ -176,10 +206,31 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
   const Settings settings = read(merge_schema(), arguments);
   MergePlan plan;
   plan.notes = settings.check();
-  plan.adapter_name_or_path = needed(settings, "adapter_name_or_path");
+  plan.adapters = settings.list("adapters");
+  plan.adapter_name_or_path = plan.adapters.empty() ? needed(settings, "adapter_name_or_path")
+                                                    : settings.text("adapter_name_or_path");
   plan.output = needed(settings, "output");
   plan.model_name_or_path = settings.text("model_name_or_path");
-  require_adapter_path(plan.adapter_name_or_path, settings.where("adapter_name_or_path"));
+  plan.trained_on = quantised_base(settings);
+  plan.use_bnb_nested_quant = nested_quant(settings);
+  plan.combination = settings.text("combination");
+  plan.weights = weights_of(settings, plan.adapters.size());
+  if (!plan.adapters.empty() && !plan.adapter_name_or_path.empty()) {
+    throw UserError(
+        {.where = settings.where("adapters"),
+         .expected = "adapter_name_or_path, to merge one into the base, or adapters, to combine several",
+         .found = "both",
+         .cause = {},
+         .fix = "combine first, then merge the combined adapter"});
+  }
+  for (const std::string& adapter : plan.adapters) require_adapter_path(adapter, settings.where("adapters"));
+  if (plan.adapters.empty()) {
+    require_adapter_path(plan.adapter_name_or_path, settings.where("adapter_name_or_path"));
+    for (const char* name : {"weights", "combination"}) {
+      if (settings.is_set(name))
+        plan.notes.push_back(fmt::format("{}: has no effect without adapters", name));
+    }
+  }
   if (!plan.model_name_or_path.empty()) {
     require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
   }
@@ -195,6 +246,8 @@ ExportPlan parse_export(const std::vector<std::string>& arguments) {
   plan.adapter_name_or_path = settings.text("adapter_name_or_path");
   if (plan.model_name_or_path.empty() && plan.adapter_name_or_path.empty())
     needed(settings, "model_name_or_path");
+  plan.trained_on = quantised_base(settings);
+  plan.use_bnb_nested_quant = nested_quant(settings);
   plan.output = needed(settings, "output");
   const std::string type = settings.text("outtype");
   plan.outtype = type == "f32"      ? GgufOutType::kF32

@@ -37,6 +37,8 @@ struct GeneratePlan : SamplingPlan {
   std::int64_t max_batch_size = 16;
   std::int64_t kv_memory = 0;  // bytes; 0: half of what is free
   Precision precision = Precision::kAutocast;
+  QuantisedBase quantised_base = QuantisedBase::kNone;
+  bool use_bnb_nested_quant = false;
   std::int64_t threads = 0;  // 0: as many as the processors this process may use
   std::string output;        // .jsonl; empty: the terminal
   bool logprobs = false;     // write them to `output`
@@ -52,6 +54,8 @@ struct ChatPlan : SamplingPlan {
   std::string system_prompt;       // empty: none
   std::string chat_template_path;  // empty: the tokenizer's
   Precision precision = Precision::kAutocast;
+  QuantisedBase quantised_base = QuantisedBase::kNone;
+  bool use_bnb_nested_quant = false;
   std::int64_t threads = 0;
   std::vector<std::string> notes;
 
@@ -65,16 +69,23 @@ struct ConvertPlan {
   std::string input;
   std::string output;
   StorageType dtype = StorageType::kBFloat16;
+  QuantisedBase quantise = QuantisedBase::kNone;
+  bool use_bnb_nested_quant = false;
   std::vector<std::string> notes;
 
   bool operator==(const ConvertPlan&) const = default;
 };
 
-// hone merge: base + adapter in fp32 into a new folder, stored as the base is.
+// hone merge: base + adapter in fp32 into a new folder, stored as the base is; or several adapters into one.
 struct MergePlan {
-  std::string model_name_or_path;  // empty: the base that adapter_config.json names
-  std::string adapter_name_or_path;
+  std::string model_name_or_path;      // empty: the base that adapter_config.json names
+  std::string adapter_name_or_path;    // empty: `adapters` are combined, and output is an adapter
+  std::vector<std::string> adapters;   // two or more
+  std::vector<double> weights;         // one an adapter
+  std::string combination = "linear";  // or cat
   std::string output;
+  QuantisedBase trained_on = QuantisedBase::kNone;  // how the base was held in training
+  bool use_bnb_nested_quant = false;
   std::vector<std::string> notes;
 
   bool operator==(const MergePlan&) const = default;
@@ -88,6 +99,8 @@ struct ExportPlan {
   std::string adapter_name_or_path;  // empty: the model alone
   std::string output;                // a new .gguf file
   GgufOutType outtype = GgufOutType::kF16;
+  QuantisedBase trained_on = QuantisedBase::kNone;  // how the base was held in training
+  bool use_bnb_nested_quant = false;
   std::vector<std::string> notes;
 
   bool operator==(const ExportPlan&) const = default;

@@ -14,6 +14,12 @@ std::string_view method_word(Method method) {
       return "rloo";
     case Method::kDpo:
       return "dpo";
+    case Method::kOnlineDpo:
+      return "online-dpo";
+    case Method::kReward:
+      return "reward";
+    case Method::kKto:
+      return "kto";
   }
   return "";
 }
@@ -26,6 +32,12 @@ const Schema& method_schema(Method method) {
       return rloo_schema();
     case Method::kDpo:
       return dpo_schema();
+    case Method::kOnlineDpo:
+      return online_dpo_schema();
+    case Method::kReward:
+      return reward_schema();
+    case Method::kKto:
+      return kto_schema();
     case Method::kSft:
       break;
   }

@@ -127,10 +127,17 @@ void extract_prompt(PreferenceRow& row, const std::string& where) {
 
 class RowReader {
  public:
-  explicit RowReader(const base::fs::path& path) { out_.path = path; }
+  RowReader(const base::fs::path& path, ImplicitPrompts implicit)
+      : takes_(implicit == ImplicitPrompts::kTaken) {
+    out_.path = path;
+  }
 
   void take(Json row, int line) {
     const std::string where = out_.path.string() + ":" + std::to_string(line);
+    if (!takes_ && (out_.tokenised || (out_.rows.empty() && row.contains("chosen_ids")))) {
+      take_ids(row, line, where);
+      return;
+    }
     for (const char* column : {"chosen", "rejected"}) require_kind(row, column, where);
     const bool has_prompt = row.contains("prompt") && !row.at("prompt").is_null();
     if (out_.rows.empty()) {
@@ -151,13 +158,59 @@ class RowReader {
     if (has_prompt) taken.prompt = std::move(row["prompt"]);
     if (row.contains("tools")) taken.tools = std::move(row["tools"]);
     if (row.contains("chat_template_kwargs")) taken.template_kwargs = std::move(row["chat_template_kwargs"]);
-    if (out_.implicit) extract_prompt(taken, where);
+    if (out_.implicit && takes_) extract_prompt(taken, where);
+    if (!takes_) take_margin(row, where, taken);
     out_.rows.push_back(std::move(taken));
   }
 
   PreferenceRows done() { return std::move(out_); }
 
  private:
+  void take_ids(const Json& row, int line, const std::string& where) {
+    PreferenceRow taken;
+    taken.line = line;
+    for (const auto& [column, to] :
+         {std::pair{"chosen_ids", &taken.chosen}, std::pair{"rejected_ids", &taken.rejected}}) {
+      if (!row.contains(column)) throw_absent(row, column, where);
+      *to = row.at(column);
+      const bool ids =
+          to->is_array() && !to->empty() && std::all_of(to->begin(), to->end(), [](const Json& id) {
+            return id.is_number_integer() && id.get<std::int64_t>() >= 0 &&
+                   id.get<std::int64_t>() <= 0x7FFFFFFF;
+          });
+      if (!ids) {
+        throw UserError({.where = where + " " + column,
+                         .expected = "a list of token ids",
+                         .found = to->dump().substr(0, 60),
+                         .cause = "",
+                         .fix = "write the ids, or text in chosen and rejected"});
+      }
+    }
+    take_margin(row, where, taken);
+    out_.tokenised = out_.implicit = true;
+    out_.rows.push_back(std::move(taken));
+  }
+
+  void take_margin(const Json& row, const std::string& where, PreferenceRow& taken) const {
+    const bool has = row.contains("margin") && !row.at("margin").is_null();
+    if (has && !row.at("margin").is_number()) {
+      throw UserError({.where = where + " margin",
+                       .expected = "a number",
+                       .found = row.at("margin").dump(),
+                       .cause = "",
+                       .fix = "write by how much chosen is to be better, or leave the column out"});
+    }
+    if (!out_.rows.empty() && has != out_.rows.front().margin.has_value()) {
+      throw UserError(
+          {.where = where,
+           .expected = std::string(has ? "no column" : "a column") + " 'margin', as in the first row",
+           .found = has ? "one" : "none",
+           .cause = "rows with and without a margin in one file",
+           .fix = "give every row its margin; 0 is none"});
+    }
+    if (has) taken.margin = row.at("margin").get<double>();
+  }
+
   [[noreturn]] void throw_mixed_prompts(bool has_prompt, const std::string& where) const {
     throw UserError({.where = where,
                      .expected = std::string("rows like the first one, ") +
@@ -180,6 +233,7 @@ class RowReader {
                       : "bring prompt, chosen and rejected into one form"});
   }
 
+  bool takes_;
   PreferenceRows out_;
 };
 
@@ -378,16 +432,17 @@ std::string PreferenceRows::where(std::size_t index) const {
   return path.string() + ":" + std::to_string(rows.at(index).line);
 }
 
-PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path& path) {
-  RowReader reader(path);
+PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path& path,
+                                     ImplicitPrompts implicit) {
+  RowReader reader(path, implicit);
   for_each_row(text, path, [&](Json row, int line) { reader.take(std::move(row), line); });
   return reader.done();
 }
 
-PreferenceRows read_preference_rows(const base::fs::path& path) {
+PreferenceRows read_preference_rows(const base::fs::path& path, ImplicitPrompts implicit) {
   const base::fs::path file = base::fs::is_directory(path) ? path / "train.jsonl" : path;
   const std::string text = base::read_text(file);
-  return parse_preference_rows(text, file);
+  return parse_preference_rows(text, file, implicit);
 }
 
 PreferenceData tokenise_preferences(const PreferenceRows& rows, const text::Tokenizer& tokenizer,

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,22 +38,31 @@ namespace hone::data {
 struct PreferenceRow {
   base::Json prompt, chosen, rejected;  // text, or lists of messages; one kind in a file
   base::Json tools, template_kwargs;    // null: none
+  std::optional<double> margin;         // of reward models: by how much chosen is to be better
   int line = 0;                         // 1-based, in the file
 };
 
 struct PreferenceRows {
   base::fs::path path;
   bool conversational = false;
-  bool implicit = false;  // prompts were taken out of chosen and rejected
+  bool tokenised = false;  // kLeft: chosen and rejected are lists of token ids (chosen_ids, rejected_ids)
+  bool implicit = false;   // no column `prompt`: prompts stand in chosen and rejected
   std::vector<PreferenceRow> rows;
 
   std::string where(std::size_t index) const;  // "pairs.jsonl:12"
 };
 
+// What becomes of the prompts of rows without such a column: taken out into PreferenceRow::prompt, or left
+// where they are, as a reward model reads them; then `margin` is read too, a number in every row or in none.
+enum class ImplicitPrompts { kTaken, kLeft };
+
 // A .jsonl file, or a folder's train.jsonl. UserError for: what data/rows.h says of files, a column absent
-// (naming those there) or of the wrong type, rows of both kinds, conversations that share no message.
-PreferenceRows read_preference_rows(const base::fs::path& path);
-PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path& path);
+// (naming those there) or of the wrong type, rows of both kinds, conversations that share no message
+// (kTaken).
+PreferenceRows read_preference_rows(const base::fs::path& path,
+                                    ImplicitPrompts implicit = ImplicitPrompts::kTaken);
+PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path& path,
+                                     ImplicitPrompts implicit = ImplicitPrompts::kTaken);
 
 // One of the two sequences, cut to max_length.
 struct PreferenceSide {
@@ -86,6 +96,7 @@ struct PreferenceFacts {
   std::int64_t completion_tokens = 0;  // of these, scored
   std::int64_t pairs_cut = 0;          // kept, one of the two longer than max_length
   std::int64_t prompts_too_long = 0;   // dropped: the prompt alone fills max_length
+  std::int64_t too_long = 0;           // dropped: one of the two is longer than max_length (reward models)
   std::int64_t equal = 0;              // kept, chosen and rejected of the same tokens: no gradient (PREF-01)
   std::int64_t boundary_mismatches = 0;  // the prompt is tokenised differently with a completion (DATA-06)
   std::int64_t longest = 0;              // tokens of a sequence, before the cut

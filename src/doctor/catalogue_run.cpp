@@ -64,10 +64,13 @@ constexpr FaultClass kTable[] = {
      .when = "PX",
      .symptom = "The merged model is worse than the adapter.",
      .cause = "Quantised again after the merge; or trained on quantised weights and merged onto the others.",
-     .check =
-         "--deep merges into a copy and compares it with the adapter-on model: KL below 0.01 and the same "
-         "first choice for 98 % of the tokens. Quantised weights and a base of other shapes are refused.",
-     .advice = "Merge in full precision, then quantise; the message has the KL of it.",
+     .check = "--deep merges into a copy, of a 4- or 8-bit base onto what its codes stand for, and compares "
+              "it with "
+              "the adapter-on model: KL below 0.01 and the same first choice for 98 % of the tokens. Beside "
+              "it the "
+              "adapter on the base as it is stored, with its KL.",
+     .advice = "hone merge --load_in_4bit for an adapter of a 4-bit base: in full precision; quantise "
+               "afterwards, if at all.",
      .places = "src/doctor/probe_round_trip.cpp"},
     {.code = "CKPT-03",
      .name = "tied embeddings overwritten after a merge",

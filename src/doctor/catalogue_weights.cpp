@@ -66,7 +66,7 @@ constexpr FaultClass kTable[] = {
          "prepare_model_for_kbit_training freezes everything; on a model that has its adapters already it "
          "freezes those too.",
      .check = "The number of trainable parameters is exactly the sum of r (in + out) over the targets, not "
-              "just above 0.",
+              "just above 0. A base is quantised while it is read, before there is an adapter.",
      .advice = "Load, quantise, attach, freeze the rest: one owner of that order.",
      .places = "src/doctor/probe_gradient.cpp src/doctor/loss_table.cpp"},
     {.code = "GRAD-05",

@@ -56,6 +56,21 @@ Verdict check_cut(const train::OpenedRun& run, const PreferenceFacts& facts) {
   return out;
 }
 
+// A reward model's pairs are whole or left out.
+Verdict check_whole(const train::OpenedRun& run, const PreferenceFacts& facts) {
+  Verdict out{.code = "DATA-01"};
+  out.what = of_pairs(facts.kept, facts.rows) + " are scored, none of them cut";
+  if (facts.too_long == 0) return out;
+  out.level = share(facts.too_long, facts.rows) > kEmptyPairs ? Level::kWarn : Level::kNote;
+  out.what = of_pairs(facts.too_long, facts.rows) + " are dropped: one of the two is longer than max_length";
+  out.evidence = "max_length " + std::to_string(run.plan.max_length) + ", the longest sequence " +
+                 std::to_string(facts.longest) + " tokens";
+  out.cause = "long answers, or a small max_length";
+  out.fix = "max_length: " + std::to_string(facts.longest);
+  out.cost = words::percent(share(facts.too_long, facts.rows), 1) + " of the data, the longest answers of it";
+  return out;
+}
+
 Verdict check_boundary(const PreferenceFacts& facts) {
   Verdict out{.code = "DATA-06"};
   out.what = "the tokens of each prompt begin those of prompt + completion, on both sides";
@@ -85,16 +100,18 @@ Verdict check_equal(const PreferenceFacts& facts) {
   return out;
 }
 
-Verdict check_lengths(const PreferenceFacts& facts) {
+Verdict check_lengths(const PreferenceFacts& facts, bool reward_model) {
   Verdict out{.code = "PREF-02"};
   out.what = "completions have " + words::number(std::round(facts.mean_chosen)) + " (chosen) and " +
              words::number(std::round(facts.mean_rejected)) + " tokens (rejected) in the mean";
   const double longer = std::max(facts.mean_chosen, facts.mean_rejected);
   if (longer - std::min(facts.mean_chosen, facts.mean_rejected) <= kLonger * longer) return out;
   out.level = Level::kNote;
-  out.cause = "sums of log-probabilities favour a length";
-  out.fix = "ld_alpha, or loss_type: sigmoid_norm, weigh lengths out";
-  out.cost = "answers that grow or shrink with the data's bias";
+  out.cause = reward_model ? "length alone tells the two apart" : "sums of log-probabilities favour a length";
+  out.fix = reward_model ? "balance the lengths of both sides in the data"
+                         : "ld_alpha, or loss_type: sigmoid_norm, weigh lengths out";
+  out.cost = reward_model ? "a score of length, which a policy then writes"
+                          : "answers that grow or shrink with the data's bias";
   return out;
 }
 
@@ -103,8 +120,10 @@ Verdict check_lengths(const PreferenceFacts& facts) {
 Verdicts check_pairs(const train::OpenedRun& run) {
   if (!run.start.preference) return {};
   const PreferenceFacts& facts = run.start.preference->data;
+  if (run.model && run.model->score_head().defined())
+    return {check_whole(run, facts), check_equal(facts), check_lengths(facts, /*reward_model=*/true)};
   return {check_room(run, facts), check_cut(run, facts), check_boundary(facts), check_equal(facts),
-          check_lengths(facts)};
+          check_lengths(facts, /*reward_model=*/false)};
 }
 
 }  // namespace hone::doctor

@@ -68,6 +68,12 @@ Verdict check_denominator(const config::Plan& plan) {
   const config::PolicyPlan& policy = plan.policy;
   const std::string type = plan.method == config::Method::kRloo ? "rloo" : policy.loss_type;
   Verdict out{.code = "RL-13"};
+  if (plan.method == config::Method::kOnlineDpo) {
+    out.what =
+        plan.online.loss_type + ": the mean of a micro-batch's pairs, then of the step's micro-batches";
+    out.evidence = "tests/parity/trl_online_dpo_test.cpp; TRL 1.16 sums over micro-batches";
+    return out;
+  }
   bool by_tokens = false;
   if (type == "grpo" || type == "sapo") {
     out.what = type + ": the mean of each completion's tokens, then of all completions";

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "doctor/error_verdict.h"
+#include "doctor/words.h"
 
 namespace hone::doctor {
 
@@ -97,7 +98,10 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
     if (part.runs_model && out.failed()) continue;
     const auto begin = Clock::now();
     ExamPart found{.name = std::string(part.name), .verdicts = look(part, run, options)};
-    for (base::Verdict& one : found.verdicts) one.part = found.name;
+    for (base::Verdict& one : found.verdicts) {
+      one.part = found.name;
+      name_options_of(run.plan, one);
+    }
     found.seconds = seconds_since(begin);
     out.parts.push_back(std::move(found));
     if (on_part) on_part(out.parts.back());

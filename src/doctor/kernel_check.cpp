@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "base/error.h"
@@ -76,7 +77,25 @@ at::Tensor sample_rows(std::int64_t m) {
   return at::tensor(rows, at::kLong);
 }
 
+constexpr ops::QuantScheme kSchemes[] = {{ops::QuantType::kNf4, false},
+                                         {ops::QuantType::kNf4, true},
+                                         {ops::QuantType::kFp4, false},
+                                         {ops::QuantType::kFp4, true},
+                                         {ops::QuantType::kInt8, false}};
+
+ops::QuantScheme scheme_of(const std::string& words) {
+  for (const ops::QuantScheme& one : kSchemes) {
+    if (ops::words_of(one) == words) return one;
+  }
+  throw base::InternalError({"check_kernel", "a scheme that it knows", words, "", ""});
+}
+
 ops::Weight weight_of(const at::Tensor& plain, const KernelShape& s) {
+  if (!s.quantised.empty()) {
+    return ops::Weight::quantised(
+        std::make_shared<const ops::Quantised>(ops::quantise(plain, scheme_of(s.quantised), "probe")),
+        dtype_of(s));
+  }
   return s.packed && ops::Weight::can_pack(plain) ? ops::Weight::pack(plain) : ops::Weight(plain);
 }
 
@@ -93,6 +112,7 @@ LinearCase make_linear(const KernelShape& s) {
   c.plain = noise(s.out, s.in, dtype, 1, matrix_size(s.in));
   c.linear.name = "probe";
   c.linear.weight = weight_of(c.plain, s);
+  if (c.linear.weight.is_quantised()) c.plain = c.linear.weight.dense();  // a number at a time
   if (s.bias) c.linear.bias = noise(1, s.out, dtype, 2).view({s.out});
   c.x = noise(s.m, s.in, dtype, 3);
   c.d_out = noise(s.m, s.out, dtype, 4);
@@ -148,7 +168,7 @@ void check_linear(const KernelShape& s, bool backward, Worst& worst) {
   const at::NoGradGuard no_grad;
   const at::Tensor low = ops::lora_low(c.linear, c.x, pass);
   at::Tensor out = at::empty_like(c.d_out);
-  ops::linear_into(out, c.linear, c.x, low);
+  ops::linear_into(out, c.linear, c.x, low, pass);
   compare_forward(c, out, worst);
   if (!backward) return;
   at::Tensor dx = at::empty_like(c.x);
@@ -326,6 +346,7 @@ std::string KernelShape::words() const {
     if (rank > 0) said += ", rank " + text(rank);
     if (bias) said += ", bias";
     if (packed) said += ", packed";
+    if (!quantised.empty()) said += ", " + quantised;
   } else {
     said += " " + text(heads) + " heads over " + text(kv_heads) + " of " + text(head_dim) + ", " +
             text(segment) + " tokens";
@@ -339,7 +360,7 @@ base::Json KernelShape::to_json() const {
           {"packed", packed},   {"bias", bias},         {"m", m},
           {"in", in},           {"out", out},           {"rank", rank},
           {"heads", heads},     {"kv_heads", kv_heads}, {"head_dim", head_dim},
-          {"segment", segment}, {"prefix", prefix}};
+          {"segment", segment}, {"prefix", prefix},     {"quantised", quantised}};
 }
 
 KernelShape KernelShape::from_json(const base::Json& json) {
@@ -349,6 +370,7 @@ KernelShape KernelShape::from_json(const base::Json& json) {
   s.plain = json.at("plain").get<bool>();
   s.packed = json.at("packed").get<bool>();
   s.bias = json.at("bias").get<bool>();
+  s.quantised = json.at("quantised").get<std::string>();
   const auto whole = [&json](const char* name) { return json.at(name).get<std::int64_t>(); };
   s.m = whole("m");
   s.in = whole("in");

@@ -19,7 +19,8 @@ struct KernelShape {
   bool plain = false;  // libtorch's kernels under autograd, layer_form: plain
   bool packed = false;
   bool bias = false;
-  std::int64_t m = 0, in = 0, out = 0, rank = 0;                                // gemm, decode, head
+  std::string quantised;                          // ops::words_of the matrix's scheme; empty: held in full
+  std::int64_t m = 0, in = 0, out = 0, rank = 0;  // gemm, decode, head
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, segment = 0, prefix = 0;  // attention, cached
 
   bool is_gemm() const { return kind == "gemm" || kind == "decode" || kind == "head"; }

@@ -39,6 +39,18 @@ std::int64_t scored_at_once(const train::OpenedRun& run) {
   return run.plan.per_device_train_batch_size * run.plan.policy.max_completion_length;
 }
 
+// What the base takes with its linears in 4 bits, double quantised; 0: they are quantised already.
+std::int64_t four_bit_base(const model::CausalLm& model) {
+  if (model.quantised()) return 0;
+  std::int64_t bytes = model.parameter_bytes();
+  for (const ops::Linear* linear : model.linears()) {
+    const ops::Weight& weight = linear->weight;
+    bytes += ops::quantised_bytes(weight.out(), weight.in(), {.type = ops::QuantType::kNf4, .nested = true}) -
+             weight.bytes();
+  }
+  return bytes;
+}
+
 // MEM-01
 Verdict check_memory(const train::OpenedRun& run) {
   const train::MemoryPlan& plan = run.start.memory;
@@ -60,6 +72,11 @@ Verdict check_memory(const train::OpenedRun& run) {
   out.what = planned + (known ? " of " + limit : "");
   out.evidence = "most of it " + table + "; logits of " + base::gigabytes(logits) +
                  " are never held at once: the head goes in tiles";
+  const std::int64_t base = run.model->parameter_bytes(), four_bits = four_bit_base(*run.model);
+  if (four_bits > 0) {
+    out.evidence += "; load_in_4bit would hold the base in " + base::gigabytes(four_bits) + ", not " +
+                    base::gigabytes(base);
+  }
   if (!known || plan.total <= plan.limit.bytes) return out;
   const bool over = static_cast<double>(plan.total) > kOverLimit * static_cast<double>(plan.limit.bytes);
   out.level = over ? Level::kFail : Level::kWarn;
@@ -70,6 +87,8 @@ Verdict check_memory(const train::OpenedRun& run) {
                    : "lower per_device_train_batch_size and raise gradient_accumulation_steps, or lower " +
                          std::string(run.prompts() != nullptr ? "max_completion_length" : "max_length");
   if (leaner) out.repair = {{"recompute", "auto"}};
+  if (four_bits > 0 && plan.total - base + four_bits <= plan.limit.bytes)
+    out.fix += ", or load_in_4bit: true with use_bnb_nested_quant: true  (another base: nearly as good)";
   out.cost = "an out-of-memory kill, at the latest on the longest batch";
   return out;
 }

@@ -109,17 +109,23 @@ class GradientProbe {
       if (!linear->lora) continue;
       modules += 1;
       expected += adapter_.config().r * (linear->weight.out() + linear->weight.in());
+      if (adapter_.config().dora) expected += linear->weight.out();
     }
+    const bool head = adapter_.score().defined();
+    if (head) expected += adapter_.score().numel();
     for (const auto& tensor : adapter_.tensors()) {
       if (!tensor.value.requires_grad()) continue;
       trainable += 1;
       found += tensor.value.numel();
     }
-    const std::string rule = "sum r (in + out) over " + std::to_string(modules) + " targets";
+    const std::string rule = "sum r (in + out)" + std::string(adapter_.config().dora ? " + out" : "") +
+                             " over " + std::to_string(modules) + " targets" +
+                             (head ? " + the score head" : "");
     if (found == expected) return say("GRAD-04", Level::kOk, grouped(found) + " trainable = " + rule);
     out_.push_back({.code = "GRAD-04",
                     .level = Level::kFail,
-                    .what = "adapters exist but are frozen: " + count_of(trainable, 2 * modules) +
+                    .what = "adapters exist but are frozen: " +
+                            count_of(trainable, (adapter_.config().dora ? 3 : 2) * modules + (head ? 1 : 0)) +
                             " tensors are trainable",
                     .evidence = "expected " + grouped(expected) + " = " + rule + "; found " + grouped(found),
                     .cause = "something froze them after they were attached",
@@ -293,7 +299,7 @@ class GradientProbe {
     const auto zero = [](const at::Tensor& t) { return t.defined() && !t.ne(0).any().item<bool>(); };
     const auto shut = [&](const ops::Linear& linear) {
       if (linear.lora || (linear.bias.defined() && !zero(linear.bias))) return false;
-      return zero(linear.weight.is_packed() ? linear.weight.panels() : linear.weight.plain());
+      return zero(linear.weight.is_packed() ? linear.weight.panels() : linear.weight.dense());
     };
     for (const model::DecoderLayer& layer : run_.model->layers()) {
       const auto is = [&](const ops::Linear& linear) {
@@ -396,7 +402,7 @@ class GradientProbe {
                   &of_b = reach_[static_cast<std::size_t>(2 * i + 1)];
       for (const ops::Linear* linear : linears) {
         if (of_a.tensor->name.find(linear->name + ".") == std::string::npos) continue;
-        const at::Tensor held = linear->weight.is_packed() ? linear->weight.panels() : linear->weight.plain();
+        const at::Tensor held = linear->weight.is_packed() ? linear->weight.panels() : linear->weight.dense();
         const auto size = held.to(at::kFloat).norm().item<double>();
         if (size > 0) ratios.push_back(moved(*of_a.tensor, *of_b.tensor, of_a, of_b) / size);
         break;

@@ -249,6 +249,9 @@ std::vector<Other> others_of(const KernelShape& shape) {
   wide.bf16 = false;
   wide.packed = false;
   if (shape.bf16) out.push_back({wide, "fp32", "bf16: false with dtype: float32"});
+  KernelShape full = shape;
+  full.quantised.clear();
+  if (!shape.quantised.empty()) out.push_back({full, "not quantised", "load_in_4bit: false"});
   return out;
 }
 
@@ -298,6 +301,8 @@ std::vector<KernelShape> kernel_shapes(const train::OpenedRun& run) {
     shape.out = linear->weight.out();
     shape.rank = linear->lora ? linear->lora->a.size(0) : 0;
     shape.bias = linear->bias.defined();
+    shape.packed = linear->weight.is_packed();
+    if (linear->weight.is_quantised()) shape.quantised = ops::words_of(linear->weight.quantised().scheme);
     shape.m = cut(sizes.tokens, shape.in, shape.out);
     add(shape);
     if (sizes.sequences == 0) continue;

@@ -58,6 +58,12 @@ double judge_first_loss(train::OpenedRun& run, const ScoredPass& pass, Verdicts&
                    .cost = "the whole run"});
     return first.nll;
   }
+  if (run.model->score_head().defined()) {
+    out.push_back({.code = "NUM-02",
+                   .what = "the first loss is " + number(first.nll) +
+                           ", ln 2 = 0.693 is that of a head that prefers neither of the two"});
+    return first.nll;
+  }
   if (share <= kPretrained) {
     out.push_back({.code = "NUM-02", .what = what, .evidence = number(share) + " of it"});
     return first.nll;
@@ -187,7 +193,8 @@ bool is_new(const adapters::Adapter& adapter) {
 // A new policy is its reference: no margin, whatever the pair, and the sigmoid's loss is ln 2.
 void judge_reference(train::OpenedRun& run, Verdicts& out) {
   const config::PreferencePlan& plan = run.plan.preference;
-  const bool sigmoid = plan.loss_type == std::vector<std::string>{"sigmoid"} && plan.loss_weights.empty() &&
+  const bool sigmoid = run.plan.method == config::Method::kDpo &&
+                       plan.loss_type == std::vector<std::string>{"sigmoid"} && plan.loss_weights.empty() &&
                        !plan.use_weighting && plan.f_divergence_type == "reverse_kl";
   if (run.pairs() == nullptr || !sigmoid || !is_new(*run.adapter)) return;
   const double loss = run.method->rehearse(kLook).loss, expected = std::log(2.0);

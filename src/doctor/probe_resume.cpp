@@ -47,6 +47,12 @@ std::string difference(const Stand& right, const Stand& other) {
 }  // namespace
 
 Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read) {
+  if (run.adapter->beginning().defined()) {
+    return {
+        {.code = "CKPT-05",
+         .level = base::Level::kNote,
+         .what = "resuming was not tried: it would take PiSSA's directions out of this base a second time"}};
+  }
   const StateGuard guard(run);
   const ScratchFolder scratch;
   learn::AdamWState moments = learn::AdamWState::zeros_like(run.adapter->flat());

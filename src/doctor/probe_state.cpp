@@ -102,7 +102,13 @@ std::vector<Part> parts_of(const model::CausalLm& model) {
     const std::string prefix = "layer " + std::to_string(index++) + "'s ";
     for (const ops::Linear* linear : layer.linears()) {
       const ops::Weight& weight = linear->weight;
-      add(linear->name, weight.is_packed() ? weight.panels() : weight.plain());
+      if (weight.is_quantised()) {
+        add(linear->name + "'s codes", weight.quantised().codes);
+        add(linear->name + "'s scales", weight.quantised().scales);
+        add(linear->name + "'s scales of scales", weight.quantised().nested_scales);
+      } else {
+        add(linear->name, weight.is_packed() ? weight.panels() : weight.plain());
+      }
       add(linear->name + ".bias", linear->bias);
     }
     add(prefix + "input norm", layer.input_norm);
@@ -165,6 +171,7 @@ bool scores(const data::Example& example) {
 StateGuard::StateGuard(train::OpenedRun& run)
     : run_(run), parameters_(run.adapter->flat().clone()), gradient_(run.adapter->flat_gradient().clone()) {
   for (const ops::Linear* linear : std::as_const(*run.model).linears()) sides_.push_back(linear->lora);
+  score_head_ = run.model->score_head();
   run.adapter->zero_gradient();
 }
 
@@ -172,6 +179,7 @@ StateGuard::~StateGuard() {
   const at::NoGradGuard no_grad;
   std::size_t index = 0;
   for (ops::Linear* linear : run_.model->linears()) linear->lora = sides_[index++];
+  run_.model->set_score_head(score_head_);
   restore_parameters();
   run_.adapter->flat_gradient().copy_(gradient_);
 }

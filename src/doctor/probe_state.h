@@ -33,6 +33,7 @@ class StateGuard {
   train::OpenedRun& run_;
   at::Tensor parameters_, gradient_;
   std::vector<std::optional<ops::LoraSide>> sides_;
+  at::Tensor score_head_;
 };
 
 // A hash of every part of the frozen base as it lies in memory (packs are not unpacked), and whether all of

@@ -14,6 +14,7 @@
 #include "doctor/loss_table.h"
 #include "doctor/not_finite.h"
 #include "doctor/watch_limits.h"
+#include "doctor/words.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"
 
@@ -132,10 +133,12 @@ void Watch::begin(train::OpenedRun& run) {
   const config::Plan& plan = run.plan;
   rows_ = plan.per_device_train_batch_size * plan.gradient_accumulation_steps;
   tensors_.emplace(run.standing->state.step);
-  trend_.emplace(run.start.warmup_steps, !is_policy(plan));
-  if (is_policy(plan)) {
+  trend_.emplace(run.start.warmup_steps, !config::samples(plan.method));
+  if (config::samples(plan.method)) {
     rewards_.emplace(plan.policy.num_generations, plan.policy.reward_weights,
                      plan.policy.mask_truncated_completions, run.standing->state.step > 0);
+  }
+  if (is_policy(plan)) {
     policy_.emplace(
         PolicySteps::Setup{.beta = plan.policy.beta,
                            .rows = rows_,
@@ -206,6 +209,7 @@ void Watch::tell(Findings found, std::int64_t step) {
 }
 
 void Watch::tell(Finding found, std::int64_t step) {
+  name_options_of(run_->plan, found.verdict);
   const Level level = found.verdict.level;
   const auto [told, is_new] = told_.emplace(found.key, level);
   if (!is_new && level <= told->second) return;

@@ -48,4 +48,15 @@ std::string excerpt(std::string_view text, std::size_t limit, bool from_end) {
   return out;
 }
 
+void name_options_of(const config::Plan& plan, base::Verdict& verdict) {
+  if (plan.method != config::Method::kOnlineDpo) return;
+  constexpr std::string_view kTheirs = "max_completion_length", kOurs = "max_new_tokens";
+  for (std::string* text :
+       {&verdict.what, &verdict.evidence, &verdict.cause, &verdict.not_this, &verdict.fix, &verdict.cost}) {
+    for (std::size_t at = text->find(kTheirs); at != std::string::npos; at = text->find(kTheirs, at)) {
+      text->replace(at, kTheirs.size(), kOurs);
+    }
+  }
+}
+
 }  // namespace hone::doctor

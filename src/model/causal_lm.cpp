@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/where.h"
+#include "model/bnb_files.h"
 #include "model/explicit_layer.h"
 #include "model/families.h"
 #include "ops/attention.h"
@@ -60,12 +61,25 @@ ops::Weight stored(const at::Tensor& plain, Storage storage) {
                                                                      : ops::Weight(plain);
 }
 
-ops::Linear read_linear(const WeightSource& source, const std::string& name, at::ScalarType dtype,
-                        Storage storage) {
+ops::Weight read_weight(const WeightSource& source, const std::string& name, const Numbers& numbers,
+                        Storage storage, const Quantise& quantise) {
+  std::shared_ptr<const ops::Quantised> matrix;
+  if (source.quantisation(name)) {
+    matrix = std::make_shared<const ops::Quantised>(source.read_quantised(name));
+  } else if (quantise) {
+    matrix = std::make_shared<const ops::Quantised>(
+        ops::quantise(source.read(name, numbers.residual), *quantise, source.path().string() + ": " + name));
+  }
+  return matrix ? ops::Weight::quantised(std::move(matrix), numbers.linear)
+                : stored(source.read(name, numbers.linear), storage);
+}
+
+ops::Linear read_linear(const WeightSource& source, const std::string& name, const Numbers& numbers,
+                        Storage storage, const Quantise& quantise) {
   ops::Linear linear;
   linear.name = name;
-  linear.weight = stored(source.read(name + ".weight", dtype), storage);
-  if (source.has(name + ".bias")) linear.bias = source.read(name + ".bias", dtype);
+  linear.weight = read_weight(source, name + ".weight", numbers, storage, quantise);
+  if (source.has(name + ".bias")) linear.bias = source.read(name + ".bias", numbers.linear);
   return linear;
 }
 
@@ -92,7 +106,7 @@ KvCache KvCache::after(std::shared_ptr<const KvCache> prefix) {
   return {.layers = {}, .length = length, .prefix = std::move(prefix), .room = 0};
 }
 
-CausalLm::CausalLm(const WeightSource& source, Numbers numbers, Storage storage)
+CausalLm::CausalLm(const WeightSource& source, Numbers numbers, Storage storage, const Quantise& quantise)
     : config_(source.config()), numbers_(numbers) {
   check_tensors(source);
   const TensorNames& names = traits_of(config_.family).names;
@@ -113,7 +127,7 @@ CausalLm::CausalLm(const WeightSource& source, Numbers numbers, Storage storage)
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
     const auto name = [&prefix](const NamePair& pair) { return prefix + std::string(pair.hf); };
     const auto linear = [&](const NamePair& pair) {
-      return read_linear(source, name(pair), numbers.linear, storage);
+      return read_linear(source, name(pair), numbers, storage, quantise);
     };
     DecoderLayer layer;
     layer.input_norm = norm(name(names.input_norm));
@@ -229,6 +243,13 @@ at::Tensor CausalLm::plain_logits(const at::Tensor& hidden) const {
   return at::linear(hidden.to(head_.dtype()), head_.dense()).to(at::kFloat);
 }
 
+Quantise CausalLm::quantised() const {
+  for (const ops::Linear* linear : linears()) {
+    if (linear->weight.is_quantised()) return linear->weight.quantised().scheme;
+  }
+  return std::nullopt;
+}
+
 std::vector<ops::Linear*> CausalLm::linears() {
   std::vector<ops::Linear*> all;
   for (DecoderLayer& layer : layers_) {
@@ -263,7 +284,13 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
     norm(names.q_norm, layer.q_norm);
     norm(names.k_norm, layer.k_norm);
     for (const ops::Linear* linear : layer.linears()) {
-      add(linear->name + ".weight", linear->weight.dense());
+      if (linear->weight.is_quantised()) {
+        for (const auto& [name, part] : bnb_tensors(linear->weight.quantised(), linear->name + ".weight")) {
+          add(name, part);
+        }
+      } else {
+        add(linear->name + ".weight", linear->weight.dense());
+      }
       add(linear->name + ".bias", linear->bias);
     }
   }

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,12 +41,20 @@ struct KvCache {
 // sample keep a pack. Where no pack is possible (fp32, other machines) the copy is plain.
 enum class Storage { kPlain, kPacked };
 
+// What becomes of the linears of the layers; the head, the embedding and the norms are never quantised. Those
+// of a checkpoint that is quantised already stay as they are.
+using Quantise = std::optional<ops::QuantScheme>;
+
 class CausalLm {
  public:
   // Reads every tensor the family's table names; UserError for an absent or misshapen one, and for one that
   // the family has no place for (more layers, biases or norms than config.json says). A file's head is left
   // aside when it is tied.
-  CausalLm(const WeightSource& source, Numbers numbers, Storage storage = Storage::kPlain);
+  // With `quantise` a linear is quantised as it is read, from numbers of the residual's dtype, as
+  // transformers does with those of from_pretrained's dtype: no more than one is held in full. A model is
+  // quantised here or never, so that adapters are always attached after it (FAULTS GRAD-04).
+  CausalLm(const WeightSource& source, Numbers numbers, Storage storage = Storage::kPlain,
+           const Quantise& quantise = {});
 
   // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given;
   // segments without a prefix (ExplicitPass takes them).
@@ -65,6 +74,7 @@ class CausalLm {
   const ModelConfig& config() const { return config_; }
   const Numbers& numbers() const { return numbers_; }
   bool packed() const { return head_.is_packed(); }
+  Quantise quantised() const;  // how the linears are held; the first of them speaks for all
   // What explicit_pass.h walks through.
   const std::vector<DecoderLayer>& layers() const { return layers_; }
   const ops::Weight& head() const { return head_; }
@@ -74,8 +84,12 @@ class CausalLm {
   // Every linear of every layer, in module order (q,k,v,o,gate,up,down per layer): what adapters attach to.
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
+  // Of a reward model: the head [1, H] fp32 that its adapter owns and trains, as it does the LoRA sides.
+  // Undefined: a language model.
+  const at::Tensor& score_head() const { return score_head_; }
+  void set_score_head(at::Tensor head) { score_head_ = std::move(head); }
   // Every tensor of the base model under Hugging Face's name, a tied head left out: what must not change in
-  // training. Those of a packed model are copies.
+  // training. Those of a packed model are copies; of a quantised linear the parts that a file would have.
   std::vector<std::pair<std::string, at::Tensor>> frozen_tensors() const;
   std::int64_t parameter_count() const;  // of the base model, a tied head counted once
   std::int64_t parameter_bytes() const;  // as held in memory, with the head's copy when its dtype differs
@@ -89,6 +103,7 @@ class CausalLm {
   ops::Weight head_;       // [V, H] in numbers_.linear
   at::Tensor final_norm_;  // [H]
   at::Tensor inv_freq_;    // [D/2] fp32
+  at::Tensor score_head_;
   std::vector<DecoderLayer> layers_;
 };
 

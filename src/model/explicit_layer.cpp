@@ -71,7 +71,7 @@ class Pieces {
     const std::array<ops::LinearOutput, 3> outputs{{{parts.q.flatten(1), &layer_.q, low[kQ]},
                                                     {parts.k.flatten(1), &layer_.k, low[kK]},
                                                     {parts.v.flatten(1), &layer_.v, low[kV]}}};
-    ops::linears_into(outputs, normed);
+    ops::linears_into(outputs, normed, pass_.context);
     return qkv;
   }
 
@@ -91,7 +91,7 @@ class Pieces {
     const auto [gate, up] = gate_and_up(joined);
     const std::array<ops::LinearOutput, 2> outputs{
         {{gate, &layer_.gate, low[kGate]}, {up, &layer_.up, low[kUp]}}};
-    ops::linears_into(outputs, normed);
+    ops::linears_into(outputs, normed, pass_.context);
     return joined;
   }
 
@@ -106,7 +106,7 @@ class Pieces {
   at::Tensor add_linear(const at::Tensor& residual, const ops::Linear& linear, const at::Tensor& x,
                         const at::Tensor& low) const {
     at::Tensor out = at::empty_like(residual);
-    ops::linear_into(out, linear, x, low, residual);
+    ops::linear_into(out, linear, x, low, pass_.context, residual);
     return out;
   }
 

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "base/error.h"
 #include "base/gguf.h"
 #include "base/json.h"
 #include "base/safetensors.h"
+#include "model/bnb_files.h"
 #include "model/families.h"
 #include "text/tokenizer.h"
 
@@ -23,6 +25,7 @@ struct Planned {
   std::vector<std::int64_t> shape;
   at::ScalarType dtype;
   std::int64_t bytes;
+  std::optional<ops::QuantScheme> quantise = {};
 };
 
 base::DType disk_type(at::ScalarType dtype) {
@@ -33,6 +36,10 @@ base::DType disk_type(at::ScalarType dtype) {
       return base::DType::kF16;
     case at::kBFloat16:
       return base::DType::kBF16;
+    case at::kByte:
+      return base::DType::kU8;
+    case at::kChar:
+      return base::DType::kI8;
     default:
       break;
   }
@@ -44,8 +51,15 @@ const char* config_name(at::ScalarType dtype) {
   return dtype == at::kFloat ? "float32" : dtype == at::kHalf ? "float16" : "bfloat16";
 }
 
+constexpr std::int64_t kQuantisedTables = 16LL << 10;  // at most: a matrix's tables and state, headers too
+
 std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOptions& options) {
   std::vector<Planned> plan;
+  std::set<std::string> quantised;
+  if (options.quantise) {
+    for (const LinearSpec& linear : adaptable_linears(source.config()))
+      quantised.insert(linear.name + ".weight");
+  }
   for (const TensorSpec& spec : expected_tensors(source.config())) {
     if (!source.has(spec.name)) throw_absent_tensor(source.path().string(), spec.name, source.names());
     const at::ScalarType dtype = options.dtype.value_or(source.stored_dtype(spec.name));
@@ -53,6 +67,10 @@ std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOption
     for (const std::int64_t n : source.shape(spec.name)) numel *= n;
     plan.push_back({spec.name, source.shape(spec.name), dtype,
                     numel * static_cast<std::int64_t>(c10::elementSize(dtype))});
+    if (!quantised.contains(spec.name)) continue;
+    plan.back().quantise = options.quantise;
+    plan.back().bytes = ops::quantised_bytes(plan.back().shape[0], plan.back().shape[1], *options.quantise) +
+                        kQuantisedTables;
   }
   std::sort(plan.begin(), plan.end(), [](const Planned& a, const Planned& b) { return a.name < b.name; });
   return plan;
@@ -80,25 +98,42 @@ std::string file_name(std::size_t index, std::size_t count) {
   return text;
 }
 
+ops::Quantised quantised(const WeightSource& source, const Planned& p,
+                         const std::optional<at::Tensor>& replaced) {
+  if (!replaced && source.quantisation(p.name) == p.quantise) return source.read_quantised(p.name);
+  return ops::quantise(replaced ? *replaced : source.read(p.name, p.dtype), *p.quantise,
+                       source.path().string() + ": " + p.name);
+}
+
 void write_file(const WeightSource& source, const std::vector<Planned>& file, const Adjust& adjust,
                 const path& to) {
   std::vector<at::Tensor> held;
   std::vector<base::StoredTensor> stored;
+  const auto store = [&](const std::string& name, const at::Tensor& t) {
+    held.push_back(t);
+    stored.push_back({name,
+                      disk_type(t.scalar_type()),
+                      t.sizes().vec(),
+                      {static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()}});
+  };
   for (const Planned& p : file) {
     const std::optional<at::Tensor> replaced = adjust ? adjust(p.name) : std::nullopt;
-    const at::Tensor t = replaced ? replaced->to(p.dtype).contiguous() : source.read(p.name, p.dtype);
-    base::require(t.sizes().vec() == p.shape, "write_hf_folder", "an adjusted tensor of the old shape");
-    held.push_back(t);
-    stored.push_back({p.name,
-                      disk_type(p.dtype),
-                      p.shape,
-                      {static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()}});
+    base::require(!replaced || replaced->sizes().vec() == p.shape, "write_hf_folder",
+                  "an adjusted tensor of the old shape");
+    if (p.quantise) {
+      for (const auto& [name, part] : bnb_tensors(quantised(source, p, replaced), p.name)) store(name, part);
+    } else {
+      store(p.name, replaced ? replaced->to(p.dtype).contiguous() : source.read(p.name, p.dtype));
+    }
   }
   base::write_safetensors(to, stored, {{"format", "pt"}});
 }
 
-void write_configs(const WeightSource& source, at::ScalarType dtype, const path& out) {
+void write_configs(const WeightSource& source, at::ScalarType dtype, const ExportOptions& options,
+                   const path& out) {
   Json json = source.config().json;
+  json.erase("quantization_config");
+  if (options.quantise) json["quantization_config"] = quantization_config(*options.quantise, dtype);
   json[json.contains("dtype") ? "dtype" : "torch_dtype"] = config_name(dtype);
   base::write_file_atomic(out / "config.json", base::dump_json(json, 2) + "\n");
   std::error_code ec;
@@ -152,13 +187,17 @@ ExportFacts write_hf_folder(const WeightSource& source, const path& out, const E
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string name = file_name(i, files.size());
     write_file(source, files[i], adjust, staged.path() / name);
-    for (const Planned& p : files[i]) map[p.name] = name;
+    for (const Planned& p : files[i]) {
+      map[p.name] = name;
+      if (!p.quantise) continue;
+      for (const std::string& part : bnb_tensor_names(*p.quantise, p.name)) map[part] = name;
+    }
   }
   if (files.size() > 1) {
     const Json index = {{"metadata", {{"total_size", facts.bytes}}}, {"weight_map", map}};
     base::write_file_atomic(staged.path() / "model.safetensors.index.json", base::dump_json(index, 2) + "\n");
   }
-  write_configs(source, plan.front().dtype, staged.path());
+  write_configs(source, plan.front().dtype, options, staged.path());
   facts.tokenizer = write_tokenizer(source, staged.path());
   staged.commit();
   return facts;

@@ -18,7 +18,9 @@ namespace hone::model {
 using Adjust = std::function<std::optional<at::Tensor>(const std::string& name)>;
 
 struct ExportOptions {
-  std::optional<at::ScalarType> dtype;       // empty: each tensor keeps its stored dtype
+  std::optional<at::ScalarType> dtype;  // empty: each tensor keeps its stored dtype
+  std::optional<ops::QuantScheme>
+      quantise;  // the layers' linears, as bitsandbytes and transformers store them
   std::int64_t shard_bytes = 5'000'000'000;  // transformers' limit of one file; also the most memory held
 };
 
@@ -30,7 +32,9 @@ struct ExportFacts {
 };
 
 // Writes every tensor of the family's table; `out` appears whole or not at all. A tied head is left out, as
-// transformers does. UserError when `out` exists and is not an empty folder, or when the disk is too small.
+// transformers does. A quantised source is written in full unless options.quantise is its own scheme: then
+// its codes are copied. UserError when `out` exists and is not an empty folder, or when the disk is too
+// small.
 ExportFacts write_hf_folder(const WeightSource& source, const base::fs::path& out,
                             const ExportOptions& options, const Adjust& adjust = {});
 

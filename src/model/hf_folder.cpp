@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/safetensors.h"
+#include "model/bnb_files.h"
+#include "model/planned_bytes.h"
 #include "model/stored_bytes.h"
 #include "model/weight_source.h"
 
@@ -31,7 +33,8 @@ at::ScalarType scalar_type(const base::StoredTensor& tensor, const std::string& 
       break;
   }
   throw UserError({where + ": " + tensor.name, "weights of type F32, F16 or BF16",
-                   std::string(base::safetensors_name(tensor.dtype)), "a quantised checkpoint",
+                   std::string(base::safetensors_name(tensor.dtype)),
+                   "a quantised checkpoint, and not one of bitsandbytes'",
                    "take the unquantised model, or a GGUF of it"});
 }
 
@@ -50,28 +53,49 @@ class HfFolder final : public WeightSource {
       throw UserError(
           {folder.string(), "model.safetensors or model.safetensors.index.json",
            pickled ? "pytorch_model.bin" : "no weights",
-           pickled ? "an old checkpoint; hone does not read pickled files" : "the download is incomplete",
+           pickled ? "an old checkpoint; hone does not read pickled files"
+                   : "the download is incomplete; in memory the base would take " + planned_words(config_),
            pickled ? "save it once with safetensors: transformers' save_pretrained does" : ""});
     }
+    quantised_ = find_bnb_matrices(tensors_, folder.string());
   }
 
   const ModelConfig& config() const override { return config_; }
   bool has(const std::string& name) const override { return tensors_.contains(name); }
-  std::vector<std::int64_t> shape(const std::string& name) const override { return find(name).shape; }
+  std::vector<std::int64_t> shape(const std::string& name) const override {
+    const auto it = quantised_.find(name);
+    return it != quantised_.end() ? it->second.shape : find(name).shape;
+  }
   bool is_gguf() const override { return false; }
   const base::fs::path& path() const override { return folder_; }
 
   std::vector<std::string> names() const override {
     std::vector<std::string> all;
-    for (const auto& [name, where] : tensors_) all.push_back(name);
+    for (const auto& [name, where] : tensors_) {
+      if (!is_bnb_part(name, quantised_)) all.push_back(name);
+    }
     return all;
   }
 
   at::ScalarType stored_dtype(const std::string& name) const override {
-    return scalar_type(find(name), folder_.string());
+    const auto it = quantised_.find(name);
+    return it != quantised_.end() ? it->second.source : scalar_type(find(name), folder_.string());
+  }
+
+  std::optional<ops::QuantScheme> quantisation(const std::string& name) const override {
+    const auto it = quantised_.find(name);
+    return it != quantised_.end() ? std::optional(it->second.scheme) : std::nullopt;
+  }
+
+  ops::Quantised read_quantised(const std::string& name) const override {
+    return read_bnb_matrix(tensors_, name, quantised_.at(name), folder_.string());
   }
 
   void read_into(const std::string& name, at::Tensor out) const override {
+    if (quantised_.contains(name)) {
+      out.copy_(ops::dequantise(read_quantised(name), out.scalar_type()));
+      return;
+    }
     const base::StoredTensor& stored = find(name);
     base::require(out.sizes() == stored.shape, "WeightSource::read_into", "a tensor of the stored shape");
     copy_stored(stored.bytes, scalar_type(stored, folder_.string()), out);
@@ -143,7 +167,8 @@ class HfFolder final : public WeightSource {
   base::fs::path folder_;
   ModelConfig config_;
   std::vector<base::SafetensorsFile> files_;
-  std::map<std::string, const base::StoredTensor*> tensors_;  // into files_
+  TensorTable tensors_;  // into files_
+  std::map<std::string, BnbMatrix> quantised_;
 };
 
 }  // namespace

@@ -149,9 +149,14 @@ void refuse_unsupported(const Json& json, const std::string& where, const ModelC
     throw UserError(
         {where, "hidden_act silu", "'" + act + "'", "hone has no other activation for this family", ""});
   }
-  if (lookup(json, "quantization_config") != nullptr) {
-    throw UserError({where, "weights in float32, float16 or bfloat16", "a quantization_config",
-                     "the checkpoint is stored quantised", "take the unquantised model, or a GGUF of it"});
+  if (const Json* quantised = lookup(json, "quantization_config")) {
+    // What is quantised, and how, the tensors themselves say (bnb_files.h).
+    const std::string method = quantised->is_object() ? string_or(*quantised, "quant_method", "", where) : "";
+    if (method != "bitsandbytes") {
+      throw UserError({where, "weights in float32, float16 or bfloat16, or bitsandbytes' 4 and 8 bits",
+                       "a quantization_config" + (method.empty() ? "" : " of " + method),
+                       "the checkpoint is stored quantised", "take the unquantised model, or a GGUF of it"});
+    }
   }
   if (float_or(json, "attention_dropout", 0.0, where) != 0.0) {
     throw UserError({where, "attention_dropout 0", base::dump_json(json.at("attention_dropout")),

@@ -13,6 +13,10 @@ at::Tensor WeightSource::read(const std::string& name, at::ScalarType dtype) con
   return out;
 }
 
+ops::Quantised WeightSource::read_quantised(const std::string& name) const {
+  throw base::InternalError({"WeightSource::read_quantised", "a quantised matrix", name, "", ""});
+}
+
 std::unique_ptr<WeightSource> open_weights(const base::fs::path& path) {
   std::error_code ec;
   if (base::fs::is_directory(path, ec)) return open_hf_folder(path);

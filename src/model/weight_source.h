@@ -5,10 +5,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/model_config.h"
+#include "ops/quantised.h"
 
 namespace hone::model {
 
@@ -25,6 +27,13 @@ class WeightSource {
   virtual void read_into(const std::string& name, at::Tensor out) const = 0;
   at::Tensor read(const std::string& name, at::ScalarType dtype) const;    // a fresh tensor
   virtual at::ScalarType stored_dtype(const std::string& name) const = 0;  // GGUF quantised: float32
+  // How the file holds this matrix, when it is one of bitsandbytes' (bnb_files.h): names() then has its codes
+  // alone, shape() and read_into() are those of the numbers it stands for. Empty: held in full, or absent.
+  virtual std::optional<ops::QuantScheme> quantisation(const std::string& /*name*/) const {
+    return std::nullopt;
+  }
+  // One that quantisation() names. UserError when a part is absent or damaged.
+  virtual ops::Quantised read_quantised(const std::string& name) const;
   virtual bool is_gguf() const = 0;
   virtual const base::fs::path& path() const = 0;  // as opened: the folder or the .gguf file
 };

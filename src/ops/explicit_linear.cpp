@@ -1,5 +1,5 @@
 // With low = s x A^T: dB += dY^T low, d_low = s dY B, dA += d_low^T x, dx = dY W + d_low A; under dropout x
-// is the dropped input and d_low A passes through the mask.
+// is the dropped input and d_low A passes through the mask. DoRA's two differences are in dora.h.
 #include "ops/explicit_linear.h"
 
 #include <ATen/ATen.h>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/dora.h"
 #include "ops/dropout.h"
 #include "ops/gemm.h"
 
@@ -23,6 +24,10 @@ at::Tensor side_input(const LoraSide& side, const at::Tensor& x, const PassConte
   at::Tensor dropped = at::empty_like(x);
   dropout_into(dropped, x, pass, side.dropout_key, side.dropout);
   return dropped;
+}
+
+bool is_dora(const Linear& linear, const at::Tensor& low) {
+  return low.defined() && linear.lora->magnitude.defined();
 }
 
 at::Tensor gradient_of(const at::Tensor& parameter) {
@@ -78,41 +83,59 @@ std::vector<at::Tensor> lora_lows(std::span<const Linear* const> linears, const 
 }
 
 void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& low,
-                 const at::Tensor& residual) {
+                 const PassContext& pass, const at::Tensor& residual) {
+  if (is_dora(linear, low)) {
+    dora_into(std::move(out), linear, x, side_input(*linear.lora, x, pass), low, residual);
+    return;
+  }
   const Gemm product = product_of(std::move(out), linear, x, low, residual);
   gemms({&product, 1});
 }
 
-void linears_into(std::span<const LinearOutput> outputs, const at::Tensor& x) {
+void linears_into(std::span<const LinearOutput> outputs, const at::Tensor& x, const PassContext& pass) {
   std::vector<Gemm> products;
-  for (const LinearOutput& one : outputs)
-    products.push_back(product_of(one.out, *one.linear, x, one.low, {}));
+  for (const LinearOutput& one : outputs) {
+    if (is_dora(*one.linear, one.low)) {
+      linear_into(one.out, *one.linear, x, one.low, pass);
+    } else {
+      products.push_back(product_of(one.out, *one.linear, x, one.low, {}));
+    }
+  }
   gemms(products);
 }
 
 void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, const at::Tensor& x,
                       const PassContext& pass) {
   std::vector<GemmTerm> terms;
-  std::vector<std::pair<const LoraSide*, at::Tensor>> masked;  // whose d_low A passes a mask of its own
+  // What passes the mask of a side: its terms, added up before it.
+  std::vector<std::pair<const LoraSide*, std::vector<GemmTerm>>> masked;
   for (const LinearGradient& gradient : linears) {
-    if (dx.defined()) terms.push_back({gradient.d_out, &gradient.linear->weight, Side::kBackward});
-    if (!gradient.low.defined()) continue;
-    const at::Tensor d_low = side_backward(gradient, x, pass);
-    if (!dx.defined()) continue;
-    const LoraSide& side = *gradient.linear->lora;
-    if (drops(side, pass)) {
-      masked.emplace_back(&side, d_low);
-    } else {
-      terms.push_back({d_low, &side.a_operand(gradient.linear->weight.dtype()), Side::kBackward});
+    const Linear& linear = *gradient.linear;
+    const bool dora = is_dora(linear, gradient.low);
+    const bool mask = gradient.low.defined() && drops(*linear.lora, pass);
+    LinearGradient inner = gradient;  // of what DoRA scales; the same without it
+    if (dora) {
+      dora_magnitude_backward(linear, gradient.d_out, side_input(*linear.lora, x, pass), gradient.low);
+      inner.d_out = dora_inner_gradient(linear, gradient.d_out);
     }
+    if (dx.defined()) terms.push_back({mask ? gradient.d_out : inner.d_out, &linear.weight, Side::kBackward});
+    if (!gradient.low.defined()) continue;
+    const at::Tensor d_low = side_backward(inner, x, pass);
+    if (!dx.defined()) continue;
+    const GemmTerm through_side{d_low, &linear.lora->a_operand(linear.weight.dtype()), Side::kBackward};
+    if (!mask) {
+      terms.push_back(through_side);
+      continue;
+    }
+    masked.push_back({&*linear.lora, {through_side}});
+    if (dora) masked.back().second.push_back({inner.d_out - gradient.d_out, &linear.weight, Side::kBackward});
   }
   if (!dx.defined()) return;
   gemm(dx, terms);
   at::Tensor through;
-  for (const auto& [side, d_low] : masked) {
+  for (const auto& [side, parts] : masked) {
     if (!through.defined()) through = at::empty_like(x);
-    const GemmTerm term{d_low, &side->a_operand(x.scalar_type()), Side::kBackward};
-    gemm(through, {&term, 1});
+    gemm(through, parts);
     dropout_backward_add(dx, through, pass, side->dropout_key, side->dropout);
   }
 }

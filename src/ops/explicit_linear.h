@@ -1,5 +1,5 @@
-// Linears with LoRA sides without autograd: the forward in one pass over the output, and the backward of
-// several linears that read the same input. ops/linear.h's linear_forward is the definition.
+// Linears with LoRA or DoRA sides without autograd: the forward in one pass over the output, and the backward
+// of several linears that read the same input. ops/linear.h's linear_forward is the definition.
 //
 // Shapes: x [T, in], out [T, out], low [T, r]. Everything in the weights' dtype unless said otherwise.
 #pragma once
@@ -22,9 +22,10 @@ std::vector<at::Tensor> lora_lows(std::span<const Linear* const> linears, const 
                                   const PassContext& pass);
 
 // out = x W^T + low B^T + bias + residual, rounded once. `out` may be a slice of a joined buffer; residual
-// has its dtype, or is undefined.
+// has its dtype, or is undefined. `pass` is asked for dropout, which with DoRA touches the base's product
+// too.
 void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& low,
-                 const at::Tensor& residual = {});
+                 const PassContext& pass, const at::Tensor& residual = {});
 
 // linear_into() of several that read x, shared out among the threads at once.
 struct LinearOutput {
@@ -32,7 +33,7 @@ struct LinearOutput {
   const Linear* linear = nullptr;
   at::Tensor low;
 };
-void linears_into(std::span<const LinearOutput> outputs, const at::Tensor& x);
+void linears_into(std::span<const LinearOutput> outputs, const at::Tensor& x, const PassContext& pass);
 
 struct LinearGradient {
   const Linear* linear = nullptr;
@@ -41,7 +42,7 @@ struct LinearGradient {
 };
 
 // Linears that share the input x: writes dx [T, in] (undefined: not wanted) and adds dA, dB in fp32 to the
-// .grad of the sides' a and b.
+// .grad of the sides' a and b (and magnitude).
 void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, const at::Tensor& x,
                       const PassContext& pass);
 

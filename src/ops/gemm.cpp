@@ -50,8 +50,10 @@ bool runs_bf16(const at::Tensor& out, std::span<const GemmTerm> terms) {
   if (instructions() != Instructions::kAvx512Bf16 || !out.device().is_cpu()) return false;
   if (out.scalar_type() != at::kBFloat16 && out.scalar_type() != at::kFloat) return false;
   return std::all_of(terms.begin(), terms.end(), [](const GemmTerm& term) {
-    return is_bf16_here(term.a) &&
-           is_bf16_here(term.weight->is_packed() ? term.weight->panels() : term.weight->plain());
+    const Weight& weight = *term.weight;
+    if (!is_bf16_here(term.a)) return false;
+    if (weight.is_quantised()) return weight.quantised().codes.device().is_cpu();
+    return is_bf16_here(weight.is_packed() ? weight.panels() : weight.plain());
   });
 }
 

@@ -5,9 +5,11 @@
 
 #include <memory>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "ops/gemm_kernels.h"
+#include "ops/quantised_kernels.h"
 #include "ops/team.h"
 
 namespace hone::ops {
@@ -61,6 +63,7 @@ class Scratch {
 
 thread_local Scratch<Bf16> panel_scratch;
 thread_local Scratch<Bf16> row_scratch;
+thread_local Scratch<Bf16> dequantised_scratch;
 thread_local Scratch<float> sum_scratch;
 
 // One matrix as the kernels see it.
@@ -70,16 +73,46 @@ struct Matrix {
   int64_t a_stride = 0, w_stride = 0;
   int64_t depth = 0;
   bool packed = false, forward = true;
+  std::optional<kernels::QuantisedView> quantised = {};
 
+  // Slices of k begin at multiples of this.
+  int64_t unit() const { return quantised ? 2 * kWide : kWide; }
   bool is_read_in_place() const { return packed && forward; }
   // The panel of columns [column, column + n), k in [begin, begin + k).
   void make_panel(int64_t column, int64_t n, int64_t begin, int64_t k, Bf16* panel) const {
-    if (packed) {
+    if (quantised) {
+      make_quantised_panel(*quantised, column, n, begin, k, panel);
+    } else if (packed) {
       kernels::repack(w + begin / kWide * w_stride, w_stride, column / 2, n, k, panel);
     } else if (forward) {
       kernels::pack_rows(w + column * w_stride + begin, w_stride, n, k, panel);
     } else {
       kernels::pack_columns(w + begin * w_stride + column, w_stride, n, k, false, panel);
+    }
+  }
+
+ private:
+  void make_quantised_panel(const kernels::QuantisedView& view, int64_t column, int64_t n, int64_t begin,
+                            int64_t k, Bf16* panel) const {
+    if (kernels::has_quantised_panels(view)) {
+      if (forward) {
+        kernels::pack_quantised_rows(view, column, n, begin, k, panel);
+      } else {
+        kernels::pack_quantised_columns(view, column, begin, k, panel);
+      }
+      return;
+    }
+    Bf16* rows = dequantised_scratch.at_least(k * kWide);
+    if (forward) {
+      for (int64_t i = 0; i < n; ++i) {
+        kernels::dequantise_run(view, (column + i) * view.in + begin, k, rows + i * k);
+      }
+      kernels::pack_rows(rows, k, n, k, panel);
+    } else {
+      for (int64_t i = 0; i < k; ++i) {
+        kernels::dequantise_run(view, (begin + i) * view.in + column, n, rows + i * kWide);
+      }
+      kernels::pack_columns(rows, kWide, n, k, false, panel);
     }
   }
 };
@@ -116,7 +149,8 @@ void cut(Product& product) {
   for (const Matrix& matrix : product.matrices) {
     const bool whole = few && matrix.is_read_in_place();
     const int64_t count = whole ? 1 : blocks_of(matrix.depth, kDepth);
-    const int64_t size = count == 0 ? 0 : blocks_of(blocks_of(matrix.depth, count), kWide) * kWide;
+    const int64_t size =
+        count == 0 ? 0 : blocks_of(blocks_of(matrix.depth, count), matrix.unit()) * matrix.unit();
     for (int64_t begin = 0; begin < matrix.depth; begin += size) {
       const int64_t k = std::min(size, matrix.depth - begin);
       const int64_t counted = whole ? 0 : blocks_of(k, kWide) * kWide;
@@ -285,9 +319,13 @@ void prepare(Product& product, const Gemm& call) {
                   .a_stride = a.stride(0),
                   .packed = weight.is_packed(),
                   .forward = term.side == Side::kForward};
-    matrix.w = bits(matrix.packed ? weight.panels() : weight.plain());
-    matrix.w_stride =
-        matrix.packed ? blocks_of(weight.in(), 2) * kernels::kPairStep : weight.plain().stride(0);
+    if (weight.is_quantised()) {
+      matrix.quantised = weight.quantised().view();
+    } else {
+      matrix.w = bits(matrix.packed ? weight.panels() : weight.plain());
+      matrix.w_stride =
+          matrix.packed ? blocks_of(weight.in(), 2) * kernels::kPairStep : weight.plain().stride(0);
+    }
     matrix.depth = matrix.forward ? weight.in() : weight.out();
     if (matrix.is_read_in_place()) product.in_place_depth += matrix.depth;
     product.matrices.push_back(matrix);

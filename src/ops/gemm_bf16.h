@@ -1,8 +1,8 @@
 // The bf16 form of ops/gemm.h on avx512_bf16: cuts products into blocks for gemm_kernels.h and shares them
 // among threads (ops/team.h). Arguments were checked by gemms() and add_outer().
 //
-// Scratch, per thread, kept for its next product: at most 0.6 MB of panels, 1 MB of sums and
-// 64 KB of rows.
+// Scratch, per thread, kept for its next product: at most 0.6 MB of panels, 1 MB of sums,
+// 64 KB of rows and as much of dequantised ones.
 #pragma once
 
 #include "ops/gemm.h"

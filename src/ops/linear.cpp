@@ -1,12 +1,41 @@
 #include "ops/linear.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/custom_class.h>
 
 #include "base/error.h"
 #include "ops/announce.h"
+#include "ops/dora.h"
 #include "ops/dropout.h"
 
 namespace hone::ops {
+namespace {
+
+// x W^T + b that saves the codes for its backward, where at::linear would save the dequantised matrix.
+struct QuantisedProduct : torch::autograd::Function<QuantisedProduct> {
+  struct Kept : torch::CustomClassHolder {
+    explicit Kept(Weight of) : weight(std::move(of)) {}
+    Weight weight;
+  };
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, const Weight& weight,
+                            const std::optional<at::Tensor>& bias) {
+    ctx->saved_data["weight"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(weight));
+    return at::linear(x, weight.dense(), bias);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 const torch::autograd::variable_list& d) {
+    const auto kept = ctx->saved_data["weight"].toCapsule();
+    return {at::mm(d[0], static_cast<const Kept&>(*kept).weight.dense()), at::Tensor(), at::Tensor()};
+  }
+};
+
+at::Tensor multiply(const Weight& weight, const at::Tensor& x, const std::optional<at::Tensor>& bias) {
+  if (weight.is_quantised()) return QuantisedProduct::apply(x, weight, bias);
+  return at::linear(x, weight.dense(), bias);
+}
+
+}  // namespace
 
 const Weight& LoraSide::operand(const at::Tensor& master, Shadow& shadow, at::ScalarType dtype) {
   const std::int64_t version = master._version();
@@ -25,13 +54,14 @@ at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassC
   announce("gemm", x.size(0), linear.weight.out(), linear.weight.in(), dtype);
   const std::optional<at::Tensor> bias =
       linear.bias.defined() ? std::optional<at::Tensor>(linear.bias) : std::nullopt;
-  const at::Tensor y = at::linear(x.to(dtype), linear.weight.dense(), bias);
+  const at::Tensor y = multiply(linear.weight, x.to(dtype), bias);
   if (!linear.lora || !pass.adapters_on) return y;
   const LoraSide& side = *linear.lora;
   // PEFT drops in fp32, before the GEMM rounds.
   const at::Tensor input = pass.training && side.dropout > 0
                                ? apply_dropout(x, pass, side.dropout_key, side.dropout, dtype)
                                : x.to(dtype);
+  if (side.magnitude.defined()) return dora_forward(linear, y, input, pass);
   const at::Tensor low = at::linear(input, side.a.to(dtype));  // [T, r]
   return y + at::linear(low, side.b.to(dtype)) * side.scale;
 }

@@ -1,5 +1,6 @@
 // y = x W^T + b + s * ((x * dropout) A^T) B^T: the one linear that every layer uses.
 // Formula: PEFT 0.21.2 lora/layer.py Linear.forward; s = alpha / r, or alpha / sqrt(r) with rsLoRA.
+// With DoRA (a magnitude m): ops/dora.h.
 //
 // Shapes: x [T, in], W [out, in], b [out], A [r, in], B [out, r], y [T, out].
 // Precision: W's dtype decides the GEMM. x is cast to it (what autocast does), fp32 accumulation inside. A
@@ -17,10 +18,13 @@
 
 namespace hone::ops {
 
+struct Linear;
+
 // The trainable side of one linear.
 struct LoraSide {
-  at::Tensor a;  // [r, in] fp32, requires grad
-  at::Tensor b;  // [out, r] fp32, requires grad
+  at::Tensor a;          // [r, in] fp32, requires grad
+  at::Tensor b;          // [out, r] fp32, requires grad
+  at::Tensor magnitude;  // [out] fp32, requires grad: DoRA's; undefined: plain LoRA
   double scale = 1.0;
   double dropout = 0.0;           // probability of dropping a feature of x
   std::uint64_t dropout_key = 0;  // (layer, module) as one number; see dropout_mask
@@ -39,6 +43,12 @@ struct LoraSide {
   };
   static const Weight& operand(const at::Tensor& master, Shadow& shadow, at::ScalarType dtype);
   mutable Shadow a_shadow_, b_shadow_;
+  friend at::Tensor dora_norm(const Linear& linear);
+  struct Norm {
+    at::Tensor values, a, b;  // and what it was made of
+    std::int64_t a_version = 0, b_version = 0;
+  };
+  mutable Norm norm_;
 };
 
 struct Linear {

@@ -74,11 +74,29 @@ Weight Weight::pack(const at::Tensor& plain) {
   return packed;
 }
 
+Weight Weight::quantised(std::shared_ptr<const Quantised> matrix, at::ScalarType compute) {
+  base::require(matrix != nullptr && (compute == at::kFloat || compute == at::kBFloat16),
+                "ops::Weight::quantised", "a matrix, and bf16 or float32 to multiply in");
+  Weight out;
+  out.out_ = matrix->out;
+  out.in_ = matrix->in;
+  out.quantised_ = std::move(matrix);
+  out.compute_ = compute;
+  return out;
+}
+
+const Quantised& Weight::quantised() const {
+  base::require(is_quantised(), "ops::Weight", "a quantised matrix");
+  return *quantised_;
+}
+
 at::ScalarType Weight::dtype() const {
+  if (is_quantised()) return compute_;
   return is_packed() ? at::kBFloat16 : plain().scalar_type();
 }
 
 std::int64_t Weight::bytes() const {
+  if (is_quantised()) return quantised_->bytes();
   return static_cast<std::int64_t>(is_packed() ? panels_.nbytes() : plain().nbytes());
 }
 
@@ -93,6 +111,7 @@ const at::Tensor& Weight::panels() const {
 }
 
 at::Tensor Weight::dense() const {
+  if (is_quantised()) return dequantise(*quantised_, compute_);
   if (!is_packed()) return plain();
   const at::Tensor panels = panels_.view({panels_of(out_), (in_ + 1) / 2, kPanelRows, 2});
   const at::Tensor padded = panels.transpose(1, 2).reshape({panels_of(out_) * kPanelRows, (in_ + 1) / 2 * 2});

@@ -88,10 +88,32 @@ std::string preference_text(const train::StepFacts& facts, const std::string& st
   const auto add = [&](int rank, std::string_view name, auto text) {
     if (const auto value = finite_value(facts.metrics, name)) pieces.push_back({rank, text(*value)});
   };
+  add(1, "objective/scores", [](double value) { return fmt::format("score {:.3f}", value); });  // Online DPO
+  add(10, "ties", [](double share) { return fmt::format("ties {:.0f}%", 100 * share); });
+  add(11, "val/contain_eos_token",
+      [](double share) { return fmt::format("cut {:.0f}%", 100 * (1 - share)); });
   add(3, "rewards/margins", [](double value) { return fmt::format("margin {:.3f}", value); });
   add(4, "rewards/accuracies", [](double share) { return fmt::format("right {:.0f}%", 100 * share); });
+  add(10, "kl", [](double value) { return fmt::format("kl {:.3g}", value); });
   add(8, "logps/chosen", [](double value) { return fmt::format("logp {:.1f}", value); });
   add(9, "logps/rejected", [](double value) { return fmt::format("/ {:.1f}", value); });
+  pieces.push_back({5, fmt::format("grad {:.3g}", facts.grad_norm)});
+  pieces.push_back({7, fmt::format("lr {:.2e}", facts.learning_rate)});
+  pieces.push_back(
+      {6, facts.timings.empty() ? fmt::format("{:.0f} tok/s", rate) : timings_text(facts.timings)});
+  pieces.push_back({2, "left " + short_time(left)});
+  return join_fitting(std::move(pieces), columns);
+}
+
+std::string reward_model_text(const train::StepFacts& facts, const std::string& step, double rate,
+                              double left, int columns) {
+  std::vector<Piece> pieces = {{0, step}, {1, fmt::format("loss {:.4f}", four_decimals(facts.loss))}};
+  const auto add = [&](int rank, std::string_view name, auto text) {
+    if (const auto value = finite_value(facts.metrics, name)) pieces.push_back({rank, text(*value)});
+  };
+  add(4, "accuracy", [](double share) { return fmt::format("right {:.0f}%", 100 * share); });
+  add(3, "margin", [](double value) { return fmt::format("margin {:.3f}", value); });
+  add(8, "mean_reward", [](double value) { return fmt::format("mean {:.2f}", value); });
   pieces.push_back({5, fmt::format("grad {:.3g}", facts.grad_norm)});
   pieces.push_back({7, fmt::format("lr {:.2e}", facts.learning_rate)});
   pieces.push_back({6, fmt::format("{:.0f} tok/s", rate)});
@@ -113,7 +135,11 @@ std::string ProgressLine::text(const train::StepFacts& facts, std::int64_t total
   const int columns = terminal_.columns > 0 ? std::min(kMostColumns, terminal_.columns - 1) : kMostColumns;
   if (has_value(facts.metrics, "reward")) return policy_text(facts, step, left, columns);
   const double rate = facts.seconds > 0 ? static_cast<double>(facts.tokens_this_step) / facts.seconds : 0;
-  if (has_value(facts.metrics, "rewards/margins")) return preference_text(facts, step, rate, left, columns);
+  // KTO's micro-batches may hold one side alone.
+  for (const char* name : {"rewards/margins", "logps/chosen", "logps/rejected", "ties"}) {
+    if (has_value(facts.metrics, name)) return preference_text(facts, step, rate, left, columns);
+  }
+  if (has_value(facts.metrics, "mean_reward")) return reward_model_text(facts, step, rate, left, columns);
   return fmt::format(
       "{}  epoch {:.2f}  loss {:.4f}  grad {:.3g}  lr {:.2e}  acc {:.3f}  {:.0f} tok/s  left {}", step,
       facts.epoch, facts.loss, facts.grad_norm, facts.learning_rate,

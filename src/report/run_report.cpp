@@ -24,10 +24,15 @@ constexpr double kWorthAWarning = 1.1;  // peak over plan
 std::string evaluation_line(const train::LogRecord& record) {
   const auto value = [&record](std::string_view name) { return finite_value(record.values, name); };
   const double loss = value_or_zero(record.values, "eval_loss");
-  if (has_value(record.values, "eval_rewards/margins")) {
-    return fmt::format("eval at step {}  loss {:.4f}  margin {:.3f}  right {:.0f}%\n", record.step, loss,
-                       value_or_zero(record.values, "eval_rewards/margins"),
-                       100 * value_or_zero(record.values, "eval_rewards/accuracies"));
+  for (const auto& [margin, right] : {std::pair{"eval_rewards/margins", "eval_rewards/accuracies"},
+                                      std::pair{"eval_margin", "eval_accuracy"}}) {
+    if (!has_value(record.values, margin)) continue;
+    const auto score = value("eval_objective/scores");  // Online DPO
+    std::string out = fmt::format("eval at step {}  {}loss {:.4f}  margin {:.3f}", record.step,
+                                  score ? fmt::format("score {:.3f}  ", *score) : "", loss,
+                                  value_or_zero(record.values, margin));
+    if (const auto share = value(right)) out += fmt::format("  right {:.0f}%", 100 * *share);
+    return out + "\n";
   }
   if (!has_value(record.values, "eval_reward")) {
     return fmt::format("eval at step {}  loss {:.4f}  acc {:.3f}\n", record.step, loss,
@@ -49,8 +54,10 @@ std::vector<double> logged_rewards(const base::fs::path& metrics) {
   std::istringstream lines(base::read_text(metrics));
   for (std::string line; std::getline(lines, line);) {
     const base::Json record = base::Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object() || !record.contains("reward")) continue;
-    if (record["reward"].is_number()) out.push_back(record["reward"].get<double>());
+    if (!record.is_object()) continue;
+    for (const char* name : {"reward", "objective/scores"}) {  // GRPO's and RLOO's, Online DPO's
+      if (record.contains(name) && record[name].is_number()) out.push_back(record[name].get<double>());
+    }
   }
   return out;
 }

@@ -18,11 +18,16 @@ double percent(std::int64_t part, std::int64_t whole) {
 }
 
 std::string trained_lines(const train::TrainedFacts& facts) {
-  return fmt::format(
+  std::string out = fmt::format(
       "trained   {} tensors, {} parameters ({}), {:.2f} % of {}\n          LoRA on {} linears: {}\n",
       human_count(facts.tensors), human_count(facts.parameters), human_bytes(facts.bytes),
       percent(facts.parameters, facts.base_parameters + facts.parameters), human_count(facts.base_parameters),
       facts.modules_matched, fmt::join(facts.modules, ", "));
+  if (!facts.base_kind.empty()) {
+    out += fmt::format("base      {}: {} in memory; the adapter is float32\n", facts.base_kind,
+                       human_bytes(facts.base_bytes));
+  }
+  return out;
 }
 
 // A table of the plan's segments, then which form and level run and why.
@@ -77,9 +82,11 @@ std::string preference_lines(const train::PreferenceStartFacts& facts) {
   const auto line = [&out](std::int64_t count, std::string_view text) {
     if (count > 0) out += fmt::format("          {} {}\n", human_count(count), text);
   };
-  if (data.implicit) out += "          prompts are what chosen and rejected begin with\n";
+  if (data.implicit && !facts.reference.empty())
+    out += "          prompts are what chosen and rejected begin with\n";
   line(data.equal, "pairs have the same tokens on both sides: they teach nothing (PREF-01)");
   line(data.prompts_too_long, "pairs dropped: the prompt alone fills max_length");
+  line(data.too_long, "pairs dropped: one of the two is longer than max_length");
   line(data.pairs_cut, "pairs cut at max_length");
   line(data.boundary_mismatches, "pairs whose prompt is tokenised differently with a completion");
   const auto [shorter, longer] = std::minmax(data.mean_chosen, data.mean_rejected);
@@ -90,6 +97,28 @@ std::string preference_lines(const train::PreferenceStartFacts& facts) {
   }
   if (facts.eval_pairs > 0)
     out += fmt::format("          evaluated on {} pairs\n", human_count(facts.eval_pairs));
+  out += "loss      " + facts.loss + "\n";
+  if (!facts.head.empty()) out += "head      " + facts.head + "\n";
+  return facts.reference.empty() ? out : out + "reference " + facts.reference + "\n";
+}
+
+std::string unpaired_lines(const train::UnpairedStartFacts& facts) {
+  const data::UnpairedFacts& data = facts.data;
+  std::string out = fmt::format(
+      "data      {} completions, {} desirable and {} not; {} tokens, {} of them in completions, longest "
+      "sequence {}\n",
+      human_count(data.kept), human_count(data.desirable), human_count(data.kept - data.desirable),
+      human_count(data.tokens), human_count(data.completion_tokens), data.longest);
+  const auto line = [&out](std::int64_t count, std::string_view text) {
+    if (count > 0) out += fmt::format("          {} {}\n", human_count(count), text);
+  };
+  if (data.paired)
+    out += "          from pairs: of each thousand, every chosen one, then every rejected one\n";
+  line(data.prompts_too_long, "rows dropped: the prompt alone fills max_length");
+  line(data.rows_cut, "rows cut at max_length");
+  line(data.boundary_mismatches, "rows whose prompt is tokenised differently with its completion");
+  if (facts.eval_rows > 0)
+    out += fmt::format("          evaluated on {} rows\n", human_count(facts.eval_rows));
   return out + "loss      " + facts.loss + "\nreference " + facts.reference + "\n";
 }
 
@@ -149,6 +178,8 @@ std::string start_page(const train::StartFacts& facts, const Terminal& terminal)
   std::string out = trained_lines(facts.trained);
   if (facts.policy) {
     out += policy_lines(*facts.policy);
+  } else if (facts.unpaired) {
+    out += unpaired_lines(*facts.unpaired);
   } else {
     out += facts.preference ? preference_lines(*facts.preference)
                             : data_lines(facts.train_data, facts.train_rows);

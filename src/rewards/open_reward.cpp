@@ -76,7 +76,9 @@ Kind kind_of(const std::string& word) {
   const std::string name = word.substr(0, word.find('('));
   if (name.find(".py:") != std::string::npos) return Kind::kPython;
   std::error_code error;
-  if (fs::exists(fs::path(word) / "config.json", error)) return Kind::kModel;
+  for (const char* file : {"config.json", "adapter_config.json"}) {  // a model, or the adapter of one
+    if (fs::exists(fs::path(word) / file, error)) return Kind::kModel;
+  }
   if (word.find('(') != std::string::npos || built_in().contains(word)) {
     const RewardWord parsed = parse_reward_word(word);
     const auto found = built_in().find(parsed.name);

@@ -57,13 +57,20 @@ Json parsed(const std::string& word) {
   return {{"module", word.substr(0, dot)}, {"function", word.substr(dot + 1)}};
 }
 
-std::shared_ptr<WorkerPool> open_pool(const std::vector<std::string>& words, const OpenOptions& options) {
+std::shared_ptr<WorkerPool> open_pool(const std::vector<std::string>& words, std::vector<Json> functions,
+                                      const OpenOptions& options) {
   PoolOptions pool{.python = options.python,
                    .workers = std::max(1, options.workers),
                    .load_seconds = std::clamp(options.timeout, kLeastLoadSeconds, kMostTimeout),
+                   .functions = std::move(functions),
                    .words = words};
-  for (const std::string& word : words) pool.functions.push_back(parsed(word));
   return std::make_shared<WorkerPool>(std::move(pool));
+}
+
+std::shared_ptr<WorkerPool> open_pool(const std::vector<std::string>& words, const OpenOptions& options) {
+  std::vector<Json> functions;
+  for (const std::string& word : words) functions.push_back(parsed(word));
+  return open_pool(words, std::move(functions), options);
 }
 
 class PythonReward : public Reward {
@@ -110,6 +117,15 @@ std::vector<std::string> python_needed_columns(const std::string& word, const Op
   OpenOptions one = options;
   one.workers = 1;
   return open_pool({word}, one)->functions().front().needed;
+}
+
+std::unique_ptr<Reward> open_python_judge(const std::string& word, const std::string& model,
+                                          const std::string& prompt, const OpenOptions& options) {
+  Json function = parsed(word);
+  function["judge"] =
+      function.contains("url") ? Json{{"model", model}, {"prompt", prompt}} : Json(Json::object());
+  const std::shared_ptr<WorkerPool> pool = open_pool({word}, {function}, options);
+  return std::make_unique<PythonReward>(pool, 0, word, options.timeout);
 }
 
 std::unique_ptr<Reward> open_http_reward(const std::string& url, const OpenOptions& options) {

@@ -46,4 +46,10 @@ std::vector<std::unique_ptr<Reward>> open_python_rewards(const std::vector<std::
 // worker, so errors are those of open_python_rewards.
 std::vector<std::string> python_needed_columns(const std::string& word, const OpenOptions& options);
 
+// Judges (judge.h) as such functions: a completion of their requests is a pair, its reward 0, 1 or kNone.
+// They are given prompts and completions, and of the rest what they take. An address is asked as an
+// OpenAI-compatible API, for `model`, with `prompt` ("": our own words).
+std::unique_ptr<Reward> open_python_judge(const std::string& word, const std::string& model,
+                                          const std::string& prompt, const OpenOptions& options);
+
 }  // namespace hone::rewards

@@ -139,7 +139,7 @@ def load_module(entry):
     return module
 
 
-def find_function(module, name, where):
+def find_function(module, name, where, judge=False):
     found = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -151,27 +151,29 @@ def find_function(module, name, where):
             raise Fault(f"a function {name} in {where}", "no such name" + (f"; it has {listed}" if names else ""),
                         "", "did you mean " + " or ".join(near) + "?" if near else "")
         found = getattr(found, part)
+    if judge and not isinstance(found, type) and callable(getattr(found, "judge", None)):
+        return found.judge  # an object as TRL's judges are
     if isinstance(found, type) or not callable(found):
         raise Fault(f"a function {name} in {where}", f"a {'class' if isinstance(found, type) else type(found).__name__}",
                     "", "name a function, or an instance that can be called")
     return found
 
 
-def check_parameters(name, function):
+def check_parameters(name, function, given=GIVEN):
     """Columns that it wants, and whether it takes any; a Fault for a function that TRL could not call."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # a builtin does not say
         return [], None
     kinds = inspect.Parameter
-    wants = f"a function that takes {', '.join(GIVEN)} by name, as TRL passes them"
+    wants = f"a function that takes {', '.join(given)} by name, as TRL passes them"
     fix = f"def {name}(prompts, completions, **kwargs)"
     taken = {p.name for p in parameters if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)}
     unnamed = [p.name for p in parameters if p.kind == kinds.POSITIONAL_ONLY and p.default is kinds.empty]
     if unnamed:
         raise Fault(wants, f"{name} takes {', '.join(unnamed)} by position only", "", fix)
     takes_any = any(p.kind == kinds.VAR_KEYWORD for p in parameters)
-    refused = [] if takes_any else [g for g in GIVEN if g not in taken]
+    refused = [] if takes_any else [g for g in given if g not in taken]
     if refused:
         raise Fault(wants, f"{name} does not take {', '.join(refused)}", "**kwargs is missing", fix)
     needed = [p.name for p in parameters if p.name in taken and p.default is kinds.empty and p.name not in GIVEN]
@@ -184,6 +186,11 @@ def check_parameters(name, function):
 class Function:
     def __init__(self, entry):
         self.file = ""
+        self.judge = "judge" in entry
+        if "url" in entry and self.judge:
+            self.call, self.name, self.needed, self.taken = http_judge(entry["url"], **entry["judge"])
+            self.is_async = False
+            return
         if "url" in entry:
             self.call, self.name, self.needed, self.taken = http_reward(entry["url"])
             self.is_async = False
@@ -196,13 +203,14 @@ class Function:
         except BaseException as error:
             raise Fault(f"{os.path.basename(where)} imports without an error", trace_of(error),
                         f"Python is {sys.executable}", "correct the file, install what it lacks, or choose another Python")
-        self.call = find_function(module, entry["function"], os.path.basename(where))
+        self.call = find_function(module, entry["function"], os.path.basename(where), self.judge)
         inner = unwrapped(self.call)
         self.name = getattr(inner, "__name__", type(inner).__name__)
         code = getattr(inner, "__code__", None) or getattr(getattr(inner, "__call__", None), "__code__", None)
         self.file = code.co_filename if code else ""
         self.is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(inner.__call__)
-        self.needed, self.taken = check_parameters(self.name, self.call)
+        given = ("prompts", "completions") if self.judge else GIVEN
+        self.needed, self.taken = check_parameters(self.name, self.call, given)
 
 
 def load(message):
@@ -294,14 +302,17 @@ def score(message):
     if missing:
         raise Fault(f"a column {' and '.join(map(repr, missing))}, which {function.name} wants",
                     "the data have " + (", ".join(map(repr, columns)) or "no other columns"))
-    refused = [] if function.taken is None else [c for c in columns if c not in function.taken]
+    refused = [] if function.taken is None or function.judge else [c for c in columns if c not in function.taken]
     if refused:
         raise Fault("a function that takes the data's columns", f"{function.name} does not take {', '.join(refused)}",
                     "**kwargs is missing", f"def {function.name}(prompts, completions, **kwargs)")
-    call = functools.partial(
-        function.call, prompts=message["prompts"], completions=message["completions"],
-        completion_ids=message["completion_ids"], **columns, trainer_state=types.SimpleNamespace(**message["trainer_state"]),
-        log_extra=log_extra, log_metric=log_metric)
+    given = dict(prompts=message["prompts"], completions=message["completions"], completion_ids=message["completion_ids"],
+                 **columns, trainer_state=types.SimpleNamespace(**message["trainer_state"]), log_extra=log_extra,
+                 log_metric=log_metric)
+    if function.judge:  # completions are pairs; it is given what it takes
+        del given["completion_ids"]
+        given = {name: value for name, value in given.items() if function.taken is None or name in function.taken}
+    call = functools.partial(function.call, **given)
     faulthandler.dump_traceback_later(3 * message["timeout"] + 60, exit=True, file=2)
     try:
         result = run(function, call)
@@ -332,7 +343,8 @@ class HttpStatus(Exception):
     pass
 
 
-def http_reward(url):
+def http_poster(url, more_headers=()):
+    """A function that posts JSON and returns the body of an answer with status 200."""
     import http.client, urllib.error, urllib.parse, urllib.request
 
     class NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -350,7 +362,7 @@ def http_reward(url):
     opener = urllib.request.build_opener(NoRedirect, *proxies)
 
     def answer(body):
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "hone"}
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "hone", **dict(more_headers)}
         request = urllib.request.Request(url, data=body, headers=headers)
         try:
             with opener.open(request, timeout=24 * 3600) as response:  # hone's own time-out ends the worker
@@ -359,8 +371,7 @@ def http_reward(url):
             with error:
                 return error.code, error.read(1000)
 
-    def call(prompts, completions, completion_ids, trainer_state, log_extra, log_metric, **columns):
-        body = {"prompts": prompts, "completions": completions, "completion_ids": completion_ids, **columns}
+    def post(body, wanted):
         body = json.dumps(body).encode()
         for pause in (0.2, 0.8, None):
             try:
@@ -378,21 +389,85 @@ def http_reward(url):
             if 300 <= status < 400 or status in (401, 403, 404, 405):
                 raise Fault("status 200", what, "not the endpoint's address or method", "correct the address")
             raise HttpStatus(what)
-        wanted = 'JSON: {"rewards": [...]} or the list alone'
         if len(data) > MOST_BYTES:
             raise Fault(wanted, f"more than {MOST_BYTES >> 20} MB")
         try:
-            reply = json.loads(data)
+            return json.loads(data), short(data[:200].decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             raise Fault(wanted, short(data[:200].decode("utf-8", "replace")) or "an empty answer")
+
+    return post, parts.path.rstrip("/").rsplit("/", 1)[-1] or host
+
+
+def http_reward(url):
+    post, name = http_poster(url)
+
+    def call(prompts, completions, completion_ids, trainer_state, log_extra, log_metric, **columns):
+        wanted = 'JSON: {"rewards": [...]} or the list alone'
+        reply, found = post({"prompts": prompts, "completions": completions, "completion_ids": completion_ids, **columns}, wanted)
         rewards = reply.get("rewards") if isinstance(reply, dict) else reply
         if not isinstance(rewards, list):
-            raise Fault(wanted, short(data[:200].decode("utf-8", "replace")))
+            raise Fault(wanted, found)
         return rewards
 
-    name = parts.path.rstrip("/").rsplit("/", 1)[-1] or host
     call.__name__ = name
     return call, name, [], None
+
+
+QUESTION = """Two answers to the same request follow. Say which of them serves the request better: being right comes first, then \
+being useful and clear. Length alone is no merit.
+
+Request:
+{prompt}
+
+Answer 0:
+{first}
+
+Answer 1:
+{second}
+
+Reply with the number of the better answer, 0 or 1, and with nothing else."""
+
+
+def words_of(text):
+    if isinstance(text, str):
+        return text
+    if len(text) == 1:
+        return str(text[0].get("content", ""))
+    return "\n".join(f"{one.get('role', '')}: {one.get('content', '')}" for one in text)
+
+
+def verdict_of(text):
+    """0 or 1; or the text itself, which is no verdict."""
+    import re
+    if not isinstance(text, str):
+        return str(text)
+    named = set(re.findall(r"\b[01]\b", text.rsplit("</think>", 1)[-1]))
+    return int(named.pop()) if len(named) == 1 else text
+
+
+def http_judge(url, model, prompt):
+    """A model behind an OpenAI-compatible API, asked once a pair."""
+    import re
+    url = url.rstrip("/")
+    key = os.environ.get("OPENAI_API_KEY")
+    post, _ = http_poster(url if url.endswith("/chat/completions") else url + "/chat/completions",
+                          {"Authorization": f"Bearer {key}"} if key else {})
+
+    def ask(request, pair):
+        values = {"prompt": words_of(request), "first": words_of(pair[0]), "second": words_of(pair[1])}
+        question = re.sub(r"\{(prompt|first|second)\}", lambda field: values[field[1]], prompt or QUESTION)
+        wanted = 'JSON: {"choices": [{"message": {"content": "0"}}]}'
+        reply, found = post({"model": model, "messages": [{"role": "user", "content": question}], "temperature": 0}, wanted)
+        try:
+            return verdict_of(reply["choices"][0]["message"]["content"])
+        except (TypeError, KeyError, IndexError):
+            raise Fault(wanted, found)
+
+    def call(prompts, completions):
+        return [ask(request, pair) for request, pair in zip(prompts, completions)]
+
+    return call, model, [], {"prompts", "completions"}
 
 
 # ---- the loop

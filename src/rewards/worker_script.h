@@ -8,6 +8,8 @@ namespace hone::rewards {
 
 // Speaks frames (worker_frames.h) on descriptor kWorkerDescriptor:
 //   {"do": "load", "functions": [{"file", "function"} | {"module", "function"} | {"url"}]}
+//     with "judge" ({} or, with url, {"model", "prompt"}): a judge, whose completions are pairs, and whose
+//     rewards 0, 1 or null (judge.h)
 //     -> {"functions": [{"name", "needed": [columns], "file"}]} or {"fault": {...}, "function": index}
 //   {"do": "score", "function": index, "prompts", "completions", "completion_ids", "columns",
 //    "trainer_state", "timeout"}

@@ -48,9 +48,9 @@ constexpr std::array<std::string_view, 17> kHarmless = {"output_dir",
                                                         "memory_limit"};
 
 // Options that a resumed run does not read: the adapter lies in the checkpoint.
-constexpr std::array<std::string_view, 7> kOfTheAdapter = {
-    "lora_r",     "lora_alpha",        "lora_target_modules", "lora_exclude_modules",
-    "use_rslora", "init_lora_weights", "adapter_name_or_path"};
+constexpr std::array<std::string_view, 8> kOfTheAdapter = {
+    "lora_r",     "lora_alpha", "lora_target_modules", "lora_exclude_modules",
+    "use_rslora", "use_dora",   "init_lora_weights",   "adapter_name_or_path"};
 
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};

@@ -152,10 +152,12 @@ std::unique_ptr<OpenedRun> open_dpo(const config::Plan& asked, RunListener& /*li
 
   const std::int64_t program_bytes = base::process_memory().resident;
   const bool plain = plan.layer_form == config::LayerForm::kPlain;
-  model::CausalLm& model = run->model.emplace(*run->source, numbers(plan.precision),
-                                              plain ? model::Storage::kPlain : model::Storage::kPacked);
-  const at::Tensor reference = reference_adapter(model, plan);
+  model::CausalLm& model =
+      run->model.emplace(*run->source, numbers(plan.precision),
+                         plain ? model::Storage::kPlain : model::Storage::kPacked, quantise(plan));
+  const at::Tensor continued = reference_adapter(model, plan);
   adapters::Adapter& adapter = run->adapter.emplace(open_adapter(model, plan, run->place));
+  const at::Tensor reference = reference_beside(continued, adapter);
   if (plan.preference.disable_dropout) adapter.set_dropout(0);
   require_room_for_checkpoint(run->place, adapter);
   const Standing& standing = run->standing.emplace(
@@ -166,6 +168,7 @@ std::unique_ptr<OpenedRun> open_dpo(const config::Plan& asked, RunListener& /*li
   start.notes = plan.notes;
   const std::int64_t longest = plan.max_length > 0 ? std::min(plan.max_length, facts.longest) : facts.longest;
   if (const auto note = convert_note(plan, *run->source)) start.notes.push_back(*note);
+  if (const auto note = quantised_note(plan, model)) start.notes.push_back(*note);
   start.notes.insert(start.notes.end(), standing.notes.begin(), standing.notes.end());
   if (const auto note = beyond_positions(longest, model.config())) start.notes.push_back(*note);
   start.resumed_from = standing.resumed_from;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <numeric>
 
 #include "base/error.h"
@@ -21,7 +20,6 @@ using base::Json;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kCurrentRollouts = "rollouts.json";
-constexpr int kUnscoredBatches = 3;  // after so many without one reward nothing will come of the run
 constexpr const char* kEntropyFile = "entropy_ctrl_state.json";  // TRL's name and keys
 
 double seconds_since(Clock::time_point start) {
@@ -47,17 +45,6 @@ RolloutBatch part_of(const RolloutBatch& all, std::size_t begin, std::size_t end
     out.samples.back().prompt -= begin;
   }
   return out;
-}
-
-void append_line(const base::fs::path& path, const std::string& line) {
-  std::ofstream file(path, std::ios::app | std::ios::binary);
-  file << line << '\n';
-  if (file.flush()) return;
-  throw base::UserError({.where = path.string(),
-                         .expected = "to append a generation batch",
-                         .found = "the write failed",
-                         .cause = "the disk is full, or the folder is not writable",
-                         .fix = "free some space, or set dump_rollouts: false"});
 }
 
 }  // namespace
@@ -108,15 +95,8 @@ std::int64_t PolicyMethod::next_generation(std::int64_t steps) const {
   return current_ && current_->batch.generation == first ? first + 1 : first;
 }
 
-Json PolicyMethod::trainer_state(std::int64_t step) const {
-  return {{"global_step", step},
-          {"max_steps", total_steps_},
-          {"epoch", epoch_after(step)},
-          {"num_train_epochs", parts_.plan.num_train_epochs},
-          {"train_batch_size", parts_.plan.per_device_train_batch_size},
-          {"is_local_process_zero", true},
-          {"is_world_process_zero", true},
-          {"log_history", Json::array()}};
+Json PolicyMethod::state_of(std::int64_t step) const {
+  return trainer_state(parts_.plan, step, total_steps_, epoch_after(step));
 }
 
 // ---- generation
@@ -154,7 +134,7 @@ std::shared_ptr<ScoredRollouts> PolicyMethod::generate(std::int64_t generation, 
   SourcedRollouts made = parts_.source.make({.generation = generation,
                                              .rows = parts_.order.prompts(generation),
                                              .num_generations = parts_.plan.policy.num_generations,
-                                             .trainer_state = trainer_state(step)});
+                                             .trainer_state = state_of(step)});
   require_fitting(made.batch, "generation batch " + std::to_string(generation));
   auto out = std::make_shared<ScoredRollouts>(
       score_rollouts(std::move(made.batch), parts_.plan, parts_.plan.policy.num_generations,
@@ -173,21 +153,9 @@ std::shared_ptr<ScoredRollouts> PolicyMethod::generate(std::int64_t generation, 
                                   " completions were scored by no reward function: their advantage is 0");
   }
   parts_.listener.rolled_out(made.facts);
-  require_some_scores(*out);
-  if (!parts_.rollouts_file.empty()) append_line(parts_.rollouts_file, base::dump_json(to_json(out->batch)));
+  unscored_.see(out->unscorable == static_cast<std::int64_t>(out->batch.samples.size()), generation);
+  if (!parts_.rollouts_file.empty()) append_rollouts(parts_.rollouts_file, out->batch);
   return out;
-}
-
-void PolicyMethod::require_some_scores(const ScoredRollouts& rollouts) {
-  const bool none = rollouts.unscorable == static_cast<std::int64_t>(rollouts.batch.samples.size());
-  unscored_batches_ = none ? unscored_batches_ + 1 : 0;
-  if (unscored_batches_ < kUnscoredBatches) return;
-  throw base::UserError(
-      {.where = "generation batch " + std::to_string(rollouts.batch.generation),
-       .expected = "completions that a reward function scores",
-       .found = "not one in " + std::to_string(kUnscoredBatches) + " batches after another",
-       .cause = "the reward functions return None, hang or die for every completion; the warnings say which",
-       .fix = "`hone reward-test` calls them on known answers; raise reward_timeout if they are slow"});
 }
 
 // Those that the file names. Else per_device_train_batch_size samples after another, of a random order when a
@@ -422,7 +390,7 @@ EvalFacts PolicyMethod::evaluate() {
                                                         .rows = rows,
                                                         .num_generations = group,
                                                         .evaluation = true,
-                                                        .trainer_state = trainer_state(last_step_ + 1)});
+                                                        .trainer_state = state_of(last_step_ + 1)});
   if (!made.facts.warnings.empty()) {
     RolloutFacts told{.step = last_step_ + 1, .reward_names = made.facts.reward_names};
     for (const std::string& warning : made.facts.warnings) told.warnings.push_back("evaluation: " + warning);

@@ -104,8 +104,7 @@ class PolicyMethod final : public Method {
   void find_entropy_threshold(const std::vector<Part>& parts, learn::StepTotals& totals,
                               const PassKey& key) const;
   void add_metrics(Found& found, bool by_slice);
-  void require_some_scores(const ScoredRollouts& rollouts);
-  base::Json trainer_state(std::int64_t step) const;
+  base::Json state_of(std::int64_t step) const;  // trainer_state
   std::vector<std::vector<std::size_t>> slices_of(const RolloutBatch& batch) const;
   bool uses_old_logprobs() const;
   void require_fitting(const RolloutBatch& batch, const std::string& where) const;
@@ -117,7 +116,7 @@ class PolicyMethod final : public Method {
   std::int64_t total_steps_ = 0;
   std::shared_ptr<ScoredRollouts> current_;  // the newest generation batch
   std::int64_t last_step_ = -1;
-  int unscored_batches_ = 0;  // one after another, up to now
+  UnscoredBatches unscored_;
   // The adaptive entropy_coef's state now, and after the step that is being made.
   struct EntropyControl {
     double coef = 0;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/process_memory.h"
 #include "ops/attention.h"
+#include "ops/instructions.h"
 #include "rollout/kv_memory.h"
 #include "train/machine.h"
 
@@ -51,8 +52,12 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.program_bytes = program_bytes;
   out.base_bytes = model.parameter_bytes();
   out.packed = model.packed();
+  if (const model::Quantise scheme = model.quantised()) out.quantised = ops::words_of(*scheme);
+  out.by_panels = ops::instructions() == ops::Instructions::kAvx512Bf16;
   const std::vector<const ops::Linear*> linears = model.linears();
   for (std::size_t i = 0; i < linears.size(); ++i) {
+    const ops::Weight& weight = linears[i]->weight;
+    if (weight.is_quantised()) out.largest_linear = std::max(out.largest_linear, weight.out() * weight.in());
     if (!linears[i]->lora) continue;
     const ops::LoraSide& side = *linears[i]->lora;
     const auto place = static_cast<std::int64_t>(i);
@@ -62,6 +67,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
                            .out = side.b.size(0),
                            .rank = side.a.size(0)});
     out.adapter_parameters += side.a.numel() + side.b.numel();
+    if (side.magnitude.defined()) out.adapter_parameters += side.magnitude.numel();
     out.dropout = out.dropout || side.dropout > 0;
   }
   out.train = train;

@@ -133,6 +133,17 @@ std::int64_t batch_bytes(const MemoryInputs& in, const Shapes& s) {
   return s.tokens * (in.accumulation * 3 * 8 + tables) + s.scored * 2 * 8;
 }
 
+// Products dequantise a matrix at a time, but for the bf16 GEMM of the explicit layer.
+std::int64_t dequantised_bytes(const MemoryInputs& in, bool explicit_layer) {
+  if (in.quantised.empty() || (explicit_layer && in.linear_size == 2 && in.by_panels)) return 0;
+  return in.largest_linear * in.linear_size;
+}
+
+std::string base_words(const MemoryInputs& in) {
+  if (!in.quantised.empty()) return "base weights, " + in.quantised;
+  return in.packed ? "base weights, packed" : "base weights";
+}
+
 std::string number(double value) {
   char text[64];
   std::snprintf(text, sizeof text, "%.2f", value);
@@ -224,11 +235,12 @@ MemoryPlan memory_of(const MemoryInputs& in, bool explicit_layer, Recompute leve
   out.recompute = explicit_layer ? level : Recompute::kNone;
   out.segments = {
       {"program and data", in.program_bytes + kFirstUse},
-      {in.packed ? "base weights, packed" : "base weights", in.base_bytes},
+      {base_words(in), in.base_bytes},
       {"adapter and optimizer", in.adapter_parameters * (4 * 4 + shadow)},
       {"tape of " + std::to_string(s.taped_layers()) + " layers",
        explicit_layer ? explicit_tape(in, s, level) : plain_tape(in, s)},
-      {"one layer's scratch", explicit_layer ? explicit_scratch(in, s, level) : plain_scratch(in, s)},
+      {"one layer's scratch", (explicit_layer ? explicit_scratch(in, s, level) : plain_scratch(in, s)) +
+                                  dequantised_bytes(in, explicit_layer)},
       {"head", explicit_layer ? explicit_head(s) : plain_head(in, s)},
       {"batch", batch_bytes(in, s)},
   };

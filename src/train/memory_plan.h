@@ -36,6 +36,9 @@ struct MemoryInputs {
       0;                        // resident just before the model is read: program, libtorch, tokenizer, data
   std::int64_t base_bytes = 0;  // CausalLm::parameter_bytes()
   bool packed = false;          // the base is held as packs (ops/weight.h)
+  std::string quantised;        // ops::words_of its linears; empty: held in full
+  std::int64_t largest_linear = 0;  // numbers of the largest quantised linear: dequantised whole at times
+  bool by_panels = false;           // but not by the bf16 GEMM of this machine
   std::int64_t adapter_parameters = 0;
   std::vector<AdaptedLinear> adapted;
   bool dropout = false;

@@ -6,11 +6,14 @@
 #include <cmath>
 #include <optional>
 
+#include "adapters/peft_files.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "data/example.h"
 #include "model/causal_lm.h"
 #include "model/explicit_pass.h"
 #include "train/open_model.h"
+#include "train/score_source.h"
 
 namespace hone::train {
 
@@ -19,66 +22,69 @@ namespace {
 using base::Json;
 
 constexpr std::size_t kPassTokens = 8192;  // of one pass, unless one conversation is longer
-constexpr const char* kScore = "score.weight";
 
-// The decoder of the folder for CausalLm: score.weight is left aside, and the head is said to be tied since
-// there is none.
-class DecoderOnly final : public model::WeightSource {
- public:
-  explicit DecoderOnly(const model::WeightSource& folder) : folder_(folder), config_(folder.config()) {
-    config_.tie_word_embeddings = true;
-  }
-
-  const model::ModelConfig& config() const override { return config_; }
-  std::vector<std::string> names() const override {
-    std::vector<std::string> out = folder_.names();
-    std::erase(out, kScore);
-    return out;
-  }
-  bool has(const std::string& name) const override { return folder_.has(name); }
-  std::vector<std::int64_t> shape(const std::string& name) const override { return folder_.shape(name); }
-  void read_into(const std::string& name, at::Tensor out) const override { folder_.read_into(name, out); }
-  at::ScalarType stored_dtype(const std::string& name) const override { return folder_.stored_dtype(name); }
-  bool is_gguf() const override { return folder_.is_gguf(); }
-  const base::fs::path& path() const override { return folder_.path(); }
-
- private:
-  const model::WeightSource& folder_;
-  model::ModelConfig config_;
+// What a reward is opened from: a model's folder, or an adapter's beside its base.
+struct Place {
+  base::fs::path model, adapter;  // adapter: empty for a whole model
+  base::fs::path tokenizer;       // the adapter's own, where it has one
 };
 
-void check_score(const model::WeightSource& folder) {
-  const std::string where = folder.path().string();
-  if (!folder.has(kScore)) {
+// The base that an adapter names. Of one trained on a GGUF that is the folder which `hone convert` would make
+// beside it (run_setup.cpp): where it was not made, the GGUF itself.
+base::fs::path base_of(const std::string& name) {
+  constexpr std::string_view kConverted = "-hf";
+  if (base::fs::exists(name) || !name.ends_with(kConverted)) return name;
+  const base::fs::path gguf = name.substr(0, name.size() - kConverted.size()) + ".gguf";
+  return base::fs::exists(gguf) ? gguf : base::fs::path(name);
+}
+
+Place place_of(const base::fs::path& folder) {
+  if (!base::fs::exists(folder / adapters::kConfigFile))
+    return {.model = folder, .adapter = {}, .tokenizer = folder};
+  const std::string where = (folder / adapters::kConfigFile).string();
+  const adapters::LoraConfig config =
+      adapters::config_from_json(base::parse_json(base::read_text(where), where), where);
+  adapters::require_kind(config, /*score_head=*/true, folder.string());
+  const base::fs::path model = base_of(config.base_model_name_or_path);
+  if (!base::fs::exists(model)) {
     throw base::UserError(
-        {.where = where,
-         .expected = "a sequence-classification model with score.weight [1, hidden size] (RL-06)",
-         .found = "no score.weight",
-         .cause = "a language model, which gives no score",
-         .fix = "name a reward model, or a function"});
+        {.where = where + ": base_model_name_or_path",
+         .expected = "the reward model's base, on this disk",
+         .found = "'" + model.string() + "' does not exist",
+         .cause = model.is_relative() ? "the path is taken from the folder you call hone in" : "",
+         .fix = "write the path of the base there"});
   }
-  const auto shape = folder.shape(kScore);
-  if (shape.size() == 2 && shape[0] == 1 && shape[1] == folder.config().hidden_size) return;
-  const std::string rows = shape.empty() ? "0" : std::to_string(shape[0]);
-  throw base::UserError({.where = where + ": " + kScore,
-                         .expected = "one label, which is the reward (RL-06)",
-                         .found = rows + " labels",
-                         .cause = "a classifier of several classes",
-                         .fix = "take a reward model with num_labels 1"});
+  return {.model = model,
+          .adapter = folder,
+          .tokenizer = base::fs::exists(folder / "tokenizer.json") ? folder : model};
 }
 
 class ModelReward final : public rewards::Reward {
  public:
   ModelReward(const base::fs::path& folder, config::Precision precision, Json template_kwargs)
       : name_(folder.has_filename() ? folder.filename().string() : folder.parent_path().filename().string()),
-        text_(open_text(folder, "")),
+        place_(place_of(folder)),
+        text_(open_text(place_.tokenizer, "")),
         template_kwargs_(std::move(template_kwargs)) {
-    const auto source = model::open_weights(folder);
-    check_score(*source);
+    const DecoderSource source(model::open_weights(place_.model));
     const model::Numbers formats = numbers(precision);
-    model_.emplace(DecoderOnly(*source), formats, model::Storage::kPacked);
-    score_ = source->read(kScore, formats.linear).to(at::kFloat);
+    model_.emplace(source, formats, model::Storage::kPacked);
     pad_ = text_.tokenizer.pad_id();
+    if (!place_.adapter.empty()) {
+      adapter_.emplace(adapters::Adapter::load(*model_, place_.adapter));
+      score_ = adapter_->score().detach();
+      return;
+    }
+    const std::optional<at::Tensor> stored = source.score();
+    if (!stored) {
+      throw base::UserError(
+          {.where = place_.model.string(),
+           .expected = "a sequence-classification model with score.weight [1, hidden size] (RL-06)",
+           .found = "no score.weight",
+           .cause = "a language model, which gives no score",
+           .fix = "name a reward model, or a function"});
+    }
+    score_ = stored->to(formats.linear).to(at::kFloat);
   }
 
   const std::string& name() const override { return name_; }
@@ -159,7 +165,7 @@ class ModelReward final : public rewards::Reward {
 
   std::vector<double> run_pass(const data::Batch& batch, const std::vector<std::int64_t>& rows) const {
     const at::NoGradGuard no_grad;
-    const ops::PassContext context = {.training = false, .adapters_on = false};
+    const ops::PassContext context = {.training = false, .adapters_on = adapter_.has_value()};
     model::ExplicitPass pass(*model_, batch, context);
     const at::Tensor hidden = pass.forward(at::tensor(rows, at::kLong), std::nullopt).to(at::kFloat);
     const at::Tensor scores = at::linear(hidden, score_).squeeze(1).to(at::kDouble).contiguous();
@@ -177,9 +183,11 @@ class ModelReward final : public rewards::Reward {
   }
 
   std::string name_;
+  Place place_;
   OpenedText text_;
   Json template_kwargs_;
   std::optional<model::CausalLm> model_;
+  std::optional<adapters::Adapter> adapter_;
   at::Tensor score_;  // [1, H] fp32
   std::optional<std::int32_t> pad_;
 };

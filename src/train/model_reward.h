@@ -18,6 +18,9 @@
 
 namespace hone::train {
 
+// A folder with adapter_config.json is a reward model's adapter (hone reward, or TRL's RewardTrainer with
+// PEFT): its base is base_model_name_or_path, its tokenizer the folder's own where it has one.
+//
 // UserError for a folder that is no such model: several labels, no score.weight, no tokenizer. Named after
 // the folder's last part. `template_kwargs` (object or null) is chat_template_kwargs.
 std::unique_ptr<rewards::Reward> open_model_reward(const std::string& folder, config::Precision precision,

@@ -46,6 +46,32 @@ model::Numbers numbers(config::Precision precision) {
   throw base::InternalError({.where = "numbers", .expected = "a known precision", .found = "another"});
 }
 
+model::Quantise quantise(config::QuantisedBase base, bool nested) {
+  switch (base) {
+    case config::QuantisedBase::kNone:
+      return std::nullopt;
+    case config::QuantisedBase::kNf4:
+      return ops::QuantScheme{.type = ops::QuantType::kNf4, .nested = nested};
+    case config::QuantisedBase::kFp4:
+      return ops::QuantScheme{.type = ops::QuantType::kFp4, .nested = nested};
+    case config::QuantisedBase::kInt8:
+      return ops::QuantScheme{.type = ops::QuantType::kInt8};
+  }
+  throw base::InternalError({.where = "quantise", .expected = "a known base", .found = "another"});
+}
+
+model::Quantise quantise(const config::Plan& plan) {
+  return quantise(plan.quantised_base, plan.use_bnb_nested_quant);
+}
+
+// transformers keeps the checkpoint's own quantisation as well.
+std::optional<std::string> quantised_note(const config::Plan& plan, const model::CausalLm& model) {
+  const model::Quantise asked = quantise(plan), found = model.quantised();
+  if (!asked || asked == found) return std::nullopt;
+  return "the checkpoint is quantised already (" + ops::words_of(*found) +
+         "), and stays so: " + ops::words_of(*asked) + " was asked for";
+}
+
 std::uint64_t plan_seed(const config::Plan& plan) {
   return static_cast<std::uint64_t>(plan.seed);
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "config/plan.h"
 #include "model/causal_lm.h"
@@ -20,6 +22,10 @@ OpenedText open_text(const base::fs::path& model, const std::string& chat_templa
 OpenedText open_text(const config::Plan& plan);
 
 model::Numbers numbers(config::Precision precision);
+model::Quantise quantise(config::QuantisedBase base, bool nested);
+model::Quantise quantise(const config::Plan& plan);
+// A note when the checkpoint is quantised already and the plan asks for something else.
+std::optional<std::string> quantised_note(const config::Plan& plan, const model::CausalLm& model);
 std::uint64_t plan_seed(const config::Plan& plan);
 
 }  // namespace hone::train

@@ -13,6 +13,12 @@ std::unique_ptr<OpenedRun> open_run(const config::Plan& plan, RunListener& liste
       return open_policy(plan, listener);
     case config::Method::kDpo:
       return open_dpo(plan, listener);
+    case config::Method::kOnlineDpo:
+      return open_online_dpo(plan, listener);
+    case config::Method::kReward:
+      return open_reward_model(plan, listener);
+    case config::Method::kKto:
+      return open_kto(plan, listener);
   }
   throw base::InternalError({.where = "open_run", .expected = "a method", .found = "none of them"});
 }

@@ -63,6 +63,9 @@ std::unique_ptr<OpenedRun> open_run(const config::Plan& plan, RunListener& liste
 std::unique_ptr<OpenedRun> open_sft(const config::Plan& plan, RunListener& listener);
 std::unique_ptr<OpenedRun> open_policy(const config::Plan& plan, RunListener& listener);  // GRPO and RLOO
 std::unique_ptr<OpenedRun> open_dpo(const config::Plan& plan, RunListener& listener);
+std::unique_ptr<OpenedRun> open_online_dpo(const config::Plan& plan, RunListener& listener);
+std::unique_ptr<OpenedRun> open_reward_model(const config::Plan& plan, RunListener& listener);
+std::unique_ptr<OpenedRun> open_kto(const config::Plan& plan, RunListener& listener);
 
 // Makes output_dir, announces, trains, saves. `guard` may be null.
 LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bool>& stop_requested,

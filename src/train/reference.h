@@ -17,6 +17,12 @@ inline at::Tensor reference_adapter(model::CausalLm& model, const config::Plan& 
   return adapters::Adapter::load(model, plan.adapter_name_or_path).flat().clone();
 }
 
+// The same once the run's own adapter is there: a PiSSA adapter took its beginning out of the base, so the
+// reference is that beginning.
+inline at::Tensor reference_beside(const at::Tensor& continued, const adapters::Adapter& adapter) {
+  return adapter.beginning().defined() ? adapter.beginning() : continued;
+}
+
 // `values` in the place of `parameters`, as long as this lives.
 class Swapped {
  public:

@@ -1,6 +1,7 @@
 #include "train/rollout_batch.h"
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 #include "base/error.h"
@@ -172,6 +173,17 @@ void check_rollouts(const RolloutBatch& batch, std::int64_t group_size, std::int
   };
   for (const RolloutPrompt& prompt : batch.prompts) check(prompt.ids);
   for (const RolloutSample& sample : batch.samples) check(sample.ids);
+}
+
+void append_rollouts(const base::fs::path& path, const RolloutBatch& batch) {
+  std::ofstream file(path, std::ios::app | std::ios::binary);
+  file << base::dump_json(to_json(batch)) << '\n';
+  if (file.flush()) return;
+  throw UserError({.where = path.string(),
+                   .expected = "to append a generation batch",
+                   .found = "the write failed",
+                   .cause = "the disk is full, or the folder is not writable",
+                   .fix = "free some space, or set dump_rollouts: false"});
 }
 
 std::vector<RolloutBatch> read_rollouts(const base::fs::path& path) {

@@ -60,6 +60,9 @@ RolloutBatch rollout_batch_from_json(const base::Json& json, const std::string& 
 // All lines of a file. UserError for a line that does not parse, or is none of these.
 std::vector<RolloutBatch> read_rollouts(const base::fs::path& path);
 
+// One line more; UserError when the file cannot be written.
+void append_rollouts(const base::fs::path& path, const RolloutBatch& batch);
+
 // UserError naming `where` unless every group_size samples are of one prompt and every token is below
 // `vocab_size`.
 void check_rollouts(const RolloutBatch& batch, std::int64_t group_size, std::int64_t vocab_size,

@@ -91,6 +91,29 @@ rollout::GenerateOptions sampling_options(const config::Plan& plan, const model:
   return out;
 }
 
+void UnscoredBatches::see(bool none, std::int64_t generation) {
+  constexpr int kMost = 3;  // after so many without one reward nothing will come of the run
+  count_ = none ? count_ + 1 : 0;
+  if (count_ < kMost) return;
+  throw base::UserError(
+      {.where = "generation batch " + std::to_string(generation),
+       .expected = "completions that a reward function scores",
+       .found = "not one in " + std::to_string(kMost) + " batches after another",
+       .cause = "the reward functions return None, hang or die for every completion; the warnings say which",
+       .fix = "`hone reward-test` calls them on known answers; raise reward_timeout if they are slow"});
+}
+
+Json trainer_state(const config::Plan& plan, std::int64_t step, std::int64_t total_steps, double epoch) {
+  return {{"global_step", step},
+          {"max_steps", total_steps},
+          {"epoch", epoch},
+          {"num_train_epochs", plan.num_train_epochs},
+          {"train_batch_size", plan.per_device_train_batch_size},
+          {"is_local_process_zero", true},
+          {"is_world_process_zero", true},
+          {"log_history", Json::array()}};
+}
+
 LiveRollouts::LiveRollouts(rollout::GenerateOptions options, const model::CausalLm& model,
                            const PolicyPrompts& prompts, const text::Tokenizer& tokenizer,
                            const std::vector<std::unique_ptr<rewards::Reward>>& rewards)

@@ -87,6 +87,19 @@ class ReplayedRollouts final : public RolloutSource {
   const text::Tokenizer& tokenizer_;
 };
 
+// Ends a run whose rewards score nothing, batch after batch.
+class UnscoredBatches {
+ public:
+  // `none`: not one completion of the batch was scored. UserError after three such, one after another.
+  void see(bool none, std::int64_t generation);
+
+ private:
+  int count_ = 0;
+};
+
+// transformers' TrainerState after `step` steps, as reward functions see it; log_history stays empty.
+base::Json trainer_state(const config::Plan& plan, std::int64_t step, std::int64_t total_steps, double epoch);
+
 // How a run samples: the plan's words for rollout/. The tokenizer must outlive it.
 rollout::GenerateOptions sampling_options(const config::Plan& plan, const model::ModelConfig& config,
                                           const text::Tokenizer& tokenizer);

@@ -36,15 +36,21 @@ adapters::LoraConfig lora_config(const config::Plan& plan) {
   out.exclude_modules = plan.lora_exclude_modules;
   out.exclude_is_regex = plan.lora_exclude_modules.size() == 1;
   out.rslora = plan.use_rslora;
+  out.dora = plan.use_dora;
   out.init = plan.init_lora_weights;
+  out.pissa_niter = plan.pissa_niter;
+  out.score_head = plan.method == config::Method::kReward;
   out.base_model_name_or_path = base_model_name(plan);
   return out;
 }
 
 // A continued adapter brings its own options, but for what the user says of them.
 adapters::Adapter load_adapter(model::CausalLm& model, const fs::path& folder, const config::Plan& plan) {
-  adapters::Adapter adapter = adapters::Adapter::load(model, folder);
   const bool continues = !plan.adapter_name_or_path.empty();
+  const bool pissa = !continues && plan.init_lora_weights == config::LoraInit::kPissa;
+  adapters::Adapter adapter = pissa ? adapters::Adapter::resume_pissa(model, folder, lora_config(plan))
+                                    : adapters::Adapter::load(model, folder);
+  adapters::require_kind(adapter.config(), plan.method == config::Method::kReward, folder.string());
   if (!continues || plan.continued_dropout) adapter.set_dropout(plan.lora_dropout);
   if (!plan.base_model_name_for_adapter.empty())
     adapter.set_base_model_name(plan.base_model_name_for_adapter);
@@ -128,6 +134,7 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
   out.bytes = static_cast<std::int64_t>(adapter.flat().nbytes());
   out.base_parameters = model.parameter_count();
   out.base_bytes = model.parameter_bytes();
+  if (const model::Quantise scheme = model.quantised()) out.base_kind = ops::words_of(*scheme);
   for (const ops::Linear* linear : model.linears()) {
     if (!linear->lora) continue;
     out.modules_matched += 1;

@@ -86,7 +86,8 @@ std::unique_ptr<OpenedRun> open_sft(const config::Plan& asked, RunListener& /*li
   }
 
   const std::int64_t program_bytes = base::process_memory().resident;
-  const model::CausalLm& model = run->model.emplace(*run->source, numbers(plan.precision));
+  const model::CausalLm& model =
+      run->model.emplace(*run->source, numbers(plan.precision), model::Storage::kPlain, quantise(plan));
   const adapters::Adapter& adapter = run->adapter.emplace(open_adapter(*run->model, plan, run->place));
   require_room_for_checkpoint(run->place, adapter);
   const Standing& standing = run->standing.emplace(
@@ -97,6 +98,7 @@ std::unique_ptr<OpenedRun> open_sft(const config::Plan& asked, RunListener& /*li
   const std::int64_t longest =
       plan.max_length > 0 ? std::min(plan.max_length, train.facts.longest) : train.facts.longest;
   if (const auto note = convert_note(plan, *run->source)) start.notes.push_back(*note);
+  if (const auto note = quantised_note(plan, model)) start.notes.push_back(*note);
   start.notes.insert(start.notes.end(), standing.notes.begin(), standing.notes.end());
   if (const auto note = beyond_positions(longest, model.config())) start.notes.push_back(*note);
   start.resumed_from = standing.resumed_from;

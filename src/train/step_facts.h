@@ -11,6 +11,7 @@
 #include "base/verdict.h"
 #include "data/preferences.h"
 #include "data/tokenise.h"
+#include "data/unpaired.h"
 #include "train/memory_plan.h"
 
 namespace hone::train {
@@ -19,6 +20,7 @@ namespace hone::train {
 struct TrainedFacts {
   std::int64_t tensors = 0, parameters = 0, bytes = 0;
   std::int64_t base_parameters = 0, base_bytes = 0;
+  std::string base_kind;             // "4-bit nf4, double quantised"; empty: held in full
   std::vector<std::string> modules;  // distinct short names: q_proj, ...
   std::int64_t modules_matched = 0;
 };
@@ -42,11 +44,20 @@ struct PolicyStartFacts {
   std::string evaluation;  // "200 prompts x 1 completion"
 };
 
-// What DPO trains on and how: shown before step 1.
+// What DPO, or a reward model, trains on and how: shown before step 1.
 struct PreferenceStartFacts {
   data::PreferenceFacts data;
   std::int64_t eval_pairs = 0;
   std::string loss;       // "sigmoid, beta 0.1"
+  std::string reference;  // "the base without its adapter"; empty: a reward model, which has none
+  std::string head;       // of a reward model: where its score head comes from
+};
+
+// What KTO trains on and how: shown before step 1.
+struct UnpairedStartFacts {
+  data::UnpairedFacts data;
+  std::int64_t eval_rows = 0;
+  std::string loss;       // "kto, beta 0.1"
   std::string reference;  // "the base without its adapter"
 };
 
@@ -55,7 +66,8 @@ struct StartFacts {
   TrainedFacts trained;
   MemoryPlan memory;                               // no segments: nothing was planned
   std::optional<PolicyStartFacts> policy;          // GRPO and RLOO: shown instead of train_data
-  std::optional<PreferenceStartFacts> preference;  // DPO: likewise
+  std::optional<PreferenceStartFacts> preference;  // DPO and reward models: likewise
+  std::optional<UnpairedStartFacts> unpaired;      // KTO: likewise
   data::DataFacts train_data;
   std::int64_t train_rows = 0;         // after packing
   std::vector<ColouredPiece> example;  // with `policy`: a prompt as the model reads it, nothing supervised

@@ -10,6 +10,7 @@
 #include "adapters/merge.h"
 #include "adapters/peft_files.h"
 #include "base/error.h"
+#include "model/export.h"
 #include "model/tiny_model.h"
 
 namespace hone::adapters {
@@ -259,8 +260,7 @@ TEST(PeftConfig, ReadsAnOldOneWithFewKeys) {
 }
 
 TEST(PeftConfig, RefusesWhatWouldChangeTheResult) {
-  const std::vector<std::pair<std::string, Json>> cases = {{"use_dora", true},
-                                                           {"bias", "all"},
+  const std::vector<std::pair<std::string, Json>> cases = {{"bias", "all"},
                                                            {"modules_to_save", {"lm_head"}},
                                                            {"rank_pattern", {{"q_proj", 2}}},
                                                            {"alpha_pattern", {{"q_proj", 2}}},
@@ -362,6 +362,31 @@ TEST(Merge, GivesTheLogitsOfTheAdapterWithoutIt) {
   const std::string message =
       user_error([&] { merge_to_folder(s.folder.path() / "base", s.folder.path() / "adapter", out); });
   EXPECT_SAYS(message, "a new or empty folder");
+}
+
+TEST(Merge, OntoWhatQuantisedNumbersStandForGivesTheModelThatWasTrained) {
+  Setting s;
+  const ops::QuantScheme scheme{ops::QuantType::kNf4, true};
+  const fs::path base = s.folder.path() / "base", files = s.folder.path() / "adapter";
+  s.model = std::make_unique<model::CausalLm>(*model::open_weights(base), model::Numbers{},
+                                              model::Storage::kPlain, scheme);
+  LoraConfig config = all_linear();
+  config.target_modules = {"q_proj"};  // the other linears are quantised too
+  config.target_is_regex = false;
+  Adapter::attach(*s.model, config, 3).save(files);
+  const at::Tensor expected = s.logits().detach();
+  const auto difference = [&](const fs::path& out) {
+    const model::CausalLm merged(*model::open_weights(out), {});
+    return largest_difference(merged.logits(merged.hidden(make_batch({{3, 4, 5, 6}, {7, 8}}), {})), expected);
+  };
+  merge_to_folder(base, files, s.folder.path() / "right", scheme);
+  EXPECT_LT(difference(s.folder.path() / "right"), 1e-4);
+  merge_to_folder(base, files, s.folder.path() / "wrong");
+  EXPECT_GT(difference(s.folder.path() / "wrong"), 1e-2);
+  // A base that is stored quantised says so itself.
+  model::write_hf_folder(*model::open_weights(base), s.folder.path() / "codes", {.quantise = scheme});
+  merge_to_folder(s.folder.path() / "codes", files, s.folder.path() / "stored");
+  EXPECT_LT(difference(s.folder.path() / "stored"), 1e-4);
 }
 
 TEST(Merge, RefusesAnAdapterThatDivergedAndLeavesNothing) {

@@ -58,6 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Peft, Parity,
                          ::testing::Values(Golden{"tiny_llama", "adapter", "golden.safetensors"},
                                            Golden{"tiny_llama", "adapter_rslora",
                                                   "golden_rslora.safetensors"},
+                                           Golden{"tiny_llama", "adapter_dora", "golden_dora.safetensors"},
                                            Golden{"tiny_llama3", "adapter", "golden.safetensors"},
                                            Golden{"tiny_qwen2", "adapter", "golden.safetensors"},
                                            Golden{"tiny_qwen3", "adapter", "golden.safetensors"}));

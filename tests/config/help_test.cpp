@@ -31,9 +31,9 @@ TEST(Help, ProgramHelpNamesTheCommands) {
 
 TEST(Options, OneOption) {
   EXPECT_EQ(run_options({"load_in_4bit"}),
-            "load_in_4bit: 4-bit base weights (QLoRA)\n  type      bool\n  default   false\n  class     "
-            "refused\n  why       "
-            "not yet: 4-bit bases come with QLoRA\n  from      ModelConfig\n");
+            "load_in_4bit: hold the layers' linears in 4 bits a number (QLoRA), as bitsandbytes does; the "
+            "adapter stays "
+            "float32\n  type      bool\n  default   false\n  class     supported\n  from      ModelConfig\n");
   EXPECT_EQ(run_options({"--lora-dropout"}), run_options({"lora_dropout"}));
   EXPECT_NE(run_options({"--method", "generate", "top_p"}).find("range     above 0 to 1"), std::string::npos);
 }

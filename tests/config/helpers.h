@@ -88,6 +88,26 @@ class ConfigTest : public ::testing::Test {
     return short_paths(error_of([&] { dpo(more); }));
   }
 
+  Plan online_dpo(const std::vector<std::string>& more = {}) const {
+    const bool scored = std::find(more.begin(), more.end(), "--judge") != more.end();
+    return scored ? parse_run(Method::kOnlineDpo, arguments(more)) : policy(Method::kOnlineDpo, more);
+  }
+  std::string online_dpo_error(const std::vector<std::string>& more) const {
+    return short_paths(error_of([&] { online_dpo(more); }));
+  }
+  Plan reward(const std::vector<std::string>& more = {}) const {
+    return parse_run(Method::kReward, arguments(more));
+  }
+  std::string reward_error(const std::vector<std::string>& more) const {
+    return short_paths(error_of([&] { reward(more); }));
+  }
+  Plan kto(const std::vector<std::string>& more = {}) const {
+    return parse_run(Method::kKto, arguments(more));
+  }
+  std::string kto_error(const std::vector<std::string>& more) const {
+    return short_paths(error_of([&] { kto(more); }));
+  }
+
   // A YAML file of the same, and `more` lines; the first of them is line 4.
   std::string yaml_file(const std::string& more) const {
     return write("run.yaml", "model_name_or_path: " + path("model") +

@@ -21,7 +21,8 @@ struct Recorded {
 
 const std::vector<Recorded>& methods() {
   static const std::vector<Recorded> all = {
-      {sft_schema(), 163}, {grpo_schema(), 221}, {rloo_schema(), 195}, {dpo_schema(), 167}};
+      {sft_schema(), 163},        {grpo_schema(), 221},   {rloo_schema(), 195}, {dpo_schema(), 167},
+      {online_dpo_schema(), 172}, {reward_schema(), 153}, {kto_schema(), 159}};
   return all;
 }
 
@@ -54,9 +55,26 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                                             "env",     "accelerate_config", "skip_doctor", "on_fault"};
   const std::vector<std::string> policy = {"python",    "reward_workers", "reward_timeout", "share_prompt",
                                            "kv_memory", "replay",         "dump_rollouts"};
+  const std::vector<std::string> online = {"reward_funcs",
+                                           "judge",
+                                           "judge_model",
+                                           "judge_prompt",
+                                           "python",
+                                           "reward_workers",
+                                           "reward_timeout",
+                                           "chat_template_kwargs",
+                                           "share_prompt",
+                                           "kv_memory",
+                                           "replay",
+                                           "dump_rollouts",
+                                           "skip_ties",
+                                           "log_completions",
+                                           "num_completions_to_print",
+                                           "log_unique_prompts"};
   for (const auto& [schema, count] : methods()) {
     std::vector<std::string> expected = shared;
-    if (schema.command == "dpo") expected.emplace_back("share_prompt");
+    if (schema.command == "online-dpo") expected.insert(expected.end(), online.begin(), online.end());
+    if (schema.command == "dpo" || schema.command == "reward") expected.emplace_back("share_prompt");
     if (schema.command == "grpo" || schema.command == "rloo") {
       expected.insert(expected.end(), policy.begin(), policy.end());
     }

@@ -54,12 +54,15 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
   const std::map<std::string, std::vector<std::string>> changes = {
       {"model_name_or_path", {path("other")}},
       {"dtype", {"bfloat16"}},
+      {"load_in_4bit", {}},
+      {"load_in_8bit", {}},
       {"chat_template_path", {path("template.jinja")}},
       {"lora_r", {"8"}},
       {"lora_alpha", {"8"}},
       {"lora_dropout", {"0"}},
       {"lora_target_modules", {"q_proj", "v_proj"}},
       {"use_rslora", {}},
+      {"use_dora", {}},
       {"init_lora_weights", {"gaussian"}},
       {"lora_exclude_modules", {"k_proj"}},
       {"adapter_name_or_path", {path("adapter")}},
@@ -110,10 +113,20 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"eval_steps", {"5"}},
   };
   // These need a second option, or a value that the plan cannot hold yet; tested below.
-  const std::vector<std::string> elsewhere = {"use_peft",           "lora_task_type", "dataset_train_split",
-                                              "dataset_test_split", "eval_dataset",   "truncation_mode",
-                                              "packing_strategy",   "loss_type",      "optim",
-                                              "eval_strategy",      "eval_on_start",  "lr_scheduler_kwargs"};
+  const std::vector<std::string> elsewhere = {"use_peft",
+                                              "lora_task_type",
+                                              "dataset_train_split",
+                                              "dataset_test_split",
+                                              "eval_dataset",
+                                              "truncation_mode",
+                                              "packing_strategy",
+                                              "loss_type",
+                                              "optim",
+                                              "eval_strategy",
+                                              "eval_on_start",
+                                              "lr_scheduler_kwargs",
+                                              "bnb_4bit_quant_type",
+                                              "use_bnb_nested_quant"};
   write("other/config.json", "{}");
   Plan plain = run();
   plain.resolved.clear();
@@ -146,6 +159,20 @@ TEST_F(ParseTest, PrecisionFollowsTheTable) {
   EXPECT_EQ(run({"--dtype", "auto"}).precision, Precision::kBFloat16);
   EXPECT_NE(run_error({"--dtype", "float16"}).find("NUM-03"), std::string::npos);
   EXPECT_NE(run_error({"--fp16"}).find("NUM-03"), std::string::npos);
+}
+
+TEST_F(ParseTest, TheQuantisedBaseFollowsTrlsFourOptions) {
+  EXPECT_EQ(run().quantised_base, QuantisedBase::kNone);
+  EXPECT_EQ(run({"--load_in_4bit"}).quantised_base, QuantisedBase::kNf4);
+  EXPECT_FALSE(run({"--load_in_4bit"}).use_bnb_nested_quant);
+  EXPECT_TRUE(run({"--load_in_4bit", "--use_bnb_nested_quant"}).use_bnb_nested_quant);
+  EXPECT_EQ(run({"--load_in_4bit", "--bnb_4bit_quant_type", "fp4"}).quantised_base, QuantisedBase::kFp4);
+  EXPECT_EQ(run({"--load_in_8bit"}).quantised_base, QuantisedBase::kInt8);
+  // As TRL: without load_in_4bit they say nothing.
+  EXPECT_EQ(run({"--bnb_4bit_quant_type", "fp4"}).quantised_base, QuantisedBase::kNone);
+  EXPECT_FALSE(run({"--load_in_8bit", "--use_bnb_nested_quant"}).use_bnb_nested_quant);
+  EXPECT_NE(run_error({"--load_in_4bit", "--load_in_8bit"}).find("remove one of them"), std::string::npos);
+  EXPECT_NE(run_error({"--bnb_4bit_use_double_quant"}).find("use_bnb_nested_quant"), std::string::npos);
 }
 
 TEST_F(ParseTest, RecomputeFollowsGradientCheckpointingUnlessItIsSet) {
@@ -181,6 +208,17 @@ TEST_F(ParseTest, SmallTranslations) {
   EXPECT_EQ(run({"--lr_scheduler_type", "constant_with_warmup"}).lr_scheduler_type,
             Scheduler::kConstantWithWarmup);
   EXPECT_EQ(run({"--init_lora_weights", "false"}).init_lora_weights, LoraInit::kFalse);
+  EXPECT_EQ(run({"--init_lora_weights", "pissa"}).pissa_niter, 0);
+  EXPECT_EQ(run({"--init_lora_weights", "pissa_niter_16"}).init_lora_weights, LoraInit::kPissa);
+  EXPECT_EQ(run({"--init_lora_weights", "pissa_niter_16"}).pissa_niter, 16);
+  for (const char* wrong : {"pissa_niter_", "pissa_niter_0", "pissa_niter_x", "pissa_16"}) {
+    EXPECT_NE(run_error({"--init_lora_weights", wrong}).find("a value of init_lora_weights"),
+              std::string::npos)
+        << wrong;
+  }
+  EXPECT_TRUE(run({"--use_dora"}).use_dora);
+  EXPECT_NE(run_error({"--use_dora", "--init_lora_weights", "pissa"}).find("use_dora or pissa, not both"),
+            std::string::npos);
   EXPECT_EQ(run({"--resume_from_checkpoint", "True"}).resume_from_checkpoint, "true");
   EXPECT_EQ(run({"--resume_from_checkpoint", "false"}).resume_from_checkpoint, "");
   EXPECT_EQ(run({"--lora_target_modules", "all-linear"}).lora_target_modules,

@@ -277,17 +277,17 @@ TEST(Check, Choices) {
   for (const char* line :
        {"packing_strategy: wrapped", "packing_strategy: bfd_split", "loss_type: dft", "optim: sgd",
         "optim: paged_adamw_8bit", "truncation_mode: keep_end", "save_strategy: best",
-        "train_sampling_strategy: group_by_length", "init_lora_weights: pissa", "lora_task_type: SEQ_CLS"}) {
+        "train_sampling_strategy: group_by_length", "init_lora_weights: olora", "lora_task_type: SEQ_CLS"}) {
     EXPECT_NE(yaml_fault(std::string(line) + "\n").find("that hone has\n"), std::string::npos) << line;
   }
   EXPECT_NE(yaml_fault("dtype: float16\n").find("likely: NUM-03: float16 overflows"), std::string::npos);
 }
 
 TEST(Check, RefusedUnlessTheDefault) {
-  EXPECT_EQ(yaml_fault("load_in_4bit: true\n"),
-            "[run.yaml:1] expected load_in_4bit at its default false\n  found:  true\n  likely: not yet: "
-            "4-bit bases come "
-            "with QLoRA\n  do:     remove load_in_4bit");
+  EXPECT_EQ(
+      yaml_fault("model_revision: v2\n"),
+      "[run.yaml:1] expected model_revision at its default \"main\"\n  found:  v2\n  likely: hone reads "
+      "local files, which have no revision\n  do:     remove model_revision");
   for (const Option& row : sft_schema().options) {
     if (row.answer != Class::kRefused) continue;
     Settings at_default(sft_schema());

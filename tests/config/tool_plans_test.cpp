@@ -184,6 +184,14 @@ TEST_F(ToolsTest, GenerateMistakes) {
             std::string::npos);
 }
 
+TEST_F(ToolsTest, GenerateHoldsTheBaseAsItsAdapterWasTrained) {
+  EXPECT_EQ(generate({"--prompt", "Hi"}).quantised_base, QuantisedBase::kNone);
+  const GeneratePlan plan = generate({"--prompt", "Hi", "--load_in_4bit", "--use_bnb_nested_quant"});
+  EXPECT_EQ(plan.quantised_base, QuantisedBase::kNf4);
+  EXPECT_TRUE(plan.use_bnb_nested_quant);
+  EXPECT_EQ(parse_chat({path("model"), "--load_in_8bit"}).quantised_base, QuantisedBase::kInt8);
+}
+
 TEST_F(ToolsTest, GenerateNotesIdleSettings) {
   EXPECT_EQ(generate({"--prompt", "Hi", "--top_k", "5"}).notes,
             std::vector<std::string>{
@@ -196,6 +204,11 @@ TEST_F(ToolsTest, Convert) {
   EXPECT_EQ(plan.output, path("new"));
   EXPECT_EQ(parse_convert({"--input", path("model"), "--output", path("new"), "--dtype", "float32"}).dtype,
             StorageType::kFloat32);
+  EXPECT_EQ(plan.quantise, QuantisedBase::kNone);
+  const ConvertPlan nested = parse_convert(
+      {"--input", path("model"), "--output", path("new"), "--load_in_4bit", "--use_bnb_nested_quant"});
+  EXPECT_EQ(nested.quantise, QuantisedBase::kNf4);
+  EXPECT_TRUE(nested.use_bnb_nested_quant);
   EXPECT_NE(error_of([&] { parse_convert({"--input", path("model")}); }).find("expected option --output"),
             std::string::npos);
   EXPECT_EQ(
@@ -216,6 +229,11 @@ TEST_F(ToolsTest, Merge) {
                          "--model_name_or_path", path("model")})
                 .model_name_or_path,
             path("model"));
+  EXPECT_EQ(plan.trained_on, QuantisedBase::kNone);
+  EXPECT_EQ(
+      parse_merge({"--adapter_name_or_path", path("adapter"), "--output", path("new"), "--load_in_8bit"})
+          .trained_on,
+      QuantisedBase::kInt8);
   EXPECT_NE(error_of([&] {
               parse_merge({"--output", path("new")});
             }).find("expected option --adapter_name_or_path"),
@@ -224,6 +242,26 @@ TEST_F(ToolsTest, Merge) {
               parse_merge({"--adapter_name_or_path", path("model"), "--output", path("new")});
             }).find("expected adapter_config.json"),
             std::string::npos);
+}
+
+TEST_F(ToolsTest, MergeOfSeveral) {
+  const MergePlan plan = parse_merge({"--adapters", path("adapter"), path("adapter"), "--weights", "0.5",
+                                      "-1", "--combination", "cat", "--output", path("new")});
+  EXPECT_EQ(plan.adapters.size(), 2U);
+  EXPECT_EQ(plan.weights, (std::vector<double>{0.5, -1}));
+  EXPECT_EQ(plan.combination, "cat");
+  EXPECT_EQ(parse_merge({"--adapters", path("adapter"), path("adapter"), "--output", path("new")}).weights,
+            (std::vector<double>{1, 1}));
+  for (const char* weight : {"x", "1e999", ""}) {
+    EXPECT_NE(error_of([&] {
+                parse_merge({"--adapters", path("adapter"), "--weights", weight, "--output", path("new")});
+              }).find("1 numbers, one an adapter"),
+              std::string::npos);
+  }
+  EXPECT_EQ(parse_merge(
+                {"--adapter_name_or_path", path("adapter"), "--combination", "cat", "--output", path("new")})
+                .notes.size(),
+            1U);
 }
 
 TEST_F(ToolsTest, Export) {

@@ -71,6 +71,39 @@ TEST_F(DeepProbeTest, FilesAndBack) {
   }
 }
 
+TEST_F(DeepProbeTest, AnAdapterOfAQuantisedBaseIsMergedOntoWhatItsCodesStandFor) {
+  for (const Words& more : {Words{"--load_in_4bit", "true", "--use_bnb_nested_quant", "true"},
+                            Words{"--load_in_8bit", "true", "--dtype", "bfloat16"}}) {
+    for (const bool samples : {false, true}) {
+      const std::string name = more.front() + (samples ? "grpo" : "sft");
+      const auto run = open(samples ? grpo(name, more) : sft(name, more));
+      const at::Tensor before = state(*run);
+      const Verdicts found = probe_round_trip(*run);
+      EXPECT_LE(worst(found), Level::kWarn) << words_of(found);  // the stored base is another one
+      EXPECT_VERDICT(found, "CKPT-01", Level::kOk, "");
+      EXPECT_VERDICT(found, "CKPT-03", Level::kOk, "");
+      const auto merged = std::count_if(found.begin(), found.end(), [](const base::Verdict& one) {
+        return one.code == "CKPT-02" && one.what == "the merged model is the model with its adapter";
+      });
+      EXPECT_EQ(merged, 1) << words_of(found);
+      EXPECT_TRUE(state(*run).equal(before));
+    }
+  }
+}
+
+// Four bits are far from a base of 32 numbers a row; a merge that does not know of them is told.
+TEST_F(DeepProbeTest, AMergeThatDoesNotKnowOfTheFourBits) {
+  const auto run = open(sft("run", {"--load_in_4bit", "true", "--bnb_4bit_quant_type", "fp4"}));
+  AdapterFiles files = right_;
+  files.merge = [](const fs::path& base, const fs::path& adapter, const fs::path& out,
+                   const model::Quantise&) { adapters::merge_to_folder(base, adapter, out); };
+  const Verdicts found = examine_round_trip(*run, files);
+  const auto merged = std::count_if(found.begin(), found.end(), [](const base::Verdict& one) {
+    return one.code == "CKPT-02" && one.what == "the merged model is the model with its adapter";
+  });
+  EXPECT_EQ(merged, 0) << words_of(found);
+}
+
 TEST_F(DeepProbeTest, AFileThatIsNotTheAdapters) {
   const auto run = open(sft("run"));
   AdapterFiles files = right_;
@@ -97,7 +130,7 @@ TEST_F(DeepProbeTest, AFileThatCannotBeLoaded) {
 TEST_F(DeepProbeTest, AMergeOfAnotherAdapter) {
   const auto run = open(sft("run"));
   AdapterFiles files = right_;
-  files.merge = [](const fs::path& base, const fs::path&, const fs::path& out) {
+  files.merge = [](const fs::path& base, const fs::path&, const fs::path& out, const model::Quantise&) {
     adapters::merge_to_folder(base, fixtures() / "tiny_llama" / "adapter", out);
   };
   const Verdicts found = examine_round_trip(*run, files);

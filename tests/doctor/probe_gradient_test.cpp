@@ -71,6 +71,42 @@ TEST_F(GradientProbeTest, AHealthyDpoRun) {
   EXPECT_VERDICT(found, "GRAD-01", Level::kOk, "8 of 8");
 }
 
+// Load, quantise, attach, freeze have one owner: the adapter is whole, and no code of the base changes.
+TEST_F(GradientProbeTest, AnAdapterOnAQuantisedBase) {
+  const Words nested = {"--load_in_4bit", "true", "--use_bnb_nested_quant", "true"};
+  const Words targets = {"--lora_target_modules", "all-linear"};
+  const auto with = [&](Words words) {
+    words.insert(words.end(), targets.begin(), targets.end());
+    return words;
+  };
+  Words bf16 = with(nested);
+  bf16.insert(bf16.end(), {"--dtype", "bfloat16"});
+  const std::vector<config::Plan> plans = {sft("sft", with(nested)), sft("bf16", bf16), grpo("grpo", bf16),
+                                           sft("8", with({"--load_in_8bit", "true"}))};
+  for (const config::Plan& plan : plans) {
+    const auto run = open(plan);
+    ASSERT_TRUE(run->model->quantised().has_value());
+    const Verdicts found = probe_gradient(*run);
+    EXPECT_LE(worst(found), Level::kNote) << words_of(found);
+    EXPECT_VERDICT(found, "GRAD-01", Level::kOk, "28 of 28");
+    EXPECT_VERDICT(found, "GRAD-04", Level::kOk, "14 targets");
+    EXPECT_VERDICT(found, "NUM-06", Level::kOk, "bit-identical");
+  }
+}
+
+TEST_F(GradientProbeTest, ACodeThatChangesIsFound) {
+  for (const bool samples : {false, true}) {
+    const Words four = {"--load_in_4bit", "true", "--dtype", "bfloat16"};
+    const auto run = open(samples ? grpo("grpo", four) : sft("sft", four));
+    train::OpenedRun& parts = *run;
+    break_method(parts, [&parts](const train::RehearsalRequest&, train::Rehearsal&) {
+      at::Tensor codes = std::as_const(*parts.model).linears()[3]->weight.quantised().codes;
+      codes[0] += 1;
+    });
+    EXPECT_VERDICT(probe_gradient(parts), "NUM-06", Level::kFail, "o_proj");
+  }
+}
+
 TEST_F(GradientProbeTest, AnAdapterThatGoesOnIsJudgedRightly) {
   const auto run =
       open(sft("run", {"--adapter_name_or_path", (fixtures() / "tiny_llama" / "adapter").string()}));

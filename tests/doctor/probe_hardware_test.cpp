@@ -43,13 +43,16 @@ class HardwareProbeTest : public ProbeTest {
 };
 
 TEST_F(HardwareProbeTest, HonesKernelsAreRightOnThisMachine) {
-  for (const Words& more :
-       {Words{"--bf16", "false"}, Words{"--bf16", "true"}, Words{"--layer_form", "plain"}}) {
+  for (const Words& more : {Words{"--bf16", "false"}, Words{"--bf16", "true"}, Words{"--layer_form", "plain"},
+                            Words{"--load_in_4bit", "true"}, Words{"--load_in_8bit", "true"}}) {
     for (const bool samples : {false, true}) {
       const std::string name = more.front() + more.back() + (samples ? "grpo" : "sft");
       const std::vector<KernelShape> found =
           kernel_shapes(*open(samples ? grpo(name, more) : sft(name, more)));
       EXPECT_GE(found.size(), samples ? 10U : 6U);
+      EXPECT_EQ(found.front().quantised, more.front() == "--load_in_4bit"   ? "4-bit nf4"
+                                         : more.front() == "--load_in_8bit" ? "8-bit"
+                                                                            : "");
       for (const KernelShape& shape : found) {
         const KernelError error = check_kernel(KernelShape::from_json(shape.to_json()));
         EXPECT_LE(error.error, error.bound) << shape.words();

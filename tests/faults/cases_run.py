@@ -18,6 +18,11 @@ def renamed_keys(s):
     s.sft(adapter_name_or_path="adapter")
 
 
+@CASES.fault("CKPT-02", "an adapter of a 4-bit base, merged onto the base as it is stored", "doctor", "--deep", level="warn")
+def stored_base(s):
+    s.sft(load_in_4bit=True, bnb_4bit_quant_type="fp4")
+
+
 @CASES.fault("CKPT-03", "config.json ties the head to the embedding, and the file holds another head", level="warn")
 def tied_and_apart(s):
     file = s.model() / staging.WEIGHTS

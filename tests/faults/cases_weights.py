@@ -19,6 +19,11 @@ def no_gradient_below(s):
 CASES.exclude("GRAD-03", "passes without gradient beside the policy's")
 
 
+@CASES.fault("GRAD-04", "the adapter of a 4-bit base frozen after it was attached", "sabotage", "frozen_adapter")
+def frozen_adapter(s):
+    s.sft(load_in_4bit=True, use_bnb_nested_quant=True)
+
+
 @CASES.fault("GRAD-05", "the optimizer's buffer is a copy that the model does not read", "sabotage", "stale_optimizer")
 def stale_optimizer(s):
     s.sft()

@@ -38,10 +38,14 @@ def any_difference(completions, **_):
 LORA = {"use_peft": True, "lora_r": 16, "lora_target_modules": ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]}
 F0 = {**LORA, "bf16": True, "gradient_checkpointing": True, "per_device_train_batch_size": 16, "num_generations": 8}
 F1 = {**F0, "gradient_checkpointing_kwargs": {"use_reentrant": True}}
+F1_ONLINE = {**{k: v for k, v in F1.items() if k != "num_generations"}, "reward_funcs": ["rewards.py:any_difference"]}
 F2 = {**LORA, "bf16": True, "loss_type": "grpo", "per_device_train_batch_size": 8, "num_generations": 8,
       "reward_funcs": ["rewards.py:format_reward", "rewards.py:correctness_reward"]}
 F3 = {**LORA, "bf16": True, "gradient_accumulation_steps": 4, "learning_rate": 5e-6, "warmup_ratio": 0.1,
       "lr_scheduler_type": "cosine", "max_grad_norm": 0.1, "per_device_train_batch_size": 8, "num_generations": 8}
+F4 = {"use_peft": True, "load_in_4bit": True, "bnb_4bit_quant_type": "nf4", "use_bnb_nested_quant": True, "lora_r": 8, "lora_alpha": 16,
+      "lora_dropout": 0.1, "lora_target_modules": "all-linear", "bf16": True, "gradient_checkpointing": True, "learning_rate": 2e-4,
+      "per_device_train_batch_size": 8, "max_length": 2048}
 F3_NOW = {**{k: v for k, v in F3.items() if k != "warmup_ratio"}, "warmup_steps": 0.1}
 
 
@@ -57,6 +61,8 @@ class Case:
     slow: bool = False
     says: str = ""  # beside the code: words of the error
     build: typing.Callable = None
+    method: str = "grpo"
+    proves: tuple = ()  # codes that `hone doctor` must find in order
 
 
 CASES = []
@@ -68,35 +74,46 @@ def case(*args, **kwargs):
 
 TRL_F0 = "trains, 28 of 28 adapter tensors moved: it has enable_input_require_grads and non-reentrant checkpointing as defaults [measured]"
 TRL_F1 = "trains, 28 of 28 moved, no warning: passes without gradient switch checkpointing off [measured]; a model with frozen adapters trains to the end with grad_norm 0 and no word [run]"
+TRL_F1_ONLINE = "trains, 28 of 28 moved, no warning: it drops the kwargs when it switches checkpointing on [measured]; objective/entropy counts padding"
 TRL_F2 = "trains, prints loss 0.0 with grad_norm 1.3 to 2.3 and no word on it [measured]; the same 0.0 where all rewards are equal [run]"
 TRL_F3 = "TypeError: unexpected keyword argument 'warmup_ratio' [measured]"
 TRL_F3_NOW = "trains, 28 of 28 moved [measured]"
+TRL_F4 = ("refuses a PeftModel beside peft_config; of a base that get_peft_model changed it re-initialises the adapter with a warning; "
+          "prepare_model_for_kbit_training on a model that has its adapters freezes them [run]")
 TRL_GEMM = "no check of the GEMM library: the exit code -8 alone [read]"
 
 case("F0", "GRPO, Qwen2 shapes, bf16, gradient checkpointing, batch 16, 8 generations (TRL#3150)", F0, TRL_F0)
 case("F1", "GRPO with reentrant checkpointing requested (TRL#2671)", F1, TRL_F1)
+case("F1, Online DPO", "Online DPO with reentrant checkpointing requested (TRL#2671)", F1_ONLINE, TRL_F1_ONLINE, method="online-dpo")
 case("F2", "GRPO, format and correctness rewards, loss 0 (TRL#2931)", F2, TRL_F2, code="RL-01")
 case("F3", "accumulation 4, learning_rate 5e-6, warmup_ratio 0.1, cosine, max_grad_norm 0.1, bf16 (TRL#2906)", F3, TRL_F3,
      trains=False, code="RL-16", says="warmup_steps")
 case("F3, warmup_steps 0.1", "the same with the name that transformers 5 has", F3_NOW, TRL_F3_NOW)
 case("F3, a GEMM that raises SIGFPE", "the same on a machine whose bf16 product dies", F3_NOW, TRL_GEMM, trains=False,
      code="NUM-07", broken="gemm-bf16:SIGFPE")
+case("F4", "4-bit SFT, adapters attached before the k-bit preparation (PEFT#2125)", F4, TRL_F4, method="sft", proves=("GRAD-04", "NUM-06"))
 case("F0, real shapes", "the same on Qwen2.5-0.5B's shapes", F0, "not measured at this size", slow=True)
 case("F1, real shapes", "the same on Qwen2.5-0.5B's shapes", F1, "not measured at this size", slow=True)
 case("F2, real shapes", "the same on Qwen2.5-0.5B's shapes", F2, "not measured at this size", slow=True)
 case("F3, real shapes", "the same on Qwen2.5-0.5B's shapes", F3_NOW, "not measured at this size", slow=True)
 
-NOT_RUN = [("F1, Online DPO", "Online DPO with reentrant checkpointing requested (TRL#2671)", "not run: Online DPO comes with issue 7",
-            "its _enable_gradient_checkpointing drops the user's kwargs; the reference pass warns [read]"),
-           ("F4", "4-bit SFT, adapters attached before the k-bit preparation (PEFT#2125)", "not run: 4-bit bases come with issue 7",
-            "refuses a PeftModel beside peft_config; of a base that get_peft_model changed it re-initialises the adapter with a warning [run]")]
+NOT_RUN = []
 
 
 def row_of(one, words):
     return ("founding", f"{one.name}: {one.configuration}", f"{words}. TRL 1.16: {one.trl}")
 
 
+def stage_sft(one, place):
+    base = {k: v for k, v in scene.SFT.items() if k in ("use_peft", "dataset_name", "output_dir", "report_to", "threads")}
+    place.rows(scene.text_rows(90))
+    place.write("sft", {**base, "logging_steps": 1, "save_strategy": "no", "num_train_epochs": 1}, one.options)
+
+
 def stage(one, place):
+    if one.method == "sft":
+        stage_sft(one, place)
+        return
     place.python(REWARDS)
     base = {k: v for k, v in scene.POLICY.items() if k not in scene.SFT or k in ("use_peft", "dataset_name", "output_dir", "report_to")}
     base = {**base, "max_completion_length": 12, "logging_steps": 1, "save_strategy": "no", "num_train_epochs": 1}
@@ -107,7 +124,9 @@ def stage(one, place):
     if one.slow and "reward_funcs" in options:
         options["reward_funcs"] = [*options["reward_funcs"], "rewards.py:any_difference"]
     place.rows(scene.prompt_rows(90))
-    place.write("grpo", base, options)
+    if one.method == "online-dpo":
+        base = {{"max_completion_length": "max_new_tokens"}.get(k, k): v for k, v in base.items() if k != "num_generations"}
+    place.write(one.method, base, options)
 
 
 def moved_tensors(before, after):
@@ -138,6 +157,12 @@ def train(one, runner, place):
         if not any(v.code == one.code for v in verdicts):
             return "", f"{one.code} was not told\n{said}"
         words += f"; {one.code} told as healthy"
+    if one.proves:
+        code, verdicts, said = runner.run(("doctor", "--output_dir", "examined"), place.folder, place.method)
+        absent = [c for c in one.proves if not any(v.code == c and v.level == "ok" for v in verdicts)]
+        if code != 0 or absent:
+            return "", f"not proved: {absent}\n{said}"
+        words += f"; the doctor's {' and '.join(one.proves)} are ok"
     return words, ""
 
 

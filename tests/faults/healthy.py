@@ -76,6 +76,21 @@ def deep(s):
     s.sft(save_strategy="steps", save_steps=12)
 
 
+@CASES.healthy("sft: a base in 4 bits, examined in depth", deep=("--deep",))
+def four_bits(s):
+    s.sft(load_in_4bit=True, use_bnb_nested_quant=True)
+
+
+@CASES.healthy("sft: a base in 8 bits, plain layers, qwen2", family="qwen2")
+def eight_bits(s):
+    s.sft(load_in_8bit=True, layer_form="plain")
+
+
+@CASES.healthy("grpo: a base in 4 bits, bf16 weights")
+def grpo_four_bits(s):
+    s.policy(load_in_4bit=True, dtype="bfloat16")
+
+
 @CASES.healthy("grpo: exact answers")
 def grpo(s):
     s.policy()

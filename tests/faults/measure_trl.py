@@ -16,12 +16,13 @@ from datasets import Dataset
 from peft import LoraConfig
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import GRPOConfig, GRPOTrainer
+from trl.experimental.online_dpo import OnlineDPOConfig, OnlineDPOTrainer
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import founding
 import scene
 
-CASES = {"F0": founding.F0, "F1": founding.F1, "F2": founding.F2, "F3": founding.F3, "F3-now": founding.F3_NOW}
+CASES = {"F0": founding.F0, "F1": founding.F1, "F1-online": founding.F1_ONLINE, "F2": founding.F2, "F3": founding.F3, "F3-now": founding.F3_NOW}
 
 
 def rewards(names):
@@ -35,14 +36,18 @@ def measure(name, steps=4):
     functions = rewards(options.pop("reward_funcs", ["x:format_reward", "x:correctness_reward"]))
     folder = scene.FIXTURES / "qwen2"
     with tempfile.TemporaryDirectory() as out:
-        config = GRPOConfig(output_dir=out, max_steps=steps, max_completion_length=12, logging_steps=1, report_to=[], save_strategy="no",
-                            use_cpu=True, disable_tqdm=True, **options)
+        online = name == "F1-online"
+        length = {"max_new_tokens" if online else "max_completion_length": 12}
+        config_class, trainer_class = (OnlineDPOConfig, OnlineDPOTrainer) if online else (GRPOConfig, GRPOTrainer)
+        config = config_class(output_dir=out, max_steps=steps, **length, logging_steps=1, report_to=[], save_strategy="no", use_cpu=True,
+                              disable_tqdm=True, **options)
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-        trainer = GRPOTrainer(model=model, reward_funcs=functions, args=config, processing_class=AutoTokenizer.from_pretrained(folder),
-                              train_dataset=Dataset.from_list(scene.prompt_rows(90)),
-                              peft_config=LoraConfig(r=16, lora_alpha=32, task_type="CAUSAL_LM",
-                                                     target_modules=list(founding.LORA["lora_target_modules"])))
+        trainer = trainer_class(model=model, reward_funcs=functions, args=config,
+                                processing_class=AutoTokenizer.from_pretrained(folder),
+                                train_dataset=Dataset.from_list(scene.prompt_rows(90)),
+                                peft_config=LoraConfig(r=16, lora_alpha=32, task_type="CAUSAL_LM",
+                                                       target_modules=list(founding.LORA["lora_target_modules"])))
         before = {n: p.detach().clone() for n, p in trainer.model.named_parameters() if p.requires_grad}
         trainer.train()
         moved = sum(not torch.equal(p, before[n]) for n, p in trainer.model.named_parameters() if n in before)

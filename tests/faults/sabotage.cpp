@@ -159,6 +159,15 @@ Verdicts stale_optimizer(OpenedRun& run) {
   return doctor::probe_gradient(run);
 }
 
+// What prepare_model_for_kbit_training does to adapters that are there already.
+Verdicts frozen_adapter(OpenedRun& run) {
+  for (const auto& tensor : run.adapter->tensors()) {
+    at::Tensor value = tensor.value;
+    value.set_requires_grad(false);
+  }
+  return doctor::probe_gradient(run);
+}
+
 Verdicts dropped_update(OpenedRun& run) {
   return doctor::examine_gradient(
       run, [](at::Tensor parameters, const at::Tensor& gradient, learn::AdamWState& moments,
@@ -244,6 +253,7 @@ const std::map<std::string, Sabotage>& table() {
        }},
       {"stale_optimizer", stale_optimizer},
       {"dropped_update", dropped_update},
+      {"frozen_adapter", frozen_adapter},
       {"wrong_kernel", wrong_kernel},
       {"unnormalised", unnormalised},
       {"base_drifts",

@@ -64,12 +64,12 @@ TEST_P(ExplicitLinear, GivesLinearForwardsValuesAndGradients) {
   const at::NoGradGuard no_grad;
   const at::Tensor joined = at::full({9, 48}, 99.0);
   const at::Tensor low_first = lora_low(c.first, c.x, c.pass), low_second = lora_low(c.second, c.x, c.pass);
-  linear_into(joined.narrow(1, 0, 40), c.first, c.x, low_first);
-  linear_into(joined.narrow(1, 40, 8), c.second, c.x, low_second);
+  linear_into(joined.narrow(1, 0, 40), c.first, c.x, low_first, c.pass);
+  linear_into(joined.narrow(1, 40, 8), c.second, c.x, low_second, c.pass);
   expect_near(joined, at::cat({plain_first, plain_second}, 1));
   const at::Tensor residual = at::randn({9, 40});
   const at::Tensor added = at::empty({9, 40});
-  linear_into(added, c.first, c.x, low_first, residual);
+  linear_into(added, c.first, c.x, low_first, c.pass, residual);
   expect_near(added, plain_first + residual);
 
   const at::Tensor dx = at::full_like(c.x, 99.0);
@@ -93,7 +93,7 @@ TEST(ExplicitLinear, LeavesTheAdapterOutWhenItIsOff) {
   const at::Tensor low = lora_low(c.first, c.x, c.pass);
   EXPECT_FALSE(low.defined());
   const at::Tensor out = at::empty({9, 40});
-  linear_into(out, c.first, c.x, low);
+  linear_into(out, c.first, c.x, low, c.pass);
   expect_near(out, c.x.matmul(c.first.weight.dense().t()));
 }
 

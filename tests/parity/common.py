@@ -58,15 +58,16 @@ def write_tensors(path, tensors, **metadata):
 
 def peft_key(name):
     """A parameter's name in memory -> its key in adapter_model.safetensors."""
-    return name.replace(".default", "")
+    return name.replace(".default", "").replace("lora_magnitude_vector.weight", "lora_magnitude_vector")
 
 
 def adapter_parameters(model):
-    """{PEFT key: parameter} of every LoRA tensor: layers ascending, LINEARS' order within one, A before B."""
+    """{PEFT key: parameter} of every LoRA tensor: layers ascending, LINEARS' order within one, A before B before DoRA's
+    magnitude."""
     named = {peft_key(name): value for name, value in model.named_parameters() if "lora_" in name}
     layers = 1 + max(int(name.split(".layers.")[1].split(".")[0]) for name in named)
-    wanted = [f"base_model.model.model.layers.{layer}.{linear}.lora_{side}.weight"
-              for layer in range(layers) for linear in LINEARS for side in "AB"]
+    wanted = [f"base_model.model.model.layers.{layer}.{linear}.lora_{side}"
+              for layer in range(layers) for linear in LINEARS for side in ("A.weight", "B.weight", "magnitude_vector")]
     ordered = {name: named[name] for name in wanted if name in named}
     assert len(ordered) == len(named), "a LoRA tensor outside the known linears"
     return ordered

@@ -130,4 +130,5 @@ def main():
                    arguments.out)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,7 @@
 // The explicit layer against its definition, the plain layer under autograd: loss, metrics and the gradient
 // of every LoRA tensor, in every family, number format and recompute level.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,6 +32,7 @@ struct Options {
   double dropout = 0;
   Shapes shapes = &tiny_config;
   model::Storage storage = model::Storage::kPlain;
+  bool dora = false;
 };
 
 class Setting {
@@ -46,7 +48,11 @@ class Setting {
     config.target_modules = options.targets;
     config.target_is_regex = options.targets.size() == 1;
     config.init = config::LoraInit::kFalse;
+    config.dora = options.dora;
     adapter_ = adapters::Adapter::attach(*model_, config, 7);
+    const at::NoGradGuard no_grad;
+    for (const auto& tensor : adapter_->tensors())
+      if (tensor.name.ends_with("lora_magnitude_vector")) at::Tensor(tensor.value).mul_(1.2);
   }
 
   struct Result {
@@ -134,7 +140,10 @@ const Options kUpper = {.targets = {R"(model\.layers\.1\.(mlp\.down_proj|self_at
                         .dropout = 0.3};
 const Options kWide = {.dropout = 0.2, .shapes = &wide_config};
 const Options kOdd = {.dropout = 0.2, .shapes = &odd_config};
+const Options kDora = {.shapes = &wide_config, .dora = true};
+const Options kDoraDropped = {.targets = {"all-linear"}, .dropout = 0.3, .dora = true};
 constexpr double kExact = 1e-5;
+constexpr double kDoraExact = 2e-5;  // a norm and a quotient more
 constexpr double kRounded =
     0.15;  // bf16: of each tensor's largest gradient; IsNoWorse... judges both against fp32
 
@@ -152,8 +161,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"qwen3", kFp32, kWide, kExact}, Case{"llama", kFp32, kOdd, kExact},
                       Case{"qwen2", kFp32, kOdd, kExact}, Case{"qwen3", kFp32, kOdd, kExact},
                       Case{"llama", kBf16, kWide, kRounded}, Case{"qwen2", kAutocast, kWide, kRounded},
-                      Case{"qwen3", kBf16, kWide, kRounded}, Case{"llama", kBf16, kOdd, kRounded},
-                      Case{"qwen2", kBf16, kOdd, kRounded}, Case{"qwen3", kAutocast, kOdd, kRounded}));
+                      Case{"llama", kFp32, kDora, kDoraExact}, Case{"qwen2", kFp32, kDoraDropped, kDoraExact},
+                      Case{"qwen3", kFp32, kDora, kDoraExact}, Case{"llama", kBf16, kDora, kRounded},
+                      Case{"qwen3", kAutocast, kDoraDropped, kRounded}, Case{"qwen3", kBf16, kWide, kRounded},
+                      Case{"llama", kBf16, kOdd, kRounded}, Case{"qwen2", kBf16, kOdd, kRounded},
+                      Case{"qwen3", kAutocast, kOdd, kRounded}));
 
 class ExplicitFormOf : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Families, ExplicitFormOf, ::testing::Values("llama", "qwen2", "qwen3"));

@@ -1,0 +1,121 @@
+#include "config/online_dpo_plan.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "config/policy_plan.h"
+
+namespace hone::config {
+namespace {
+
+using base::UserError;
+
+constexpr std::int64_t kPair = 2;  // completions of a prompt
+
+[[noreturn]] void conflict(const Settings& settings, const char* name, std::string expected,
+                           std::string found, std::string cause, std::string fix) {
+  throw UserError({.where = settings.where(name),
+                   .expected = std::move(expected),
+                   .found = std::move(found),
+                   .cause = std::move(cause),
+                   .fix = std::move(fix)});
+}
+
+bool is_address(const std::string& word) {
+  return word.starts_with("http://") || word.starts_with("https://");
+}
+
+void check_judge(const Settings& settings, const Plan& plan) {
+  const OnlineDpoPlan& online = plan.online;
+  const bool replays = !plan.policy.replay.empty();
+  if (online.judge.empty()) {
+    for (const char* name : {"judge_model", "judge_prompt"}) {
+      if (!settings.text(name).empty()) {
+        conflict(settings, name, "a judge beside " + std::string(name), "no judge", "", "set judge");
+      }
+    }
+    if (!plan.policy.reward_funcs.empty() || replays) return;
+    conflict(settings, "reward_funcs", "at least one reward in reward_funcs, or a judge", "none", "",
+             "write reward_funcs: accuracy_reward, or rewards.py:my_function, in the YAML file or after "
+             "--reward_funcs");
+  }
+  if (!plan.policy.reward_funcs.empty()) {
+    conflict(settings, "judge", "either rewards or a judge", "both",
+             "a judge says which of two completions is the better and gives no scores to add",
+             "remove judge, or reward_funcs and reward_model_path");
+  }
+  if (online.missing_eos_penalty) {
+    conflict(settings, "missing_eos_penalty", "no missing_eos_penalty with a judge",
+             settings.value("missing_eos_penalty").dump(), "there is no score to take it off",
+             "remove it: the judge sees where a completion stops");
+  }
+  if (is_address(online.judge) && online.judge_model.empty()) {
+    conflict(settings, "judge", "judge_model with a judge that is an address", "it is not set",
+             "an OpenAI-compatible API is asked for a model by its name",
+             "set judge_model; GET " + online.judge + "/models lists those that are there");
+  }
+  if (!is_address(online.judge) && !(online.judge_model + online.judge_prompt).empty()) {
+    conflict(settings, online.judge_model.empty() ? "judge_prompt" : "judge_model",
+             "a judge that is an address, http://host:port/v1", online.judge,
+             "a Python function words its own question", "remove it");
+  }
+  if (online.judge_prompt.empty()) return;
+  for (const char* field : {"{prompt}", "{first}", "{second}"}) {
+    if (online.judge_prompt.find(field) != std::string::npos) continue;
+    conflict(settings, "judge_prompt", "{prompt}, {first} and {second} in judge_prompt",
+             fmt::format("no {}", field), "the judge would not see it", "");
+  }
+}
+
+void check_weights(const Settings& settings, const PolicyPlan& policy) {
+  const std::size_t weights = policy.reward_weights.size(), rewards = policy.reward_funcs.size();
+  if (weights == 0 || weights == rewards || (rewards == 0 && !policy.replay.empty())) return;
+  conflict(settings, "reward_weights", fmt::format("a weight for each of the {} rewards", rewards),
+           fmt::format("{} weights", weights),
+           settings.text("reward_model_path").empty() ? "" : "reward_model_path is the first of the rewards",
+           "");
+}
+
+}  // namespace
+
+void resolve_online_dpo(Settings& settings) {
+  resolve_numbers(settings, "reward_weights");
+  if (settings.is_set("beta")) resolve_numbers(settings, "beta");
+  const base::Json& betas = settings.value("beta");
+  bool good = betas.is_array() && !betas.empty();
+  for (const base::Json& beta : good ? betas : base::Json::array()) good = good && beta.get<double>() > 0;
+  if (!good) {
+    conflict(settings, "beta", "beta above 0, or a list of such: one an epoch", yaml_text(betas),
+             "without beta nothing holds the policy, and ipo divides by it", "the default is 0.1");
+  }
+  if (settings.flag("disable_dropout")) settings.replace("lora_dropout", 0.0);
+}
+
+void fill_online_dpo(Plan& plan, const Settings& settings) {
+  PolicyPlan& policy = plan.policy = make_sampling_plan(settings);
+  policy.num_generations = policy.num_generations_eval = kPair;
+  policy.steps_per_generation = plan.gradient_accumulation_steps;
+  policy.generation_batch_size = sequences_of(settings, kPair);
+  OnlineDpoPlan& online = plan.online;
+  online.loss_type = settings.text("loss_type");
+  online.beta = settings.value("beta").get<std::vector<double>>();
+  if (!settings.value("missing_eos_penalty").is_null()) {
+    online.missing_eos_penalty = settings.number("missing_eos_penalty");
+  }
+  online.skip_ties = settings.flag("skip_ties");
+  online.judge = settings.text("judge");
+  online.judge_model = settings.text("judge_model");
+  online.judge_prompt = settings.text("judge_prompt");
+  if (policy.max_completion_length >= plan.max_length) {
+    conflict(settings, settings.is_set("max_new_tokens") ? "max_new_tokens" : "max_length",
+             fmt::format("max_new_tokens below max_length, {}", plan.max_length),
+             fmt::format("{}", policy.max_completion_length),
+             "the prompt is cut to what max_new_tokens leave of max_length, and nothing would be left of it",
+             fmt::format("write max_length: {}", policy.max_completion_length + 512));
+  }
+  check_judge(settings, plan);
+  check_weights(settings, policy);
+  if (!policy.replay.empty()) check_replay(settings);
+}
+
+}  // namespace hone::config

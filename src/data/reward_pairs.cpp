@@ -1,0 +1,213 @@
+#include "data/reward_pairs.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "data/row_threads.h"
+
+namespace hone::data {
+namespace {
+
+using base::Json;
+using base::UserError;
+
+struct Done {
+  PreferencePair pair;
+  bool dropped = false;
+  std::int64_t longest = 0, tokens = 0;
+};
+
+class WholeTokeniser {
+ public:
+  WholeTokeniser(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                 const text::ChatTemplate* chat_template, const RewardPairOptions& options)
+      : rows_(rows),
+        tokenizer_(tokenizer),
+        chat_template_(chat_template),
+        options_(options),
+        eos_(tokenizer.special().eos.value_or("")) {}
+
+  Done row(std::size_t index) const {
+    const PreferenceRow& row = rows_.rows[index];
+    std::vector<std::int32_t> chosen = ids_of(row, row.chosen, "chosen", index);
+    std::vector<std::int32_t> rejected = ids_of(row, row.rejected, "rejected", index);
+    Done done;
+    done.pair.row = static_cast<std::int64_t>(index);
+    done.longest = static_cast<std::int64_t>(std::max(chosen.size(), rejected.size()));
+    done.tokens = static_cast<std::int64_t>(chosen.size() + rejected.size());
+    done.dropped = options_.max_length > 0 && done.longest > options_.max_length;
+    if (done.dropped) return done;
+    const std::size_t of_chosen = scored_size(chosen), of_rejected = scored_size(rejected);
+    const std::size_t least = std::min(of_chosen, of_rejected);
+    std::size_t shared = 0;
+    while (shared + 1 < least && chosen[shared] == rejected[shared]) ++shared;
+    if (shared == 0 && least > 1) shared = 1;
+    done.pair.chosen = side(chosen, shared, of_chosen);
+    done.pair.rejected = side(rejected, shared, of_rejected);
+    return done;
+  }
+
+ private:
+  std::vector<std::int32_t> ids_of(const PreferenceRow& row, const Json& completion, const char* column,
+                                   std::size_t index) const {
+    std::vector<std::int32_t> ids = encode(row, completion, index);
+    if (ids.empty()) {
+      throw UserError({.where = rows_.where(index) + " " + column,
+                       .expected = "a sequence to score",
+                       .found = "no tokens",
+                       .cause = "an empty text",
+                       .fix = "write an answer into this row, or remove the row"});
+    }
+    check_ids(ids, index);
+    return ids;
+  }
+
+  std::vector<std::int32_t> encode(const PreferenceRow& row, const Json& completion,
+                                   std::size_t index) const {
+    if (rows_.tokenised) return completion.get<std::vector<std::int32_t>>();
+    if (!rows_.conversational) {
+      std::string text = completion;
+      if (!text.ends_with(eos_)) text += eos_;
+      if (!row.prompt.is_null()) text = row.prompt.get<std::string>() + text;
+      return tokenizer_.encode(text, /*add_special=*/true).ids;
+    }
+    Json messages = row.prompt.is_null() ? Json::array() : row.prompt;
+    messages.insert(messages.end(), completion.begin(), completion.end());
+    try {
+      return text::tokenise_chat(tokenizer_, *chat_template_,
+                                 {.messages = messages,
+                                  .tools = row.tools,
+                                  .template_kwargs = row.template_kwargs,
+                                  .add_generation_prompt = false})
+          .ids;
+    } catch (const UserError& error) {
+      base::ErrorText text = error.text();
+      text.where = rows_.where(index) + ", " + text.where;
+      throw UserError(text);
+    }
+  }
+
+  // Up to the token that has the score; of pad tokens alone, transformers takes the first.
+  std::size_t scored_size(const std::vector<std::int32_t>& ids) const {
+    std::size_t size = ids.size();
+    while (options_.pad_id && size > 1 && ids[size - 1] == *options_.pad_id) --size;
+    return size;
+  }
+
+  static PreferenceSide side(const std::vector<std::int32_t>& ids, std::size_t shared, std::size_t scored) {
+    const auto at = [&](std::size_t i) { return ids.begin() + static_cast<std::ptrdiff_t>(i); };
+    return {.context = {at(0), at(shared)},
+            .scored = {at(shared), at(scored)},
+            .completion = static_cast<std::int64_t>(ids.size() - shared)};
+  }
+
+  void check_ids(const std::vector<std::int32_t>& ids, std::size_t index) const {
+    if (options_.vocab_size <= 0) return;
+    const auto bad = std::find_if(ids.begin(), ids.end(),
+                                  [&](std::int32_t id) { return id < 0 || id >= options_.vocab_size; });
+    if (bad == ids.end()) return;
+    throw UserError(
+        {.where = rows_.where(index),
+         .expected = "token ids below " + std::to_string(options_.vocab_size) +
+                     ", the rows of the model's embedding (DATA-10)",
+         .found =
+             "id " + std::to_string(*bad) + ", token '" + tokenizer_.id_to_token(*bad).value_or("?") + "'",
+         .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
+         .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
+  }
+
+  const PreferenceRows& rows_;
+  const text::Tokenizer& tokenizer_;
+  const text::ChatTemplate* chat_template_;
+  const RewardPairOptions& options_;
+  std::string eos_;
+};
+
+void check_request(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                   const text::ChatTemplate* chat_template) {
+  if (rows.tokenised) return;
+  if (rows.conversational && chat_template == nullptr) {
+    throw UserError({.where = rows.path.string(),
+                     .expected = "a tokenizer with a chat template, since the rows are messages",
+                     .found = "a tokenizer without one",
+                     .cause = "a base model, not an instruct model",
+                     .fix = "set chat_template_path to a .jinja file, or give the rows as text"});
+  }
+  if (!rows.conversational && !tokenizer.special().eos) {
+    throw UserError({.where = "tokenizer",
+                     .expected = "an end-of-sequence token to append to each completion",
+                     .found = "no eos_token",
+                     .cause = "tokenizer_config.json does not name one",
+                     .fix = "set eos_token"});
+  }
+}
+
+bool equal_sides(const PreferencePair& pair) {
+  return pair.shares_context() && pair.chosen.scored == pair.rejected.scored;
+}
+
+void check_result(const PreferenceRows& rows, const PreferenceFacts& facts,
+                  const RewardPairOptions& options) {
+  if (facts.kept == 0) {
+    throw UserError(
+        {.where = rows.path.string(),
+         .expected = "at least one pair within max_length (DATA-01)",
+         .found = "none of " + std::to_string(facts.rows) +
+                  " has both sequences within max_length = " + std::to_string(options.max_length),
+         .cause = "a small max_length: a reward model's rows are never cut",
+         .fix = "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"});
+  }
+  if (facts.equal == facts.kept) {
+    throw UserError({.where = rows.path.string(),
+                     .expected = "a chosen and a rejected completion that differ (PREF-01)",
+                     .found = "the same tokens on both sides of all " + std::to_string(facts.kept) + " pairs",
+                     .cause = "one column was written into both",
+                     .fix = "write the rejected answers"});
+  }
+}
+
+}  // namespace
+
+std::int64_t pair_tokens(const PreferencePair& pair) {
+  std::int64_t out = 0;
+  for (const PreferenceSide* side : {&pair.chosen, &pair.rejected})
+    out += static_cast<std::int64_t>(side->context.size()) + side->completion;
+  return out;
+}
+
+RewardPairs tokenise_reward_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                                  const text::ChatTemplate* chat_template, const RewardPairOptions& options) {
+  check_request(rows, tokenizer, chat_template);
+  std::vector<Done> all(rows.rows.size());
+  RowThreads<Done>(all, row_threads(options.threads, all.size())).run([&] {
+    return WholeTokeniser(rows, tokenizer, chat_template, options);
+  });
+  RewardPairs out;
+  PreferenceFacts& facts = out.facts;
+  facts.rows = static_cast<std::int64_t>(all.size());
+  facts.implicit = rows.implicit;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Done& done = all[i];
+    facts.longest = std::max(facts.longest, done.longest);
+    facts.too_long += done.dropped ? 1 : 0;
+    if (done.dropped) continue;
+    facts.kept += 1;
+    facts.tokens += done.tokens;
+    facts.completion_tokens += done.pair.chosen.completion + done.pair.rejected.completion;
+    facts.equal += equal_sides(done.pair) ? 1 : 0;
+    facts.mean_chosen += static_cast<double>(done.pair.chosen.completion);
+    facts.mean_rejected += static_cast<double>(done.pair.rejected.completion);
+    facts.longest_prompt =
+        std::max(facts.longest_prompt, static_cast<std::int64_t>(done.pair.chosen.context.size()));
+    if (rows.rows[i].margin) out.margins.push_back(*rows.rows[i].margin);
+    out.pairs.push_back(std::move(done.pair));
+  }
+  check_result(rows, facts, options);
+  facts.mean_chosen /= static_cast<double>(facts.kept);
+  facts.mean_rejected /= static_cast<double>(facts.kept);
+  return out;
+}
+
+}  // namespace hone::data

@@ -1,0 +1,320 @@
+#include "data/unpaired.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "data/row_threads.h"
+#include "data/rows.h"
+
+namespace hone::data {
+namespace {
+
+using base::Json;
+using base::UserError;
+
+constexpr std::size_t kMapBatch = 1000;  // datasets.map(batched=True)
+
+// ---- rows
+
+// Pairs as rows, in the order of TRL's _unpair_row on batches of kMapBatch.
+void unpair(PreferenceRows pairs, UnpairedRows& out) {
+  out.paired = true;
+  out.conversational = pairs.conversational;
+  out.file_rows = static_cast<std::int64_t>(pairs.rows.size());
+  for (std::size_t begin = 0; begin < pairs.rows.size(); begin += kMapBatch) {
+    const std::size_t end = std::min(begin + kMapBatch, pairs.rows.size());
+    for (const bool desirable : {true, false}) {
+      for (std::size_t i = begin; i < end; ++i) {
+        PreferenceRow& pair = pairs.rows[i];
+        out.rows.push_back({.prompt = pair.prompt,
+                            .completion = std::move(desirable ? pair.chosen : pair.rejected),
+                            .desirable = desirable,
+                            .tools = pair.tools,
+                            .template_kwargs = pair.template_kwargs,
+                            .line = pair.line});
+      }
+    }
+  }
+}
+
+class RowReader {
+ public:
+  explicit RowReader(UnpairedRows& out) : out_(out) {}
+
+  void take(Json row, int line) {
+    const std::string where = out_.path.string() + ":" + std::to_string(line);
+    for (const char* column : {"prompt", "completion", "label"}) require_column(row, column, where);
+    check_template_columns(row, where);
+    if (out_.rows.empty()) out_.conversational = row.at("completion").is_array();
+    for (const char* column : {"prompt", "completion"}) require_kind(row, column, where);
+    out_.rows.push_back({.prompt = std::move(row["prompt"]),
+                         .completion = std::move(row["completion"]),
+                         .desirable = label_of(row.at("label"), where),
+                         .tools = row.contains("tools") ? std::move(row["tools"]) : Json(),
+                         .template_kwargs = row.contains("chat_template_kwargs")
+                                                ? std::move(row["chat_template_kwargs"])
+                                                : Json(),
+                         .line = line});
+  }
+
+ private:
+  static void require_column(const Json& row, const char* column, const std::string& where) {
+    if (row.contains(column)) return;
+    std::vector<std::string> names;
+    std::string columns;
+    for (const auto& [name, value] : row.items()) {
+      names.push_back(name);
+      columns += (columns.empty() ? "" : ", ") + name;
+    }
+    throw UserError({.where = where,
+                     .expected = std::string("a column '") + column +
+                                 "' (rows of prompt, completion, label, or of chosen and rejected)",
+                     .found = columns.empty()
+                                  ? "no columns"
+                                  : "the columns " + columns + "." + base::did_you_mean(column, names),
+                     .cause = {},
+                     .fix = "rename the column, or write it"});
+  }
+
+  void require_kind(const Json& row, const char* column, const std::string& where) const {
+    const Json& value = row.at(column);
+    if (value.is_array()) check_messages(row, column, where);
+    if (value.is_array() == out_.conversational && (value.is_array() || value.is_string())) return;
+    throw UserError({.where = where + " " + column,
+                     .expected = out_.conversational ? "a list of messages, as in the other columns and rows"
+                                                     : "text, as in the other columns and rows",
+                     .found = value.is_array()    ? "a list of messages"
+                              : value.is_string() ? "text"
+                              : value.is_null()   ? "null"
+                                                  : value.type_name(),
+                     .cause = {},
+                     .fix = "bring prompt and completion of all rows into one form"});
+  }
+
+  static bool label_of(const Json& value, const std::string& where) {
+    if (value.is_boolean()) return value.get<bool>();
+    if (value == Json(0) || value == Json(1)) return value == Json(1);
+    throw UserError({.where = where + " label",
+                     .expected = "true (desirable) or false",
+                     .found = value.dump().substr(0, 60),
+                     .cause = {},
+                     .fix = "write true or false"});
+  }
+
+  UnpairedRows& out_;
+};
+
+// ---- tokens
+
+struct Done {
+  std::vector<std::int32_t> prompt, completion;  // not cut
+  bool dropped = false, boundary_mismatch = false;
+};
+
+class UnpairedTokeniser {
+ public:
+  UnpairedTokeniser(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
+                    const text::ChatTemplate* chat_template, const UnpairedOptions& options)
+      : rows_(rows),
+        tokenizer_(tokenizer),
+        chat_template_(chat_template),
+        options_(options),
+        eos_(tokenizer.special().eos.value_or("")) {}
+
+  Done row(std::size_t index) const {
+    const UnpairedRow& row = rows_.rows[index];
+    std::vector<std::int32_t> prompt = prompt_ids(row, index);
+    const std::vector<std::int32_t> whole = whole_ids(row, index);
+    const auto length = std::mismatch(prompt.begin(), prompt.end(), whole.begin(), whole.end()).second;
+    Done done;
+    done.boundary_mismatch = length - whole.begin() < static_cast<std::ptrdiff_t>(prompt.size());
+    done.prompt.assign(whole.begin(), length);
+    done.completion.assign(length, whole.end());
+    done.dropped =
+        options_.max_length > 0 && static_cast<std::int64_t>(done.prompt.size()) >= options_.max_length;
+    if (!done.dropped) check(done, whole, index);
+    return done;
+  }
+
+ private:
+  std::vector<std::int32_t> prompt_ids(const UnpairedRow& row, std::size_t index) const {
+    if (rows_.conversational) return render(row, row.prompt, /*add_generation_prompt=*/true, index);
+    return tokenizer_.encode(row.prompt.get<std::string>(), /*add_special=*/true).ids;
+  }
+
+  std::vector<std::int32_t> whole_ids(const UnpairedRow& row, std::size_t index) const {
+    if (rows_.conversational) {
+      Json both = row.prompt;
+      both.insert(both.end(), row.completion.begin(), row.completion.end());
+      return render(row, both, /*add_generation_prompt=*/false, index);
+    }
+    std::string text = row.completion;
+    if (!text.ends_with(eos_)) text += eos_;
+    return tokenizer_.encode(row.prompt.get<std::string>() + text, /*add_special=*/true).ids;
+  }
+
+  std::vector<std::int32_t> render(const UnpairedRow& row, const Json& messages, bool add_generation_prompt,
+                                   std::size_t index) const {
+    try {
+      return text::tokenise_chat(tokenizer_, *chat_template_,
+                                 {.messages = messages,
+                                  .tools = row.tools,
+                                  .template_kwargs = row.template_kwargs,
+                                  .add_generation_prompt = add_generation_prompt})
+          .ids;
+    } catch (const UserError& error) {
+      base::ErrorText text = error.text();
+      text.where = rows_.where(index) + ", " + text.where;
+      throw UserError(text);
+    }
+  }
+
+  void check(const Done& done, const std::vector<std::int32_t>& whole, std::size_t index) const {
+    if (done.completion.empty()) {
+      throw UserError(
+          {.where = rows_.where(index) + " completion",
+           .expected = "a completion",
+           .found = "nothing: the prompt with it has no token more than the prompt alone",
+           .cause = "an empty completion, or a template that closes the prompt's last turn itself",
+           .fix = "write a completion into this row, or remove the row"});
+    }
+    if (whole.size() < 2) {
+      throw UserError({.where = rows_.where(index),
+                       .expected = "a token to train on, with a token before it",
+                       .found = "a sequence of one token",
+                       .cause = "an empty prompt, and a tokenizer that puts no token before it",
+                       .fix = "write a prompt into this row, or remove the row"});
+    }
+    for (const std::int32_t id : whole) {
+      if (options_.vocab_size <= 0 || (id >= 0 && id < options_.vocab_size)) continue;
+      throw UserError(
+          {.where = rows_.where(index),
+           .expected = "token ids below " + std::to_string(options_.vocab_size) +
+                       ", the rows of the model's embedding (DATA-10)",
+           .found = "id " + std::to_string(id) + ", token '" + tokenizer_.id_to_token(id).value_or("?") + "'",
+           .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
+           .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
+    }
+  }
+
+  const UnpairedRows& rows_;
+  const text::Tokenizer& tokenizer_;
+  const text::ChatTemplate* chat_template_;
+  const UnpairedOptions& options_;
+  std::string eos_;
+};
+
+// A prompt with a completion, cut to max_length. Without a prompt the first token is context.
+PreferenceSide make_side(const std::vector<std::int32_t>& prompt, const std::vector<std::int32_t>& completion,
+                         std::int64_t max_length) {
+  std::size_t size = completion.size();
+  if (max_length > 0) size = std::min(size, static_cast<std::size_t>(max_length) - prompt.size());
+  const auto end = completion.begin() + static_cast<std::ptrdiff_t>(size);
+  PreferenceSide out{.context = prompt, .scored = {}, .completion = static_cast<std::int64_t>(size)};
+  auto first = completion.begin();
+  if (prompt.empty()) out.context.push_back(*first++);
+  out.scored.assign(first, end);
+  return out;
+}
+
+void check_request(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
+                   const text::ChatTemplate* chat_template) {
+  if (rows.conversational && chat_template == nullptr) {
+    throw UserError({.where = rows.path.string(),
+                     .expected = "a tokenizer with a chat template, since the rows are messages",
+                     .found = "a tokenizer without one",
+                     .cause = "a base model, not an instruct model",
+                     .fix = "put a chat_template.jinja into the model's folder, or give the rows as text"});
+  }
+  if (!rows.conversational && !tokenizer.special().eos) {
+    throw UserError({.where = "tokenizer",
+                     .expected = "an end-of-sequence token to append to each completion",
+                     .found = "no eos_token",
+                     .cause = "tokenizer_config.json does not name one",
+                     .fix = "name it there"});
+  }
+}
+
+void add_facts(const Done& done, const PreferenceSide& side, bool desirable, std::int64_t max_length,
+               UnpairedFacts& facts) {
+  const auto whole = static_cast<std::int64_t>(done.prompt.size() + done.completion.size());
+  facts.kept += 1;
+  facts.desirable += desirable ? 1 : 0;
+  facts.tokens += side.tokens();
+  facts.completion_tokens += static_cast<std::int64_t>(side.scored.size());
+  facts.rows_cut += max_length > 0 && whole > max_length ? 1 : 0;
+  facts.longest_prompt = std::max(facts.longest_prompt, static_cast<std::int64_t>(side.context.size()));
+}
+
+}  // namespace
+
+std::string UnpairedRows::where(std::size_t index) const {
+  return path.string() + ":" + std::to_string(rows.at(index).line);
+}
+
+UnpairedRows read_unpaired_rows(const base::fs::path& path) {
+  UnpairedRows out;
+  out.path = base::fs::is_directory(path) ? path / "train.jsonl" : path;
+  const std::string text = base::read_text(out.path);
+  bool pairs = false, first = true;
+  RowReader reader(out);
+  for_each_row(text, out.path, [&](Json row, int line) {
+    if (first) pairs = row.contains("chosen") && row.contains("rejected");
+    first = false;
+    if (!pairs) reader.take(std::move(row), line);
+  });
+  if (pairs) {
+    unpair(parse_preference_rows(text, out.path), out);
+  } else {
+    out.file_rows = static_cast<std::int64_t>(out.rows.size());
+  }
+  return out;
+}
+
+UnpairedData tokenise_unpaired(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
+                               const text::ChatTemplate* chat_template, const UnpairedOptions& options) {
+  check_request(rows, tokenizer, chat_template);
+  std::vector<Done> all(rows.rows.size());
+  RowThreads<Done>(all, row_threads(options.threads, all.size())).run([&] {
+    return UnpairedTokeniser(rows, tokenizer, chat_template, options);
+  });
+  UnpairedData out;
+  UnpairedFacts& facts = out.facts;
+  facts.rows = static_cast<std::int64_t>(all.size());
+  facts.paired = rows.paired;
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    facts.longest =
+        std::max(facts.longest, static_cast<std::int64_t>(all[i].prompt.size() + all[i].completion.size()));
+    facts.boundary_mismatches += all[i].boundary_mismatch ? 1 : 0;
+    facts.prompts_too_long += all[i].dropped ? 1 : 0;
+    if (!all[i].dropped) kept.push_back(i);
+  }
+  if (kept.empty()) {
+    throw UserError(
+        {.where = rows.path.string(),
+         .expected = "at least one row whose prompt leaves room for a completion (DATA-01)",
+         .found = "none of " + std::to_string(facts.rows) +
+                  ": every prompt fills max_length = " + std::to_string(options.max_length),
+         .cause = "a long system prompt, or a small max_length",
+         .fix = "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"});
+  }
+  const auto batch = static_cast<std::size_t>(options.batch_size);
+  for (std::size_t k = 0; k < kept.size(); ++k) {
+    const std::size_t begin = k - k % batch;
+    const std::size_t last = std::min(begin + batch, kept.size()) - 1;
+    const Done &own = all[kept[k]], &other = all[kept[k == begin ? last : k - 1]];
+    const bool desirable = rows.rows[kept[k]].desirable;
+    out.rows.push_back({.row = rows.rows[kept[k]].line - 1,
+                        .chosen = make_side(own.prompt, own.completion, options.max_length),
+                        .rejected = make_side(own.prompt, other.completion, options.max_length)});
+    out.desirable.push_back(desirable ? 1 : 0);
+    add_facts(own, out.rows.back().chosen, desirable, options.max_length, facts);
+  }
+  return out;
+}
+
+}  // namespace hone::data

@@ -1,0 +1,48 @@
+#include "model/planned_bytes.h"
+
+#include <functional>
+#include <numeric>
+#include <set>
+#include <string>
+
+#include "base/file.h"
+#include "model/families.h"
+
+namespace hone::model {
+
+std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at::ScalarType residual,
+                           const std::optional<ops::QuantScheme>& quantise) {
+  const auto linear_size = static_cast<std::int64_t>(c10::elementSize(linear));
+  const auto residual_size = static_cast<std::int64_t>(c10::elementSize(residual));
+  const FamilyTraits& traits = traits_of(config.family);
+  const std::string embedding = std::string(traits.names.embedding.hf) + ".weight";
+  const std::string head = std::string(traits.names.head.hf) + ".weight";
+  std::set<std::string> linears;
+  for (const LinearSpec& one : adaptable_linears(config)) linears.insert(one.name + ".weight");
+  std::int64_t bytes = 0;
+  for (const TensorSpec& spec : expected_tensors(config)) {
+    const std::int64_t numbers =
+        std::accumulate(spec.shape.begin(), spec.shape.end(), std::int64_t{1}, std::multiplies<>());
+    if (quantise && linears.contains(spec.name)) {
+      bytes += ops::quantised_bytes(spec.shape[0], spec.shape[1], *quantise);
+    } else if (spec.name == embedding) {
+      // A tied one is the head's own, whose numbers the file has.
+      bytes += numbers * (config.tie_word_embeddings ? linear_size : residual_size);
+    } else {
+      const bool multiplied = spec.name == head || spec.shape.size() == 2 || spec.name.ends_with(".bias");
+      bytes += numbers * (multiplied ? linear_size : residual_size);
+    }
+  }
+  return bytes;
+}
+
+std::string planned_words(const ModelConfig& config) {
+  const auto bytes = [&](const std::optional<ops::QuantScheme>& quantise) {
+    return base::gigabytes(planned_bytes(config, at::kBFloat16, at::kBFloat16, quantise));
+  };
+  return bytes(std::nullopt) + " in bfloat16, " +
+         bytes(ops::QuantScheme{.type = ops::QuantType::kNf4, .nested = true}) +
+         " with load_in_4bit and use_bnb_nested_quant";
+}
+
+}  // namespace hone::model

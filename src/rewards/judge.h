@@ -1,0 +1,35 @@
+// A judge: of two completions of a prompt it says which is the better, and gives no scores.
+//
+//   path/to/file.py:function, package.module.function
+//       def judge(prompts, completions, **columns) -> [0, 1, None, ...]
+//     completions are pairs; 0: the first is the better, 1: the second, None or -1: it cannot tell. An object
+//     with a method `judge`, as TRL's judges are, does too. It runs as rewards of the user's Python do
+//     (python_reward.h): own process, time limit, restart.
+//   http://host:port/v1, https://...
+//     an OpenAI-compatible API: POST <address>/chat/completions {"model", "messages", "temperature": 0}, one
+//     request a pair; OPENAI_API_KEY of the environment goes along where it is set. The answer names 0 or 1
+//     (after </think>, where there is one).
+//
+// Pairs are not shown in turned order: the two are drawn alike, so that a judge that likes the first place
+// adds noise and no direction.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "rewards/open_reward.h"
+#include "rewards/reward.h"
+
+namespace hone::rewards {
+
+struct JudgeWords {
+  std::string word;           // as above
+  std::string model, prompt;  // of an address; an empty prompt: our own words
+};
+
+// As a reward: a request holds pairs of completions of the same prompt beside each other; of each pair the
+// better has 1 and the worse 0, or both kNone. A verdict that is none of the above is a Failure. Errors are
+// those of open_rewards.
+std::unique_ptr<Reward> open_judge(const JudgeWords& words, const OpenOptions& options);
+
+}  // namespace hone::rewards

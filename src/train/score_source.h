@@ -1,0 +1,51 @@
+// The weights of a reward model: a decoder, and score.weight [1, hidden size] where a language model has its
+// head (LlamaForSequenceClassification and its like).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/weight_source.h"
+
+namespace hone::train {
+
+constexpr const char* kScoreWeight = "score.weight";
+
+// A folder's decoder for CausalLm, whatever head it has: score.weight and lm_head.weight are left aside, and
+// the head is said to be tied, since none is asked for.
+class DecoderSource final : public model::WeightSource {
+ public:
+  explicit DecoderSource(std::unique_ptr<model::WeightSource> folder);
+
+  const model::ModelConfig& config() const override { return config_; }
+  std::vector<std::string> names() const override;
+  bool has(const std::string& name) const override { return folder_->has(name); }
+  std::vector<std::int64_t> shape(const std::string& name) const override { return folder_->shape(name); }
+  void read_into(const std::string& name, at::Tensor out) const override { folder_->read_into(name, out); }
+  at::ScalarType stored_dtype(const std::string& name) const override { return folder_->stored_dtype(name); }
+  std::optional<ops::QuantScheme> quantisation(const std::string& name) const override {
+    return folder_->quantisation(name);
+  }
+  ops::Quantised read_quantised(const std::string& name) const override {
+    return folder_->read_quantised(name);
+  }
+  bool is_gguf() const override { return folder_->is_gguf(); }
+  const base::fs::path& path() const override { return folder_->path(); }
+
+  // score.weight [1, H] in fp32, if the folder has one. UserError when it has several labels.
+  std::optional<at::Tensor> score() const;
+
+ private:
+  std::unique_ptr<model::WeightSource> folder_;
+  model::ModelConfig config_;
+};
+
+// What transformers begins a score head with that no file has: normal, deviation config.json's
+// initializer_range (0.02); counter-based randomness of `seed`. [1, H] fp32.
+at::Tensor new_score_head(const model::ModelConfig& config, std::uint64_t seed);
+
+}  // namespace hone::train

@@ -1,0 +1,181 @@
+"""Runs of TRL's KTOTrainer on CPU in fp32, step by step: FIXTURES/trl_kto/<case>.json and <case>.safetensors.
+usage: record_trl_kto.py [--only PREFIX] [--out FOLDER]
+
+The model is tiny_llama with its adapter, whose B is not zero: a run continues it, and TRL's reference is a copy of it; cases named
+new_* begin with an adapter of their own, whose values (B not zero either) the safetensors hold as `before.<PEFT key>`, and TRL's
+reference is the base. Cases named smollm2_* are the first ROWS pairs of gsm8k-preference (its folder is $HONE_DATA/gsm8k-preference;
+without it they are left out), unpaired by TRL and then, for cases named *_mixed, one of each in turn, on SmolLM2
+(models/smollm2-f32 and the deterministic adapter of common.py).
+
+<case>.json: versions; model, adapter (the PEFT folder the run starts from, or null), data; options (what differs from TRL's
+defaults, in TRL's names); steps: one an optimizer step, as logged, unrounded, under TRL's names; evals: as logged.
+<case>.safetensors: grad.<PEFT key> of the first optimizer step before clipping, and after.<PEFT key>, the adapter after the last
+step, of the cases whose names end in KEPT; of smollm2_* the gradients of REAL_TENSORS alone."""
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import common
+from common import FIXTURES, SMOLLM2, SMOLLM2_ADAPTER, apply_rule, peft_key, versions, write_json, write_tensors
+
+import torch
+from datasets import Dataset, disable_progress_bars
+from peft import LoraConfig, PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
+from transformers.utils import logging
+from trl import KTOConfig, KTOTrainer
+
+MODEL = FIXTURES / "tiny_llama"
+ADAPTER = MODEL / "adapter"
+FOLDER = "trl_kto"
+KEPT = ("kto", "apo", "weights", "new_base", "clipped")
+UNLOGGED = {"total_flos", "train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second",
+            "eval_runtime", "eval_samples_per_second", "eval_steps_per_second"}
+ROWS_OF_TEXT = [
+    ("What is 43 + 21?", " 64", True), ("Add 7 and 12.", " 20", False), ("Name a colour.", " Green, like the grass.", True),
+    ("How many legs has a spider, and how many has an ant?", " Six and eight", False), ("Is 17 prime?", " Yes.", True),
+    ("Spell the word cat backwards.", " cat", False), ("What comes after Tuesday?", " Wednesday", True), ("2 * 9 =", " 18", True),
+    ("Say something short.", " It is a long way to Tipperary, it is a long way to go.", False),
+    ("Count from three to nine without the even numbers, please.", " 3, 5, 7, 9", True), ("Why?", " Why not", False),
+    ("Half of 64 is", " 32", True), ("The last one,", " alone in its batch", False)]
+ROWS = 4
+REAL_TENSORS = ("layers.0.self_attn.q_proj", "layers.29.self_attn.v_proj")
+REAL = dict(bf16=False, per_device_train_batch_size=4, learning_rate=1e-3, adam_epsilon=1e-4, max_steps=2, max_length=160)
+# adam_epsilon: with 1e-8 AdamW makes a whole step of a gradient that is only rounding, and later steps differ by 5e-4.
+SHARED = dict(bf16=False, per_device_train_batch_size=3, gradient_accumulation_steps=2, learning_rate=5e-3, adam_epsilon=1e-4,
+              max_steps=4, beta=0.5)
+
+
+def kto_cases():
+    """name -> (data, a new adapter?, options)"""
+    cases = {}
+
+    def case(name, data="rows", new=False, **options):
+        cases[name] = (data, new, {**SHARED, **options})
+
+    case("kto")
+    case("apo", loss_type="apo_zero_unpaired")
+    case("apo_shuffled", loss_type="apo_zero_unpaired", train_sampling_strategy="random", per_device_train_batch_size=1)
+    case("weights", desirable_weight=1.3, undesirable_weight=0.6)
+    case("precomputed", precompute_ref_log_probs=True, precompute_ref_batch_size=4, num_train_epochs=2, max_steps=-1)
+    case("apo_precomputed", loss_type="apo_zero_unpaired", precompute_ref_log_probs=True)
+    case("cut", max_length=14)
+    case("paired", data="pairs")
+    case("paired_implicit", data="pairs_implicit")
+    case("chat", data="chat", max_length=60)
+    case("epochs", num_train_epochs=2, max_steps=-1, per_device_train_batch_size=4, gradient_accumulation_steps=3)  # short last ones
+    case("clipped", max_grad_norm=0.05, per_device_train_batch_size=2, gradient_accumulation_steps=4, weight_decay=0.1,
+         lr_scheduler_type="cosine", warmup_steps=1, max_steps=4)
+    case("evaluated", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4)
+    case("evaluated_precomputed", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=2, precompute_ref_log_probs=True)
+    case("new_base", new=True)
+    case("new_apo", new=True, loss_type="apo_zero_unpaired", beta=0.1)
+    return cases
+
+
+def real_cases():
+    """name -> (data, a new adapter?, options)"""
+    cases = {"smollm2_kto_mixed": ("real_mixed", False, REAL), "smollm2_kto": ("real", False, REAL),
+             "smollm2_apo": ("real", False, {**REAL, "loss_type": "apo_zero_unpaired"})}
+    return cases if "HONE_DATA" in os.environ else {}
+
+
+def rows_of(data):
+    message = lambda role, content: {"role": role, "content": content}
+    if data.startswith("real"):
+        with open(Path(os.environ["HONE_DATA"]) / "gsm8k-preference" / "train.jsonl", encoding="utf-8") as file:
+            pairs = [json.loads(line) for line, _ in zip(file, range(ROWS))]
+        if data == "real":
+            return pairs
+        return [{"prompt": one["prompt"], "completion": one[side], "label": side == "chosen"}
+                for one in pairs for side in ("chosen", "rejected")]
+    if data == "rows":
+        return [{"prompt": p, "completion": c, "label": label} for p, c, label in ROWS_OF_TEXT]
+    if data == "chat":
+        return [{"prompt": [message("user", p)], "completion": [message("assistant", c)], "label": label}
+                for p, c, label in ROWS_OF_TEXT]
+    pairs = [(p, c, " a wrong answer" + str(i)) for i, (p, c, _) in enumerate(ROWS_OF_TEXT[:7])]
+    if data == "pairs":
+        return [{"prompt": p, "chosen": c, "rejected": r} for p, c, r in pairs]
+    return [{"chosen": p + c, "rejected": p + r} for p, c, r in pairs]
+
+
+def adapter(model):
+    """{PEFT key: parameter}, without the copy that TRL keeps as reference."""
+    return {peft_key(name): value for name, value in model.named_parameters() if "lora_" in name and ".default." in name}
+
+
+def run(name, out):
+    data, new, options = {**kto_cases(), **real_cases()}[name]
+    real = data.startswith("real")
+    folder, start = (SMOLLM2, SMOLLM2_ADAPTER) if real else (MODEL, ADAPTER)
+    tokenizer = AutoTokenizer.from_pretrained(str(folder))
+    model = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32, attn_implementation="sdpa")
+    tensors, given = {}, {}
+    if new:
+        # TRL makes the reference when it is built: of a peft_config, the base. Its adapter then gets values of its own.
+        given["peft_config"] = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM")
+    else:
+        model = PeftModel.from_pretrained(model, str(start), is_trainable=True)
+    rows = rows_of(data)
+    with tempfile.TemporaryDirectory() as folder:
+        args = KTOConfig(output_dir=folder, use_cpu=True, report_to="none", logging_steps=1, disable_tqdm=True,
+                         save_strategy="no", **options)
+        if "eval_strategy" in options:
+            given["eval_dataset"] = Dataset.from_list(rows[:7])
+        trainer = KTOTrainer(model, args=args, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, **given)
+        if new:
+            apply_rule(trainer.model)
+            tensors |= {f"before.{key}": value.clone() for key, value in adapter(trainer.model).items()}
+        gradients, clip = {}, trainer.accelerator.clip_grad_norm_
+
+        def clipped(*args, **kwargs):
+            if not gradients:
+                gradients.update({key: value.grad.clone() for key, value in adapter(trainer.model).items()})
+            return clip(*args, **kwargs)
+
+        trainer.accelerator.clip_grad_norm_ = clipped
+        trainer.pop_callback(PrinterCallback)
+        trainer.train()
+    log = [{key: value for key, value in entry.items() if key not in UNLOGGED} for entry in trainer.state.log_history]
+    steps, evals = [one for one in log if "loss" in one], [one for one in log if "eval_loss" in one]
+    write_json(out / FOLDER / f"{name}.json", {
+        "versions": versions(), "model": str(MODEL if not real else SMOLLM2), "adapter": None if new else str(start),
+        "data": str(FIXTURES / FOLDER / f"{data}.jsonl") if not real else {"rows": ROWS, "mixed": data == "real_mixed"},
+        "options": options, "steps": steps, "evals": evals})
+    kept = lambda key: not real or any(one + "." in key for one in REAL_TENSORS)
+    tensors |= {f"grad.{key}": value for key, value in gradients.items() if kept(key)}
+    if name.endswith(KEPT) and not real:
+        tensors |= {f"after.{key}": value for key, value in adapter(trainer.model).items()}
+    write_tensors(out / FOLDER / f"{name}.safetensors", tensors)
+    shown = [f"{key} {[float(f'{step[key]:.3g}') for step in steps if key in step]}" for key in
+             ("loss", "grad_norm", "kl", "rewards/margins", "logps/chosen", "logps/rejected", "entropy")]
+    print(f"{name}: " + ", ".join(shown), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=FIXTURES)
+    parser.add_argument("--full", type=Path, help="not used: every case keeps its tensors whole")
+    parser.add_argument("--only", default="", help="cases whose name begins so")
+    parser.add_argument("--skip", default="-", help="cases whose name begins so are left out")
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    out = arguments.out if arguments.out == FIXTURES else arguments.out.resolve()
+    common.enter(arguments.threads)
+    disable_progress_bars()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    (out / FOLDER).mkdir(parents=True, exist_ok=True)
+    for data in ("rows", "pairs", "pairs_implicit", "chat"):
+        lines = [json.dumps(row) for row in rows_of(data)]
+        (out / FOLDER / f"{data}.jsonl").write_text("\n".join(lines) + "\n")
+    (out / FOLDER / "eval.jsonl").write_text("\n".join(json.dumps(row) for row in rows_of("rows")[:7]) + "\n")
+    for name in {**kto_cases(), **real_cases()}:
+        if name.startswith(arguments.only) and not name.startswith(arguments.skip):
+            run(name, out)
+
+
+main()
