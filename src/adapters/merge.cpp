@@ -27,7 +27,7 @@ model::Adjust merged_weights(const model::WeightSource& source, const base::fs::
       quantised.insert(linear.name + ".weight");
   }
   const auto base_of = [&source, quantised, trained_on](const std::string& name) {
-    const at::Tensor full = source.read(name, at::kFloat);
+    at::Tensor full = source.read(name, at::kFloat);
     if (!quantised.contains(name) || source.quantisation(name)) return full;
     return ops::dequantise(ops::quantise(full, *trained_on, source.path().string() + ": " + name),
                            at::kFloat);
