@@ -395,11 +395,12 @@ class GradientProbe {
   void judge_size() {
     const auto linears = std::as_const(*run_.model).linears();
     std::vector<double> ratios;
-    const auto modules = static_cast<std::int64_t>(reach_.size() / 2);
+    const std::size_t each = adapter_.config().dora ? 3 : 2;  // A, B and a magnitude
+    const auto modules = static_cast<std::int64_t>(reach_.size() / each);
     const std::int64_t stride = std::max<std::int64_t>(1, modules / 21);  // enough to judge by
     for (std::int64_t i = 0; i < modules; i += stride) {
-      const Reach &of_a = reach_[static_cast<std::size_t>(2 * i)],
-                  &of_b = reach_[static_cast<std::size_t>(2 * i + 1)];
+      const Reach &of_a = reach_[each * static_cast<std::size_t>(i)],
+                  &of_b = reach_[each * static_cast<std::size_t>(i) + 1];
       for (const ops::Linear* linear : linears) {
         if (of_a.tensor->name.find(linear->name + ".") == std::string::npos) continue;
         const at::Tensor held = linear->weight.is_packed() ? linear->weight.panels() : linear->weight.dense();
