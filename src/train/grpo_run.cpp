@@ -141,9 +141,8 @@ std::unique_ptr<OpenedRun> open_policy(const config::Plan& asked, RunListener& l
   model::CausalLm& model =
       run->model.emplace(*run->source, numbers(plan.precision),
                          plain ? model::Storage::kPlain : model::Storage::kPacked, quantise(plan));
-  const at::Tensor continued = plan.policy.beta == 0 ? at::Tensor() : reference_adapter(model, plan);
-  adapters::Adapter& adapter = run->adapter.emplace(open_adapter(model, plan, run->place));
-  const at::Tensor reference = plan.policy.beta == 0 ? at::Tensor() : reference_beside(continued, adapter);
+  const at::Tensor reference = open_adapter_and_reference(*run, /*wanted=*/plan.policy.beta != 0);
+  adapters::Adapter& adapter = *run->adapter;
   if (plan.policy.disable_dropout) adapter.set_dropout(0);
   require_room_for_checkpoint(run->place, adapter);
   const fs::path data_file = replays ? plan.policy.replay : plan.dataset_name;

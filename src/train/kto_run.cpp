@@ -156,8 +156,8 @@ std::unique_ptr<OpenedRun> open_kto(const config::Plan& asked, RunListener& /*li
   model::CausalLm& model =
       run->model.emplace(*run->source, numbers(plan.precision),
                          plain ? model::Storage::kPlain : model::Storage::kPacked, quantise(plan));
-  const at::Tensor reference = reference_adapter(model, plan);
-  adapters::Adapter& adapter = run->adapter.emplace(open_adapter(model, plan, run->place));
+  const at::Tensor reference = open_adapter_and_reference(*run);
+  adapters::Adapter& adapter = *run->adapter;
   if (plan.kto.disable_dropout) adapter.set_dropout(0);
   require_room_for_checkpoint(run->place, adapter);
   const Standing& standing = run->standing.emplace(

@@ -120,9 +120,8 @@ std::unique_ptr<OpenedRun> open_online_dpo(const config::Plan& asked, RunListene
   model::CausalLm& model =
       run->model.emplace(*run->source, numbers(plan.precision),
                          plain ? model::Storage::kPlain : model::Storage::kPacked, quantise(plan));
-  const at::Tensor continued = reference_adapter(model, plan);
-  adapters::Adapter& adapter = run->adapter.emplace(open_adapter(model, plan, run->place));
-  const at::Tensor reference = reference_beside(continued, adapter);
+  const at::Tensor reference = open_adapter_and_reference(*run);
+  adapters::Adapter& adapter = *run->adapter;
   if (plan.policy.disable_dropout) adapter.set_dropout(0);
   require_room_for_checkpoint(run->place, adapter);
   const bool replays = run->replays();

@@ -5,22 +5,22 @@
 #include <ATen/core/Tensor.h>
 
 #include "adapters/lora.h"
-#include "config/plan.h"
-#include "model/causal_lm.h"
+#include "train/open_run.h"
+#include "train/run_setup.h"
 
 namespace hone::train {
 
-// TRL's reference of a continued adapter is that adapter as it began (PEFT's "ref"), also in a resumed run:
-// its values, as Adapter::flat() holds them. Undefined for a new adapter: the reference is the base alone.
-inline at::Tensor reference_adapter(model::CausalLm& model, const config::Plan& plan) {
-  if (plan.adapter_name_or_path.empty()) return {};
-  return adapters::Adapter::load(model, plan.adapter_name_or_path).flat().clone();
-}
-
-// The same once the run's own adapter is there: a PiSSA adapter took its beginning out of the base, so the
-// reference is that beginning.
-inline at::Tensor reference_beside(const at::Tensor& continued, const adapters::Adapter& adapter) {
-  return adapter.beginning().defined() ? adapter.beginning() : continued;
+// Attaches the run's adapter (open_adapter) and gives its reference, as Adapter::flat() holds values: TRL's
+// of a continued adapter is that adapter as it began (PEFT's "ref"), also in a resumed run; a PiSSA adapter
+// took its beginning out of the base, so that beginning is its reference. Undefined: the base alone, as for
+// any other new adapter, or where `wanted` is false.
+inline at::Tensor open_adapter_and_reference(OpenedRun& run, bool wanted = true) {
+  at::Tensor continued;  // before the run's own is attached: the model holds one at a time
+  if (wanted && !run.plan.adapter_name_or_path.empty()) {
+    continued = adapters::Adapter::load(*run.model, run.plan.adapter_name_or_path).flat().clone();
+  }
+  const adapters::Adapter& adapter = run.adapter.emplace(open_adapter(*run.model, run.plan, run.place));
+  return wanted && adapter.beginning().defined() ? adapter.beginning() : continued;
 }
 
 // `values` in the place of `parameters`, as long as this lives.

@@ -62,8 +62,10 @@ std::vector<std::uint32_t> hashes(const model::CausalLm& model) {
 
 // A new adapter is its reference: loss 1/2, KL and rewards 0, in every form; and its gradient is not 0.
 TEST_F(KtoRun, BeginsAtItsReference) {
-  for (const std::vector<std::string>& form :
-       {std::vector<std::string>{}, {"--layer_form", "plain"}, {"--loss_type", "apo_zero_unpaired"}}) {
+  for (const std::vector<std::string>& form : {std::vector<std::string>{},
+                                               {"--layer_form", "plain"},
+                                               {"--loss_type", "apo_zero_unpaired"},
+                                               {"--init_lora_weights", "pissa"}}) {
     const auto run = open(form);
     run->adapter->zero_gradient();
     const StepLoss found = run->method->backward(0);
