@@ -16,7 +16,7 @@
 namespace hone::adapters {
 
 model::Adjust merged_weights(const model::WeightSource& source, const base::fs::path& adapter,
-                             const std::optional<ops::QuantScheme>& trained_on) {
+                             const std::optional<ops::QuantScheme>& trained_on, at::ScalarType held_in) {
   const auto stored = std::make_shared<const StoredAdapter>(read_adapter(adapter, source.config()));
   require_kind(stored->config, /*score_head=*/false, adapter.string());
   std::map<std::string, const StoredLora*> by_weight;
@@ -26,10 +26,10 @@ model::Adjust merged_weights(const model::WeightSource& source, const base::fs::
     for (const model::LinearSpec& linear : model::adaptable_linears(source.config()))
       quantised.insert(linear.name + ".weight");
   }
-  const auto base_of = [&source, quantised, trained_on](const std::string& name) {
-    at::Tensor full = source.read(name, at::kFloat);
-    if (!quantised.contains(name) || source.quantisation(name)) return full;
-    return ops::dequantise(ops::quantise(full, *trained_on, source.path().string() + ": " + name),
+  const auto base_of = [&source, quantised, trained_on, held_in](const std::string& name) {
+    if (!quantised.contains(name) || source.quantisation(name)) return source.read(name, at::kFloat);
+    const at::Tensor held = source.read(name, held_in);
+    return ops::dequantise(ops::quantise(held, *trained_on, source.path().string() + ": " + name),
                            at::kFloat);
   };
   return
@@ -53,9 +53,10 @@ model::Adjust merged_weights(const model::WeightSource& source, const base::fs::
 }
 
 void merge_to_folder(const base::fs::path& base_model, const base::fs::path& adapter,
-                     const base::fs::path& out, const std::optional<ops::QuantScheme>& trained_on) {
+                     const base::fs::path& out, const std::optional<ops::QuantScheme>& trained_on,
+                     at::ScalarType held_in) {
   const auto source = model::open_weights(base_model);
-  model::write_hf_folder(*source, out, {}, merged_weights(*source, adapter, trained_on));
+  model::write_hf_folder(*source, out, {}, merged_weights(*source, adapter, trained_on, held_in));
 }
 
 }  // namespace hone::adapters

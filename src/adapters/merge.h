@@ -13,9 +13,10 @@ namespace hone::adapters {
 // W + s B A in fp32 (with DoRA, each row brought to its magnitude) for each linear that `adapter` is on,
 // nothing for other tensors: what write_hf_folder and write_gguf put in place of the base's own. `source`
 // must outlive it. UserError for an adapter of another model, and, when called, for a sum that is not finite.
-// `trained_on`: see merge_to_folder.
+// `trained_on`, `held_in`: see merge_to_folder.
 model::Adjust merged_weights(const model::WeightSource& source, const base::fs::path& adapter,
-                             const std::optional<ops::QuantScheme>& trained_on = {});
+                             const std::optional<ops::QuantScheme>& trained_on = {},
+                             at::ScalarType held_in = at::kFloat);
 
 // W + s * B A in fp32 for every adapted linear, cast back to the base's stored dtype, written with everything
 // else of the base model to a new folder (config, generation config, tokenizer, template too). The base is
@@ -23,8 +24,10 @@ model::Adjust merged_weights(const model::WeightSource& source, const base::fs::
 //
 // `trained_on`: how the base was held while the adapter was trained (load_in_4bit). Every linear of the
 // layers then begins as the numbers that its codes stand for, as in that run: merged onto the others, the
-// model is another one (FAULTS CKPT-02). A base that is stored quantised needs none of it.
+// model is another one (FAULTS CKPT-02). A base that is stored quantised needs none of it. `held_in`: the
+// type that its numbers were rounded to before, model::Numbers::residual of the run.
 void merge_to_folder(const base::fs::path& base_model, const base::fs::path& adapter,
-                     const base::fs::path& out, const std::optional<ops::QuantScheme>& trained_on = {});
+                     const base::fs::path& out, const std::optional<ops::QuantScheme>& trained_on = {},
+                     at::ScalarType held_in = at::kFloat);
 
 }  // namespace hone::adapters

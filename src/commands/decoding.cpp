@@ -2,11 +2,20 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "model/weight_source.h"
 #include "text/stop_strings.h"
-#include "train/open_model.h"
 
 namespace hone::commands {
+
+namespace {
+
+base::Json as_messages(const base::Json& prompt) {
+  if (prompt.is_array()) return prompt;
+  return base::Json::array({{{"role", "user"}, {"content", prompt}}});
+}
+
+}  // namespace
 
 OpenedModel open_model(const std::string& model, const std::string& adapter, config::Precision precision,
                        const model::Quantise& quantise) {
@@ -18,6 +27,24 @@ OpenedModel open_model(const std::string& model, const std::string& adapter, con
     adapters::require_kind(out.adapter->config(), /*score_head=*/false, adapter);
   }
   return out;
+}
+
+std::vector<std::int32_t> encode_prompt(const base::Json& source, const train::OpenedText& opened,
+                                        bool chat) {
+  if (!chat) {
+    if (source.is_string()) return opened.tokenizer.encode(source.get<std::string>(), true).ids;
+    throw base::UserError(
+        {.where = "prompt",
+         .expected = "a chat template for a prompt made of messages",
+         .found = opened.chat_template ? "--chat false" : "a tokenizer without a chat template",
+         .fix = opened.chat_template ? "leave out --chat false" : "give the prompts as text"});
+  }
+  return text::tokenise_chat(opened.tokenizer, *opened.chat_template,
+                             {.messages = as_messages(source),
+                              .tools = {},
+                              .template_kwargs = {},
+                              .add_generation_prompt = true})
+      .ids;
 }
 
 rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, const model::ModelConfig& config,

@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "adapters/lora.h"
+#include "base/json.h"
 #include "config/tool_plans.h"
 #include "model/causal_lm.h"
 #include "rollout/completion.h"
 #include "text/tokenizer.h"
+#include "train/open_model.h"
 
 namespace hone::commands {
 
@@ -25,6 +27,10 @@ struct OpenedModel {
 };
 OpenedModel open_model(const std::string& model, const std::string& adapter, config::Precision precision,
                        const model::Quantise& quantise);
+
+// A prompt, text or a list of messages, as tokens; with `chat` through the template, text as the user's
+// message. UserError for messages without.
+std::vector<std::int32_t> encode_prompt(const base::Json& prompt, const train::OpenedText& opened, bool chat);
 
 // The tokenizer must outlive the result.
 rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, const model::ModelConfig& config,

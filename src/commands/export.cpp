@@ -4,6 +4,7 @@
 #include "adapters/merge.h"
 #include "commands/base_of_adapter.h"
 #include "commands/commands.h"
+#include "commands/compare.h"
 #include "config/tool_plans.h"
 #include "model/gguf_write.h"
 #include "model/weight_source.h"
@@ -30,6 +31,11 @@ model::GgufWeights weights_of(config::GgufOutType type) {
   return model::GgufWeights::kF16;
 }
 
+std::string narrow_type(config::GgufOutType type) {
+  if (type == config::GgufOutType::kQ8_0) return "Q8_0";
+  return type == config::GgufOutType::kQ4_K_M ? "Q4_K_M" : "";
+}
+
 }  // namespace
 
 int export_model(const std::vector<std::string>& arguments) {
@@ -38,9 +44,11 @@ int export_model(const std::vector<std::string>& arguments) {
   const std::string base = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
   const auto source = model::open_weights(base);
   const auto trained_on = train::quantise(plan.trained_on, plan.use_bnb_nested_quant);
-  const model::Adjust adjust = plan.adapter_name_or_path.empty()
-                                   ? model::Adjust()
-                                   : adapters::merged_weights(*source, plan.adapter_name_or_path, trained_on);
+  const model::Adjust adjust =
+      plan.adapter_name_or_path.empty()
+          ? model::Adjust()
+          : adapters::merged_weights(*source, plan.adapter_name_or_path, trained_on,
+                                     train::numbers(plan.compare.precision).residual);
   const model::GgufFacts facts = model::write_gguf(*source, plan.output, weights_of(plan.outtype), adjust);
   std::cout << plan.output << ": " << base;
   if (adjust) std::cout << " with " << plan.adapter_name_or_path << " merged into it";
@@ -51,7 +59,9 @@ int export_model(const std::vector<std::string>& arguments) {
         << facts.other_type
         << " matrices have rows that are no whole blocks of their type, and are stored in a wider one\n";
   }
-  return 0;
+  std::cout << std::flush;
+  return compare_with_adapter(plan.compare, {base, plan.adapter_name_or_path, trained_on},
+                              {plan.output, "the file", narrow_type(plan.outtype)});
 }
 
 }  // namespace hone::commands

@@ -22,29 +22,6 @@ namespace {
 
 using base::Json;
 
-Json as_messages(const Json& prompt) {
-  if (prompt.is_array()) return prompt;
-  return Json::array({{{"role", "user"}, {"content", prompt}}});
-}
-
-// A prompt, text or messages, as tokens.
-std::vector<std::int32_t> encode(const Json& source, const train::OpenedText& opened, bool chat) {
-  if (!chat) {
-    if (source.is_string()) return opened.tokenizer.encode(source.get<std::string>(), true).ids;
-    throw base::UserError(
-        {.where = "prompt",
-         .expected = "a chat template for a prompt made of messages",
-         .found = opened.chat_template ? "--chat false" : "a tokenizer without a chat template",
-         .fix = opened.chat_template ? "leave out --chat false" : "give the prompts as text"});
-  }
-  return text::tokenise_chat(opened.tokenizer, *opened.chat_template,
-                             {.messages = as_messages(source),
-                              .tools = {},
-                              .template_kwargs = {},
-                              .add_generation_prompt = true})
-      .ids;
-}
-
 std::vector<Json> prompt_sources(const config::GeneratePlan& plan) {
   std::vector<Json> out(plan.prompts.begin(), plan.prompts.end());
   if (plan.prompts_file.empty()) return out;
@@ -84,7 +61,7 @@ int generate(const std::vector<std::string>& arguments) {
   const bool chat = use_chat(plan, opened);
   std::vector<std::vector<std::int32_t>> ids;
   const std::vector<Json> sources = prompt_sources(plan);
-  for (const Json& source : sources) ids.push_back(encode(source, opened, chat));
+  for (const Json& source : sources) ids.push_back(encode_prompt(source, opened, chat));
 
   const OpenedModel model = open_model(plan.model_name_or_path, plan.adapter_name_or_path, plan.precision,
                                        train::quantise(plan.quantised_base, plan.use_bnb_nested_quant));

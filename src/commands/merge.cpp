@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "commands/base_of_adapter.h"
 #include "commands/commands.h"
+#include "commands/compare.h"
 #include "config/tool_plans.h"
 #include "model/weight_source.h"
 #include "train/open_model.h"
@@ -40,10 +41,13 @@ int merge(const std::vector<std::string>& arguments) {
   say_notes(plan.notes);
   if (!plan.adapters.empty()) return combine(plan);
   const std::string model = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
-  adapters::merge_to_folder(model, plan.adapter_name_or_path, plan.output,
-                            train::quantise(plan.trained_on, plan.use_bnb_nested_quant));
-  std::cout << plan.output << ": " << model << " with " << plan.adapter_name_or_path << " merged into it\n";
-  return 0;
+  const model::Quantise trained_on = train::quantise(plan.trained_on, plan.use_bnb_nested_quant);
+  adapters::merge_to_folder(model, plan.adapter_name_or_path, plan.output, trained_on,
+                            train::numbers(plan.compare.precision).residual);
+  std::cout << plan.output << ": " << model << " with " << plan.adapter_name_or_path << " merged into it"
+            << std::endl;
+  return compare_with_adapter(plan.compare, {model, plan.adapter_name_or_path, trained_on},
+                              {plan.output, "the merged model", ""});
 }
 
 }  // namespace hone::commands

@@ -58,6 +58,19 @@ std::vector<Option> quantised_rows(std::string_view four, std::string_view eight
   };
 }
 
+// What was written, beside the model with its adapter.
+std::vector<Option> compare_rows() {
+  std::vector<Option> rows = {
+      Option{"compare", Kind::kInt, "10", "prompts whose greedy completions are compared; 0: none"}.within(
+          at_least(0)),
+      {"prompts", Kind::kString, "null", "a .jsonl file with a prompt column; null: built-in questions"},
+      Option{"max_new_tokens", Kind::kInt, "32", "longest completion"}.within(at_least(1)),
+  };
+  for (const Option& row : machine_rows()) rows.push_back(row);
+  for (Option& row : rows) row = row.under("comparison with the adapter beside its base");
+  return rows;
+}
+
 constexpr std::string_view kFourBits = "hold the layers' linears in 4 bits, as the adapter was trained";
 constexpr std::string_view kEightBits = "hold them in 8 bits";
 constexpr std::string_view kTrainedOnFour =
@@ -140,7 +153,8 @@ const Schema& merge_schema() {
                                 "dare_linear_svd magnitude_prune magnitude_prune_svd",
                                 "not yet"),
                 },
-                quantised_rows(kTrainedOnFour, kTrainedOnEight)});
+                quantised_rows(kTrainedOnFour, kTrainedOnEight),
+                compare_rows()});
   return schema;
 }
 
@@ -156,7 +170,8 @@ const Schema& export_schema() {
            Option{"outtype", Kind::kChoice, "\"f16\"", "type of the matrices, by llama.cpp's names"}.choice(
                "f16 q8_0 q4_k_m bf16 f32"),
        },
-       quantised_rows(kTrainedOnFour, kTrainedOnEight)});
+       quantised_rows(kTrainedOnFour, kTrainedOnEight),
+       compare_rows()});
   return schema;
 }
 

@@ -14,6 +14,7 @@
 #include "config/parse.h"
 #include "config/policy_plan.h"
 #include "config/size.h"
+#include "config/trained_on.h"
 
 namespace hone::config {
 namespace {
@@ -107,6 +108,16 @@ bool nested_quant(const Settings& settings) {
   return settings.flag("load_in_4bit") && settings.flag("use_bnb_nested_quant");
 }
 
+ComparePlan compare_plan(const Settings& settings) {
+  const ComparePlan plan = {.count = settings.integer("compare"),
+                            .prompts = settings.text("prompts"),
+                            .max_new_tokens = settings.integer("max_new_tokens"),
+                            .precision = resolve_precision(settings),
+                            .threads = settings.integer("threads")};
+  if (!plan.prompts.empty()) require_file(plan.prompts, "prompts", settings.where("prompts"));
+  return plan;
+}
+
 // Paths are looked at last: a mistake in a word is told first.
 void require_model(const Settings& settings, const std::string& model, const std::string& adapter) {
   require_model_path(model, "model_name_or_path", settings.where("model_name_or_path"));
@@ -116,9 +127,10 @@ void require_model(const Settings& settings, const std::string& model, const std
 }  // namespace
 
 GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
-  const Settings settings = read(generate_schema(), arguments);
+  Settings settings = read(generate_schema(), arguments);
   GeneratePlan plan;
   plan.notes = settings.check();
+  take_base_options(settings, settings.text("adapter_name_or_path"), plan.notes);
   plan.model_name_or_path = needed(settings, "model_name_or_path");
   plan.adapter_name_or_path = settings.text("adapter_name_or_path");
   plan.prompts = settings.list("prompt");
@@ -159,9 +171,10 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
 ChatPlan parse_chat(const std::vector<std::string>& arguments) {
   std::vector<std::string> words = arguments;
   if (!words.empty() && !words[0].starts_with("-")) words.insert(words.begin(), "--model_name_or_path");
-  const Settings settings = read(chat_schema(), words);
+  Settings settings = read(chat_schema(), words);
   ChatPlan plan;
   plan.notes = settings.check();
+  take_base_options(settings, settings.text("adapter_name_or_path"), plan.notes);
   if (!settings.is_set("model_name_or_path")) {
     throw UserError({.where = "hone chat",
                      .expected = "a model to talk with",
@@ -203,9 +216,10 @@ ConvertPlan parse_convert(const std::vector<std::string>& arguments) {
 }
 
 MergePlan parse_merge(const std::vector<std::string>& arguments) {
-  const Settings settings = read(merge_schema(), arguments);
+  Settings settings = read(merge_schema(), arguments);
   MergePlan plan;
   plan.notes = settings.check();
+  take_base_options(settings, settings.text("adapter_name_or_path"), plan.notes);
   plan.adapters = settings.list("adapters");
   plan.adapter_name_or_path = plan.adapters.empty() ? needed(settings, "adapter_name_or_path")
                                                     : settings.text("adapter_name_or_path");
@@ -230,6 +244,7 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
       if (settings.is_set(name))
         plan.notes.push_back(fmt::format("{}: has no effect without adapters", name));
     }
+    plan.compare = compare_plan(settings);
   }
   if (!plan.model_name_or_path.empty()) {
     require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
@@ -239,9 +254,10 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
 }
 
 ExportPlan parse_export(const std::vector<std::string>& arguments) {
-  const Settings settings = read(export_schema(), arguments);
+  Settings settings = read(export_schema(), arguments);
   ExportPlan plan;
   plan.notes = settings.check();
+  take_base_options(settings, settings.text("adapter_name_or_path"), plan.notes);
   plan.model_name_or_path = settings.text("model_name_or_path");
   plan.adapter_name_or_path = settings.text("adapter_name_or_path");
   if (plan.model_name_or_path.empty() && plan.adapter_name_or_path.empty())
@@ -249,6 +265,7 @@ ExportPlan parse_export(const std::vector<std::string>& arguments) {
   plan.trained_on = quantised_base(settings);
   plan.use_bnb_nested_quant = nested_quant(settings);
   plan.output = needed(settings, "output");
+  plan.compare = compare_plan(settings);
   const std::string type = settings.text("outtype");
   plan.outtype = type == "f32"      ? GgufOutType::kF32
                  : type == "bf16"   ? GgufOutType::kBF16

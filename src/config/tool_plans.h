@@ -76,6 +76,17 @@ struct ConvertPlan {
   bool operator==(const ConvertPlan&) const = default;
 };
 
+// What merge and export compare what they wrote with: the model with its adapter, on greedy completions.
+struct ComparePlan {
+  std::int64_t count = 10;                     // prompts; 0: nothing is compared
+  std::string prompts;                         // .jsonl with a `prompt` column; empty: built-in questions
+  std::int64_t max_new_tokens = 32;            // of each completion
+  Precision precision = Precision::kAutocast;  // of the adapter's run
+  std::int64_t threads = 0;
+
+  bool operator==(const ComparePlan&) const = default;
+};
+
 // hone merge: base + adapter in fp32 into a new folder, stored as the base is; or several adapters into one.
 struct MergePlan {
   std::string model_name_or_path;      // empty: the base that adapter_config.json names
@@ -86,6 +97,7 @@ struct MergePlan {
   std::string output;
   QuantisedBase trained_on = QuantisedBase::kNone;  // how the base was held in training
   bool use_bnb_nested_quant = false;
+  ComparePlan compare;
   std::vector<std::string> notes;
 
   bool operator==(const MergePlan&) const = default;
@@ -101,6 +113,7 @@ struct ExportPlan {
   GgufOutType outtype = GgufOutType::kF16;
   QuantisedBase trained_on = QuantisedBase::kNone;  // how the base was held in training
   bool use_bnb_nested_quant = false;
+  ComparePlan compare;
   std::vector<std::string> notes;
 
   bool operator==(const ExportPlan&) const = default;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "data/row_checks.h"
 #include "data/row_threads.h"
 #include "data/rows.h"
 
@@ -24,18 +25,10 @@ std::string kind_of(const Json& value) {
 }
 
 [[noreturn]] void throw_absent(const Json& row, const char* column, const std::string& where) {
-  std::vector<std::string> names;
-  std::string columns;
-  for (const auto& [name, value] : row.items()) {
-    names.push_back(name);
-    columns += (columns.empty() ? "" : ", ") + name;
-  }
   const bool single = row.contains("completion") || row.contains("messages") || row.contains("text");
   throw UserError({.where = where,
                    .expected = std::string("a column '") + column + "': text, or a list of messages",
-                   .found = columns.empty()
-                                ? "no columns"
-                                : "the columns " + columns + "." + base::did_you_mean(column, names),
+                   .found = columns_found(row, column),
                    .cause = single ? "the rows hold one answer each; dpo compares two" : "",
                    .fix = single ? "`hone sft` learns from rows with one answer" : "rename the column"});
 }
@@ -298,18 +291,15 @@ class PairTokeniser {
 
   std::vector<std::int32_t> render(const PreferenceRow& row, const Json& messages, bool add_generation_prompt,
                                    std::size_t index) const {
-    try {
-      return text::tokenise_chat(tokenizer_, *chat_template_,
-                                 {.messages = messages,
-                                  .tools = row.tools,
-                                  .template_kwargs = row.template_kwargs,
-                                  .add_generation_prompt = add_generation_prompt})
-          .ids;
-    } catch (const UserError& error) {
-      base::ErrorText text = error.text();
-      text.where = rows_.where(index) + ", " + text.where;
-      throw UserError(text);
-    }
+    return naming_row([&] { return rows_.where(index); },
+                      [&] {
+                        return text::tokenise_chat(tokenizer_, *chat_template_,
+                                                   {.messages = messages,
+                                                    .tools = row.tools,
+                                                    .template_kwargs = row.template_kwargs,
+                                                    .add_generation_prompt = add_generation_prompt})
+                            .ids;
+                      });
   }
 
   PreferenceSide side(const std::vector<std::int32_t>& ids, std::size_t prompt, const char* column,
@@ -324,25 +314,11 @@ class PairTokeniser {
     const std::size_t first = std::max(begin, prompt);  // of the completion
     const std::size_t context = std::max(first, begin + 1);
     if (context >= end) throw_nothing_scored(column, index);
-    check_ids(ids, index);
+    check_token_ids(ids, options_.vocab_size, tokenizer_, [&] { return rows_.where(index); });
     const auto at = [&](std::size_t i) { return ids.begin() + static_cast<std::ptrdiff_t>(i); };
     return {.context = {at(begin), at(context)},
             .scored = {at(context), at(end)},
             .completion = static_cast<std::int64_t>(end - first)};
-  }
-
-  void check_ids(const std::vector<std::int32_t>& ids, std::size_t index) const {
-    if (options_.vocab_size <= 0) return;
-    for (const std::int32_t id : ids) {
-      if (id >= 0 && id < options_.vocab_size) continue;
-      throw UserError(
-          {.where = rows_.where(index),
-           .expected = "token ids below " + std::to_string(options_.vocab_size) +
-                       ", the rows of the model's embedding (DATA-10)",
-           .found = "id " + std::to_string(id) + ", token '" + tokenizer_.id_to_token(id).value_or("?") + "'",
-           .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
-           .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
-    }
   }
 
   [[noreturn]] void throw_empty(const char* column, std::size_t index) const {
@@ -368,24 +344,6 @@ class PairTokeniser {
   std::string eos_;
 };
 
-void check_request(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
-                   const text::ChatTemplate* chat_template) {
-  if (rows.conversational && chat_template == nullptr) {
-    throw UserError({.where = rows.path.string(),
-                     .expected = "a tokenizer with a chat template, since the rows are messages",
-                     .found = "a tokenizer without one",
-                     .cause = "a base model, not an instruct model",
-                     .fix = "put a chat_template.jinja into the model's folder, or give the rows as text"});
-  }
-  if (!rows.conversational && !tokenizer.special().eos) {
-    throw UserError({.where = "tokenizer",
-                     .expected = "an end-of-sequence token to append to each completion",
-                     .found = "no eos_token",
-                     .cause = "tokenizer_config.json does not name one",
-                     .fix = "name it there"});
-  }
-}
-
 void add_facts(const Done& done, PreferenceFacts& facts) {
   facts.longest = std::max(facts.longest, done.longest);
   facts.boundary_mismatches += done.boundary_mismatch ? 1 : 0;
@@ -397,7 +355,7 @@ void add_facts(const Done& done, PreferenceFacts& facts) {
   facts.completion_tokens +=
       static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size());
   facts.pairs_cut += done.cut ? 1 : 0;
-  facts.equal += pair.shares_context() && pair.chosen.scored == pair.rejected.scored ? 1 : 0;
+  facts.equal += pair.sides_equal() ? 1 : 0;
   facts.mean_chosen += static_cast<double>(pair.chosen.completion);
   facts.mean_rejected += static_cast<double>(pair.rejected.completion);
   for (const PreferenceSide* one : {&pair.chosen, &pair.rejected}) {
@@ -416,8 +374,14 @@ void check_result(const PreferenceRows& rows, const PreferenceFacts& facts,
          .cause = "a long system prompt, or a small max_length",
          .fix = "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"});
   }
+  require_differing_sides(rows.path, facts);
+}
+
+}  // namespace
+
+void require_differing_sides(const base::fs::path& file, const PreferenceFacts& facts) {
   if (facts.equal == facts.kept) {
-    throw UserError({.where = rows.path.string(),
+    throw UserError({.where = file.string(),
                      .expected = "a chosen and a rejected completion that differ (PREF-01)",
                      .found = "the same tokens on both sides of all " + std::to_string(facts.kept) + " pairs",
                      .cause = facts.pairs_cut > 0 ? "they differ after max_length alone"
@@ -425,8 +389,6 @@ void check_result(const PreferenceRows& rows, const PreferenceFacts& facts,
                      .fix = facts.pairs_cut > 0 ? "raise max_length" : "write the rejected answers"});
   }
 }
-
-}  // namespace
 
 std::string PreferenceRows::where(std::size_t index) const {
   return path.string() + ":" + std::to_string(rows.at(index).line);
@@ -448,7 +410,7 @@ PreferenceRows read_preference_rows(const base::fs::path& path, ImplicitPrompts 
 PreferenceData tokenise_preferences(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
                                     const text::ChatTemplate* chat_template,
                                     const PreferenceOptions& options) {
-  check_request(rows, tokenizer, chat_template);
+  require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
   std::vector<Done> all(rows.rows.size());
   RowThreads<Done>(all, row_threads(options.threads, all.size())).run([&] {
     return PairTokeniser(rows, tokenizer, chat_template, options);

@@ -80,6 +80,7 @@ struct PreferencePair {
   PreferenceSide chosen, rejected;
 
   bool shares_context() const { return chosen.context == rejected.context; }
+  bool sides_equal() const { return shares_context() && chosen.scored == rejected.scored; }
   // With the context once where it can be.
   std::int64_t tokens(bool share) const {
     const bool once = share && shares_context();
@@ -103,6 +104,9 @@ struct PreferenceFacts {
   std::int64_t longest_prompt = 0;       // of the kept
   double mean_chosen = 0, mean_rejected = 0;  // completion tokens of the kept (PREF-02)
 };
+
+// UserError (PREF-01) when the two sides of every kept pair are the same tokens.
+void require_differing_sides(const base::fs::path& file, const PreferenceFacts& facts);
 
 struct PreferenceOptions {
   std::int64_t max_length = 1024;  // 0: off

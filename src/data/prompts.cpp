@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "data/row_checks.h"
 #include "data/rows.h"
 
 namespace hone::data {
@@ -34,17 +35,9 @@ std::string how_to_rename(const Json& row, const std::string& file) {
 }
 
 [[noreturn]] void throw_no_prompt(const Json& row, const base::fs::path& path, const std::string& where) {
-  std::vector<std::string> names;
-  std::string columns;
-  for (const auto& [name, value] : row.items()) {
-    names.push_back(name);
-    columns += (columns.empty() ? "" : ", ") + name;
-  }
   throw UserError({.where = where,
                    .expected = "a column 'prompt': text, or a list of messages",
-                   .found = columns.empty()
-                                ? "no columns"
-                                : "the columns " + columns + "." + base::did_you_mean("prompt", names),
+                   .found = columns_found(row, "prompt"),
                    .cause = "",
                    .fix = how_to_rename(row, path.string())});
 }
@@ -107,18 +100,15 @@ std::string render(const PromptRow& row, const text::ChatTemplate& chat_template
   if (own.is_object()) kwargs.update(own);
   Json tools = column_or_null(row, "tools");
   if (tools.empty()) tools = Json();
-  try {
-    return chat_template
-        .render({.messages = row.prompt,
-                 .tools = std::move(tools),
-                 .template_kwargs = std::move(kwargs),
-                 .add_generation_prompt = true})
-        .text;
-  } catch (const UserError& error) {
-    base::ErrorText text = error.text();
-    text.where = row.where + ", " + text.where;
-    throw UserError(text);
-  }
+  return naming_row([&] { return row.where; },
+                    [&] {
+                      return chat_template
+                          .render({.messages = row.prompt,
+                                   .tools = std::move(tools),
+                                   .template_kwargs = std::move(kwargs),
+                                   .add_generation_prompt = true})
+                          .text;
+                    });
 }
 
 void check_ids(const std::vector<std::int32_t>& ids, const PromptRow& row, const text::Tokenizer& tokenizer,
@@ -130,18 +120,7 @@ void check_ids(const std::vector<std::int32_t>& ids, const PromptRow& row, const
                      .cause = "",
                      .fix = "write a prompt into this row, or remove the row"});
   }
-  const auto outside = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) {
-    return vocab_size > 0 && (id < 0 || id >= vocab_size);
-  });
-  if (outside == ids.end()) return;
-  throw UserError(
-      {.where = row.where,
-       .expected =
-           "token ids below " + std::to_string(vocab_size) + ", the rows of the model's embedding (DATA-10)",
-       .found = "id " + std::to_string(*outside) + ", token '" +
-                tokenizer.id_to_token(*outside).value_or("?") + "'",
-       .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
-       .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
+  check_token_ids(ids, vocab_size, tokenizer, [&] { return row.where; });
 }
 
 [[noreturn]] void throw_no_template(const PromptRow& row) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/row_checks.h"
 #include "data/row_threads.h"
 
 namespace hone::data {
@@ -60,7 +61,7 @@ class WholeTokeniser {
                        .cause = "an empty text",
                        .fix = "write an answer into this row, or remove the row"});
     }
-    check_ids(ids, index);
+    check_token_ids(ids, options_.vocab_size, tokenizer_, [&] { return rows_.where(index); });
     return ids;
   }
 
@@ -75,18 +76,15 @@ class WholeTokeniser {
     }
     Json messages = row.prompt.is_null() ? Json::array() : row.prompt;
     messages.insert(messages.end(), completion.begin(), completion.end());
-    try {
-      return text::tokenise_chat(tokenizer_, *chat_template_,
-                                 {.messages = messages,
-                                  .tools = row.tools,
-                                  .template_kwargs = row.template_kwargs,
-                                  .add_generation_prompt = false})
-          .ids;
-    } catch (const UserError& error) {
-      base::ErrorText text = error.text();
-      text.where = rows_.where(index) + ", " + text.where;
-      throw UserError(text);
-    }
+    return naming_row([&] { return rows_.where(index); },
+                      [&] {
+                        return text::tokenise_chat(tokenizer_, *chat_template_,
+                                                   {.messages = messages,
+                                                    .tools = row.tools,
+                                                    .template_kwargs = row.template_kwargs,
+                                                    .add_generation_prompt = false})
+                            .ids;
+                      });
   }
 
   // Up to the token that has the score; of pad tokens alone, transformers takes the first.
@@ -103,50 +101,12 @@ class WholeTokeniser {
             .completion = static_cast<std::int64_t>(ids.size() - shared)};
   }
 
-  void check_ids(const std::vector<std::int32_t>& ids, std::size_t index) const {
-    if (options_.vocab_size <= 0) return;
-    const auto bad = std::find_if(ids.begin(), ids.end(),
-                                  [&](std::int32_t id) { return id < 0 || id >= options_.vocab_size; });
-    if (bad == ids.end()) return;
-    throw UserError(
-        {.where = rows_.where(index),
-         .expected = "token ids below " + std::to_string(options_.vocab_size) +
-                     ", the rows of the model's embedding (DATA-10)",
-         .found =
-             "id " + std::to_string(*bad) + ", token '" + tokenizer_.id_to_token(*bad).value_or("?") + "'",
-         .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
-         .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
-  }
-
   const PreferenceRows& rows_;
   const text::Tokenizer& tokenizer_;
   const text::ChatTemplate* chat_template_;
   const RewardPairOptions& options_;
   std::string eos_;
 };
-
-void check_request(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
-                   const text::ChatTemplate* chat_template) {
-  if (rows.tokenised) return;
-  if (rows.conversational && chat_template == nullptr) {
-    throw UserError({.where = rows.path.string(),
-                     .expected = "a tokenizer with a chat template, since the rows are messages",
-                     .found = "a tokenizer without one",
-                     .cause = "a base model, not an instruct model",
-                     .fix = "set chat_template_path to a .jinja file, or give the rows as text"});
-  }
-  if (!rows.conversational && !tokenizer.special().eos) {
-    throw UserError({.where = "tokenizer",
-                     .expected = "an end-of-sequence token to append to each completion",
-                     .found = "no eos_token",
-                     .cause = "tokenizer_config.json does not name one",
-                     .fix = "set eos_token"});
-  }
-}
-
-bool equal_sides(const PreferencePair& pair) {
-  return pair.shares_context() && pair.chosen.scored == pair.rejected.scored;
-}
 
 void check_result(const PreferenceRows& rows, const PreferenceFacts& facts,
                   const RewardPairOptions& options) {
@@ -159,13 +119,7 @@ void check_result(const PreferenceRows& rows, const PreferenceFacts& facts,
          .cause = "a small max_length: a reward model's rows are never cut",
          .fix = "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"});
   }
-  if (facts.equal == facts.kept) {
-    throw UserError({.where = rows.path.string(),
-                     .expected = "a chosen and a rejected completion that differ (PREF-01)",
-                     .found = "the same tokens on both sides of all " + std::to_string(facts.kept) + " pairs",
-                     .cause = "one column was written into both",
-                     .fix = "write the rejected answers"});
-  }
+  require_differing_sides(rows.path, facts);
 }
 
 }  // namespace
@@ -179,7 +133,8 @@ std::int64_t pair_tokens(const PreferencePair& pair) {
 
 RewardPairs tokenise_reward_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
                                   const text::ChatTemplate* chat_template, const RewardPairOptions& options) {
-  check_request(rows, tokenizer, chat_template);
+  if (!rows.tokenised)
+    require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/true);
   std::vector<Done> all(rows.rows.size());
   RowThreads<Done>(all, row_threads(options.threads, all.size())).run([&] {
     return WholeTokeniser(rows, tokenizer, chat_template, options);
@@ -196,7 +151,7 @@ RewardPairs tokenise_reward_pairs(const PreferenceRows& rows, const text::Tokeni
     facts.kept += 1;
     facts.tokens += done.tokens;
     facts.completion_tokens += done.pair.chosen.completion + done.pair.rejected.completion;
-    facts.equal += equal_sides(done.pair) ? 1 : 0;
+    facts.equal += done.pair.sides_equal() ? 1 : 0;
     facts.mean_chosen += static_cast<double>(done.pair.chosen.completion);
     facts.mean_rejected += static_cast<double>(done.pair.rejected.completion);
     facts.longest_prompt =

@@ -148,6 +148,12 @@ void check_messages(const Json& row, const std::string& column, const std::strin
   }
 }
 
+std::string columns_found(const Json& row, const std::string& wanted) {
+  const std::vector<std::string> there = columns_of(row);
+  if (there.empty()) return "no columns";
+  return "the columns " + join(there) + "." + base::did_you_mean(wanted, there);
+}
+
 void check_template_columns(Json& row, const std::string& where) {
   if (row.contains("tools") && row["tools"].is_string()) {
     row["tools"] = base::parse_json(row["tools"].get<std::string>(), where + " column 'tools'");

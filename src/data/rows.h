@@ -52,6 +52,8 @@ void for_each_row(std::string_view text, const base::fs::path& path,
                   const std::function<void(base::Json, int)>& take);
 // That `column` is a list of at least one message; `where` names the row.
 void check_messages(const base::Json& row, const std::string& column, const std::string& where);
+// "the columns a, b. Did you mean 'b'?" or "no columns", where `wanted` is not among them.
+std::string columns_found(const base::Json& row, const std::string& wanted);
 // That `tools` and `chat_template_kwargs` are what a template takes; tools given as text are parsed.
 void check_template_columns(base::Json& row, const std::string& where);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/row_checks.h"
 #include "data/row_threads.h"
 
 namespace hone::data {
@@ -63,7 +64,7 @@ class RowTokeniser {
       return std::find(ends.begin(), ends.end(), id) != ends.end();
     };
     cut(encoded, is_end, done);
-    check_ids(encoded.ids, index);
+    check_token_ids(encoded.ids, options_.vocab_size, tokenizer_, [&] { return rows_.where(index); });
     for (std::size_t i = 1; i < encoded.ids.size(); ++i) {
       if (encoded.supervised[i] == 0) continue;
       done.targets += 1;
@@ -125,17 +126,15 @@ class RowTokeniser {
 
   text::TokenisedChat render(const Json& row, const Json& messages, bool add_generation_prompt,
                              std::size_t index) {
-    try {
-      return text::tokenise_chat(tokenizer_, *chat_template_,
-                                 {.messages = messages,
-                                  .tools = value_or_null(row, "tools"),
-                                  .template_kwargs = value_or_null(row, "chat_template_kwargs"),
-                                  .add_generation_prompt = add_generation_prompt});
-    } catch (const UserError& error) {
-      base::ErrorText text = error.text();
-      text.where = rows_.where(index) + ", " + text.where;
-      throw UserError(text);
-    }
+    return naming_row([&] { return rows_.where(index); },
+                      [&] {
+                        return text::tokenise_chat(
+                            tokenizer_, *chat_template_,
+                            {.messages = messages,
+                             .tools = value_or_null(row, "tools"),
+                             .template_kwargs = value_or_null(row, "chat_template_kwargs"),
+                             .add_generation_prompt = add_generation_prompt});
+                      });
   }
 
   // The completion begins where the prompt alone and the whole part ways.
@@ -184,20 +183,6 @@ class RowTokeniser {
       done.lost[(i - keep) / kLengthStep] += encoded.supervised[i];
     encoded.ids.resize(keep);
     encoded.supervised.resize(keep);
-  }
-
-  void check_ids(const std::vector<std::int32_t>& ids, std::size_t index) const {
-    if (options_.vocab_size <= 0) return;
-    for (const std::int32_t id : ids) {
-      if (id >= 0 && id < options_.vocab_size) continue;
-      throw UserError(
-          {.where = rows_.where(index),
-           .expected = "token ids below " + std::to_string(options_.vocab_size) +
-                       ", the rows of the model's embedding (DATA-10)",
-           .found = "id " + std::to_string(id) + ", token '" + tokenizer_.id_to_token(id).value_or("?") + "'",
-           .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
-           .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
-    }
   }
 
   [[noreturn]] void throw_no_assistant_token(std::size_t index) const {

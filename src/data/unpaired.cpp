@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/suggest.h"
+#include "data/row_checks.h"
 #include "data/row_threads.h"
 #include "data/rows.h"
 
@@ -63,18 +63,10 @@ class RowReader {
  private:
   static void require_column(const Json& row, const char* column, const std::string& where) {
     if (row.contains(column)) return;
-    std::vector<std::string> names;
-    std::string columns;
-    for (const auto& [name, value] : row.items()) {
-      names.push_back(name);
-      columns += (columns.empty() ? "" : ", ") + name;
-    }
     throw UserError({.where = where,
                      .expected = std::string("a column '") + column +
                                  "' (rows of prompt, completion, label, or of chosen and rejected)",
-                     .found = columns.empty()
-                                  ? "no columns"
-                                  : "the columns " + columns + "." + base::did_you_mean(column, names),
+                     .found = columns_found(row, column),
                      .cause = {},
                      .fix = "rename the column, or write it"});
   }
@@ -158,18 +150,15 @@ class UnpairedTokeniser {
 
   std::vector<std::int32_t> render(const UnpairedRow& row, const Json& messages, bool add_generation_prompt,
                                    std::size_t index) const {
-    try {
-      return text::tokenise_chat(tokenizer_, *chat_template_,
-                                 {.messages = messages,
-                                  .tools = row.tools,
-                                  .template_kwargs = row.template_kwargs,
-                                  .add_generation_prompt = add_generation_prompt})
-          .ids;
-    } catch (const UserError& error) {
-      base::ErrorText text = error.text();
-      text.where = rows_.where(index) + ", " + text.where;
-      throw UserError(text);
-    }
+    return naming_row([&] { return rows_.where(index); },
+                      [&] {
+                        return text::tokenise_chat(tokenizer_, *chat_template_,
+                                                   {.messages = messages,
+                                                    .tools = row.tools,
+                                                    .template_kwargs = row.template_kwargs,
+                                                    .add_generation_prompt = add_generation_prompt})
+                            .ids;
+                      });
   }
 
   void check(const Done& done, const std::vector<std::int32_t>& whole, std::size_t index) const {
@@ -188,16 +177,7 @@ class UnpairedTokeniser {
                        .cause = "an empty prompt, and a tokenizer that puts no token before it",
                        .fix = "write a prompt into this row, or remove the row"});
     }
-    for (const std::int32_t id : whole) {
-      if (options_.vocab_size <= 0 || (id >= 0 && id < options_.vocab_size)) continue;
-      throw UserError(
-          {.where = rows_.where(index),
-           .expected = "token ids below " + std::to_string(options_.vocab_size) +
-                       ", the rows of the model's embedding (DATA-10)",
-           .found = "id " + std::to_string(id) + ", token '" + tokenizer_.id_to_token(id).value_or("?") + "'",
-           .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
-           .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
-    }
+    check_token_ids(whole, options_.vocab_size, tokenizer_, [&] { return rows_.where(index); });
   }
 
   const UnpairedRows& rows_;
@@ -218,24 +198,6 @@ PreferenceSide make_side(const std::vector<std::int32_t>& prompt, const std::vec
   if (prompt.empty()) out.context.push_back(*first++);
   out.scored.assign(first, end);
   return out;
-}
-
-void check_request(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
-                   const text::ChatTemplate* chat_template) {
-  if (rows.conversational && chat_template == nullptr) {
-    throw UserError({.where = rows.path.string(),
-                     .expected = "a tokenizer with a chat template, since the rows are messages",
-                     .found = "a tokenizer without one",
-                     .cause = "a base model, not an instruct model",
-                     .fix = "put a chat_template.jinja into the model's folder, or give the rows as text"});
-  }
-  if (!rows.conversational && !tokenizer.special().eos) {
-    throw UserError({.where = "tokenizer",
-                     .expected = "an end-of-sequence token to append to each completion",
-                     .found = "no eos_token",
-                     .cause = "tokenizer_config.json does not name one",
-                     .fix = "name it there"});
-  }
 }
 
 void add_facts(const Done& done, const PreferenceSide& side, bool desirable, std::int64_t max_length,
@@ -276,7 +238,7 @@ UnpairedRows read_unpaired_rows(const base::fs::path& path) {
 
 UnpairedData tokenise_unpaired(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
                                const text::ChatTemplate* chat_template, const UnpairedOptions& options) {
-  check_request(rows, tokenizer, chat_template);
+  require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
   std::vector<Done> all(rows.rows.size());
   RowThreads<Done>(all, row_threads(options.threads, all.size())).run([&] {
     return UnpairedTokeniser(rows, tokenizer, chat_template, options);

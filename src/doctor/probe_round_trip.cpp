@@ -226,7 +226,12 @@ Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
 Verdicts probe_round_trip(train::OpenedRun& run) {
   return examine_round_trip(
       run, {.save = [](const adapters::Adapter& adapter, const fs::path& folder) { adapter.save(folder); },
-            .merge = adapters::merge_to_folder});
+            .merge =
+                [held_in = train::numbers(run.plan.precision).residual](
+                    const fs::path& base, const fs::path& adapter, const fs::path& out,
+                    const model::Quantise& trained_on) {
+                  adapters::merge_to_folder(base, adapter, out, trained_on, held_in);
+                }});
 }
 
 }  // namespace hone::doctor

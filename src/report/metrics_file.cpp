@@ -12,16 +12,22 @@ using base::Json;
 
 namespace {
 
+struct EarlierLines {
+  std::string text;
+  std::optional<std::uintmax_t> end;  // where the record of a run's end begins, when it is the last line
+};
+
 // The lines of `path` that belong to steps up to `last_step`.
-std::string lines_until(const base::fs::path& path, std::int64_t last_step) {
-  if (last_step == 0 || !base::fs::exists(path)) return "";
+EarlierLines lines_until(const base::fs::path& path, std::int64_t last_step) {
+  EarlierLines out;
+  if (last_step == 0 || !base::fs::exists(path)) return out;
   std::istringstream lines(base::read_text(path));
-  std::string out;
   for (std::string line; std::getline(lines, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!record.is_object() || !record.contains("step") || !record["step"].is_number()) continue;
     if (record["step"].get<double>() > static_cast<double>(last_step)) continue;
-    out += line + "\n";
+    out.end = record.contains("train_runtime") ? std::optional(out.text.size()) : std::nullopt;
+    out.text += line + "\n";
   }
   return out;
 }
@@ -29,11 +35,15 @@ std::string lines_until(const base::fs::path& path, std::int64_t last_step) {
 }  // namespace
 
 MetricsFile::MetricsFile(const base::fs::path& path, std::int64_t first_step) : path_(path) {
-  base::write_file_atomic(path, lines_until(path, first_step));
+  const EarlierLines earlier = lines_until(path, first_step);
+  base::write_file_atomic(path, earlier.text);
+  earlier_end_ = earlier.end;
   file_.open(path, std::ios::app);
 }
 
 void MetricsFile::write(const train::LogRecord& record) {
+  if (earlier_end_) base::fs::resize_file(path_, *earlier_end_);
+  earlier_end_.reset();
   Json line = {{"step", record.step}, {"epoch", record.epoch}};
   for (const auto& [name, value] : record.values)
     line[name] = std::isfinite(value) ? Json(value) : Json(nullptr);

@@ -244,6 +244,40 @@ TEST_F(ToolsTest, Merge) {
             std::string::npos);
 }
 
+// An adapter whose run's plan.yaml says 4 bits lies on that base, unless the user says otherwise.
+TEST_F(ToolsTest, TheBaseThatAnAdapterWasTrainedOn) {
+  write("adapter/plan.yaml",
+        "# hone sft\nload_in_4bit: true\nload_in_8bit: false\nbnb_4bit_quant_type: fp4\n"
+        "use_bnb_nested_quant: true\ndtype: bfloat16\n");
+  write("adapter/checkpoint-3/adapter_config.json", "{}");
+  write("adapter/first/adapter_config.json", "{}");
+  const auto merged = [this](const std::string& adapter, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"--adapter_name_or_path", path(adapter), "--output", path("new")};
+    words.insert(words.end(), more.begin(), more.end());
+    return parse_merge(words);
+  };
+  for (const char* adapter : {"adapter", "adapter/checkpoint-3", "adapter/checkpoint-3/"}) {
+    const MergePlan plan = merged(adapter);
+    EXPECT_EQ(plan.trained_on, QuantisedBase::kFp4) << adapter;
+    EXPECT_TRUE(plan.use_bnb_nested_quant);
+    EXPECT_EQ(plan.compare.precision, Precision::kBFloat16);
+    ASSERT_EQ(plan.notes.size(), 1U);
+    EXPECT_EQ(plan.notes[0].find("load_in_4bit: true, bnb_4bit_quant_type: fp4, use_bnb_nested_quant: true"),
+              0U);
+  }
+  EXPECT_EQ(merged("adapter/first").trained_on, QuantisedBase::kNone);  // another folder within it
+  EXPECT_EQ(merged("adapter", {"--load_in_4bit", "false"}).trained_on, QuantisedBase::kNone);
+  EXPECT_EQ(merged("adapter", {"--load_in_8bit"}).trained_on, QuantisedBase::kInt8);
+  EXPECT_EQ(parse_generate({"--model_name_or_path", path("model"), "--adapter_name_or_path", path("adapter"),
+                            "--prompt", "a"})
+                .quantised_base,
+            QuantisedBase::kFp4);
+  write("adapter/plan.yaml", "load_in_4bit: [");
+  EXPECT_EQ(merged("adapter").notes.size(), 1U);
+  write("adapter/plan.yaml", "load_in_4bit: false\nload_in_8bit: false\n");
+  EXPECT_TRUE(merged("adapter").notes.empty());
+}
+
 TEST_F(ToolsTest, MergeOfSeveral) {
   const MergePlan plan = parse_merge({"--adapters", path("adapter"), path("adapter"), "--weights", "0.5",
                                       "-1", "--combination", "cat", "--output", path("new")});

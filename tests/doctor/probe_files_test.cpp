@@ -15,7 +15,11 @@ class DeepProbeTest : public ProbeTest {
  protected:
   const AdapterFiles right_ = {
       .save = [](const adapters::Adapter& adapter, const fs::path& folder) { adapter.save(folder); },
-      .merge = adapters::merge_to_folder};
+      .merge =
+          [](const fs::path& base, const fs::path& adapter, const fs::path& out,
+             const model::Quantise& trained_on) {
+            adapters::merge_to_folder(base, adapter, out, trained_on);
+          }};
   // The state of the run, which no probe may change.
   static at::Tensor state(train::OpenedRun& run) {
     return at::cat({run.adapter->flat(), run.adapter->flat_gradient()}).clone();

@@ -52,6 +52,21 @@ TEST_F(MetricsFileTest, ResumingDropsALineWhoseStepIsNoNumber) {
   EXPECT_EQ(base::read_text(path_), "{\"step\":1}\n");
 }
 
+// Killed between the line of its end and its last files, a run ends again when it is resumed.
+TEST_F(MetricsFileTest, ARunEndsOnce) {
+  const train::LogRecord end = {.step = 1, .epoch = 0.5, .values = {{"train_runtime", 3}}};
+  {
+    MetricsFile file(path_, 0);
+    file.write(record(1, 2.5));
+    file.write(end);
+  }
+  const std::string whole = base::read_text(path_);
+  MetricsFile file(path_, 1);
+  EXPECT_EQ(base::read_text(path_), whole);  // a finished run that is resumed has nothing to add
+  file.write(end);
+  EXPECT_EQ(base::read_text(path_), whole);
+}
+
 TEST_F(MetricsFileTest, AFreshRunStartsTheFileAnew) {
   std::ofstream(path_) << "old\n";
   MetricsFile file(path_, 0);

@@ -1,0 +1,90 @@
+#include "commands/compare.h"
+
+#include <ATen/Parallel.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "base/error.h"
+#include "base/process_memory.h"
+#include "commands/decoding.h"
+#include "data/prompts.h"
+#include "doctor/merged_model.h"
+#include "model/weight_source.h"
+#include "report/terminal.h"
+#include "report/verdict_lines.h"
+#include "train/machine.h"
+#include "train/open_model.h"
+
+namespace hone::commands {
+
+namespace {
+
+std::vector<std::vector<std::int32_t>> encoded(const config::ComparePlan& plan,
+                                               const train::OpenedText& opened) {
+  std::vector<base::Json> prompts;
+  if (plan.prompts.empty()) {
+    prompts.assign(doctor::check_prompts().begin(), doctor::check_prompts().end());
+  } else {
+    prompts = data::read_prompts(plan.prompts);
+  }
+  if (prompts.size() > static_cast<std::size_t>(plan.count))
+    prompts.resize(static_cast<std::size_t>(plan.count));
+  std::vector<std::vector<std::int32_t>> out;
+  for (const base::Json& prompt : prompts)
+    out.push_back(encode_prompt(prompt, opened, opened.chat_template != nullptr));
+  return out;
+}
+
+// Why it is not compared; empty: it is.
+std::string obstacle(const AdapterOnBase& right, const config::ComparePlan& plan) {
+  const auto source = model::open_weights(right.base);
+  std::int64_t numbers = 0;
+  for (const std::string& name : source->names()) {
+    std::int64_t count = 1;
+    for (const std::int64_t size : source->shape(name)) count *= size;
+    numbers += count;
+  }
+  const std::int64_t bytes = numbers * (plan.precision == config::Precision::kFloat32 ? 4 : 2);
+  const std::int64_t free = base::free_memory();
+  if (free == 0 || bytes + bytes / 4 <= free) return "";
+  return "it needs about " + report::human_bytes(bytes + bytes / 4) + " of memory, " +
+         report::human_bytes(free) + " are free";
+}
+
+int compare(const config::ComparePlan& plan, const AdapterOnBase& right, const Written& written) {
+  std::vector<doctor::GreedyPath> paths;
+  {
+    const train::OpenedText text = train::open_text(right.base, "");
+    const OpenedModel model = open_model(right.base, right.adapter, plan.precision, right.trained_on);
+    const auto stop_ids = generate_options({}, model.model->config(), text.tokenizer).stop_ids;
+    paths = doctor::greedy_paths(*model.model, encoded(plan, text), stop_ids, plan.max_new_tokens);
+  }
+  const OpenedModel other = open_model(written.path, "", plan.precision, {});
+  base::Verdict verdict =
+      doctor::merged_verdict(doctor::likeness_of(*other.model, paths), written.words, written.narrow);
+  if (verdict.level < base::Level::kWarn) verdict.what += "; " + verdict.evidence;
+  std::cout << report::run_verdict_lines(verdict, 0, report::terminal_of(STDOUT_FILENO));
+  return verdict.level == base::Level::kFail ? 2 : 0;
+}
+
+}  // namespace
+
+int compare_with_adapter(const config::ComparePlan& plan, const AdapterOnBase& right,
+                         const Written& written) {
+  if (plan.count == 0) return 0;
+  at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
+  std::string why = obstacle(right, plan);
+  if (why.empty()) {
+    try {
+      return compare(plan, right, written);
+    } catch (const base::UserError& error) {
+      why = error.text().where + ": " + error.text().found;
+    }
+  }
+  std::cout << "not compared with " << (right.adapter.empty() ? "the model" : "the adapter beside its base")
+            << ": " << why << '\n';
+  return 0;
+}
+
+}  // namespace hone::commands
