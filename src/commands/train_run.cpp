@@ -17,11 +17,17 @@ namespace hone::commands {
 
 namespace {
 
-// The last lines of a paused run.
-void say_pause(const doctor::Watch& watch, const config::Plan& plan) {
+// The last lines of a paused run, or of one whose last step was at fault.
+void say_pause(const doctor::Watch& watch, const config::Plan& plan, bool ended) {
   for (const base::Verdict& one : watch.failures()) {
-    std::cout << "paused    " << one.code << "  " << report::visible_controls(one.what) << "\n";
+    std::cout << (ended ? "failed    " : "paused    ") << one.code << "  "
+              << report::visible_controls(one.what) << "\n";
     if (!one.fix.empty()) std::cout << "change    " << report::visible_controls(one.fix) << "\n";
+  }
+  if (ended) {
+    std::cout << "ended     the adapter is written as it is\n"
+              << "why       hone explain " << plan.output_dir << "\n";
+    return;
   }
   const std::int64_t healthy = watch.healthy_checkpoint();
   const bool harmed = watch.harmed();
@@ -48,7 +54,7 @@ int train_run(const config::Plan& plan, train::RunListener& listener) {
   if (!plan.skip_doctor) guards.add(examiner);
   const train::LoopResult result = train::begin_run(*run, watch, stop_requested, &guards);
   if (result.paused) {
-    say_pause(watch, plan);
+    say_pause(watch, plan, !result.interrupted);
     return kPaused;
   }
   return result.interrupted ? kInterrupted : 0;

@@ -6,7 +6,8 @@
 
 namespace hone::commands {
 
-constexpr int kPaused = 3;  // the doctor's watch found a fault (on_fault: pause); the run can be resumed
+// The doctor's watch found a fault (on_fault: pause): the run can be resumed, or has ended with it.
+constexpr int kPaused = 3;
 
 // Returns the exit code: 0, kInterrupted or kPaused. UserError when the examination fails, or for on_fault:
 // stop.

@@ -418,6 +418,7 @@ PreferenceData tokenise_preferences(const PreferenceRows& rows, const text::Toke
   PreferenceData out;
   out.facts.rows = static_cast<std::int64_t>(all.size());
   out.facts.implicit = rows.implicit;
+  out.facts.conversational = rows.conversational;
   for (Done& done : all) {
     add_facts(done, out.facts);
     if (!done.dropped) out.pairs.push_back(std::move(done.pair));

@@ -93,6 +93,7 @@ struct PreferencePair {
 struct PreferenceFacts {
   std::int64_t rows = 0, kept = 0;
   bool implicit = false;               // PreferenceRows::implicit
+  bool conversational = false;         // PreferenceRows::conversational
   std::int64_t tokens = 0;             // of both sequences of the kept pairs
   std::int64_t completion_tokens = 0;  // of these, scored
   std::int64_t pairs_cut = 0;          // kept, one of the two longer than max_length

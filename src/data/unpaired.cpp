@@ -247,6 +247,7 @@ UnpairedData tokenise_unpaired(const UnpairedRows& rows, const text::Tokenizer& 
   UnpairedFacts& facts = out.facts;
   facts.rows = static_cast<std::int64_t>(all.size());
   facts.paired = rows.paired;
+  facts.conversational = rows.conversational;
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < all.size(); ++i) {
     facts.longest =

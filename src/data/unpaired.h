@@ -51,6 +51,7 @@ UnpairedRows read_unpaired_rows(const base::fs::path& path);
 struct UnpairedFacts {
   std::int64_t rows = 0, kept = 0, desirable = 0;  // desirable: of the kept
   bool paired = false;                             // UnpairedRows::paired
+  bool conversational = false;                     // UnpairedRows::conversational
   std::int64_t tokens = 0, completion_tokens = 0;  // of the kept
   std::int64_t rows_cut = 0;                       // kept, longer than max_length
   std::int64_t prompts_too_long = 0;               // dropped: the prompt alone fills max_length

@@ -199,6 +199,22 @@ Verdict check_prompt_bos(const train::OpenedRun& run) {
                    !prompts.rows.empty() && prompts.rows.front().prompt.is_array());
 }
 
+// Of pairs, or of KTO's rows: what comes before the first scored token.
+Verdict check_pair_bos(const train::OpenedRun& run) {
+  const auto& bos = run.text->tokenizer.special().bos;
+  const std::int32_t id = bos ? run.text->tokenizer.token_to_id(*bos).value_or(-1) : -1;
+  std::int64_t one = 0, two = 0;
+  for (const data::PreferencePair& pair : *run.pairs()) {
+    const std::vector<std::int32_t>& ids = pair.chosen.context;
+    if (id < 0 || ids.empty() || ids[0] != id) continue;
+    one += 1;
+    two += ids.size() > 1 && ids[1] == id ? 1 : 0;
+  }
+  const bool chat = run.start.preference ? run.start.preference->data.conversational
+                                         : run.start.unpaired && run.start.unpaired->data.conversational;
+  return check_bos(run, static_cast<std::int64_t>(run.pairs()->size()), one, two, chat);
+}
+
 void add(Verdicts& out, Verdicts more) {
   out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
@@ -210,6 +226,7 @@ Verdicts check_data(const train::OpenedRun& run) {
   const auto* prompts = run.prompts();
   if (run.examples() != nullptr) check_examples(run, out);
   if (prompts != nullptr && !prompts->rows.empty()) out.push_back(check_prompt_bos(run));
+  if (run.pairs() != nullptr) out.push_back(check_pair_bos(run));
   add(out, check_pairs(run));
   add(out, check_template(run));
   add(out, check_tokens(run));

@@ -17,6 +17,8 @@ constexpr double kEmptyPairs = 0.10, kBoundaryFail = 0.05;  // FAULTS' threshold
 constexpr double kCutWarn = 0.10;
 constexpr double kEqualWarn = 0.01, kEqualFail = 0.50;
 constexpr double kLonger = 0.20;  // of the mean lengths
+constexpr double kEnding = 0.95;  // of the chosen sides, as of rows
+constexpr std::size_t kLast = 3;  // tokens: a template may write a newline after its end
 
 double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
@@ -87,6 +89,36 @@ Verdict check_boundary(const PreferenceFacts& facts) {
   return out;
 }
 
+// DATA-03: what is to become likelier ends.
+Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
+  Verdict out{.code = "DATA-03"};
+  const std::optional<std::int32_t> end = answer_end(run);
+  if (!end || run.pairs() == nullptr) {
+    out.level = Level::kNote;
+    out.what = "not looked at: no token is known to end an answer (DATA-04)";
+    return out;
+  }
+  std::int64_t ending = 0;
+  for (const data::PreferencePair& pair : *run.pairs()) {
+    const std::vector<std::int32_t>& scored = pair.chosen.scored;
+    const auto last = scored.end() - static_cast<std::ptrdiff_t>(std::min(kLast, scored.size()));
+    ending += std::find(last, scored.end(), *end) != scored.end() ? 1 : 0;
+  }
+  const std::string token = words::token(run.text->tokenizer, *end);
+  out.what = "chosen completions end with " + token + " in " + of_pairs(ending, facts.kept);
+  if (share(ending, facts.kept) >= kEnding) return out;
+  const bool by_cut = facts.pairs_cut >= facts.kept - ending;
+  out.level = Level::kWarn;
+  out.evidence =
+      of_pairs(facts.pairs_cut, facts.kept) + " are cut at max_length " + std::to_string(run.plan.max_length);
+  out.cause =
+      by_cut ? "truncation (DATA-02)" : "suspected: the chat template does not close the assistant's turn";
+  out.fix = by_cut ? "max_length: " + std::to_string(facts.longest)
+                   : "name another template with chat_template_path";
+  out.cost = "a preference for answers that never stop";
+  return out;
+}
+
 Verdict check_equal(const PreferenceFacts& facts) {
   Verdict out{.code = "PREF-01"};
   out.what = facts.equal == 0 ? "no pair has two equal sides"
@@ -122,8 +154,8 @@ Verdicts check_pairs(const train::OpenedRun& run) {
   const PreferenceFacts& facts = run.start.preference->data;
   if (run.model && run.model->score_head().defined())
     return {check_whole(run, facts), check_equal(facts), check_lengths(facts, /*reward_model=*/true)};
-  return {check_room(run, facts), check_cut(run, facts), check_boundary(facts), check_equal(facts),
-          check_lengths(facts, /*reward_model=*/false)};
+  return {check_room(run, facts), check_cut(run, facts), check_ends(run, facts),
+          check_boundary(facts),  check_equal(facts),    check_lengths(facts, /*reward_model=*/false)};
 }
 
 }  // namespace hone::doctor

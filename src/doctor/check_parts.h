@@ -1,6 +1,9 @@
 // What check_plan and check_data are made of: each a file, each about one thing.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "doctor/examination.h"
 
 namespace hone::doctor {
@@ -15,8 +18,12 @@ Verdicts check_adapters(const train::OpenedRun& run);
 Verdicts check_answers(const train::OpenedRun& run);
 // DATA-04, DATA-08: what the chat template does with a conversation.
 Verdicts check_template(const train::OpenedRun& run);
-// DATA-01, -02, -06, PREF-01, -02 of chosen and rejected; empty for other data.
+// DATA-01, -02, -03, -06, PREF-01, -02 of chosen and rejected; empty for other data. A reward model's pairs
+// need no end.
 Verdicts check_pairs(const train::OpenedRun& run);
+// The token that ends an answer of the run's data: the template's or the tokenizer's; empty: none, or the
+// template cannot render a plain question and answer.
+std::optional<std::int32_t> answer_end(const train::OpenedRun& run);
 // DATA-09, DATA-10: the rows of the embedding that the data use.
 Verdicts check_tokens(const train::OpenedRun& run);
 

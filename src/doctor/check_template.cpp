@@ -24,6 +24,8 @@ bool conversational(const train::OpenedRun& run) {
   if (const auto* prompts = run.prompts(); prompts != nullptr) {
     return !prompts->rows.empty() && prompts->rows.front().prompt.is_array();
   }
+  if (run.start.preference) return run.start.preference->data.conversational;
+  if (run.start.unpaired) return run.start.unpaired->data.conversational;
   return run.start.train_data.conversational;
 }
 
@@ -232,7 +234,17 @@ Verdict check_turns(const train::OpenedRun& run) {
 
 }  // namespace
 
+std::optional<std::int32_t> answer_end(const train::OpenedRun& run) {
+  if (!conversational(run) || run.text->chat_template == nullptr) return run.text->tokenizer.eos_id();
+  try {
+    return turn_end(*run.text);
+  } catch (const base::UserError&) {
+    return std::nullopt;
+  }
+}
+
 Verdicts check_template(const train::OpenedRun& run) {
+  if (run.model && run.model->score_head().defined()) return {};  // nothing is generated, no turn has a loss
   Verdicts out = {check_stop_token(run)};
   if (run.prompts() != nullptr) {
     out.push_back(
@@ -240,6 +252,9 @@ Verdicts check_template(const train::OpenedRun& run) {
          .what =
              "impossible here: completions are trained as the tokens that were sampled, never encoded again",
          .evidence = "tests/train/sampler_is_trainer_test.cpp"});
+  } else if (run.pairs() != nullptr) {
+    out.push_back({.code = "DATA-08",
+                   .what = "earlier turns are read and not trained, rendered as generation renders them"});
   } else if (conversational(run) && run.text->chat_template != nullptr) {
     out.push_back(check_turns(run));
   }

@@ -63,9 +63,13 @@ std::string go_on(const fs::path& folder, std::int64_t checkpoint, std::int64_t 
 }
 
 std::string explain_fault(const Json& json, const fs::path& folder) {
-  const bool paused = text_at(json, "kind") == "pause";
+  const std::string kind = text_at(json, "kind");
+  const bool ended = kind == "end";  // a fault of the last step: the adapter is written
   std::string out;
-  line(out, paused ? "paused" : "stopped",
+  line(out,
+       ended             ? "ended"
+       : kind == "pause" ? "paused"
+                         : "stopped",
        "after step " + std::to_string(number_at(json, "step", 0)) + " of " +
            std::to_string(number_at(json, "total_steps", 0)));
   const Json verdicts = json.value("verdicts", Json::array());
@@ -77,6 +81,7 @@ std::string explain_fault(const Json& json, const fs::path& folder) {
     line(out, "not this", text_at(one, "not_this"));
     line(out, "change", text_at(one, "fix"));
   }
+  if (ended) return out;
   return out + go_on(folder, number_at(json, "checkpoint", -1), number_at(json, "healthy_checkpoint", -1));
 }
 

@@ -108,7 +108,7 @@ void Watch::saved(const std::string& folder, std::int64_t step) {
 void Watch::finished(const std::string& folder, bool interrupted, std::int64_t step) {
   running_.reset();
   if (!base_.empty()) check_base(step);
-  if (pause_wanted_ && interrupted) write_fault("pause", step);
+  if (pause_wanted_) write_fault(interrupted ? "pause" : "end", step);
   report_.finished(folder, interrupted, step);
 }
 

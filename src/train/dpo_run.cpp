@@ -2,19 +2,16 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "base/file.h"
 #include "base/process_memory.h"
-#include "learn/schedule.h"
 #include "model/weight_source.h"
-#include "ops/attention.h"
 #include "train/dpo.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
 #include "train/open_model.h"
 #include "train/open_run.h"
+#include "train/opening.h"
 #include "train/reference.h"
 #include "train/run_setup.h"
 
@@ -44,30 +41,19 @@ DpoInput read_pairs(const fs::path& path, const config::Plan& plan, const Opened
           .file_rows = static_cast<std::int64_t>(rows.rows.size())};
 }
 
-std::int64_t sum_of_largest(std::vector<std::int64_t> values, std::int64_t count) {
-  const auto kept = std::min(static_cast<std::ptrdiff_t>(count), static_cast<std::ptrdiff_t>(values.size()));
-  std::partial_sort(values.begin(), values.begin() + kept, values.end(), std::greater<>());
-  return std::accumulate(values.begin(), values.begin() + kept, std::int64_t{0});
-}
-
 bool may_share(const config::Plan& plan) {
   return plan.preference.share_prompt && plan.layer_form != config::LayerForm::kPlain;
 }
 
-// The largest micro-batch that any order of the pairs can make.
 LongestBatch longest_pairs(const Pairs& pairs, std::int64_t batch_size, bool share) {
-  std::vector<std::int64_t> tokens, scored;
-  LongestBatch out;
+  std::vector<RowSize> rows;
   for (const data::PreferencePair& pair : pairs) {
-    tokens.push_back(pair.tokens(share));
-    scored.push_back(static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size()));
-    for (const data::PreferenceSide* side : {&pair.chosen, &pair.rejected}) {
-      out.segment = std::max(out.segment, side->tokens());
-    }
+    rows.push_back(
+        {.tokens = pair.tokens(share),
+         .scored = static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size()),
+         .segment = std::max(pair.chosen.tokens(), pair.rejected.tokens())});
   }
-  out.tokens = sum_of_largest(std::move(tokens), batch_size);
-  out.scored = sum_of_largest(std::move(scored), batch_size);
-  return out;
+  return largest_batch(rows, batch_size);
 }
 
 MemoryInputs dpo_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
@@ -76,24 +62,7 @@ MemoryInputs dpo_inputs(const model::CausalLm& model, const config::Plan& plan, 
   MemoryInputs out = memory_inputs(
       model, plan, program_bytes, longest_pairs(train.pairs, plan.per_device_train_batch_size, share),
       eval == nullptr ? LongestBatch() : longest_pairs(*eval, plan.per_device_eval_batch_size, share));
-  if (share) {
-    out.attention_backward = ops::packed_attention_backward_bytes({.tokens = out.train.tokens,
-                                                                   .longest = out.train.segment,
-                                                                   .prefix = train.facts.longest_prompt,
-                                                                   .sharing = out.train.scored,
-                                                                   .heads = out.model.num_attention_heads,
-                                                                   .kv_heads = out.model.num_key_value_heads,
-                                                                   .head_dim = out.model.head_dim,
-                                                                   .threads = out.threads,
-                                                                   .dtype = model.numbers().linear});
-  }
-  return out;
-}
-
-std::string short_number(double value) {
-  std::string out = std::to_string(value);
-  out.erase(out.find_last_not_of('0') + 1);
-  if (out.back() == '.') out.pop_back();
+  if (share) count_shared_prompts(out, model, train.facts.longest_prompt, out.train.scored);
   return out;
 }
 
@@ -118,12 +87,6 @@ std::string reference_line(const config::Plan& plan) {
                         : "the adapter as it is in " + plan.adapter_name_or_path;
   if (plan.preference.precompute_ref_log_probs) out += ", computed once, before step 1";
   return out;
-}
-
-// The first pair as one text: its prompt, then what is to become likelier.
-std::vector<ColouredPiece> example_of(const data::PreferencePair& pair, const text::Tokenizer& tokenizer) {
-  return {{.text = tokenizer.decode(pair.chosen.context, false), .supervised = false},
-          {.text = tokenizer.decode(pair.chosen.scored, false), .supervised = true}};
 }
 
 struct OpenedDpo final : OpenedRun {
@@ -151,27 +114,16 @@ std::unique_ptr<OpenedRun> open_dpo(const config::Plan& asked, RunListener& /*li
   }
 
   const std::int64_t program_bytes = base::process_memory().resident;
-  const bool plain = plan.layer_form == config::LayerForm::kPlain;
-  model::CausalLm& model =
-      run->model.emplace(*run->source, numbers(plan.precision),
-                         plain ? model::Storage::kPlain : model::Storage::kPacked, quantise(plan));
+  model::CausalLm& model = read_base(*run);
   const at::Tensor reference = open_adapter_and_reference(*run);
   adapters::Adapter& adapter = *run->adapter;
   if (plan.preference.disable_dropout) adapter.set_dropout(0);
   require_room_for_checkpoint(run->place, adapter);
-  const Standing& standing = run->standing.emplace(
-      find_standing(plan, run->place, adapter, data_print(train.file, train.file_rows)));
+  run->standing.emplace(find_standing(plan, run->place, adapter, data_print(train.file, train.file_rows)));
 
   StartFacts& start = run->start;
   const data::PreferenceFacts& facts = train.data.facts;
-  start.notes = plan.notes;
-  const std::int64_t longest = plan.max_length > 0 ? std::min(plan.max_length, facts.longest) : facts.longest;
-  if (const auto note = convert_note(plan, *run->source)) start.notes.push_back(*note);
-  if (const auto note = quantised_note(plan, model)) start.notes.push_back(*note);
-  start.notes.insert(start.notes.end(), standing.notes.begin(), standing.notes.end());
-  if (const auto note = beyond_positions(longest, model.config())) start.notes.push_back(*note);
-  start.resumed_from = standing.resumed_from;
-  start.trained = trained_facts(model, adapter);
+  begin_start_page(*run, facts.longest);
   start.preference = PreferenceStartFacts{.data = facts,
                                           .eval_pairs = eval ? static_cast<std::int64_t>(eval->size()) : 0,
                                           .loss = loss_line(plan.preference),
@@ -187,11 +139,7 @@ std::unique_ptr<OpenedRun> open_dpo(const config::Plan& asked, RunListener& /*li
                                                      .form = pass_form(start.memory),
                                                      .parameters = adapter.flat(),
                                                      .reference = reference});
-  start.total_steps = run->method->total_steps();
-  start.steps_per_epoch = run->method->steps_per_epoch();
-  start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);
-  start.first_step = standing.state.step;
-  start.output_dir = plan.output_dir;
+  end_start_page(*run);
   return run;
 }
 

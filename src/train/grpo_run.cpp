@@ -8,14 +8,13 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/process_memory.h"
-#include "learn/schedule.h"
 #include "model/weight_source.h"
-#include "ops/attention.h"
 #include "train/grpo.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
 #include "train/open_model.h"
 #include "train/open_run.h"
+#include "train/opening.h"
 #include "train/policy_opening.h"
 #include "train/reference.h"
 #include "train/run_folder.h"
@@ -57,17 +56,9 @@ MemoryInputs policy_inputs(const model::CausalLm& model, const config::Plan& pla
   MemoryInputs out =
       memory_inputs(model, plan, program_bytes, longest_pass(plan, longest_prompt), LongestBatch());
   if (plan.policy.share_prompt) {
-    out.attention_backward = ops::packed_attention_backward_bytes(
-        {.tokens = out.train.tokens,
-         .longest = out.train.segment,
-         .prefix = longest_prompt,
-         .sharing = std::min(plan.per_device_train_batch_size, plan.policy.num_generations) *
-                    plan.policy.max_completion_length,
-         .heads = out.model.num_attention_heads,
-         .kv_heads = out.model.num_key_value_heads,
-         .head_dim = out.model.head_dim,
-         .threads = out.threads,
-         .dtype = model.numbers().linear});
+    count_shared_prompts(out, model, longest_prompt,
+                         std::min(plan.per_device_train_batch_size, plan.policy.num_generations) *
+                             plan.policy.max_completion_length);
   }
   if (plan.policy.replay.empty()) out.sampling = sampling_bytes(model, plan, longest_prompt, sampling);
   return out;
@@ -137,10 +128,7 @@ std::unique_ptr<OpenedRun> open_policy(const config::Plan& asked, RunListener& l
   const RolloutPrompt rehearsed = rehearsal_prompt(*run);
 
   const std::int64_t program_bytes = base::process_memory().resident;
-  const bool plain = plan.layer_form == config::LayerForm::kPlain;
-  model::CausalLm& model =
-      run->model.emplace(*run->source, numbers(plan.precision),
-                         plain ? model::Storage::kPlain : model::Storage::kPacked, quantise(plan));
+  model::CausalLm& model = read_base(*run);
   const at::Tensor reference = open_adapter_and_reference(*run, /*wanted=*/plan.policy.beta != 0);
   adapters::Adapter& adapter = *run->adapter;
   if (plan.policy.disable_dropout) adapter.set_dropout(0);
@@ -151,12 +139,7 @@ std::unique_ptr<OpenedRun> open_policy(const config::Plan& asked, RunListener& l
       data_print(data_file, static_cast<std::int64_t>(replays ? replayed : prompts.rows.size()))));
 
   StartFacts& start = run->start;
-  start.notes = plan.notes;
-  if (const auto note = convert_note(plan, *run->source)) start.notes.push_back(*note);
-  if (const auto note = quantised_note(plan, model)) start.notes.push_back(*note);
-  start.notes.insert(start.notes.end(), standing.notes.begin(), standing.notes.end());
-  start.resumed_from = standing.resumed_from;
-  start.trained = trained_facts(model, adapter);
+  begin_start_page(*run, std::nullopt);
   start.train_rows = prompt_count;
   rollout::GenerateOptions sampling = sampling_options(plan, model.config(), opened.tokenizer);
   sampling.samples = plan.policy.num_generations;
@@ -184,15 +167,11 @@ std::unique_ptr<OpenedRun> open_policy(const config::Plan& asked, RunListener& l
   start.policy = policy_facts(plan, prompt_count, longest_prompt, run->train_source->reward_names(),
                               static_cast<std::int64_t>(run->eval_prompts.rows.size()));
   if (!prompts.tokens.empty()) start.example = {{.text = prompts.tokens.front().text, .supervised = false}};
-  start.total_steps = method->total_steps();
+  run->method = std::move(method);
+  end_start_page(*run);
   if (const auto note = short_replay(order_of(plan, prompt_count), start.total_steps, replayed)) {
     if (replays) start.notes.push_back(*note);
   }
-  start.steps_per_epoch = method->steps_per_epoch();
-  start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);
-  start.first_step = standing.state.step;
-  start.output_dir = plan.output_dir;
-  run->method = std::move(method);
   return run;
 }
 

@@ -2,21 +2,16 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
-#include <functional>
-#include <numeric>
 
 #include "base/file.h"
 #include "base/process_memory.h"
-#include "learn/schedule.h"
-#include "ops/attention.h"
 #include "train/kto.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
 #include "train/open_model.h"
 #include "train/open_run.h"
+#include "train/opening.h"
 #include "train/reference.h"
 #include "train/run_setup.h"
 
@@ -45,26 +40,17 @@ KtoInput read_rows(const fs::path& path, const config::Plan& plan, const OpenedT
           .file_rows = rows.file_rows};
 }
 
-std::int64_t sum_of_largest(std::vector<std::int64_t> values, std::int64_t count) {
-  const auto kept = std::min(static_cast<std::ptrdiff_t>(count), static_cast<std::ptrdiff_t>(values.size()));
-  std::partial_sort(values.begin(), values.begin() + kept, values.end(), std::greater<>());
-  return std::accumulate(values.begin(), values.begin() + kept, std::int64_t{0});
-}
-
 // The largest pass that any order of the rows can make: of their own completions, which trains, or of both
 // of each prompt, which the reference scores.
 LongestBatch longest_rows(const std::vector<data::PreferencePair>& rows, std::int64_t batch_size, bool both) {
-  std::vector<std::int64_t> tokens, scored;
-  LongestBatch out;
+  std::vector<RowSize> sizes;
   for (const data::PreferencePair& row : rows) {
     const std::size_t other = both ? row.rejected.scored.size() : 0;
-    tokens.push_back(both ? row.tokens(/*share=*/true) : row.chosen.tokens());
-    scored.push_back(static_cast<std::int64_t>(row.chosen.scored.size() + other));
-    out.segment = std::max({out.segment, row.chosen.tokens(), row.rejected.tokens()});
+    sizes.push_back({.tokens = both ? row.tokens(/*share=*/true) : row.chosen.tokens(),
+                     .scored = static_cast<std::int64_t>(row.chosen.scored.size() + other),
+                     .segment = std::max(row.chosen.tokens(), row.rejected.tokens())});
   }
-  out.tokens = sum_of_largest(std::move(tokens), batch_size);
-  out.scored = sum_of_largest(std::move(scored), batch_size);
-  return out;
+  return largest_batch(sizes, batch_size);
 }
 
 // The largest pass without gradients.
@@ -80,12 +66,6 @@ LongestBatch longest_scored(const config::Plan& plan, const data::UnpairedData& 
   out.scored = std::max(out.scored, other.scored);
   out.segment = std::max(out.segment, other.segment);
   return out;
-}
-
-std::string short_number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%g", value);
-  return text.data();
 }
 
 std::string loss_line(const config::KtoPlan& plan) {
@@ -123,11 +103,6 @@ std::optional<std::string> balance_note(const config::KtoPlan& plan, const data:
          short_number(least_u) + " to " + short_number(most_u) + " (not both)";
 }
 
-std::vector<ColouredPiece> example_of(const data::PreferencePair& row, const text::Tokenizer& tokenizer) {
-  return {{.text = tokenizer.decode(row.chosen.context, false), .supervised = false},
-          {.text = tokenizer.decode(row.chosen.scored, false), .supervised = true}};
-}
-
 struct OpenedKto final : OpenedRun {
   using OpenedRun::OpenedRun;
   // What its passes are made of: each prompt with its own and with another row's completion.
@@ -152,28 +127,17 @@ std::unique_ptr<OpenedRun> open_kto(const config::Plan& asked, RunListener& /*li
   if (!plan.dataset_test.empty()) eval = read_rows(plan.dataset_test, plan, opened, vocab_size).data;
 
   const std::int64_t program_bytes = base::process_memory().resident;
-  const bool plain = plan.layer_form == config::LayerForm::kPlain;
-  model::CausalLm& model =
-      run->model.emplace(*run->source, numbers(plan.precision),
-                         plain ? model::Storage::kPlain : model::Storage::kPacked, quantise(plan));
+  model::CausalLm& model = read_base(*run);
   const at::Tensor reference = open_adapter_and_reference(*run);
   adapters::Adapter& adapter = *run->adapter;
   if (plan.kto.disable_dropout) adapter.set_dropout(0);
   require_room_for_checkpoint(run->place, adapter);
-  const Standing& standing = run->standing.emplace(
-      find_standing(plan, run->place, adapter, data_print(train.file, train.file_rows)));
+  run->standing.emplace(find_standing(plan, run->place, adapter, data_print(train.file, train.file_rows)));
 
   StartFacts& start = run->start;
   const data::UnpairedFacts& facts = train.data.facts;
-  start.notes = plan.notes;
-  if (const auto note = convert_note(plan, *run->source)) start.notes.push_back(*note);
-  if (const auto note = quantised_note(plan, model)) start.notes.push_back(*note);
+  begin_start_page(*run, facts.longest);
   if (const auto note = balance_note(plan.kto, facts)) start.notes.push_back(*note);
-  start.notes.insert(start.notes.end(), standing.notes.begin(), standing.notes.end());
-  const std::int64_t longest = plan.max_length > 0 ? std::min(plan.max_length, facts.longest) : facts.longest;
-  if (const auto note = beyond_positions(longest, model.config())) start.notes.push_back(*note);
-  start.resumed_from = standing.resumed_from;
-  start.trained = trained_facts(model, adapter);
   start.unpaired = UnpairedStartFacts{.data = facts,
                                       .eval_rows = eval ? static_cast<std::int64_t>(eval->rows.size()) : 0,
                                       .loss = loss_line(plan.kto),
@@ -193,11 +157,7 @@ std::unique_ptr<OpenedRun> open_kto(const config::Plan& asked, RunListener& /*li
                                                      .form = pass_form(start.memory),
                                                      .parameters = adapter.flat(),
                                                      .reference = reference});
-  start.total_steps = run->method->total_steps();
-  start.steps_per_epoch = run->method->steps_per_epoch();
-  start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);
-  start.first_step = standing.state.step;
-  start.output_dir = plan.output_dir;
+  end_start_page(*run);
   return run;
 }
 

@@ -40,13 +40,14 @@ class Loop {
 
   LoopResult run() {
     if (p_.plan.eval_on_start && p_.state.step == 0 && p_.method.has_evaluation()) evaluate();
+    bool pause = false;
     while (p_.state.step < total_steps_) {
       const StepFacts facts = step();
       const std::int64_t done = p_.state.step;
       const bool epoch_ends = done % p_.method.steps_per_epoch() == 0;
       const Actions due = actions_after(p_.plan, intervals_, done, total_steps_, epoch_ends);
       p_.listener.stepped(facts, total_steps_);
-      const bool pause = p_.guard != nullptr && p_.guard->stepped(facts, p_.adapter) == Course::kPause;
+      pause = p_.guard != nullptr && p_.guard->stepped(facts, p_.adapter) == Course::kPause;
       if (done == first_step_ + 1) measure(/*at_end=*/false);
       if (due.log) log(facts);
       if (due.evaluate && p_.method.has_evaluation()) evaluate();
@@ -59,7 +60,7 @@ class Loop {
     }
     finish();
     measure(/*at_end=*/true);
-    return {.interrupted = false, .step = p_.state.step};
+    return {.interrupted = false, .paused = pause, .step = p_.state.step};
   }
 
  private:

@@ -103,7 +103,7 @@ struct LoopParts {
 
 struct LoopResult {
   bool interrupted = false;  // by Ctrl-C, or paused by the guard
-  bool paused = false;       // by the guard
+  bool paused = false;       // by the guard; without `interrupted` it found a fault in the last step
   std::int64_t step = 0;
 };
 

@@ -26,21 +26,44 @@ std::int64_t sum_of_largest(std::vector<std::int64_t> values, std::int64_t count
 
 LongestBatch longest_batch(const std::vector<data::Example>& examples,
                            const std::vector<data::PackedRow>& rows, std::int64_t batch_size) {
-  std::vector<std::int64_t> tokens, scored;
-  std::int64_t longest = 0;
+  std::vector<RowSize> sizes;
   for (const data::PackedRow& row : rows) {
-    std::int64_t targets = 0;
+    RowSize size = {.tokens = row.tokens};
     for (const std::int64_t member : row.members) {
       const auto& supervised = examples.at(static_cast<std::size_t>(member)).supervised;
-      longest = std::max(longest, static_cast<std::int64_t>(supervised.size()));
-      for (std::size_t t = 1; t < supervised.size(); ++t) targets += supervised[t] != 0 ? 1 : 0;
+      size.segment = std::max(size.segment, static_cast<std::int64_t>(supervised.size()));
+      for (std::size_t t = 1; t < supervised.size(); ++t) size.scored += supervised[t] != 0 ? 1 : 0;
     }
-    tokens.push_back(row.tokens);
-    scored.push_back(targets);
+    sizes.push_back(size);
   }
-  return {.tokens = sum_of_largest(std::move(tokens), batch_size),
-          .scored = sum_of_largest(std::move(scored), batch_size),
-          .segment = longest};
+  return largest_batch(sizes, batch_size);
+}
+
+LongestBatch largest_batch(const std::vector<RowSize>& rows, std::int64_t batch_size) {
+  std::vector<std::int64_t> tokens, scored;
+  LongestBatch out;
+  for (const RowSize& row : rows) {
+    tokens.push_back(row.tokens);
+    scored.push_back(row.scored);
+    out.segment = std::max(out.segment, row.segment);
+  }
+  out.tokens = sum_of_largest(std::move(tokens), batch_size);
+  out.scored = sum_of_largest(std::move(scored), batch_size);
+  return out;
+}
+
+void count_shared_prompts(MemoryInputs& inputs, const model::CausalLm& model, std::int64_t longest_prompt,
+                          std::int64_t sharing) {
+  inputs.attention_backward =
+      ops::packed_attention_backward_bytes({.tokens = inputs.train.tokens,
+                                            .longest = inputs.train.segment,
+                                            .prefix = longest_prompt,
+                                            .sharing = sharing,
+                                            .heads = inputs.model.num_attention_heads,
+                                            .kv_heads = inputs.model.num_key_value_heads,
+                                            .head_dim = inputs.model.head_dim,
+                                            .threads = inputs.threads,
+                                            .dtype = model.numbers().linear});
 }
 
 MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,

@@ -28,6 +28,17 @@ namespace hone::train {
 LongestBatch longest_batch(const std::vector<data::Example>& examples,
                            const std::vector<data::PackedRow>& rows, std::int64_t batch_size);
 
+// What a row has; and the most that `batch_size` of the rows can have together: the largest micro-batch that
+// any order of them can make.
+struct RowSize {
+  std::int64_t tokens = 0, scored = 0, segment = 0;
+};
+LongestBatch largest_batch(const std::vector<RowSize>& rows, std::int64_t batch_size);
+
+// The backward of attention where the longest prompt is shared by `sharing` tokens of completions.
+void count_shared_prompts(MemoryInputs& inputs, const model::CausalLm& model, std::int64_t longest_prompt,
+                          std::int64_t sharing);
+
 // Everything but the data: what the model holds and trains. The adapter is attached.
 MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
                            const LongestBatch& train, const LongestBatch& eval);

@@ -4,14 +4,13 @@
 #include <algorithm>
 
 #include "base/process_memory.h"
-#include "learn/schedule.h"
 #include "model/weight_source.h"
-#include "ops/attention.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
 #include "train/online_dpo.h"
 #include "train/open_model.h"
 #include "train/open_run.h"
+#include "train/opening.h"
 #include "train/policy_opening.h"
 #include "train/reference.h"
 #include "train/run_folder.h"
@@ -44,16 +43,8 @@ MemoryInputs online_inputs(const model::CausalLm& model, const config::Plan& pla
       model, plan, program_bytes, longest_pass(plan, plan.per_device_train_batch_size, longest_prompt),
       evaluates ? longest_pass(plan, plan.per_device_eval_batch_size, longest_prompt) : LongestBatch());
   if (may_share(plan)) {
-    out.attention_backward =
-        ops::packed_attention_backward_bytes({.tokens = out.train.tokens,
-                                              .longest = out.train.segment,
-                                              .prefix = std::min(longest_prompt, plan.max_length - 1),
-                                              .sharing = 2 * plan.policy.max_completion_length,
-                                              .heads = out.model.num_attention_heads,
-                                              .kv_heads = out.model.num_key_value_heads,
-                                              .head_dim = out.model.head_dim,
-                                              .threads = out.threads,
-                                              .dtype = model.numbers().linear});
+    count_shared_prompts(out, model, std::min(longest_prompt, plan.max_length - 1),
+                         2 * plan.policy.max_completion_length);
   }
   if (plan.policy.replay.empty()) out.sampling = sampling_bytes(model, plan, longest_prompt, sampling);
   return out;
@@ -116,26 +107,18 @@ std::unique_ptr<OpenedRun> open_online_dpo(const config::Plan& asked, RunListene
   const RolloutPrompt rehearsed = rehearsal_prompt(*run);
 
   const std::int64_t program_bytes = base::process_memory().resident;
-  const bool plain = plan.layer_form == config::LayerForm::kPlain;
-  model::CausalLm& model =
-      run->model.emplace(*run->source, numbers(plan.precision),
-                         plain ? model::Storage::kPlain : model::Storage::kPacked, quantise(plan));
+  model::CausalLm& model = read_base(*run);
   const at::Tensor reference = open_adapter_and_reference(*run);
   adapters::Adapter& adapter = *run->adapter;
   if (plan.policy.disable_dropout) adapter.set_dropout(0);
   require_room_for_checkpoint(run->place, adapter);
   const bool replays = run->replays();
-  const Standing& standing = run->standing.emplace(find_standing(
+  run->standing.emplace(find_standing(
       plan, run->place, adapter,
       data_print(replays ? plan.policy.replay : plan.dataset_name, replays ? replayed : sizes.count)));
 
   StartFacts& start = run->start;
-  start.notes = plan.notes;
-  if (const auto note = convert_note(plan, *run->source)) start.notes.push_back(*note);
-  if (const auto note = quantised_note(plan, model)) start.notes.push_back(*note);
-  start.notes.insert(start.notes.end(), standing.notes.begin(), standing.notes.end());
-  start.resumed_from = standing.resumed_from;
-  start.trained = trained_facts(model, adapter);
+  begin_start_page(*run, std::nullopt);
   start.train_rows = sizes.count;
   rollout::GenerateOptions sampling = sampling_options(plan, model.config(), opened.tokenizer);
   sampling.samples = plan.policy.num_generations;
@@ -162,17 +145,13 @@ std::unique_ptr<OpenedRun> open_online_dpo(const config::Plan& asked, RunListene
   if (!run->train_prompts.tokens.empty()) {
     start.example = {{.text = run->train_prompts.tokens.front().text, .supervised = false}};
   }
-  start.total_steps = method->total_steps();
+  run->method = std::move(method);
+  end_start_page(*run);
   if (replays && replayed < start.total_steps) {
     start.notes.push_back("replay holds " + std::to_string(replayed) +
                           " generation batches and the run takes " + std::to_string(start.total_steps) +
                           ": they are used again");
   }
-  start.steps_per_epoch = method->steps_per_epoch();
-  start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);
-  start.first_step = standing.state.step;
-  start.output_dir = plan.output_dir;
-  run->method = std::move(method);
   return run;
 }
 

@@ -7,6 +7,7 @@
 #include "rewards/judge.h"
 #include "rewards/open_reward.h"
 #include "train/model_reward.h"
+#include "train/opening.h"
 
 namespace hone::train {
 
@@ -165,13 +166,6 @@ void trim_rollouts(const fs::path& path, std::int64_t first_generation) {
       kept += line + "\n";
   }
   base::write_file_atomic(path, kept);
-}
-
-std::string short_number(double value) {
-  std::string out = std::to_string(value);
-  out.erase(out.find_last_not_of('0') + 1);
-  if (out.back() == '.') out.pop_back();
-  return out;
 }
 
 std::string sampling_line(const config::PolicyPlan& policy) {

@@ -49,7 +49,6 @@ void open_sources(OpenedSampling& run, rollout::GenerateOptions sampling);
 void trim_rollouts(const base::fs::path& path, std::int64_t first_generation);
 
 // Words of the start page.
-std::string short_number(double value);                       // "0.1", "5"
 std::string sampling_line(const config::PolicyPlan& policy);  // "temperature 1, at most 256 new tokens"
 std::vector<std::string> weighted_names(const config::PolicyPlan& policy,
                                         const std::vector<std::string>& rewards);     // "0.5 x format_reward"

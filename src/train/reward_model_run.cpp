@@ -3,20 +3,15 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <functional>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/process_memory.h"
-#include "learn/schedule.h"
-#include "ops/attention.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
 #include "train/open_model.h"
 #include "train/open_run.h"
+#include "train/opening.h"
 #include "train/reward_model.h"
 #include "train/run_setup.h"
 #include "train/score_source.h"
@@ -59,21 +54,14 @@ RewardInput read_pairs(const fs::path& path, const config::Plan& plan, const Ope
           .file_rows = static_cast<std::int64_t>(rows.rows.size())};
 }
 
-// The largest micro-batch that any order of the pairs can make.
 LongestBatch longest_pairs(const Pairs& pairs, std::int64_t batch_size, bool share) {
-  std::vector<std::int64_t> tokens;
-  LongestBatch out;
+  std::vector<RowSize> rows;
   for (const data::PreferencePair& pair : pairs) {
-    tokens.push_back(pair.tokens(share));
-    for (const data::PreferenceSide* side : {&pair.chosen, &pair.rejected})
-      out.segment = std::max(out.segment, side->tokens());
+    rows.push_back({.tokens = pair.tokens(share),
+                    .scored = 2,
+                    .segment = std::max(pair.chosen.tokens(), pair.rejected.tokens())});
   }
-  const auto kept = std::min<std::size_t>(static_cast<std::size_t>(batch_size), tokens.size());
-  const auto end = tokens.begin() + static_cast<std::ptrdiff_t>(kept);
-  std::partial_sort(tokens.begin(), end, tokens.end(), std::greater<>());
-  out.tokens = std::accumulate(tokens.begin(), end, std::int64_t{0});
-  out.scored = 2 * static_cast<std::int64_t>(kept);
-  return out;
+  return largest_batch(rows, batch_size);
 }
 
 MemoryInputs reward_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
@@ -83,17 +71,7 @@ MemoryInputs reward_inputs(const model::CausalLm& model, const config::Plan& pla
       model, plan, program_bytes, longest_pairs(train.pairs, plan.per_device_train_batch_size, share),
       eval == nullptr ? LongestBatch() : longest_pairs(eval->pairs, plan.per_device_eval_batch_size, share));
   out.adapter_parameters += model.config().hidden_size;  // the head
-  if (share) {
-    out.attention_backward = ops::packed_attention_backward_bytes({.tokens = out.train.tokens,
-                                                                   .longest = out.train.segment,
-                                                                   .prefix = train.facts.longest_prompt,
-                                                                   .sharing = out.train.tokens,
-                                                                   .heads = out.model.num_attention_heads,
-                                                                   .kv_heads = out.model.num_key_value_heads,
-                                                                   .head_dim = out.model.head_dim,
-                                                                   .threads = out.threads,
-                                                                   .dtype = model.numbers().linear});
-  }
+  if (share) count_shared_prompts(out, model, train.facts.longest_prompt, out.train.tokens);
   return out;
 }
 
@@ -101,9 +79,7 @@ std::string loss_line(const config::RewardModelPlan& plan, bool has_margins) {
   std::string out = "Bradley-Terry: the chosen one's score above the rejected one's";
   if (has_margins) out += " by the row's margin";
   if (plan.center_rewards_coefficient) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%g", *plan.center_rewards_coefficient);
-    out += std::string("; scores held around 0 with weight ") + text.data();
+    out += "; scores held around 0 with weight " + short_number(*plan.center_rewards_coefficient);
   }
   return out;
 }
@@ -117,12 +93,6 @@ std::string begin_head(const adapters::Adapter& adapter, const DecoderSource& so
   adapter.score().copy_(stored ? *stored : new_score_head(source.config(), plan_seed(plan)));
   return stored ? "score.weight, as the model's folder has it"
                 : "score.weight, new: a language model has none (its seed is seed)";
-}
-
-// The first pair as one text: what both begin with, then the better end.
-std::vector<ColouredPiece> example_of(const data::PreferencePair& pair, const text::Tokenizer& tokenizer) {
-  return {{.text = tokenizer.decode(pair.chosen.context, false), .supervised = false},
-          {.text = tokenizer.decode(pair.chosen.scored, false), .supervised = true}};
 }
 
 struct OpenedRewardModel final : OpenedRun {
@@ -150,28 +120,17 @@ std::unique_ptr<OpenedRun> open_reward_model(const config::Plan& asked, RunListe
   if (!plan.dataset_test.empty()) eval = read_pairs(plan.dataset_test, plan, opened, vocab_size).data;
 
   const std::int64_t program_bytes = base::process_memory().resident;
-  const bool plain = plan.layer_form == config::LayerForm::kPlain;
-  model::CausalLm& model =
-      run->model.emplace(source, numbers(plan.precision),
-                         plain ? model::Storage::kPlain : model::Storage::kPacked, quantise(plan));
+  model::CausalLm& model = read_base(*run);
   adapters::Adapter& adapter = run->adapter.emplace(open_adapter(model, plan, run->place));
   if (plan.reward.disable_dropout) adapter.set_dropout(0);
   const bool continues = run->place.resuming() || !plan.adapter_name_or_path.empty();
   const std::string head = begin_head(adapter, source, plan, continues);
   require_room_for_checkpoint(run->place, adapter);
-  const Standing& standing = run->standing.emplace(
-      find_standing(plan, run->place, adapter, data_print(train.file, train.file_rows)));
+  run->standing.emplace(find_standing(plan, run->place, adapter, data_print(train.file, train.file_rows)));
 
   StartFacts& start = run->start;
   const data::PreferenceFacts& facts = train.data.facts;
-  start.notes = plan.notes;
-  if (const auto note = convert_note(plan, source)) start.notes.push_back(*note);
-  if (const auto note = quantised_note(plan, model)) start.notes.push_back(*note);
-  start.notes.insert(start.notes.end(), standing.notes.begin(), standing.notes.end());
-  const std::int64_t longest = plan.max_length > 0 ? std::min(plan.max_length, facts.longest) : facts.longest;
-  if (const auto note = beyond_positions(longest, model.config())) start.notes.push_back(*note);
-  start.resumed_from = standing.resumed_from;
-  start.trained = trained_facts(model, adapter);
+  begin_start_page(*run, facts.longest);
   start.preference =
       PreferenceStartFacts{.data = facts,
                            .eval_pairs = eval ? static_cast<std::int64_t>(eval->pairs.size()) : 0,
@@ -187,11 +146,7 @@ std::unique_ptr<OpenedRun> open_reward_model(const config::Plan& asked, RunListe
                                                                      .train = std::move(train.data),
                                                                      .eval = std::move(eval),
                                                                      .form = pass_form(start.memory)});
-  start.total_steps = run->method->total_steps();
-  start.steps_per_epoch = run->method->steps_per_epoch();
-  start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);
-  start.first_step = standing.state.step;
-  start.output_dir = plan.output_dir;
+  end_start_page(*run);
   return run;
 }
 

@@ -6,13 +6,13 @@
 #include "data/preview.h"
 #include "data/rows.h"
 #include "data/shuffle.h"
-#include "learn/schedule.h"
 #include "model/weight_source.h"
 #include "text/chat_template.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
 #include "train/open_model.h"
 #include "train/open_run.h"
+#include "train/opening.h"
 #include "train/run_setup.h"
 #include "train/sft.h"
 
@@ -90,19 +90,10 @@ std::unique_ptr<OpenedRun> open_sft(const config::Plan& asked, RunListener& /*li
       run->model.emplace(*run->source, numbers(plan.precision), model::Storage::kPlain, quantise(plan));
   const adapters::Adapter& adapter = run->adapter.emplace(open_adapter(*run->model, plan, run->place));
   require_room_for_checkpoint(run->place, adapter);
-  const Standing& standing = run->standing.emplace(
-      find_standing(plan, run->place, adapter, data_print(train.file, train.file_rows)));
+  run->standing.emplace(find_standing(plan, run->place, adapter, data_print(train.file, train.file_rows)));
 
   StartFacts& start = run->start;
-  start.notes = plan.notes;
-  const std::int64_t longest =
-      plan.max_length > 0 ? std::min(plan.max_length, train.facts.longest) : train.facts.longest;
-  if (const auto note = convert_note(plan, *run->source)) start.notes.push_back(*note);
-  if (const auto note = quantised_note(plan, model)) start.notes.push_back(*note);
-  start.notes.insert(start.notes.end(), standing.notes.begin(), standing.notes.end());
-  if (const auto note = beyond_positions(longest, model.config())) start.notes.push_back(*note);
-  start.resumed_from = standing.resumed_from;
-  start.trained = trained_facts(model, adapter);
+  begin_start_page(*run, train.facts.longest);
   start.train_data = train.facts;
   start.train_rows = static_cast<std::int64_t>(train.data.rows.size());
   start.example = std::move(train.example);
@@ -116,11 +107,7 @@ std::unique_ptr<OpenedRun> open_sft(const config::Plan& asked, RunListener& /*li
                                             pass_form(start.memory));
   run->rows = &method->train_data();
   run->method = std::move(method);
-  start.total_steps = run->method->total_steps();
-  start.steps_per_epoch = run->method->steps_per_epoch();
-  start.warmup_steps = learn::resolve_warmup(plan.warmup_steps, start.total_steps);
-  start.first_step = standing.state.step;
-  start.output_dir = plan.output_dir;
+  end_start_page(*run);
   return run;
 }
 

@@ -207,5 +207,46 @@ TEST_F(CheckData, PairsAreLookedAtToo) {
   expect_complete(all);
 }
 
+// What a conversation's template and its end are to SFT they are to pairs.
+TEST_F(CheckData, PairsOfConversations) {
+  std::string text;
+  for (int i = 0; i < 10; ++i) {
+    text +=
+        R"({"prompt": [{"role": "user", "content": "1 + 1"}], "chosen": [{"role": "assistant", "content": "2"}],)"
+        R"( "rejected": [{"role": "assistant", "content": "3, or perhaps four"}]})";
+    text += "\n";
+  }
+  const std::string data = file("chat_pairs.jsonl", text);
+  const auto with = [&](const std::string& path, const Words& more = {}) {
+    Words words = {"--dataset_name", data, "--chat_template_path", path};
+    words.insert(words.end(), more.begin(), more.end());
+    return check_data(*open_dpo(words));
+  };
+  const std::string right = file("right.jinja", chatml("<|im_end|>", ""));
+  const Verdicts healthy = with(right);
+  for (const char* code : {"DATA-03", "DATA-04", "DATA-05", "DATA-08"})
+    EXPECT_EQ(verdict_of(healthy, code).level, Level::kOk) << code;
+  EXPECT_SAYS(verdict_of(healthy, "DATA-03").what, "10 of 10 pairs");
+  const Verdicts other = with(file("other.jinja", chatml("<|endoftext|>", "")));
+  EXPECT_EQ(verdict_of(other, "DATA-04").level, Level::kWarn);
+  EXPECT_SAYS(verdict_of(other, "DATA-04").fix, "<|endoftext|>");
+  EXPECT_EQ(verdict_of(other, "DATA-03").level, Level::kOk);  // it ends, at another token
+  const Verdicts open = with(file("open.jinja", chatml("", "")));
+  EXPECT_EQ(verdict_of(open, "DATA-03").level, Level::kNote);
+  const std::int64_t longest = verdict_of(healthy, "DATA-02").level == Level::kOk
+                                   ? open_dpo({"--dataset_name", data, "--chat_template_path", right})
+                                             ->start.preference->data.longest_prompt +
+                                         1
+                                   : 0;
+  const Verdicts cut = with(right, {"--max_length", std::to_string(longest)});
+  EXPECT_EQ(verdict_of(cut, "DATA-03").level, Level::kWarn);
+  EXPECT_SAYS(verdict_of(cut, "DATA-03").cause, "truncation");
+}
+
+TEST_F(CheckData, ADoubledBosOfPairsIsCounted) {
+  const std::string twice = rows(R"({"prompt": "<|bos|>hello", "chosen": " you", "rejected": " me"})", 5);
+  EXPECT_EQ(verdict_of(check_data(*open_dpo({"--dataset_name", twice})), "DATA-05").level, Level::kWarn);
+}
+
 }  // namespace
 }  // namespace hone::testing

@@ -172,6 +172,26 @@ TEST_F(WatchTest, AFrozenTensorPausesTheRunAtTheThirdCheck) {
   ASSERT_EQ(watch.failures().size(), 1);
 }
 
+// Found when nothing is left to pause: the run ends, its files are there, and it does not pass for healthy.
+TEST_F(WatchTest, AFaultOfTheLastStepIsNotAHealthyEnd) {
+  Watch watch(recorder_, config::OnFault::kPause);
+  std::unique_ptr<train::OpenedRun> run;
+  const auto frozen = [&run](std::int64_t step) {
+    run->adapter->tensors()[3].value.mutable_grad().zero_();
+    return fine(step);
+  };
+  run = open(plan({"--max_steps", "3"}), watch, frozen, 3);
+  const train::LoopResult result = go(*run, watch);
+  EXPECT_FALSE(result.interrupted);
+  EXPECT_TRUE(result.paused);
+  EXPECT_EQ(result.step, 3);
+  EXPECT_TRUE(fs::exists(root_ / "run" / std::string(train::kAdapterWeightsFile)));
+  const std::string said = explain(find_report(root_ / "run"));
+  expect_has(said, "ended     after step 3 of 3");
+  expect_has(said, "GRAD-02");
+  EXPECT_EQ(said.find("go on"), std::string::npos) << said;
+}
+
 TEST_F(WatchTest, WithWarnTheRunGoesOnAndAFaultIsToldOnce) {
   Watch watch(recorder_, config::OnFault::kWarn);
   std::unique_ptr<train::OpenedRun> run;
