@@ -34,6 +34,13 @@ void check(const std::vector<StoredAdapter>& adapters, const std::vector<std::st
                        "PEFT would leave them out, and the result would be another model",
                        "merge it into the base first, and train or merge the others on that"});
     }
+    if (!one.token_indices.empty()) {
+      throw UserError({names[i], "a LoRA on linears alone",
+                       "one with trainable_token_indices: rows of the embedding, which are values and not "
+                       "changes that add up",
+                       "PEFT would leave them out, and the result would be another model",
+                       "merge it into the base first, and train or merge the others on that"});
+    }
     if (how == Combination::kLinear && one.r != first.r) {
       throw UserError({names[i], "the rank of " + names[0] + ", " + std::to_string(first.r),
                        std::to_string(one.r), "A and B of different ranks cannot be added",

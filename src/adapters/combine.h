@@ -16,7 +16,8 @@ enum class Combination {
 // do; under kCat the rest of its rank is zero. One adapter is combined linearly. What the first one says of
 // dropout and base stays. (PEFT keeps the first one's use_rslora, so that its result is sqrt(r) times too
 // strong; hone's is not.) `names` are the adapters' in messages. UserError for as many weights as adapters
-// not, ranks that differ under kLinear, DoRA, and targets of which only some are a regular expression.
+// not, ranks that differ under kLinear, DoRA, rows of the
+// embedding that are trained, and targets of which only some are a regular expression.
 StoredAdapter combine(const std::vector<StoredAdapter>& adapters, const std::vector<std::string>& names,
                       const std::vector<double>& weights, Combination how, const model::ModelConfig& model);
 

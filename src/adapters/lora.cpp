@@ -45,6 +45,10 @@ void check_config(const LoraConfig& config) {
 
 }  // namespace
 
+bool is_token_rows(const TrainableTensor& tensor) {
+  return tensor.name.ends_with(kTokenRowsSuffix);
+}
+
 double LoraConfig::scale() const {
   const auto rank = static_cast<double>(r);
   return alpha / (rslora ? std::sqrt(rank) : rank);
@@ -63,6 +67,7 @@ void require_kind(const LoraConfig& config, bool score_head, const std::string& 
 
 Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vector<std::string> targets) {
   check_config(config);
+  check_token_indices(config, model.config(), "trainable_token_indices");
   Adapter adapter;
   adapter.config_ = with_recorded_targets(config, model.config());
   adapter.targets_ = std::move(targets);
@@ -80,7 +85,8 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
   }
   base::require(adapter.linears_.size() == adapter.targets_.size(), "Adapter",
                 "every target among the model's linears");
-  if (config.score_head) total += model.config().hidden_size;
+  const auto rows = static_cast<std::int64_t>(config.token_indices.size());
+  total += (rows + (config.score_head ? 1 : 0)) * model.config().hidden_size;
   adapter.flat_ = at::zeros({total}, at::kFloat);
   adapter.flat_gradient_ = at::zeros({total}, at::kFloat);
   std::int64_t offset = 0;
@@ -106,14 +112,25 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
     side.dropout_key = keys[i];
     linear.lora = std::move(side);
   }
+  model::TokenRows token_rows;
+  if (rows > 0) {
+    adapter.token_rows_ = view({rows, model.config().hidden_size}, key_token_rows(model.config()));
+    token_rows = {config.token_indices, adapter.token_rows_};
+  }
+  model.set_token_rows(std::move(token_rows));
   if (config.score_head) adapter.score_ = view({1, model.config().hidden_size}, kScoreKey);
   model.set_score_head(adapter.score_);
   return adapter;
 }
 
+void Adapter::begin_token_rows(const model::CausalLm& model) {
+  if (token_rows_.defined()) token_rows_.copy_(model.embed(config_.token_indices));
+}
+
 Adapter Adapter::attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed) {
   Adapter adapter = make(model, config, select_targets(config, model));
   const at::NoGradGuard no_grad;
+  adapter.begin_token_rows(model);
   const auto rank = static_cast<double>(config.r);
   for (std::size_t i = 0; i < adapter.linears_.size(); ++i) {
     const TrainableTensor& a = adapter.tensors_[adapter.tensors_per_module() * i];
@@ -149,6 +166,7 @@ Adapter Adapter::load(model::CausalLm& model, const base::fs::path& folder) {
     side.b.copy_(stored.modules[i].b);
     if (stored.config.dora) side.magnitude.copy_(stored.modules[i].magnitude);
   }
+  if (adapter.token_rows_.defined()) adapter.token_rows_.copy_(stored.token_rows);
   if (stored.config.score_head) adapter.score_.copy_(stored.score);
   return adapter;
 }
@@ -157,12 +175,14 @@ Adapter Adapter::resume_pissa(model::CausalLm& model, const base::fs::path& fold
                               const LoraConfig& config) {
   const StoredAdapter stored = read_adapter(folder, model.config());
   Adapter adapter = make(model, config, select_targets(config, model));
-  if (stored.config.r != 2 * config.r || stored.modules.size() != adapter.linears_.size()) {
+  if (stored.config.r != 2 * config.r || stored.modules.size() != adapter.linears_.size() ||
+      stored.config.token_indices != config.token_indices) {
     throw base::UserError({folder.string(),
                            "the adapter of a run with init_lora_weights pissa and this lora_r",
                            "rank " + std::to_string(stored.config.r) + " on " +
                                std::to_string(stored.modules.size()) + " modules",
-                           "lora_r, the targets or init_lora_weights changed since the run began",
+                           "lora_r, the targets, trainable_token_indices or init_lora_weights changed since "
+                           "the run began",
                            "resume with the options of plan.yaml"});
   }
   const at::NoGradGuard no_grad;
@@ -175,8 +195,10 @@ Adapter Adapter::resume_pissa(model::CausalLm& model, const base::fs::path& fold
   };
   put(config.r, -1);
   for (ops::Linear* linear : adapter.linears_) take_out(*linear);
+  adapter.begin_token_rows(model);
   adapter.beginning_ = adapter.flat_.clone();
   put(0, 1);
+  if (adapter.token_rows_.defined()) adapter.token_rows_.copy_(stored.token_rows);
   return adapter;
 }
 
@@ -190,7 +212,7 @@ void Adapter::save(const base::fs::path& folder) const {
   LoraConfig config = config_;
   if (beginning_.defined()) {
     std::int64_t offset = 0;
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {  // A and B in turn: PiSSA has no magnitudes
+    for (std::size_t i = 0; i < 2 * linears_.size(); ++i) {  // A and B in turn: PiSSA has no magnitudes
       const at::Tensor& now = tensors_[i].value;
       const at::Tensor began = beginning_.narrow(0, offset, now.numel()).view(now.sizes());
       tensors[tensors_[i].name] = i % 2 == 0 ? at::cat({now, began}, 0) : at::cat({now, -began}, 1);

@@ -30,6 +30,10 @@ struct LoraConfig {
   // A reward model's: score.weight [1, hidden size] is trained whole beside the LoRA (PEFT's task_type
   // SEQ_CLS and modules_to_save).
   bool score_head = false;
+  // Rows of the embedding, by token id, that are trained beside the LoRA (PEFT's trainable_token_indices);
+  // with a tied head they are the head's rows too, as PEFT ties them.
+  std::vector<std::int64_t> token_indices;
+  std::string token_module;  // the name they have in PEFT's mapping form, "embed_tokens"; empty: its list form
   std::string base_model_name_or_path;
   double scale() const;  // alpha / r, or alpha / sqrt(r)
 };
@@ -53,7 +57,8 @@ LoraConfig with_recorded_targets(LoraConfig config, const model::ModelConfig& mo
 
 // One trainable tensor. `name` is PEFT's key:
 // "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight". With DoRA a module has a third,
-// "....lora_magnitude_vector" [out].
+// "....lora_magnitude_vector" [out]. After the modules' come the rows of token_indices, [k, H]:
+// "base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta" (not a difference: the rows).
 struct TrainableTensor {
   std::string name;
   at::Tensor value;  // fp32, requires grad; a view into Adapter::flat
@@ -64,7 +69,8 @@ struct TrainableTensor {
 class Adapter {
  public:
   // A new adapter attached to `model`; A is initialised by counter-based randomness (seed, kLoraInit, module,
-  // index). With config.score_head the head is 0: the caller fills score().
+  // index). The rows of token_indices begin as the base's. With config.score_head the head is 0: the caller
+  // fills score(). UserError for token_indices outside the vocabulary.
   // PiSSA takes the r largest singular directions out of each target's frozen weight and begins A and B with
   // them (pissa.h): the model without its adapter is then not the base any more.
   static Adapter attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed);
@@ -88,6 +94,7 @@ class Adapter {
   // The values that a PiSSA adapter began with: with them the model is the base. Undefined for others.
   const at::Tensor& beginning() const { return beginning_; }
   at::Tensor score() const { return score_; }  // [1, H] fp32, the last of tensors(); undefined: no head
+  at::Tensor token_rows() const { return token_rows_; }  // [k, H] fp32; undefined: no token_indices
   void zero_gradient();
   void set_dropout(double p);  // of every adapted module, and of the config that is saved
   void set_base_model_name(std::string name) { config_.base_model_name_or_path = std::move(name); }
@@ -95,13 +102,17 @@ class Adapter {
  private:
   // Buffers, views and sides for `targets`; values are zero.
   static Adapter make(model::CausalLm& model, const LoraConfig& config, std::vector<std::string> targets);
+  void begin_token_rows(const model::CausalLm& model);  // as the base's
   std::size_t tensors_per_module() const { return config_.dora ? 3 : 2; }
   LoraConfig config_;
   std::vector<std::string> targets_;
   std::vector<ops::Linear*> linears_;  // the model's, as many as targets_
   std::vector<TrainableTensor> tensors_;
-  at::Tensor flat_, flat_gradient_, beginning_, score_;
+  at::Tensor flat_, flat_gradient_, beginning_, token_rows_, score_;
 };
+
+// The tensor of the rows of token_indices.
+bool is_token_rows(const TrainableTensor& tensor);
 
 // UserError unless the adapter in `where` is of a reward model, or of a language model, as `score_head` says.
 void require_kind(const LoraConfig& config, bool score_head, const std::string& where);

@@ -10,10 +10,10 @@
 
 namespace hone::adapters {
 
-// W + s B A in fp32 (with DoRA, each row brought to its magnitude) for each linear that `adapter` is on,
-// nothing for other tensors: what write_hf_folder and write_gguf put in place of the base's own. `source`
-// must outlive it. UserError for an adapter of another model, and, when called, for a sum that is not finite.
-// `trained_on`, `held_in`: see merge_to_folder.
+// W + s B A in fp32 (with DoRA, each row brought to its magnitude) for each linear that `adapter` is on, the
+// embedding with the adapter's rows of it, nothing for other tensors: what write_hf_folder and write_gguf put
+// in place of the base's own. `source` must outlive it. UserError for an adapter of another model, and, when
+// called, for a sum that is not finite. `trained_on`, `held_in`: see merge_to_folder.
 model::Adjust merged_weights(const model::WeightSource& source, const base::fs::path& adapter,
                              const std::optional<ops::QuantScheme>& trained_on = {},
                              at::ScalarType held_in = at::kFloat);

@@ -27,7 +27,8 @@ const std::set<std::string>& understood() {
       "auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode", "init_lora_weights",
       "lora_alpha", "lora_dropout", "megatron_core", "peft_type", "peft_version", "qalora_group_size", "r",
       "revision", "runtime_config", "target_modules", "task_type", "use_dora", "use_rslora",
-      "modules_to_save",  // a reward model's head alone: read_score_head
+      "modules_to_save",          // a reward model's head alone: read_score_head
+      "trainable_token_indices",  // of the embedding alone: read_token_indices
       // how an adapter was begun; its saved weights already hold the outcome (init_lora_weights says if the
       // base changed)
       "corda_config", "eva_config", "loftq_config", "lora_ga_config",
@@ -114,6 +115,40 @@ bool read_score_head(const Json& json, const std::string& where) {
   return true;
 }
 
+// A list of token ids, or a mapping of the embedding's name to one. PEFT finds modules by the end of a name.
+void read_token_indices(const Json& json, const std::string& where, LoraConfig& config) {
+  constexpr const char* kKey = "trainable_token_indices";
+  const Json value = json.value(kKey, Json(nullptr));
+  if (is_empty(value)) return;
+  const auto bad = [&]() {
+    wrong(where, kKey, "a list of token ids, or a mapping of embed_tokens to one", value);
+  };
+  const Json* ids = &value;
+  if (value.is_object()) {
+    config.token_module = value.begin().key();
+    ids = &value.begin().value();
+    const bool embedding =
+        config.token_module == "embed_tokens" || config.token_module.ends_with(".embed_tokens");
+    if (value.size() != 1 || !embedding) {
+      throw UserError({where + ": " + kKey, "rows of embed_tokens alone", base::dump_json(value),
+                       "a head of its own has no trainable rows in hone; one that is tied has those of the "
+                       "embedding without being named",
+                       "train the adapter on embed_tokens alone"});
+    }
+  }
+  if (!ids->is_array() || ids->empty()) bad();
+  for (const Json& id : *ids) {
+    if (!id.is_number_integer()) bad();
+    config.token_indices.push_back(id.get<std::int64_t>());
+  }
+}
+
+Json token_indices_json(const LoraConfig& config) {
+  if (config.token_indices.empty()) return nullptr;
+  if (config.token_module.empty()) return config.token_indices;
+  return {{config.token_module, config.token_indices}};
+}
+
 Json names_json(const std::vector<std::string>& names, bool is_regex) {
   if (names.empty()) return nullptr;
   if (is_regex) return names.front();
@@ -171,6 +206,11 @@ std::string key_magnitude(const std::string& module) {
   return "base_model.model." + module + ".lora_magnitude_vector";
 }
 
+std::string key_token_rows(const model::ModelConfig& model) {
+  return "base_model.model." + std::string(model::traits_of(model.family).names.embedding.hf) +
+         kTokenRowsSuffix;
+}
+
 Json config_to_json(const LoraConfig& c) {
   const Json init =
       c.init == config::LoraInit::kGaussian ? Json("gaussian") : Json(c.init == config::LoraInit::kTrue);
@@ -213,7 +253,7 @@ Json config_to_json(const LoraConfig& c) {
   json["target_modules"] = names_json(c.target_modules, c.target_is_regex);
   json["target_parameters"] = nullptr;
   json["task_type"] = c.score_head ? "SEQ_CLS" : "CAUSAL_LM";
-  json["trainable_token_indices"] = nullptr;
+  json["trainable_token_indices"] = token_indices_json(c);
   json["use_bdlora"] = nullptr;
   json["use_dora"] = c.dora;
   json["use_qalora"] = false;
@@ -251,11 +291,25 @@ LoraConfig config_from_json(const Json& json, const std::string& where) {
   c.dora = bool_or(json, "use_dora", false, where);
   read_names(json, "target_modules", where, c.target_modules, c.target_is_regex);
   read_names(json, "exclude_modules", where, c.exclude_modules, c.exclude_is_regex);
+  read_token_indices(json, where, c);
   c.init = read_init(json, where);
   if (json.contains("base_model_name_or_path") && json["base_model_name_or_path"].is_string()) {
     c.base_model_name_or_path = json["base_model_name_or_path"].get<std::string>();
   }
   return c;
+}
+
+// PEFT takes all of these, and fails in the first forward or trains a row twice.
+void check_token_indices(const LoraConfig& config, const model::ModelConfig& model,
+                         const std::string& where) {
+  std::set<std::int64_t> seen;
+  for (const std::int64_t id : config.token_indices) {
+    const bool inside = id >= 0 && id < model.vocab_size;
+    if (inside && seen.insert(id).second) continue;
+    throw UserError({where, "distinct token ids from 0 to " + std::to_string(model.vocab_size - 1),
+                     std::to_string(id) + (inside ? " twice" : ""),
+                     inside ? "" : "the embedding has no such row", "take it out of the list"});
+  }
 }
 
 StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfig& model) {
@@ -295,6 +349,12 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
     if (!adapter.config.dora) continue;
     adapter.modules.back().magnitude = take(file, key_magnitude(spec.name), {spec.out}, weights);
     expected.insert(key_magnitude(spec.name));
+  }
+  if (const auto rows = static_cast<std::int64_t>(adapter.config.token_indices.size()); rows > 0) {
+    check_token_indices(adapter.config, model, where + ": trainable_token_indices");
+    const std::string key = key_token_rows(model);
+    adapter.token_rows = take(file, key, {rows, model.hidden_size}, weights);
+    expected.insert(key);
   }
   if (adapter.config.score_head) {
     adapter.score = take(file, kScoreKey, {1, model.hidden_size}, weights);

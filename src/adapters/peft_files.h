@@ -22,6 +22,10 @@ constexpr const char* kWeightsFile = "adapter_model.safetensors";
 // The head of a reward model, whose module PEFT saves whole.
 constexpr const char* kScoreKey = "base_model.model.score.weight";
 
+// The rows of the embedding that are trained: "base_model.model.model.embed_tokens" and this.
+constexpr const char* kTokenRowsSuffix = ".token_adapter.trainable_tokens_delta";
+std::string key_token_rows(const model::ModelConfig& model);
+
 // "base_model.model." + module + ".lora_A.weight", and lora_B; DoRA's has no ".weight".
 std::string key_a(const std::string& module);
 std::string key_b(const std::string& module);
@@ -33,6 +37,9 @@ base::Json config_to_json(const LoraConfig& config);
 // Absent keys take PEFT's defaults. UserError for what changes results and hone does not do, by name.
 LoraConfig config_from_json(const base::Json& json, const std::string& where);
 
+// UserError unless config.token_indices are distinct and in the model's vocabulary.
+void check_token_indices(const LoraConfig& config, const model::ModelConfig& model, const std::string& where);
+
 // One adapted module as read: A [r, in], B [out, r], fp32 (bf16 and fp16 files are widened); magnitude [out]
 // of DoRA, else undefined.
 struct StoredLora {
@@ -42,6 +49,7 @@ struct StoredLora {
 struct StoredAdapter {
   LoraConfig config;
   std::vector<StoredLora> modules;  // in model order
+  at::Tensor token_rows;            // [k, H] fp32; undefined without config.token_indices
   at::Tensor score;                 // [1, H] fp32; undefined without config.score_head
 };
 // UserError for a missing file, a key without a place in `model`, an absent key, a wrong shape or dtype.

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "base/suggest.h"
@@ -84,6 +86,30 @@ Json map_of(const Option& option, std::string_view text, const std::string& wher
   return value;
 }
 
+bool is_id_list(const Json& value) {
+  std::set<Json> seen;
+  for (const Json& id : value) {
+    if (!id.is_number_integer() || id < 0 || !seen.insert(id).second) return false;
+  }
+  return value.is_array() && !value.empty();
+}
+
+// "[1, 2]", "1 2", "{\"embed_tokens\": [1, 2]}".
+Json ids_of(const Option& option, std::string_view text, const std::string& where) {
+  const bool json = text.starts_with('[') || text.starts_with('{');
+  std::string list(text);
+  if (!json) {
+    std::replace(list.begin(), list.end(), ',', ' ');
+    list = fmt::format("[{}]", fmt::join(split_words(list), ","));
+  }
+  Json value = Json::parse(list, nullptr, /*allow_exceptions=*/false);
+  const bool map = value.is_object() && value.size() == 1 && is_id_list(value.begin().value());
+  if (!map && !is_id_list(value)) {
+    wrong_type(option, "distinct token ids, as [1, 2] or {\"embed_tokens\": [1, 2]},", text, where);
+  }
+  return value;
+}
+
 }  // namespace
 
 Json convert_text(const Option& option, std::string_view text, bool plain, const std::string& where) {
@@ -108,6 +134,8 @@ Json convert_text(const Option& option, std::string_view text, bool plain, const
       return float_of(option, text, where);
     case Kind::kMap:
       return map_of(option, text, where);
+    case Kind::kIds:
+      return ids_of(option, text, where);
     case Kind::kList:
       return Json::array({std::string(text)});
     case Kind::kString:

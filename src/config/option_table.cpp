@@ -153,6 +153,8 @@ std::string_view kind_word(Kind kind) {
       return "choice";
     case Kind::kList:
       return "list";
+    case Kind::kIds:
+      return "ids";
     case Kind::kMap:
       return "map";
     case Kind::kAny:

@@ -23,6 +23,7 @@ enum class Kind {
   kChoice,  // one of the row's values
   kList,    // strings; a lone scalar is a list of one
   kMap,     // YAML mapping, or JSON text on the command line
+  kIds,     // token ids: a list, or a mapping of one name to a list; JSON, or numbers, on the command line
   kAny,     // kept as it is read; for rows whose every value has the same answer
 };
 

@@ -76,6 +76,8 @@ std::vector<Option> adapter_options() {
           .choice("true gaussian false pissa pissa_niter_N", "",
                   "olora loftq eva corda lora_ga orthogonal mica", "not yet"),
       {"lora_exclude_modules", Kind::kList, "null", "names not to adapt, as PEFT's exclude_modules"},
+      {"trainable_token_indices", Kind::kIds, "null",
+       "token ids whose rows of the embedding are trained too (and of a head that is tied to it), as PEFT's"},
       {"adapter_name_or_path", Kind::kString, "null", "continue this adapter instead of a new one"},
       {"base_model_name_for_adapter", Kind::kString, "null",
        "base_model_name_or_path in adapter_config.json; null: the model's folder"},

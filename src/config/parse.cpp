@@ -230,6 +230,25 @@ void resolve_defaults(Settings& settings) {
   }
 }
 
+void fill_token_indices(Plan& plan, const Settings& settings) {
+  constexpr const char* kName = "trainable_token_indices";
+  const Json& value = settings.value(kName);
+  if (value.is_null()) return;
+  const Json& ids = value.is_object() ? value.begin().value() : value;
+  plan.trainable_token_indices = ids.get<std::vector<std::int64_t>>();
+  if (!value.is_object()) return;
+  plan.trainable_token_module = value.begin().key();
+  const std::string& module = plan.trainable_token_module;
+  if (module == "embed_tokens" || module == "model.embed_tokens") return;
+  throw UserError({.where = settings.where(kName),
+                   .expected = "embed_tokens: a list of token ids",
+                   .found = fmt::format("'{}'", module),
+                   .cause =
+                       "rows of the embedding are trained, and of the head where it is tied to it; a head "
+                       "of its own has no trainable rows yet",
+                   .fix = "write a list of token ids alone"});
+}
+
 void fill_adapter(Plan& plan, const Settings& settings) {
   plan.use_peft = settings.flag("use_peft");
   plan.lora_r = settings.integer("lora_r");
@@ -237,6 +256,7 @@ void fill_adapter(Plan& plan, const Settings& settings) {
   plan.lora_dropout = settings.number("lora_dropout");
   plan.lora_target_modules = settings.list("lora_target_modules");
   plan.lora_exclude_modules = settings.list("lora_exclude_modules");
+  fill_token_indices(plan, settings);
   plan.use_rslora = settings.flag("use_rslora");
   plan.use_dora = settings.flag("use_dora");
   const std::string init = settings.text("init_lora_weights");
@@ -331,7 +351,7 @@ void note_idle_settings(const Settings& settings, std::vector<std::string>& note
   };
   if (changed("adapter_name_or_path")) {
     for (const char* name : {"lora_r", "lora_alpha", "lora_target_modules", "lora_exclude_modules",
-                             "use_rslora", "use_dora", "init_lora_weights"}) {
+                             "trainable_token_indices", "use_rslora", "use_dora", "init_lora_weights"}) {
       if (changed(name)) notes.push_back(fmt::format("{}: not used, the adapter brings its own", name));
     }
   }

@@ -189,6 +189,8 @@ struct Plan {
   std::vector<std::string>
       lora_target_modules;  // one element: a regex or "all-linear", as PEFT treats a string
   std::vector<std::string> lora_exclude_modules;
+  std::vector<std::int64_t> trainable_token_indices;
+  std::string trainable_token_module;  // of its mapping form, "embed_tokens"; empty: the list form
   bool use_rslora = false;
   bool use_dora = false;
   LoraInit init_lora_weights = LoraInit::kTrue;

@@ -109,6 +109,9 @@ void Settings::read_arguments(const std::vector<std::string>& words) {
       Json value = first ? Json::array() : this->value(option->name);
       for (const std::string& item : argument.values) value.push_back(item);
       set(*option, std::move(value), where);
+    } else if (option->kind == Kind::kIds && argument.values.size() > 1) {  // [1, 2] without quotes, or 1 2
+      set(*option, convert_text(*option, fmt::format("{}", fmt::join(argument.values, " ")), true, where),
+          where);
     } else if (option->kind == Kind::kBool && argument.values.empty()) {
       set(*option, true, where);
     } else {

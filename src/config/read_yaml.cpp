@@ -62,6 +62,8 @@ Json free_value(const YAML::Node& node) {
 Json option_value(const Option& option, const YAML::Node& node, const std::string& where) {
   if (node.IsNull()) return convert_text(option, "", true, where);
   if (option.kind == Kind::kAny) return free_value(node);
+  if (option.kind == Kind::kIds && !node.IsScalar())
+    return convert_text(option, free_value(node).dump(), true, where);
   if (node.IsMap()) {
     if (option.kind != Kind::kMap) wrong_shape(option, "a single value", node, where);
     return free_value(node);

@@ -94,9 +94,10 @@ constexpr FaultClass kTable[] = {
          "A name in lora_target_modules hits nothing, or a role (experts, MLP) is not among the targets. "
          "PEFT is silent as long as one entry matches.",
      .check = "Every entry must match at least one linear. Coverage by role (attention, MLP): a role that "
-              "holds most of the parameters and has no adapter is a warning.",
+              "holds most of the parameters and has no adapter is a warning. So is a token of "
+              "trainable_token_indices that no row of the data has.",
      .advice = "lora_target_modules: all-linear, or the names that the message lists.",
-     .places = "src/doctor/check_adapters.cpp"},
+     .places = "src/doctor/check_adapters.cpp src/doctor/check_tokens.cpp"},
     {.code = "GRAD-07",
      .name = "a fused loss bypasses the adapter on the head",
      .flag = "SILENT",

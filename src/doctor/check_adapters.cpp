@@ -60,7 +60,10 @@ Verdict check_coverage(const train::OpenedRun& run) {
                 " of the seven linears of a layer";
     out.fix = "lora_target_modules: all-linear; leave it if you meant to";
   }
-  out.evidence = table + "embeddings and head never (" + words::percent(total - in_roles, total) + ")";
+  const std::int64_t rows = run.start.trained.token_rows;
+  out.evidence = table + "embeddings and head " +
+                 (rows > 0 ? words::counted(rows, "row") + " of them" : "never") + " (" +
+                 words::percent(total - in_roles, total) + ")";
   if (out.level == Level::kOk) {
     out.what = "LoRA on " + words::counted(run.start.trained.modules_matched, "linear") + ", " +
                words::counted(run.start.trained.parameters, "parameter");
@@ -69,7 +72,14 @@ Verdict check_coverage(const train::OpenedRun& run) {
 }
 
 // The option table refuses lm_head and embed_tokens as targets, and prompt learning is not there.
-Verdict check_head() {
+Verdict check_head(const train::OpenedRun& run) {
+  if (run.start.trained.token_rows > 0 && run.start.trained.tied_head) {
+    return {.code = "GRAD-07",
+            .what =
+                "the loss that reads the head in tiles reads the rows that trainable_token_indices trains, "
+                "and gives them their gradient",
+            .evidence = "tests/ops/head_rows_test.cpp; tests/parity/tiny_models_test.cpp"};
+  }
   return {
       .code = "GRAD-07",
       .what =
@@ -101,7 +111,7 @@ Verdict check_dropout(const train::OpenedRun& run) {
 }  // namespace
 
 Verdicts check_adapters(const train::OpenedRun& run) {
-  Verdicts out = {check_coverage(run), check_head()};
+  Verdicts out = {check_coverage(run), check_head(run)};
   if (run.examples() == nullptr) out.push_back(check_dropout(run));
   return out;
 }

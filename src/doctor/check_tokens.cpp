@@ -1,4 +1,4 @@
-// DATA-09 and DATA-10: the rows of the embedding, and of the head, that the data use.
+// DATA-09, DATA-10 and GRAD-06: the rows of the embedding, and of the head, that the data use.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ std::vector<std::int64_t> uses_of(const train::OpenedRun& run) {
   return out;
 }
 
-// Of `ids`, those whose row of the embedding, or of a head of its own, is all zeros.
+// Of `ids`, those whose row of the embedding, or of a head of its own, is all zeros, and is not trained.
 std::vector<std::int64_t> untrained(const model::CausalLm& model, const std::vector<std::int64_t>& ids) {
   std::vector<std::int64_t> out;
   const bool own_head = !model.config().tie_word_embeddings;
@@ -62,6 +62,11 @@ std::vector<std::int64_t> untrained(const model::CausalLm& model, const std::vec
     const std::vector<std::int64_t> some(ids.begin() + static_cast<std::ptrdiff_t>(begin),
                                          ids.begin() + static_cast<std::ptrdiff_t>(end));
     at::Tensor largest = model.embed(some).abs().amax(1).to(at::kFloat).cpu();
+    const auto& trained = model.token_rows().ids();
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const bool is_trained = std::find(trained.begin(), trained.end(), some[i]) != trained.end();
+      if (is_trained) largest[static_cast<std::int64_t>(i)] = 1;
+    }
     if (own_head) {
       const at::Tensor rows = at::tensor(some, at::kLong).to(model.final_norm().device());
       const at::Tensor head = model.head().rows(rows).abs().amax(1).to(at::kFloat).cpu();
@@ -107,8 +112,42 @@ Verdict check_untrained(const train::OpenedRun& run, const std::vector<std::int6
       found.size() > kNamed ? ", ...; their rows are 0" : "; the row of the embedding or the head is 0";
   out.cause =
       "special tokens that the base model was never trained on; LoRA on linears does not train them either";
-  out.fix = "take the instruct model, or a template without these tokens (chat_template_path)";
+  out.fix = "trainable_token_indices: [" + std::to_string(found[0]) + (found.size() > 1 ? ", ...]" : "]") +
+            " trains these rows" +
+            (run.model->config().tie_word_embeddings ? "" : " of the embedding, not of the head") +
+            "; or take the instruct model, or a template without these tokens (chat_template_path)";
   out.cost = "the model reads nothing there, and cannot learn to write it";
+  return out;
+}
+
+// PEFT is silent about an id that no row of the data has.
+std::optional<Verdict> check_trained_rows(const train::OpenedRun& run,
+                                          const std::vector<std::int64_t>& uses) {
+  const std::vector<std::int64_t>& ids = run.model->token_rows().ids();
+  if (ids.empty()) return std::nullopt;
+  std::vector<std::int64_t> absent;
+  for (const std::int64_t id : ids) {
+    if (uses[static_cast<std::size_t>(id)] == 0) absent.push_back(id);
+  }
+  Verdict out{.code = "GRAD-06"};
+  out.what = words::counted(static_cast<std::int64_t>(ids.size()), "token") +
+             " of trainable_token_indices, all of them in the data";
+  if (absent.empty()) return out;
+  const bool sampled = run.prompts() != nullptr, tied = run.start.trained.tied_head;
+  out.level = sampled ? Level::kNote : Level::kWarn;
+  out.what = std::to_string(absent.size()) + " of " +
+             words::counted(static_cast<std::int64_t>(ids.size()), "token") + " of trainable_token_indices " +
+             (absent.size() == 1 ? "is" : "are") + " nowhere in the " + (sampled ? "prompts" : "data");
+  for (std::size_t i = 0; i < std::min(absent.size(), kNamed); ++i)
+    out.evidence += (i == 0 ? "" : ", ") + words::token(run.text->tokenizer, absent[i]);
+  if (absent.size() > kNamed) out.evidence += ", ...";
+  if (sampled) {
+    out.cause = "completions may have them";
+    return out;
+  }
+  out.cause = "ids of another tokenizer, or tokens that the rows and the template do not write";
+  out.fix = "take them out of trainable_token_indices, or put the tokens into the data";
+  out.cost = tied ? "their rows of the head learn only to be unlikely" : "their rows stay as they are";
   return out;
 }
 
@@ -165,6 +204,7 @@ Verdicts check_tokens(const train::OpenedRun& run) {
   if (std::all_of(uses.begin(), uses.end(), [](std::int64_t count) { return count == 0; }))
     return {};  // a replay
   Verdicts out = {check_untrained(run, uses), check_inside(run, uses)};
+  if (auto rows = check_trained_rows(run, uses)) out.push_back(std::move(*rows));
   if (auto tied = check_tied(run)) out.push_back(std::move(*tied));
   return out;
 }

@@ -111,8 +111,9 @@ class GradientProbe {
       expected += adapter_.config().r * (linear->weight.out() + linear->weight.in());
       if (adapter_.config().dora) expected += linear->weight.out();
     }
-    const bool head = adapter_.score().defined();
+    const bool head = adapter_.score().defined(), rows = adapter_.token_rows().defined();
     if (head) expected += adapter_.score().numel();
+    if (rows) expected += adapter_.token_rows().numel();
     for (const auto& tensor : adapter_.tensors()) {
       if (!tensor.value.requires_grad()) continue;
       trainable += 1;
@@ -120,12 +121,13 @@ class GradientProbe {
     }
     const std::string rule = "sum r (in + out)" + std::string(adapter_.config().dora ? " + out" : "") +
                              " over " + std::to_string(modules) + " targets" +
-                             (head ? " + the score head" : "");
+                             (rows ? " + rows of the embedding" : "") + (head ? " + the score head" : "");
     if (found == expected) return say("GRAD-04", Level::kOk, grouped(found) + " trainable = " + rule);
     out_.push_back({.code = "GRAD-04",
                     .level = Level::kFail,
                     .what = "adapters exist but are frozen: " +
-                            count_of(trainable, (adapter_.config().dora ? 3 : 2) * modules + (head ? 1 : 0)) +
+                            count_of(trainable, (adapter_.config().dora ? 3 : 2) * modules + (head ? 1 : 0) +
+                                                    (rows ? 1 : 0)) +
                             " tensors are trainable",
                     .evidence = "expected " + grouped(expected) + " = " + rule + "; found " + grouped(found),
                     .cause = "something froze them after they were attached",
@@ -261,11 +263,14 @@ class GradientProbe {
                  "0 target tokens in " + std::to_string(steps_) + " micro-batches");
     }
     std::vector<std::string> silent, unexplained;
+    bool rows_alone = true;
     std::string reason;
     for (const Reach& one : reach_) {
       if (one.first >= 0) continue;
       silent.push_back(one.tensor->name);
-      const std::string why = why_zero(one.tensor->name);
+      rows_alone = rows_alone && adapters::is_token_rows(*one.tensor);
+      const std::string why =
+          adapters::is_token_rows(*one.tensor) ? why_no_token() : why_zero(one.tensor->name);
       if (why.empty()) unexplained.push_back(one.tensor->name);
       if (reason.empty()) reason = why;
     }
@@ -276,8 +281,10 @@ class GradientProbe {
       verdict.what = count_of(static_cast<std::int64_t>(silent.size()), all) +
                      " trainable tensors get a gradient of exactly 0, and must: " + tensor_list(silent);
       verdict.cause = reason;
-      verdict.fix = "add the module that is zero to lora_target_modules, or leave these out";
-      verdict.cost = "these tensors stay as they are";
+      verdict.fix = rows_alone ? "nothing where GRAD-06 finds the tokens in the data"
+                               : "add the module that is zero to lora_target_modules, or leave these out";
+      verdict.cost =
+          rows_alone ? "rows learn only where their tokens are read" : "these tensors stay as they are";
     } else {
       verdict.what = reached == 0 ? "0 of " + grouped(all) + " trainable tensors receive a gradient"
                                   : count_of(static_cast<std::int64_t>(silent.size()), all) +
@@ -292,6 +299,15 @@ class GradientProbe {
           reached == 0 ? "the whole run" : "these tensors would not learn, and the loss would still move";
     }
     out_.push_back(std::move(verdict));
+  }
+
+  // Rows of a tied head have a gradient wherever something is scored; those of the embedding alone only where
+  // their tokens are read.
+  std::string why_no_token() const {
+    if (run_.start.trained.tied_head) return "";
+    return "none of the tokens of trainable_token_indices is in the rows that were rehearsed (GRAD-06 looks "
+           "at "
+           "all of the data)";
   }
 
   // Why a module of the base's own values gets no gradient; empty: they do not say.
@@ -396,7 +412,7 @@ class GradientProbe {
     const auto linears = std::as_const(*run_.model).linears();
     std::vector<double> ratios;
     const std::size_t each = adapter_.config().dora ? 3 : 2;  // A, B and a magnitude
-    const auto modules = static_cast<std::int64_t>(reach_.size() / each);
+    const auto modules = static_cast<std::int64_t>(run_.start.trained.modules_matched);
     const std::int64_t stride = std::max<std::int64_t>(1, modules / 21);  // enough to judge by
     for (std::int64_t i = 0; i < modules; i += stride) {
       const Reach &of_a = reach_[each * static_cast<std::size_t>(i)],

@@ -33,9 +33,10 @@ data::Batch probe_tokens(const train::OpenedRun& run) {
   return out;
 }
 
-at::Tensor logprobs(const model::CausalLm& model, const data::Batch& batch) {
+at::Tensor logprobs(const model::CausalLm& model, const data::Batch& batch,
+                    const ops::PassContext& pass = {}) {
   const at::NoGradGuard no_grad;
-  return at::log_softmax(model.plain_logits(model.hidden(batch, {})), -1);
+  return at::log_softmax(model.plain_logits(model.hidden(batch, pass), pass), -1);
 }
 
 struct Likeness {
@@ -114,10 +115,12 @@ void judge_merge(const train::OpenedRun& run, const at::Tensor& with_adapter, co
   if (is_near(to_adapter)) {
     out.push_back(
         {.code = "CKPT-02", .what = "the merged model is the model with its adapter", .evidence = evidence});
-    out.push_back({.code = "CKPT-03",
-                   .what = std::string("the merged files were read again, with a ") +
-                           (source->config().tie_word_embeddings ? "tied" : "separate") +
-                           " head; embeddings and head are never trained here"});
+    out.push_back(
+        {.code = "CKPT-03",
+         .what = std::string("the merged files were read again, with a ") +
+                 (source->config().tie_word_embeddings ? "tied" : "separate") + " head; " +
+                 (run.model->token_rows().defined() ? "the rows of the embedding that are trained are in them"
+                                                    : "embeddings and head are never trained here")});
     return;
   }
   out.push_back(
@@ -195,14 +198,16 @@ Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
   const ScratchFolder scratch;
   const fs::path folder = scratch.path() / "adapter";
   const data::Batch tokens = probe_tokens(run);
-  const at::Tensor base_alone = [&] {
-    const at::NoGradGuard no_grad;
-    return at::log_softmax(run.model->plain_logits(run.model->hidden(tokens, {.adapters_on = false})), -1);
-  }();
+  const at::Tensor base_alone = logprobs(*run.model, tokens, {.adapters_on = false});
   at::Tensor with_adapter;
   {
     const StateGuard guard(run);
     perturb(*run.adapter, kPerturbation, 1);
+    if (at::Tensor rows = run.adapter->token_rows(); rows.defined()) {
+      const at::NoGradGuard no_grad;
+      rows.add_(at::sin(at::arange(rows.numel(), rows.options().requires_grad(false))).view_as(rows),
+                kPerturbation);
+    }
     with_adapter = logprobs(*run.model, tokens);
     files.save(*run.adapter, folder);
     judge_load(run, folder, out);

@@ -172,6 +172,7 @@ StateGuard::StateGuard(train::OpenedRun& run)
     : run_(run), parameters_(run.adapter->flat().clone()), gradient_(run.adapter->flat_gradient().clone()) {
   for (const ops::Linear* linear : std::as_const(*run.model).linears()) sides_.push_back(linear->lora);
   score_head_ = run.model->score_head();
+  token_rows_ = run.model->token_rows();
   run.adapter->zero_gradient();
 }
 
@@ -180,6 +181,7 @@ StateGuard::~StateGuard() {
   std::size_t index = 0;
   for (ops::Linear* linear : run_.model->linears()) linear->lora = sides_[index++];
   run_.model->set_score_head(score_head_);
+  run_.model->set_token_rows(token_rows_);
   restore_parameters();
   run_.adapter->flat_gradient().copy_(gradient_);
 }

@@ -34,6 +34,7 @@ class StateGuard {
   at::Tensor parameters_, gradient_;
   std::vector<std::optional<ops::LoraSide>> sides_;
   at::Tensor score_head_;
+  model::TokenRows token_rows_;
 };
 
 // A hash of every part of the frozen base as it lies in memory (packs are not unpacked), and whether all of

@@ -165,6 +165,11 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
   return embedding_.rows(at::tensor(ids, final_norm_.options().dtype(at::kLong))).to(numbers_.residual);
 }
 
+std::optional<ops::HeadRows> CausalLm::head_rows(bool adapters_on) const {
+  if (!token_rows_.defined() || !adapters_on || !config_.tie_word_embeddings) return std::nullopt;
+  return ops::HeadRows{.ids = token_rows_.ids(), .rows = token_rows_.values().detach().to(head_.dtype())};
+}
+
 ops::RopeTable CausalLm::rope(const std::vector<std::int64_t>& positions) const {
   return ops::rope_table(inv_freq_, positions, numbers_.residual);
 }
@@ -181,7 +186,7 @@ at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pa
     return ops::packed_attention(q, k, v, segments);
   };
   const ops::RopeTable rope = this->rope(batch.positions);
-  at::Tensor x = embed(batch.ids);
+  at::Tensor x = token_rows_.put(embed(batch.ids), token_rows_.places(batch.ids, pass));
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     base::enter_layer(static_cast<std::int64_t>(i));
     x = decoder_layer(layers_[i], config_, x, rope, pass, attend);
@@ -205,7 +210,7 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
     segments.emplace_back(begin, begin + size);
     last.push_back(begin + size - 1);
   }
-  at::Tensor x = embed(all_ids);
+  at::Tensor x = token_rows_.put(embed(all_ids), token_rows_.places(all_ids, pass));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (!caches[i]->layers.empty()) continue;
     for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -235,12 +240,17 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
   return out;
 }
 
-at::Tensor CausalLm::logits(const at::Tensor& hidden) const {
-  return ops::head_logits(hidden.to(head_.dtype()), head_);
+at::Tensor CausalLm::logits(const at::Tensor& hidden, const ops::PassContext& pass) const {
+  const std::optional<ops::HeadRows> own = head_rows(pass.adapters_on);
+  return ops::head_logits(hidden.to(head_.dtype()), head_, own ? &*own : nullptr);
 }
 
-at::Tensor CausalLm::plain_logits(const at::Tensor& hidden) const {
-  return at::linear(hidden.to(head_.dtype()), head_.dense()).to(at::kFloat);
+at::Tensor CausalLm::plain_logits(const at::Tensor& hidden, const ops::PassContext& pass) const {
+  const at::Tensor read = hidden.to(head_.dtype());
+  const at::Tensor logits = at::linear(read, head_.dense()).to(at::kFloat);
+  if (!head_rows(pass.adapters_on)) return logits;
+  const at::Tensor own = at::linear(read, token_rows_.values().to(head_.dtype())).to(at::kFloat);
+  return logits.index_copy(1, at::tensor(token_rows_.ids(), read.options().dtype(at::kLong)), own);
 }
 
 Quantise CausalLm::quantised() const {

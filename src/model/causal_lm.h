@@ -16,7 +16,9 @@
 #include "data/example.h"
 #include "model/decoder_layer.h"
 #include "model/model_config.h"
+#include "model/token_rows.h"
 #include "model/weight_source.h"
+#include "ops/head_rows.h"
 #include "ops/kv_tiles.h"
 #include "ops/linear.h"
 #include "ops/rope.h"
@@ -58,7 +60,8 @@ class CausalLm {
 
   // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given;
   // segments without a prefix (ExplicitPass takes them).
-  // Under autograd the gradient reaches the LoRA sides only. UserError for a token id outside the embedding.
+  // Under autograd the gradient reaches the LoRA sides and token_rows() only. UserError for a token id outside
+  // the embedding.
   at::Tensor hidden(const data::Batch& batch, const ops::PassContext& pass) const;
   // Generation: sequence i contributes its new tokens `ids[i]` after what caches[i] holds; returns the
   // final-norm hidden state of each sequence's last token [n, H] in the linears' dtype and appends to the
@@ -66,10 +69,11 @@ class CausalLm {
   // appended.
   at::Tensor step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
                   const ops::PassContext& pass) const;
-  // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype): ops::head_logits.
-  at::Tensor logits(const at::Tensor& hidden) const;
-  // The same by libtorch, differentiable in hidden: the plain form.
-  at::Tensor plain_logits(const at::Tensor& hidden) const;
+  // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype): ops::head_logits. Of the pass only
+  // adapters_on is read.
+  at::Tensor logits(const at::Tensor& hidden, const ops::PassContext& pass = {}) const;
+  // The same by libtorch, differentiable in hidden and in the head's own rows: the plain form.
+  at::Tensor plain_logits(const at::Tensor& hidden, const ops::PassContext& pass = {}) const;
 
   const ModelConfig& config() const { return config_; }
   const Numbers& numbers() const { return numbers_; }
@@ -79,7 +83,7 @@ class CausalLm {
   const std::vector<DecoderLayer>& layers() const { return layers_; }
   const ops::Weight& head() const { return head_; }
   const at::Tensor& final_norm() const { return final_norm_; }
-  at::Tensor embed(const std::vector<std::int64_t>& ids) const;  // [T, H]; UserError for an id outside
+  at::Tensor embed(const std::vector<std::int64_t>& ids) const;  // [T, H], the base's; UserError for an id outside
   ops::RopeTable rope(const std::vector<std::int64_t>& positions) const;
   // Every linear of every layer, in module order (q,k,v,o,gate,up,down per layer): what adapters attach to.
   std::vector<ops::Linear*> linears();
@@ -88,6 +92,11 @@ class CausalLm {
   // Undefined: a language model.
   const at::Tensor& score_head() const { return score_head_; }
   void set_score_head(at::Tensor head) { score_head_ = std::move(head); }
+  // Rows of the embedding that an adapter owns and trains; where the head is tied they are its rows too.
+  const TokenRows& token_rows() const { return token_rows_; }
+  void set_token_rows(TokenRows rows) { token_rows_ = std::move(rows); }
+  // Of them what the head reads in this pass; nothing where it is not tied.
+  std::optional<ops::HeadRows> head_rows(bool adapters_on) const;
   // Every tensor of the base model under Hugging Face's name, a tied head left out: what must not change in
   // training. Those of a packed model are copies; of a quantised linear the parts that a file would have.
   std::vector<std::pair<std::string, at::Tensor>> frozen_tensors() const;
@@ -104,6 +113,7 @@ class CausalLm {
   at::Tensor final_norm_;  // [H]
   at::Tensor inv_freq_;    // [D/2] fp32
   at::Tensor score_head_;
+  TokenRows token_rows_;
   std::vector<DecoderLayer> layers_;
 };
 

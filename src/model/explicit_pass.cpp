@@ -40,6 +40,8 @@ ExplicitPass::ExplicitPass(const CausalLm& model, const data::Batch& batch, cons
   }
   base::require(covered == static_cast<std::int64_t>(batch.ids.size()), "ExplicitPass",
                 "segments that cover every token");
+  trained_ = model.token_rows().places(batch.ids, context);
+  if (trained_.any()) return;
   const std::vector<DecoderLayer>& layers = model.layers();
   while (first_adapted_ < layers.size() && !is_adapted(layers[first_adapted_])) ++first_adapted_;
 }
@@ -50,7 +52,7 @@ at::Tensor ExplicitPass::forward(const at::Tensor& rows, std::optional<Recompute
   const LayerPass pass{model_.config(), rope_, context_};
   tape_.clear();
   if (recompute) tape_.resize(layers.size() - first_adapted_);
-  at::Tensor x = model_.embed(batch_.ids);
+  at::Tensor x = model_.token_rows().put(model_.embed(batch_.ids), trained_);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     base::enter_layer(static_cast<std::int64_t>(i));
     LayerTape* tape = recompute && i >= first_adapted_ ? &tape_[i - first_adapted_] : nullptr;
@@ -82,9 +84,11 @@ void ExplicitPass::backward(at::Tensor d) {
   last_.reset();
   for (std::size_t i = layers.size(); i-- > first_adapted_;) {
     base::enter_layer(static_cast<std::int64_t>(i));
-    explicit_layer_backward(layers[i], pass, segments_, tape_[i - first_adapted_], dx, i > first_adapted_);
+    explicit_layer_backward(layers[i], pass, segments_, tape_[i - first_adapted_], dx,
+                            i > first_adapted_ || trained_.any());
   }
   base::enter_layer(-1);
+  if (trained_.any()) model_.token_rows().add_gradient(dx, trained_);
   tape_.clear();
 }
 

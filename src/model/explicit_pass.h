@@ -1,5 +1,5 @@
 // A whole training or scoring pass in explicit form: embedding, layers, final norm of the rows that are
-// scored, and the backward into the LoRA sides. No autograd.
+// scored, and the backward into the LoRA sides and the rows of the embedding that are trained. No autograd.
 //
 // A prompt that several completions share is run once: a segment of its own, which theirs name as prefix
 // (data/example.h). It is exact: gradients are those of the prompt repeated before each completion, to
@@ -31,8 +31,9 @@ class ExplicitPass {
   at::Tensor forward(const at::Tensor& rows, std::optional<Recompute> recompute);
 
   // From d [n, H] (any float dtype), the gradient of what forward returned, to the .grad of every LoRA side,
-  // to which it is added; the gradients of one row's places are added up in fp32, in order. Layers below the
-  // lowest side are not visited. Once a taped forward; d is let go of as soon as it is read.
+  // and of CausalLm::token_rows() as the embedding gives them, to which it is added; the gradients of one
+  // row's places are added up in fp32, in order. Layers below the lowest side are not visited, unless a token
+  // of the batch has a trained row. Once a taped forward; d is let go of as soon as it is read.
   void backward(at::Tensor d);
 
  private:
@@ -41,7 +42,8 @@ class ExplicitPass {
   const ops::PassContext& context_;
   ops::RopeTable rope_;
   Segments segments_;
-  std::size_t first_adapted_ = 0;  // the lowest layer with a side
+  TokenRows::Places trained_;      // tokens whose rows of the embedding are trained
+  std::size_t first_adapted_ = 0;  // the lowest layer with a side, or that a trained row passes
   std::vector<LayerTape> tape_;    // of layers first_adapted_ and up
   RepeatedRows rows_;
   at::Tensor last_;  // of the different rows, [u, H]: residual stream before the final norm

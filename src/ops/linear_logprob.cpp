@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "base/error.h"
 #include "ops/announce.h"
 #include "ops/gemm.h"
+#include "ops/head_rows.h"
 #include "ops/logprob_tile.h"
 
 namespace hone::ops {
@@ -92,10 +94,10 @@ struct Tiles {
 // d logprob / d hidden = ((1 - p_t) W_t - sum over the others p_j W_j) / temperature; `gradient` comes in as
 // sum over the others exp(z_j) W_j.
 void finish_gradient(at::Tensor gradient, const SoftmaxRows& rows, const at::Tensor& logprob,
-                     const Weight& head) {
+                     const Weight& head, const HeadRows* own_rows) {
   const at::Tensor own = (-logprob.expm1() / rows.temperature).unsqueeze(1);
   const at::Tensor others = (-1 / (rows.sum * rows.temperature)).to(at::kFloat).unsqueeze(1);
-  gradient.mul_(others).addcmul_(head.rows(rows.targets).to(at::kFloat), own);
+  gradient.mul_(others).addcmul_(rows_of(head, own_rows, rows.targets), own);
 }
 
 }  // namespace
@@ -112,23 +114,26 @@ TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const
   TokenLogprobs all = empty_facts(hidden.options(), n, options.squares);
   if (options.gradient) all.gradient = at::empty(hidden.sizes(), hidden.options().dtype(at::kFloat));
   const Tiles tiles(hidden, head, options.gradient);
+  std::vector<at::Tensor> own_logits;
   for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
     const at::Tensor h = dense_rows(hidden.narrow(0, begin, count));
+    const HeadBlock block_of_head(h, head, options.own);
     SoftmaxRows rows(targets.narrow(0, begin, count), options.temperature, options.squares);
     const at::Tensor gradient =
         options.gradient ? all.gradient.narrow(0, begin, count).zero_() : at::Tensor();
     for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
-      const Weight part = head.slice(column, column + width);
       const at::Tensor logits = Tiles::of(tiles.logits, count, width);
       const at::Tensor chances = Tiles::of(tiles.chances, count, width);
-      multiply(logits, h, part, Side::kForward);
+      block_of_head.logits(logits, column);
       take_tile(rows, logits, column, chances, gradient);
-      if (options.gradient) multiply(gradient, chances, part, Side::kBackward, gradient);
+      if (options.gradient) block_of_head.add_product(gradient, chances, column);
     });
     const TokenLogprobs block = finish(rows);
     place(all, begin, block);
-    if (options.gradient) finish_gradient(gradient, rows, block.logprob, head);
+    if (options.gradient) finish_gradient(gradient, rows, block.logprob, head, options.own);
+    if (options.own != nullptr) own_logits.push_back(block_of_head.own_logits());
   });
+  if (!own_logits.empty()) all.own_logits = at::cat(own_logits);
   return all;
 }
 
@@ -171,7 +176,8 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
 }
 
 at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& log_sum,
-                            const at::Tensor& entropy, const at::Tensor& d_entropy, double temperature) {
+                            const at::Tensor& entropy, const at::Tensor& d_entropy, double temperature,
+                            const HeadRows* own) {
   constexpr const char* kWhere = "ops::entropy_backward";
   const std::int64_t n = hidden.size(0);
   check_hidden(hidden, head, kWhere);
@@ -185,19 +191,19 @@ at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const 
   for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
     const at::Tensor h = dense_rows(hidden.narrow(0, begin, count));
     const at::Tensor gradient = out.narrow(0, begin, count);
+    const HeadBlock block_of_head(h, head, own);
     const auto column_of = [&](const at::Tensor& x) { return x.narrow(0, begin, count).unsqueeze(1); };
     const at::Tensor factor = column_of(d_entropy) / -temperature;
     for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
-      const Weight part = head.slice(column, column + width);
       at::Tensor d = Tiles::of(tiles.logits, count, width);
       at::Tensor rounded = Tiles::of(tiles.chances, count, width);
-      multiply(d, h, part, Side::kForward);
+      block_of_head.logits(d, column);
       d.mul_(1 / temperature).sub_(column_of(log_sum));
       d.clamp_min_(-1e30);  // finite: an impossible token adds 0 and not 0 * inf
       const at::Tensor p = d.exp();
       d.add_(column_of(entropy)).mul_(p).mul_(factor);
       if (rounded.defined()) rounded.copy_(d);
-      multiply(gradient, rounded.defined() ? rounded : d, part, Side::kBackward, gradient);
+      block_of_head.add_product(gradient, rounded.defined() ? rounded : d, column);
     });
   });
   return out;
@@ -213,10 +219,17 @@ at::Tensor mean_row(const Weight& head) {
   return (sum / static_cast<double>(head.out())).to(at::kFloat);
 }
 
-at::Tensor head_logits(const at::Tensor& hidden, const Weight& head) {
+at::Tensor mean_row_change(const Weight& head, const HeadRows& own) {
+  const at::Tensor ids = at::tensor(own.ids, at::kLong);
+  const at::Tensor change = own.rows.dense().to(at::kDouble) - head.rows(ids).to(at::kDouble);
+  return (change.sum(0) / static_cast<double>(head.out())).to(at::kFloat);
+}
+
+at::Tensor head_logits(const at::Tensor& hidden, const Weight& head, const HeadRows* own) {
   check_hidden(hidden, head, "ops::head_logits");
   at::Tensor logits = at::empty({hidden.size(0), head.out()}, hidden.options().dtype(at::kFloat));
-  multiply(logits, dense_rows(hidden), head, Side::kForward);
+  const at::Tensor rows = dense_rows(hidden);
+  HeadBlock(rows, head, own).logits(logits, 0);
   return logits;
 }
 

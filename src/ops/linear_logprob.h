@@ -17,6 +17,8 @@
 
 namespace hone::ops {
 
+struct HeadRows;  // ops/head_rows.h
+
 // All [n] fp32.
 struct TokenLogprobs {
   at::Tensor logprob;          // log p(target), temperature applied
@@ -25,12 +27,14 @@ struct TokenLogprobs {
   at::Tensor log_sum;          // log sum exp of the row: what a trainable head's backward needs
   at::Tensor gradient;         // [n, H] fp32: d logprob / d hidden; undefined unless asked for
   at::Tensor log_sum_squares;  // log sum_v p_v^2, temperature applied; undefined unless asked for
+  at::Tensor own_logits = {};  // [n, k] of options.own, temperature not applied: for their gradient
 };
 
 struct LogprobOptions {
   bool gradient = false;
   double temperature = 1.0;
   bool squares = false;
+  const HeadRows* own = nullptr;  // rows that stand in the head's place; outlive the call
 };
 
 // hidden [n, H] in the head's dtype and of any strides, targets [n] int64 in 0..V-1.
@@ -51,14 +55,17 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
 // d entropy / d logit_j = -p_j (log p_j + entropy) / temperature. Recomputes the tiles: 4 FLOP a head weight
 // and row, and no [n, V] either; coefficients are rounded to the head's dtype as linear_logprob's are.
 at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& log_sum,
-                            const at::Tensor& entropy, const at::Tensor& d_entropy, double temperature = 1.0);
+                            const at::Tensor& entropy, const at::Tensor& d_entropy, double temperature = 1.0,
+                            const HeadRows* own = nullptr);
 
 // [H] fp32: the mean of the head's rows. hidden times it is the mean of a row's logits, temperature not
 // applied.
 at::Tensor mean_row(const Weight& head);
+// [H] fp32: what `own` in the place of the head's rows add to it.
+at::Tensor mean_row_change(const Weight& head, const HeadRows& own);
 
 // What a sampler needs: [n, V] fp32, temperature not applied.
-at::Tensor head_logits(const at::Tensor& hidden, const Weight& head);
+at::Tensor head_logits(const at::Tensor& hidden, const Weight& head, const HeadRows* own = nullptr);
 
 // Facts of `targets` under logits [n, V] from head_logits (temperature not applied), in linear_logprob's
 // order of additions. No gradient.

@@ -23,6 +23,11 @@ std::string trained_lines(const train::TrainedFacts& facts) {
       human_count(facts.tensors), human_count(facts.parameters), human_bytes(facts.bytes),
       percent(facts.parameters, facts.base_parameters + facts.parameters), human_count(facts.base_parameters),
       facts.modules_matched, fmt::join(facts.modules, ", "));
+  if (facts.token_rows > 0) {
+    out += fmt::format("          {} {} of the embedding{}\n", facts.token_rows,
+                       facts.token_rows == 1 ? "row" : "rows",
+                       facts.tied_head ? ", and of the head, which is tied to it" : "");
+  }
   if (!facts.base_kind.empty()) {
     out += fmt::format("base      {}: {} in memory; the adapter is float32\n", facts.base_kind,
                        human_bytes(facts.base_bytes));

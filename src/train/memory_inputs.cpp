@@ -93,6 +93,11 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
     if (side.magnitude.defined()) out.adapter_parameters += side.magnitude.numel();
     out.dropout = out.dropout || side.dropout > 0;
   }
+  if (const model::TokenRows& rows = model.token_rows(); rows.defined()) {
+    out.token_rows = rows.values().size(0);
+    out.tied_head = model.config().tie_word_embeddings && !model.score_head().defined();
+    out.adapter_parameters += rows.values().numel();
+  }
   out.train = train;
   out.eval = eval;
   out.accumulation = plan.gradient_accumulation_steps;

@@ -45,11 +45,14 @@ struct Shapes {
       first_adapted = std::min(first_adapted.value_or(linear.layer), linear.layer);
       rank_sum += linear.rank;
     }
+    if (in.token_rows > 0) first_adapted = 0;
+    if (in.tied_head) head_rows = in.token_rows;
   }
   std::int64_t taped_layers() const { return first_adapted ? layers - *first_adapted : 0; }
 
   std::int64_t hidden, heads, qkv, qk, mlp, layers, tokens, scored, e, residual;
   std::int64_t rank_sum = 0;
+  std::int64_t head_rows = 0;  // that are trained
   std::optional<std::int64_t> first_adapted;
 };
 
@@ -86,10 +89,11 @@ std::int64_t explicit_scratch(const MemoryInputs& in, const Shapes& s, Recompute
          in.threads * kThreadScratch;
 }
 
-// linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits.
+// linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits; of
+// rows of the head that are trained their logits, log-probabilities, probabilities and coefficients.
 std::int64_t explicit_head(const Shapes& s) {
   const std::int64_t tile = std::min(s.scored, kHeadRows) * kHeadColumns * 6;
-  return s.scored * s.hidden * (s.residual + s.e + 2 * 4) + tile;
+  return s.scored * (s.hidden * (s.residual + s.e + 2 * 4) + s.head_rows * (4 * 4 + s.e)) + tile;
 }
 
 // Whether two modules of a layer read the same tensor.
@@ -192,7 +196,8 @@ bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
     return false;
   }
   if (in.frozen_base && in.only_lora) {
-    why = "layer form explicit: base frozen, adapters are LoRA on linears";
+    why = "layer form explicit: base frozen, adapters are LoRA on linears" +
+          std::string(in.token_rows > 0 ? " and rows of the embedding" : "");
     return true;
   }
   const std::string reason =

@@ -41,6 +41,8 @@ struct MemoryInputs {
   bool by_panels = false;           // but not by the bf16 GEMM of this machine
   std::int64_t adapter_parameters = 0;
   std::vector<AdaptedLinear> adapted;
+  std::int64_t token_rows = 0;  // rows of the embedding that are trained
+  bool tied_head = false;       // ... and of the head
   bool dropout = false;
   std::int64_t attention_backward = 0;  // ops::packed_attention_backward_bytes of the longest training batch
   LongestBatch train, eval;             // eval: zeros without an evaluation
@@ -48,7 +50,7 @@ struct MemoryInputs {
   std::int64_t accumulation = 1;        // micro-batches of a step, all laid out at once
   std::int64_t threads = 1;
   bool frozen_base = true;  // nothing of the base is trained
-  bool only_lora = true;    // every trained tensor is a LoRA side of a linear
+  bool only_lora = true;    // every trained tensor is a LoRA side of a linear, or rows of the embedding
 };
 
 struct MemorySegment {

@@ -61,7 +61,7 @@ void plain_head(const Run& run, const at::Tensor& rows, double temperature, cons
     const std::int64_t size = std::min(kHeadTile, rows.size(0) - begin);
     at::Tensor tile = rows.narrow(0, begin, size).detach();
     if (at::GradMode::is_enabled()) tile.requires_grad_(true);
-    const at::Tensor logits = run.model.plain_logits(tile) / temperature;
+    const at::Tensor logits = run.model.plain_logits(tile, run.context) / temperature;
     const at::Tensor z = at::log_softmax(logits, -1);
     const at::Tensor target = run.target.narrow(0, begin, size);
     PolicyScores scores{.logprob = z.gather(1, target.unsqueeze(1)).squeeze(1),
@@ -101,12 +101,20 @@ PolicyScores score_plainly(const Run& run, const at::Tensor& rows, double temper
   return out;
 }
 
-PolicyScores scores_of(const ops::TokenLogprobs& found, const at::Tensor& hidden, double temperature,
+// Rows of the head that the adapter trains, as the operators take them.
+const ops::HeadRows* pointer(const std::optional<ops::HeadRows>& own) {
+  return own ? &*own : nullptr;
+}
+
+PolicyScores scores_of(const Run& run, const ops::TokenLogprobs& found, const at::Tensor& hidden,
+                       const std::optional<ops::HeadRows>& own, double temperature,
                        const ExtraScores& extra) {
   PolicyScores out{.logprob = found.logprob, .entropy = found.entropy};
   if (extra.mean_row.defined()) {
     out.is_top1 = found.is_top1;
-    out.mean_logit = hidden.to(at::kFloat).mv(extra.mean_row) / temperature;
+    at::Tensor mean = extra.mean_row;
+    if (own) mean = mean + ops::mean_row_change(run.model.head(), *own);
+    out.mean_logit = hidden.to(at::kFloat).mv(mean) / temperature;
   }
   out.log_sum_squares = found.log_sum_squares;
   return out;
@@ -126,9 +134,11 @@ PolicyScores score_policy(const model::CausalLm& model, const PolicyPass& pass, 
   if (!form.is_explicit) return score_plainly(run, plain_rows(run), temperature, extra);
   model::ExplicitPass explicit_pass(model, pass.batch, run.context);
   const at::Tensor hidden = explicit_pass.forward(run.source, std::nullopt);
-  const ops::TokenLogprobs found = ops::linear_logprob(
-      hidden, model.head(), run.target, {.temperature = temperature, .squares = extra.squares});
-  return scores_of(found, hidden, temperature, extra);
+  const std::optional<ops::HeadRows> own = model.head_rows(adapters_on);
+  const ops::TokenLogprobs found =
+      ops::linear_logprob(hidden, model.head(), run.target,
+                          {.temperature = temperature, .squares = extra.squares, .own = pointer(own)});
+  return scores_of(run, found, hidden, own, temperature, extra);
 }
 
 learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPass& pass, const PassKey& key,
@@ -155,14 +165,26 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
   const at::NoGradGuard no_grad;
   model::ExplicitPass explicit_pass(model, pass.batch, run.context);
   const at::Tensor hidden = explicit_pass.forward(run.source, form.recompute);
-  ops::TokenLogprobs found =
-      ops::linear_logprob(hidden, model.head(), run.target,
-                          {.gradient = true, .temperature = temperature, .squares = extra.squares});
-  learn::PolicyGradient out = loss(scores_of(found, hidden, temperature, extra));
+  const std::optional<ops::HeadRows> own = model.head_rows(true);
+  ops::TokenLogprobs found = ops::linear_logprob(
+      hidden, model.head(), run.target,
+      {.gradient = true, .temperature = temperature, .squares = extra.squares, .own = pointer(own)});
+  learn::PolicyGradient out = loss(scores_of(run, found, hidden, own, temperature, extra));
   found.gradient.mul_(out.d_logprob.unsqueeze(1));
   if (out.d_entropy.defined()) {
     found.gradient.add_(ops::entropy_backward(hidden, model.head(), found.log_sum, found.entropy,
-                                              out.d_entropy, temperature));
+                                              out.d_entropy, temperature, pointer(own)));
+  }
+  if (own) {
+    ops::add_head_rows_gradient(model.token_rows().values().grad(), *own,
+                                {.hidden = hidden,
+                                 .targets = run.target,
+                                 .own_logits = found.own_logits,
+                                 .log_sum = found.log_sum,
+                                 .d_logprob = out.d_logprob,
+                                 .entropy = found.entropy,
+                                 .d_entropy = out.d_entropy,
+                                 .temperature = temperature});
   }
   explicit_pass.backward(std::move(found.gradient));
   return out;

@@ -35,6 +35,8 @@ adapters::LoraConfig lora_config(const config::Plan& plan) {
   out.target_is_regex = plan.lora_target_modules.size() == 1;  // TRL collapses a list of one to a string
   out.exclude_modules = plan.lora_exclude_modules;
   out.exclude_is_regex = plan.lora_exclude_modules.size() == 1;
+  out.token_indices = plan.trainable_token_indices;
+  out.token_module = plan.trainable_token_module;
   out.rslora = plan.use_rslora;
   out.dora = plan.use_dora;
   out.init = plan.init_lora_weights;
@@ -134,6 +136,8 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
   out.bytes = static_cast<std::int64_t>(adapter.flat().nbytes());
   out.base_parameters = model.parameter_count();
   out.base_bytes = model.parameter_bytes();
+  out.token_rows = static_cast<std::int64_t>(model.token_rows().ids().size());
+  out.tied_head = model.config().tie_word_embeddings && !model.score_head().defined();
   if (const model::Quantise scheme = model.quantised()) out.base_kind = ops::words_of(*scheme);
   for (const ops::Linear* linear : model.linears()) {
     if (!linear->lora) continue;

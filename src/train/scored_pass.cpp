@@ -56,13 +56,15 @@ void add(ScoredFacts& facts, const learn::TokenFacts& tile) {
 // The head, tile by tile. With `gradient` defined ([n, H]), d(nll_sum / denominator) / d(rows) is written
 // into it.
 void head_tiles(const model::CausalLm& model, const at::Tensor& rows, const at::Tensor& targets,
-                double denominator, at::Tensor gradient, ScoredFacts& facts) {
+                const ops::PassContext& context, double denominator, at::Tensor gradient,
+                ScoredFacts& facts) {
   const at::AutoGradMode grad_mode(gradient.defined());
   for (std::int64_t begin = 0; begin < rows.size(0); begin += kHeadTile) {
     const std::int64_t size = std::min(kHeadTile, rows.size(0) - begin);
     at::Tensor tile = rows.narrow(0, begin, size).detach();
     if (gradient.defined()) tile.requires_grad_(true);
-    const auto token_facts = learn::token_facts(model.plain_logits(tile), targets.narrow(0, begin, size));
+    const auto token_facts =
+        learn::token_facts(model.plain_logits(tile, context), targets.narrow(0, begin, size));
     add(facts, token_facts);
     if (!gradient.defined()) continue;
     learn::nll_loss(token_facts.logprob, denominator).backward();
@@ -75,7 +77,7 @@ void score_plainly(const model::CausalLm& model, const data::Batch& batch, const
   const at::AutoGradMode grad_mode(backward);
   const at::Tensor rows = model.hidden(batch, context).index_select(0, index_tensor(scored.source));
   at::Tensor gradient = backward ? at::empty_like(rows) : at::Tensor();
-  head_tiles(model, rows, index_tensor(scored.target), denominator, gradient, facts);
+  head_tiles(model, rows, index_tensor(scored.target), context, denominator, gradient, facts);
   if (backward) rows.backward(gradient);
 }
 
@@ -83,15 +85,28 @@ void score_explicitly(const model::CausalLm& model, const data::Batch& batch, co
                       const Scored& scored, double denominator, std::optional<model::Recompute> recompute,
                       ScoredFacts& facts) {
   model::ExplicitPass pass(model, batch, context);
-  ops::TokenLogprobs found =
-      ops::linear_logprob(pass.forward(index_tensor(scored.source), recompute), model.head(),
-                          index_tensor(scored.target), {.gradient = recompute.has_value()});
+  const std::optional<ops::HeadRows> own = model.head_rows(context.adapters_on);
+  at::Tensor hidden = pass.forward(index_tensor(scored.source), recompute);
+  const at::Tensor targets = index_tensor(scored.target);
+  ops::TokenLogprobs found = ops::linear_logprob(
+      hidden, model.head(), targets, {.gradient = recompute.has_value(), .own = own ? &*own : nullptr});
   facts.nll_sum = -found.logprob.sum(at::kDouble).item<double>();
   facts.entropy_sum = found.entropy.sum(at::kDouble).item<double>();
   facts.correct = static_cast<std::int64_t>(found.is_top1.sum(at::kDouble).item<double>());
   // d(nll_sum / denominator) / d(logprob) is the same for every row.
   if (!recompute) return;
-  found.gradient.mul_(-1 / std::max(denominator, 1.0));
+  const double share = -1 / std::max(denominator, 1.0);
+  found.gradient.mul_(share);
+  if (own) {
+    ops::add_head_rows_gradient(model.token_rows().values().grad(), *own,
+                                {.hidden = hidden,
+                                 .targets = targets,
+                                 .own_logits = found.own_logits,
+                                 .log_sum = found.log_sum,
+                                 .d_logprob = at::full_like(found.logprob, share)});
+    found.own_logits.reset();
+  }
+  hidden.reset();
   pass.backward(std::move(found.gradient));
 }
 

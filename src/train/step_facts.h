@@ -23,6 +23,8 @@ struct TrainedFacts {
   std::string base_kind;             // "4-bit nf4, double quantised"; empty: held in full
   std::vector<std::string> modules;  // distinct short names: q_proj, ...
   std::int64_t modules_matched = 0;
+  std::int64_t token_rows = 0;  // rows of the embedding (trainable_token_indices)
+  bool tied_head = false;       // they are rows of the head too
 };
 
 // One example, decoded piece by piece, with which pieces are targets.

@@ -266,7 +266,6 @@ TEST(PeftConfig, RefusesWhatWouldChangeTheResult) {
                                                            {"alpha_pattern", {{"q_proj", 2}}},
                                                            {"fan_in_fan_out", true},
                                                            {"lora_bias", true},
-                                                           {"trainable_token_indices", {1}},
                                                            {"target_parameters", {"x"}},
                                                            {"layer_replication", {{0, 1}}},
                                                            {"alora_invocation_tokens", {1}},

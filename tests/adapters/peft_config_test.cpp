@@ -35,6 +35,8 @@ LoraConfig config_of(const Json& options) {
   }
   take_names(options, "lora_target_modules", out.target_modules, out.target_is_regex);
   take_names(options, "lora_exclude_modules", out.exclude_modules, out.exclude_is_regex);
+  if (options.contains("trainable_token_indices"))
+    out.token_indices = options.at("trainable_token_indices").get<std::vector<std::int64_t>>();
   out.base_model_name_or_path = "some/base";
   return out;
 }

@@ -65,6 +65,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"use_dora", {}},
       {"init_lora_weights", {"gaussian"}},
       {"lora_exclude_modules", {"k_proj"}},
+      {"trainable_token_indices", {"[1,", "2,", "5]"}},
       {"adapter_name_or_path", {path("adapter")}},
       {"base_model_name_for_adapter", {"owner/name"}},
       {"dataset_name", {path("rows")}},
@@ -219,6 +220,26 @@ TEST_F(ParseTest, SmallTranslations) {
   EXPECT_TRUE(run({"--use_dora"}).use_dora);
   EXPECT_NE(run_error({"--use_dora", "--init_lora_weights", "pissa"}).find("use_dora or pissa, not both"),
             std::string::npos);
+  const std::vector<std::int64_t> tokens = {1, 2, 5};
+  for (const std::vector<std::string>& form :
+       std::vector<std::vector<std::string>>{{"1", "2", "5"},
+                                             {"[1, 2, 5]"},
+                                             {"[1,", "2,", "5]"},
+                                             {"1,2,5"},
+                                             {"{\"embed_tokens\": [1, 2, 5]}"}}) {
+    std::vector<std::string> words = {"--trainable_token_indices"};
+    words.insert(words.end(), form.begin(), form.end());
+    EXPECT_EQ(run(words).trainable_token_indices, tokens) << form[0];
+  }
+  EXPECT_EQ(run_yaml("trainable_token_indices: [1, 2, 5]\n").trainable_token_module, "");
+  EXPECT_EQ(run_yaml("trainable_token_indices: {embed_tokens: [1, 2, 5]}\n").trainable_token_indices, tokens);
+  EXPECT_EQ(run_yaml("trainable_token_indices: {embed_tokens: [1, 2, 5]}\n").trainable_token_module,
+            "embed_tokens");
+  EXPECT_NE(yaml_error("trainable_token_indices: {lm_head: [1]}\n").find("'lm_head'"), std::string::npos);
+  for (const char* wrong : {"[1, 1]", "[-1]", "[1.5]", "x", "[]", "{}", "{\"a\": 1}"}) {
+    EXPECT_NE(run_error({"--trainable_token_indices", wrong}).find("distinct token ids"), std::string::npos)
+        << wrong;
+  }
   EXPECT_EQ(run({"--resume_from_checkpoint", "True"}).resume_from_checkpoint, "true");
   EXPECT_EQ(run({"--resume_from_checkpoint", "false"}).resume_from_checkpoint, "");
   EXPECT_EQ(run({"--lora_target_modules", "all-linear"}).lora_target_modules,

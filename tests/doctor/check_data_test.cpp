@@ -176,6 +176,27 @@ TEST_F(CheckData, AnUntrainedTokenIsFoundWhereTheDataUseIt) {
   EXPECT_EQ(found("DATA-09", {"--model_name_or_path", model}).level, Level::kOk);
 }
 
+TEST_F(CheckData, ATrainedTokenThatTheDataLackIsNamed) {
+  const auto with = [&](const Words& ids) {
+    Words words = {"--trainable_token_indices"};
+    words.insert(words.end(), ids.begin(), ids.end());
+    return found("GRAD-06", words);
+  };
+  EXPECT_EQ(with({"224", "25"}).level, Level::kOk);
+  const auto absent = with({"224", "1"});  // <|im_start|>
+  EXPECT_EQ(absent.level, Level::kWarn);
+  EXPECT_SAYS(absent.what, "1 of 2 tokens of trainable_token_indices is nowhere in the data");
+  EXPECT_SAYS(absent.evidence, "<|im_start|>");
+  // A row that is zero in the base and trained is no untrained embedding.
+  const std::string model = changed_model([](base::Json&, std::map<std::string, at::Tensor>* tensors) {
+    if (tensors != nullptr) tensors->at("model.embed_tokens.weight")[1].zero_();
+  });
+  EXPECT_EQ(found("DATA-09", {"--model_name_or_path", model, "--dataset_name", fixture("messages.jsonl"),
+                              "--trainable_token_indices", "1"})
+                .level,
+            Level::kOk);
+}
+
 TEST_F(CheckData, AFileThatHoldsAnotherHeadThanTheTiedOneIsNamed) {
   const std::string model = changed_model([](base::Json&, std::map<std::string, at::Tensor>* tensors) {
     if (tensors != nullptr) (*tensors)["lm_head.weight"] = tensors->at("model.embed_tokens.weight") * 2;

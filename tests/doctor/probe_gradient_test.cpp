@@ -64,6 +64,19 @@ TEST_F(GradientProbeTest, AHealthyGrpoRunInEachForm) {
   }
 }
 
+TEST_F(GradientProbeTest, RowsOfTheEmbeddingLearnToo) {
+  for (const bool samples : {false, true}) {
+    const Words tokens = {"--trainable_token_indices", "224", "25"};
+    const auto run = open(samples ? grpo("grpo", tokens) : sft("sft", tokens));
+    const Verdicts found = probe_gradient(*run);
+    EXPECT_LE(worst(found), Level::kNote) << words_of(found);
+    EXPECT_VERDICT(found, "GRAD-01", Level::kOk, "9 of 9");
+    EXPECT_VERDICT(found, "GRAD-04", Level::kOk, "rows of the embedding");
+    EXPECT_VERDICT(found, "GRAD-05", Level::kOk, "9 of 9");
+    EXPECT_VERDICT(found, "NUM-06", Level::kOk, "bit-identical");
+  }
+}
+
 TEST_F(GradientProbeTest, AHealthyDpoRun) {
   const auto run = open(dpo("run"));
   const Verdicts found = probe_gradient(*run);

@@ -26,6 +26,9 @@ SETTINGS = {
     "gaussian, dropout": (
         {"lora_target_modules": ["gate_proj", "up_proj", "v_proj"], "init_lora_weights": "gaussian", "lora_dropout": 0.1},
         {"target_modules": ["gate_proj", "up_proj", "v_proj"], "init_lora_weights": "gaussian", "lora_dropout": 0.1}),
+    "trainable tokens": (
+        {"lora_target_modules": ATTENTION, "trainable_token_indices": [15, 25, 7]},
+        {"target_modules": ATTENTION, "trainable_token_indices": [15, 25, 7]}),
     "init false, alpha 5, r 3": (
         {"lora_target_modules": ["o_proj", "up_proj"], "init_lora_weights": False, "lora_alpha": 5, "lora_r": 3},
         {"target_modules": ["o_proj", "up_proj"], "init_lora_weights": False, "lora_alpha": 5, "r": 3}),
@@ -94,7 +97,7 @@ def saved_by_peft(check, family, options):
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for name, value in peft.named_parameters():
-            if "lora_" in name:
+            if "lora_" in name or "trainable_tokens" in name:
                 value.copy_(0.15 * torch.randn(value.shape, generator=generator))
     folder = check.folder("peft-saved")
     peft.save_pretrained(str(folder))

@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = Path("tests/fixtures/parity")  # relative: goldens name no machine's folder; enter() goes to ROOT
 SMOLLM2 = Path("models/smollm2-f32")
 SMOLLM2_ADAPTER = Path("models/smollm2-f32-adapter")
+TOKENS = "trainable_tokens_delta"
 LINEARS = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
            "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]  # the order of hone's model.linears()
 
@@ -63,14 +64,25 @@ def peft_key(name):
 
 def adapter_parameters(model):
     """{PEFT key: parameter} of every LoRA tensor: layers ascending, LINEARS' order within one, A before B before DoRA's
-    magnitude."""
-    named = {peft_key(name): value for name, value in model.named_parameters() if "lora_" in name}
-    layers = 1 + max(int(name.split(".layers.")[1].split(".")[0]) for name in named)
+    magnitude; then the rows of trainable_token_indices."""
+    named = {peft_key(name): value for name, value in model.named_parameters() if "lora_" in name or TOKENS in name}
+    layers = 1 + max(int(name.split(".layers.")[1].split(".")[0]) for name in named if "lora_" in name)
     wanted = [f"base_model.model.model.layers.{layer}.{linear}.lora_{side}"
               for layer in range(layers) for linear in LINEARS for side in ("A.weight", "B.weight", "magnitude_vector")]
+    wanted.append(f"base_model.model.model.embed_tokens.token_adapter.{TOKENS}")
     ordered = {name: named[name] for name in wanted if name in named}
-    assert len(ordered) == len(named), "a LoRA tensor outside the known linears"
+    assert len(ordered) == len(named), "a tensor outside the known linears"
     return ordered
+
+
+def with_head_bias(model):
+    """Mended in TRL 1.16: its fused head reads lm_head.bias, which PEFT's wrapper of a head that is tied to an embedding with
+    trainable_token_indices does not hand on, so that TRL's trainers raise."""
+    from peft.utils.other import TrainableTokensWrapper
+    head = model.get_output_embeddings()
+    if isinstance(head, TrainableTokensWrapper):
+        head.bias = None
+    return model
 
 
 def rule_tensor(module, side, shape):

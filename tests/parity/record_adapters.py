@@ -1,9 +1,10 @@
-"""What PEFT computes with DoRA, with PiSSA and with several adapters, on the committed tiny_llama in fp32.
+"""What PEFT computes with DoRA, PiSSA, trainable_token_indices and several adapters, on the committed tiny_llama in fp32.
 
 tiny_llama/adapter_dora/ (r 4, alpha 8, q, v and down, A, B and magnitudes random) and golden_dora.safetensors, as
 record_tiny.py's; tiny_llama/adapter_second/ (r 4, alpha 4, rsLoRA off, q and gate, random); combined.safetensors: what
 add_weighted_adapter makes of adapter and adapter_second, `linear.<key>`, `cat.<key>`, weights 0.7 and -0.4; pissa.safetensors:
-`A.<module>`, `B.<module>` and `rest.<module>` (the base weight that is left) of pissa with r 4, alpha 8.
+`A.<module>`, `B.<module>` and `rest.<module>` (the base weight that is left) of pissa with r 4, alpha 8; of tiny_llama (tied
+head) and tiny_llama3 (a head of its own; layer 0 has no LoRA) adapter_tokens/ and golden_tokens.safetensors, as record_tiny.py's.
 """
 from pathlib import Path
 
@@ -15,6 +16,12 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM
 
 WEIGHTS = [0.7, -0.4]
+# model -> (seed of record_tiny.py's sequences, LoraConfig): ids in and outside the sequences, in no order, in both forms
+TOKENS = {
+    "tiny_llama": (111, dict(target_modules="all-linear", trainable_token_indices=[291, 15, 25, 7, 300, 224])),
+    "tiny_llama3": (112, dict(target_modules=r".*\.layers\.1\.(self_attn\.[qv]_proj|mlp\.down_proj)",
+                              trainable_token_indices={"embed_tokens": [231, 16, 157, 5]})),
+}
 
 
 def load(folder):
@@ -68,6 +75,11 @@ def main():
     record(folder, str(out / "adapter_dora"), out / "golden_dora.safetensors", sequences, out)
     attach(folder, LoraConfig(r=4, lora_alpha=4, target_modules=["q_proj", "gate_proj"], task_type="CAUSAL_LM"),
            out / "adapter_second", 611)
+    for name, (seed, config) in TOKENS.items():
+        base, here = f"tests/fixtures/parity/{name}", out.parent / name
+        attach(base, LoraConfig(r=4, lora_alpha=8, task_type="CAUSAL_LM", **config), here / "adapter_tokens", seed + 600)
+        record(base, str(here / "adapter_tokens"), here / "golden_tokens.safetensors",
+               make_sequences(load(base).config.vocab_size, seed), out)
     write_tensors(out / "combined.safetensors", combined(folder, f"{folder}/adapter", str(out / "adapter_second")),
                   source="PEFT add_weighted_adapter, fp32", weights=WEIGHTS)
     write_tensors(out / "pissa.safetensors", pissa(folder), source="PEFT pissa, fp32")

@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 
 import common
-from common import FIXTURES, SMOLLM2, SMOLLM2_ADAPTER, apply_rule, peft_key, versions, write_json, write_tensors
+from common import (FIXTURES, SMOLLM2, SMOLLM2_ADAPTER, TOKENS, apply_rule, peft_key, versions, with_head_bias, write_json,
+                    write_tensors)
 
 import torch
 from datasets import Dataset, disable_progress_bars
@@ -77,6 +78,7 @@ def dpo_cases():
          lr_scheduler_type="cosine", warmup_steps=1, max_steps=4)
     case("evaluated", eval_strategy="steps", eval_steps=2, per_device_eval_batch_size=4, max_steps=4)
     case("new_base", new=True, loss_type=["sigmoid", "ipo"], max_steps=4)
+    case("tokens_new_base", new=True, weight_decay=0.1, max_steps=4)  # trainable_token_indices, the head tied
     case("everything", loss_type=["sigmoid", "sppo_hard", "sft", "discopop"], loss_weights=[1.0, 0.1, 0.5, 0.3], ld_alpha=0.5,
          max_length=20, per_device_train_batch_size=2, max_steps=4)
     return cases
@@ -105,7 +107,8 @@ def rows_of(data):
 
 def adapter(model):
     """{PEFT key: parameter}, without the copy that TRL keeps as reference."""
-    return {peft_key(name): value for name, value in model.named_parameters() if "lora_" in name and ".default." in name}
+    return {peft_key(name): value for name, value in model.named_parameters()
+            if ("lora_" in name and ".default." in name) or f"{TOKENS}.default" in name}
 
 
 def run(name, out):
@@ -117,7 +120,9 @@ def run(name, out):
     tensors, given = {}, {}
     if new:
         # TRL makes the reference when it is built: of a peft_config, the base. Its adapter then gets values of its own.
-        given["peft_config"] = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM")
+        tokens = [224, 25, 15] if name.startswith("tokens") else None
+        given["peft_config"] = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM",
+                                          trainable_token_indices=tokens)
     else:
         model = PeftModel.from_pretrained(model, str(start), is_trainable=True)
     rows = rows_of(data)
@@ -128,7 +133,7 @@ def run(name, out):
             given["eval_dataset"] = Dataset.from_list(rows[:7])
         trainer = DPOTrainer(model, args=args, train_dataset=Dataset.from_list(rows), processing_class=tokenizer, **given)
         if new:
-            apply_rule(trainer.model)
+            apply_rule(with_head_bias(trainer.model))
             tensors |= {f"before.{key}": value.clone() for key, value in adapter(trainer.model).items()}
         gradients, clip = {}, trainer.accelerator.clip_grad_norm_
 
@@ -144,7 +149,8 @@ def run(name, out):
     steps, evals = [one for one in log if "loss" in one], [one for one in log if "eval_loss" in one]
     write_json(out / FOLDER / f"{name}.json", {
         "versions": versions(), "model": str(MODEL if not real else SMOLLM2), "adapter": None if new else str(start),
-        "data": str(FIXTURES / FOLDER / f"{data}.jsonl") if not real else ROWS, "options": options, "steps": steps, "evals": evals})
+        "data": str(FIXTURES / FOLDER / f"{data}.jsonl") if not real else ROWS, "options": options, "steps": steps, "evals": evals}
+        | ({"tokens": given["peft_config"].trainable_token_indices} if name.startswith("tokens") else {}))
     kept = lambda key: not real or any(one + "." in key for one in REAL_TENSORS)
     tensors |= {f"grad.{key}": value for key, value in gradients.items() if kept(key)}
     if name.endswith(KEPT) and not real:

@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 
 import common
-from common import FIXTURES, SMOLLM2, SMOLLM2_ADAPTER, adapter_parameters, versions, write_json, write_tensors
+from common import FIXTURES, SMOLLM2, SMOLLM2_ADAPTER, adapter_parameters, versions, with_head_bias, write_json, write_tensors
 
 import torch
 from datasets import Dataset, disable_progress_bars
@@ -30,6 +30,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
 
 TINY = (FIXTURES / "tiny_llama", FIXTURES / "tiny_llama/adapter")
+TOKENS = (FIXTURES / "tiny_llama", FIXTURES / "tiny_llama/adapter_tokens")  # trainable_token_indices, the head tied
 REAL = (SMOLLM2, SMOLLM2_ADAPTER)
 SHARED = dict(bf16=False, per_device_train_batch_size=2, gradient_accumulation_steps=2, learning_rate=1e-3,
               lr_scheduler_type="cosine", warmup_steps=2, max_grad_norm=1.0, max_steps=10, seed=42)
@@ -49,6 +50,7 @@ CASES = {  # name: (model and adapter, data, what differs from SHARED)
     "tiny_messages": (TINY, "messages", dict(max_length=96)),
     "tiny_messages_assistant": (TINY, "messages", dict(max_length=96, assistant_only_loss=True)),
     "tiny_messages_assistant_packed": (TINY, "messages", dict(PACKED, assistant_only_loss=True)),
+    "tiny_tokens": (TOKENS, "text", dict(max_length=64, weight_decay=0.1)),
     "smollm2_text": (REAL, "text", dict(max_length=96)),
     "smollm2_text_packed": (REAL, "text", PACKED),
     "smollm2_prompt_completion": (REAL, "prompt_completion", dict(max_length=96)),
@@ -115,8 +117,8 @@ def run(name, out):
     data_path = FIXTURES / "sft" / f"{form}.jsonl"
     rows = lambda path: Dataset.from_list([json.loads(line) for line in path.read_text().splitlines()])
     tokenizer = AutoTokenizer.from_pretrained(str(model_folder))
-    load = lambda: PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(
-        str(model_folder), dtype=torch.float32, attn_implementation="sdpa"), str(adapter), is_trainable=True)
+    load = lambda: with_head_bias(PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(
+        str(model_folder), dtype=torch.float32, attn_implementation="sdpa"), str(adapter), is_trainable=True))
     evaluated = {"eval_dataset": rows(FIXTURES / "sft/eval_text.jsonl")} if "eval_strategy" in extra else {}
     with tempfile.TemporaryDirectory() as folder:
         training = {key: value for key, value in settings.items() if not key.startswith("eval_")}
@@ -190,7 +192,7 @@ def main():
         if not name.startswith(arguments.only):
             continue
         final = run(name, out)
-        if name in ("tiny_text", "tiny_text_packed", "tiny_text_linear"):
+        if name in ("tiny_text", "tiny_text_packed", "tiny_text_linear", "tiny_tokens"):
             write_tensors(out / "trl" / f"{name}_adapter.safetensors", final)
         if full:
             write_tensors(full / f"{name}_adapter.safetensors", final)

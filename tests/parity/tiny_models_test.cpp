@@ -33,7 +33,8 @@ class TinyModels : public testing::TestWithParam<Case> {
   at::Tensor logits(const model::CausalLm& model, int sequence, bool adapters_on) const {
     const at::NoGradGuard no_grad;
     const data::Batch batch = sequence_batch(sequence);
-    return model.logits(model.hidden(batch, {.adapters_on = adapters_on}));
+    const ops::PassContext pass = {.adapters_on = adapters_on};
+    return model.logits(model.hidden(batch, pass), pass);
   }
   data::Batch sequence_batch(int n) const {
     return single(golden_.tensor("ids_" + std::to_string(n)), golden_.tensor("labels_" + std::to_string(n)));
@@ -106,6 +107,8 @@ TEST_P(TinyModels, MergedModelEqualsPeftsMerge) {
 INSTANTIATE_TEST_SUITE_P(Families, TinyModels,
                          testing::Values(Case{"tiny_llama", "adapter", "golden.safetensors"},
                                          Case{"tiny_llama", "adapter_rslora", "golden_rslora.safetensors"},
+                                         Case{"tiny_llama", "adapter_tokens", "golden_tokens.safetensors"},
+                                         Case{"tiny_llama3", "adapter_tokens", "golden_tokens.safetensors"},
                                          Case{"tiny_llama3", "adapter", "golden.safetensors"},
                                          Case{"tiny_qwen2", "adapter", "golden.safetensors"},
                                          Case{"tiny_qwen3", "adapter", "golden.safetensors"}));

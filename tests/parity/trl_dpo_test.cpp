@@ -88,6 +88,7 @@ void set_start(Json& options, const Json& golden, const std::string& name, const
     options["adapter_name_or_path"] = (root / golden.at("adapter").get<std::string>()).string();
     return;
   }
+  if (golden.contains("tokens")) options["trainable_token_indices"] = golden.at("tokens");
   options["lora_r"] = 4;
   options["lora_alpha"] = 8;
   options["lora_target_modules"] = "all-linear";

@@ -33,12 +33,15 @@ struct Options {
   Shapes shapes = &tiny_config;
   model::Storage storage = model::Storage::kPlain;
   bool dora = false;
+  std::optional<bool> tied_tokens = {};  // rows of the embedding are trained, with a tied head or another
 };
 
 class Setting {
  public:
   Setting(const std::string& family, model::Numbers numbers, const Options& options = {}) {
-    write_model(folder_.path(), options.shapes(family));
+    base::Json shapes = options.shapes(family);
+    if (options.tied_tokens) shapes["tie_word_embeddings"] = *options.tied_tokens;
+    write_model(folder_.path(), shapes);
     model_ =
         std::make_unique<model::CausalLm>(*model::open_weights(folder_.path()), numbers, options.storage);
     adapters::LoraConfig config;
@@ -49,6 +52,7 @@ class Setting {
     config.target_is_regex = options.targets.size() == 1;
     config.init = config::LoraInit::kFalse;
     config.dora = options.dora;
+    if (options.tied_tokens) config.token_indices = {30, 4, 2, 17};
     adapter_ = adapters::Adapter::attach(*model_, config, 7);
     const at::NoGradGuard no_grad;
     for (const auto& tensor : adapter_->tensors())
@@ -142,6 +146,10 @@ const Options kWide = {.dropout = 0.2, .shapes = &wide_config};
 const Options kOdd = {.dropout = 0.2, .shapes = &odd_config};
 const Options kDora = {.shapes = &wide_config, .dora = true};
 const Options kDoraDropped = {.targets = {"all-linear"}, .dropout = 0.3, .dora = true};
+const Options kTokens = {
+    .targets = {"all-linear"}, .dropout = 0.2, .shapes = &wide_config, .tied_tokens = true};
+const Options kUpperTokens = {.targets = kUpper.targets, .tied_tokens = false};
+const Options kDoraTokens = {.dora = true, .tied_tokens = true};
 constexpr double kExact = 1e-5;
 constexpr double kDoraExact = 2e-5;  // a norm and a quotient more
 constexpr double kRounded =
@@ -161,11 +169,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"qwen3", kFp32, kWide, kExact}, Case{"llama", kFp32, kOdd, kExact},
                       Case{"qwen2", kFp32, kOdd, kExact}, Case{"qwen3", kFp32, kOdd, kExact},
                       Case{"llama", kBf16, kWide, kRounded}, Case{"qwen2", kAutocast, kWide, kRounded},
-                      Case{"llama", kFp32, kDora, kDoraExact}, Case{"qwen2", kFp32, kDoraDropped, kDoraExact},
-                      Case{"qwen3", kFp32, kDora, kDoraExact}, Case{"llama", kBf16, kDora, kRounded},
-                      Case{"qwen3", kAutocast, kDoraDropped, kRounded}, Case{"qwen3", kBf16, kWide, kRounded},
-                      Case{"llama", kBf16, kOdd, kRounded}, Case{"qwen2", kBf16, kOdd, kRounded},
-                      Case{"qwen3", kAutocast, kOdd, kRounded}));
+                      Case{"llama", kFp32, kTokens, kExact}, Case{"qwen3", kFp32, kUpperTokens, kExact},
+                      Case{"qwen2", kFp32, kDoraTokens, kDoraExact}, Case{"llama", kBf16, kTokens, kRounded},
+                      Case{"qwen3", kAutocast, kTokens, kRounded}, Case{"llama", kFp32, kDora, kDoraExact},
+                      Case{"qwen2", kFp32, kDoraDropped, kDoraExact}, Case{"qwen3", kFp32, kDora, kDoraExact},
+                      Case{"llama", kBf16, kDora, kRounded}, Case{"qwen3", kAutocast, kDoraDropped, kRounded},
+                      Case{"qwen3", kBf16, kWide, kRounded}, Case{"llama", kBf16, kOdd, kRounded},
+                      Case{"qwen2", kBf16, kOdd, kRounded}, Case{"qwen3", kAutocast, kOdd, kRounded}));
 
 class ExplicitFormOf : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Families, ExplicitFormOf, ::testing::Values("llama", "qwen2", "qwen3"));
@@ -189,8 +199,8 @@ TEST_P(ExplicitFormOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
 // At every level of instructions: what this machine runs is not what every machine runs.
 TEST_P(ExplicitFormOf, IsNoWorseThanThePlainFormInBf16) {
   const data::Batch batch = packed_batch();
-  for (const Shapes shapes : {&tiny_config, &wide_config}) {
-    const Options options = {.shapes = shapes};
+  for (const Options& options : std::vector<Options>{
+           {.shapes = &tiny_config}, {.shapes = &wide_config}, {.shapes = &wide_config, .tied_tokens = true}}) {
     const auto exact = Setting(GetParam(), kFp32, options).run(batch, kPlain);
     for (const model::Numbers numbers : {kAutocast, kBf16}) {
       Setting s(GetParam(), numbers, options);

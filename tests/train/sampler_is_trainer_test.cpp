@@ -33,9 +33,10 @@ struct Sampled {
 class Setting {
  public:
   Setting(const std::string& family, model::Numbers numbers, model::Storage sampler_storage,
-          bool wide = false, bool dora = false) {
+          bool wide = false, bool dora = false, std::optional<bool> tied_tokens = {}) {
     base::Json config = wide ? wide_config(family) : tiny_config(family);
     config["max_position_embeddings"] = 512;
+    if (tied_tokens) config["tie_word_embeddings"] = *tied_tokens;
     write_model(folder_.path(), config);
     const auto source = model::open_weights(folder_.path());
     sampler_ = std::make_unique<model::CausalLm>(*source, numbers, sampler_storage);
@@ -46,6 +47,7 @@ class Setting {
     lora.target_is_regex = true;
     lora.init = config::LoraInit::kFalse;
     lora.dora = dora;
+    if (tied_tokens) lora.token_indices = {44, 3, 17, 30, 5};
     lora.dropout = 0.1;  // off while sampling and in the gap probe
     sampler_adapter_ = adapters::Adapter::attach(*sampler_, lora, 7);
     trainer_adapter_ = adapters::Adapter::attach(*trainer_, lora, 7);
@@ -96,9 +98,11 @@ class Setting {
     const ops::PassContext context;
     model::ExplicitPass pass(*trainer_, batch, context);
     const at::Tensor hidden = pass.forward(at::tensor(scored, at::kLong), model::Recompute::kCheap);
-    const at::Tensor found = ops::linear_logprob(hidden, trainer_->head(), at::tensor(targets, at::kLong),
-                                                 {.gradient = true, .temperature = temperature})
-                                 .logprob.contiguous();
+    const auto own = trainer_->head_rows(true);
+    const at::Tensor found =
+        ops::linear_logprob(hidden, trainer_->head(), at::tensor(targets, at::kLong),
+                            {.gradient = true, .temperature = temperature, .own = own ? &*own : nullptr})
+            .logprob.contiguous();
     const float* p = found.const_data_ptr<float>();
     return {p, p + found.numel()};
   }
@@ -135,9 +139,11 @@ class Setting {
     const ops::PassContext context;
     model::ExplicitPass pass(*trainer_, batch, context);
     const at::Tensor hidden = pass.forward(at::tensor(scored, at::kLong), model::Recompute::kCheap);
-    const at::Tensor found = ops::linear_logprob(hidden, trainer_->head(), at::tensor(targets, at::kLong),
-                                                 {.gradient = true, .temperature = temperature})
-                                 .logprob.contiguous();
+    const auto own = trainer_->head_rows(true);
+    const at::Tensor found =
+        ops::linear_logprob(hidden, trainer_->head(), at::tensor(targets, at::kLong),
+                            {.gradient = true, .temperature = temperature, .own = own ? &*own : nullptr})
+            .logprob.contiguous();
     const float* p = found.const_data_ptr<float>();
     return {p, p + found.numel()};
   }
@@ -224,6 +230,21 @@ TEST_P(SamplerIsTrainerOf, RecordsTheTrainersBitsWithDora) {
   EXPECT_EQ(gap(s, kCompositions[3], 9, 1.0), 0.0) << "after an update";
   s.update_trainer_alone();
   EXPECT_GT(gap(s, kCompositions[3], 9, 1.0), 0.0);
+}
+
+// Rows of the embedding, and of a tied head, that the adapter trains.
+TEST_P(SamplerIsTrainerOf, RecordsTheTrainersBitsWithTrainedTokens) {
+  if (ops::instructions() < ops::Instructions::kAvx512Bf16) {
+    GTEST_SKIP() << "libtorch's GEMM promises no bits; this machine has no avx512_bf16";
+  }
+  for (const bool tied : {true, false}) {
+    for (const at::ScalarType residual : {at::kBFloat16, at::kFloat}) {
+      Setting s(GetParam(), {at::kBFloat16, residual}, model::Storage::kPacked, true, false, tied);
+      s.update();
+      for (const auto& prompts : kCompositions) EXPECT_EQ(gap(s, prompts, 9, 1.0), 0.0) << prompts.size();
+      EXPECT_EQ(gap(s, kCompositions[3], 70, 0.7), 0.0);
+    }
+  }
 }
 
 TEST_P(SamplerIsTrainerOf, RecordsTheTrainersNumbersInFp32) {

@@ -126,6 +126,24 @@ TEST_F(SftRunTest, KilledAndResumedIsBitEqual) {
   }
 }
 
+TEST_F(SftRunTest, WithTrainedTokensStoppedAndResumedIsBitEqual) {
+  for (const char* init : {"true", "pissa_niter_4"}) {
+    const std::string whole = std::string("whole_") + init, parts = std::string("parts_") + init;
+    const std::vector<std::string> tokens = {
+        "--trainable_token_indices", "224", "3", "25", "--weight_decay", "0.1", "--init_lora_weights", init};
+    go(whole, tokens);
+    Watcher watcher;
+    watcher.stop_after = 3;
+    go(plan(parts, tokens), watcher);
+    std::vector<std::string> resume = tokens;
+    resume.insert(resume.end(), {"--resume_from_checkpoint", "true"});
+    go(parts, resume);
+    expect_same_end(whole, parts);
+    EXPECT_NE(file(whole, kAdapterWeightsFile).find("token_adapter.trainable_tokens_delta"),
+              std::string::npos);
+  }
+}
+
 TEST_F(SftRunTest, KilledWhileTheResultIsPutInPlaceGoesOn) {
   go("whole");
   const std::string weights = file("whole", kAdapterWeightsFile);

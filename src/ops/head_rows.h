@@ -1,0 +1,69 @@
+// A head of which some rows are not the frozen matrix's: rows that an adapter trains where the head is tied
+// to the embedding (PEFT's trainable_token_indices). The frozen matrix is never written. Its products are put
+// right for these rows instead: they are those of the head with the rows in place, in the bf16 form
+// (ops/gemm.h) bit for bit in the logits.
+//
+// Shapes: n rows of hidden, H hidden, V vocabulary, k rows of an adapter, w the width of a tile of V.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/weight.h"
+
+namespace hone::ops {
+
+struct HeadRows {
+  std::vector<std::int64_t> ids;  // [k] distinct, 0..V-1
+  Weight rows;                    // [k, H] in the head's dtype
+};
+
+// A block of hidden rows and the head that reads it, tile by tile. All must outlive it.
+class HeadBlock {
+ public:
+  // hidden [n, H] with rows of neighbouring elements; `own` null: the frozen matrix alone.
+  HeadBlock(const at::Tensor& hidden, const Weight& head, const HeadRows* own);
+
+  // out [n, w] fp32 becomes the logits of columns [column, column + w) of the vocabulary.
+  void logits(const at::Tensor& out, std::int64_t column) const;
+  // gradient [n, H] fp32 += coefficients [n, w] times these rows of the head. Of the rows of the adapter the
+  // coefficients are 0 after it.
+  void add_product(const at::Tensor& gradient, const at::Tensor& coefficients, std::int64_t column) const;
+  // [n, k] fp32: the logits of the adapter's rows; undefined without any.
+  const at::Tensor& own_logits() const { return own_logits_; }
+
+ private:
+  // Those of the adapter's rows in a tile: the places in it, and in HeadRows::ids, [m] int64; undefined: none.
+  struct Places {
+    at::Tensor column, row;
+  };
+  Places places(std::int64_t column, std::int64_t width) const;
+
+  const at::Tensor& hidden_;
+  const Weight& head_;
+  const HeadRows* own_;
+  at::Tensor own_logits_;
+};
+
+// Rows `ids` [n] int64 of the head -> [n, H] fp32.
+at::Tensor rows_of(const Weight& head, const HeadRows* own, const at::Tensor& ids);
+
+// The gradient of the adapter's rows, of any loss of n log-probabilities and entropies. Of one row of hidden,
+// d logprob / d logit_j = ([j = target] - p_j) / temperature, d entropy / d logit_j = -p_j (log p_j +
+// entropy) / temperature.
+struct HeadRowsLoss {
+  at::Tensor hidden;         // [n, H] in the head's dtype
+  at::Tensor targets;        // [n] int64
+  at::Tensor own_logits;     // [n, k] fp32, temperature not applied: TokenLogprobs::own_logits
+  at::Tensor log_sum;        // [n] fp32, temperature applied
+  at::Tensor d_logprob;      // [n] fp32
+  at::Tensor entropy = {};    // [n] fp32; read with d_entropy alone
+  at::Tensor d_entropy = {};  // [n] fp32, or undefined: the loss has none
+  double temperature = 1.0;
+};
+// gradient [k, H] fp32 += d loss / d rows. Coefficients are rounded to the head's dtype, as linear_logprob's.
+void add_head_rows_gradient(const at::Tensor& gradient, const HeadRows& own, const HeadRowsLoss& loss);
+
+}  // namespace hone::ops
