@@ -49,7 +49,8 @@ std::string obstacle(const AdapterOnBase& right, const config::ComparePlan& plan
   const std::int64_t free = base::free_memory();
   if (free == 0 || bytes + bytes / 4 <= free) return "";
   return "it needs about " + report::human_bytes(bytes + bytes / 4) + " of memory, " +
-         report::human_bytes(free) + " are free";
+         report::human_bytes(free) + " are free" +
+         (plan.precision == config::Precision::kFloat32 ? " (--bf16 takes half)" : "");
 }
 
 int compare(const config::ComparePlan& plan, const AdapterOnBase& right, const Written& written) {

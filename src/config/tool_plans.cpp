@@ -109,11 +109,16 @@ bool nested_quant(const Settings& settings) {
 }
 
 ComparePlan compare_plan(const Settings& settings) {
-  const ComparePlan plan = {.count = settings.integer("compare"),
-                            .prompts = settings.text("prompts"),
-                            .max_new_tokens = settings.integer("max_new_tokens"),
-                            .precision = resolve_precision(settings),
-                            .threads = settings.integer("threads")};
+  ComparePlan plan = {.count = settings.integer("compare"),
+                      .prompts = settings.text("prompts"),
+                      .max_new_tokens = settings.integer("max_new_tokens"),
+                      .precision = resolve_precision(settings),
+                      .threads = settings.integer("threads")};
+  // Products in bfloat16 would differ as much as a file in float16. The codes of a quantised base depend on
+  // dtype, so there that stays.
+  const bool codes_of_bf16 =
+      quantised_base(settings) != QuantisedBase::kNone && plan.precision == Precision::kBFloat16;
+  if (!codes_of_bf16 && !settings.maybe_flag("bf16").value_or(false)) plan.precision = Precision::kFloat32;
   if (!plan.prompts.empty()) require_file(plan.prompts, "prompts", settings.where("prompts"));
   return plan;
 }

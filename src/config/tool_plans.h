@@ -81,7 +81,7 @@ struct ComparePlan {
   std::int64_t count = 10;                     // prompts; 0: nothing is compared
   std::string prompts;                         // .jsonl with a `prompt` column; empty: built-in questions
   std::int64_t max_new_tokens = 32;            // of each completion
-  Precision precision = Precision::kAutocast;  // of the adapter's run
+  Precision precision = Precision::kFloat32;
   std::int64_t threads = 0;
 
   bool operator==(const ComparePlan&) const = default;

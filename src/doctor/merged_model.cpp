@@ -147,7 +147,7 @@ base::Verdict merged_verdict(const MergedLikeness& found, const std::string& wha
     out.cost = "the model that was written is nearer to the base than to the trained model";
   } else if (!narrow.empty()) {
     out.cause = "the " + narrow + " numbers of the file are not the model's";
-    out.fix = "a wider type: --outtype q8_0, or f16";
+    out.fix = narrow == "Q8_0" ? "a wider type: --outtype f16" : "a wider type: --outtype q8_0, or f16";
     out.cost = "text that differs from the trained model's";
   } else {
     out.cause = "suspected: rounding of the sums, which the stored type holds in fewer bits than the run did";
