@@ -103,7 +103,7 @@ class Chat {
   Chat(const config::ChatPlan& plan, train::OpenedText text)
       : plan_(plan),
         text_(std::move(text)),
-        opened_(open_model(plan.model_name_or_path, plan.adapter_name_or_path, plan.precision,
+        opened_(open_model(plan.model_name_or_path, plan.adapter_name_or_path, plan.base_adapters, plan.precision,
                            train::quantise(plan.quantised_base, plan.use_bnb_nested_quant))),
         options_(generate_options(plan, opened_.model->config(), text_.tokenizer)),
         dialogue_(*opened_.model),

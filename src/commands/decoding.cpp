@@ -2,18 +2,23 @@
 
 #include <algorithm>
 
+#include "adapters/below.h"
+#include "commands/commands.h"
 #include "model/weight_source.h"
 #include "text/stop_strings.h"
 #include "train/open_model.h"
 
 namespace hone::commands {
 
-OpenedModel open_model(const std::string& model, const std::string& adapter, config::Precision precision,
+OpenedModel open_model(const std::string& model, const std::string& adapter,
+                       const std::vector<std::string>& base_adapters, config::Precision precision,
                        const model::Quantise& quantise) {
   OpenedModel out;
   out.model = std::make_unique<model::CausalLm>(*model::open_weights(model), train::numbers(precision),
                                                 model::Storage::kPacked, quantise);  // nothing here trains
+  adapters::lay_below(*out.model, base_adapters);
   if (!adapter.empty()) {
+    if (const auto note = adapters::below_note(adapter, base_adapters)) say_notes({*note});
     out.adapter = adapters::Adapter::load(*out.model, adapter);
     adapters::require_kind(out.adapter->config(), /*score_head=*/false, adapter);
   }

@@ -18,12 +18,14 @@
 
 namespace hone::commands {
 
-// A model with its adapter, if it has one.
+// A model with its adapter, if it has one, and what lies below it; says so when that is not what it was
+// trained above.
 struct OpenedModel {
   std::unique_ptr<model::CausalLm> model;
   std::optional<adapters::Adapter> adapter;
 };
-OpenedModel open_model(const std::string& model, const std::string& adapter, config::Precision precision,
+OpenedModel open_model(const std::string& model, const std::string& adapter,
+                       const std::vector<std::string>& base_adapters, config::Precision precision,
                        const model::Quantise& quantise);
 
 // The tokenizer must outlive the result.

@@ -86,7 +86,7 @@ int generate(const std::vector<std::string>& arguments) {
   const std::vector<Json> sources = prompt_sources(plan);
   for (const Json& source : sources) ids.push_back(encode(source, opened, chat));
 
-  const OpenedModel model = open_model(plan.model_name_or_path, plan.adapter_name_or_path, plan.precision,
+  const OpenedModel model = open_model(plan.model_name_or_path, plan.adapter_name_or_path, plan.base_adapters, plan.precision,
                                        train::quantise(plan.quantised_base, plan.use_bnb_nested_quant));
   rollout::GenerateOptions options = generate_options(plan, model.model->config(), opened.tokenizer);
   options.samples = plan.num_return_sequences;

@@ -40,9 +40,11 @@ int merge(const std::vector<std::string>& arguments) {
   say_notes(plan.notes);
   if (!plan.adapters.empty()) return combine(plan);
   const std::string model = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
-  adapters::merge_to_folder(model, plan.adapter_name_or_path, plan.output,
+  adapters::merge_to_folder(model, adapter_above(plan.base_adapters, plan.adapter_name_or_path), plan.output,
                             train::quantise(plan.trained_on, plan.use_bnb_nested_quant));
-  std::cout << plan.output << ": " << model << " with " << plan.adapter_name_or_path << " merged into it\n";
+  std::cout << plan.output << ": " << model << " with ";
+  for (const std::string& below : plan.base_adapters) std::cout << below << " and ";
+  std::cout << plan.adapter_name_or_path << " merged into it\n";
   return 0;
 }
 

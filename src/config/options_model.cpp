@@ -77,6 +77,8 @@ std::vector<Option> adapter_options() {
                   "olora loftq eva corda lora_ga orthogonal mica", "not yet"),
       {"lora_exclude_modules", Kind::kList, "null", "names not to adapt, as PEFT's exclude_modules"},
       {"adapter_name_or_path", Kind::kString, "null", "continue this adapter instead of a new one"},
+      {"base_adapters", Kind::kList, "null",
+       "frozen LoRA adapters below the trained one, as part of the base; the reference has them too"},
       {"base_model_name_for_adapter", Kind::kString, "null",
        "base_model_name_or_path in adapter_config.json; null: the model's folder"},
   };

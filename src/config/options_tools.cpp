@@ -58,6 +58,7 @@ std::vector<Option> quantised_rows(std::string_view four, std::string_view eight
   };
 }
 
+constexpr std::string_view kBelow = "frozen adapters that the adapter was trained above, in their order";
 constexpr std::string_view kFourBits = "hold the layers' linears in 4 bits, as the adapter was trained";
 constexpr std::string_view kEightBits = "hold them in 8 bits";
 constexpr std::string_view kTrainedOnFour =
@@ -72,6 +73,7 @@ const Schema& generate_schema() {
                    {"model_name_or_path", Kind::kString, "null",
                     "model folder in Hugging Face format, or a .gguf file"},
                    {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter on it"},
+                   {"base_adapters", Kind::kList, "null", kBelow},
                    Option{"prompt", Kind::kList, "[]", "a prompt; may be repeated"}.repeats(),
                    {"prompts", Kind::kString, "null", "a .jsonl file with a prompt column"},
                    {"chat", Kind::kBool, "null", "apply the chat template; null: when the tokenizer has one"},
@@ -98,6 +100,7 @@ const Schema& chat_schema() {
                    {"model_name_or_path", Kind::kString, "null",
                     "model folder in Hugging Face format, or a .gguf file; may stand first without its name"},
                    {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter on it"},
+                   {"base_adapters", Kind::kList, "null", kBelow},
                    {"system_prompt", Kind::kString, "null",
                     "the system's message; null: none, or the template's own"},
                    {"chat_template_path", Kind::kString, "null",
@@ -127,6 +130,8 @@ const Schema& merge_schema() {
   static const Schema schema = grouped(
       "merge", {{
                     {"adapter_name_or_path", Kind::kString, "null", "the LoRA adapter"},
+                    {"base_adapters", Kind::kList, "null",
+                     "frozen adapters that it was trained above: they are merged too"},
                     {"model_name_or_path", Kind::kString, "null",
                      "its base; null: the one that adapter_config.json names"},
                     {"output", Kind::kString, "null", "the new model folder; with adapters the new adapter"},
@@ -151,6 +156,7 @@ const Schema& export_schema() {
            {"model_name_or_path", Kind::kString, "null",
             "model folder, or a .gguf file; null: the adapter's base"},
            {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter to merge into it"},
+           {"base_adapters", Kind::kList, "null", "frozen adapters that it was trained above: merged too"},
            {"output", Kind::kString, "null", "the new .gguf file"},
            Option{"to", Kind::kChoice, "\"gguf\"", "the format: llama.cpp's"}.choice("gguf"),
            Option{"outtype", Kind::kChoice, "\"f16\"", "type of the matrices, by llama.cpp's names"}.choice(

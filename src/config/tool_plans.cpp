@@ -108,9 +108,15 @@ bool nested_quant(const Settings& settings) {
 }
 
 // Paths are looked at last: a mistake in a word is told first.
+void require_adapters(const Settings& settings, const std::string& adapter) {
+  if (!adapter.empty())
+    require_adapter_path(adapter, "adapter_name_or_path", settings.where("adapter_name_or_path"));
+  require_base_adapters(settings, adapter);
+}
+
 void require_model(const Settings& settings, const std::string& model, const std::string& adapter) {
   require_model_path(model, "model_name_or_path", settings.where("model_name_or_path"));
-  if (!adapter.empty()) require_adapter_path(adapter, settings.where("adapter_name_or_path"));
+  require_adapters(settings, adapter);
 }
 
 }  // namespace
@@ -121,6 +127,7 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   plan.notes = settings.check();
   plan.model_name_or_path = needed(settings, "model_name_or_path");
   plan.adapter_name_or_path = settings.text("adapter_name_or_path");
+  plan.base_adapters = settings.list("base_adapters");
   plan.prompts = settings.list("prompt");
   plan.prompts_file = settings.text("prompts");
   plan.chat = settings.maybe_flag("chat");
@@ -171,6 +178,7 @@ ChatPlan parse_chat(const std::vector<std::string>& arguments) {
   }
   plan.model_name_or_path = needed(settings, "model_name_or_path");
   plan.adapter_name_or_path = settings.text("adapter_name_or_path");
+  plan.base_adapters = settings.list("base_adapters");
   plan.system_prompt = settings.text("system_prompt");
   plan.chat_template_path = settings.text("chat_template_path");
   plan.precision = resolve_precision(settings);
@@ -209,6 +217,7 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
   plan.adapters = settings.list("adapters");
   plan.adapter_name_or_path = plan.adapters.empty() ? needed(settings, "adapter_name_or_path")
                                                     : settings.text("adapter_name_or_path");
+  plan.base_adapters = settings.list("base_adapters");
   plan.output = needed(settings, "output");
   plan.model_name_or_path = settings.text("model_name_or_path");
   plan.trained_on = quantised_base(settings);
@@ -223,9 +232,17 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
          .cause = {},
          .fix = "combine first, then merge the combined adapter"});
   }
-  for (const std::string& adapter : plan.adapters) require_adapter_path(adapter, settings.where("adapters"));
+  for (const std::string& adapter : plan.adapters)
+    require_adapter_path(adapter, "adapters", settings.where("adapters"));
+  if (!plan.adapters.empty() && !plan.base_adapters.empty()) {
+    throw UserError({.where = settings.where("base_adapters"),
+                     .expected = "adapters, to make one of several, or base_adapters below the one to merge",
+                     .found = "both",
+                     .cause = {},
+                     .fix = "write all of them after adapters: combined they are one adapter"});
+  }
   if (plan.adapters.empty()) {
-    require_adapter_path(plan.adapter_name_or_path, settings.where("adapter_name_or_path"));
+    require_adapters(settings, plan.adapter_name_or_path);
     for (const char* name : {"weights", "combination"}) {
       if (settings.is_set(name))
         plan.notes.push_back(fmt::format("{}: has no effect without adapters", name));
@@ -255,9 +272,8 @@ ExportPlan parse_export(const std::vector<std::string>& arguments) {
                  : type == "q8_0"   ? GgufOutType::kQ8_0
                  : type == "q4_k_m" ? GgufOutType::kQ4_K_M
                                     : GgufOutType::kF16;
-  if (!plan.adapter_name_or_path.empty()) {
-    require_adapter_path(plan.adapter_name_or_path, settings.where("adapter_name_or_path"));
-  }
+  plan.base_adapters = settings.list("base_adapters");
+  require_adapters(settings, plan.adapter_name_or_path);
   if (!plan.model_name_or_path.empty()) {
     require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
   }

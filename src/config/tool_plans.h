@@ -30,6 +30,7 @@ struct SamplingPlan {
 struct GeneratePlan : SamplingPlan {
   std::string model_name_or_path;    // folder, or .gguf file
   std::string adapter_name_or_path;  // empty: the model alone
+  std::vector<std::string> base_adapters;  // frozen ones below it
   std::vector<std::string> prompts;  // --prompt, repeatable
   std::string prompts_file;          // .jsonl with a `prompt` column; empty: none
   std::optional<bool> chat;          // apply the chat template; empty: when the tokenizer has one
@@ -51,6 +52,7 @@ struct GeneratePlan : SamplingPlan {
 struct ChatPlan : SamplingPlan {
   std::string model_name_or_path;
   std::string adapter_name_or_path;
+  std::vector<std::string> base_adapters;
   std::string system_prompt;       // empty: none
   std::string chat_template_path;  // empty: the tokenizer's
   Precision precision = Precision::kAutocast;
@@ -80,6 +82,7 @@ struct ConvertPlan {
 struct MergePlan {
   std::string model_name_or_path;      // empty: the base that adapter_config.json names
   std::string adapter_name_or_path;    // empty: `adapters` are combined, and output is an adapter
+  std::vector<std::string> base_adapters;  // merged with it
   std::vector<std::string> adapters;   // two or more
   std::vector<double> weights;         // one an adapter
   std::string combination = "linear";  // or cat
@@ -97,6 +100,7 @@ enum class GgufOutType { kF32, kBF16, kF16, kQ8_0, kQ4_K_M };
 struct ExportPlan {
   std::string model_name_or_path;    // empty: the base that adapter_config.json names
   std::string adapter_name_or_path;  // empty: the model alone
+  std::vector<std::string> base_adapters;
   std::string output;                // a new .gguf file
   GgufOutType outtype = GgufOutType::kF16;
   QuantisedBase trained_on = QuantisedBase::kNone;  // how the base was held in training

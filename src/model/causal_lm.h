@@ -88,11 +88,13 @@ class CausalLm {
   // Undefined: a language model.
   const at::Tensor& score_head() const { return score_head_; }
   void set_score_head(at::Tensor head) { score_head_ = std::move(head); }
-  // Every tensor of the base model under Hugging Face's name, a tied head left out: what must not change in
-  // training. Those of a packed model are copies; of a quantised linear the parts that a file would have.
+  // Every tensor of the base model under Hugging Face's name, a tied head left out, and of the frozen
+  // adapters below: what must not change in training. Those of a packed model are copies; of a quantised
+  // linear the parts that a file would have.
   std::vector<std::pair<std::string, at::Tensor>> frozen_tensors() const;
   std::int64_t parameter_count() const;  // of the base model, a tied head counted once
-  std::int64_t parameter_bytes() const;  // as held in memory, with the head's copy when its dtype differs
+  // As held in memory, with the head's copy when its dtype differs, and the frozen adapters below.
+  std::int64_t parameter_bytes() const;
 
  private:
   void for_each_part(const std::function<void(const ops::Weight&)>& matrix,

@@ -264,6 +264,26 @@ TEST_F(ToolsTest, MergeOfSeveral) {
             1U);
 }
 
+TEST_F(ToolsTest, WhatLiesBelowTheAdapter) {
+  write("second/adapter_config.json", "{}");
+  const std::vector<std::string> both = {"--adapter_name_or_path", path("second"), "--base_adapters",
+                                         path("adapter")};
+  const std::vector<std::string> below = {path("adapter")};
+  const auto with = [&](std::vector<std::string> words) {
+    words.insert(words.end(), both.begin(), both.end());
+    return words;
+  };
+  EXPECT_EQ(generate(with({"--prompt", "Hi"})).base_adapters, below);
+  EXPECT_EQ(parse_chat(with({path("model")})).base_adapters, below);
+  EXPECT_EQ(parse_merge(with({"--output", path("new")})).base_adapters, below);
+  EXPECT_EQ(parse_export(with({"--output", path("m.gguf")})).base_adapters, below);
+  EXPECT_NE(error_of([&] {
+              parse_merge({"--adapters", path("adapter"), path("second"), "--base_adapters", path("adapter"),
+                           "--output", path("new")});
+            }).find("write all of them after adapters"),
+            std::string::npos);
+}
+
 TEST_F(ToolsTest, Export) {
   const ExportPlan plan = parse_export({"--model_name_or_path", path("model"), "--output", path("m.gguf")});
   EXPECT_EQ(plan.outtype, GgufOutType::kF16);

@@ -1,7 +1,8 @@
 """What PEFT computes with DoRA, with PiSSA and with several adapters, on the committed tiny_llama in fp32.
 
 tiny_llama/adapter_dora/ (r 4, alpha 8, q, v and down, A, B and magnitudes random) and golden_dora.safetensors, as
-record_tiny.py's; tiny_llama/adapter_second/ (r 4, alpha 4, rsLoRA off, q and gate, random); combined.safetensors: what
+record_tiny.py's; tiny_llama/adapter_second/ (r 4, alpha 4, rsLoRA off, q and gate, random); golden_stacked.safetensors: it
+above adapter and adapter_rslora, both frozen, all three active; combined.safetensors: what
 add_weighted_adapter makes of adapter and adapter_second, `linear.<key>`, `cat.<key>`, weights 0.7 and -0.4; pissa.safetensors:
 `A.<module>`, `B.<module>` and `rest.<module>` (the base weight that is left) of pissa with r 4, alpha 8.
 """
@@ -68,6 +69,8 @@ def main():
     record(folder, str(out / "adapter_dora"), out / "golden_dora.safetensors", sequences, out)
     attach(folder, LoraConfig(r=4, lora_alpha=4, target_modules=["q_proj", "gate_proj"], task_type="CAUSAL_LM"),
            out / "adapter_second", 611)
+    record(folder, str(out / "adapter_second"), out / "golden_stacked.safetensors", sequences, out,
+           below=[f"{folder}/adapter", f"{folder}/adapter_rslora"])
     write_tensors(out / "combined.safetensors", combined(folder, f"{folder}/adapter", str(out / "adapter_second")),
                   source="PEFT add_weighted_adapter, fp32", weights=WEIGHTS)
     write_tensors(out / "pissa.safetensors", pissa(folder), source="PEFT pissa, fp32")
