@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "adapters/adapter_set.h"
 #include "adapters/lora.h"
 #include "config/tool_plans.h"
 #include "model/causal_lm.h"
@@ -18,15 +19,14 @@
 
 namespace hone::commands {
 
-// A model with its adapter, if it has one, and what lies below it; says so when that is not what it was
-// trained above.
+// A model with its adapter, or with several of which the first is on, and what lies below; says so when that
+// is not what an adapter was trained above.
 struct OpenedModel {
   std::unique_ptr<model::CausalLm> model;
   std::optional<adapters::Adapter> adapter;
+  std::optional<adapters::AdapterSet> adapters;
 };
-OpenedModel open_model(const std::string& model, const std::string& adapter,
-                       const std::vector<std::string>& base_adapters, config::Precision precision,
-                       const model::Quantise& quantise);
+OpenedModel open_model(const config::DecodingPlan& plan);
 
 // The tokenizer must outlive the result.
 rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, const model::ModelConfig& config,

@@ -104,13 +104,15 @@ std::string usage_of(const std::string& command) {
   if (command == "generate") {
     return "hone generate --model_name_or_path DIR --prompt 'TEXT' [--adapter_name_or_path DIR] [--option "
            "value ...]\n\n"
-           "Completes prompts.\n";
+           "Completes prompts; with --adapters A B by each adapter in turn.\n";
   }
   if (command == "chat") {
     return "hone chat MODEL [--adapter_name_or_path DIR] [--option value ...]\n\n"
            "A conversation with the model, in its chat template. /reset begins anew, /exit or Ctrl-D leaves, "
            "Ctrl-C\n"
-           "stops an answer. Reads a pipe too: one message a line.\n";
+           "stops an answer. Reads a pipe too: one message a line. With --adapters NAME=DIR NAME=DIR the "
+           "model is\n"
+           "loaded once: /adapter NAME or /adapter none switches, /adapters lists; the conversation stays.\n";
   }
   if (command == "doctor") {
     return "hone doctor [METHOD] run.yaml [--deep] [--strict] [--json] [--fix] [-v] [--option value ...]\n\n"

@@ -59,6 +59,8 @@ std::vector<Option> quantised_rows(std::string_view four, std::string_view eight
 }
 
 constexpr std::string_view kBelow = "frozen adapters that the adapter was trained above, in their order";
+constexpr std::string_view kSwitched =
+    "several to switch between, one on at a time: NAME=FOLDER, or folders, named by their last part";
 constexpr std::string_view kFourBits = "hold the layers' linears in 4 bits, as the adapter was trained";
 constexpr std::string_view kEightBits = "hold them in 8 bits";
 constexpr std::string_view kTrainedOnFour =
@@ -74,6 +76,7 @@ const Schema& generate_schema() {
                     "model folder in Hugging Face format, or a .gguf file"},
                    {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter on it"},
                    {"base_adapters", Kind::kList, "null", kBelow},
+                   {"adapters", Kind::kList, "null", kSwitched},
                    Option{"prompt", Kind::kList, "[]", "a prompt; may be repeated"}.repeats(),
                    {"prompts", Kind::kString, "null", "a .jsonl file with a prompt column"},
                    {"chat", Kind::kBool, "null", "apply the chat template; null: when the tokenizer has one"},
@@ -101,6 +104,7 @@ const Schema& chat_schema() {
                     "model folder in Hugging Face format, or a .gguf file; may stand first without its name"},
                    {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter on it"},
                    {"base_adapters", Kind::kList, "null", kBelow},
+                   {"adapters", Kind::kList, "null", kSwitched},
                    {"system_prompt", Kind::kString, "null",
                     "the system's message; null: none, or the template's own"},
                    {"chat_template_path", Kind::kString, "null",

@@ -20,6 +20,8 @@ namespace {
 
 using base::UserError;
 
+constexpr std::string_view kNoAdapter = "none";  // hone chat's word for the model alone
+
 Settings read(const Schema& schema, const std::vector<std::string>& arguments) {
   Settings settings(schema);
   settings.read_arguments(arguments);
@@ -114,9 +116,53 @@ void require_adapters(const Settings& settings, const std::string& adapter) {
   require_base_adapters(settings, adapter);
 }
 
-void require_model(const Settings& settings, const std::string& model, const std::string& adapter) {
-  require_model_path(model, "model_name_or_path", settings.where("model_name_or_path"));
-  require_adapters(settings, adapter);
+// NAME=FOLDER, or a folder, whose last part is the name. A folder may have '=' in its own name.
+NamedAdapter named_adapter(const std::string& word, const std::string& where) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const std::size_t equals = word.find('=');
+  NamedAdapter out{.name = {}, .folder = word};
+  if (equals != std::string::npos && !fs::exists(word, ignored) &&
+      word.rfind('/', equals) == std::string::npos) {
+    out = {.name = word.substr(0, equals), .folder = word.substr(equals + 1)};
+  } else {
+    const fs::path path = fs::path(word).lexically_normal();
+    out.name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  }
+  if (!out.name.empty() && out.name != kNoAdapter && !out.folder.empty()) return out;
+  throw UserError({.where = where,
+                   .expected = "NAME=FOLDER, or the folder of an adapter",
+                   .found = fmt::format("'{}'", word),
+                   .cause = out.name == kNoAdapter ? "none is the model without an adapter" : "",
+                   .fix = "write --adapters first=runs/first second=runs/second"});
+}
+
+void read_decoding(const Settings& settings, DecodingPlan& plan) {
+  plan.model_name_or_path = needed(settings, "model_name_or_path");
+  plan.adapter_name_or_path = settings.text("adapter_name_or_path");
+  plan.base_adapters = settings.list("base_adapters");
+  for (const std::string& word : settings.list("adapters"))
+    plan.adapters.push_back(named_adapter(word, settings.where("adapters")));
+  if (!plan.adapters.empty() && !plan.adapter_name_or_path.empty()) {
+    throw UserError({.where = settings.where("adapters"),
+                     .expected = "adapter_name_or_path, for one, or adapters, to switch between several",
+                     .found = "both",
+                     .cause = {},
+                     .fix = "name all of them in adapters; those that are always on go into base_adapters"});
+  }
+  plan.precision = resolve_precision(settings);
+  plan.quantised_base = quantised_base(settings);
+  plan.use_bnb_nested_quant = nested_quant(settings);
+  plan.threads = settings.integer("threads");
+}
+
+void require_model(const Settings& settings, const DecodingPlan& plan) {
+  require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
+  require_adapters(settings, plan.adapter_name_or_path);
+  for (const NamedAdapter& one : plan.adapters) {
+    require_adapter_path(one.folder, "adapters", settings.where("adapters"));
+    require_base_adapters(settings, one.folder);
+  }
 }
 
 }  // namespace
@@ -125,19 +171,13 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   const Settings settings = read(generate_schema(), arguments);
   GeneratePlan plan;
   plan.notes = settings.check();
-  plan.model_name_or_path = needed(settings, "model_name_or_path");
-  plan.adapter_name_or_path = settings.text("adapter_name_or_path");
-  plan.base_adapters = settings.list("base_adapters");
+  read_decoding(settings, plan);
   plan.prompts = settings.list("prompt");
   plan.prompts_file = settings.text("prompts");
   plan.chat = settings.maybe_flag("chat");
   plan.num_return_sequences = settings.integer("num_return_sequences");
   plan.max_batch_size = settings.integer("max_batch_size");
   plan.kv_memory = size_in_bytes(settings.text("kv_memory"), settings.where("kv_memory"));
-  plan.precision = resolve_precision(settings);
-  plan.quantised_base = quantised_base(settings);
-  plan.use_bnb_nested_quant = nested_quant(settings);
-  plan.threads = settings.integer("threads");
   plan.output = settings.text("output");
   plan.logprobs = settings.flag("logprobs");
   if (plan.prompts.empty() && plan.prompts_file.empty()) {
@@ -158,7 +198,7 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   if (plan.logprobs && plan.output.empty()) {
     plan.notes.push_back("logprobs: has no effect without output, a .jsonl file to write them to");
   }
-  require_model(settings, plan.model_name_or_path, plan.adapter_name_or_path);
+  require_model(settings, plan);
   if (!plan.prompts_file.empty()) require_file(plan.prompts_file, "prompts", settings.where("prompts"));
   return plan;
 }
@@ -176,17 +216,11 @@ ChatPlan parse_chat(const std::vector<std::string>& arguments) {
                      .cause = {},
                      .fix = "write hone chat MODEL, a folder in Hugging Face format or a .gguf file"});
   }
-  plan.model_name_or_path = needed(settings, "model_name_or_path");
-  plan.adapter_name_or_path = settings.text("adapter_name_or_path");
-  plan.base_adapters = settings.list("base_adapters");
+  read_decoding(settings, plan);
   plan.system_prompt = settings.text("system_prompt");
   plan.chat_template_path = settings.text("chat_template_path");
-  plan.precision = resolve_precision(settings);
-  plan.quantised_base = quantised_base(settings);
-  plan.use_bnb_nested_quant = nested_quant(settings);
-  plan.threads = settings.integer("threads");
   read_sampling(settings, plan, plan.notes);
-  require_model(settings, plan.model_name_or_path, plan.adapter_name_or_path);
+  require_model(settings, plan);
   if (!plan.chat_template_path.empty()) {
     require_file(plan.chat_template_path, "chat_template_path", settings.where("chat_template_path"));
   }
