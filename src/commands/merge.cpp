@@ -15,15 +15,30 @@ namespace hone::commands {
 
 namespace {
 
+adapters::Combination combination_of(const std::string& word) {
+  using adapters::Combination;
+  if (word == "cat") return Combination::kCat;
+  if (word == "svd") return Combination::kSvd;
+  if (word == "ties") return Combination::kTies;
+  if (word == "ties_svd") return Combination::kTiesSvd;
+  if (word == "magnitude_prune") return Combination::kMagnitudePrune;
+  if (word == "magnitude_prune_svd") return Combination::kMagnitudePruneSvd;
+  return Combination::kLinear;
+}
+
 int combine(const config::MergePlan& plan) {
   const std::string base = base_of_adapter(plan.model_name_or_path, plan.adapters.front());
   const auto source = model::open_weights(base);
   std::vector<adapters::StoredAdapter> stored;
   for (const std::string& adapter : plan.adapters)
     stored.push_back(adapters::read_adapter(adapter, source->config()));
-  const auto how = plan.combination == "cat" ? adapters::Combination::kCat : adapters::Combination::kLinear;
-  adapters::StoredAdapter made =
-      adapters::combine(stored, plan.adapters, plan.weights, how, source->config());
+  adapters::StoredAdapter made = adapters::combine(
+      stored, plan.adapters, plan.weights,
+      {.how = combination_of(plan.combination),
+       .density = plan.density,
+       .election = plan.elects_by_frequency ? adapters::Election::kFrequency : adapters::Election::kTotal,
+       .svd_rank = plan.svd_rank},
+      source->config());
   made.config.base_model_name_or_path = base;
   base::StagedFolder staged(plan.output);
   adapters::write_adapter(staged.path(), made.config, adapters::tensors_of(made));

@@ -157,7 +157,7 @@ std::string usage_of(const std::string& command) {
   return "hone merge --adapter_name_or_path DIR --output DIR\n\n"
          "Adds a LoRA adapter to a copy of its base model, in float32. With --adapters A B [--weights 0.7 "
          "0.3]\n"
-         "[--combination linear|cat] several adapters of one base become one adapter.\n";
+         "[--combination linear|cat|svd|ties|...] several adapters of one base become one adapter.\n";
 }
 
 Json words_json(std::string_view words) {

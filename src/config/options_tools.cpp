@@ -143,11 +143,21 @@ const Schema& merge_schema() {
                      "two adapters or more to combine into one, instead of merging one"},
                     {"weights", Kind::kList, "null", "a number for each of adapters; null: 1"},
                     Option{"combination", Kind::kChoice, "\"linear\"",
-                           "PEFT's add_weighted_adapter: linear adds A and B, cat is exact"}
-                        .choice("linear cat", "",
-                                "svd ties ties_svd dare_ties dare_linear dare_ties_svd "
-                                "dare_linear_svd magnitude_prune magnitude_prune_svd",
-                                "not yet"),
+                           "PEFT's add_weighted_adapter: linear adds A and B, cat is exact, svd the best of "
+                           "its rank"}
+                        .choice("linear cat svd ties ties_svd magnitude_prune magnitude_prune_svd", "",
+                                "dare_linear dare_ties dare_linear_svd dare_ties_svd",
+                                "it drops values at random, so that two merges are two adapters; "
+                                "magnitude_prune keeps the largest"),
+                    Option{"density", Kind::kFloat, "null",
+                           "the share of values that ties and magnitude_prune keep, the largest"}
+                        .within({.least = 0, .most = 1, .least_open = true}),
+                    Option{"majority_sign_method", Kind::kChoice, "\"total\"",
+                           "what ties elects a sign by: the sum of the values, or how many have it"}
+                        .choice("total frequency"),
+                    Option{"svd_rank", Kind::kInt, "null",
+                           "rank of what the svd forms make; null: the largest of adapters"}
+                        .within(at_least(1)),
                 },
                 quantised_rows(kTrainedOnFour, kTrainedOnEight)});
   return schema;

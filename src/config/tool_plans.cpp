@@ -68,6 +68,30 @@ std::vector<double> weights_of(const Settings& settings, std::size_t count) {
                    .fix = "write --weights 0.7 0.3, or leave it out for 1 each"});
 }
 
+// What ties, magnitude_prune and svd want to know besides.
+void read_recipe(const Settings& settings, MergePlan& plan) {
+  const bool svd = plan.combination.ends_with("svd"), ties = plan.combination.starts_with("ties");
+  const bool prunes = ties || plan.combination.starts_with("magnitude_prune");
+  plan.elects_by_frequency = settings.text("majority_sign_method") == "frequency";
+  plan.svd_rank = settings.maybe_integer("svd_rank").value_or(0);
+  if (!settings.value("density").is_null()) {
+    plan.density = settings.number("density");
+  } else if (prunes && !plan.adapters.empty()) {
+    throw UserError({.where = settings.where("combination"),
+                     .expected = fmt::format("density, the share of values that {} keeps", plan.combination),
+                     .found = "it is not set",
+                     .cause = {},
+                     .fix = "write --density 0.5; 0.2 is what the TIES paper keeps"});
+  }
+  const auto idle = [&](const char* name, bool used) {
+    if (!used && settings.is_set(name) && !plan.adapters.empty())
+      plan.notes.push_back(fmt::format("{}: has no effect with combination {}", name, plan.combination));
+  };
+  idle("density", prunes);
+  idle("majority_sign_method", ties);
+  idle("svd_rank", svd);
+}
+
 void check_sampling(const Settings& settings, const SamplingPlan& plan, std::vector<std::string>& notes) {
   if (plan.min_new_tokens > plan.max_new_tokens) {
     throw UserError(
@@ -258,6 +282,7 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
   plan.use_bnb_nested_quant = nested_quant(settings);
   plan.combination = settings.text("combination");
   plan.weights = weights_of(settings, plan.adapters.size());
+  read_recipe(settings, plan);
   if (!plan.adapters.empty() && !plan.adapter_name_or_path.empty()) {
     throw UserError(
         {.where = settings.where("adapters"),
@@ -277,7 +302,7 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
   }
   if (plan.adapters.empty()) {
     require_adapters(settings, plan.adapter_name_or_path);
-    for (const char* name : {"weights", "combination"}) {
+    for (const char* name : {"weights", "combination", "density", "majority_sign_method", "svd_rank"}) {
       if (settings.is_set(name))
         plan.notes.push_back(fmt::format("{}: has no effect without adapters", name));
     }

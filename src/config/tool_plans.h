@@ -89,9 +89,12 @@ struct MergePlan {
   std::string model_name_or_path;          // empty: the base that adapter_config.json names
   std::string adapter_name_or_path;        // empty: `adapters` are combined, and output is an adapter
   std::vector<std::string> base_adapters;  // merged with it
-  std::vector<std::string> adapters;   // two or more
-  std::vector<double> weights;         // one an adapter
-  std::string combination = "linear";  // or cat
+  std::vector<std::string> adapters;       // two or more
+  std::vector<double> weights;             // one an adapter
+  std::string combination = "linear";      // PEFT's words
+  double density = 1;                      // of ties and magnitude_prune
+  bool elects_by_frequency = false;        // ties
+  std::int64_t svd_rank = 0;               // 0: the largest of the adapters
   std::string output;
   QuantisedBase trained_on = QuantisedBase::kNone;  // how the base was held in training
   bool use_bnb_nested_quant = false;

@@ -85,7 +85,7 @@ TEST(Below, IsWhatCatCombines) {
   Adapter above = Adapter::load(stacked, kSecond);
   const StoredAdapter made =
       combine({read_adapter(kFirst, source->config()), read_adapter(kSecond, source->config())}, {"a", "b"},
-              {1, 1}, Combination::kCat, source->config());
+              {1, 1}, {.how = Combination::kCat}, source->config());
   const TempFolder temp;
   write_adapter(temp.path(), made.config, tensors_of(made));
   Adapter joined = Adapter::load(one, temp.path());
@@ -137,7 +137,8 @@ TEST(Below, IsNotSavedButNamed) {
 
   EXPECT_FALSE(below_note(alone.path(), {}));
   EXPECT_FALSE(below_note(above.path(), {kFirst}));
-  EXPECT_SAYS(below_note(above.path(), {}).value(), "trained above " + kFirst + ", and base_adapters is none");
+  EXPECT_SAYS(below_note(above.path(), {}).value(),
+              "trained above " + kFirst + ", and base_adapters is none");
   EXPECT_SAYS(below_note(above.path(), {kThird}).value(), "another model");
   base::write_file_atomic(above.path() / kBelowFile, "[]");
   EXPECT_SAYS(user_error([&] { read_below(above.path()); }), "the adapters below this one");
