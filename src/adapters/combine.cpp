@@ -17,8 +17,17 @@ using base::UserError;
 
 struct Part {
   const StoredLora* lora;
-  double weight;  // w s
+  double weight, scale;
+  double effect() const { return weight * scale; }
 };
+
+bool adds_factors(Combination how) {
+  return how == Combination::kLinear || how == Combination::kTies || how == Combination::kMagnitudePrune;
+}
+
+bool decomposes(Combination how) {
+  return how == Combination::kSvd || how == Combination::kTiesSvd || how == Combination::kMagnitudePruneSvd;
+}
 
 void check(const std::vector<StoredAdapter>& adapters, const std::vector<std::string>& names,
            const std::vector<double>& weights, Combination how) {
@@ -29,6 +38,7 @@ void check(const std::vector<StoredAdapter>& adapters, const std::vector<std::st
   }
   for (std::size_t i = 0; i < adapters.size(); ++i) {
     const LoraConfig &one = adapters[i].config, &first = adapters[0].config;
+    require_kind(one, /*score_head=*/false, names[i]);
     if (one.dora) {
       throw UserError({names[i], "a LoRA", "DoRA: its rows have magnitudes, which do not add up",
                        "PEFT would leave them out, and the result would be another model",
@@ -41,10 +51,10 @@ void check(const std::vector<StoredAdapter>& adapters, const std::vector<std::st
                        "PEFT would leave them out, and the result would be another model",
                        "merge it into the base first, and train or merge the others on that"});
     }
-    if (how == Combination::kLinear && one.r != first.r) {
+    if (adds_factors(how) && one.r != first.r) {
       throw UserError({names[i], "the rank of " + names[0] + ", " + std::to_string(first.r),
                        std::to_string(one.r), "A and B of different ranks cannot be added",
-                       "write --combination cat"});
+                       "write --combination cat, or svd"});
     }
     if (one.target_is_regex != first.target_is_regex) {
       throw UserError({names[i] + ": target_modules",
@@ -66,14 +76,32 @@ void join_targets(const std::vector<StoredAdapter>& adapters, LoraConfig& config
   if (config.target_is_regex && adapters.size() > 1) config.target_modules = {pattern};
 }
 
-StoredLora linear(const std::string& module, const std::vector<Part>& parts) {
-  StoredLora out{module, at::zeros_like(parts[0].lora->a), at::zeros_like(parts[0].lora->b), at::Tensor()};
-  for (const Part& part : parts) {
-    const double root = std::sqrt(std::abs(part.weight));
-    out.a.add_(part.lora->a, part.weight < 0 ? -root : root);
-    out.b.add_(part.lora->b, root);
+at::Tensor mixed(const std::vector<at::Tensor>& tasks, const std::vector<double>& weights,
+                 const Recipe& recipe) {
+  switch (recipe.how) {
+    case Combination::kTies:
+    case Combination::kTiesSvd:
+      return ties(tasks, weights, recipe.density, recipe.election);
+    case Combination::kMagnitudePrune:
+    case Combination::kMagnitudePruneSvd:
+      return magnitude_prune(tasks, weights, recipe.density);
+    default:
+      return weighted_sum(tasks, weights);
   }
-  return out;
+}
+
+// A of the A, B of the B, each with the root of the weight.
+StoredLora factors(const std::string& module, const std::vector<Part>& parts, const Recipe& recipe) {
+  std::vector<at::Tensor> a, b;
+  std::vector<double> of_a, of_b;
+  for (const Part& part : parts) {
+    const double root = std::sqrt(std::abs(part.effect()));
+    a.push_back(part.lora->a);
+    b.push_back(part.lora->b);
+    of_a.push_back(part.effect() < 0 ? -root : root);
+    of_b.push_back(root);
+  }
+  return {module, mixed(a, of_a, recipe), mixed(b, of_b, recipe), at::Tensor()};
 }
 
 StoredLora cat(const std::string& module, const std::vector<Part>& parts, std::int64_t rank) {
@@ -82,28 +110,56 @@ StoredLora cat(const std::string& module, const std::vector<Part>& parts, std::i
   std::int64_t at = 0;
   for (const Part& part : parts) {
     const std::int64_t own = part.lora->a.size(0);
-    out.a.narrow(0, at, own).copy_(part.lora->a * part.weight);
+    out.a.narrow(0, at, own).copy_(part.lora->a * part.effect());
     out.b.narrow(1, at, own).copy_(part.lora->b);
     at += own;
   }
   return out;
 }
 
+// What the B A come to together, as factors of a rank.
+StoredLora product(const std::string& module, const std::vector<Part>& parts, const Recipe& recipe,
+                   std::int64_t rank) {
+  const std::int64_t most = std::min(parts[0].lora->b.size(0), parts[0].lora->a.size(1));
+  if (rank > most) {
+    throw UserError({"option svd_rank",
+                     "at most the smaller side of every module, here " + std::to_string(most),
+                     std::to_string(rank), module + " has no more singular values", "lower svd_rank"});
+  }
+  Factors out;
+  if (recipe.how == Combination::kSvd) {
+    std::int64_t together = 0;
+    for (const Part& part : parts) together += part.lora->a.size(0);
+    const StoredLora sum = cat(module, parts, together);
+    out = decompose(Factors{.a = sum.a, .b = sum.b}, rank);
+  } else {
+    std::vector<at::Tensor> deltas;  // s B A, as PEFT prunes them: before the weight
+    std::vector<double> weights;
+    for (const Part& part : parts) {
+      deltas.push_back(part.lora->b.mm(part.lora->a) * part.scale);
+      weights.push_back(part.weight);
+    }
+    out = decompose(mixed(deltas, weights, recipe), rank);
+  }
+  return {module, out.a, out.b, at::Tensor()};
+}
+
 }  // namespace
 
 StoredAdapter combine(const std::vector<StoredAdapter>& adapters, const std::vector<std::string>& names,
-                      const std::vector<double>& weights, Combination how, const model::ModelConfig& model) {
+                      const std::vector<double>& weights, Recipe recipe, const model::ModelConfig& model) {
   const at::NoGradGuard no_grad;
-  if (adapters.size() == 1) how = Combination::kLinear;
-  check(adapters, names, weights, how);
+  if (adapters.size() == 1) recipe.how = Combination::kLinear;
+  check(adapters, names, weights, recipe.how);
   StoredAdapter out;
   out.config = adapters[0].config;
   out.config.rslora = false;
   join_targets(adapters, out.config);
-  if (how == Combination::kCat) {
-    out.config.r = 0;
-    for (const StoredAdapter& one : adapters) out.config.r += one.config.r;
+  for (const StoredAdapter& one : adapters) {
+    if (recipe.how == Combination::kCat && &one != &adapters[0]) out.config.r += one.config.r;
+    if (decomposes(recipe.how)) out.config.r = std::max(out.config.r, one.config.r);
   }
+  if (decomposes(recipe.how) && recipe.svd_rank > 0) out.config.r = recipe.svd_rank;
   out.config.alpha = static_cast<double>(out.config.r);
   for (const model::LinearSpec& spec : model::adaptable_linears(model)) {
     std::vector<Part> parts;
@@ -111,11 +167,12 @@ StoredAdapter combine(const std::vector<StoredAdapter>& adapters, const std::vec
       const auto& modules = adapters[i].modules;
       const auto it = std::find_if(modules.begin(), modules.end(),
                                    [&](const StoredLora& one) { return one.module == spec.name; });
-      if (it != modules.end()) parts.push_back({&*it, weights[i] * adapters[i].config.scale()});
+      if (it != modules.end()) parts.push_back({&*it, weights[i], adapters[i].config.scale()});
     }
     if (parts.empty()) continue;
-    out.modules.push_back(how == Combination::kLinear ? linear(spec.name, parts)
-                                                      : cat(spec.name, parts, out.config.r));
+    out.modules.push_back(adds_factors(recipe.how) ? factors(spec.name, parts, recipe)
+                          : decomposes(recipe.how) ? product(spec.name, parts, recipe, out.config.r)
+                                                   : cat(spec.name, parts, out.config.r));
   }
   return out;
 }

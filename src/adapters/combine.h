@@ -4,22 +4,36 @@
 #include <vector>
 
 #include "adapters/peft_files.h"
+#include "adapters/task_arithmetic.h"
 
 namespace hone::adapters {
 
+// dare_linear, dare_ties and their svd forms drop values at random: two merges would be two adapters.
 enum class Combination {
-  kLinear,  // A = sum of sqrt|w s| sign(w s) A_i, B = sum of sqrt|w s| B_i: cheap, and a rough approximation
-  kCat      // A = [w s A_i], B = [B_i]: exact, its rank the sum of all
+  kLinear,   // A = sum of sqrt|w s| sign(w s) A_i, B = sum of sqrt|w s| B_i: cheap, and a rough approximation
+  kCat,      // A = [w s A_i], B = [B_i]: exact, its rank the sum of all
+  kSvd,      // the sum of w s B_i A_i, brought to a rank: the best that this rank can be
+  kTies,     // as kLinear, of the values that ties() keeps of the A and of the B
+  kTiesSvd,  // ties() of the products, brought to a rank: a decomposition of whole matrices
+  kMagnitudePrune,     // as kLinear, of the largest values of the A and of the B
+  kMagnitudePruneSvd,  // the largest values of the products, brought to a rank
 };
 
-// Scale 1 (alpha is the rank), targets those of any. A module that some do not have is summed over those that
-// do; under kCat the rest of its rank is zero. One adapter is combined linearly. What the first one says of
+struct Recipe {
+  Combination how = Combination::kLinear;
+  double density = 1;                    // ties and magnitude_prune: the share of values that is kept
+  Election election = Election::kTotal;  // ties
+  std::int64_t svd_rank = 0;             // of the svd forms; 0: the largest of the adapters
+};
+
+// Scale 1 (alpha is the rank), targets those of any. A module that some do not have is that of those that do;
+// under kCat the rest of its rank is zero. One adapter is combined linearly. What the first one says of
 // dropout and base stays. (PEFT keeps the first one's use_rslora, so that its result is sqrt(r) times too
 // strong; hone's is not.) `names` are the adapters' in messages. UserError for as many weights as adapters
-// not, ranks that differ under kLinear, DoRA, rows of the
-// embedding that are trained, and targets of which only some are a regular expression.
+// not, ranks that differ where A and B are added up, a rank above a module's smaller side, DoRA, a reward
+// model's, rows of the embedding that are trained, and targets of which only some are a regular expression.
 StoredAdapter combine(const std::vector<StoredAdapter>& adapters, const std::vector<std::string>& names,
-                      const std::vector<double>& weights, Combination how, const model::ModelConfig& model);
+                      const std::vector<double>& weights, Recipe recipe, const model::ModelConfig& model);
 
 // As tensors under PEFT's keys, for write_adapter.
 std::map<std::string, at::Tensor> tensors_of(const StoredAdapter& adapter);

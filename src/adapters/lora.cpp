@@ -73,6 +73,13 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
   adapter.targets_ = std::move(targets);
   std::int64_t total = 0;
   const std::vector<ops::Linear*> all = model.linears();
+  const auto lies_above = [](const ops::Linear* linear) { return linear->below.has_value(); };
+  if (config.dora && std::any_of(all.begin(), all.end(), lies_above)) {
+    throw base::UserError(
+        {"option base_adapters", "a LoRA above them", "DoRA, which has magnitudes of rows",
+         "they are of the base alone in PEFT, and of the sum in a base with all merged",
+         "merge the base_adapters first (hone merge), and train or use DoRA on that model"});
+  }
   std::vector<std::uint64_t> keys;  // a module's place in the whole model keys its dropout
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i]->lora.reset();
@@ -223,6 +230,7 @@ void Adapter::save(const base::fs::path& folder) const {
     config.alpha *= config.rslora ? std::sqrt(2.0) : 2.0;
   }
   write_adapter(folder, config, tensors);
+  write_below(folder, below_);
 }
 
 void Adapter::zero_gradient() {

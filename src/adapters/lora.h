@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters/below.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "config/plan.h"
@@ -66,6 +67,7 @@ struct TrainableTensor {
 
 // The adapter's parameters in one flat fp32 buffer; the model's LoraSides are views into it. The model must
 // outlive the adapter, and holds one adapter at a time: attach and load replace the sides of an earlier one.
+// Frozen adapters below it (below.h) come before it and stay; DoRA above them is a UserError.
 class Adapter {
  public:
   // A new adapter attached to `model`; A is initialised by counter-based randomness (seed, kLoraInit, module,
@@ -81,8 +83,9 @@ class Adapter {
   static Adapter load(model::CausalLm& model, const base::fs::path& folder);
 
   // Writes adapter_config.json and adapter_model.safetensors as PEFT does (fp32, metadata format=pt) into
-  // `folder`, which is made when absent. A PiSSA adapter is written as the LoRA of rank 2r on the unchanged
-  // base that does the same: [A; A0] and [B, -B0] with twice the alpha (PEFT's subtract_mutated_init).
+  // `folder`, which is made when absent, and base_adapters.json beside them where others lie below. A PiSSA
+  // adapter is written as the LoRA of rank 2r on the unchanged base that does the same: [A; A0] and [B, -B0]
+  // with twice the alpha (PEFT's subtract_mutated_init).
   void save(const base::fs::path& folder) const;
 
   const LoraConfig& config() const { return config_; }  // with_recorded_targets
@@ -98,6 +101,7 @@ class Adapter {
   void zero_gradient();
   void set_dropout(double p);  // of every adapted module, and of the config that is saved
   void set_base_model_name(std::string name) { config_.base_model_name_or_path = std::move(name); }
+  void set_below(Below below) { below_ = std::move(below); }  // what it is trained above: said when saved
 
  private:
   // Buffers, views and sides for `targets`; values are zero.
@@ -105,6 +109,7 @@ class Adapter {
   void begin_token_rows(const model::CausalLm& model);  // as the base's
   std::size_t tensors_per_module() const { return config_.dora ? 3 : 2; }
   LoraConfig config_;
+  Below below_;
   std::vector<std::string> targets_;
   std::vector<ops::Linear*> linears_;  // the model's, as many as targets_
   std::vector<TrainableTensor> tensors_;

@@ -22,14 +22,48 @@ void require_finite(const at::Tensor& values, const std::string& where) {
                          "the adapter's training diverged", "merge an earlier checkpoint"});
 }
 
+struct Part {
+  const StoredLora* module;
+  double scale;
+};
+
+// Read once, and found by the name of the weight that they are added to.
+struct Parts {
+  std::vector<StoredAdapter> adapters;
+  std::map<std::string, std::vector<Part>> by_weight;
+  std::string names;  // of the folders, for messages
+};
+
+std::shared_ptr<const Parts> read_parts(const model::ModelConfig& config,
+                                        const std::vector<base::fs::path>& adapters) {
+  const auto out = std::make_shared<Parts>();
+  for (const base::fs::path& folder : adapters) {
+    const StoredAdapter& stored = out->adapters.emplace_back(read_adapter(folder, config));
+    require_kind(stored.config, /*score_head=*/false, folder.string());
+    if (stored.config.dora && adapters.size() > 1) {
+      throw base::UserError({folder.string(), "LoRAs, to fold several at once",
+                             "DoRA: its rows have magnitudes, which do not add up", "",
+                             "merge it alone, and the others into what comes of it"});
+    }
+    if (!stored.config.token_indices.empty() && &folder != &adapters.back()) {
+      throw base::UserError({folder.string(), "LoRAs on linears alone below the last one",
+                             "trainable_token_indices: rows of the embedding, which do not add up", "",
+                             "merge it alone, and the others into what comes of it"});
+    }
+    out->names += (out->names.empty() ? "" : " + ") + folder.string();
+  }
+  for (const StoredAdapter& stored : out->adapters) {
+    for (const StoredLora& module : stored.modules)
+      out->by_weight[module.module + ".weight"].push_back({&module, stored.config.scale()});
+  }
+  return out;
+}
+
 }  // namespace
 
-model::Adjust merged_weights(const model::WeightSource& source, const base::fs::path& adapter,
+model::Adjust merged_weights(const model::WeightSource& source, const std::vector<base::fs::path>& adapters,
                              const std::optional<ops::QuantScheme>& trained_on, at::ScalarType held_in) {
-  const auto stored = std::make_shared<const StoredAdapter>(read_adapter(adapter, source.config()));
-  require_kind(stored->config, /*score_head=*/false, adapter.string());
-  std::map<std::string, const StoredLora*> by_weight;
-  for (const StoredLora& module : stored->modules) by_weight[module.module + ".weight"] = &module;
+  const auto parts = read_parts(source.config(), adapters);
   const std::string embedding =
       std::string(model::traits_of(source.config().family).names.embedding.hf) + ".weight";
   std::set<std::string> quantised;
@@ -45,30 +79,33 @@ model::Adjust merged_weights(const model::WeightSource& source, const base::fs::
   };
   return [=, &source](const std::string& name) -> std::optional<at::Tensor> {
     const at::NoGradGuard no_grad;
-    if (name == embedding && stored->token_rows.defined()) {
-      const at::Tensor ids = at::tensor(stored->config.token_indices, at::kLong);
-      const at::Tensor rows = stored->token_rows;
-      require_finite(rows, adapter.string() + ": trainable_token_indices");
-      return source.read(name, at::kFloat).index_copy(0, ids, rows);
+    const StoredAdapter& last = parts->adapters.back();
+    if (name == embedding && last.token_rows.defined()) {
+      require_finite(last.token_rows, parts->names + ": trainable_token_indices");
+      const at::Tensor ids = at::tensor(last.config.token_indices, at::kLong);
+      return source.read(name, at::kFloat).index_copy(0, ids, last.token_rows);
     }
-    const auto it = by_weight.find(name);
-    if (it == by_weight.end()) {
+    const auto it = parts->by_weight.find(name);
+    if (it == parts->by_weight.end()) {
       return quantised.contains(name) ? std::optional(base_of(name)) : std::nullopt;
     }
-    at::Tensor merged = base_of(name) + at::mm(it->second->b, it->second->a) * stored->config.scale();
-    if (const at::Tensor& magnitude = it->second->magnitude; magnitude.defined()) {
-      merged = merged * (magnitude / at::linalg_vector_norm(merged, 2, at::IntArrayRef{1})).unsqueeze(1);
+    at::Tensor merged = base_of(name);
+    for (const auto& [module, scale] : it->second) merged = merged + at::mm(module->b, module->a) * scale;
+    const StoredLora& first = *it->second.front().module;
+    if (first.magnitude.defined()) {
+      merged =
+          merged * (first.magnitude / at::linalg_vector_norm(merged, 2, at::IntArrayRef{1})).unsqueeze(1);
     }
-    require_finite(merged, adapter.string() + ": " + it->second->module);
+    require_finite(merged, parts->names + ": " + first.module);
     return merged;
   };
 }
 
-void merge_to_folder(const base::fs::path& base_model, const base::fs::path& adapter,
+void merge_to_folder(const base::fs::path& base_model, const std::vector<base::fs::path>& adapters,
                      const base::fs::path& out, const std::optional<ops::QuantScheme>& trained_on,
                      at::ScalarType held_in) {
   const auto source = model::open_weights(base_model);
-  model::write_hf_folder(*source, out, {}, merged_weights(*source, adapter, trained_on, held_in));
+  model::write_hf_folder(*source, out, {}, merged_weights(*source, adapters, trained_on, held_in));
 }
 
 }  // namespace hone::adapters

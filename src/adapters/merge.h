@@ -1,7 +1,8 @@
-// An adapter folded into a copy of its base model.
+// Adapters folded into a copy of their base model.
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "base/file.h"
 #include "model/export.h"
@@ -10,23 +11,24 @@
 
 namespace hone::adapters {
 
-// W + s B A in fp32 (with DoRA, each row brought to its magnitude) for each linear that `adapter` is on, the
-// embedding with the adapter's rows of it, nothing for other tensors: what write_hf_folder and write_gguf put
-// in place of the base's own. `source` must outlive it. UserError for an adapter of another model, and, when
-// called, for a sum that is not finite. `trained_on`, `held_in`: see merge_to_folder.
-model::Adjust merged_weights(const model::WeightSource& source, const base::fs::path& adapter,
+// W + s B A of each of `adapters` in fp32 (with DoRA, each row brought to its magnitude) for each linear that
+// one is on, the embedding with an adapter's rows of it, nothing for other tensors: what write_hf_folder and
+// write_gguf put in place of the base's own. `source` must outlive it. UserError for an adapter of another
+// model, for DoRA or rows of the embedding among several, and, when called, for a sum that is not finite.
+// `trained_on`, `held_in`: see merge_to_folder.
+model::Adjust merged_weights(const model::WeightSource& source, const std::vector<base::fs::path>& adapters,
                              const std::optional<ops::QuantScheme>& trained_on = {},
                              at::ScalarType held_in = at::kFloat);
 
-// W + s * B A in fp32 for every adapted linear, cast back to the base's stored dtype, written with everything
-// else of the base model to a new folder (config, generation config, tokenizer, template too). The base is
-// never touched. UserError when the folder exists and is not empty.
+// W + s * B A of each of `adapters` in fp32 for every adapted linear, cast back to the base's stored dtype,
+// written with everything else of the base model to a new folder (config, generation config, tokenizer,
+// template too). The base is never touched. UserError when the folder exists and is not empty.
 //
-// `trained_on`: how the base was held while the adapter was trained (load_in_4bit). Every linear of the
+// `trained_on`: how the base was held while the adapters were trained (load_in_4bit). Every linear of the
 // layers then begins as the numbers that its codes stand for, as in that run: merged onto the others, the
 // model is another one (FAULTS CKPT-02). A base that is stored quantised needs none of it. `held_in`: the
 // type that its numbers were rounded to before, model::Numbers::residual of the run.
-void merge_to_folder(const base::fs::path& base_model, const base::fs::path& adapter,
+void merge_to_folder(const base::fs::path& base_model, const std::vector<base::fs::path>& adapters,
                      const base::fs::path& out, const std::optional<ops::QuantScheme>& trained_on = {},
                      at::ScalarType held_in = at::kFloat);
 

@@ -1,10 +1,20 @@
 #include "commands/base_of_adapter.h"
 
+#include "adapters/below.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "commands/commands.h"
 
 namespace hone::commands {
+
+std::vector<base::fs::path> adapter_above(const std::vector<std::string>& below, const std::string& adapter) {
+  std::vector<base::fs::path> out(below.begin(), below.end());
+  if (adapter.empty()) return out;
+  if (const auto note = adapters::below_note(adapter, below)) say_notes({*note});
+  out.emplace_back(adapter);
+  return out;
+}
 
 std::string base_of_adapter(const std::string& named, const std::string& adapter) {
   if (!named.empty()) return named;

@@ -103,8 +103,7 @@ class Chat {
   Chat(const config::ChatPlan& plan, train::OpenedText text)
       : plan_(plan),
         text_(std::move(text)),
-        opened_(open_model(plan.model_name_or_path, plan.adapter_name_or_path, plan.precision,
-                           train::quantise(plan.quantised_base, plan.use_bnb_nested_quant))),
+        opened_(open_model(plan)),
         options_(generate_options(plan, opened_.model->config(), text_.tokenizer)),
         dialogue_(*opened_.model),
         typed_(isatty(STDIN_FILENO) == 1),
@@ -114,7 +113,10 @@ class Chat {
   }
 
   int run() {
-    if (typed_) std::cerr << "/reset begins anew, /exit leaves, Ctrl-C stops an answer\n";
+    if (typed_) {
+      std::cerr << "/reset begins anew, /exit leaves, Ctrl-C stops an answer\n";
+      if (opened_.adapters) list_adapters();
+    }
     std::string line;
     for (;;) {
       catch_interrupts();
@@ -147,24 +149,74 @@ class Chat {
     messages_.push_back({{"role", role}, {"content", content}});
   }
 
-  // Whether to leave.
+  // Whether to leave. A mistake ends a pipe; in a conversation it is told.
   bool command(const std::string& line) {
-    const std::string word = line.substr(0, line.find_last_not_of(" \t") + 1);
-    if (word == "/exit") return true;
-    if (word == "/reset") {
-      begin_anew();
+    try {
+      return obey(line.substr(0, line.find_last_not_of(" \t") + 1));
+    } catch (const base::UserError& error) {
+      if (!typed_) throw;
+      tell(error);
       return false;
     }
-    const std::vector<std::string> known = {"/reset", "/exit"};
-    const base::ErrorText error = {
-        .where = "hone chat",
-        .expected = "/reset or /exit, or a message that begins with another letter",
-        .found = "'" + word + "'." + base::did_you_mean(word, known),
-        .cause = {},
-        .fix = "write a space before the slash to send it to the model"};
-    if (!typed_) throw base::UserError(error);
-    tell(base::UserError(error));
+  }
+
+  bool obey(const std::string& words) {
+    const std::size_t end = words.find_first_of(" \t");
+    const std::string word = words.substr(0, end);
+    if (words == "/exit") return true;
+    if (words == "/reset") {
+      begin_anew();
+    } else if (word == "/adapter" || words == "/adapters") {
+      if (!opened_.adapters) throw_no_adapters(words);
+      if (end != std::string::npos) switch_to(words.substr(words.find_first_not_of(" \t", end)));
+      if (end == std::string::npos || typed_) list_adapters();
+    } else {
+      throw_unknown_command(words);
+    }
     return false;
+  }
+
+  // The conversation stays; its keys and values are of another model now.
+  void switch_to(const std::string& name) {
+    if (name == "none") {
+      opened_.adapters->deactivate();
+    } else {
+      opened_.adapters->activate(name);
+    }
+    dialogue_.reset();
+  }
+
+  // The one that is on has a star.
+  void list_adapters() const {
+    const std::string& active = opened_.adapters->active();
+    const auto row = [&](const std::string& name, const std::string& what) {
+      const bool on = name == (active.empty() ? "none" : active);
+      std::cerr << (on ? "* " : "  ") << name << "  " << what << '\n';
+    };
+    for (const config::NamedAdapter& one : plan_.adapters) row(one.name, one.folder);
+    row("none", "the model alone; /adapter NAME switches");
+  }
+
+  [[noreturn]] static void throw_no_adapters(const std::string& words) {
+    throw base::UserError({.where = "hone chat",
+                           .expected = "adapters to switch between",
+                           .found = "'" + words + "', and none were given",
+                           .cause = {},
+                           .fix = "hone chat MODEL --adapters NAME=FOLDER NAME=FOLDER"});
+  }
+
+  [[noreturn]] void throw_unknown_command(const std::string& words) const {
+    std::vector<std::string> known = {"/reset", "/exit"};
+    std::string expected = "/reset or /exit";
+    if (opened_.adapters) {
+      known.insert(known.end(), {"/adapter", "/adapters"});
+      expected = "/reset, /exit, /adapter or /adapters";
+    }
+    throw base::UserError({.where = "hone chat",
+                           .expected = expected + ", or a message that begins with another letter",
+                           .found = "'" + words + "'." + base::did_you_mean(words, known),
+                           .cause = {},
+                           .fix = "write a space before the slash to send it to the model"});
   }
 
   static void tell(const base::UserError& error) {

@@ -57,13 +57,21 @@ int compare(const config::ComparePlan& plan, const AdapterOnBase& right, const W
   std::vector<doctor::GreedyPath> paths;
   {
     const train::OpenedText text = train::open_text(right.base, "");
-    const OpenedModel model = open_model(right.base, right.adapter, plan.precision, right.trained_on);
+    config::DecodingPlan opening;
+    opening.model_name_or_path = right.base;
+    opening.base_adapters = right.base_adapters;
+    opening.adapter_name_or_path = right.adapter;
+    opening.precision = plan.precision;
+    opening.quantised_base = right.trained_on;
+    opening.use_bnb_nested_quant = right.nested;
+    const OpenedModel model = open_model(opening);
     const auto stop_ids = generate_options({}, model.model->config(), text.tokenizer).stop_ids;
     paths = doctor::greedy_paths(*model.model, encoded(plan, text), stop_ids, plan.max_new_tokens);
   }
-  const OpenedModel other = open_model(written.path, "", plan.precision, {});
+  const model::CausalLm other(*model::open_weights(written.path), train::numbers(plan.precision),
+                              model::Storage::kPacked);
   base::Verdict verdict =
-      doctor::merged_verdict(doctor::likeness_of(*other.model, paths), written.words, written.narrow);
+      doctor::merged_verdict(doctor::likeness_of(other, paths), written.words, written.narrow);
   if (verdict.level < base::Level::kWarn) verdict.what += "; " + verdict.evidence;
   std::cout << report::run_verdict_lines(verdict, 0, report::terminal_of(STDOUT_FILENO));
   return verdict.level == base::Level::kFail ? 2 : 0;

@@ -2,16 +2,18 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "config/tool_plans.h"
-#include "model/causal_lm.h"
 
 namespace hone::commands {
 
 struct AdapterOnBase {
   std::string base;
+  std::vector<std::string> base_adapters;
   std::string adapter;  // empty: the model alone
-  model::Quantise trained_on;
+  config::QuantisedBase trained_on = config::QuantisedBase::kNone;
+  bool nested = false;
 };
 
 struct Written {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "adapters/below.h"
 #include "base/error.h"
+#include "commands/commands.h"
 #include "model/weight_source.h"
 #include "text/stop_strings.h"
 
@@ -17,15 +19,27 @@ base::Json as_messages(const base::Json& prompt) {
 
 }  // namespace
 
-OpenedModel open_model(const std::string& model, const std::string& adapter, config::Precision precision,
-                       const model::Quantise& quantise) {
+OpenedModel open_model(const config::DecodingPlan& plan) {
   OpenedModel out;
-  out.model = std::make_unique<model::CausalLm>(*model::open_weights(model), train::numbers(precision),
-                                                model::Storage::kPacked, quantise);  // nothing here trains
-  if (!adapter.empty()) {
-    out.adapter = adapters::Adapter::load(*out.model, adapter);
-    adapters::require_kind(out.adapter->config(), /*score_head=*/false, adapter);
+  out.model = std::make_unique<model::CausalLm>(
+      *model::open_weights(plan.model_name_or_path), train::numbers(plan.precision), model::Storage::kPacked,
+      train::quantise(plan.quantised_base, plan.use_bnb_nested_quant));  // packed: nothing here trains
+  adapters::lay_below(*out.model, plan.base_adapters);
+  const auto say_below = [&plan](const std::string& adapter) {
+    if (const auto note = adapters::below_note(adapter, plan.base_adapters)) say_notes({*note});
+  };
+  if (const std::string& folder = plan.adapter_name_or_path; !folder.empty()) {
+    say_below(folder);
+    out.adapter = adapters::Adapter::load(*out.model, folder);
+    adapters::require_kind(out.adapter->config(), /*score_head=*/false, folder);
   }
+  if (plan.adapters.empty()) return out;
+  out.adapters.emplace(*out.model);
+  for (const config::NamedAdapter& one : plan.adapters) {
+    say_below(one.folder);
+    out.adapters->load(one.name, one.folder);
+  }
+  out.adapters->activate(plan.adapters.front().name);
   return out;
 }
 

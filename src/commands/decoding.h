@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "adapters/adapter_set.h"
 #include "adapters/lora.h"
 #include "base/json.h"
 #include "config/tool_plans.h"
@@ -20,13 +21,14 @@
 
 namespace hone::commands {
 
-// A model with its adapter, if it has one.
+// A model with its adapter, or with several of which the first is on, and what lies below; says so when that
+// is not what an adapter was trained above.
 struct OpenedModel {
   std::unique_ptr<model::CausalLm> model;
   std::optional<adapters::Adapter> adapter;
+  std::optional<adapters::AdapterSet> adapters;
 };
-OpenedModel open_model(const std::string& model, const std::string& adapter, config::Precision precision,
-                       const model::Quantise& quantise);
+OpenedModel open_model(const config::DecodingPlan& plan);
 
 // A prompt, text or a list of messages, as tokens; with `chat` through the template, text as the user's
 // message. UserError for messages without.

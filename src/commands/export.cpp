@@ -41,17 +41,20 @@ std::string narrow_type(config::GgufOutType type) {
 int export_model(const std::vector<std::string>& arguments) {
   const config::ExportPlan plan = config::parse_export(arguments);
   say_notes(plan.notes);
-  const std::string base = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
+  const std::vector<base::fs::path> folded = adapter_above(plan.base_adapters, plan.adapter_name_or_path);
+  const std::string base =
+      base_of_adapter(plan.model_name_or_path, folded.empty() ? "" : folded.back().string());
   const auto source = model::open_weights(base);
   const auto trained_on = train::quantise(plan.trained_on, plan.use_bnb_nested_quant);
   const model::Adjust adjust =
-      plan.adapter_name_or_path.empty()
-          ? model::Adjust()
-          : adapters::merged_weights(*source, plan.adapter_name_or_path, trained_on,
-                                     train::numbers(plan.compare.precision).residual);
+      folded.empty() ? model::Adjust()
+                     : adapters::merged_weights(*source, folded, trained_on,
+                                                train::numbers(plan.compare.precision).residual);
   const model::GgufFacts facts = model::write_gguf(*source, plan.output, weights_of(plan.outtype), adjust);
   std::cout << plan.output << ": " << base;
-  if (adjust) std::cout << " with " << plan.adapter_name_or_path << " merged into it";
+  for (const base::fs::path& adapter : folded)
+    std::cout << (adapter == folded.front() ? " with " : " and ") << adapter.string();
+  if (adjust) std::cout << " merged into it";
   std::cout << ", " << facts.tensors << " tensors, " << report::human_bytes(facts.bytes)
             << (facts.tokenizer ? ", with its tokenizer\n" : "; the source has no tokenizer to copy\n");
   if (facts.other_type > 0) {
@@ -60,7 +63,7 @@ int export_model(const std::vector<std::string>& arguments) {
         << " matrices have rows that are no whole blocks of their type, and are stored in a wider one\n";
   }
   std::cout << std::flush;
-  return compare_with_adapter(plan.compare, {base, plan.adapter_name_or_path, trained_on},
+  return compare_with_adapter(plan.compare, {base, plan.base_adapters, plan.adapter_name_or_path, plan.trained_on, plan.use_bnb_nested_quant},
                               {plan.output, "the file", narrow_type(plan.outtype)});
 }
 

@@ -2,6 +2,7 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "base/error.h"
@@ -41,14 +42,53 @@ bool use_chat(const config::GeneratePlan& plan, const train::OpenedText& opened)
   return plan.chat.value_or(has_template);
 }
 
+// The completions of all prompts, by one adapter of several or by the model as it is.
+struct Answers {
+  std::string adapter;  // empty: it is not one of several
+  std::vector<rollout::Completion> completions;
+};
+
 // A line of --output: one completion.
-Json json_line(const Json& prompt, const rollout::Completion& completion, const std::string& text) {
-  return {{"prompt", prompt},
-          {"completion", text},
-          {"completion_ids", completion.ids},
-          {"tokens", completion.ids.size()},
-          {"stopped", completion.ended != rollout::Ended::kLength},
-          {"ended", ended_word(completion.ended)}};
+Json json_line(const Json& prompt, const std::string& adapter, const rollout::Completion& completion,
+               const std::string& text) {
+  Json out = {{"prompt", prompt},
+              {"completion", text},
+              {"completion_ids", completion.ids},
+              {"tokens", completion.ids.size()},
+              {"stopped", completion.ended != rollout::Ended::kLength},
+              {"ended", ended_word(completion.ended)}};
+  if (!adapter.empty()) out["adapter"] = adapter;
+  return out;
+}
+
+// To the terminal, or as lines for --output: a prompt's completions by each adapter in turn.
+std::string write(const std::vector<Answers>& answers, const std::vector<Json>& sources,
+                  const config::GeneratePlan& plan, const text::Tokenizer& tokenizer) {
+  // In a file or a pipe the text stays as it is.
+  const bool to_terminal = isatty(STDOUT_FILENO) == 1;
+  const auto samples = static_cast<std::size_t>(plan.num_return_sequences);
+  std::string lines;
+  const auto one = [&](const Json& source, const std::string& adapter,
+                       const rollout::Completion& completion) {
+    const std::string text = tokenizer.decode(completion.ids, true);
+    if (plan.output.empty()) {
+      if (!adapter.empty()) std::cout << adapter << ": ";
+      std::cout << (to_terminal ? report::visible_controls(text) : text) << '\n';
+      return;
+    }
+    Json line = json_line(source, adapter, completion, text);
+    if (plan.logprobs) {
+      line["logprobs"] = completion.logprobs;
+      line["sampled_logprobs"] = completion.sampled_logprobs;
+    }
+    lines += base::dump_json(line) + "\n";
+  };
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    for (const auto& [adapter, completions] : answers) {
+      for (std::size_t k = i * samples; k < (i + 1) * samples; ++k) one(sources[i], adapter, completions[k]);
+    }
+  }
+  return lines;
 }
 
 }  // namespace
@@ -63,38 +103,30 @@ int generate(const std::vector<std::string>& arguments) {
   const std::vector<Json> sources = prompt_sources(plan);
   for (const Json& source : sources) ids.push_back(encode_prompt(source, opened, chat));
 
-  const OpenedModel model = open_model(plan.model_name_or_path, plan.adapter_name_or_path, plan.precision,
-                                       train::quantise(plan.quantised_base, plan.use_bnb_nested_quant));
+  OpenedModel model = open_model(plan);
   rollout::GenerateOptions options = generate_options(plan, model.model->config(), opened.tokenizer);
   options.samples = plan.num_return_sequences;
   options.batch_size = plan.max_batch_size;
   options.kv_memory = plan.kv_memory;
   options.logprobs = plan.logprobs;
-  const std::size_t total = ids.size() * static_cast<std::size_t>(options.samples);
+  const std::size_t turns = std::max<std::size_t>(1, plan.adapters.size());
+  const std::size_t total = ids.size() * static_cast<std::size_t>(options.samples) * turns;
   const bool progress = isatty(STDERR_FILENO) == 1 && total > 1;
   std::size_t finished = 0;
-  const auto completions =
-      rollout::generate(*model.model, ids, options, [&](std::size_t, const rollout::Completion&) {
-        if (progress) std::cerr << '\r' << ++finished << '/' << total << std::flush;
-      });
+  const auto complete = [&] {
+    return rollout::generate(*model.model, ids, options, [&](std::size_t, const rollout::Completion&) {
+      if (progress) std::cerr << '\r' << ++finished << '/' << total << std::flush;
+    });
+  };
+  std::vector<Answers> answers;
+  if (!model.adapters) answers.push_back({"", complete()});
+  for (const config::NamedAdapter& adapter : plan.adapters) {
+    model.adapters->activate(adapter.name);
+    answers.push_back({adapter.name, complete()});
+  }
   if (progress) std::cerr << '\n';
 
-  // In a file or a pipe the text stays as it is.
-  const bool to_terminal = isatty(STDOUT_FILENO) == 1;
-  std::string lines;
-  for (std::size_t i = 0; i < completions.size(); ++i) {
-    const std::string text = opened.tokenizer.decode(completions[i].ids, true);
-    if (plan.output.empty()) {
-      std::cout << (to_terminal ? report::visible_controls(text) : text) << '\n';
-      continue;
-    }
-    Json line = json_line(sources[i / static_cast<std::size_t>(options.samples)], completions[i], text);
-    if (plan.logprobs) {
-      line["logprobs"] = completions[i].logprobs;
-      line["sampled_logprobs"] = completions[i].sampled_logprobs;
-    }
-    lines += base::dump_json(line) + "\n";
-  }
+  const std::string lines = write(answers, sources, plan, opened.tokenizer);
   if (!plan.output.empty()) base::write_file_atomic(plan.output, lines);
   return 0;
 }

@@ -16,15 +16,30 @@ namespace hone::commands {
 
 namespace {
 
+adapters::Combination combination_of(const std::string& word) {
+  using adapters::Combination;
+  if (word == "cat") return Combination::kCat;
+  if (word == "svd") return Combination::kSvd;
+  if (word == "ties") return Combination::kTies;
+  if (word == "ties_svd") return Combination::kTiesSvd;
+  if (word == "magnitude_prune") return Combination::kMagnitudePrune;
+  if (word == "magnitude_prune_svd") return Combination::kMagnitudePruneSvd;
+  return Combination::kLinear;
+}
+
 int combine(const config::MergePlan& plan) {
   const std::string base = base_of_adapter(plan.model_name_or_path, plan.adapters.front());
   const auto source = model::open_weights(base);
   std::vector<adapters::StoredAdapter> stored;
   for (const std::string& adapter : plan.adapters)
     stored.push_back(adapters::read_adapter(adapter, source->config()));
-  const auto how = plan.combination == "cat" ? adapters::Combination::kCat : adapters::Combination::kLinear;
-  adapters::StoredAdapter made =
-      adapters::combine(stored, plan.adapters, plan.weights, how, source->config());
+  adapters::StoredAdapter made = adapters::combine(
+      stored, plan.adapters, plan.weights,
+      {.how = combination_of(plan.combination),
+       .density = plan.density,
+       .election = plan.elects_by_frequency ? adapters::Election::kFrequency : adapters::Election::kTotal,
+       .svd_rank = plan.svd_rank},
+      source->config());
   made.config.base_model_name_or_path = base;
   base::StagedFolder staged(plan.output);
   adapters::write_adapter(staged.path(), made.config, adapters::tensors_of(made));
@@ -41,13 +56,16 @@ int merge(const std::vector<std::string>& arguments) {
   say_notes(plan.notes);
   if (!plan.adapters.empty()) return combine(plan);
   const std::string model = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
-  const model::Quantise trained_on = train::quantise(plan.trained_on, plan.use_bnb_nested_quant);
-  adapters::merge_to_folder(model, plan.adapter_name_or_path, plan.output, trained_on,
+  adapters::merge_to_folder(model, adapter_above(plan.base_adapters, plan.adapter_name_or_path), plan.output,
+                            train::quantise(plan.trained_on, plan.use_bnb_nested_quant),
                             train::numbers(plan.compare.precision).residual);
-  std::cout << plan.output << ": " << model << " with " << plan.adapter_name_or_path << " merged into it"
-            << std::endl;
-  return compare_with_adapter(plan.compare, {model, plan.adapter_name_or_path, trained_on},
-                              {plan.output, "the merged model", ""});
+  std::cout << plan.output << ": " << model << " with ";
+  for (const std::string& below : plan.base_adapters) std::cout << below << " and ";
+  std::cout << plan.adapter_name_or_path << " merged into it" << std::endl;
+  return compare_with_adapter(
+      plan.compare,
+      {model, plan.base_adapters, plan.adapter_name_or_path, plan.trained_on, plan.use_bnb_nested_quant},
+      {plan.output, "the merged model", ""});
 }
 
 }  // namespace hone::commands

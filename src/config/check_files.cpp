@@ -123,14 +123,33 @@ void require_model_path(const std::string& path, const std::string& option, cons
   }
 }
 
-void require_adapter_path(const std::string& path, const std::string& where) {
-  if (!is_folder(path)) missing("a folder with adapter_config.json as adapter_name_or_path", path, where);
+void require_adapter_path(const std::string& path, const std::string& option, const std::string& where) {
+  if (!is_folder(path)) missing("a folder with adapter_config.json as " + option, path, where);
   if (exists((fs::path(path) / "adapter_config.json").string())) return;
   throw UserError({.where = where,
                    .expected = fmt::format("adapter_config.json in the folder {}", path),
                    .found = "a folder without it",
                    .cause = {},
                    .fix = "name the folder of an adapter as PEFT or hone writes it"});
+}
+
+void require_base_adapters(const Settings& settings, const std::string& adapter) {
+  const std::string where = settings.where("base_adapters");
+  std::vector<std::string> seen;
+  if (!adapter.empty()) seen.push_back(adapter);
+  for (const std::string& folder : settings.list("base_adapters")) {
+    require_adapter_path(folder, "base_adapters", where);
+    std::error_code ignored;
+    for (const std::string& other : seen) {
+      if (!fs::equivalent(folder, other, ignored)) continue;
+      throw UserError({.where = where,
+                       .expected = "each adapter once",
+                       .found = fmt::format("'{}', which is there already", folder),
+                       .cause = "its effect would count twice",
+                       .fix = "remove one of them"});
+    }
+    seen.push_back(folder);
+  }
 }
 
 void require_file(const std::string& path, const std::string& option, const std::string& where) {
@@ -210,8 +229,10 @@ std::string rows_file(const std::string& path, const std::string& option, const 
 void check_files(Plan& plan, const Settings& settings) {
   require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
   if (!plan.adapter_name_or_path.empty()) {
-    require_adapter_path(plan.adapter_name_or_path, settings.where("adapter_name_or_path"));
+    require_adapter_path(plan.adapter_name_or_path, "adapter_name_or_path",
+                         settings.where("adapter_name_or_path"));
   }
+  require_base_adapters(settings, plan.adapter_name_or_path);
   if (!plan.chat_template_path.empty()) {
     require_template_file(plan.chat_template_path, settings.where("chat_template_path"));
   }

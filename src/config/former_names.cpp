@@ -10,6 +10,7 @@ constexpr std::string_view kPairs = "dpo";
 constexpr std::string_view kOnline = "online-dpo";
 constexpr std::string_view kSamplers = "grpo rloo online-dpo";
 constexpr std::string_view kFixedData = "sft dpo reward kto";
+constexpr std::string_view kTraining = "sft dpo reward kto grpo rloo online-dpo";
 }  // namespace
 
 const std::vector<FormerName>& former_names() {
@@ -66,6 +67,11 @@ const std::vector<FormerName>& former_names() {
       {"target_modules", "write lora_target_modules instead"},
       {"exclude_modules", "write lora_exclude_modules instead"},
       {"modules_to_save", "write lora_modules_to_save instead"},
+      {"adapters", "write base_adapters for frozen ones below the trained one", kTraining},
+      {"adapter_names", "write base_adapters for frozen ones below the trained one", kTraining},
+      {"frozen_adapters", "write base_adapters instead"},
+      {"lora_model_dir", "write adapter_name_or_path to go on with one, base_adapters for frozen ones below",
+       kTraining},
       {"model", "write model_name_or_path instead"},
       {"model_name", "write model_name_or_path instead"},
       {"dataset", "write dataset_name instead"},

@@ -104,13 +104,15 @@ std::string usage_of(const std::string& command) {
   if (command == "generate") {
     return "hone generate --model_name_or_path DIR --prompt 'TEXT' [--adapter_name_or_path DIR] [--option "
            "value ...]\n\n"
-           "Completes prompts.\n";
+           "Completes prompts; with --adapters A B by each adapter in turn.\n";
   }
   if (command == "chat") {
     return "hone chat MODEL [--adapter_name_or_path DIR] [--option value ...]\n\n"
            "A conversation with the model, in its chat template. /reset begins anew, /exit or Ctrl-D leaves, "
            "Ctrl-C\n"
-           "stops an answer. Reads a pipe too: one message a line.\n";
+           "stops an answer. Reads a pipe too: one message a line. With --adapters NAME=DIR NAME=DIR the "
+           "model is\n"
+           "loaded once: /adapter NAME or /adapter none switches, /adapters lists; the conversation stays.\n";
   }
   if (command == "doctor") {
     return "hone doctor [METHOD] run.yaml [--deep] [--strict] [--json] [--fix] [-v] [--option value ...]\n\n"
@@ -155,7 +157,7 @@ std::string usage_of(const std::string& command) {
   return "hone merge --adapter_name_or_path DIR --output DIR\n\n"
          "Adds a LoRA adapter to a copy of its base model, in float32. With --adapters A B [--weights 0.7 "
          "0.3]\n"
-         "[--combination linear|cat] several adapters of one base become one adapter.\n";
+         "[--combination linear|cat|svd|ties|...] several adapters of one base become one adapter.\n";
 }
 
 Json words_json(std::string_view words) {

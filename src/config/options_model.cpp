@@ -79,6 +79,8 @@ std::vector<Option> adapter_options() {
       {"trainable_token_indices", Kind::kIds, "null",
        "token ids whose rows of the embedding are trained too (and of a head that is tied to it), as PEFT's"},
       {"adapter_name_or_path", Kind::kString, "null", "continue this adapter instead of a new one"},
+      {"base_adapters", Kind::kList, "null",
+       "frozen LoRA adapters below the trained one, as part of the base; the reference has them too"},
       {"base_model_name_for_adapter", Kind::kString, "null",
        "base_model_name_or_path in adapter_config.json; null: the model's folder"},
   };

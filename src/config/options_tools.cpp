@@ -74,6 +74,9 @@ std::vector<Option> compare_rows() {
   return rows;
 }
 
+constexpr std::string_view kBelow = "frozen adapters that the adapter was trained above, in their order";
+constexpr std::string_view kSwitched =
+    "several to switch between, one on at a time: NAME=FOLDER, or folders, named by their last part";
 constexpr std::string_view kFourBits = "hold the layers' linears in 4 bits, as the adapter was trained";
 constexpr std::string_view kEightBits = "hold them in 8 bits";
 constexpr std::string_view kTrainedOnFour =
@@ -88,6 +91,8 @@ const Schema& generate_schema() {
                    {"model_name_or_path", Kind::kString, "null",
                     "model folder in Hugging Face format, or a .gguf file"},
                    {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter on it"},
+                   {"base_adapters", Kind::kList, "null", kBelow},
+                   {"adapters", Kind::kList, "null", kSwitched},
                    Option{"prompt", Kind::kList, "[]", "a prompt; may be repeated"}.repeats(),
                    {"prompts", Kind::kString, "null", "a .jsonl file with a prompt column"},
                    {"chat", Kind::kBool, "null", "apply the chat template; null: when the tokenizer has one"},
@@ -114,6 +119,8 @@ const Schema& chat_schema() {
                    {"model_name_or_path", Kind::kString, "null",
                     "model folder in Hugging Face format, or a .gguf file; may stand first without its name"},
                    {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter on it"},
+                   {"base_adapters", Kind::kList, "null", kBelow},
+                   {"adapters", Kind::kList, "null", kSwitched},
                    {"system_prompt", Kind::kString, "null",
                     "the system's message; null: none, or the template's own"},
                    {"chat_template_path", Kind::kString, "null",
@@ -143,6 +150,8 @@ const Schema& merge_schema() {
   static const Schema schema = grouped(
       "merge", {{
                     {"adapter_name_or_path", Kind::kString, "null", "the LoRA adapter"},
+                    {"base_adapters", Kind::kList, "null",
+                     "frozen adapters that it was trained above: they are merged too"},
                     {"model_name_or_path", Kind::kString, "null",
                      "its base; null: the one that adapter_config.json names"},
                     {"output", Kind::kString, "null", "the new model folder; with adapters the new adapter"},
@@ -150,11 +159,21 @@ const Schema& merge_schema() {
                      "two adapters or more to combine into one, instead of merging one"},
                     {"weights", Kind::kList, "null", "a number for each of adapters; null: 1"},
                     Option{"combination", Kind::kChoice, "\"linear\"",
-                           "PEFT's add_weighted_adapter: linear adds A and B, cat is exact"}
-                        .choice("linear cat", "",
-                                "svd ties ties_svd dare_ties dare_linear dare_ties_svd "
-                                "dare_linear_svd magnitude_prune magnitude_prune_svd",
-                                "not yet"),
+                           "PEFT's add_weighted_adapter: linear adds A and B, cat is exact, svd the best of "
+                           "its rank"}
+                        .choice("linear cat svd ties ties_svd magnitude_prune magnitude_prune_svd", "",
+                                "dare_linear dare_ties dare_linear_svd dare_ties_svd",
+                                "it drops values at random, so that two merges are two adapters; "
+                                "magnitude_prune keeps the largest"),
+                    Option{"density", Kind::kFloat, "null",
+                           "the share of values that ties and magnitude_prune keep, the largest"}
+                        .within({.least = 0, .most = 1, .least_open = true}),
+                    Option{"majority_sign_method", Kind::kChoice, "\"total\"",
+                           "what ties elects a sign by: the sum of the values, or how many have it"}
+                        .choice("total frequency"),
+                    Option{"svd_rank", Kind::kInt, "null",
+                           "rank of what the svd forms make; null: the largest of adapters"}
+                        .within(at_least(1)),
                 },
                 quantised_rows(kTrainedOnFour, kTrainedOnEight),
                 compare_rows()});
@@ -168,6 +187,7 @@ const Schema& export_schema() {
            {"model_name_or_path", Kind::kString, "null",
             "model folder, or a .gguf file; null: the adapter's base"},
            {"adapter_name_or_path", Kind::kString, "null", "LoRA adapter to merge into it"},
+           {"base_adapters", Kind::kList, "null", "frozen adapters that it was trained above: merged too"},
            {"output", Kind::kString, "null", "the new .gguf file"},
            Option{"to", Kind::kChoice, "\"gguf\"", "the format: llama.cpp's"}.choice("gguf"),
            Option{"outtype", Kind::kChoice, "\"f16\"", "type of the matrices, by llama.cpp's names"}.choice(

@@ -1,6 +1,7 @@
 #include "config/parse.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -272,6 +273,14 @@ void fill_adapter(Plan& plan, const Settings& settings) {
   }
   plan.adapter_name_or_path = settings.text("adapter_name_or_path");
   const bool continues = !plan.adapter_name_or_path.empty();
+  plan.base_adapters = settings.list("base_adapters");
+  if (plan.use_dora && !continues && !plan.base_adapters.empty()) {
+    throw UserError({.where = settings.where("base_adapters"),
+                     .expected = "use_dora or base_adapters, not both",
+                     .found = "use_dora: true",
+                     .cause = "DoRA's magnitudes are of the base alone in PEFT, not of what lies below it",
+                     .fix = "hone merge the base_adapters into the base first, and train on that model"});
+  }
   const bool off = plan.method != Method::kSft && settings.flag("disable_dropout");
   if (continues && (off || settings.is_set("lora_dropout"))) plan.continued_dropout = plan.lora_dropout;
 }
@@ -364,6 +373,21 @@ void note_idle_settings(const Settings& settings, std::vector<std::string>& note
   }
 }
 
+// What the adapter that comes of the run needs beside it, and how it becomes one with that.
+void note_base_adapters(const Plan& plan, std::vector<std::string>& notes) {
+  if (plan.base_adapters.empty()) return;
+  const std::string below = fmt::format("{}", fmt::join(plan.base_adapters, " "));
+  const std::string note = fmt::format(
+      "base_adapters: {} below the trained adapter, frozen, as part of the base; the adapter in {} needs "
+      "them",
+      below, plan.output_dir);
+  notes.push_back(plan.method == Method::kReward
+                      ? note
+                      : fmt::format("{}; one adapter of all: hone merge --adapters {} {} --combination cat "
+                                    "--output DIR",
+                                    note, below, plan.output_dir));
+}
+
 // One spelling a value: 10 and 10.0 are the same number, and a list of one is its element (as TRL collapses
 // it).
 std::string resolved_text(const Option& option, const Json& value) {
@@ -425,6 +449,7 @@ Plan make_plan(Method method, Settings settings) {
   fill_run(plan, settings);
   plan.tensorboard = tensorboard(settings, plan.notes);
   note_idle_settings(settings, plan.notes);
+  note_base_adapters(plan, plan.notes);
   if (method == Method::kGrpo || method == Method::kRloo) {
     plan.policy = make_policy_plan(method, settings, plan.notes);
   }

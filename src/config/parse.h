@@ -26,7 +26,9 @@ void check_files(Plan& plan, const Settings& settings);
 
 // Shared by the commands: UserError unless `path` exists; says how to fetch a name of the hub.
 void require_model_path(const std::string& path, const std::string& option, const std::string& where);
-void require_adapter_path(const std::string& path, const std::string& where);
+void require_adapter_path(const std::string& path, const std::string& option, const std::string& where);
+// Each of the option base_adapters, and none of them twice; `adapter` is the one above, or empty.
+void require_base_adapters(const Settings& settings, const std::string& adapter);
 void require_file(const std::string& path, const std::string& option, const std::string& where);
 
 // A .jsonl file, or of a folder its <split>.jsonl.

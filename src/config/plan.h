@@ -194,8 +194,9 @@ struct Plan {
   bool use_rslora = false;
   bool use_dora = false;
   LoraInit init_lora_weights = LoraInit::kTrue;
-  std::int64_t pissa_niter = 0;      // of pissa_niter_N; 0: the whole decomposition
-  std::string adapter_name_or_path;  // continue this adapter; empty: a new one
+  std::int64_t pissa_niter = 0;            // of pissa_niter_N; 0: the whole decomposition
+  std::string adapter_name_or_path;        // continue this adapter; empty: a new one
+  std::vector<std::string> base_adapters;  // folders of frozen ones below it, part of the base
   std::optional<double>
       continued_dropout;  // lora_dropout, when set beside adapter_name_or_path; empty: the adapter's
 

@@ -21,6 +21,8 @@ namespace {
 
 using base::UserError;
 
+constexpr std::string_view kNoAdapter = "none";  // hone chat's word for the model alone
+
 Settings read(const Schema& schema, const std::vector<std::string>& arguments) {
   Settings settings(schema);
   settings.read_arguments(arguments);
@@ -65,6 +67,30 @@ std::vector<double> weights_of(const Settings& settings, std::size_t count) {
                    .found = fmt::format("{}", fmt::join(settings.list("weights"), " ")),
                    .cause = {},
                    .fix = "write --weights 0.7 0.3, or leave it out for 1 each"});
+}
+
+// What ties, magnitude_prune and svd want to know besides.
+void read_recipe(const Settings& settings, MergePlan& plan) {
+  const bool svd = plan.combination.ends_with("svd"), ties = plan.combination.starts_with("ties");
+  const bool prunes = ties || plan.combination.starts_with("magnitude_prune");
+  plan.elects_by_frequency = settings.text("majority_sign_method") == "frequency";
+  plan.svd_rank = settings.maybe_integer("svd_rank").value_or(0);
+  if (!settings.value("density").is_null()) {
+    plan.density = settings.number("density");
+  } else if (prunes && !plan.adapters.empty()) {
+    throw UserError({.where = settings.where("combination"),
+                     .expected = fmt::format("density, the share of values that {} keeps", plan.combination),
+                     .found = "it is not set",
+                     .cause = {},
+                     .fix = "write --density 0.5; 0.2 is what the TIES paper keeps"});
+  }
+  const auto idle = [&](const char* name, bool used) {
+    if (!used && settings.is_set(name) && !plan.adapters.empty())
+      plan.notes.push_back(fmt::format("{}: has no effect with combination {}", name, plan.combination));
+  };
+  idle("density", prunes);
+  idle("majority_sign_method", ties);
+  idle("svd_rank", svd);
 }
 
 void check_sampling(const Settings& settings, const SamplingPlan& plan, std::vector<std::string>& notes) {
@@ -124,9 +150,65 @@ ComparePlan compare_plan(const Settings& settings) {
 }
 
 // Paths are looked at last: a mistake in a word is told first.
-void require_model(const Settings& settings, const std::string& model, const std::string& adapter) {
-  require_model_path(model, "model_name_or_path", settings.where("model_name_or_path"));
-  if (!adapter.empty()) require_adapter_path(adapter, settings.where("adapter_name_or_path"));
+void require_adapters(const Settings& settings, const std::string& adapter) {
+  if (!adapter.empty())
+    require_adapter_path(adapter, "adapter_name_or_path", settings.where("adapter_name_or_path"));
+  require_base_adapters(settings, adapter);
+}
+
+// NAME=FOLDER, or a folder, whose last part is the name. A folder may have '=' in its own name.
+NamedAdapter named_adapter(const std::string& word, const std::string& where) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const std::size_t equals = word.find('=');
+  NamedAdapter out{.name = {}, .folder = word};
+  if (equals != std::string::npos && !fs::exists(word, ignored) &&
+      word.rfind('/', equals) == std::string::npos) {
+    out = {.name = word.substr(0, equals), .folder = word.substr(equals + 1)};
+  } else {
+    const fs::path path = fs::path(word).lexically_normal();
+    out.name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  }
+  if (!out.name.empty() && out.name != kNoAdapter && !out.folder.empty()) return out;
+  throw UserError({.where = where,
+                   .expected = "NAME=FOLDER, or the folder of an adapter",
+                   .found = fmt::format("'{}'", word),
+                   .cause = out.name == kNoAdapter ? "none is the model without an adapter" : "",
+                   .fix = "write --adapters first=runs/first second=runs/second"});
+}
+
+std::string first_adapter(const Settings& settings) {
+  const std::vector<std::string> several = settings.list("adapters");
+  return several.empty() ? settings.text("adapter_name_or_path")
+                         : named_adapter(several.front(), settings.where("adapters")).folder;
+}
+
+void read_decoding(const Settings& settings, DecodingPlan& plan) {
+  plan.model_name_or_path = needed(settings, "model_name_or_path");
+  plan.adapter_name_or_path = settings.text("adapter_name_or_path");
+  plan.base_adapters = settings.list("base_adapters");
+  for (const std::string& word : settings.list("adapters"))
+    plan.adapters.push_back(named_adapter(word, settings.where("adapters")));
+  if (!plan.adapters.empty() && !plan.adapter_name_or_path.empty()) {
+    throw UserError({.where = settings.where("adapters"),
+                     .expected = "adapter_name_or_path, for one, or adapters, to switch between several",
+                     .found = "both",
+                     .cause = {},
+                     .fix = "name all of them in adapters; those that are always on go into base_adapters"});
+  }
+  plan.precision = resolve_precision(settings);
+  plan.quantised_base = quantised_base(settings);
+  plan.use_bnb_nested_quant = nested_quant(settings);
+  plan.threads = settings.integer("threads");
+}
+
+void require_model(const Settings& settings, const DecodingPlan& plan) {
+  require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
+  require_adapters(settings, plan.adapter_name_or_path);
+  for (const NamedAdapter& one : plan.adapters) {
+    require_adapter_path(one.folder, "adapters", settings.where("adapters"));
+    require_base_adapters(settings, one.folder);
+  }
 }
 
 }  // namespace
@@ -135,19 +217,14 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   Settings settings = read(generate_schema(), arguments);
   GeneratePlan plan;
   plan.notes = settings.check();
-  take_base_options(settings, settings.text("adapter_name_or_path"), plan.notes);
-  plan.model_name_or_path = needed(settings, "model_name_or_path");
-  plan.adapter_name_or_path = settings.text("adapter_name_or_path");
+  take_base_options(settings, first_adapter(settings), plan.notes);
+  read_decoding(settings, plan);
   plan.prompts = settings.list("prompt");
   plan.prompts_file = settings.text("prompts");
   plan.chat = settings.maybe_flag("chat");
   plan.num_return_sequences = settings.integer("num_return_sequences");
   plan.max_batch_size = settings.integer("max_batch_size");
   plan.kv_memory = size_in_bytes(settings.text("kv_memory"), settings.where("kv_memory"));
-  plan.precision = resolve_precision(settings);
-  plan.quantised_base = quantised_base(settings);
-  plan.use_bnb_nested_quant = nested_quant(settings);
-  plan.threads = settings.integer("threads");
   plan.output = settings.text("output");
   plan.logprobs = settings.flag("logprobs");
   if (plan.prompts.empty() && plan.prompts_file.empty()) {
@@ -168,7 +245,7 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   if (plan.logprobs && plan.output.empty()) {
     plan.notes.push_back("logprobs: has no effect without output, a .jsonl file to write them to");
   }
-  require_model(settings, plan.model_name_or_path, plan.adapter_name_or_path);
+  require_model(settings, plan);
   if (!plan.prompts_file.empty()) require_file(plan.prompts_file, "prompts", settings.where("prompts"));
   return plan;
 }
@@ -179,7 +256,7 @@ ChatPlan parse_chat(const std::vector<std::string>& arguments) {
   Settings settings = read(chat_schema(), words);
   ChatPlan plan;
   plan.notes = settings.check();
-  take_base_options(settings, settings.text("adapter_name_or_path"), plan.notes);
+  take_base_options(settings, first_adapter(settings), plan.notes);
   if (!settings.is_set("model_name_or_path")) {
     throw UserError({.where = "hone chat",
                      .expected = "a model to talk with",
@@ -187,16 +264,11 @@ ChatPlan parse_chat(const std::vector<std::string>& arguments) {
                      .cause = {},
                      .fix = "write hone chat MODEL, a folder in Hugging Face format or a .gguf file"});
   }
-  plan.model_name_or_path = needed(settings, "model_name_or_path");
-  plan.adapter_name_or_path = settings.text("adapter_name_or_path");
+  read_decoding(settings, plan);
   plan.system_prompt = settings.text("system_prompt");
   plan.chat_template_path = settings.text("chat_template_path");
-  plan.precision = resolve_precision(settings);
-  plan.quantised_base = quantised_base(settings);
-  plan.use_bnb_nested_quant = nested_quant(settings);
-  plan.threads = settings.integer("threads");
   read_sampling(settings, plan, plan.notes);
-  require_model(settings, plan.model_name_or_path, plan.adapter_name_or_path);
+  require_model(settings, plan);
   if (!plan.chat_template_path.empty()) {
     require_file(plan.chat_template_path, "chat_template_path", settings.where("chat_template_path"));
   }
@@ -228,12 +300,14 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
   plan.adapters = settings.list("adapters");
   plan.adapter_name_or_path = plan.adapters.empty() ? needed(settings, "adapter_name_or_path")
                                                     : settings.text("adapter_name_or_path");
+  plan.base_adapters = settings.list("base_adapters");
   plan.output = needed(settings, "output");
   plan.model_name_or_path = settings.text("model_name_or_path");
   plan.trained_on = quantised_base(settings);
   plan.use_bnb_nested_quant = nested_quant(settings);
   plan.combination = settings.text("combination");
   plan.weights = weights_of(settings, plan.adapters.size());
+  read_recipe(settings, plan);
   if (!plan.adapters.empty() && !plan.adapter_name_or_path.empty()) {
     throw UserError(
         {.where = settings.where("adapters"),
@@ -242,10 +316,18 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
          .cause = {},
          .fix = "combine first, then merge the combined adapter"});
   }
-  for (const std::string& adapter : plan.adapters) require_adapter_path(adapter, settings.where("adapters"));
+  for (const std::string& adapter : plan.adapters)
+    require_adapter_path(adapter, "adapters", settings.where("adapters"));
+  if (!plan.adapters.empty() && !plan.base_adapters.empty()) {
+    throw UserError({.where = settings.where("base_adapters"),
+                     .expected = "adapters, to make one of several, or base_adapters below the one to merge",
+                     .found = "both",
+                     .cause = {},
+                     .fix = "write all of them after adapters: combined they are one adapter"});
+  }
   if (plan.adapters.empty()) {
-    require_adapter_path(plan.adapter_name_or_path, settings.where("adapter_name_or_path"));
-    for (const char* name : {"weights", "combination"}) {
+    require_adapters(settings, plan.adapter_name_or_path);
+    for (const char* name : {"weights", "combination", "density", "majority_sign_method", "svd_rank"}) {
       if (settings.is_set(name))
         plan.notes.push_back(fmt::format("{}: has no effect without adapters", name));
     }
@@ -277,9 +359,8 @@ ExportPlan parse_export(const std::vector<std::string>& arguments) {
                  : type == "q8_0"   ? GgufOutType::kQ8_0
                  : type == "q4_k_m" ? GgufOutType::kQ4_K_M
                                     : GgufOutType::kF16;
-  if (!plan.adapter_name_or_path.empty()) {
-    require_adapter_path(plan.adapter_name_or_path, settings.where("adapter_name_or_path"));
-  }
+  plan.base_adapters = settings.list("base_adapters");
+  require_adapters(settings, plan.adapter_name_or_path);
   if (!plan.model_name_or_path.empty()) {
     require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
   }

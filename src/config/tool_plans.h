@@ -26,38 +26,46 @@ struct SamplingPlan {
   bool operator==(const SamplingPlan&) const = default;
 };
 
-// hone generate: completions for prompts, one a line in `output` (JSONL) or on the terminal.
-struct GeneratePlan : SamplingPlan {
-  std::string model_name_or_path;    // folder, or .gguf file
-  std::string adapter_name_or_path;  // empty: the model alone
+// An adapter that can be switched to: --adapters NAME=FOLDER, or FOLDER with its last part as the name.
+struct NamedAdapter {
+  std::string name, folder;
+  bool operator==(const NamedAdapter&) const = default;
+};
+
+// What generate and chat share: the model, what is on it, and how it is held.
+struct DecodingPlan : SamplingPlan {
+  std::string model_name_or_path;          // folder, or .gguf file
+  std::string adapter_name_or_path;        // empty: the model alone, or `adapters`
+  std::vector<std::string> base_adapters;  // frozen ones below it
+  std::vector<NamedAdapter> adapters;      // several, of which one is on at a time
+  Precision precision = Precision::kAutocast;
+  QuantisedBase quantised_base = QuantisedBase::kNone;
+  bool use_bnb_nested_quant = false;
+  std::int64_t threads = 0;  // 0: as many as the processors this process may use
+  std::vector<std::string> notes;
+
+  bool operator==(const DecodingPlan&) const = default;
+};
+
+// hone generate: completions for prompts, one a line in `output` (JSONL) or on the terminal; with `adapters`
+// by each of them in turn.
+struct GeneratePlan : DecodingPlan {
   std::vector<std::string> prompts;  // --prompt, repeatable
   std::string prompts_file;          // .jsonl with a `prompt` column; empty: none
   std::optional<bool> chat;          // apply the chat template; empty: when the tokenizer has one
   std::int64_t num_return_sequences = 1;
   std::int64_t max_batch_size = 16;
   std::int64_t kv_memory = 0;  // bytes; 0: half of what is free
-  Precision precision = Precision::kAutocast;
-  QuantisedBase quantised_base = QuantisedBase::kNone;
-  bool use_bnb_nested_quant = false;
-  std::int64_t threads = 0;  // 0: as many as the processors this process may use
-  std::string output;        // .jsonl; empty: the terminal
-  bool logprobs = false;     // write them to `output`
-  std::vector<std::string> notes;
+  std::string output;          // .jsonl; empty: the terminal
+  bool logprobs = false;       // write them to `output`
 
   bool operator==(const GeneratePlan&) const = default;
 };
 
 // hone chat: a conversation on the terminal.
-struct ChatPlan : SamplingPlan {
-  std::string model_name_or_path;
-  std::string adapter_name_or_path;
+struct ChatPlan : DecodingPlan {
   std::string system_prompt;       // empty: none
   std::string chat_template_path;  // empty: the tokenizer's
-  Precision precision = Precision::kAutocast;
-  QuantisedBase quantised_base = QuantisedBase::kNone;
-  bool use_bnb_nested_quant = false;
-  std::int64_t threads = 0;
-  std::vector<std::string> notes;
 
   bool operator==(const ChatPlan&) const = default;
 };
@@ -89,11 +97,15 @@ struct ComparePlan {
 
 // hone merge: base + adapter in fp32 into a new folder, stored as the base is; or several adapters into one.
 struct MergePlan {
-  std::string model_name_or_path;      // empty: the base that adapter_config.json names
-  std::string adapter_name_or_path;    // empty: `adapters` are combined, and output is an adapter
-  std::vector<std::string> adapters;   // two or more
-  std::vector<double> weights;         // one an adapter
-  std::string combination = "linear";  // or cat
+  std::string model_name_or_path;          // empty: the base that adapter_config.json names
+  std::string adapter_name_or_path;        // empty: `adapters` are combined, and output is an adapter
+  std::vector<std::string> base_adapters;  // merged with it
+  std::vector<std::string> adapters;       // two or more
+  std::vector<double> weights;             // one an adapter
+  std::string combination = "linear";      // PEFT's words
+  double density = 1;                      // of ties and magnitude_prune
+  bool elects_by_frequency = false;        // ties
+  std::int64_t svd_rank = 0;               // 0: the largest of the adapters
   std::string output;
   QuantisedBase trained_on = QuantisedBase::kNone;  // how the base was held in training
   bool use_bnb_nested_quant = false;
@@ -109,7 +121,8 @@ enum class GgufOutType { kF32, kBF16, kF16, kQ8_0, kQ4_K_M };
 struct ExportPlan {
   std::string model_name_or_path;    // empty: the base that adapter_config.json names
   std::string adapter_name_or_path;  // empty: the model alone
-  std::string output;                // a new .gguf file
+  std::vector<std::string> base_adapters;
+  std::string output;  // a new .gguf file
   GgufOutType outtype = GgufOutType::kF16;
   QuantisedBase trained_on = QuantisedBase::kNone;  // how the base was held in training
   bool use_bnb_nested_quant = false;

@@ -23,7 +23,7 @@ at::Tensor logprobs_of(const model::CausalLm& model, const GreedyPath& path, boo
   const auto end = static_cast<std::int64_t>(path.tokens.ids.size());
   model::ExplicitPass forward(model, path.tokens, pass);
   const at::Tensor hidden = forward.forward(at::arange(path.prompt - 1, end - 1, at::kLong), {});
-  return at::log_softmax(model.logits(hidden), -1);
+  return at::log_softmax(model.logits(hidden, pass), -1);
 }
 
 // Sum over n of KL(right || other) of the kept tokens and one for all others.

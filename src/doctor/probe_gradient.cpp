@@ -314,7 +314,7 @@ class GradientProbe {
   std::string why_zero(const std::string& name) const {
     const auto zero = [](const at::Tensor& t) { return t.defined() && !t.ne(0).any().item<bool>(); };
     const auto shut = [&](const ops::Linear& linear) {
-      if (linear.lora || (linear.bias.defined() && !zero(linear.bias))) return false;
+      if (linear.lora || linear.below || (linear.bias.defined() && !zero(linear.bias))) return false;
       return zero(linear.weight.is_packed() ? linear.weight.panels() : linear.weight.dense());
     };
     for (const model::DecoderLayer& layer : run_.model->layers()) {

@@ -141,6 +141,7 @@ void judge_stored_base(const train::OpenedRun& run, const at::Tensor& with_adapt
   const auto source = model::open_weights(run.plan.model_name_or_path);
   model::CausalLm full(*source, train::numbers(run.plan.precision));
   if (full.quantised()) return;  // it is stored so
+  adapters::lay_below(full, run.plan.base_adapters);
   const adapters::Adapter adapter = adapters::Adapter::load(full, folder);
   const Likeness found = likeness(with_adapter, logprobs(full, probe_tokens(run)));
   const std::string scheme = ops::words_of(*run.model->quantised());
@@ -232,10 +233,12 @@ Verdicts probe_round_trip(train::OpenedRun& run) {
   return examine_round_trip(
       run, {.save = [](const adapters::Adapter& adapter, const fs::path& folder) { adapter.save(folder); },
             .merge =
-                [held_in = train::numbers(run.plan.precision).residual](
-                    const fs::path& base, const fs::path& adapter, const fs::path& out,
-                    const model::Quantise& trained_on) {
-                  adapters::merge_to_folder(base, adapter, out, trained_on, held_in);
+                [&run](const fs::path& base, const fs::path& adapter, const fs::path& out,
+                       const model::Quantise& trained_on) {
+                  std::vector<fs::path> all(run.plan.base_adapters.begin(), run.plan.base_adapters.end());
+                  all.push_back(adapter);
+                  adapters::merge_to_folder(base, all, out, trained_on,
+                                            train::numbers(run.plan.precision).residual);
                 }});
 }
 

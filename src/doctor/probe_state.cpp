@@ -72,6 +72,10 @@ struct Part {
       read;  // contiguous, on the CPU; a copy of a piece lives no longer than its hash
 };
 
+at::Tensor as_held(const ops::Weight& weight) {
+  return weight.is_packed() ? weight.panels() : weight.plain();
+}
+
 // As they lie in memory; a matrix that is embedding and head at once comes once.
 std::vector<Part> parts_of(const model::CausalLm& model) {
   std::vector<Part> out;
@@ -107,9 +111,12 @@ std::vector<Part> parts_of(const model::CausalLm& model) {
         add(linear->name + "'s scales", weight.quantised().scales);
         add(linear->name + "'s scales of scales", weight.quantised().nested_scales);
       } else {
-        add(linear->name, weight.is_packed() ? weight.panels() : weight.plain());
+        add(linear->name, as_held(weight));
       }
       add(linear->name + ".bias", linear->bias);
+      if (!linear->below) continue;
+      add(linear->name + " below: lora_A", as_held(linear->below->a));
+      add(linear->name + " below: lora_B", as_held(linear->below->b));
     }
     add(prefix + "input norm", layer.input_norm);
     add(prefix + "norm after attention", layer.post_attention_norm);

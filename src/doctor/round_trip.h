@@ -18,7 +18,7 @@ struct AdapterFiles {
 };
 
 // Saves an adapter that has an effect into a temporary folder, loads it into the model, merges it into a copy
-// of the base:
+// of the base, with what lies below it:
 //   CKPT-01  the loaded adapter has the saved one's bits and loss, and another than the base
 //   CKPT-02  the merged model beside adapter and base: KL and the share of equal first choices
 //            Of a base that is quantised as it is loaded, onto what its codes stand for; beside it the

@@ -302,6 +302,9 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
         add(linear->name + ".weight", linear->weight.dense());
       }
       add(linear->name + ".bias", linear->bias);
+      if (!linear->below) continue;
+      add(linear->name + " below: lora_A", linear->below->a.dense());
+      add(linear->name + " below: lora_B", linear->below->b.dense());
     }
   }
   add(std::string(names.final_norm.hf) + ".weight", final_norm_);
@@ -320,6 +323,9 @@ std::int64_t CausalLm::parameter_bytes() const {
   std::int64_t bytes = 0;
   for_each_part([&](const ops::Weight& w) { bytes += w.bytes(); },
                 [&](const at::Tensor& t) { bytes += static_cast<std::int64_t>(t.nbytes()); });
+  for (const ops::Linear* linear : linears()) {
+    if (linear->below) bytes += linear->below->a.bytes() + linear->below->b.bytes();
+  }
   const bool one_matrix = config_.tie_word_embeddings && embedding_.dtype() == head_.dtype();
   return bytes - (one_matrix ? head_.bytes() : 0);
 }

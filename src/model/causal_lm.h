@@ -97,11 +97,13 @@ class CausalLm {
   void set_token_rows(TokenRows rows) { token_rows_ = std::move(rows); }
   // Of them what the head reads in this pass; nothing where it is not tied.
   std::optional<ops::HeadRows> head_rows(bool adapters_on) const;
-  // Every tensor of the base model under Hugging Face's name, a tied head left out: what must not change in
-  // training. Those of a packed model are copies; of a quantised linear the parts that a file would have.
+  // Every tensor of the base model under Hugging Face's name, a tied head left out, and of the frozen
+  // adapters below: what must not change in training. Those of a packed model are copies; of a quantised
+  // linear the parts that a file would have.
   std::vector<std::pair<std::string, at::Tensor>> frozen_tensors() const;
   std::int64_t parameter_count() const;  // of the base model, a tied head counted once
-  std::int64_t parameter_bytes() const;  // as held in memory, with the head's copy when its dtype differs
+  // As held in memory, with the head's copy when its dtype differs, and the frozen adapters below.
+  std::int64_t parameter_bytes() const;
 
  private:
   void for_each_part(const std::function<void(const ops::Weight&)>& matrix,

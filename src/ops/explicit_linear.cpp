@@ -1,5 +1,6 @@
 // With low = s x A^T: dB += dY^T low, d_low = s dY B, dA += d_low^T x, dx = dY W + d_low A; under dropout x
-// is the dropped input and d_low A passes through the mask. DoRA's two differences are in dora.h.
+// is the dropped input and d_low A passes through the mask. A frozen side adds (dY B_f) A_f to dx. DoRA's two
+// differences are in dora.h.
 #include "ops/explicit_linear.h"
 
 #include <ATen/ATen.h>
@@ -48,13 +49,38 @@ at::Tensor side_backward(const LinearGradient& gradient, const at::Tensor& x, co
   return d_low;
 }
 
-Gemm product_of(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& low,
-                const at::Tensor& residual) {
+// `below` is x A_f^T, or undefined.
+Gemm product_of(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& below,
+                const at::Tensor& low, const at::Tensor& residual) {
   std::vector<GemmTerm> terms = {{x, &linear.weight, Side::kForward}};
+  if (below.defined()) terms.push_back({below, &linear.below->b, Side::kForward});
   if (low.defined()) {
     terms.push_back({low, &linear.lora->b_operand(linear.weight.dtype()), Side::kForward});
   }
   return {std::move(out), std::move(terms), {.bias = linear.bias, .residual = residual}};
+}
+
+// x A_f^T of each frozen side, shared out among the threads at once; undefined where there is none.
+std::vector<at::Tensor> lows_below(std::span<const LinearOutput> outputs, const at::Tensor& x) {
+  std::vector<at::Tensor> lows(outputs.size());
+  std::vector<Gemm> products;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Linear& linear = *outputs[i].linear;
+    if (!linear.below) continue;
+    base::require(!is_dora(linear, outputs[i].low), "ops::linears_into", "no frozen side below DoRA");
+    lows[i] = at::empty({x.size(0), linear.below->a.out()}, x.options());
+    products.push_back({lows[i], {{x, &linear.below->a, Side::kForward}}, {}});
+  }
+  if (!products.empty()) gemms(products);
+  return lows;
+}
+
+// What dx gets through the frozen side: (dY B_f) A_f.
+GemmTerm through_below(const FrozenSide& below, const at::Tensor& d_out) {
+  const at::Tensor d_low = at::empty({d_out.size(0), below.a.out()}, d_out.options());
+  const GemmTerm term{d_out, &below.b, Side::kBackward};
+  gemm(d_low, {&term, 1});
+  return {d_low, &below.a, Side::kBackward};
 }
 
 }  // namespace
@@ -84,21 +110,25 @@ std::vector<at::Tensor> lora_lows(std::span<const Linear* const> linears, const 
 
 void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& low,
                  const PassContext& pass, const at::Tensor& residual) {
+  const LinearOutput output{std::move(out), &linear, low};
+  const at::Tensor below = lows_below({&output, 1}, x).front();
   if (is_dora(linear, low)) {
-    dora_into(std::move(out), linear, x, side_input(*linear.lora, x, pass), low, residual);
+    dora_into(output.out, linear, x, side_input(*linear.lora, x, pass), low, residual);
     return;
   }
-  const Gemm product = product_of(std::move(out), linear, x, low, residual);
+  const Gemm product = product_of(output.out, linear, x, below, low, residual);
   gemms({&product, 1});
 }
 
 void linears_into(std::span<const LinearOutput> outputs, const at::Tensor& x, const PassContext& pass) {
+  const std::vector<at::Tensor> below = lows_below(outputs, x);
   std::vector<Gemm> products;
-  for (const LinearOutput& one : outputs) {
-    if (is_dora(*one.linear, one.low)) {
-      linear_into(one.out, *one.linear, x, one.low, pass);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& [out, linear, low] = outputs[i];
+    if (is_dora(*linear, low)) {
+      linear_into(out, *linear, x, low, pass);
     } else {
-      products.push_back(product_of(one.out, *one.linear, x, one.low, {}));
+      products.push_back(product_of(out, *linear, x, below[i], low, {}));
     }
   }
   gemms(products);
@@ -119,6 +149,7 @@ void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, co
       inner.d_out = dora_inner_gradient(linear, gradient.d_out);
     }
     if (dx.defined()) terms.push_back({mask ? gradient.d_out : inner.d_out, &linear.weight, Side::kBackward});
+    if (dx.defined() && linear.below) terms.push_back(through_below(*linear.below, gradient.d_out));
     if (!gradient.low.defined()) continue;
     const at::Tensor d_low = side_backward(inner, x, pass);
     if (!dx.defined()) continue;

@@ -1,5 +1,5 @@
-// Linears with LoRA or DoRA sides without autograd: the forward in one pass over the output, and the backward
-// of several linears that read the same input. ops/linear.h's linear_forward is the definition.
+// Linears with frozen, LoRA or DoRA sides without autograd: the forward in one pass over the output, and the
+// backward of several linears that read the same input. ops/linear.h's linear_forward is the definition.
 //
 // Shapes: x [T, in], out [T, out], low [T, r]. Everything in the weights' dtype unless said otherwise.
 #pragma once
@@ -21,9 +21,9 @@ at::Tensor lora_low(const Linear& linear, const at::Tensor& x, const PassContext
 std::vector<at::Tensor> lora_lows(std::span<const Linear* const> linears, const at::Tensor& x,
                                   const PassContext& pass);
 
-// out = x W^T + low B^T + bias + residual, rounded once. `out` may be a slice of a joined buffer; residual
-// has its dtype, or is undefined. `pass` is asked for dropout, which with DoRA touches the base's product
-// too.
+// out = x W^T + (x A_f^T) B_f^T + low B^T + bias + residual, rounded once. `out` may be a slice of a joined
+// buffer; residual has its dtype, or is undefined. `pass` is asked for dropout, which with DoRA touches the
+// base's product too.
 void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& low,
                  const PassContext& pass, const at::Tensor& residual = {});
 

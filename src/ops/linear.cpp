@@ -43,9 +43,7 @@ const Weight& LoraSide::operand(const at::Tensor& master, Shadow& shadow, at::Sc
       shadow.master.is_same(master) && shadow.version == version && shadow.weight.dtype() == dtype;
   if (fresh) return shadow.weight;
   const at::Tensor plain = master.detach().to(dtype);
-  shadow = {.weight = Weight::can_pack(plain) ? Weight::pack(plain) : Weight(plain),
-            .master = master,
-            .version = version};
+  shadow = {.weight = Weight::packed_where_possible(plain), .master = master, .version = version};
   return shadow.weight;
 }
 
@@ -54,14 +52,20 @@ at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassC
   announce("gemm", x.size(0), linear.weight.out(), linear.weight.in(), dtype);
   const std::optional<at::Tensor> bias =
       linear.bias.defined() ? std::optional<at::Tensor>(linear.bias) : std::nullopt;
-  const at::Tensor y = multiply(linear.weight, x.to(dtype), bias);
+  at::Tensor y = multiply(linear.weight, x.to(dtype), bias);
+  if (linear.below) {
+    y = y + at::linear(at::linear(x.to(dtype), linear.below->a.dense()), linear.below->b.dense());
+  }
   if (!linear.lora || !pass.adapters_on) return y;
   const LoraSide& side = *linear.lora;
   // PEFT drops in fp32, before the GEMM rounds.
   const at::Tensor input = pass.training && side.dropout > 0
                                ? apply_dropout(x, pass, side.dropout_key, side.dropout, dtype)
                                : x.to(dtype);
-  if (side.magnitude.defined()) return dora_forward(linear, y, input, pass);
+  if (side.magnitude.defined()) {
+    base::require(!linear.below, "ops::linear_forward", "no frozen side below DoRA");
+    return dora_forward(linear, y, input, pass);
+  }
   const at::Tensor low = at::linear(input, side.a.to(dtype));  // [T, r]
   return y + at::linear(low, side.b.to(dtype)) * side.scale;
 }

@@ -1,6 +1,6 @@
-// y = x W^T + b + s * ((x * dropout) A^T) B^T: the one linear that every layer uses.
-// Formula: PEFT 0.21.2 lora/layer.py Linear.forward; s = alpha / r, or alpha / sqrt(r) with rsLoRA.
-// With DoRA (a magnitude m): ops/dora.h.
+// y = x W^T + b + (x A_f^T) B_f^T + s * ((x * dropout) A^T) B^T: the one linear that every layer uses. A_f
+// and B_f are frozen adapters below the trained one, if there are any. Formula: PEFT 0.21.2 lora/layer.py
+// Linear.forward; s = alpha / r, or alpha / sqrt(r) with rsLoRA. With DoRA (a magnitude m): ops/dora.h.
 //
 // Shapes: x [T, in], W [out, in], b [out], A [r, in], B [out, r], y [T, out].
 // Precision: W's dtype decides the GEMM. x is cast to it (what autocast does), fp32 accumulation inside. A
@@ -51,10 +51,19 @@ struct LoraSide {
   mutable Norm norm_;
 };
 
+// Frozen adapters under one linear: part of the base, on where adapters are off too, and never dropped out.
+// Several are one side, their A below each other and their B beside each other. In W's dtype, also where W is
+// quantised. Not together with a LoraSide that has a magnitude.
+struct FrozenSide {
+  Weight a;  // [r, in], the rows of each adapter times its scale
+  Weight b;  // [out, r]
+};
+
 struct Linear {
   std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj"
   Weight weight;     // [out, in], frozen
   at::Tensor bias;   // [out] or undefined
+  std::optional<FrozenSide> below;
   std::optional<LoraSide> lora;
 };
 
@@ -70,7 +79,7 @@ struct PassContext {
   const std::vector<std::int64_t>* token_position = nullptr;
 };
 
-// Differentiable in x, A and B; W and b are treated as constants.
+// Differentiable in x, A and B; W, b and the frozen side are treated as constants.
 at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass);
 
 // The [T, features] fp32 mask of 0 and 1/(1-p) for one adapted module: element (t, f) is a pure function of

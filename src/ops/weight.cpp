@@ -74,6 +74,10 @@ Weight Weight::pack(const at::Tensor& plain) {
   return packed;
 }
 
+Weight Weight::packed_where_possible(const at::Tensor& plain) {
+  return can_pack(plain) ? pack(plain) : Weight(plain);
+}
+
 Weight Weight::quantised(std::shared_ptr<const Quantised> matrix, at::ScalarType compute) {
   base::require(matrix != nullptr && (compute == at::kFloat || compute == at::kBFloat16),
                 "ops::Weight::quantised", "a matrix, and bf16 or float32 to multiply in");

@@ -28,6 +28,7 @@ class Weight {
   // A pack of the same numbers. `plain` is bf16 on the CPU; can_pack() must hold.
   static Weight pack(const at::Tensor& plain);
   static bool can_pack(const at::Tensor& plain);
+  static Weight packed_where_possible(const at::Tensor& plain);  // else plain
   // Multiplied as the matrix that dequantise(matrix, compute) gives, bit for bit; compute is bf16 or float32.
   static Weight quantised(std::shared_ptr<const Quantised> matrix, at::ScalarType compute);
 

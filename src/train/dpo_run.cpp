@@ -82,9 +82,7 @@ std::string loss_line(const config::PreferencePlan& plan) {
 }
 
 std::string reference_line(const config::Plan& plan) {
-  std::string out = plan.adapter_name_or_path.empty()
-                        ? "the base without the adapter"
-                        : "the adapter as it is in " + plan.adapter_name_or_path;
+  std::string out = reference_words(plan);
   if (plan.preference.precompute_ref_log_probs) out += ", computed once, before step 1";
   return out;
 }

@@ -78,9 +78,7 @@ std::string loss_line(const config::KtoPlan& plan) {
 }
 
 std::string reference_line(const config::Plan& plan) {
-  std::string out = plan.adapter_name_or_path.empty()
-                        ? "the base without the adapter"
-                        : "the adapter as it is in " + plan.adapter_name_or_path;
+  std::string out = reference_words(plan);
   if (plan.kto.precompute_ref_log_probs) out += ", computed once, before step 1";
   return out;
 }

@@ -22,6 +22,16 @@ std::int64_t sum_of_largest(std::vector<std::int64_t> values, std::int64_t count
   return std::accumulate(values.begin(), values.begin() + kept, std::int64_t{0});
 }
 
+// q, k and v read one input, gate and up another.
+std::int64_t largest_rank_below(const std::vector<const ops::Linear*>& linears) {
+  const auto rank = [&](std::size_t i) { return linears[i]->below ? linears[i]->below->a.out() : 0; };
+  std::int64_t out = 0;
+  for (std::size_t q = 0; q + kModulesOfALayer <= linears.size(); q += kModulesOfALayer)
+    out = std::max(
+        {out, rank(q) + rank(q + 1) + rank(q + 2), rank(q + 3), rank(q + 4) + rank(q + 5), rank(q + 6)});
+  return out;
+}
+
 }  // namespace
 
 LongestBatch longest_batch(const std::vector<data::Example>& examples,
@@ -78,6 +88,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   if (const model::Quantise scheme = model.quantised()) out.quantised = ops::words_of(*scheme);
   out.by_panels = ops::instructions() == ops::Instructions::kAvx512Bf16;
   const std::vector<const ops::Linear*> linears = model.linears();
+  out.below_rank = largest_rank_below(linears);
   for (std::size_t i = 0; i < linears.size(); ++i) {
     const ops::Weight& weight = linears[i]->weight;
     if (weight.is_quantised()) out.largest_linear = std::max(out.largest_linear, weight.out() * weight.in());

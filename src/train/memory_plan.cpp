@@ -86,7 +86,7 @@ std::int64_t explicit_scratch(const MemoryInputs& in, const Shapes& s, Recompute
       norms + qkv + (s.heads + s.qkv + s.hidden) * s.e + dropped(s.hidden);
   return std::max(s.tokens * std::max(forward, stream + mlp_backward),
                   s.tokens * (stream + attention_backward) + in.attention_backward) +
-         in.threads * kThreadScratch;
+         s.tokens * in.below_rank * s.e + in.threads * kThreadScratch;
 }
 
 // linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits; of
@@ -122,7 +122,8 @@ std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
 
 std::int64_t plain_scratch(const MemoryInputs& in, const Shapes& s) {
   const std::int64_t mask = in.dropout ? 8 * s.mlp : 0;  // fp32, and its product
-  return s.tokens * (5 * s.mlp * s.e + 4 * s.hidden * s.residual + mask) + in.threads * kThreadScratch;
+  return s.tokens * (5 * s.mlp * s.e + 4 * s.hidden * s.residual + mask + in.below_rank * s.e) +
+         in.threads * kThreadScratch;
 }
 
 std::int64_t plain_head(const MemoryInputs& in, const Shapes& s) {
@@ -144,8 +145,9 @@ std::int64_t dequantised_bytes(const MemoryInputs& in, bool explicit_layer) {
 }
 
 std::string base_words(const MemoryInputs& in) {
-  if (!in.quantised.empty()) return "base weights, " + in.quantised;
-  return in.packed ? "base weights, packed" : "base weights";
+  const std::string out = in.below_rank > 0 ? "base weights and adapters" : "base weights";
+  if (!in.quantised.empty()) return out + ", " + in.quantised;
+  return in.packed ? out + ", packed" : out;
 }
 
 std::string number(double value) {

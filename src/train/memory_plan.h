@@ -39,6 +39,9 @@ struct MemoryInputs {
   std::string quantised;        // ops::words_of its linears; empty: held in full
   std::int64_t largest_linear = 0;  // numbers of the largest quantised linear: dequantised whole at times
   bool by_panels = false;           // but not by the bf16 GEMM of this machine
+  // Of frozen adapters below, which base_bytes counts: ranks of a layer's modules that read one input, the
+  // most together.
+  std::int64_t below_rank = 0;
   std::int64_t adapter_parameters = 0;
   std::vector<AdaptedLinear> adapted;
   std::int64_t token_rows = 0;  // rows of the embedding that are trained

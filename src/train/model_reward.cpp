@@ -71,6 +71,7 @@ class ModelReward final : public rewards::Reward {
     model_.emplace(source, formats, model::Storage::kPacked);
     pad_ = text_.tokenizer.pad_id();
     if (!place_.adapter.empty()) {
+      lay_below_it();
       adapter_.emplace(adapters::Adapter::load(*model_, place_.adapter));
       score_ = adapter_->score().detach();
       return;
@@ -120,6 +121,17 @@ class ModelReward final : public rewards::Reward {
   }
 
  private:
+  // An adapter that was trained above others says which.
+  void lay_below_it() {
+    const adapters::Below trained = adapters::read_below(place_.adapter);
+    if (adapters::lay_below(*model_, trained.folders) == trained) return;
+    throw base::UserError({.where = (place_.adapter / adapters::kBelowFile).string(),
+                           .expected = "the adapters below it as they were when it was trained",
+                           .found = "other weights in their folders",
+                           .cause = "they were trained again since",
+                           .fix = "put them back, or train the reward model again"});
+  }
+
   std::vector<std::int32_t> encode(const Json& prompt, const Json& completion) const {
     if (!prompt.is_array()) {
       const std::string rest = completion.is_string() ? completion.get<std::string>()

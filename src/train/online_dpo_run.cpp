@@ -62,9 +62,7 @@ std::string loss_line(const config::Plan& plan) {
     out += ", " + short_number(*plan.online.missing_eos_penalty) + " off the score without an end";
   }
   out += plan.online.skip_ties ? ", ties left out" : "";
-  return out + "; reference: " +
-         (plan.adapter_name_or_path.empty() ? "the base without the adapter"
-                                            : "the adapter as it is in " + plan.adapter_name_or_path);
+  return out + "; reference: " + reference_words(plan);
 }
 
 PolicyStartFacts policy_facts(const OpenedSampling& run, PromptSizes sizes) {

@@ -4,16 +4,19 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <string>
+
 #include "adapters/lora.h"
 #include "train/open_run.h"
 #include "train/run_setup.h"
 
 namespace hone::train {
 
-// Attaches the run's adapter (open_adapter) and gives its reference, as Adapter::flat() holds values: TRL's
-// of a continued adapter is that adapter as it began (PEFT's "ref"), also in a resumed run; a PiSSA adapter
-// took its beginning out of the base, so that beginning is its reference. Undefined: the base alone, as for
-// any other new adapter, or where `wanted` is false.
+// Attaches the run's adapter and what lies below it (open_adapter), and gives its reference, as
+// Adapter::flat() holds values: TRL's of a continued adapter is that adapter as it began (PEFT's "ref"), also
+// in a resumed run; a PiSSA adapter took its beginning out of the base, so that beginning is its reference.
+// Undefined: the base alone, as for any other new adapter, with base_adapters if there are any, or where
+// `wanted` is false.
 inline at::Tensor open_adapter_and_reference(OpenedRun& run, bool wanted = true) {
   at::Tensor continued;  // before the run's own is attached: the model holds one at a time
   if (wanted && !run.plan.adapter_name_or_path.empty()) {
@@ -21,6 +24,13 @@ inline at::Tensor open_adapter_and_reference(OpenedRun& run, bool wanted = true)
   }
   const adapters::Adapter& adapter = run.adapter.emplace(open_adapter(*run.model, run.plan, run.place));
   return wanted && adapter.beginning().defined() ? adapter.beginning() : continued;
+}
+
+// The same in words, of the plan.
+inline std::string reference_words(const config::Plan& plan) {
+  if (!plan.adapter_name_or_path.empty()) return "the adapter as it is in " + plan.adapter_name_or_path;
+  return plan.base_adapters.empty() ? "the base without the adapter"
+                                    : "the base with base_adapters, without the adapter";
 }
 
 // `values` in the place of `parameters`, as long as this lives.

@@ -59,6 +59,23 @@ adapters::Adapter load_adapter(model::CausalLm& model, const fs::path& folder, c
   return adapter;
 }
 
+// A resumed run has the base it began with.
+void require_same_below(const fs::path& checkpoint, const adapters::Below& below) {
+  const adapters::Below began = adapters::read_below(checkpoint);
+  if (began == below) return;
+  const auto words = [](const adapters::Below& of) {
+    std::string out;
+    for (const std::string& folder : of.folders) out += (out.empty() ? "" : ", ") + folder;
+    return out.empty() ? "none" : out;
+  };
+  const bool renewed = began.folders == below.folders;
+  throw base::UserError({"option base_adapters", words(began) + ", as when the run began",
+                         renewed ? "other weights in the same folders" : words(below),
+                         "they are part of the base: on another one the adapter would learn something else",
+                         renewed ? "put the adapters back as they were, or begin anew in another output_dir"
+                                 : "set base_adapters as in plan.yaml"});
+}
+
 // What the checkpoint's run was trained on, when it was something else.
 std::optional<std::string> changed_rows(const RunState& saved, const DataPrint& data) {
   if (saved.data_rows == 0) return std::nullopt;
@@ -107,8 +124,13 @@ DataPrint data_print(const fs::path& file, std::int64_t rows) {
 
 adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan, const RunPlace& place) {
   const fs::path from = place.resuming() ? place.resume_from() : fs::path(plan.adapter_name_or_path);
-  if (from.empty()) return adapters::Adapter::attach(model, lora_config(plan), plan_seed(plan));
-  return load_adapter(model, from, plan);
+  const adapters::Below below = adapters::lay_below(model, plan.base_adapters);
+  if (place.resuming()) require_same_below(from, below);
+  adapters::Adapter adapter = from.empty()
+                                  ? adapters::Adapter::attach(model, lora_config(plan), plan_seed(plan))
+                                  : load_adapter(model, from, plan);
+  adapter.set_below(below);
+  return adapter;
 }
 
 Standing find_standing(const config::Plan& plan, const RunPlace& place, const adapters::Adapter& adapter,
@@ -123,6 +145,10 @@ Standing find_standing(const config::Plan& plan, const RunPlace& place, const ad
     for (const auto& change : loaded.changed_options)
       out.notes.push_back("differs from the checkpoint: " + change);
     if (const auto note = changed_rows(out.state, data)) out.notes.push_back(*note);
+  }
+  if (!plan.adapter_name_or_path.empty()) {
+    if (const auto note = adapters::below_note(plan.adapter_name_or_path, plan.base_adapters))
+      out.notes.push_back(*note);
   }
   out.state.data_rows = data.rows;
   out.state.data_crc32c = data.crc32c;

@@ -353,13 +353,13 @@ TEST(Merge, GivesTheLogitsOfTheAdapterWithoutIt) {
   adapter.save(s.folder.path() / "adapter");
   const std::string before = base::read_text(s.folder.path() / "base" / "model.safetensors");
   const fs::path out = s.folder.path() / "merged";
-  merge_to_folder(s.folder.path() / "base", s.folder.path() / "adapter", out);
+  merge_to_folder(s.folder.path() / "base", {s.folder.path() / "adapter"}, out);
   const model::CausalLm merged(*model::open_weights(out), {});
   const at::Tensor logits = merged.logits(merged.hidden(make_batch({{3, 4, 5, 6}, {7, 8}}), {}));
   EXPECT_LT(largest_difference(logits, expected), 1e-4);
   EXPECT_EQ(base::read_text(s.folder.path() / "base" / "model.safetensors"), before);
   const std::string message =
-      user_error([&] { merge_to_folder(s.folder.path() / "base", s.folder.path() / "adapter", out); });
+      user_error([&] { merge_to_folder(s.folder.path() / "base", {s.folder.path() / "adapter"}, out); });
   EXPECT_SAYS(message, "a new or empty folder");
 }
 
@@ -378,13 +378,13 @@ TEST(Merge, OntoWhatQuantisedNumbersStandForGivesTheModelThatWasTrained) {
     const model::CausalLm merged(*model::open_weights(out), {});
     return largest_difference(merged.logits(merged.hidden(make_batch({{3, 4, 5, 6}, {7, 8}}), {})), expected);
   };
-  merge_to_folder(base, files, s.folder.path() / "right", scheme);
+  merge_to_folder(base, {files}, s.folder.path() / "right", scheme);
   EXPECT_LT(difference(s.folder.path() / "right"), 1e-4);
-  merge_to_folder(base, files, s.folder.path() / "wrong");
+  merge_to_folder(base, {files}, s.folder.path() / "wrong");
   EXPECT_GT(difference(s.folder.path() / "wrong"), 1e-2);
   // A base that is stored quantised says so itself.
   model::write_hf_folder(*model::open_weights(base), s.folder.path() / "codes", {.quantise = scheme});
-  merge_to_folder(s.folder.path() / "codes", files, s.folder.path() / "stored");
+  merge_to_folder(s.folder.path() / "codes", {files}, s.folder.path() / "stored");
   EXPECT_LT(difference(s.folder.path() / "stored"), 1e-4);
 }
 
@@ -398,7 +398,7 @@ TEST(Merge, RefusesAnAdapterThatDivergedAndLeavesNothing) {
   adapter.save(s.folder.path() / "adapter");
   const fs::path out = s.folder.path() / "merged";
   EXPECT_SAYS(
-      user_error([&] { merge_to_folder(s.folder.path() / "base", s.folder.path() / "adapter", out); }),
+      user_error([&] { merge_to_folder(s.folder.path() / "base", {s.folder.path() / "adapter"}, out); }),
       "finite weights after merging");
   EXPECT_FALSE(fs::exists(out));
 }

@@ -51,24 +51,30 @@ struct Golden {
   const char* model;
   const char* adapter;
   const char* file;
+  std::vector<std::string> below = {};  // frozen
 };
 
 class Parity : public ::testing::TestWithParam<Golden> {};
 INSTANTIATE_TEST_SUITE_P(
     Peft, Parity,
-    ::testing::Values(Golden{"tiny_llama", "adapter", "golden.safetensors"},
-                      Golden{"tiny_llama", "adapter_rslora", "golden_rslora.safetensors"},
-                      Golden{"tiny_llama", "adapter_dora", "golden_dora.safetensors"},
-                      Golden{"tiny_llama", "adapter_tokens", "golden_tokens.safetensors"},
-                      Golden{"tiny_llama3", "adapter_tokens", "golden_tokens.safetensors"},
-                      Golden{"tiny_llama3", "adapter", "golden.safetensors"},
-                      Golden{"tiny_qwen2", "adapter", "golden.safetensors"},
-                      Golden{"tiny_qwen3", "adapter", "golden.safetensors"}));
+    ::testing::Values(
+        Golden{"tiny_llama", "adapter", "golden.safetensors"},
+        Golden{"tiny_llama", "adapter_rslora", "golden_rslora.safetensors"},
+        Golden{"tiny_llama", "adapter_dora", "golden_dora.safetensors"},
+        Golden{"tiny_llama", "adapter_second", "golden_stacked.safetensors", {"adapter", "adapter_rslora"}},
+        Golden{"tiny_llama", "adapter_tokens", "golden_tokens.safetensors"},
+        Golden{"tiny_llama3", "adapter_tokens", "golden_tokens.safetensors"},
+        Golden{"tiny_llama3", "adapter", "golden.safetensors"},
+        Golden{"tiny_qwen2", "adapter", "golden.safetensors"},
+        Golden{"tiny_qwen3", "adapter", "golden.safetensors"}));
 
 TEST_P(Parity, LogitsLossAndEveryGradient) {
   const fs::path folder = fs::path(HONE_FIXTURES) / "parity" / GetParam().model;
   const auto file = base::SafetensorsFile::open(folder / GetParam().file);
   model::CausalLm model(*model::open_weights(folder), {});
+  std::vector<fs::path> all;
+  for (const std::string& name : GetParam().below) all.push_back(folder / name);
+  lay_below(model, {all.begin(), all.end()});
   const Adapter adapter = Adapter::load(model, folder / GetParam().adapter);
   Margin margin;
   std::vector<std::vector<std::int64_t>> ids;
@@ -102,7 +108,8 @@ TEST_P(Parity, LogitsLossAndEveryGradient) {
   margin.check("base_logits_0", model.logits(model.hidden(first, off), off), golden(file, "base_logits_0"));
 
   const TempFolder out;
-  merge_to_folder(folder, folder / GetParam().adapter, out.path());
+  all.push_back(folder / GetParam().adapter);
+  merge_to_folder(folder, all, out.path());
   const model::CausalLm merged(*model::open_weights(out.path()), {});
   margin.check("merged_logits_0", merged.logits(merged.hidden(first, {})), golden(file, "merged_logits_0"));
   std::printf("%s/%s: worst %.2e of 1e-4 (%s)\n", GetParam().model, GetParam().adapter, margin.worst,

@@ -112,7 +112,7 @@ TEST(Pissa, TheSavedAdapterDoesTheSameOnTheBase) {
     EXPECT_NEAR(loaded.config().scale(), adapter.config().scale(), 1e-12);
     EXPECT_LT(largest_difference(logits(base), trained), 1e-4);
     EXPECT_GT(largest_difference(logits(base, false), trained), 1e-2);
-    merge_to_folder(kTiny, temp.path() / "adapter", temp.path() / "merged");
+    merge_to_folder(kTiny, {temp.path() / "adapter"}, temp.path() / "merged");
     const model::CausalLm merged(*model::open_weights(temp.path() / "merged"), {});
     EXPECT_LT(largest_difference(logits(merged), trained), 1e-4);
   }

@@ -105,7 +105,7 @@ TEST(TokenRows, AreInTheMergedModel) {
     const Adapter adapter = Adapter::attach(*s.model, with_tokens({11, 3, 40}), 1);
     move_rows(adapter);
     adapter.save(s.folder.path() / "adapter");
-    merge_to_folder(s.base(), s.folder.path() / "adapter", s.folder.path() / "merged");
+    merge_to_folder(s.base(), {s.folder.path() / "adapter"}, s.folder.path() / "merged");
     const auto source = model::open_weights(s.folder.path() / "merged");
     EXPECT_EQ(source->has("lm_head.weight"), !tied);
     EXPECT_LT(largest_difference(Setting::logits_of(model::CausalLm(*source, {})), s.logits()), 1e-5);

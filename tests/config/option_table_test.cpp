@@ -50,6 +50,7 @@ TEST(OptionTable, HasEveryOptionOfTrlWithItsDefaultAndOrigin) {
 TEST(OptionTable, HasNothingElseButOurOwn) {
   const std::vector<std::string> shared = {"init_lora_weights",           "lora_exclude_modules",
                                            "trainable_token_indices",     "adapter_name_or_path",
+                                           "base_adapters",
                                            "base_model_name_for_adapter", "eval_dataset"};
   const std::vector<std::string> machine = {"threads", "recompute",         "layer_form",  "memory_limit",
                                             "env",     "accelerate_config", "skip_doctor", "on_fault"};

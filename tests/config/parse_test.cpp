@@ -67,6 +67,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"lora_exclude_modules", {"k_proj"}},
       {"trainable_token_indices", {"[1,", "2,", "5]"}},
       {"adapter_name_or_path", {path("adapter")}},
+      {"base_adapters", {path("adapter")}},
       {"base_model_name_for_adapter", {"owner/name"}},
       {"dataset_name", {path("rows")}},
       {"dataset_text_field", {"body"}},
@@ -142,6 +143,26 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
     changed.resolved.clear();
     EXPECT_FALSE(changed == plain) << name << " does nothing";
   }
+}
+
+TEST_F(ParseTest, WhatLiesBelowTheAdapterIsThereOnceAndNoDora) {
+  write("second/adapter_config.json", "{}");
+  const Plan plan = run({"--base_adapters", path("adapter"), path("second"), "--output_dir", "out"});
+  EXPECT_EQ(plan.base_adapters, (std::vector<std::string>{path("adapter"), path("second")}));
+  ASSERT_EQ(plan.notes.size(), 1U);
+  EXPECT_NE(plan.notes[0].find("hone merge --adapters " + path("adapter") + " " + path("second") +
+                               " out --combination cat"),
+            std::string::npos);
+  EXPECT_NE(run_error({"--base_adapters", path("adapter"), path("adapter")}).find("each adapter once"),
+            std::string::npos);
+  EXPECT_NE(run_error({"--base_adapters", path("adapter"), "--adapter_name_or_path", path("adapter")})
+                .find("each adapter once"),
+            std::string::npos);
+  EXPECT_NE(run_error({"--base_adapters", path("none")}).find("as base_adapters"), std::string::npos);
+  EXPECT_NE(run_error({"--base_adapters", path("adapter"), "--use_dora"}).find("use_dora or base_adapters"),
+            std::string::npos);
+  for (const char* word : {"--adapters", "--frozen_adapters", "--base_adapter"})
+    EXPECT_NE(run_error({word, "x"}).find("base_adapters"), std::string::npos) << word;
 }
 
 TEST_F(ParseTest, TheDoctorsOptions) {

@@ -298,6 +298,69 @@ TEST_F(ToolsTest, MergeOfSeveral) {
             1U);
 }
 
+TEST_F(ToolsTest, MergeOfSeveralByPeftsOtherKinds) {
+  const auto merge = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"--adapters", path("adapter"), path("adapter"), "--output", path("new"), "--combination"});
+    return parse_merge(more);
+  };
+  const MergePlan ties = merge({"ties", "--density", "0.2", "--majority_sign_method", "frequency"});
+  EXPECT_EQ(ties.density, 0.2);
+  EXPECT_TRUE(ties.elects_by_frequency);
+  EXPECT_TRUE(ties.notes.empty());
+  EXPECT_EQ(merge({"svd", "--svd_rank", "3"}).svd_rank, 3);
+  EXPECT_EQ(merge({"svd", "--density", "0.2"}).notes.size(), 1U);
+  EXPECT_EQ(merge({"linear", "--svd_rank", "3", "--majority_sign_method", "total"}).notes.size(), 2U);
+  EXPECT_NE(error_of([&] { merge({"magnitude_prune_svd"}); }).find("expected density"), std::string::npos);
+  EXPECT_NE(error_of([&] { merge({"ties", "--density", "0"}); }).find("density"), std::string::npos);
+  EXPECT_NE(error_of([&] { merge({"dare_ties"}); }).find("drops values at random"), std::string::npos);
+}
+
+TEST_F(ToolsTest, AdaptersToSwitchBetween) {
+  write("second/adapter_config.json", "{}");
+  write("lr=1/adapter_config.json", "{}");
+  const auto named = [&](const std::string& word) {
+    return generate({"--prompt", "Hi", "--adapters", word}).adapters.at(0);
+  };
+  EXPECT_EQ(named("one=" + path("second")), (NamedAdapter{"one", path("second")}));
+  EXPECT_EQ(named(path("second")), (NamedAdapter{"second", path("second")}));
+  EXPECT_EQ(named(path("second") + "/").name, "second");
+  EXPECT_EQ(named(path("lr=1")), (NamedAdapter{"lr=1", path("lr=1")}));
+  EXPECT_EQ(parse_chat({path("model"), "--adapters", path("adapter"), "b=" + path("second")}).adapters.size(),
+            2U);
+  const auto refusal = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"--prompt", "Hi", "--adapters"};
+    words.insert(words.end(), more.begin(), more.end());
+    return error_of([&] { generate(words); });
+  };
+  EXPECT_NE(refusal({"none=" + path("second")}).find("the model without an adapter"), std::string::npos);
+  EXPECT_NE(refusal({"a=" + path("absent")}).find("as adapters"), std::string::npos);
+  EXPECT_NE(refusal({path("second"), "--adapter_name_or_path", path("adapter")}).find("both"),
+            std::string::npos);
+  EXPECT_NE(refusal({path("second"), "--base_adapters", path("second")}).find("each adapter once"),
+            std::string::npos);
+}
+
+TEST_F(ToolsTest, WhatLiesBelowTheAdapter) {
+  write("second/adapter_config.json", "{}");
+  const std::vector<std::string> both = {"--adapter_name_or_path", path("second"), "--base_adapters",
+                                         path("adapter")};
+  const std::vector<std::string> below = {path("adapter")};
+  const auto with = [&](std::vector<std::string> words) {
+    words.insert(words.end(), both.begin(), both.end());
+    return words;
+  };
+  EXPECT_EQ(generate(with({"--prompt", "Hi"})).base_adapters, below);
+  EXPECT_EQ(parse_chat(with({path("model")})).base_adapters, below);
+  EXPECT_EQ(parse_merge(with({"--output", path("new")})).base_adapters, below);
+  EXPECT_EQ(parse_export(with({"--output", path("m.gguf")})).base_adapters, below);
+  EXPECT_NE(error_of([&] {
+              parse_merge({"--adapters", path("adapter"), path("second"), "--base_adapters", path("adapter"),
+                           "--output", path("new")});
+            }).find("write all of them after adapters"),
+            std::string::npos);
+}
+
 TEST_F(ToolsTest, Export) {
   const ExportPlan plan = parse_export({"--model_name_or_path", path("model"), "--output", path("m.gguf")});
   EXPECT_EQ(plan.outtype, GgufOutType::kF16);

@@ -34,7 +34,7 @@ class MergedModelTest : public ProbeTest {
 };
 
 TEST_F(MergedModelTest, AMergeSaysTheSame) {
-  adapters::merge_to_folder(base_, adapter_, root_ / "merged");
+  adapters::merge_to_folder(base_, {adapter_}, root_ / "merged");
   const base::Verdict found = verdict(root_ / "merged");
   EXPECT_EQ(found.level, Level::kOk) << found.what << found.evidence;
   EXPECT_NE(found.what.find("3 of 3"), std::string::npos) << found.what;
@@ -76,7 +76,7 @@ TEST_F(MergedModelTest, TheKlIsNearlyTheWholeOne) {
     const ops::PassContext pass = {.adapters_on = on};
     model::ExplicitPass forward(model, path.tokens, pass);
     const auto end = static_cast<std::int64_t>(path.tokens.ids.size());
-    return at::log_softmax(model.logits(forward.forward(at::arange(path.prompt - 1, end - 1, at::kLong), {})),
+    return at::log_softmax(model.logits(forward.forward(at::arange(path.prompt - 1, end - 1, at::kLong), {}), pass),
                            -1);
   };
   for (const GreedyPath& path : found) {

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "adapters/merge.h"
+#include "doctor/probe_state.h"
 #include "doctor/round_trip.h"
 #include "probe_runs.h"
 
@@ -18,7 +19,7 @@ class DeepProbeTest : public ProbeTest {
       .merge =
           [](const fs::path& base, const fs::path& adapter, const fs::path& out,
              const model::Quantise& trained_on) {
-            adapters::merge_to_folder(base, adapter, out, trained_on);
+            adapters::merge_to_folder(base, {adapter}, out, trained_on);
           }};
   // The state of the run, which no probe may change.
   static at::Tensor state(train::OpenedRun& run) {
@@ -46,6 +47,26 @@ TEST_F(DeepProbeTest, ADpoRun) {
     EXPECT_EQ(worst(found), Level::kOk) << words_of(found);
   }
   EXPECT_TRUE(state(*run).equal(before));
+}
+
+TEST_F(DeepProbeTest, ARunAboveFrozenAdapters) {
+  for (const Words& more : {Words{"--bf16", "false"}, Words{"--bf16", "true"}, Words{"--load_in_4bit"}}) {
+    Words words = {"--lora_target_modules", "all-linear", "--base_adapters",
+                   (fixtures() / "tiny_llama" / "adapter_second").string()};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto run = open(dpo("dpo", words));
+    const at::Tensor before = state(*run);
+    const std::vector<PartPrint> print = base_print(*run->model);
+    for (const auto& probe : {probe_overfit, probe_round_trip, probe_resume}) {
+      const Verdicts found = probe(*run);
+      EXPECT_EQ(worst(found), Level::kOk) << words_of(found);
+    }
+    EXPECT_TRUE(state(*run).equal(before));
+    EXPECT_EQ(first_change(print, base_print(*run->model)), "");
+    const ops::Weight& b = run->model->linears().front()->below->b;
+    at::Tensor(b.is_packed() ? b.panels() : b.plain()).mul_(2);
+    EXPECT_EQ(first_change(print, base_print(*run->model)), "model.layers.0.self_attn.q_proj below: lora_B");
+  }
 }
 
 TEST_F(DeepProbeTest, GradientsOfSomethingElseLearnNothing) {
@@ -100,7 +121,7 @@ TEST_F(DeepProbeTest, AMergeThatDoesNotKnowOfTheFourBits) {
   const auto run = open(sft("run", {"--load_in_4bit", "true", "--bnb_4bit_quant_type", "fp4"}));
   AdapterFiles files = right_;
   files.merge = [](const fs::path& base, const fs::path& adapter, const fs::path& out,
-                   const model::Quantise&) { adapters::merge_to_folder(base, adapter, out); };
+                   const model::Quantise&) { adapters::merge_to_folder(base, {adapter}, out); };
   const Verdicts found = examine_round_trip(*run, files);
   const auto merged = std::count_if(found.begin(), found.end(), [](const base::Verdict& one) {
     return one.code == "CKPT-02" && one.what == "the merged model is the model with its adapter";
@@ -135,7 +156,7 @@ TEST_F(DeepProbeTest, AMergeOfAnotherAdapter) {
   const auto run = open(sft("run"));
   AdapterFiles files = right_;
   files.merge = [](const fs::path& base, const fs::path&, const fs::path& out, const model::Quantise&) {
-    adapters::merge_to_folder(base, fixtures() / "tiny_llama" / "adapter", out);
+    adapters::merge_to_folder(base, {fixtures() / "tiny_llama" / "adapter"}, out);
   };
   const Verdicts found = examine_round_trip(*run, files);
   EXPECT_VERDICT(found, "CKPT-01", Level::kOk, "");

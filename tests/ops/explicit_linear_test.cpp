@@ -5,10 +5,13 @@
 
 #include <numeric>
 
+#include "base/error.h"
+
 namespace hone::ops {
 namespace {
 
-// Two linears of different widths that read one input; the second has a bias, and a side of its own dropout.
+// Two linears of different widths that read one input; the second has a bias, and a side of its own dropout,
+// the first a frozen side below.
 struct Case {
   Linear first, second;
   at::Tensor x;
@@ -19,6 +22,7 @@ struct Case {
     at::manual_seed(3);
     x = at::randn({tokens, 24});
     first = make("q_proj", 40, dropout, 1);
+    first.below = FrozenSide{.a = at::randn({5, 24}), .b = at::randn({40, 5})};
     second = make("k_proj", 8, dropout, 2);
     second.bias = at::randn({8});
     rows.assign(static_cast<std::size_t>(tokens), 5);
@@ -94,7 +98,19 @@ TEST(ExplicitLinear, LeavesTheAdapterOutWhenItIsOff) {
   EXPECT_FALSE(low.defined());
   const at::Tensor out = at::empty({9, 40});
   linear_into(out, c.first, c.x, low, c.pass);
-  expect_near(out, c.x.matmul(c.first.weight.dense().t()));
+  const at::Tensor base = c.x.matmul(c.first.weight.dense().t());
+  const FrozenSide& below = *c.first.below;
+  expect_near(out, base + c.x.matmul(below.a.dense().t()).matmul(below.b.dense().t()));
+  EXPECT_FALSE(at::allclose(out, base, 1e-1, 1e-1)) << "the frozen side stays on";
+}
+
+TEST(ExplicitLinear, HasNoDoraAboveAFrozenSide) {
+  Case c(0.0);
+  c.first.lora->magnitude = at::ones({40});
+  const at::NoGradGuard no_grad;
+  const at::Tensor low = lora_low(c.first, c.x, c.pass);
+  EXPECT_THROW(linear_into(at::empty({9, 40}), c.first, c.x, low, c.pass), base::InternalError);
+  EXPECT_THROW(linear_forward(c.first, c.x, c.pass), base::InternalError);
 }
 
 }  // namespace

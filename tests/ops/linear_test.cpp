@@ -48,6 +48,27 @@ TEST(LinearForward, GivesTheFormulaAndItsGradients) {
   EXPECT_FALSE(w.grad().defined());
 }
 
+TEST(LinearForward, AddsTheFrozenSideWhichStaysOn) {
+  Case c = make_case(at::kFloat);
+  const at::Tensor a = at::randn({4, 12}), b = at::randn({7, 4});
+  const at::Tensor g = at::randn({5, 7});
+  const auto gradient = [&](const PassContext& pass) {
+    c.x.mutable_grad() = at::Tensor();
+    linear_forward(c.linear, c.x, pass).backward(g);
+    return c.x.grad().clone();
+  };
+  for (const bool on : {true, false}) {
+    PassContext pass;
+    pass.adapters_on = on;
+    c.linear.below.reset();
+    const at::Tensor without = linear_forward(c.linear, c.x, pass).detach(), d_without = gradient(pass);
+    c.linear.below = FrozenSide{.a = a, .b = b};
+    EXPECT_TRUE(at::allclose(linear_forward(c.linear, c.x, pass), without + c.x.matmul(a.t()).matmul(b.t()),
+                             1e-5, 1e-5));
+    EXPECT_TRUE(at::allclose(gradient(pass), d_without + g.matmul(b).matmul(a), 1e-4, 1e-4));
+  }
+}
+
 TEST(LinearForward, AgreesWithFiniteDifferencesInDouble) {
   Case c = make_case(at::kDouble, 3, 4, 2);
   c.linear.lora->a = at::randn({3, 4}, at::kDouble).set_requires_grad(true);

@@ -1,7 +1,7 @@
 """Adapters: hone's read by PEFT, PEFT's read by hone, and adapter_config.json key by key."""
 import json
 
-from check_harness import (FAMILIES, FIXTURES, hone_logits, load_adapter, load_model, reference_logits, relative,
+from check_harness import (FAMILIES, FIXTURES, hone, hone_logits, load_adapter, load_model, reference_logits, relative,
                            sequences, sft, tiny_model, within)
 
 import torch
@@ -136,6 +136,22 @@ def checkpoint(check):
     return margin
 
 
+def stacked(check):
+    """hone's adapter above a frozen one of PEFT: PEFT with both active computes what hone's one adapter of both does."""
+    model, first = tiny_model(check, "tiny_llama"), FIXTURES / "tiny_llama/adapter"
+    second = sft(check, "stacked", model, base_adapters=[str(first)], lora_target_modules="all-linear", lora_r=3)
+    both = check.folder("stacked-cat")
+    hone("merge", "--adapters", first, second, "--combination", "cat", "--model_name_or_path", model, "--output", both)
+    peft = load_adapter(model, second)
+    peft.load_adapter(str(first), adapter_name="first")
+    ids = sequences(vocab_size(model))
+    alone = reference_logits(peft, ids)
+    peft.base_model.set_adapter(["default", "first"])
+    mine = hone_logits(check, model, ids, both)
+    assert relative(alone, mine) > 1e-2, "the frozen adapter has no effect: this proves nothing"
+    return within(mine, reference_logits(peft, ids))
+
+
 def cases(check):
     for family in FAMILIES:
         for name in SETTINGS:
@@ -148,3 +164,4 @@ def cases(check):
     check.case("hone reads PEFT's adapter, saved in bf16", in_half, check)
     check.case("PEFT reads an adapter of PEFT that hone continued", continued, check)
     check.case("PEFT reads checkpoint-N", checkpoint, check)
+    check.case("PEFT stacks what hone trained above another", stacked, check)

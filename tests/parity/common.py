@@ -64,8 +64,9 @@ def peft_key(name):
 
 def adapter_parameters(model):
     """{PEFT key: parameter} of every LoRA tensor: layers ascending, LINEARS' order within one, A before B before DoRA's
-    magnitude; then the rows of trainable_token_indices."""
-    named = {peft_key(name): value for name, value in model.named_parameters() if "lora_" in name or TOKENS in name}
+    magnitude; then the rows of trainable_token_indices. Frozen adapters below are left out."""
+    named = {peft_key(name): value for name, value in model.named_parameters()
+             if ("lora_" in name or TOKENS in name) and ".default" in name}
     layers = 1 + max(int(name.split(".layers.")[1].split(".")[0]) for name in named if "lora_" in name)
     wanted = [f"base_model.model.model.layers.{layer}.{linear}.lora_{side}"
               for layer in range(layers) for linear in LINEARS for side in ("A.weight", "B.weight", "magnitude_vector")]

@@ -1,8 +1,10 @@
 """What PEFT computes with DoRA, PiSSA, trainable_token_indices and several adapters, on the committed tiny_llama in fp32.
 
 tiny_llama/adapter_dora/ (r 4, alpha 8, q, v and down, A, B and magnitudes random) and golden_dora.safetensors, as
-record_tiny.py's; tiny_llama/adapter_second/ (r 4, alpha 4, rsLoRA off, q and gate, random); combined.safetensors: what
-add_weighted_adapter makes of adapter and adapter_second, `linear.<key>`, `cat.<key>`, weights 0.7 and -0.4; pissa.safetensors:
+record_tiny.py's; tiny_llama/adapter_second/ (r 4, alpha 4, rsLoRA off, q and gate, random); golden_stacked.safetensors: it
+above adapter and adapter_rslora, both frozen, all three active; combined.safetensors: what
+add_weighted_adapter makes of adapter and adapter_second, `linear.<key>`, `cat.<key>`, weights 0.7 and -0.4;
+combined_otherwise.safetensors: the other kinds, of three modules, density 0.4; pissa.safetensors:
 `A.<module>`, `B.<module>` and `rest.<module>` (the base weight that is left) of pissa with r 4, alpha 8; of tiny_llama (tied
 head) and tiny_llama3 (a head of its own; layer 0 has no LoRA) adapter_tokens/ and golden_tokens.safetensors, as record_tiny.py's.
 """
@@ -22,6 +24,9 @@ TOKENS = {
     "tiny_llama3": (112, dict(target_modules=r".*\.layers\.1\.(self_attn\.[qv]_proj|mlp\.down_proj)",
                               trainable_token_indices={"embed_tokens": [231, 16, 157, 5]})),
 }
+DENSITY = 0.4
+OTHER_KINDS = {"svd": {}, "ties": {}, "ties_frequency": {"majority_sign_method": "frequency"}, "magnitude_prune": {},
+               "ties_svd": {}, "magnitude_prune_svd": {}}
 
 
 def load(folder):
@@ -54,6 +59,20 @@ def combined(folder, first, second):
     return tensors
 
 
+def combined_otherwise(folder, first, second):
+    """Of three modules alone: one that both adapters are on, with equal and with unequal sides, and one of the first."""
+    model = PeftModel.from_pretrained(load(folder), first, adapter_name="first")
+    model.load_adapter(second, adapter_name="second")
+    tensors = {}
+    for kind, more in OTHER_KINDS.items():
+        model.add_weighted_adapter(["first", "second"], WEIGHTS, adapter_name=kind,
+                                   combination_type=kind.removesuffix("_frequency"), density=DENSITY, **more)
+        for name, value in model.named_parameters():
+            if f".{kind}." in name and ".layers.1." in name and any(f".{m}." in name for m in ("q_proj", "gate_proj", "v_proj")):
+                tensors[f"{kind}." + peft_key(name.replace(f".{kind}", ""))] = value
+    return tensors
+
+
 def pissa(folder):
     config = LoraConfig(r=4, lora_alpha=8, init_lora_weights="pissa", target_modules=["q_proj", "down_proj"],
                         task_type="CAUSAL_LM")
@@ -80,8 +99,13 @@ def main():
         attach(base, LoraConfig(r=4, lora_alpha=8, task_type="CAUSAL_LM", **config), here / "adapter_tokens", seed + 600)
         record(base, str(here / "adapter_tokens"), here / "golden_tokens.safetensors",
                make_sequences(load(base).config.vocab_size, seed), out)
+    record(folder, str(out / "adapter_second"), out / "golden_stacked.safetensors", sequences, out,
+           below=[f"{folder}/adapter", f"{folder}/adapter_rslora"])
     write_tensors(out / "combined.safetensors", combined(folder, f"{folder}/adapter", str(out / "adapter_second")),
                   source="PEFT add_weighted_adapter, fp32", weights=WEIGHTS)
+    write_tensors(out / "combined_otherwise.safetensors",
+                  combined_otherwise(folder, f"{folder}/adapter", str(out / "adapter_second")),
+                  source="PEFT add_weighted_adapter, fp32", weights=WEIGHTS, density=DENSITY)
     write_tensors(out / "pissa.safetensors", pissa(folder), source="PEFT pissa, fp32")
 
 

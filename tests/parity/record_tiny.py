@@ -72,10 +72,22 @@ def make_sequences(vocab, seed):
     return sequences
 
 
-def record(folder, adapter, golden, sequences, out):
-    """Everything is computed from the files as written, reloaded."""
+def record(folder, adapter, golden, sequences, out, below=()):
+    """Everything is computed from the files as written, reloaded. `below`: adapters that are active with it, and frozen;
+    base_logits_0 has them too."""
     load = lambda: AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
-    model = PeftModel.from_pretrained(load(), adapter, is_trainable=True).eval()
+
+    def active():
+        model = PeftModel.from_pretrained(load(), adapter, is_trainable=True).eval()
+        for name in below:
+            model.load_adapter(name, adapter_name=Path(name).name)
+        if below:
+            model.base_model.set_adapter(["default", *(Path(name).name for name in below)])
+            for name, value in model.named_parameters():
+                value.requires_grad_(".default." in name)
+        return model
+
+    model = active()
     loss, logits = sequence_loss(model, sequences)
     loss.backward()
     tensors = {"loss": loss.reshape(1)}
@@ -83,13 +95,18 @@ def record(folder, adapter, golden, sequences, out):
         tensors |= {f"ids_{n}": ids, f"labels_{n}": labels, f"logits_{n}": logits[n]}
     tensors |= {f"grad.{name}": value.grad for name, value in adapter_parameters(model).items()}
     first = sequences[0][0][None]
-    with torch.no_grad(), model.disable_adapter():
-        tensors["base_logits_0"] = model(input_ids=first).logits[0]
+    own = adapter_parameters(model)
     with torch.no_grad():
-        tensors["merged_logits_0"] = PeftModel.from_pretrained(load(), adapter).merge_and_unload()(input_ids=first).logits[0]
+        if below:
+            model.base_model.set_adapter([Path(name).name for name in below])
+            tensors["base_logits_0"] = model(input_ids=first).logits[0]
+        else:
+            with model.disable_adapter():
+                tensors["base_logits_0"] = model(input_ids=first).logits[0]
+        tensors["merged_logits_0"] = active().merge_and_unload()(input_ids=first).logits[0]
     spread = logits[2].std().item()
     assert 0.2 < spread < 20, f"degenerate logits: std {spread}"
-    assert all(value.grad.norm() > 0 for value in adapter_parameters(model).values())
+    assert all(value.grad.norm() > 0 for value in own.values())
     write_tensors(golden, tensors, source="transformers + PEFT, fp32, sdpa, cpu")
     print(f"{golden}: loss {loss.item():.6f}, logits std {spread:.3f}")
 

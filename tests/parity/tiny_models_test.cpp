@@ -94,7 +94,7 @@ TEST_P(TinyModels, ExplicitLogitsEqualTransformers) {
 
 TEST_P(TinyModels, MergedModelEqualsPeftsMerge) {
   const fs::path out = fs::temp_directory_path() / ("hone_merge_" + std::to_string(getpid()));
-  adapters::merge_to_folder(folder_, folder_ / GetParam().adapter, out);
+  adapters::merge_to_folder(folder_, {folder_ / GetParam().adapter}, out);
   const model::CausalLm merged(*model::open_weights(out), {});
   Margin margin(std::string(GetParam().model) + " merged", kBound);
   margin.compare("logits_0", logits(merged, 0, true), golden_.tensor("logits_0"));

@@ -126,6 +126,37 @@ def through_pipes(hone):
     return passed
 
 
+def adapters_are_switched(hone):
+    """One process that switches says what processes with one adapter each say, of the same conversation."""
+    options = ("--temperature", "0", "--bf16", "false")
+    names = ("adapter", "adapter_second", "adapter_dora")
+    one = {name: talk(hone, "Hello\n", *options, "--adapter_name_or_path", str(MODEL / name)) for name in names}
+    one["none"] = talk(hone, "Hello\n", *options)
+    passed = report("each adapter answers otherwise", len(set(one.values())) == 4, one)
+    given = ("--adapters", f"first={MODEL}/adapter", str(MODEL / "adapter_second"), f"{MODEL}/adapter_dora/")
+    turns = [("adapter_dora", "adapter_dora"), ("none", "none"), ("adapter_second", "adapter_second"), ("first", "adapter"),
+             ("adapter_dora", "adapter_dora")]
+    said = talk(hone, "Hello\n" + "".join(f"/adapter {name}\n/reset\nHello\n" for name, _ in turns), *options, *given)
+    wanted = one["adapter"] + b"".join(one[name] for _, name in turns)
+    passed &= report("a switch is a process with that adapter", said == wanted, (said, wanted))
+    # The conversation stays and is computed again: two messages, with the second answered by another adapter.
+    both = talk(hone, "Hello\n/adapter adapter_second\nAnd then?\n", *options, *given)
+    again = talk(hone, "Hello\n/adapter none\n/adapter adapter_second\nAnd then?\n", *options, *given)
+    anew = talk(hone, "Hello\n/adapter adapter_second\n/reset\nAnd then?\n", *options, *given)
+    passed &= report("the conversation stays", both == again != anew and both.startswith(one["adapter"]), (both, again, anew))
+    chat = Terminal(hone, *options, "--max_new_tokens", "4", *given)
+    shown = chat.until(PROMPT)
+    passed &= report("the adapters are listed, the first is on", b"* first" in shown and b"  none" in shown, shown)
+    chat.type(b"/adapter secnd\n")
+    shown = chat.until(PROMPT)
+    passed &= report("an unknown adapter is told", b"expected one of first" in shown, shown)
+    chat.type(b"/adapter adapter_second\n")
+    shown = chat.until(PROMPT)
+    passed &= report("a switch is shown", b"* adapter_second" in shown, shown)
+    chat.type(b"/exit\n")
+    return passed and report("/exit leaves", chat.status() == 0)
+
+
 def interrupted_while_it_waits(hone):
     process = subprocess.Popen([hone, "chat", MODEL, "--threads", "1", "--max_new_tokens", "2"], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=default_signals)
@@ -146,7 +177,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hone", type=pathlib.Path, default=SOURCE / "build/hone")
     hone = parser.parse_args().hone.resolve()
-    checks = [on_a_terminal, controls_are_shown, through_pipes, interrupted_while_it_waits]
+    checks = [on_a_terminal, controls_are_shown, through_pipes, adapters_are_switched,
+              interrupted_while_it_waits]
     return 0 if all([check(hone) for check in checks]) else 1
 
 

@@ -34,7 +34,18 @@ struct Options {
   model::Storage storage = model::Storage::kPlain;
   bool dora = false;
   std::optional<bool> tied_tokens = {};  // rows of the embedding are trained, with a tied head or another
+  bool below = false;  // a frozen adapter on all linears
 };
+
+// An adapter with an effect, as it comes from an earlier run.
+void save_adapter(model::CausalLm& model, const fs::path& folder) {
+  adapters::LoraConfig config;
+  config.r = 3;
+  config.target_modules = {"all-linear"};
+  config.target_is_regex = true;
+  config.init = config::LoraInit::kFalse;
+  adapters::Adapter::attach(model, config, 11).save(folder);
+}
 
 class Setting {
  public:
@@ -44,6 +55,10 @@ class Setting {
     write_model(folder_.path(), shapes);
     model_ =
         std::make_unique<model::CausalLm>(*model::open_weights(folder_.path()), numbers, options.storage);
+    if (options.below) {
+      save_adapter(*model_, folder_.path() / "below");
+      adapters::lay_below(*model_, {(folder_.path() / "below").string()});
+    }
     adapters::LoraConfig config;
     config.r = 4;
     config.alpha = 8;
@@ -144,6 +159,8 @@ const Options kUpper = {.targets = {R"(model\.layers\.1\.(mlp\.down_proj|self_at
                         .dropout = 0.3};
 const Options kWide = {.dropout = 0.2, .shapes = &wide_config};
 const Options kOdd = {.dropout = 0.2, .shapes = &odd_config};
+const Options kBelow = {.dropout = 0.2, .shapes = &wide_config, .below = true};
+const Options kBelowPartial = {.targets = {"q_proj", "v_proj"}, .dropout = 0, .below = true};
 const Options kDora = {.shapes = &wide_config, .dora = true};
 const Options kDoraDropped = {.targets = {"all-linear"}, .dropout = 0.3, .dora = true};
 const Options kTokens = {
@@ -169,6 +186,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"qwen3", kFp32, kWide, kExact}, Case{"llama", kFp32, kOdd, kExact},
                       Case{"qwen2", kFp32, kOdd, kExact}, Case{"qwen3", kFp32, kOdd, kExact},
                       Case{"llama", kBf16, kWide, kRounded}, Case{"qwen2", kAutocast, kWide, kRounded},
+                      Case{"llama", kFp32, kBelow, kExact}, Case{"qwen3", kFp32, kBelowPartial, kExact},
+                      Case{"qwen2", kFp32, kBelow, kExact}, Case{"llama", kBf16, kBelow, kRounded},
                       Case{"llama", kFp32, kTokens, kExact}, Case{"qwen3", kFp32, kUpperTokens, kExact},
                       Case{"qwen2", kFp32, kDoraTokens, kDoraExact}, Case{"llama", kBf16, kTokens, kRounded},
                       Case{"qwen3", kAutocast, kTokens, kRounded}, Case{"llama", kFp32, kDora, kDoraExact},
@@ -182,7 +201,7 @@ INSTANTIATE_TEST_SUITE_P(Families, ExplicitFormOf, ::testing::Values("llama", "q
 
 TEST_P(ExplicitFormOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
   for (const model::Numbers numbers : {kFp32, kAutocast, kBf16}) {
-    Setting s(GetParam(), numbers, kDropped);
+    Setting s(GetParam(), numbers, numbers.residual == at::kFloat ? kDropped : kBelow);
     const data::Batch batch = packed_batch();
     const auto none = s.run(batch, {.is_explicit = true, .recompute = Recompute::kNone});
     for (const Recompute level : {Recompute::kCheap, Recompute::kLayer}) {
@@ -228,8 +247,9 @@ TEST_P(ExplicitFormOf, IsNoWorseThanThePlainFormInBf16) {
 TEST_P(ExplicitFormOf, TrainsOverPackedWeightsWithTheSameBits) {
   const data::Batch batch = packed_batch();
   for (const Shapes shapes : {&tiny_config, &wide_config, &odd_config}) {
-    Setting plain(GetParam(), kBf16, {.shapes = shapes});
-    Setting packed(GetParam(), kBf16, {.shapes = shapes, .storage = model::Storage::kPacked});
+    const bool below = shapes == &odd_config;
+    Setting plain(GetParam(), kBf16, {.shapes = shapes, .below = below});
+    Setting packed(GetParam(), kBf16, {.shapes = shapes, .storage = model::Storage::kPacked, .below = below});
     const auto expected = plain.run(batch, {}), ours = packed.run(batch, {});
     EXPECT_EQ(ours.facts.nll_sum, expected.facts.nll_sum);
     for (std::size_t i = 0; i < ours.gradients.size(); ++i) {

@@ -109,6 +109,15 @@ TEST(MemoryPlan, TheAdapterIsParametersGradientsMomentsAndAShadow) {
   EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kNone), "adapter"), p * 16);
 }
 
+TEST(MemoryPlan, AdaptersBelowAreOfTheBaseAndTakeTheirLowRankProducts) {
+  MemoryInputs in = qwen();
+  const MemoryPlan plain = memory_of(in, true, Recompute::kCheap);
+  in.below_rank = 3 * 16;
+  const MemoryPlan found = memory_of(in, true, Recompute::kCheap);
+  EXPECT_EQ(found.segments[1].name, "base weights and adapters");
+  EXPECT_EQ(found.total - plain.total, 1024 * 48 * 2);
+}
+
 TEST(MemoryPlan, TheHeadHoldsOneTileWhateverTheVocabulary) {
   MemoryInputs in = qwen();
   const std::int64_t head = bytes_of(memory_of(in, true, Recompute::kNone), "head");

@@ -33,7 +33,7 @@ struct Sampled {
 class Setting {
  public:
   Setting(const std::string& family, model::Numbers numbers, model::Storage sampler_storage,
-          bool wide = false, bool dora = false, std::optional<bool> tied_tokens = {}) {
+          bool wide = false, bool dora = false, std::optional<bool> tied_tokens = {}, bool below = false) {
     base::Json config = wide ? wide_config(family) : tiny_config(family);
     config["max_position_embeddings"] = 512;
     if (tied_tokens) config["tie_word_embeddings"] = *tied_tokens;
@@ -48,6 +48,11 @@ class Setting {
     lora.init = config::LoraInit::kFalse;
     lora.dora = dora;
     if (tied_tokens) lora.token_indices = {44, 3, 17, 30, 5};
+    if (below) {
+      const std::string first = (folder_.path() / "first").string();
+      adapters::Adapter::attach(*trainer_, lora, 3).save(first);
+      for (model::CausalLm* model : {sampler_.get(), trainer_.get()}) adapters::lay_below(*model, {first});
+    }
     lora.dropout = 0.1;  // off while sampling and in the gap probe
     sampler_adapter_ = adapters::Adapter::attach(*sampler_, lora, 7);
     trainer_adapter_ = adapters::Adapter::attach(*trainer_, lora, 7);
@@ -244,6 +249,20 @@ TEST_P(SamplerIsTrainerOf, RecordsTheTrainersBitsWithTrainedTokens) {
       for (const auto& prompts : kCompositions) EXPECT_EQ(gap(s, prompts, 9, 1.0), 0.0) << prompts.size();
       EXPECT_EQ(gap(s, kCompositions[3], 70, 0.7), 0.0);
     }
+  }
+}
+
+TEST_P(SamplerIsTrainerOf, RecordsTheTrainersBitsAboveAFrozenAdapter) {
+  if (ops::instructions() < ops::Instructions::kAvx512Bf16) {
+    GTEST_SKIP() << "libtorch's GEMM promises no bits; this machine has no avx512_bf16";
+  }
+  for (const model::Storage storage : {model::Storage::kPlain, model::Storage::kPacked}) {
+    Setting s(GetParam(), {at::kBFloat16, at::kBFloat16}, storage, true, /*dora=*/false, /*tied_tokens=*/{}, /*below=*/true);
+    EXPECT_EQ(gap(s, kCompositions[4], 9, 1.0), 0.0);
+    s.update();
+    EXPECT_EQ(gap(s, kCompositions[3], 9, 1.0), 0.0) << "after an update";
+    s.update_trainer_alone();
+    EXPECT_GT(gap(s, kCompositions[3], 9, 1.0), 0.0);
   }
 }
 

@@ -1,0 +1,100 @@
+#include "adapters/adapter_set.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "adapters/lora.h"
+#include "base/error.h"
+#include "base/suggest.h"
+
+namespace hone::adapters {
+namespace {
+
+// The tensors alone: views of the adapter's flat buffer, without the gradients that belong to a leaf.
+ops::LoraSide kept(const ops::LoraSide& side) {
+  ops::LoraSide out;
+  out.a = side.a.detach();
+  out.b = side.b.detach();
+  if (side.magnitude.defined()) out.magnitude = side.magnitude.detach();
+  out.scale = side.scale;
+  return out;
+}
+
+}  // namespace
+
+const AdapterSet::One* AdapterSet::find(const std::string& name) const {
+  const auto it = std::find_if(all_.begin(), all_.end(), [&](const One& one) { return one.name == name; });
+  return it == all_.end() ? nullptr : &*it;
+}
+
+void AdapterSet::put(const One* one) {
+  std::size_t index = 0;
+  for (ops::Linear* linear : model_.linears()) {
+    const std::size_t i = index++;
+    linear->lora = one == nullptr ? std::nullopt : one->sides[i];
+  }
+  model_.set_token_rows(one == nullptr ? model::TokenRows() : one->token_rows);
+  active_ = one == nullptr ? "" : one->name;
+}
+
+void AdapterSet::load(const std::string& name, const base::fs::path& folder) {
+  if (find(name) != nullptr) {
+    throw base::UserError({.where = "option adapters",
+                           .expected = "adapters with names of their own",
+                           .found = "two named '" + name + "'",
+                           .cause = "an adapter without a name has that of its folder",
+                           .fix = "write NAME=" + folder.string()});
+  }
+  One one{.name = name, .sides = {}, .token_rows = {}};
+  {
+    const AsBefore guard{*this, find(active_)};
+    const Adapter adapter = Adapter::load(model_, folder);
+    require_kind(adapter.config(), /*score_head=*/false, folder.string());
+    for (const ops::Linear* linear : model_.linears())
+      one.sides.push_back(linear->lora ? std::optional(kept(*linear->lora)) : std::nullopt);
+    const model::TokenRows& rows = model_.token_rows();
+    if (rows.defined()) one.token_rows = {rows.ids(), rows.values().detach()};
+  }
+  all_.push_back(std::move(one));
+}
+
+void AdapterSet::activate(const std::string& name) {
+  const One* const one = find(name);
+  if (one == nullptr) {
+    const std::vector<std::string> known = names();
+    std::string words;
+    for (const std::string& each : known) words += (words.empty() ? "" : ", ") + each;
+    throw base::UserError({.where = "adapter",
+                           .expected = "one of " + words,
+                           .found = "'" + name + "'." + base::did_you_mean(name, known),
+                           .cause = {},
+                           .fix = {}});
+  }
+  put(one);
+}
+
+void AdapterSet::deactivate() {
+  put(nullptr);
+}
+
+std::vector<std::string> AdapterSet::names() const {
+  std::vector<std::string> out;
+  for (const One& one : all_) out.push_back(one.name);
+  return out;
+}
+
+std::int64_t AdapterSet::bytes() const {
+  std::size_t out = 0;
+  for (const One& one : all_) {
+    if (one.token_rows.defined()) out += one.token_rows.values().nbytes();
+    for (const auto& side : one.sides) {
+      if (!side) continue;
+      out += side->a.nbytes() + side->b.nbytes();
+      if (side->magnitude.defined()) out += side->magnitude.nbytes();
+    }
+  }
+  return static_cast<std::int64_t>(out);
+}
+
+}  // namespace hone::adapters

@@ -1,0 +1,38 @@
+// Frozen adapters below the trained one (base_adapters): LoRA that is part of the base. The reference model
+// has it too, nothing of it is trained or dropped, and the adapter above is saved without it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "model/causal_lm.h"
+
+namespace hone::adapters {
+
+// Beside the files of an adapter that was trained above others: which, and the checksums of their weights.
+// PEFT has no word for it in adapter_config.json, and does not look at this file.
+constexpr const char* kBelowFile = "base_adapters.json";
+
+// What lies below an adapter. Equal means: the same weights in the same order, wherever the folders are.
+struct Below {
+  std::vector<std::string> folders;
+  std::vector<std::uint32_t> prints;  // CRC-32C of each adapter_model.safetensors
+  bool operator==(const Below& other) const { return prints == other.prints; }
+};
+
+// Reads the LoRAs in `folders` and lays them below every linear that they are on, in the place of what lay
+// there; none takes it away. They multiply in the linears' dtype, their ranks one after the other. UserError
+// for what is no LoRA of this model, for DoRA, which does not add up, and for a reward model's.
+Below lay_below(model::CausalLm& model, const std::vector<std::string>& folders);
+
+// kBelowFile of an adapter's folder; nothing in it: no such file.
+Below read_below(const base::fs::path& adapter);
+void write_below(const base::fs::path& adapter, const Below& below);  // no file for nothing
+
+// A note when `adapter` was trained above others than those in `folders`: on such a base it is another model.
+std::optional<std::string> below_note(const base::fs::path& adapter, const std::vector<std::string>& folders);
+
+}  // namespace hone::adapters
