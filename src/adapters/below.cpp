@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <map>
+#include <span>
 
 #include "adapters/peft_files.h"
 #include "base/crc32c.h"
@@ -20,8 +21,13 @@ namespace fs = base::fs;
 constexpr const char* kFolders = "base_adapters";
 constexpr const char* kPrints = "crc32c";
 
+// What it adds is scale times B A: the scale is in the other file.
 std::uint32_t print_of(const std::string& folder) {
-  return base::crc32c(base::MappedFile::open(fs::path(folder) / kWeightsFile).bytes());
+  const std::uint32_t weights = base::crc32c(base::MappedFile::open(fs::path(folder) / kWeightsFile).bytes());
+  const fs::path config = fs::path(folder) / kConfigFile;
+  const double scale =
+      config_from_json(base::parse_json(base::read_text(config), config.string()), config.string()).scale();
+  return weights ^ base::crc32c(std::as_bytes(std::span(&scale, 1)));
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -79,6 +85,12 @@ Below lay_below(model::CausalLm& model, const std::vector<std::string>& folders)
   return out;
 }
 
+Below below_of(const std::vector<std::string>& folders) {
+  Below out{.folders = folders, .prints = {}};
+  for (const std::string& folder : folders) out.prints.push_back(print_of(folder));
+  return out;
+}
+
 Below read_below(const fs::path& adapter) {
   const fs::path path = adapter / kBelowFile;
   std::error_code none;
@@ -106,8 +118,7 @@ void write_below(const fs::path& adapter, const Below& below) {
 
 std::optional<std::string> below_note(const fs::path& adapter, const std::vector<std::string>& folders) {
   const Below trained = read_below(adapter);
-  Below given;
-  for (const std::string& folder : folders) given.prints.push_back(print_of(folder));
+  const Below given = below_of(folders);
   if (trained.folders.empty() || trained == given) return std::nullopt;
   return adapter.string() + " was trained above " + joined(trained.folders) + ", and base_adapters is " +
          joined(folders) + ": it is another model, unless the base has the others merged into it";

@@ -19,14 +19,18 @@ constexpr const char* kBelowFile = "base_adapters.json";
 // What lies below an adapter. Equal means: the same weights in the same order, wherever the folders are.
 struct Below {
   std::vector<std::string> folders;
-  std::vector<std::uint32_t> prints;  // CRC-32C of each adapter_model.safetensors
+  std::vector<std::uint32_t> prints;  // CRC-32C of each adapter_model.safetensors and its scale
   bool operator==(const Below& other) const { return prints == other.prints; }
 };
 
 // Reads the LoRAs in `folders` and lays them below every linear that they are on, in the place of what lay
 // there; none takes it away. They multiply in the linears' dtype, their ranks one after the other. UserError
-// for what is no LoRA of this model, for DoRA, which does not add up, and for a reward model's.
+// for what is no LoRA of this model, for DoRA and trainable_token_indices, which do not add up, and for a
+// reward model's.
 Below lay_below(model::CausalLm& model, const std::vector<std::string>& folders);
+
+// The adapters in `folders` as something to lie below, without reading what they hold.
+Below below_of(const std::vector<std::string>& folders);
 
 // kBelowFile of an adapter's folder; nothing in it: no such file.
 Below read_below(const base::fs::path& adapter);

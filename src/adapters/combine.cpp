@@ -174,6 +174,16 @@ StoredAdapter combine(const std::vector<StoredAdapter>& adapters, const std::vec
                           : decomposes(recipe.how) ? product(spec.name, parts, recipe, out.config.r)
                                                    : cat(spec.name, parts, out.config.r));
   }
+  // Where the adapters leave out different modules no list of names and exclusions says which are there.
+  const bool alike = std::all_of(adapters.begin(), adapters.end(), [&](const StoredAdapter& one) {
+    return one.config.exclude_modules == out.config.exclude_modules;
+  });
+  if (!alike) {
+    out.config.exclude_modules.clear();
+    out.config.exclude_is_regex = out.config.target_is_regex = false;
+    out.config.target_modules.clear();
+    for (const StoredLora& one : out.modules) out.config.target_modules.push_back(one.module);
+  }
   return out;
 }
 

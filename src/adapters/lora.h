@@ -34,7 +34,8 @@ struct LoraConfig {
   // Rows of the embedding, by token id, that are trained beside the LoRA (PEFT's trainable_token_indices);
   // with a tied head they are the head's rows too, as PEFT ties them.
   std::vector<std::int64_t> token_indices;
-  std::string token_module;  // the name they have in PEFT's mapping form, "embed_tokens"; empty: its list form
+  std::string
+      token_module;  // the name they have in PEFT's mapping form, "embed_tokens"; empty: its list form
   std::string base_model_name_or_path;
   double scale() const;  // alpha / r, or alpha / sqrt(r)
 };

@@ -14,7 +14,8 @@ namespace hone::adapters {
 // W + s B A of each of `adapters` in fp32 (with DoRA, each row brought to its magnitude) for each linear that
 // one is on, the embedding with an adapter's rows of it, nothing for other tensors: what write_hf_folder and
 // write_gguf put in place of the base's own. `source` must outlive it. UserError for an adapter of another
-// model, for DoRA or rows of the embedding among several, and, when called, for a sum that is not finite.
+// model, for DoRA among several, for rows of the embedding in another than the last, and, when called, for a
+// sum that is not finite.
 // `trained_on`, `held_in`: see merge_to_folder.
 model::Adjust merged_weights(const model::WeightSource& source, const std::vector<base::fs::path>& adapters,
                              const std::optional<ops::QuantScheme>& trained_on = {},

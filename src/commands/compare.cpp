@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "base/error.h"
@@ -19,22 +20,6 @@
 namespace hone::commands {
 
 namespace {
-
-std::vector<std::vector<std::int32_t>> encoded(const config::ComparePlan& plan,
-                                               const train::OpenedText& opened) {
-  std::vector<base::Json> prompts;
-  if (plan.prompts.empty()) {
-    prompts.assign(doctor::check_prompts().begin(), doctor::check_prompts().end());
-  } else {
-    prompts = data::read_prompts(plan.prompts);
-  }
-  if (prompts.size() > static_cast<std::size_t>(plan.count))
-    prompts.resize(static_cast<std::size_t>(plan.count));
-  std::vector<std::vector<std::int32_t>> out;
-  for (const base::Json& prompt : prompts)
-    out.push_back(encode_prompt(prompt, opened, opened.chat_template != nullptr));
-  return out;
-}
 
 // Why it is not compared; empty: it is.
 std::string obstacle(const AdapterOnBase& right, const config::ComparePlan& plan) {
@@ -53,20 +38,50 @@ std::string obstacle(const AdapterOnBase& right, const config::ComparePlan& plan
          (plan.precision == config::Precision::kFloat32 ? " (--bf16 takes half)" : "");
 }
 
-int compare(const config::ComparePlan& plan, const AdapterOnBase& right, const Written& written) {
+std::vector<doctor::GreedyPath> right_paths(const config::ComparePlan& plan,
+                                            const std::vector<base::Json>& prompts,
+                                            const AdapterOnBase& right) {
+  const train::OpenedText text = train::open_text(right.base, "");
+  std::vector<std::vector<std::int32_t>> ids;
+  for (const base::Json& prompt : prompts)
+    ids.push_back(encode_prompt(prompt, text, text.chat_template != nullptr));
+  config::DecodingPlan opening;
+  opening.model_name_or_path = right.base;
+  opening.base_adapters = right.base_adapters;
+  opening.adapter_name_or_path = right.adapter;
+  opening.precision = plan.precision;
+  opening.quantised_base = right.trained_on;
+  opening.use_bnb_nested_quant = right.nested;
+  const OpenedModel model = open_model(opening);
+  const auto stop_ids = generate_options({}, model.model->config(), text.tokenizer).stop_ids;
+  return doctor::greedy_paths(*model.model, ids, stop_ids, plan.max_new_tokens);
+}
+
+}  // namespace
+
+std::vector<base::Json> prompts_to_compare(const config::ComparePlan& plan) {
+  if (plan.count == 0) return {};
+  std::vector<base::Json> out(doctor::check_prompts().begin(), doctor::check_prompts().end());
+  if (!plan.prompts.empty()) out = data::read_prompts(plan.prompts);
+  out.resize(std::min(out.size(), static_cast<std::size_t>(plan.count)));
+  return out;
+}
+
+int compare_with_adapter(const config::ComparePlan& plan, const std::vector<base::Json>& prompts,
+                         const AdapterOnBase& right, const Written& written) {
+  if (plan.count == 0) return 0;
+  at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
+  std::string why = obstacle(right, plan);
   std::vector<doctor::GreedyPath> paths;
-  {
-    const train::OpenedText text = train::open_text(right.base, "");
-    config::DecodingPlan opening;
-    opening.model_name_or_path = right.base;
-    opening.base_adapters = right.base_adapters;
-    opening.adapter_name_or_path = right.adapter;
-    opening.precision = plan.precision;
-    opening.quantised_base = right.trained_on;
-    opening.use_bnb_nested_quant = right.nested;
-    const OpenedModel model = open_model(opening);
-    const auto stop_ids = generate_options({}, model.model->config(), text.tokenizer).stop_ids;
-    paths = doctor::greedy_paths(*model.model, encoded(plan, text), stop_ids, plan.max_new_tokens);
+  try {
+    if (why.empty()) paths = right_paths(plan, prompts, right);
+  } catch (const base::UserError& error) {
+    why = error.text().where + ": " + error.text().found;
+  }
+  if (!why.empty()) {
+    std::cout << "not compared with " << (right.adapter.empty() ? "the model" : "the adapter beside its base")
+              << ": " << why << '\n';
+    return 0;
   }
   const model::CausalLm other(*model::open_weights(written.path), train::numbers(plan.precision),
                               model::Storage::kPacked);
@@ -75,25 +90,6 @@ int compare(const config::ComparePlan& plan, const AdapterOnBase& right, const W
   if (verdict.level < base::Level::kWarn) verdict.what += "; " + verdict.evidence;
   std::cout << report::run_verdict_lines(verdict, 0, report::terminal_of(STDOUT_FILENO));
   return verdict.level == base::Level::kFail ? 2 : 0;
-}
-
-}  // namespace
-
-int compare_with_adapter(const config::ComparePlan& plan, const AdapterOnBase& right,
-                         const Written& written) {
-  if (plan.count == 0) return 0;
-  at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
-  std::string why = obstacle(right, plan);
-  if (why.empty()) {
-    try {
-      return compare(plan, right, written);
-    } catch (const base::UserError& error) {
-      why = error.text().where + ": " + error.text().found;
-    }
-  }
-  std::cout << "not compared with " << (right.adapter.empty() ? "the model" : "the adapter beside its base")
-            << ": " << why << '\n';
-  return 0;
 }
 
 }  // namespace hone::commands

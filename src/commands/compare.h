@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "config/tool_plans.h"
 
 namespace hone::commands {
@@ -22,9 +23,13 @@ struct Written {
   std::string narrow;  // its type when it has fewer bits than 16; else empty
 };
 
+// The user's, or the built-in ones. UserError for a file that is no list of prompts: so before the writing.
+std::vector<base::Json> prompts_to_compare(const config::ComparePlan& plan);
+
 // Greedy completions of both, one model in memory at a time, and doctor::merged_verdict on standard output.
-// What cannot be compared (no tokenizer, no room, a type that hone does not read) is said in a line. Returns
-// the exit code: 2 when the adapter is hardly in it, else 0.
-int compare_with_adapter(const config::ComparePlan& plan, const AdapterOnBase& right, const Written& written);
+// Where the adapter beside its base cannot say what is right (no tokenizer, no room) a line says so. Returns
+// the exit code: 2 when the adapter is hardly in what was written, else 0. UserError when that does not open.
+int compare_with_adapter(const config::ComparePlan& plan, const std::vector<base::Json>& prompts,
+                         const AdapterOnBase& right, const Written& written);
 
 }  // namespace hone::commands

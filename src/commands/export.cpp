@@ -50,6 +50,7 @@ int export_model(const std::vector<std::string>& arguments) {
       folded.empty() ? model::Adjust()
                      : adapters::merged_weights(*source, folded, trained_on,
                                                 train::numbers(plan.compare.precision).residual);
+  const std::vector<base::Json> prompts = prompts_to_compare(plan.compare);
   const model::GgufFacts facts = model::write_gguf(*source, plan.output, weights_of(plan.outtype), adjust);
   std::cout << plan.output << ": " << base;
   for (const base::fs::path& adapter : folded)
@@ -63,8 +64,10 @@ int export_model(const std::vector<std::string>& arguments) {
         << " matrices have rows that are no whole blocks of their type, and are stored in a wider one\n";
   }
   std::cout << std::flush;
-  return compare_with_adapter(plan.compare, {base, plan.base_adapters, plan.adapter_name_or_path, plan.trained_on, plan.use_bnb_nested_quant},
-                              {plan.output, "the file", narrow_type(plan.outtype)});
+  return compare_with_adapter(
+      plan.compare, prompts,
+      {base, plan.base_adapters, plan.adapter_name_or_path, plan.trained_on, plan.use_bnb_nested_quant},
+      {plan.output, "the file", narrow_type(plan.outtype)});
 }
 
 }  // namespace hone::commands

@@ -89,7 +89,8 @@ Json map_of(const Option& option, std::string_view text, const std::string& wher
 bool is_id_list(const Json& value) {
   std::set<Json> seen;
   for (const Json& id : value) {
-    if (!id.is_number_integer() || id < 0 || !seen.insert(id).second) return false;
+    const bool fits = id.is_number_integer() && id >= 0 && id <= std::numeric_limits<std::int32_t>::max();
+    if (!fits || !seen.insert(id).second) return false;
   }
   return value.is_array() && !value.empty();
 }

@@ -68,7 +68,8 @@ std::vector<Option> compare_rows() {
   };
   for (const Option& row : machine_rows()) rows.push_back(row);
   for (Option& row : rows) {
-    if (row.name == "bf16") row.meaning = "bfloat16 products; null: float32 ones, so that what differs is the file";
+    if (row.name == "bf16")
+      row.meaning = "bfloat16 products; null: float32 ones, so that what differs is the file";
   }
   for (Option& row : rows) row = row.under("comparison with the adapter beside its base");
   return rows;

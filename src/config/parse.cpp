@@ -381,6 +381,11 @@ void note_base_adapters(const Plan& plan, std::vector<std::string>& notes) {
       "base_adapters: {} below the trained adapter, frozen, as part of the base; the adapter in {} needs "
       "them",
       below, plan.output_dir);
+  if (!plan.trainable_token_indices.empty() && plan.method != Method::kReward) {
+    notes.push_back(fmt::format("{}; one model of all: hone merge --adapter_name_or_path {} --output DIR",
+                                note, plan.output_dir));
+    return;
+  }
   notes.push_back(plan.method == Method::kReward
                       ? note
                       : fmt::format("{}; one adapter of all: hone merge --adapters {} {} --combination cat "

@@ -183,6 +183,19 @@ std::string first_adapter(const Settings& settings) {
                          : named_adapter(several.front(), settings.where("adapters")).folder;
 }
 
+// All of `adapters` speak from one base.
+void note_other_bases(const DecodingPlan& plan, std::vector<std::string>& notes) {
+  for (const NamedAdapter& one : plan.adapters) {
+    const TrainedOn own = trained_on(one.folder);
+    if (own.base == QuantisedBase::kNone && plan.quantised_base == QuantisedBase::kNone) continue;
+    if (own == TrainedOn{.base = plan.quantised_base, .nested = plan.use_bnb_nested_quant}) continue;
+    notes.push_back(
+        fmt::format("adapters: {} was trained on a base that was held otherwise (load_in_4bit, "
+                    "load_in_8bit) than the one it speaks from here",
+                    one.name));
+  }
+}
+
 void read_decoding(const Settings& settings, DecodingPlan& plan) {
   plan.model_name_or_path = needed(settings, "model_name_or_path");
   plan.adapter_name_or_path = settings.text("adapter_name_or_path");
@@ -219,6 +232,7 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   plan.notes = settings.check();
   take_base_options(settings, first_adapter(settings), plan.notes);
   read_decoding(settings, plan);
+  note_other_bases(plan, plan.notes);
   plan.prompts = settings.list("prompt");
   plan.prompts_file = settings.text("prompts");
   plan.chat = settings.maybe_flag("chat");
@@ -265,6 +279,7 @@ ChatPlan parse_chat(const std::vector<std::string>& arguments) {
                      .fix = "write hone chat MODEL, a folder in Hugging Face format or a .gguf file"});
   }
   read_decoding(settings, plan);
+  note_other_bases(plan, plan.notes);
   plan.system_prompt = settings.text("system_prompt");
   plan.chat_template_path = settings.text("chat_template_path");
   read_sampling(settings, plan, plan.notes);
@@ -325,6 +340,15 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
                      .cause = {},
                      .fix = "write all of them after adapters: combined they are one adapter"});
   }
+  if (!plan.adapters.empty()) {
+    for (const char* name : {"compare", "prompts", "max_new_tokens", "dtype", "bf16", "load_in_4bit",
+                             "load_in_8bit", "bnb_4bit_quant_type", "use_bnb_nested_quant"}) {
+      if (settings.is_set(name))
+        plan.notes.push_back(
+            fmt::format("{}: has no effect with adapters, which are combined without a base", name));
+    }
+    plan.compare.threads = settings.integer("threads");
+  }
   if (plan.adapters.empty()) {
     require_adapters(settings, plan.adapter_name_or_path);
     for (const char* name : {"weights", "combination", "density", "majority_sign_method", "svd_rank"}) {
@@ -349,8 +373,13 @@ ExportPlan parse_export(const std::vector<std::string>& arguments) {
   plan.adapter_name_or_path = settings.text("adapter_name_or_path");
   if (plan.model_name_or_path.empty() && plan.adapter_name_or_path.empty())
     needed(settings, "model_name_or_path");
-  plan.trained_on = quantised_base(settings);
-  plan.use_bnb_nested_quant = nested_quant(settings);
+  if (!plan.adapter_name_or_path.empty() || !settings.list("base_adapters").empty()) {
+    plan.trained_on = quantised_base(settings);
+    plan.use_bnb_nested_quant = nested_quant(settings);
+  } else if (quantised_base(settings) != QuantisedBase::kNone) {
+    plan.notes.push_back(fmt::format("{}: has no effect without an adapter that was trained on such a base",
+                                     settings.flag("load_in_4bit") ? "load_in_4bit" : "load_in_8bit"));
+  }
   plan.output = needed(settings, "output");
   plan.compare = compare_plan(settings);
   const std::string type = settings.text("outtype");

@@ -86,9 +86,9 @@ struct ConvertPlan {
 
 // What merge and export compare what they wrote with: the model with its adapter, on greedy completions.
 struct ComparePlan {
-  std::int64_t count = 10;                     // prompts; 0: nothing is compared
-  std::string prompts;                         // .jsonl with a `prompt` column; empty: built-in questions
-  std::int64_t max_new_tokens = 32;            // of each completion
+  std::int64_t count = 10;           // prompts; 0: nothing is compared
+  std::string prompts;               // .jsonl with a `prompt` column; empty: built-in questions
+  std::int64_t max_new_tokens = 32;  // of each completion
   Precision precision = Precision::kFloat32;
   std::int64_t threads = 0;
 

@@ -1,9 +1,15 @@
 #include "config/trained_on.h"
 
+#include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
 #include <array>
 #include <filesystem>
+#include <map>
+#include <optional>
+
+#include "base/file.h"
+#include "base/json.h"
 
 namespace hone::config {
 
@@ -26,42 +32,78 @@ std::string plan_of(const std::string& adapter) {
   return "";
 }
 
+// The five options of a base in 4 or 8 bits; empty: it was in none, or nobody says so.
+struct FromPlan {
+  std::string path;
+  std::map<std::string, std::string, std::less<>> values;
+};
+std::optional<FromPlan> quantised_by_plan(const std::string& adapter, std::vector<std::string>& notes) {
+  FromPlan out{.path = adapter.empty() ? "" : plan_of(adapter), .values = {}};
+  if (out.path.empty()) return std::nullopt;
+  YAML::Node plan;
+  try {
+    plan = YAML::LoadFile(out.path);
+  } catch (const YAML::Exception&) {
+    notes.push_back(out.path +
+                    ": not read; if the adapter was trained with load_in_4bit or load_in_8bit, say so here");
+    return std::nullopt;
+  }
+  for (const char* name : kBaseOptions) {
+    const YAML::Node value = plan.IsMap() ? plan[name] : YAML::Node();
+    out.values[name] = value.IsDefined() && value.IsScalar() ? value.Scalar() : std::string();
+  }
+  const bool four = out.values["load_in_4bit"] == "true", eight = out.values["load_in_8bit"] == "true";
+  return four == eight ? std::nullopt : std::optional(out);
+}
+
+// What it was trained above; hone writes the file beside PEFT's two.
+void take_base_adapters(Settings& settings, const std::string& adapter, std::vector<std::string>& notes) {
+  const fs::path path = fs::path(adapter) / "base_adapters.json";
+  std::error_code ignored;
+  if (adapter.empty() || settings.is_set("base_adapters") || !fs::is_regular_file(path, ignored)) return;
+  const base::Json json = base::parse_json(base::read_text(path), path.string());
+  const base::Json folders = json.is_object() ? json.value("base_adapters", base::Json()) : base::Json();
+  if (!folders.is_array() || folders.empty()) return;
+  settings.replace("base_adapters", folders);
+  notes.push_back(fmt::format("base_adapters: {}, from {}: what the adapter was trained above (null: none)",
+                              folders.dump(), path.string()));
+}
+
 }  // namespace
 
 void take_base_options(Settings& settings, const std::string& adapter, std::vector<std::string>& notes) {
+  take_base_adapters(settings, adapter, notes);
   for (const char* name : kBaseOptions) {
     if (std::string_view(name) != "dtype" && settings.is_set(name)) return;
   }
-  const std::string path = adapter.empty() ? "" : plan_of(adapter);
-  if (path.empty()) return;
-  YAML::Node plan;
-  try {
-    plan = YAML::LoadFile(path);
-  } catch (const YAML::Exception&) {
-    notes.push_back(path +
-                    ": not read; if the adapter was trained with load_in_4bit or load_in_8bit, say so here");
-    return;
-  }
-  const auto text = [&plan](const char* name) {
-    const YAML::Node value = plan.IsMap() ? plan[name] : YAML::Node();
-    return value.IsDefined() && value.IsScalar() ? value.Scalar() : std::string();
-  };
-  const bool four = text("load_in_4bit") == "true", eight = text("load_in_8bit") == "true";
-  if (four == eight) return;
+  const auto plan = quantised_by_plan(adapter, notes);
+  if (!plan) return;
   const std::vector<Option>& options = settings.schema().options;
   std::string taken;
   for (const char* name : kBaseOptions) {
-    const std::string value = text(name);
+    const std::string& value = plan->values.at(name);
     if (value.empty() || settings.is_set(name)) continue;
     for (const Option& option : options) {
       if (option.name != name) continue;
-      const base::Json converted = convert_text(option, value, /*plain=*/true, path);
+      const base::Json converted = convert_text(option, value, /*plain=*/true, plan->path);
       if (converted == settings.value(name)) continue;
       settings.replace(name, converted);
       taken += (taken.empty() ? "" : ", ") + std::string(name) + ": " + value;
     }
   }
-  notes.push_back(taken + ", from " + path + ": what the adapter was trained on");
+  notes.push_back(taken + ", from " + plan->path + ": what the adapter was trained on");
+}
+
+TrainedOn trained_on(const std::string& adapter) {
+  std::vector<std::string> unread;
+  const auto plan = quantised_by_plan(adapter, unread);
+  if (!plan) return {};
+  const bool eight = plan->values.at("load_in_8bit") == "true";
+  const bool fp4 = plan->values.at("bnb_4bit_quant_type") == "fp4";
+  return {.base = eight ? QuantisedBase::kInt8
+                  : fp4 ? QuantisedBase::kFp4
+                        : QuantisedBase::kNf4,
+          .nested = !eight && plan->values.at("use_bnb_nested_quant") == "true"};
 }
 
 }  // namespace hone::config

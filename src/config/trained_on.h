@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "config/plan.h"
 #include "config/settings.h"
 
 namespace hone::config {
@@ -13,6 +14,15 @@ namespace hone::config {
 // `adapter`, or in the run's folder above it for a checkpoint, where the user set none of them; with a note.
 // Without them the adapter would lie on another base than its own (FAULTS CKPT-02). Adapters of other
 // programs have no plan: nothing is done.
+// So too base_adapters, from the base_adapters.json beside the adapter.
 void take_base_options(Settings& settings, const std::string& adapter, std::vector<std::string>& notes);
+
+// The same for who has no settings; not quantised: nobody says otherwise.
+struct TrainedOn {
+  QuantisedBase base = QuantisedBase::kNone;
+  bool nested = false;
+  bool operator==(const TrainedOn&) const = default;
+};
+TrainedOn trained_on(const std::string& adapter);
 
 }  // namespace hone::config

@@ -141,6 +141,7 @@ RewardPairs tokenise_reward_pairs(const PreferenceRows& rows, const text::Tokeni
   });
   RewardPairs out;
   PreferenceFacts& facts = out.facts;
+  facts.conversational = rows.conversational;
   facts.rows = static_cast<std::int64_t>(all.size());
   facts.implicit = rows.implicit;
   for (std::size_t i = 0; i < all.size(); ++i) {

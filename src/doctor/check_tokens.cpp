@@ -56,21 +56,22 @@ std::vector<std::int64_t> uses_of(const train::OpenedRun& run) {
 // Of `ids`, those whose row of the embedding, or of a head of its own, is all zeros, and is not trained.
 std::vector<std::int64_t> untrained(const model::CausalLm& model, const std::vector<std::int64_t>& ids) {
   std::vector<std::int64_t> out;
-  const bool own_head = !model.config().tie_word_embeddings;
+  // A reward model has no use for the head, and rows that are trained are no longer what they were.
+  const bool own_head = !model.config().tie_word_embeddings && !model.score_head().defined();
   for (std::size_t begin = 0; begin < ids.size(); begin += kRowsAtOnce) {
     const std::size_t end = std::min(ids.size(), begin + kRowsAtOnce);
     const std::vector<std::int64_t> some(ids.begin() + static_cast<std::ptrdiff_t>(begin),
                                          ids.begin() + static_cast<std::ptrdiff_t>(end));
     at::Tensor largest = model.embed(some).abs().amax(1).to(at::kFloat).cpu();
     const auto& trained = model.token_rows().ids();
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      const bool is_trained = std::find(trained.begin(), trained.end(), some[i]) != trained.end();
-      if (is_trained) largest[static_cast<std::int64_t>(i)] = 1;
-    }
     if (own_head) {
       const at::Tensor rows = at::tensor(some, at::kLong).to(model.final_norm().device());
       const at::Tensor head = model.head().rows(rows).abs().amax(1).to(at::kFloat).cpu();
       largest = at::minimum(largest, head);
+    }
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const bool is_trained = std::find(trained.begin(), trained.end(), some[i]) != trained.end();
+      if (is_trained) largest[static_cast<std::int64_t>(i)] = 1;
     }
     largest = largest.contiguous();
     const float* const values = largest.const_data_ptr<float>();

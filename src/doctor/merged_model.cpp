@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "doctor/words.h"
 #include "model/explicit_pass.h"
@@ -121,7 +122,7 @@ base::Verdict merged_verdict(const MergedLikeness& found, const std::string& wha
   const double agreement =
       static_cast<double>(found.same_tokens) / static_cast<double>(std::max<std::int64_t>(found.tokens, 1));
   std::string evidence = "KL " + short_number(found.kl);
-  if (found.kl_without > 0) evidence += " (" + short_number(found.kl_without) + " from the base alone)";
+  if (found.kl_without > 0) evidence += " (" + short_number(found.kl_without) + " without the adapter)";
   evidence += ", likeliest token equal at " + std::to_string(found.same_tokens) + " of " +
               std::to_string(found.tokens);
   const std::string count = std::to_string(found.same) + " of " + std::to_string(found.prompts) + " prompts";
@@ -137,14 +138,19 @@ base::Verdict merged_verdict(const MergedLikeness& found, const std::string& wha
     out.cause = "rounding decides near ties, and the tokens after one that differs follow it";
     return out;
   }
-  const bool lost = found.kl_without > kMostKl && found.kl > found.kl_without / 2;
-  out.level = lost ? base::Level::kFail : base::Level::kWarn;
-  if (lost) {
+  const bool finite = std::isfinite(found.kl);
+  const bool lost = narrow.empty() && found.kl_without > kMostKl && found.kl > found.kl_without / 2;
+  out.level = lost || !finite ? base::Level::kFail : base::Level::kWarn;
+  if (!finite) {
+    out.cause = "suspected: numbers beyond the range of the stored type (float16 ends at 65504)";
+    out.fix = "a base, or an --outtype, of bfloat16 or float32";
+    out.cost = "a model that gives no numbers";
+  } else if (lost) {
     out.cause =
         "suspected: another base, or other options of it (dtype, load_in_4bit), than the adapter was "
         "trained on";
     out.fix = "name the base and its options as in the run's plan.yaml";
-    out.cost = "the model that was written is nearer to the base than to the trained model";
+    out.cost = "much of what was trained is not in the model that was written";
   } else if (!narrow.empty()) {
     out.cause = "the " + narrow + " numbers of the file are not the model's";
     out.fix = narrow == "Q8_0" ? "a wider type: --outtype f16" : "a wider type: --outtype q8_0, or f16";

@@ -253,7 +253,9 @@ class GradientProbe {
         return say("GRAD-02", Level::kNote,
                    count_of(all, all) + " trainable tensors receive a gradient, in " +
                        std::to_string(steps_) + " steps",
-                   by_step + "; some layers of the base are zero, and open only as their adapters move");
+                   by_step +
+                       "; what came later are layers of the base that are zero and open as their adapters "
+                       "move, or rows of the embedding whose token came later");
       }
       return say("GRAD-01", Level::kOk, count_of(all, all) + " trainable tensors receive a gradient",
                  by_step);

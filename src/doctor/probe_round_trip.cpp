@@ -154,8 +154,8 @@ void judge_stored_base(const train::OpenedRun& run, const at::Tensor& with_adapt
     said.level = Level::kWarn;
     said.what = "merged onto the base as it is stored, the adapter gives another model";
     said.cause = "it is trained on what the " + scheme + " numbers stand for";
-    said.fix = std::string("hone merge --") + (eight ? "load_in_8bit" : "load_in_4bit") +
-               " true, with the run's other options of it, merges onto those numbers";
+    said.fix = std::string("hone merge does so by itself (the run's plan.yaml says ") +
+               (eight ? "load_in_8bit" : "load_in_4bit") + "); other programs have to be given that base";
     said.cost = "an exported model that is worse than the trained one";
   }
   out.push_back(std::move(said));

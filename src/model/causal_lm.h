@@ -60,8 +60,8 @@ class CausalLm {
 
   // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given;
   // segments without a prefix (ExplicitPass takes them).
-  // Under autograd the gradient reaches the LoRA sides and token_rows() only. UserError for a token id outside
-  // the embedding.
+  // Under autograd the gradient reaches the LoRA sides and token_rows() only. UserError for a token id
+  // outside the embedding.
   at::Tensor hidden(const data::Batch& batch, const ops::PassContext& pass) const;
   // Generation: sequence i contributes its new tokens `ids[i]` after what caches[i] holds; returns the
   // final-norm hidden state of each sequence's last token [n, H] in the linears' dtype and appends to the
@@ -83,7 +83,8 @@ class CausalLm {
   const std::vector<DecoderLayer>& layers() const { return layers_; }
   const ops::Weight& head() const { return head_; }
   const at::Tensor& final_norm() const { return final_norm_; }
-  at::Tensor embed(const std::vector<std::int64_t>& ids) const;  // [T, H], the base's; UserError for an id outside
+  at::Tensor embed(
+      const std::vector<std::int64_t>& ids) const;  // [T, H], the base's; UserError for an id outside
   ops::RopeTable rope(const std::vector<std::int64_t>& positions) const;
   // Every linear of every layer, in module order (q,k,v,o,gate,up,down per layer): what adapters attach to.
   std::vector<ops::Linear*> linears();

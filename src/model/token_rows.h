@@ -1,6 +1,8 @@
 // Rows of the embedding that an adapter trains in the place of the base's own: PEFT 0.21.2's
 // trainable_token_indices (tuners/trainable_tokens/layer.py). Where the head is tied they are its rows too.
-// The base's matrices stay as they are: rows are put in after the lookup.
+// The base's matrices stay as they are: rows are put in after the lookup. A row of pad_token_id is trained as
+// any other: PEFT hands padding_idx to F.embedding, so that there it silently gets no gradient from the
+// lookup.
 //
 // Shapes: k rows, T tokens, H hidden.
 #pragma once
@@ -32,7 +34,8 @@ class TokenRows {
     bool any() const { return token.defined(); }
   };
   Places places(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const;
-  // x [T, H] with these rows put in, in x's dtype (x itself where there are none); differentiable in values().
+  // x [T, H] with these rows put in, in x's dtype (x itself where there are none); differentiable in
+  // values().
   at::Tensor put(const at::Tensor& x, const Places& places) const;
   // values().grad() += the rows of d [T, H], d loss / d put(), in the order of tokens, in fp32.
   void add_gradient(const at::Tensor& d, const Places& places) const;

@@ -35,7 +35,8 @@ class HeadBlock {
   const at::Tensor& own_logits() const { return own_logits_; }
 
  private:
-  // Those of the adapter's rows in a tile: the places in it, and in HeadRows::ids, [m] int64; undefined: none.
+  // Those of the adapter's rows in a tile: the places in it, and in HeadRows::ids, [m] int64; undefined:
+  // none.
   struct Places {
     at::Tensor column, row;
   };
@@ -54,11 +55,11 @@ at::Tensor rows_of(const Weight& head, const HeadRows* own, const at::Tensor& id
 // d logprob / d logit_j = ([j = target] - p_j) / temperature, d entropy / d logit_j = -p_j (log p_j +
 // entropy) / temperature.
 struct HeadRowsLoss {
-  at::Tensor hidden;         // [n, H] in the head's dtype
-  at::Tensor targets;        // [n] int64
-  at::Tensor own_logits;     // [n, k] fp32, temperature not applied: TokenLogprobs::own_logits
-  at::Tensor log_sum;        // [n] fp32, temperature applied
-  at::Tensor d_logprob;      // [n] fp32
+  at::Tensor hidden;          // [n, H] in the head's dtype
+  at::Tensor targets;         // [n] int64
+  at::Tensor own_logits;      // [n, k] fp32, temperature not applied: TokenLogprobs::own_logits
+  at::Tensor log_sum;         // [n] fp32, temperature applied
+  at::Tensor d_logprob;       // [n] fp32
   at::Tensor entropy = {};    // [n] fp32; read with d_entropy alone
   at::Tensor d_entropy = {};  // [n] fp32, or undefined: the loss has none
   double temperature = 1.0;

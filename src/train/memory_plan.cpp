@@ -130,7 +130,9 @@ std::int64_t plain_head(const MemoryInputs& in, const Shapes& s) {
   const std::int64_t vocabulary = in.model.vocab_size;
   const std::int64_t tile =
       std::min(s.scored, kPlainHeadRows) * vocabulary * (2 * 4 + s.e);  // logits, d, both cast
-  return s.scored * s.hidden * 2 * s.residual + tile + std::min(s.scored, kPlainBlock) * vocabulary * 8;
+  const std::int64_t rows = s.head_rows > 0 ? std::min(s.scored, kPlainHeadRows) * vocabulary * 4 : 0;
+  return s.scored * s.hidden * 2 * s.residual + tile + rows +
+         std::min(s.scored, kPlainBlock) * vocabulary * 8;
 }
 
 std::int64_t batch_bytes(const MemoryInputs& in, const Shapes& s) {

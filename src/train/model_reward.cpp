@@ -9,6 +9,7 @@
 #include "adapters/peft_files.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "config/trained_on.h"
 #include "data/example.h"
 #include "model/causal_lm.h"
 #include "model/explicit_pass.h"
@@ -68,7 +69,9 @@ class ModelReward final : public rewards::Reward {
         template_kwargs_(std::move(template_kwargs)) {
     const DecoderSource source(model::open_weights(place_.model));
     const model::Numbers formats = numbers(precision);
-    model_.emplace(source, formats, model::Storage::kPacked);
+    const config::TrainedOn held =
+        place_.adapter.empty() ? config::TrainedOn() : config::trained_on(place_.adapter.string());
+    model_.emplace(source, formats, model::Storage::kPacked, quantise(held.base, held.nested));
     pad_ = text_.tokenizer.pad_id();
     if (!place_.adapter.empty()) {
       lay_below_it();

@@ -16,7 +16,8 @@ using namespace hone::testing;
 
 const fs::path kTiny = fs::path(HONE_FIXTURES) / "parity" / "tiny_llama";
 // Of rank 4 on all linears; on q and gate; with DoRA on q, v and down; with rsLoRA by a regular expression.
-const std::vector<std::string> kFolders = {"adapter", "adapter_second", "adapter_dora", "adapter_rslora"};
+const std::vector<std::string> kFolders = {"adapter", "adapter_second", "adapter_dora", "adapter_rslora",
+                                           "adapter_tokens"};
 constexpr model::Numbers kNumbers[] = {{at::kFloat, at::kFloat}, {at::kBFloat16, at::kBFloat16}};
 
 at::Tensor logits(const model::CausalLm& model) {
@@ -43,7 +44,7 @@ TEST(AdapterSet, SwitchesToWhatAFreshModelWithThatAdapterIs) {
     EXPECT_EQ(set.names(), kFolders);
     EXPECT_EQ(set.active(), "");
     EXPECT_TRUE(at::equal(logits(model), alone)) << "reading switches nothing";
-    for (const std::size_t i : {0, 2, 1, 3, 2, 0}) {
+    for (const std::size_t i : {0, 2, 4, 1, 3, 2, 0}) {
       set.activate(kFolders[i]);
       EXPECT_EQ(set.active(), kFolders[i]);
       EXPECT_TRUE(at::equal(logits(model), fresh[i])) << kFolders[i];

@@ -49,8 +49,8 @@ LoraConfig with_tokens(std::vector<std::int64_t> ids) {
 
 void move_rows(const Adapter& adapter) {
   const at::NoGradGuard no_grad;
-  adapter.token_rows().add_(at::sin(at::arange(adapter.token_rows().numel(), at::kFloat)).view_as(
-      adapter.token_rows()));
+  adapter.token_rows().add_(
+      at::sin(at::arange(adapter.token_rows().numel(), at::kFloat)).view_as(adapter.token_rows()));
 }
 
 TEST(TokenRows, BeginAsTheBaseAndAreReadWhereTheyBelong) {
@@ -66,7 +66,8 @@ TEST(TokenRows, BeginAsTheBaseAndAreReadWhereTheyBelong) {
     const at::Tensor after = s.logits();
     // Token 11 is the third: what comes before it changes only in a tied head's columns.
     const at::Tensor others = at::tensor({0, 2, 5, 9, 12, 47}, at::kLong);
-    EXPECT_TRUE(after.narrow(0, 0, 2).index_select(1, others).equal(before.narrow(0, 0, 2).index_select(1, others)));
+    EXPECT_TRUE(
+        after.narrow(0, 0, 2).index_select(1, others).equal(before.narrow(0, 0, 2).index_select(1, others)));
     EXPECT_EQ(after.narrow(0, 0, 2).equal(before.narrow(0, 0, 2)), !tied);
     EXPECT_GT(largest_difference(after.narrow(0, 2, 3).index_select(1, others),
                                  before.narrow(0, 2, 3).index_select(1, others)),
@@ -88,7 +89,8 @@ TEST(TokenRows, ComeBackFromFilesInBothForms) {
     move_rows(adapter);
     const fs::path folder = s.folder.path() / "adapter";
     adapter.save(folder);
-    const Json written = base::parse_json(base::read_text(folder / kConfigFile), "").at("trainable_token_indices");
+    const Json written =
+        base::parse_json(base::read_text(folder / kConfigFile), "").at("trainable_token_indices");
     const Json ids = {11, 3, 40};
     EXPECT_EQ(written, *form == 0 ? ids : Json({{"embed_tokens", ids}}));
     Setting fresh(true);
@@ -126,9 +128,7 @@ TEST(TokenRows, OfAPissaRunGoOnWithTheSameBits) {
   EXPECT_TRUE(resumed.token_rows().equal(adapter.token_rows()));
   EXPECT_TRUE(resumed.beginning().equal(adapter.beginning()));
   config.token_indices = {11};
-  EXPECT_SAYS(user_error([&] {
-                Adapter::resume_pissa(*again.model, s.folder.path() / "adapter", config);
-              }),
+  EXPECT_SAYS(user_error([&] { Adapter::resume_pissa(*again.model, s.folder.path() / "adapter", config); }),
               "trainable_token_indices");
 }
 
@@ -154,7 +154,7 @@ TEST(TokenRows, RefuseWhatHasNoRow) {
   Adapter::attach(*s.model, with_tokens({3}), 1).save(s.folder.path() / "adapter");
   const StoredAdapter stored = read_adapter(s.folder.path() / "adapter", s.model->config());
   EXPECT_SAYS(user_error([&] {
-                combine({stored, stored}, {"a", "b"}, {1, 1}, Combination::kCat, s.model->config());
+                combine({stored, stored}, {"a", "b"}, {1, 1}, {.how = Combination::kCat}, s.model->config());
               }),
               "trainable_token_indices");
 }

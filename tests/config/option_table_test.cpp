@@ -48,10 +48,10 @@ TEST(OptionTable, HasEveryOptionOfTrlWithItsDefaultAndOrigin) {
 
 // Adding an option is an event: our own are named here.
 TEST(OptionTable, HasNothingElseButOurOwn) {
-  const std::vector<std::string> shared = {"init_lora_weights",           "lora_exclude_modules",
-                                           "trainable_token_indices",     "adapter_name_or_path",
-                                           "base_adapters",
-                                           "base_model_name_for_adapter", "eval_dataset"};
+  const std::vector<std::string> shared = {
+      "init_lora_weights",    "lora_exclude_modules", "trainable_token_indices",
+      "adapter_name_or_path", "base_adapters",        "base_model_name_for_adapter",
+      "eval_dataset"};
   const std::vector<std::string> machine = {"threads", "recompute",         "layer_form",  "memory_limit",
                                             "env",     "accelerate_config", "skip_doctor", "on_fault"};
   const std::vector<std::string> policy = {"python",    "reward_workers", "reward_timeout", "share_prompt",

@@ -1,4 +1,5 @@
 #include "config/tool_plans.h"
+#include "config/trained_on.h"
 
 #include "config/helpers.h"
 
@@ -272,10 +273,24 @@ TEST_F(ToolsTest, TheBaseThatAnAdapterWasTrainedOn) {
                             "--prompt", "a"})
                 .quantised_base,
             QuantisedBase::kFp4);
+  EXPECT_EQ(trained_on(path("adapter")), (TrainedOn{.base = QuantisedBase::kFp4, .nested = true}));
+  EXPECT_EQ(trained_on(path("adapter/first")), TrainedOn());
   write("adapter/plan.yaml", "load_in_4bit: [");
   EXPECT_EQ(merged("adapter").notes.size(), 1U);
   write("adapter/plan.yaml", "load_in_4bit: false\nload_in_8bit: false\n");
   EXPECT_TRUE(merged("adapter").notes.empty());
+}
+
+TEST_F(ToolsTest, WhatAnAdapterWasTrainedAbove) {
+  write("below/adapter_config.json", "{}");
+  write("adapter/base_adapters.json", R"({"base_adapters": [")" + path("below") + R"("], "crc32c": [1]})");
+  const std::vector<std::string> words = {"--adapter_name_or_path", path("adapter"), "--output", path("new")};
+  const MergePlan plan = parse_merge(words);
+  EXPECT_EQ(plan.base_adapters, std::vector<std::string>{path("below")});
+  EXPECT_EQ(plan.notes.size(), 1U);
+  std::vector<std::string> none = words;
+  none.insert(none.end(), {"--base_adapters", "null"});
+  EXPECT_TRUE(parse_merge(none).base_adapters.empty());
 }
 
 TEST_F(ToolsTest, MergeOfSeveral) {

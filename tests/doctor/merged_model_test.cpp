@@ -5,6 +5,8 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "adapters/lora.h"
 #include "adapters/merge.h"
 #include "model/explicit_pass.h"
@@ -63,6 +65,13 @@ TEST_F(MergedModelTest, TheTypeIsBlamedForWhatItLoses) {
   EXPECT_EQ(narrow.level, Level::kWarn);
   EXPECT_NE(narrow.cause.find("Q4_K_M"), std::string::npos);
   EXPECT_NE(narrow.evidence.find("20 %"), std::string::npos) << narrow.evidence;
+  // An adapter of small effect, which four bits drown: no other base.
+  found.kl = 0.11;
+  found.kl_without = 0.05;
+  EXPECT_EQ(merged_verdict(found, "the file", "Q4_K_M").level, Level::kWarn);
+  EXPECT_EQ(merged_verdict(found, "the file", "").level, Level::kFail);
+  found.kl = std::nan("");
+  EXPECT_EQ(merged_verdict(found, "the file", "Q4_K_M").level, Level::kFail);
 }
 
 // The tiny vocabulary has more tokens than are kept, so the rest is one bucket: the KL is at most the whole
@@ -76,8 +85,8 @@ TEST_F(MergedModelTest, TheKlIsNearlyTheWholeOne) {
     const ops::PassContext pass = {.adapters_on = on};
     model::ExplicitPass forward(model, path.tokens, pass);
     const auto end = static_cast<std::int64_t>(path.tokens.ids.size());
-    return at::log_softmax(model.logits(forward.forward(at::arange(path.prompt - 1, end - 1, at::kLong), {}), pass),
-                           -1);
+    return at::log_softmax(
+        model.logits(forward.forward(at::arange(path.prompt - 1, end - 1, at::kLong), {}), pass), -1);
   };
   for (const GreedyPath& path : found) {
     const at::Tensor right = logprobs(path, true), other = logprobs(path, false);

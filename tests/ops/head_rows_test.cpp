@@ -1,4 +1,5 @@
-// A head with rows of its own in the place of the frozen matrix's is the head with those rows written into it.
+// A head with rows of its own in the place of the frozen matrix's is the head with those rows written into
+// it.
 #include "ops/head_rows.h"
 
 #include <ATen/ATen.h>

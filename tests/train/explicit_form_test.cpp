@@ -34,7 +34,7 @@ struct Options {
   model::Storage storage = model::Storage::kPlain;
   bool dora = false;
   std::optional<bool> tied_tokens = {};  // rows of the embedding are trained, with a tied head or another
-  bool below = false;  // a frozen adapter on all linears
+  bool below = false;                    // a frozen adapter on all linears
 };
 
 // An adapter with an effect, as it comes from an earlier run.
@@ -218,8 +218,9 @@ TEST_P(ExplicitFormOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
 // At every level of instructions: what this machine runs is not what every machine runs.
 TEST_P(ExplicitFormOf, IsNoWorseThanThePlainFormInBf16) {
   const data::Batch batch = packed_batch();
-  for (const Options& options : std::vector<Options>{
-           {.shapes = &tiny_config}, {.shapes = &wide_config}, {.shapes = &wide_config, .tied_tokens = true}}) {
+  for (const Options& options : std::vector<Options>{{.shapes = &tiny_config},
+                                                     {.shapes = &wide_config},
+                                                     {.shapes = &wide_config, .tied_tokens = true}}) {
     const auto exact = Setting(GetParam(), kFp32, options).run(batch, kPlain);
     for (const model::Numbers numbers : {kAutocast, kBf16}) {
       Setting s(GetParam(), numbers, options);

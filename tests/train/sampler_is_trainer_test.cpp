@@ -257,7 +257,8 @@ TEST_P(SamplerIsTrainerOf, RecordsTheTrainersBitsAboveAFrozenAdapter) {
     GTEST_SKIP() << "libtorch's GEMM promises no bits; this machine has no avx512_bf16";
   }
   for (const model::Storage storage : {model::Storage::kPlain, model::Storage::kPacked}) {
-    Setting s(GetParam(), {at::kBFloat16, at::kBFloat16}, storage, true, /*dora=*/false, /*tied_tokens=*/{}, /*below=*/true);
+    Setting s(GetParam(), {at::kBFloat16, at::kBFloat16}, storage, true, /*dora=*/false, /*tied_tokens=*/{},
+              /*below=*/true);
     EXPECT_EQ(gap(s, kCompositions[4], 9, 1.0), 0.0);
     s.update();
     EXPECT_EQ(gap(s, kCompositions[3], 9, 1.0), 0.0) << "after an update";
