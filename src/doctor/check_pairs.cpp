@@ -114,7 +114,7 @@ Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
   out.cause =
       by_cut ? "truncation (DATA-02)" : "suspected: the chat template does not close the assistant's turn";
   out.fix = by_cut ? "max_length: " + std::to_string(facts.longest)
-                   : "name another template with chat_template_path";
+                   : "put another template into the model's tokenizer_config.json";
   out.cost = "a preference for answers that never stop";
   return out;
 }

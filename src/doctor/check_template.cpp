@@ -31,6 +31,12 @@ bool conversational(const train::OpenedRun& run) {
 
 // ---- DATA-04
 
+// SFT alone has the options.
+std::string template_place(const train::OpenedRun& run) {
+  return run.examples() != nullptr ? "name it with chat_template_path"
+                                   : "put it into the model's tokenizer_config.json";
+}
+
 // The token that closes an assistant's turn; empty: the template ends it with none, or cannot render this.
 std::optional<std::int32_t> turn_end(const train::OpenedText& text) {
   const Json messages =
@@ -92,8 +98,9 @@ Verdict check_stop_token(const train::OpenedRun& run) {
     out.what = chat ? "the chat template ends an assistant's turn with no special token"
                     : "no eos_token: nothing to stop at";
     out.cause = "nothing marks where an answer ends";
-    out.fix = chat ? "name a template that ends turns with chat_template_path"
-                   : "name it with the option eos_token";
+    out.fix = chat                        ? "a template that ends turns: " + template_place(run)
+              : run.examples() != nullptr ? "name it with the option eos_token"
+                                          : "name it in the model's tokenizer_config.json";
     out.cost = "a model that goes on after its answer";
     return out;
   }
@@ -103,10 +110,11 @@ Verdict check_stop_token(const train::OpenedRun& run) {
     out.what = "the chat template ends turns with " + token +
                ", which is no stop token of the model or the tokenizer";
     out.cause = "a base model's eos_token beside an instruct model's template";
-    out.fix = "eos_token: " + tokenizer.id_to_token(*end).value_or("");
+    out.fix = "eos_token: " + tokenizer.id_to_token(*end).value_or("") +
+              (run.examples() != nullptr ? "" : ", in the model's tokenizer_config.json");
     out.cost = run.prompts() != nullptr ? "completions that run on to max_completion_length"
                                         : "good training, endless generation in serving";
-    out.repair = {{"eos_token", tokenizer.id_to_token(*end).value_or("")}};
+    if (run.examples() != nullptr) out.repair = {{"eos_token", tokenizer.id_to_token(*end).value_or("")}};
     return out;
   }
   const std::vector<std::int64_t>& model = run.model->config().eos_token_ids;

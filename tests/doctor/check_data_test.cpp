@@ -177,13 +177,9 @@ TEST_F(CheckData, AnUntrainedTokenIsFoundWhereTheDataUseIt) {
 }
 
 TEST_F(CheckData, ATrainedTokenThatTheDataLackIsNamed) {
-  const auto with = [&](const Words& ids) {
-    Words words = {"--trainable_token_indices"};
-    words.insert(words.end(), ids.begin(), ids.end());
-    return found("GRAD-06", words);
-  };
-  EXPECT_EQ(with({"224", "25"}).level, Level::kOk);
-  const auto absent = with({"224", "1"});  // <|im_start|>
+  const auto with = [&](const char* ids) { return found("GRAD-06", {"--trainable_token_indices", ids}); };
+  EXPECT_EQ(with("[224, 25]").level, Level::kOk);
+  const auto absent = with("[224, 1]");  // <|im_start|>
   EXPECT_EQ(absent.level, Level::kWarn);
   EXPECT_SAYS(absent.what, "1 of 2 tokens of trainable_token_indices is nowhere in the data");
   EXPECT_SAYS(absent.evidence, "<|im_start|>");
@@ -238,28 +234,29 @@ TEST_F(CheckData, PairsOfConversations) {
     text += "\n";
   }
   const std::string data = file("chat_pairs.jsonl", text);
-  const auto with = [&](const std::string& path, const Words& more = {}) {
-    Words words = {"--dataset_name", data, "--chat_template_path", path};
+  const auto with = [&](const std::string& chat_template, const Words& more = {}) {
+    const fs::path model = changed_model([](base::Json&, std::map<std::string, at::Tensor>*) {});
+    const fs::path config = model / "tokenizer_config.json";
+    base::Json json = base::parse_json(base::read_text(config), config.string());
+    json["chat_template"] = chat_template;
+    write_json(config, json);
+    Words words = {"--model_name_or_path", model.string(), "--dataset_name", data};
     words.insert(words.end(), more.begin(), more.end());
-    return check_data(*open_dpo(words));
+    return open_dpo(words);
   };
-  const std::string right = file("right.jinja", chatml("<|im_end|>", ""));
-  const Verdicts healthy = with(right);
+  const std::string right = chatml("<|im_end|>", "");
+  const auto run = with(right);
+  const Verdicts healthy = check_data(*run);
   for (const char* code : {"DATA-03", "DATA-04", "DATA-05", "DATA-08"})
     EXPECT_EQ(verdict_of(healthy, code).level, Level::kOk) << code;
   EXPECT_SAYS(verdict_of(healthy, "DATA-03").what, "10 of 10 pairs");
-  const Verdicts other = with(file("other.jinja", chatml("<|endoftext|>", "")));
+  const Verdicts other = check_data(*with(chatml("<|endoftext|>", "")));
   EXPECT_EQ(verdict_of(other, "DATA-04").level, Level::kWarn);
-  EXPECT_SAYS(verdict_of(other, "DATA-04").fix, "<|endoftext|>");
+  EXPECT_SAYS(verdict_of(other, "DATA-04").fix, "<|endoftext|>, in the model's tokenizer_config.json");
   EXPECT_EQ(verdict_of(other, "DATA-03").level, Level::kOk);  // it ends, at another token
-  const Verdicts open = with(file("open.jinja", chatml("", "")));
-  EXPECT_EQ(verdict_of(open, "DATA-03").level, Level::kNote);
-  const std::int64_t longest = verdict_of(healthy, "DATA-02").level == Level::kOk
-                                   ? open_dpo({"--dataset_name", data, "--chat_template_path", right})
-                                             ->start.preference->data.longest_prompt +
-                                         1
-                                   : 0;
-  const Verdicts cut = with(right, {"--max_length", std::to_string(longest)});
+  EXPECT_EQ(verdict_of(check_data(*with(chatml("", ""))), "DATA-03").level, Level::kNote);
+  const std::int64_t room = run->start.preference->data.longest_prompt + 1;
+  const Verdicts cut = check_data(*with(right, {"--max_length", std::to_string(room)}));
   EXPECT_EQ(verdict_of(cut, "DATA-03").level, Level::kWarn);
   EXPECT_SAYS(verdict_of(cut, "DATA-03").cause, "truncation");
 }
