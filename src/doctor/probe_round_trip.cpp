@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "adapters/below.h"
 #include "adapters/merge.h"
 #include "base/error.h"
 #include "doctor/examination.h"
@@ -141,6 +142,7 @@ void judge_stored_base(const train::OpenedRun& run, const at::Tensor& with_adapt
   const auto source = model::open_weights(run.plan.model_name_or_path);
   model::CausalLm full(*source, train::numbers(run.plan.precision));
   if (full.quantised()) return;  // it is stored so
+  adapters::lay_below(full, run.plan.base_adapters);
   adapters::lay_below(full, run.plan.base_adapters);
   const adapters::Adapter adapter = adapters::Adapter::load(full, folder);
   const Likeness found = likeness(with_adapter, logprobs(full, probe_tokens(run)));

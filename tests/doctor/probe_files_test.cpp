@@ -59,7 +59,8 @@ TEST_F(DeepProbeTest, ARunAboveFrozenAdapters) {
     const std::vector<PartPrint> print = base_print(*run->model);
     for (const auto& probe : {probe_overfit, probe_round_trip, probe_resume}) {
       const Verdicts found = probe(*run);
-      EXPECT_EQ(worst(found), Level::kOk) << words_of(found);
+      // Of a base in 4 bits it may be told that the stored base is another one.
+      EXPECT_LE(worst(found), run->model->quantised() ? Level::kWarn : Level::kOk) << words_of(found);
     }
     EXPECT_TRUE(state(*run).equal(before));
     EXPECT_EQ(first_change(print, base_print(*run->model)), "");
