@@ -151,7 +151,7 @@ Json convert_text(const Option& option, std::string_view text, bool plain, const
   }
   if (plain && (text == "true" || text == "True")) return true;
   if (plain && (text == "false" || text == "False")) return false;
-  const Json number = Json::parse(text, nullptr, false);
+  Json number = Json::parse(text, nullptr, false);
   if (plain && (number.is_number() || number.is_object() || number.is_array())) return number;
   return std::string(text);
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fstream>
 #include <optional>
+#include <ranges>
 #include <span>
 
 #include "base/error.h"
@@ -46,11 +47,11 @@ std::optional<std::int32_t> turn_end(const train::OpenedText& text) {
           text.tokenizer, *text.chat_template,
           {.messages = messages, .tools = {}, .template_kwargs = {}, .add_generation_prompt = false})
           .ids;
-  for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
-    const std::span<const std::int32_t> one(&*id, 1);
+  for (const std::int32_t& id : std::views::reverse(ids)) {
+    const std::span<const std::int32_t> one(&id, 1);
     const std::string kept = text.tokenizer.decode(one, false);
     if (kept.find_first_not_of(" \t\r\n") == std::string::npos) continue;
-    if (text.tokenizer.decode(one, true).empty()) return *id;
+    if (text.tokenizer.decode(one, true).empty()) return id;
     return std::nullopt;
   }
   return std::nullopt;

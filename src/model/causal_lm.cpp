@@ -247,7 +247,7 @@ at::Tensor CausalLm::logits(const at::Tensor& hidden, const ops::PassContext& pa
 
 at::Tensor CausalLm::plain_logits(const at::Tensor& hidden, const ops::PassContext& pass) const {
   const at::Tensor read = hidden.to(head_.dtype());
-  const at::Tensor logits = at::linear(read, head_.dense()).to(at::kFloat);
+  at::Tensor logits = at::linear(read, head_.dense()).to(at::kFloat);
   if (!head_rows(pass.adapters_on)) return logits;
   const at::Tensor own = at::linear(read, token_rows_.values().to(head_.dtype())).to(at::kFloat);
   return logits.index_copy(1, at::tensor(token_rows_.ids(), read.options().dtype(at::kLong)), own);
