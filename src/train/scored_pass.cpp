@@ -1,6 +1,7 @@
 #include "train/scored_pass.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <optional>

@@ -133,7 +133,7 @@ inline base::Level worst(const Verdicts& verdicts) {
 // The verdict has that level, and its words hold `part`.
 #define EXPECT_VERDICT(verdicts, name, of_level, part)                                      \
   do {                                                                                      \
-    const Verdicts all_ = (verdicts);                                                       \
+    const Verdicts& all_ = (verdicts);                                                      \
     const base::Verdict found_ = verdict_of(all_, name);                                    \
     EXPECT_EQ(found_.code, name) << words_of(all_);                                         \
     EXPECT_EQ(found_.level, of_level) << words_of(all_);                                    \

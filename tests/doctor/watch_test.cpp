@@ -337,7 +337,9 @@ TEST_F(WatchTest, ARunThatWasKilledIsToldAtTheNextStart) {
   dead.resident = 21'900'000'000;
   dead.free = 100'000'000;
   fs::create_directories(root_ / "run");
-  RunningFile(root_ / "kept", dead);  // a folder that is not there: no file, and no error
+  {
+    const RunningFile nowhere(root_ / "kept", dead);
+  }  // a folder that is not there: no file, and no error
   {
     RunningFile file(root_ / "run", dead);
     fs::copy(root_ / "run" / std::string(train::kRunningFile), root_ / "copy");

@@ -1,6 +1,7 @@
 // A tiny random model of each family against transformers 5.23 + PEFT 0.21.2 in fp32: logits with the adapter
 // on and off, the loss, every gradient tensor, and the merged model. Goldens: record_tiny.py.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
