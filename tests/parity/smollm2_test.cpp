@@ -2,6 +2,7 @@
 // the loss, and each of 420 gradient tensors by norm, samples and random-sign projections. Golden:
 // record_smollm2.py.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

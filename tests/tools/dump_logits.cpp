@@ -6,6 +6,7 @@
 // tokens, ids_n [T] i64 and logits_n [T, V] f32: fp32 mode, adapter on, dropout off, each sequence alone.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <deque>
 #include <iostream>
