@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/numeric.h"
 #include "base/safetensors.h"
-#include "config/write_plan.h"
+#include "train/publish.h"
 #include "train/run_folder.h"
 
 namespace hone::train {
@@ -74,15 +74,6 @@ Json file_table(const fs::path& folder) {
                                                {"crc32c", base::crc32c(file.bytes())}};
   }
   return Json(table);
-}
-
-// Everything but hone_state.json, which must describe these files.
-void write_files(const fs::path& folder, const CheckpointParts& parts) {
-  parts.adapter.save(folder);
-  parts.tokenizer.save(folder);
-  base::write_file_atomic(folder / kTrainerStateFile,
-                          base::dump_json(trainer_state_json(parts.state, parts.facts), 2) + "\n");
-  base::write_file_atomic(folder / kPlanFile, config::write_plan(parts.plan));
 }
 
 void check_files(const fs::path& folder, const Json& table) {
@@ -151,7 +142,7 @@ std::vector<std::string> changes(const Json& saved, const config::Plan& plan) {
 
 void save_checkpoint(const fs::path& output_dir, const CheckpointParts& parts) {
   base::StagedFolder staged(checkpoint_path(output_dir, parts.state.step));
-  write_files(staged.path(), parts);
+  write_result_files(staged.path(), parts);
   write_optimizer(staged.path() / kOptimizerFile, parts.optimizer);
   Json method_files = Json::array();
   for (const auto& [name, text] : parts.method_files) {
@@ -221,20 +212,6 @@ LoadedCheckpoint load_checkpoint(const fs::path& folder, std::int64_t parameters
   out.optimizer.v = read_moment(moments, kMoment2, parameters);
   out.optimizer.step = out.state.step;
   return out;
-}
-
-void publish_final(const fs::path& output_dir, const CheckpointParts& parts) {
-  // Staged beside its place: a full disk is met before the first file of an older result is replaced.
-  const fs::path stage_path = output_dir / ".final";
-  {
-    base::StagedFolder staged(stage_path);
-    write_files(staged.path(), parts);
-    staged.commit();
-  }
-  for (const auto& entry : fs::directory_iterator(stage_path)) {
-    fs::rename(entry.path(), output_dir / entry.path().filename());
-  }
-  fs::remove(stage_path);
 }
 
 }  // namespace hone::train

@@ -1,0 +1,12 @@
+// The finished result at the top of output_dir: adapter, tokenizer, trainer state, plan.
+#pragma once
+
+#include "train/checkpoint.h"
+
+namespace hone::train {
+
+// The files that a checkpoint and the finished result have in common: everything but the optimizer's moments
+// and hone_state.json.
+void write_result_files(const base::fs::path& folder, const CheckpointParts& parts);
+
+}  // namespace hone::train
