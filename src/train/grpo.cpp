@@ -20,6 +20,7 @@ using base::Json;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kCurrentRollouts = "rollouts.json";
+constexpr double kNoAdvantage = 1e-9;  // equal rewards less their mean are a rounding error
 constexpr const char* kEntropyFile = "entropy_ctrl_state.json";  // TRL's name and keys
 
 double seconds_since(Clock::time_point start) {
@@ -254,12 +255,17 @@ StepLoss PolicyMethod::backward(std::int64_t step) {
   options_.entropy_coef = applied_entropy_coef();
   learn::StepTotals totals;
   totals.micro_batches = 0;
+  std::int64_t live = 0;
   for (const Part& part : parts) {
     const std::vector<std::size_t> samples = joined(part.slices);
     totals.sequences += static_cast<double>(samples.size());
+    live += std::count_if(samples.begin(), samples.end(), [&part](std::size_t i) {
+      return std::abs(part.rollouts->batch.samples[i].advantage) > kNoAdvantage;
+    });
     totals.tokens += scored_tokens(part.rollouts->batch, samples, parts_.plan);
     totals.micro_batches += static_cast<double>(part.slices.size());
   }
+  found.loss.live_rows = live;
   if (!by_slice) find_entropy_threshold(parts, totals, key);
   for (const Part& part : parts) {
     totals.generation_sequences = static_cast<double>(part.rollouts->batch.samples.size());

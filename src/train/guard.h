@@ -37,6 +37,9 @@ class RunGuard {
   }
   // A checkpoint of step `step` lies in `folder`.
   virtual void saved(const std::string& /*folder*/, std::int64_t /*step*/) {}
+  // What it keeps in a checkpoint: names that no method has. A resumed run finds them in
+  // Standing::method_files.
+  virtual StateFiles state_files() const { return {}; }
   // The step of the checkpoint that rotation must leave alone, the last healthy one; -1: none.
   virtual std::int64_t pinned_step() const { return -1; }
 };

@@ -179,13 +179,17 @@ class Loop {
               .train_batch_size = p_.plan.per_device_train_batch_size,
               .num_train_epochs = p_.plan.num_train_epochs,
               .epoch = p_.method.epoch_after(p_.state.step)};
+    StateFiles files = p_.method.state_files();
+    if (p_.guard != nullptr) {
+      for (auto& file : p_.guard->state_files()) files.push_back(std::move(file));
+    }
     return {.adapter = p_.adapter,
             .optimizer = p_.optimizer,
             .state = p_.state,
             .facts = facts_,
             .plan = p_.plan,
             .tokenizer = p_.tokenizer,
-            .method_files = p_.method.state_files()};
+            .method_files = std::move(files)};
   }
 
   void save() {

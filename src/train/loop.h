@@ -28,6 +28,9 @@ struct StepLoss {
   std::vector<NamedValue> metrics;
   std::vector<NamedValue> timings;  // StepFacts::timings
   std::int64_t tokens = 0;          // in the batches, scored or not
+  // Samples of the step whose advantage is not 0: without one the loss says nothing. -1: a method without
+  // advantages.
+  std::int64_t live_rows = -1;
 };
 
 struct EvalFacts {
