@@ -1,5 +1,7 @@
 #include "base/error.h"
 
+#include "base/secrets.h"
+
 namespace hone::base {
 
 std::string format_error(const ErrorText& text) {
@@ -16,7 +18,7 @@ std::string format_error(const ErrorText& text) {
   line("found:  ", text.found);
   line("likely: ", text.cause);
   line("do:     ", text.fix);
-  return out;
+  return without_secrets(out);
 }
 
 void require(bool condition, std::string_view where, std::string_view what) {

@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -16,16 +17,12 @@
 
 #include "base/error.h"
 #include "base/file_errors.h"
+#include "base/staging.h"
 #include "base/suggest.h"
 
 namespace hone::base {
 
 namespace {
-
-fs::path parent_of(const fs::path& path) {
-  const fs::path parent = path.parent_path();
-  return parent.empty() ? fs::path(".") : parent;
-}
 
 // Free bytes for this user where `path` lies or will lie; false when the system does not say.
 bool free_bytes(const fs::path& path, std::uint64_t& out) {
@@ -90,7 +87,110 @@ struct stat status_of(int fd, const fs::path& path) {
   return status;
 }
 
+// What a killed writer left at `partial` goes. UserError while a writer that lives holds it.
+void remove_stale(const fs::path& partial, const fs::path& path) {
+  struct stat status{};
+  if (::lstat(partial.c_str(), &status) != 0) return;
+  if (!S_ISREG(status.st_mode)) throw_not_ours(path, partial, "a folder, a link or a device");
+  // For writing where that is allowed: some network file systems lock only such files.
+  int opened = ::open(partial.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (opened < 0) opened = ::open(partial.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  const Descriptor stale(opened);
+  if (stale.fd < 0 && errno == ENOENT) return;
+  if (stale.fd < 0) throw_system_error(partial, "open", errno);
+  if (!try_lock(stale.fd)) throw_busy(path);
+  // It may have got its name, or another writer may have begun, between open and lock.
+  if (is_still_at(stale.fd, partial) && ::unlink(partial.c_str()) != 0)
+    throw_system_error(partial, "remove", errno);
+}
+
+// A new, empty file at `partial`, locked: never one that is there, never through a link.
+int create_partial(const fs::path& partial, const fs::path& path, std::uint64_t expected_size) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    const int fd = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0 && errno == EEXIST) {
+      remove_stale(partial, path);
+      continue;
+    }
+    if (fd < 0) throw_system_error(path, "write", errno, expected_size);
+    if (try_lock(fd) && is_still_at(fd, partial)) return fd;
+    ::close(fd);  // another writer took it for a stale one before it was locked
+  }
+  throw_busy(path);
+}
+
 }  // namespace
+
+fs::path parent_of(const fs::path& path) {
+  const fs::path parent = path.parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
+
+void rename_or_throw(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) throw_system_error(to, "rename to", errno);
+}
+
+void rename_synced(const fs::path& from, const fs::path& to) {
+  rename_or_throw(from, to);
+  sync_path(parent_of(to));
+  if (parent_of(from) != parent_of(to)) sync_path(parent_of(from));
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code none;
+  return fs::exists(fs::symlink_status(path, none));
+}
+
+void remove_or_throw(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) throw_system_error(path, "remove", error.value());
+}
+
+bool try_lock(int fd) {
+  return ::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+}
+
+bool is_still_at(int fd, const fs::path& path) {
+  struct stat open_one{}, named{};
+  return ::fstat(fd, &open_one) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+}
+
+int lock_folder(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) throw_system_error(folder, "open", errno);
+  if (try_lock(fd)) return fd;
+  ::close(fd);
+  return -1;
+}
+
+void throw_busy(const fs::path& path) {
+  throw UserError({.where = path.string(),
+                   .expected = "to be the only writer",
+                   .found = "another process that writes it",
+                   .cause = "the same command was started twice",
+                   .fix = "wait for it, or choose another output"});
+}
+
+void throw_not_ours(const fs::path& path, const fs::path& staged, std::string_view found) {
+  throw UserError({.where = path.string(),
+                   .expected = "to write " + staged.string() + " before it gets its name",
+                   .found = std::string(found) + " of that name",
+                   .cause = "hone did not put it there, and leaves it alone",
+                   .fix = "move it away, or choose another output"});
+}
+
+void keep_mode_and_owner(int fd, const fs::path& old) {
+  struct stat before{}, now{};
+  if (::stat(old.c_str(), &before) != 0 || ::fstat(fd, &now) != 0) return;
+  const bool same = (before.st_uid == now.st_uid && before.st_gid == now.st_gid) ||
+                    ::fchown(fd, before.st_uid, before.st_gid) == 0;
+  // Rights that belong to an owner are not given to another one.
+  const mode_t kept = before.st_mode & (same ? 07777 : 0777);
+  [[maybe_unused]] const int changed = ::fchmod(fd, kept);  // some file systems have no modes
+}
 
 bool is_full(int error_number) {
   return error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
@@ -208,17 +308,32 @@ std::string read_text(const fs::path& path) {
 }
 
 FileWriter::FileWriter(fs::path path, std::uint64_t expected_size)
-    : path_(std::move(path)), partial_(path_), expected_size_(expected_size) {
-  std::error_code ignored;
-  if (fs::is_directory(path_, ignored)) throw_system_error(path_, "write", EISDIR);
-  partial_ += ".partial";
-  fd_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd_ < 0) throw_system_error(path_, "write", errno, expected_size_);
+    : path_(std::move(path)),
+      target_(resolve_links(path_)),
+      partial_(staging_path(target_)),
+      expected_size_(expected_size) {
+  struct stat status{};
+  if (::stat(target_.c_str(), &status) == 0) {
+    if (S_ISDIR(status.st_mode)) throw_system_error(path_, "write", EISDIR);
+    if (!S_ISREG(status.st_mode)) {
+      throw UserError({.where = path_.string(),
+                       .expected = "a file on disk, or nothing yet",
+                       .found = "a device or pipe",
+                       .cause = "the file is replaced as a whole, which a device or pipe does not allow",
+                       .fix = "name a file"});
+    }
+  }
+  fd_ = create_partial(partial_, path_, expected_size_);
+  // Before the first byte: what only the owner may read is never open to others.
+  keep_mode_and_owner(fd_, target_);
+  lock_ = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
 }
 
 FileWriter::~FileWriter() {
+  const int held = fd_ >= 0 ? fd_ : lock_;
+  if (!committed_ && held >= 0 && is_still_at(held, partial_)) ::unlink(partial_.c_str());
   if (fd_ >= 0) ::close(fd_);
-  if (!committed_) ::unlink(partial_.c_str());
+  if (lock_ >= 0) ::close(lock_);
 }
 
 void FileWriter::write(std::span<const std::byte> bytes) {
@@ -243,11 +358,13 @@ void FileWriter::write(std::string_view text) {
 void FileWriter::commit() {
   require(!committed_ && fd_ >= 0, "FileWriter", "one commit");
   if (::fsync(fd_) != 0 && errno != EINVAL) throw_system_error(path_, "write", errno, written_);
+  // On a file system without locks another writer may have put its own file there.
+  if (!is_still_at(fd_, partial_)) throw_busy(path_);
   // close() reports what a network file system could not store.
   if (::close(std::exchange(fd_, -1)) != 0) throw_system_error(path_, "write", errno, written_);
-  if (::rename(partial_.c_str(), path_.c_str()) != 0) throw_system_error(path_, "write", errno, written_);
+  if (::rename(partial_.c_str(), target_.c_str()) != 0) throw_system_error(path_, "write", errno, written_);
   committed_ = true;
-  sync_path(parent_of(path_));
+  sync_path(parent_of(target_));
 }
 
 void write_file_atomic(const fs::path& path, std::string_view contents) {

@@ -33,11 +33,14 @@ class MappedFile {
 
 std::string read_text(const fs::path& path);  // UserError when missing: names near files of that folder
 
-// Writes one file that appears whole or not at all: bytes go to `<path>.partial` beside it; commit() fsyncs
-// it, renames it over `path` and fsyncs the folder. Destroyed without commit() it removes the partial file;
-// the old `path` stays untouched. A kill leaves at most `<path>.partial`, which the next writer overwrites.
-// Errors are UserErrors; for ENOSPC, EDQUOT and EFBIG they say how much was needed and how much is free. (For
-// EFBIG, a limit on file sizes, the process must ignore SIGXFSZ.)
+// Writes one file that appears whole or not at all: bytes go to staging_path() beside it (base/staging.h);
+// commit() fsyncs them, renames them over `path` and fsyncs the folder. Destroyed without commit() it removes
+// what it staged; the old `path` stays untouched. Where `path` is a symbolic link, the file that it names is
+// replaced and the link stays. A replaced file's mode is kept, and its owner where the rights allow it.
+// UserError when `path` is a folder, a device or a pipe, or when another writer is at work on it. A kill
+// leaves at most the staged file, which the next writer of `path` removes. Errors are UserErrors; for ENOSPC,
+// EDQUOT and EFBIG they say how much was needed and how much is free. (For EFBIG, a limit on file sizes, the
+// process must ignore SIGXFSZ.)
 class FileWriter {
  public:
   // `expected_size` is only for the message; 0 when not known.
@@ -51,30 +54,35 @@ class FileWriter {
   void commit();
 
  private:
-  fs::path path_;
+  fs::path path_;    // as it was given, for messages
+  fs::path target_;  // without links
   fs::path partial_;
   std::uint64_t expected_size_;
   std::uint64_t written_ = 0;
   int fd_ = -1;
+  int lock_ = -1;  // holds the staged file's lock until it has its name
   bool committed_ = false;
 };
 
 // FileWriter in one call.
 void write_file_atomic(const fs::path& path, std::string_view contents);
 
-// A folder that appears whole or not at all: files are written into `<final>.partial`, and commit() replaces
-// `final` by it. Destroyed without commit() it removes the partial folder. commit():
-//   1. fsync every file and folder below `<final>.partial`;
-//   2. if `final` exists: rename it to `<final>.hone-old`;
-//   3. rename `<final>.partial` to `final`, fsync the parent;
-//   4. remove `<final>.hone-old`.
-// What a kill leaves, and what recover() makes of it:
-//   before 2   final (old, if any), .partial            -> .partial removed
-//   before 3   .hone-old (old, whole), .partial         -> .hone-old renamed back to final, .partial removed
-//   before 4   final (new), .hone-old                   -> .hone-old removed
-// The constructor recovers; a reader that looks for `final` after a kill calls recover() first. While the
-// object lives its partial folder is locked (flock): a second process that stages the same folder gets a
-// UserError, and its recover() touches nothing.
+// A folder that appears whole or not at all. Its files are written below path(), inside a hidden folder
+// beside `final` (staging_path(), base/staging.h) that holds a marker of hone's; commit() replaces `final` by
+// them. Destroyed without commit() it removes what it staged. commit():
+//   1. fsync every file and folder that was staged;
+//   2. if `final` exists: rename it into the staging folder as `old`, fsync both folders;
+//   3. rename `new` to `final`, fsync both folders;
+//   4. remove the staging folder.
+// What a kill or a power cut leaves, and what recover() makes of it:
+//   before 2   final (as it was, if any), `new`   -> `new` removed
+//   before 3   `old` (whole), `new`               -> `old` renamed back to final, `new` removed
+//   before 4   final (new), `old`                 -> `old` removed
+// The constructor recovers; a reader that looks for `final` after a kill calls recover() first. A folder of
+// the staging name without hone's marker is never touched. Where `final` is a symbolic link, the folder that
+// it names is replaced and the link stays; a replaced folder's mode is kept. While the object lives its
+// staging folder is locked (flock): a second process that stages the same folder gets a UserError, and its
+// recover() touches nothing.
 class StagedFolder {
  public:
   explicit StagedFolder(fs::path final_path);  // makes missing parents; UserError when `final_path` is a file
@@ -82,7 +90,7 @@ class StagedFolder {
   StagedFolder& operator=(const StagedFolder&) = delete;
   ~StagedFolder();
 
-  const fs::path& path() const { return partial_; }  // write files below here
+  const fs::path& path() const { return new_; }  // write files below here
   void commit();
 
   // Cleans up after a killed run, as above. False, and nothing done, while another process stages it.
@@ -90,7 +98,8 @@ class StagedFolder {
 
  private:
   fs::path final_;
-  fs::path partial_;
+  fs::path staging_;
+  fs::path new_;
   int lock_ = -1;
   bool committed_ = false;
 };

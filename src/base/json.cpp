@@ -1,11 +1,14 @@
 #include "base/json.h"
 
 #include <algorithm>
-#include <set>
+#include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/json_tools.h"
+#include "base/utf8.h"
 
 namespace hone::base {
 
@@ -97,9 +100,94 @@ std::size_t too_deep_at(std::string_view text) {
   return std::string_view::npos;
 }
 
+// Builds a value from the parser's events. The library's own builder looks every key of Json up by walking
+// through the object, and its form with a callback walks through the parent at each end: both are quadratic.
 template <typename Value>
-Value parse_checked(std::string_view text, const std::string& where, int first_line,
-                    const typename Value::parser_callback_t& callback) {
+class Builder {
+ public:
+  // With `unique` a key given twice is a UserError, else the last value counts.
+  Builder(Value& root, const std::string& where, bool unique) : root_(root), where_(where), unique_(unique) {}
+
+  bool null() { return put(nullptr); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(std::int64_t value) { return put(value); }
+  bool number_unsigned(std::uint64_t value) { return put(value); }
+  bool number_float(double value, const std::string& /*text*/) { return put(value); }
+  bool string(std::string& value) { return put(std::move(value)); }
+  bool binary(typename Value::binary_t& value) { return put(std::move(value)); }
+  bool start_array(std::size_t /*size*/) { return open(Value::value_t::array); }
+  bool end_array() { return close(); }
+  bool start_object(std::size_t /*size*/) { return open(Value::value_t::object); }
+  bool end_object() { return close(); }
+
+  bool key(std::string& name) {
+    Frame& frame = frames_.back();
+    if constexpr (std::is_same_v<Value, Json>) {
+      member_ = &frame.filler->at(name);
+    } else {
+      const auto [place, is_new] = frame.value->template get_ref<typename Value::object_t&>().emplace(name, nullptr);
+      if (unique_ && !is_new) throw_twice(name);
+      member_ = &place->second;
+    }
+    return true;
+  }
+
+  template <typename Exception>
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/, const Exception& error) {
+    throw error;
+  }
+
+ private:
+  struct Frame {
+    Value* value;
+    std::unique_ptr<ObjectFiller> filler;  // of a Json object
+  };
+
+  Value& place() {
+    if (frames_.empty()) return root_;
+    if (frames_.back().value->is_object()) return *member_;
+    return frames_.back().value->emplace_back(nullptr);
+  }
+
+  template <typename Given>
+  bool put(Given&& value) {
+    place() = Value(std::forward<Given>(value));
+    return true;
+  }
+
+  bool open(typename Value::value_t type) {
+    Value& value = place();
+    value = Value(type);
+    Frame frame{.value = &value, .filler = nullptr};
+    if constexpr (std::is_same_v<Value, Json>) {
+      if (value.is_object()) frame.filler = std::make_unique<ObjectFiller>(value);
+    }
+    frames_.push_back(std::move(frame));
+    return true;
+  }
+
+  bool close() {
+    frames_.pop_back();
+    return true;
+  }
+
+  [[noreturn]] void throw_twice(const std::string& name) const {
+    throw UserError({.where = where_,
+                     .expected = "each name once",
+                     .found = "'" + cut_text(name, 200) + "' twice",
+                     .cause = "a faulty writer or a damaged file",
+                     .fix = "write the file again with the tool that made it"});
+  }
+
+  Value& root_;
+  const std::string& where_;
+  bool unique_;
+  std::vector<Frame> frames_;
+  Value* member_ = nullptr;  // where the value of the last key goes
+};
+
+template <typename Value>
+Value parse_checked(std::string_view text, const std::string& where, int first_line, bool unique) {
   if (const std::size_t deep = too_deep_at(text); deep != std::string_view::npos) {
     throw UserError({.where = locate(text, deep, where, first_line),
                      .expected = "JSON nested at most " + std::to_string(kMaxJsonDepth) + " levels deep",
@@ -108,7 +196,10 @@ Value parse_checked(std::string_view text, const std::string& where, int first_l
                      .fix = "repair the file or fetch it again"});
   }
   try {
-    return Value::parse(text.begin(), text.end(), callback);
+    Value out;
+    Builder<Value> builder(out, where, unique);
+    Value::sax_parse(text.begin(), text.end(), &builder);
+    return out;
   } catch (const nlohmann::json::parse_error& error) {
     const std::size_t offset = error.byte == 0 ? 0 : error.byte - 1;
     throw UserError({.where = locate(text, offset, where, first_line),
@@ -128,30 +219,11 @@ Value parse_checked(std::string_view text, const std::string& where, int first_l
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& where, int first_line) {
-  return parse_checked<Json>(text, where, first_line, nullptr);
+  return parse_checked<Json>(text, where, first_line, /*unique=*/false);
 }
 
 nlohmann::json parse_json_unique(std::string_view text, const std::string& where) {
-  std::vector<std::set<std::string, std::less<>>> keys;
-  const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (event == Event::object_start) {
-      keys.emplace_back();
-    } else if (event == Event::object_end) {
-      keys.pop_back();
-    } else if (event == Event::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second) {
-        throw UserError({.where = where,
-                         .expected = "each name once",
-                         .found = "'" + key + "' twice",
-                         .cause = "a faulty writer or a damaged file",
-                         .fix = "write the file again with the tool that made it"});
-      }
-    }
-    return true;
-  };
-  return parse_checked<nlohmann::json>(text, where, 1, watch);
+  return parse_checked<nlohmann::json>(text, where, 1, /*unique=*/true);
 }
 
 std::string dump_json(const Json& value, int indent) {

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_tools.h"
+#include "base/utf8.h"
 
 namespace hone::base {
 
@@ -21,7 +23,7 @@ constexpr const char* kFetchAgain = "fetch or write the file again";
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& tensor, std::string expected,
                          std::string found, std::string cause = kDamaged, std::string fix = kFetchAgain) {
-  throw UserError({.where = path.string() + (tensor.empty() ? "" : ": tensor " + tensor),
+  throw UserError({.where = path.string() + (tensor.empty() ? "" : ": tensor " + cut_text(tensor, 200)),
                    .expected = std::move(expected),
                    .found = std::move(found),
                    .cause = std::move(cause),
@@ -45,7 +47,7 @@ std::optional<std::uint64_t> natural(const nlohmann::json& value) {
 
 std::string printed(const nlohmann::json& value) {
   constexpr std::size_t kMost = 80;
-  std::string text = value.dump();
+  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (text.size() > kMost) text = text.substr(0, kMost) + "...";
   return text;
 }
@@ -112,7 +114,7 @@ std::map<std::string, std::string> parse_metadata(const fs::path& path, const nl
   if (!value.is_object()) refuse(path, "", "an object as __metadata__", printed(value));
   for (const auto& [key, text] : value.items()) {
     if (!text.is_string()) {
-      refuse(path, "", "strings in __metadata__", "'" + key + "' is " + printed(text));
+      refuse(path, "", "strings in __metadata__", "'" + cut_text(key, 80) + "' is " + printed(text));
     }
     out[key] = text.get<std::string>();
   }
@@ -131,7 +133,7 @@ void check_places(const fs::path& path, const std::vector<Entry>& entries, std::
     }
     if (entry.begin < next) {
       refuse(path, name, "tensors that do not overlap",
-             "it begins at byte " + std::to_string(entry.begin) + ", but " + last->tensor.name +
+             "it begins at byte " + std::to_string(entry.begin) + ", but " + cut_text(last->tensor.name, 200) +
                  " ends at byte " + std::to_string(next));
     }
     if (entry.begin > next) {
@@ -205,18 +207,20 @@ const StoredTensor* SafetensorsFile::find(std::string_view name) const {
 void write_safetensors(const fs::path& path, std::span<const StoredTensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
   Json header = Json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  ObjectFiller filler(header);
+  if (!metadata.empty()) filler.at("__metadata__") = metadata;
   std::uint64_t at = 0;
   for (const StoredTensor& tensor : tensors) {
     std::uint64_t bytes = size_of(tensor.dtype);
     for (const std::int64_t extent : tensor.shape) bytes *= static_cast<std::uint64_t>(extent);
     require(bytes == tensor.bytes.size(), "write_safetensors",
             "bytes that fit dtype and shape of " + tensor.name);
-    require(tensor.name != "__metadata__" && !header.contains(tensor.name), "write_safetensors",
+    Json& entry = filler.at(tensor.name);
+    require(tensor.name != "__metadata__" && entry.is_null(), "write_safetensors",
             "the name " + tensor.name + " once");
-    header[tensor.name] = {{"dtype", safetensors_name(tensor.dtype)},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {at, at + bytes}}};
+    entry = {{"dtype", safetensors_name(tensor.dtype)},
+             {"shape", tensor.shape},
+             {"data_offsets", {at, at + bytes}}};
     at += bytes;
   }
   std::string text = dump_json(header);

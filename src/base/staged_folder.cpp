@@ -1,58 +1,124 @@
 #include <fcntl.h>
-#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/file_errors.h"
+#include "base/staging.h"
 
 namespace hone::base {
 
 namespace {
 
-// "out/" and "out" are the same folder; a name can be appended only to the second.
-fs::path without_slash(fs::path path) {
-  path = fs::absolute(path).lexically_normal();
-  return path.has_filename() ? path : path.parent_path();
+// In a staging folder, whose name is staging_path().
+constexpr const char* kNew = "new";              // what will be the folder
+constexpr const char* kOld = "old";              // what it replaces
+constexpr const char* kLeaving = "leaving";      // what is being removed
+constexpr const char* kMarker = "made-by-hone";  // there before anything else is, removed last
+constexpr int kBusy = -1, kAbsent = -2, kNotOurs = -3;
+
+// "out/" and "out" are the same folder; a name can be put before only the second. Links are followed.
+fs::path place_of(const fs::path& path) {
+  const auto without_slash = [](fs::path at) {
+    while (!at.has_filename() && at.has_relative_path()) at = at.parent_path();
+    return at;
+  };
+  fs::path out = without_slash(fs::absolute(path));
+  if (out.filename() == "." || out.filename() == "..") out = without_slash(fs::weakly_canonical(out));
+  return resolve_links(out);
 }
 
-fs::path with_suffix(const fs::path& path, const char* suffix) {
-  fs::path out = path;
-  out += suffix;
-  return out;
-}
-
-fs::path partial_name(const fs::path& final_path) {
-  return with_suffix(final_path, ".partial");
-}
-fs::path old_name(const fs::path& final_path) {
-  return with_suffix(final_path, ".hone-old");
-}
-
-void rename_or_throw(const fs::path& from, const fs::path& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) throw_system_error(to, "rename to", errno);
-}
-
-void remove_or_throw(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error) throw_system_error(path, "remove", error.value());
-}
-
-// An open, locked descriptor of `folder`; -1 when another process holds the lock.
-int lock_folder(const fs::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw_system_error(folder, "open", errno);
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-  const int error_number = errno;
-  if (error_number == EWOULDBLOCK) {
+// The staging folder, open and locked; kBusy, kAbsent (only without `create`), or kNotOurs: a file, a link,
+// or a folder with something in it and no marker.
+int claim(const fs::path& staging, bool create) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    // Only for this user: it may hold what a folder with narrow rights is to hold.
+    if (create && ::mkdir(staging.c_str(), 0700) != 0 && errno != EEXIST)
+      throw_system_error(staging, "create", errno);
+    const int fd = ::open(staging.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT) {
+      if (create) continue;
+      return kAbsent;
+    }
+    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) return kNotOurs;
+    if (fd < 0) throw_system_error(staging, "open", errno);
+    const bool locked = try_lock(fd);
+    if (locked && is_still_at(fd, staging)) {
+      std::error_code none;
+      if (is_there(staging / kMarker) || fs::is_empty(staging, none)) return fd;
+      ::close(fd);
+      return kNotOurs;
+    }
     ::close(fd);
-    return -1;
+    if (!locked) return kBusy;
   }
-  return fd;  // a file system without locks: go on without one
+  return kBusy;
+}
+
+void mark(const fs::path& staging, const fs::path& final_path) {
+  const std::string text = "hone makes " + final_path.filename().string() +
+                           " here. When no hone is at work, the next one that writes it cleans this up.\n";
+  const fs::path marker = staging / kMarker;
+  if (is_there(marker)) return;
+  const int fd = ::open(marker.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd < 0) throw_system_error(marker, "write", errno);
+  [[maybe_unused]] const ssize_t wrote = ::write(fd, text.data(), text.size());  // its name says it all
+  ::close(fd);
+  sync_path(staging);
+  sync_path(staging.parent_path());
+}
+
+void remove_staging(const fs::path& staging) {
+  for (const char* part : {kNew, kLeaving, kOld}) remove_or_throw(staging / part);
+  sync_path(staging);  // a power cut must not take the marker before them
+  remove_or_throw(staging / kMarker);
+  if (::rmdir(staging.c_str()) != 0 && errno != ENOENT) throw_system_error(staging, "remove", errno);
+}
+
+// What a killed process left: the folder is put back, or what it replaced is removed.
+void clean(const fs::path& staging, const fs::path& final_path) {
+  if (is_there(staging / kOld)) {
+    if (!is_there(final_path)) {
+      rename_synced(staging / kOld, final_path);
+    } else if (is_there(staging / kNew)) {
+      throw UserError(
+          {.where = final_path.string(),
+           .expected = "no folder: the one that stood there was being replaced when hone was killed",
+           .found = "another one, and the one from before as " + (staging / kOld).string(),
+           .cause = "a folder was put there since",
+           .fix = "keep one of them in its place and remove " + staging.string()});
+    }
+  }
+  remove_staging(staging);
+}
+
+class Claimed {
+ public:
+  explicit Claimed(int fd) : fd_(fd) {}
+  Claimed(const Claimed&) = delete;
+  Claimed& operator=(const Claimed&) = delete;
+  ~Claimed() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+ private:
+  int fd_;
+};
+
+void sync_below(const fs::path& folder) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->is_symlink()) continue;
+    if (it->is_regular_file() || it->is_directory()) sync_path(it->path());
+  }
+  if (error) throw_system_error(folder, "save", error.value());
+  sync_path(folder);
 }
 
 }  // namespace
@@ -71,33 +137,18 @@ FolderLock::~FolderLock() {
 }
 
 bool StagedFolder::recover(const fs::path& final_path) {
-  const fs::path final_folder = without_slash(final_path);
-  const fs::path partial = partial_name(final_folder);
-  const fs::path old = old_name(final_folder);
-  int lock = -1;
-  if (fs::is_directory(partial)) {
-    lock = lock_folder(partial);
-    if (lock < 0) return false;
-  }
-  try {
-    if (fs::exists(old)) {
-      if (fs::exists(final_folder)) {
-        remove_or_throw(old);
-      } else {
-        rename_or_throw(old, final_folder);
-      }
-    }
-    if (lock >= 0) remove_or_throw(partial);
-  } catch (...) {
-    if (lock >= 0) ::close(lock);
-    throw;
-  }
-  if (lock >= 0) ::close(lock);
+  const fs::path final_folder = place_of(final_path);
+  const fs::path staging = staging_path(final_folder);
+  const int fd = claim(staging, /*create=*/false);
+  if (fd == kBusy) return false;
+  if (fd < 0) return true;
+  const Claimed claimed(fd);
+  clean(staging, final_folder);
   return true;
 }
 
 StagedFolder::StagedFolder(fs::path final_path)
-    : final_(without_slash(std::move(final_path))), partial_(partial_name(final_)) {
+    : final_(place_of(final_path)), staging_(staging_path(final_)), new_(staging_ / kNew) {
   std::error_code error;
   if (fs::exists(final_, error) && !fs::is_directory(final_, error)) {
     throw UserError({.where = final_.string(),
@@ -106,49 +157,65 @@ StagedFolder::StagedFolder(fs::path final_path)
                      .cause = "a path of a file was given for a folder",
                      .fix = "remove the file or choose another path"});
   }
-  const auto busy = [this] {
-    return UserError({.where = final_.string(),
-                      .expected = "to be the only writer",
-                      .found = "another process that writes " + partial_.string(),
-                      .cause = "a second run with the same output folder",
-                      .fix = "wait for it or choose another output folder"});
-  };
-  fs::create_directories(final_.parent_path(), error);
-  if (error) throw_system_error(final_, "create", error.value());
-  if (!recover(final_)) throw busy();
-  fs::create_directory(partial_, error);
-  if (error) throw_system_error(partial_, "create", error.value());
-  lock_ = lock_folder(partial_);
-  if (lock_ < 0) throw busy();
+  create_folders(final_.parent_path());
+  if (!recover(final_)) throw_busy(final_);
+  lock_ = claim(staging_, /*create=*/true);
+  if (lock_ == kNotOurs) throw_not_ours(final_, staging_, "something that hone did not make");
+  if (lock_ < 0) throw_busy(final_);
+  try {
+    mark(staging_, final_);
+    if (::mkdir(new_.c_str(), 0777) != 0) throw_system_error(new_, "create", errno);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(staging_, ignored);
+    ::close(lock_);
+    throw;
+  }
 }
 
 StagedFolder::~StagedFolder() {
+  if (lock_ < 0) return;
   std::error_code ignored;
-  if (!committed_ && lock_ >= 0) fs::remove_all(partial_, ignored);
-  if (lock_ >= 0) ::close(lock_);
+  // `old` is there when a commit failed and the folder could not be put back.
+  if (!committed_ && !is_there(staging_ / kOld)) fs::remove_all(staging_, ignored);
+  ::close(lock_);
 }
 
 void StagedFolder::commit() {
   require(!committed_, "StagedFolder", "one commit");
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(partial_, error), end; !error && it != end; it.increment(error)) {
-    if (it->is_symlink()) continue;
-    if (it->is_regular_file() || it->is_directory()) sync_path(it->path());
+  sync_below(new_);
+  sync_path(staging_);
+  if (is_there(final_)) {
+    if (const int fd = ::open(new_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); fd >= 0) {
+      keep_mode_and_owner(fd, final_);
+      ::close(fd);
+    }
+    rename_synced(final_, staging_ / kOld);
   }
-  if (error) throw_system_error(partial_, "save", error.value());
-  sync_path(partial_);
-  const fs::path old = old_name(final_);
-  const bool replaces = fs::exists(final_);
-  if (replaces) rename_or_throw(final_, old);
   try {
-    rename_or_throw(partial_, final_);
+    rename_or_throw(new_, final_);
   } catch (const UserError&) {
-    if (replaces) rename_or_throw(old, final_);
+    if (is_there(staging_ / kOld)) rename_or_throw(staging_ / kOld, final_);
     throw;
   }
   committed_ = true;
   sync_path(final_.parent_path());
-  if (replaces) remove_or_throw(old);
+  sync_path(staging_);
+  remove_staging(staging_);
+}
+
+void remove_whole_folder(const fs::path& folder) {
+  std::error_code none;
+  if (!fs::is_directory(fs::symlink_status(folder, none))) return remove_or_throw(folder);
+  const fs::path place = place_of(folder), staging = staging_path(place);
+  if (!StagedFolder::recover(place)) throw_busy(place);
+  const int fd = claim(staging, /*create=*/true);
+  if (fd == kNotOurs) throw_not_ours(place, staging, "something that hone did not make");
+  if (fd < 0) throw_busy(place);
+  const Claimed claimed(fd);
+  mark(staging, place);
+  rename_or_throw(place, staging / kLeaving);
+  remove_staging(staging);
 }
 
 }  // namespace hone::base

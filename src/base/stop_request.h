@@ -1,0 +1,11 @@
+// Whether the user has asked the run to stop (the first Ctrl-C, SIGTERM or SIGHUP): for whoever waits for
+// long outside the training loop, such as a reward for an endpoint that is down.
+#pragma once
+
+#include <atomic>
+
+namespace hone::base {
+
+inline std::atomic<bool> stop_request = false;  // set by a signal handler, never reset
+
+}  // namespace hone::base
