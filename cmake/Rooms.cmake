@@ -7,10 +7,14 @@ set(HONE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloa
 set(HONE_SANITIZE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1
     -Wno-maybe-uninitialized)
 
+if(HONE_TSAN)
+  set(HONE_SANITIZE -fsanitize=thread -fno-omit-frame-pointer -g1 -Wno-tsan)  # -Wno-tsan: fences, in libstdc++'s own headers
+endif()
+
 function(hone_our_code target)
   target_compile_options(${target} PRIVATE ${HONE_WARNINGS})
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src)
-  if(HONE_ASAN)
+  if(HONE_ASAN OR HONE_TSAN)
     target_compile_options(${target} PRIVATE ${HONE_SANITIZE})
     target_link_options(${target} PRIVATE ${HONE_SANITIZE})
   endif()
