@@ -42,10 +42,8 @@ int claim(const fs::path& staging, bool create) {
     if (create && ::mkdir(staging.c_str(), 0700) != 0 && errno != EEXIST)
       throw_system_error(staging, "create", errno);
     const int fd = ::open(staging.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) {
-      if (create) continue;
-      return kAbsent;
-    }
+    if (fd < 0 && !create) return kAbsent;  // or not to be looked at
+    if (fd < 0 && errno == ENOENT) continue;
     if (fd < 0 && (errno == ENOTDIR || errno == ELOOP)) return kNotOurs;
     if (fd < 0) throw_system_error(staging, "open", errno);
     const bool locked = try_lock(fd);
@@ -214,7 +212,7 @@ void remove_whole_folder(const fs::path& folder) {
   if (fd < 0) throw_busy(place);
   const Claimed claimed(fd);
   mark(staging, place);
-  rename_or_throw(place, staging / kLeaving);
+  rename_synced(place, staging / kLeaving);
   remove_staging(staging);
 }
 

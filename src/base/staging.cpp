@@ -25,6 +25,7 @@ namespace {
 constexpr std::string_view kPrefix = ".hone-partial.";
 constexpr std::size_t kLongestName = 255;  // bytes, of every usual file system
 constexpr std::size_t kKept = 200;         // bytes of a longer name
+constexpr std::size_t kHashLength = 17;    // "~0123456789abcdef"
 constexpr const char* kResultFolder = ".hone-result";
 constexpr const char* kMarker = "made-by-hone";  // in a result folder that hone made
 
@@ -62,7 +63,7 @@ void keep_mode(const fs::path& made, const fs::path& replaced) {
 fs::path staging_path(const fs::path& final_path) {
   std::string name = final_path.filename().string();
   if (kPrefix.size() + name.size() > kLongestName) {
-    std::array<char, 20> hash{};
+    std::array<char, kHashLength + 1> hash{};
     std::snprintf(hash.data(), hash.size(), "~%016llx", static_cast<unsigned long long>(hash64(name)));
     name = name.substr(0, kKept) + hash.data();
   }
@@ -72,9 +73,9 @@ fs::path staging_path(const fs::path& final_path) {
 std::optional<fs::path> final_of_staging(const fs::path& path) {
   const std::string name = path.filename().string();
   if (!name.starts_with(kPrefix) || name.size() == kPrefix.size()) return std::nullopt;
-  fs::path out = path.parent_path() / name.substr(kPrefix.size());
-  if (staging_path(out) != path) return std::nullopt;
-  return out;
+  const std::string final_name = name.substr(kPrefix.size());
+  if (final_name.size() == kKept + kHashLength && final_name[kKept] == '~') return std::nullopt;  // cut
+  return path.parent_path() / final_name;
 }
 
 fs::path resolve_links(const fs::path& path) {

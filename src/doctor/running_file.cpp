@@ -42,7 +42,9 @@ std::string text_of(const RunningState& state) {
 
 RunningFile::RunningFile(const base::fs::path& output_dir, RunningState first)
     : path_(output_dir / train::kRunningFile) {
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  // A link of that name goes, as a file does; what it leads to is not written.
+  ::unlink(path_.c_str());
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   update(first);
 }
 

@@ -1,6 +1,7 @@
 #include "train/publish.h"
 
 #include "base/json.h"
+#include "base/staging.h"
 #include "config/write_plan.h"
 #include "train/run_folder.h"
 
@@ -17,17 +18,14 @@ void write_result_files(const fs::path& folder, const CheckpointParts& parts) {
 }
 
 void publish_final(const fs::path& output_dir, const CheckpointParts& parts) {
-  // Staged beside its place: a full disk is met before the first file of an older result is replaced.
-  const fs::path stage_path = output_dir / ".final";
-  {
-    base::StagedFolder staged(stage_path);
-    write_result_files(staged.path(), parts);
-    staged.commit();
-  }
-  for (const auto& entry : fs::directory_iterator(stage_path)) {
-    fs::rename(entry.path(), output_dir / entry.path().filename());
-  }
-  fs::remove(stage_path);
+  base::publish(
+      output_dir, [&](const fs::path& folder) { write_result_files(folder, parts); }, kAdapterConfigFile);
+}
+
+void recover_result(const fs::path& output_dir) {
+  // Earlier versions of hone staged it here.
+  base::recover_former_staging(output_dir / ".final");
+  base::finish_publishing(output_dir, kAdapterConfigFile);
 }
 
 }  // namespace hone::train
