@@ -23,14 +23,14 @@ constexpr const char* kMarker = "made-by-hone";  // there before anything else i
 constexpr int kBusy = -1, kAbsent = -2, kNotOurs = -3;
 
 // "out/" and "out" are the same folder; a name can be put before only the second. Links are followed.
-fs::path place_of(const fs::path& path) {
+fs::path place_of(fs::path path) {
   const auto without_slash = [](fs::path at) {
     while (!at.has_filename() && at.has_relative_path()) at = at.parent_path();
     return at;
   };
-  fs::path out = without_slash(fs::absolute(path));
-  if (out.filename() == "." || out.filename() == "..") out = without_slash(fs::weakly_canonical(out));
-  return resolve_links(out);
+  path = without_slash(fs::absolute(path));
+  if (path.filename() == "." || path.filename() == "..") path = without_slash(fs::weakly_canonical(path));
+  return resolve_links(path);
 }
 
 // The staging folder, open and locked; kBusy, kAbsent (only without `create`), or kNotOurs: a file, a link,
@@ -146,7 +146,7 @@ bool StagedFolder::recover(const fs::path& final_path) {
 }
 
 StagedFolder::StagedFolder(fs::path final_path)
-    : final_(place_of(final_path)), staging_(staging_path(final_)), new_(staging_ / kNew) {
+    : final_(place_of(std::move(final_path))), staging_(staging_path(final_)), new_(staging_ / kNew) {
   std::error_code error;
   if (fs::exists(final_, error) && !fs::is_directory(final_, error)) {
     throw UserError({.where = final_.string(),

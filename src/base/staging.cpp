@@ -166,7 +166,7 @@ void finish_publishing(const fs::path& folder, std::string_view last) {
 void finish_publishing_before_reading(const fs::path& folder, std::string_view last) {
   if (!is_there(folder)) StagedFolder::recover(folder);
   const fs::path set = folder / kResultFolder;
-  constexpr int kTries = 40;
+  constexpr int kTries = 10;
   for (int i = 0; i < kTries && is_there(set); ++i) {
     const int lock = lock_folder(folder);
     if (lock >= 0) {

@@ -52,7 +52,7 @@ void publish(const fs::path& folder, const std::function<void(const fs::path&)>&
 void finish_publishing(const fs::path& folder, std::string_view last);
 
 // The same for a reader, only where something is half in place. While another process holds the folder
-// (FolderLock) it waits up to two seconds for it, then UserError. A `folder` that a killed StagedFolder moved
+// (FolderLock) it waits half a second for it, then UserError. A `folder` that a killed StagedFolder moved
 // away is put back.
 void finish_publishing_before_reading(const fs::path& folder, std::string_view last);
 
