@@ -125,7 +125,8 @@ class Builder {
     if constexpr (std::is_same_v<Value, Json>) {
       member_ = &frame.filler->at(name);
     } else {
-      const auto [place, is_new] = frame.value->template get_ref<typename Value::object_t&>().emplace(name, nullptr);
+      const auto [place, is_new] =
+          frame.value->template get_ref<typename Value::object_t&>().emplace(name, nullptr);
       if (unique_ && !is_new) throw_twice(name);
       member_ = &place->second;
     }

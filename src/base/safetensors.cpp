@@ -133,8 +133,8 @@ void check_places(const fs::path& path, const std::vector<Entry>& entries, std::
     }
     if (entry.begin < next) {
       refuse(path, name, "tensors that do not overlap",
-             "it begins at byte " + std::to_string(entry.begin) + ", but " + cut_text(last->tensor.name, 200) +
-                 " ends at byte " + std::to_string(next));
+             "it begins at byte " + std::to_string(entry.begin) + ", but " +
+                 cut_text(last->tensor.name, 200) + " ends at byte " + std::to_string(next));
     }
     if (entry.begin > next) {
       refuse(path, name, "tensors without gaps",
