@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 #include "config/settings.h"
 
 namespace hone::config {
@@ -29,9 +30,18 @@ std::string default_hint(const Option& option) {
                              const std::string& where, std::string cause = {}) {
   throw base::UserError({.where = where,
                          .expected = fmt::format("{} for option {}", what, option.name),
-                         .found = fmt::format("'{}'", text),
+                         .found = fmt::format("'{}'", base::cut_text(text, 200)),
                          .cause = std::move(cause),
                          .fix = default_hint(option)});
+}
+
+// Discarded where it is no JSON, or too deep for those who walk through it.
+Json parsed(std::string_view text) {
+  try {
+    return base::parse_json(text, "option");
+  } catch (const base::UserError&) {
+    return Json(Json::value_t::discarded);
+  }
 }
 
 bool is_null_word(const Option& option, std::string_view text) {
@@ -78,7 +88,7 @@ Json float_of(const Option& option, std::string_view text, const std::string& wh
 }
 
 Json map_of(const Option& option, std::string_view text, const std::string& where) {
-  const Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json value = parsed(text);
   if (!value.is_object()) {
     wrong_type(option, "a mapping", text, where,
                fmt::format("on the command line a mapping is JSON: --{} '{{\"key\": 1}}'", option.name));
@@ -103,7 +113,7 @@ Json ids_of(const Option& option, std::string_view text, const std::string& wher
     std::replace(list.begin(), list.end(), ',', ' ');
     list = fmt::format("[{}]", fmt::join(split_words(list), ","));
   }
-  Json value = Json::parse(list, nullptr, /*allow_exceptions=*/false);
+  Json value = parsed(list);
   const bool map = value.is_object() && value.size() == 1 && is_id_list(value.begin().value());
   if (!map && !is_id_list(value)) {
     wrong_type(option, "distinct token ids, as [1, 2] or {\"embed_tokens\": [1, 2]},", text, where);
@@ -151,13 +161,14 @@ Json convert_text(const Option& option, std::string_view text, bool plain, const
   }
   if (plain && (text == "true" || text == "True")) return true;
   if (plain && (text == "false" || text == "False")) return false;
-  Json number = Json::parse(text, nullptr, false);
-  if (plain && (number.is_number() || number.is_object() || number.is_array())) return number;
+  if (!plain) return std::string(text);
+  Json number = parsed(text);
+  if (number.is_number() || number.is_object() || number.is_array()) return number;
   return std::string(text);
 }
 
 void throw_unknown(const Schema& schema, std::string_view name, const std::string& where, bool dashes) {
-  const std::string shown = dashes ? fmt::format("--{}", name) : std::string(name);
+  const std::string shown = fmt::format("{}{}", dashes ? "--" : "", base::cut_text(name, 200));
   if (const FormerName* former = find_former_name(name, schema.command)) {
     throw base::UserError({.where = where,
                            .expected = "a name that TRL 1.16 has",
@@ -195,7 +206,7 @@ std::string yaml_text(const Json& value) {
       out += (out.size() > 1 ? ", " : "") + yaml_text(Json(key)) + ": " + yaml_text(item);
     return out + "}";
   }
-  if (!value.is_string()) return value.dump();
+  if (!value.is_string()) return base::dump_json(value);
   const std::string text = value.get<std::string>();
   bool plain = !text.empty() && text.front() != '-' && text.front() != '~' && text.front() != '.';
   bool letter = false;
@@ -210,7 +221,7 @@ std::string yaml_text(const Json& value) {
   }
   // 1e5 and 0x1F have letters too: plain text begins with one.
   const bool begins = !text.empty() && !(text.front() >= '0' && text.front() <= '9');
-  return plain && letter && begins ? text : value.dump();
+  return plain && letter && begins ? text : base::dump_json(value);
 }
 
 }  // namespace hone::config

@@ -100,6 +100,7 @@ inline Range at_least(double least) {
 }
 // Steps and epochs are cast to whole 64-bit numbers, and multiplied.
 inline constexpr double kMostSteps = 1e9;
+inline constexpr double kMostThreads = 4096;
 inline Range count_from_zero() {
   return {.least = 0, .most = kMostSteps};
 }

@@ -140,7 +140,7 @@ std::vector<Option> machine_options() {
       "machine");
   rows.push_back(
       Option{"threads", Kind::kInt, "0", "threads; 0: as many as the processors this process may use"}
-          .within(at_least(0))
+          .within({.least = 0, .most = kMostThreads})
           .under("machine"));
   rows.push_back(
       Option{"recompute", Kind::kChoice, "\"auto\"",

@@ -44,7 +44,7 @@ std::vector<Option> machine_rows() {
           "float32 bfloat16 auto", "", "float16", kFloat16),
       {"bf16", Kind::kBool, "null", "bfloat16 matrix products; null: true"},
       Option{"threads", Kind::kInt, "0", "threads; 0: as many as the processors this process may use"}.within(
-          at_least(0)),
+          {.least = 0, .most = kMostThreads}),
   };
 }
 

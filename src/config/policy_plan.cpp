@@ -334,7 +334,7 @@ void fill_sampling(PolicyPlan& plan, const Settings& settings) {
   plan.repetition_penalty = settings.number("repetition_penalty");
   apply_generation_kwargs(settings, plan);
   const Json& variables = settings.value("chat_template_kwargs");
-  if (!variables.is_null() && !variables.empty()) plan.chat_template_kwargs = variables.dump();
+  if (!variables.is_null() && !variables.empty()) plan.chat_template_kwargs = base::dump_json(variables);
   plan.kv_memory = size_in_bytes(settings.text("kv_memory"), settings.where("kv_memory"));
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "config/settings.h"
 
 namespace hone::config {
@@ -25,7 +26,7 @@ std::vector<Argument> split_arguments(const std::vector<std::string>& words, con
       const bool yaml = word.ends_with(".yaml") || word.ends_with(".yml");
       throw base::UserError({.where = "command line",
                              .expected = "an option such as --output_dir",
-                             .found = fmt::format("'{}'", word),
+                             .found = fmt::format("'{}'", base::cut_text(word, 200)),
                              .cause = {},
                              .fix = yaml ? fmt::format("write --config {}", word)
                                          : fmt::format("`hone {} --help` shows the form", schema.command)});
@@ -44,13 +45,15 @@ std::vector<Argument> split_arguments(const std::vector<std::string>& words, con
 }
 
 [[noreturn]] void wrong_count(const Argument& argument, std::string_view what) {
-  throw base::UserError({.where = "--" + argument.name,
-                         .expected = std::string(what),
-                         .found = argument.values.empty() ? "none"
-                                                          : fmt::format("{}: {}", argument.values.size(),
-                                                                        fmt::join(argument.values, " ")),
-                         .cause = argument.values.size() > 1 ? "a value with spaces needs quotes" : "",
-                         .fix = fmt::format("write --{} VALUE", argument.name)});
+  throw base::UserError(
+      {.where = "--" + argument.name,
+       .expected = std::string(what),
+       .found = argument.values.empty()
+                    ? "none"
+                    : fmt::format("{}: {}", argument.values.size(),
+                                  base::cut_text(fmt::format("{}", fmt::join(argument.values, " ")), 200)),
+       .cause = argument.values.size() > 1 ? "a value with spaces needs quotes" : "",
+       .fix = fmt::format("write --{} VALUE", argument.name)});
 }
 
 }  // namespace

@@ -1,14 +1,19 @@
 // YAML -> Settings. yaml-cpp keeps duplicate keys and does not apply merge keys (<<), so both are done here.
 #include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <sstream>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/json_tools.h"
+#include "base/utf8.h"
 #include "config/settings.h"
+#include "config/yaml_limits.h"
 
 namespace hone::config {
 namespace {
@@ -29,20 +34,49 @@ bool is_plain(const YAML::Node& node) {
 std::string shape(const YAML::Node& node) {
   if (node.IsMap()) return "a mapping";
   if (node.IsSequence()) return "a list";
-  return node.IsNull() ? "nothing" : fmt::format("'{}'", node.Scalar());
+  return node.IsNull() ? "nothing" : fmt::format("'{}'", base::cut_text(node.Scalar(), 200));
 }
 
+// Counts what the nodes of a document stand for; an alias counts each time.
+class Budget {
+ public:
+  explicit Budget(const Document& document) : document_(document) {}
+
+  void take(const YAML::Node& node, int depth) {
+    constexpr std::size_t kNode = 32;
+    spent_ += kNode + (node.IsScalar() ? node.Scalar().size() : 0);
+    if (depth <= kMostYamlDepth && spent_ <= kMostYamlValues) return;
+    const bool deep = depth > kMostYamlDepth;
+    throw base::UserError(
+        {.where = document_.at(node.Mark()),
+         .expected = deep ? fmt::format("values nested at most {} levels deep", kMostYamlDepth)
+                          : fmt::format("values of at most {} together", base::human_bytes(kMostYamlValues)),
+         .found = deep ? "a deeper one" : "more",
+         .cause = "an alias (*name) within what it names, or aliases of aliases",
+         .fix = "write the value out"});
+  }
+
+ private:
+  const Document& document_;
+  std::size_t spent_ = 0;
+};
+
 // Nested values, without a type to steer by: YAML 1.2's core rules.
-Json free_value(const YAML::Node& node) {
+Json free_value(const YAML::Node& node, Budget& budget, int depth = 0) {
+  budget.take(node, depth);
   if (node.IsNull()) return nullptr;
   if (node.IsSequence()) {
     Json out = Json::array();
-    for (const YAML::Node& item : node) out.push_back(free_value(item));
+    for (const YAML::Node& item : node) out.push_back(free_value(item, budget, depth + 1));
     return out;
   }
   if (node.IsMap()) {
     Json out = Json::object();
-    for (const auto& entry : node) out[entry.first.Scalar()] = free_value(entry.second);
+    base::ObjectFiller filler(out);
+    for (const auto& entry : node) {
+      budget.take(entry.first, depth + 1);
+      filler.at(entry.first.Scalar()) = free_value(entry.second, budget, depth + 1);
+    }
     return out;
   }
   static const Option any{"", Kind::kAny, "null", ""};
@@ -59,14 +93,14 @@ Json free_value(const YAML::Node& node) {
        .fix = fmt::format("correct it, or remove it for the default {}", option.default_text)});
 }
 
-Json option_value(const Option& option, const YAML::Node& node, const std::string& where) {
+Json option_value(const Option& option, const YAML::Node& node, Budget& budget, const std::string& where) {
   if (node.IsNull()) return convert_text(option, "", true, where);
-  if (option.kind == Kind::kAny) return free_value(node);
+  if (option.kind == Kind::kAny) return free_value(node, budget);
   if (option.kind == Kind::kIds && !node.IsScalar())
-    return convert_text(option, free_value(node).dump(), true, where);
+    return convert_text(option, base::dump_json(free_value(node, budget)), true, where);
   if (node.IsMap()) {
     if (option.kind != Kind::kMap) wrong_shape(option, "a single value", node, where);
-    return free_value(node);
+    return free_value(node, budget);
   }
   if (node.IsSequence()) {
     if (option.kind != Kind::kList)
@@ -74,6 +108,7 @@ Json option_value(const Option& option, const YAML::Node& node, const std::strin
     Json out = Json::array();
     for (const YAML::Node& item : node) {
       if (!item.IsScalar()) wrong_shape(option, "a list of names", item, where);
+      budget.take(item, 1);
       out.push_back(item.Scalar());
     }
     return out;
@@ -88,12 +123,15 @@ struct Entry {
 };
 
 // The entries of `map`, its own first, then those of its merge keys that it does not set itself.
-std::vector<Entry> entries_of(const YAML::Node& map, const Document& document) {
+std::vector<Entry> entries_of(const YAML::Node& map, const Document& document, Budget& budget,
+                              int depth = 0) {
+  budget.take(map, depth);
   std::vector<Entry> own;
   std::vector<YAML::Node> merged;
   std::set<std::string> seen;
   for (const auto& entry : map) {
     const std::string where = document.at(entry.first.Mark());
+    budget.take(entry.first, depth);
     if (!entry.first.IsScalar()) {
       throw base::UserError({.where = where,
                              .expected = "an option name before ':'",
@@ -115,11 +153,12 @@ std::vector<Entry> entries_of(const YAML::Node& map, const Document& document) {
     std::replace(name.begin(), name.end(), '-', '_');
     if (!seen.insert(name).second) {
       const auto first = std::find_if(own.begin(), own.end(), [&](const Entry& e) { return e.name == name; });
-      throw base::UserError({.where = where,
-                             .expected = "each option once",
-                             .found = fmt::format("{} again; it is set at {} already", name, first->where),
-                             .cause = "a line was copied",
-                             .fix = "remove one of the two"});
+      throw base::UserError(
+          {.where = where,
+           .expected = "each option once",
+           .found = fmt::format("{} again; it is set at {} already", base::cut_text(name, 200), first->where),
+           .cause = "a line was copied",
+           .fix = "remove one of the two"});
     }
     own.push_back({name, entry.second, where});
   }
@@ -131,39 +170,68 @@ std::vector<Entry> entries_of(const YAML::Node& map, const Document& document) {
                              .cause = {},
                              .fix = {}});
     }
-    for (Entry& entry : entries_of(node, document)) {
+    for (Entry& entry : entries_of(node, document, budget, depth + 1)) {
       if (seen.insert(entry.name).second) own.push_back(std::move(entry));
     }
   }
   return own;
 }
 
+class NoEvents final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  }
+  void OnMapEnd() override {}
+};
+
+// YAML::LoadAll would never end where a line begins with a comma: yaml-cpp gives empty documents there, one
+// after the other, until the memory is used up.
+bool has_second_document(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  NoEvents ignore;
+  return parser.HandleNextDocument(ignore) && parser.HandleNextDocument(ignore);
+}
+
 }  // namespace
 
 void Settings::read_yaml(const std::string& path) {
-  read_yaml_text(base::read_text(path), path);
+  read_yaml_text(base::read_settings(path, kMostYamlBytes), path);
 }
 
 void Settings::read_yaml_text(const std::string& text, const std::string& file_name) {
   const Document document{file_name};
   YAML::Node root;
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) {
+    if (has_second_document(text)) {
       throw base::UserError({.where = file_name,
                              .expected = "one YAML document",
-                             .found = fmt::format("{}, separated by '---'", documents.size()),
-                             .cause = {},
+                             .found = "more than one",
+                             .cause = "a line '---', or one that begins with , ] or }",
                              .fix = "keep one run a file"});
     }
-    if (!documents.empty()) root = documents.front();
+    root = YAML::Load(text);
+  } catch (const YAML::DeepRecursion& error) {
+    throw base::UserError({.where = document.at(error.mark),
+                           .expected = "YAML nested a few levels deep",
+                           .found = fmt::format("more than {} levels", error.depth()),
+                           .cause = "a damaged or hostile file",
+                           .fix = "write one `option: value` a line"});
   } catch (const YAML::Exception& error) {
     throw base::UserError(
         {.where = error.mark.is_null()
                       ? file_name
                       : fmt::format("{}:{}:{}", file_name, error.mark.line + 1, error.mark.column + 1),
          .expected = "YAML",
-         .found = error.msg,
+         .found = base::cut_text(error.msg, 200),
          .cause = "indentation, a missing space after ':', or an unclosed quote",
          .fix = "write one `option: value` a line"});
   }
@@ -175,10 +243,11 @@ void Settings::read_yaml_text(const std::string& text, const std::string& file_n
                            .cause = "a missing space after ':'",
                            .fix = "write one `option: value` a line"});
   }
-  for (const Entry& entry : entries_of(root, document)) {
+  Budget budget(document);
+  for (const Entry& entry : entries_of(root, document, budget)) {
     const Option* option = schema_->find(entry.name);
     if (option == nullptr) throw_unknown(*schema_, entry.name, entry.where, false);
-    set(*option, option_value(*option, entry.value, entry.where), entry.where);
+    set(*option, option_value(*option, entry.value, budget, entry.where), entry.where);
   }
 }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 
 namespace hone::config {
 namespace {
@@ -14,6 +16,7 @@ using base::Json;
 using base::UserError;
 
 constexpr const char* kName = "generation_kwargs";
+constexpr std::int64_t kMostTokenId = 0x7FFFFFFF;
 
 const std::vector<std::string>& known_keys() {
   static const std::vector<std::string> keys = {
@@ -32,7 +35,7 @@ struct Entry {
                           const std::string& fix = {}) const {
     throw UserError({.where = settings.where(kName),
                      .expected = fmt::format("{} for {}.{}", expected, kName, key),
-                     .found = value.dump(),
+                     .found = base::short_json(value),
                      .cause = cause,
                      .fix = fix});
   }
@@ -40,6 +43,7 @@ struct Entry {
     if (!value.is_number_integer() || value.get<std::int64_t>() < least) {
       wrong(fmt::format("a whole number, at least {}", least));
     }
+    if (value.get<double>() > kMostSteps) wrong(fmt::format("a whole number, at most {}", kMostSteps));
     return value.get<std::int64_t>();
   }
   // In the bounds of the option of the same name.
@@ -63,7 +67,9 @@ struct Entry {
     const Json list = value.is_array() ? value : Json::array({value});
     std::vector<std::int64_t> out;
     for (const Json& item : list) {
-      if (!item.is_number_integer() || item.get<std::int64_t>() < 0) wrong("token ids");
+      if (!item.is_number_integer() || item.get<std::int64_t>() < 0 ||
+          item.get<std::int64_t>() > kMostTokenId)
+        wrong("token ids");
       out.push_back(item.get<std::int64_t>());
     }
     return out;
@@ -71,11 +77,12 @@ struct Entry {
 };
 
 [[noreturn]] void unknown(const Settings& settings, const std::string& key) {
-  throw UserError({.where = settings.where(kName),
-                   .expected = "keys that hone has in generation_kwargs",
-                   .found = fmt::format("'{}'.{}", key, base::did_you_mean(key, known_keys())),
-                   .cause = "a key that hone ignored would change what is sampled",
-                   .fix = fmt::format("hone has {}", fmt::join(known_keys(), ", "))});
+  throw UserError(
+      {.where = settings.where(kName),
+       .expected = "keys that hone has in generation_kwargs",
+       .found = fmt::format("'{}'.{}", base::cut_text(key, 200), base::did_you_mean(key, known_keys())),
+       .cause = "a key that hone ignored would change what is sampled",
+       .fix = fmt::format("hone has {}", fmt::join(known_keys(), ", "))});
 }
 
 void apply(const Entry& entry, PolicyPlan& plan) {
@@ -102,13 +109,13 @@ void apply(const Entry& entry, PolicyPlan& plan) {
     if (entry.number() != plan.temperature) {
       entry.wrong(fmt::format("the value of temperature, {},", plan.temperature),
                   "the model would sample at one temperature and train at another",
-                  fmt::format("write temperature: {} in its place", entry.value.dump()));
+                  fmt::format("write temperature: {} in its place", base::short_json(entry.value)));
     }
   } else if (key == "max_new_tokens") {
     if (entry.integer(1) != plan.max_completion_length) {
       entry.wrong(fmt::format("the value of {}, {},", entry.length, plan.max_completion_length),
                   fmt::format("losses and memory go by {}", entry.length),
-                  fmt::format("write {}: {} in its place", entry.length, entry.value.dump()));
+                  fmt::format("write {}: {} in its place", entry.length, base::short_json(entry.value)));
     }
   } else {
     unknown(entry.settings, key);

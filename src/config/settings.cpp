@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 
 namespace hone::config {
 namespace {
@@ -59,23 +61,63 @@ void check_choice(const Option& option, const Setting& setting, std::vector<std:
   if (near.empty()) near = base::did_you_mean(word, split_words(option.not_yet));
   throw base::UserError({.where = setting.where,
                          .expected = fmt::format("a value of {}", option.name),
-                         .found = fmt::format("'{}'.{}", word, near),
+                         .found = fmt::format("'{}'.{}", base::cut_text(word, 200), near),
                          .cause = {},
                          .fix = "choose " + supported});
 }
 
+// Whole numbers without bounds of their own: they are counts, which are multiplied, and held as 32 bits in
+// places. A seed is any number.
+Range range_of(const Option& option) {
+  Range range = option.range;
+  if (option.kind != Kind::kInt || option.name == "seed" || option.name == "data_seed") return range;
+  range.least = std::max(range.least, -kMostSteps);
+  range.most = std::min(range.most, kMostSteps);
+  return range;
+}
+
 void check_range(const Option& option, const Setting& setting) {
-  if (!setting.value.is_number() || option.range.holds(setting.value.get<double>())) return;
+  const Range range = range_of(option);
+  if (!setting.value.is_number() || range.holds(setting.value.get<double>())) return;
+  // The bound that was meant for this option, as long as it is the one that was passed.
+  const bool own = !option.range.holds(setting.value.get<double>());
   throw base::UserError({.where = setting.where,
-                         .expected = fmt::format("{} {}", option.name, option.range.words()),
-                         .found = setting.value.dump(),
+                         .expected = fmt::format("{} {}", option.name, (own ? option.range : range).words()),
+                         .found = base::short_json(setting.value),
                          .cause = {},
                          .fix = fmt::format("the default is {}", option.default_text)});
+}
+
+// Bytes that are not UTF-8 could not be written to plan.yaml and read again, and a path ends at its first
+// NUL.
+void check_text(const std::string& text, const Option& option, const std::string& where) {
+  const std::size_t bad = base::bad_utf8_at(text), nul = text.find('\0');
+  if (bad == std::string::npos && nul == std::string::npos) return;
+  const std::size_t from = std::min(bad, nul) < 40 ? 0 : std::min(bad, nul) - 40;
+  std::string shown = base::with_bad_utf8_shown(std::string_view(text).substr(from, 120));
+  for (std::size_t at = shown.find('\0'); at != std::string::npos; at = shown.find('\0'))
+    shown.replace(at, 1, "\\x00");
+  throw base::UserError(
+      {.where = where,
+       .expected = fmt::format("text in UTF-8, without NUL bytes, for option {}", option.name),
+       .found = fmt::format("'{}'", shown),
+       .cause = bad != std::string::npos ? "a file name or a terminal in another encoding" : "",
+       .fix = "rename the file, or convert the text to UTF-8"});
+}
+
+void check_texts(const Json& value, const Option& option, const std::string& where) {
+  if (value.is_string()) check_text(value.get_ref<const std::string&>(), option, where);
+  if (!value.is_structured()) return;
+  for (const auto& [key, item] : value.items()) {
+    if (value.is_object()) check_text(key, option, where);
+    check_texts(item, option, where);
+  }
 }
 
 }  // namespace
 
 void Settings::set(const Option& option, Json value, std::string where) {
+  check_texts(value, option, where);
   settings_[std::string(option.name)] = {.value = std::move(value), .where = std::move(where)};
 }
 
@@ -90,7 +132,7 @@ std::vector<std::string> Settings::check() const {
       throw base::UserError(
           {.where = setting.where,
            .expected = fmt::format("{} at its default {}", option.name, option.default_text),
-           .found = yaml_text(setting.value),
+           .found = base::cut_text(yaml_text(setting.value), 200),
            .cause = std::string(option.reason),
            .fix = fmt::format("remove {}", option.name)});
     }

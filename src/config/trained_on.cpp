@@ -8,8 +8,11 @@
 #include <map>
 #include <optional>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_tools.h"
+#include "config/yaml_limits.h"
 
 namespace hone::config {
 
@@ -42,8 +45,8 @@ std::optional<FromPlan> quantised_by_plan(const std::string& adapter, std::vecto
   if (out.path.empty()) return std::nullopt;
   YAML::Node plan;
   try {
-    plan = YAML::LoadFile(out.path);
-  } catch (const YAML::Exception&) {
+    plan = YAML::Load(base::read_settings(out.path, kMostYamlBytes));
+  } catch (const std::exception&) {  // too large, unreadable, no YAML
     notes.push_back(out.path +
                     ": not read; if the adapter was trained with load_in_4bit or load_in_8bit, say so here");
     return std::nullopt;
@@ -61,12 +64,20 @@ void take_base_adapters(Settings& settings, const std::string& adapter, std::vec
   const fs::path path = fs::path(adapter) / "base_adapters.json";
   std::error_code ignored;
   if (adapter.empty() || settings.is_set("base_adapters") || !fs::is_regular_file(path, ignored)) return;
-  const base::Json json = base::parse_json(base::read_text(path), path.string());
+  const base::Json json = base::parse_json(base::read_settings(path), path.string());
   const base::Json folders = json.is_object() ? json.value("base_adapters", base::Json()) : base::Json();
   if (!folders.is_array() || folders.empty()) return;
+  for (const base::Json& folder : folders) {
+    if (folder.is_string() && folder.get_ref<const std::string&>().find('\0') == std::string::npos) continue;
+    throw base::UserError({.where = path.string() + ": base_adapters",
+                           .expected = "a list of folders",
+                           .found = base::short_json(folders),
+                           .cause = "the file was edited, or is not hone's",
+                           .fix = "set base_adapters, which counts in its place"});
+  }
   settings.replace("base_adapters", folders);
   notes.push_back(fmt::format("base_adapters: {}, from {}: what the adapter was trained above (null: none)",
-                              folders.dump(), path.string()));
+                              base::short_json(folders), path.string()));
 }
 
 }  // namespace

@@ -90,8 +90,8 @@ TEST(ReadYaml, NotAMapping) {
             "space after "
             "':'\n  do:     write one `option: value` a line");
   EXPECT_EQ(yaml_fault("seed: 1\n---\nseed: 2\n"),
-            "[run.yaml] expected one YAML document\n  found:  2, separated by '---'\n  do:     keep one run "
-            "a file");
+            "[run.yaml] expected one YAML document\n  found:  more than one\n"
+            "  likely: a line '---', or one that begins with , ] or }\n  do:     keep one run a file");
 }
 
 TEST(ReadYaml, DuplicateKey) {
