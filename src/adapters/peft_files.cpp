@@ -9,8 +9,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "base/safetensors.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 #include "model/families.h"
 
 namespace hone::adapters {
@@ -20,6 +22,7 @@ using base::Json;
 using base::UserError;
 
 constexpr const char* kPeftVersion = "0.21.2";
+constexpr double kMostAlpha = 1e9;  // a scale that fp32 and its products with weights hold
 
 // Keys that hone reads, and those that change nothing when an adapter is used.
 const std::set<std::string>& understood() {
@@ -44,7 +47,7 @@ bool is_empty(const Json& v) {
 
 [[noreturn]] void wrong(const std::string& where, const std::string& key, const std::string& expected,
                         const Json& v) {
-  throw UserError({where + ": " + key, expected, base::dump_json(v), "", ""});
+  throw UserError({where + ": " + key, expected, base::short_json(v), "", ""});
 }
 
 double number_or(const Json& json, const char* key, double fallback, const std::string& where) {
@@ -87,7 +90,7 @@ config::LoraInit read_init(const Json& json, const std::string& where) {
   // know.
   if (*it == Json("eva") || *it == Json("orthogonal")) return config::LoraInit::kTrue;
   throw UserError(
-      {where + ": init_lora_weights", "true, false or gaussian", base::dump_json(*it),
+      {where + ": init_lora_weights", "true, false or gaussian", base::short_json(*it),
        "this way of starting changes the base model's weights, so that the adapter alone is not enough",
        "convert it with PEFT: save_pretrained(..., path_initial_model_for_weight_conversion=...)"});
 }
@@ -107,7 +110,7 @@ bool read_score_head(const Json& json, const std::string& where) {
     score = score || name == Json("score");
     if (name == Json("score") || name == Json("classifier")) continue;
     throw UserError({where + ": modules_to_save", "nothing, or score of a reward model",
-                     base::dump_json(saved),
+                     base::short_json(saved),
                      "the adapter uses an option that hone does not have, and the result would differ",
                      "train the adapter without modules_to_save"});
   }
@@ -130,7 +133,7 @@ void read_token_indices(const Json& json, const std::string& where, LoraConfig& 
     const bool embedding =
         config.token_module == "embed_tokens" || config.token_module.ends_with(".embed_tokens");
     if (value.size() != 1 || !embedding) {
-      throw UserError({where + ": " + kKey, "rows of embed_tokens alone", base::dump_json(value),
+      throw UserError({where + ": " + kKey, "rows of embed_tokens alone", base::short_json(value),
                        "a head of its own has no trainable rows in hone; one that is tied has those of the "
                        "embedding without being named",
                        "train the adapter on embed_tokens alone"});
@@ -162,7 +165,7 @@ at::Tensor read_fp32(const base::StoredTensor& stored, const std::string& where)
   } else if (stored.dtype == base::DType::kF16) {
     type = at::kHalf;
   } else if (stored.dtype != base::DType::kF32) {
-    throw UserError({where + ": " + stored.name, "F32, F16 or BF16",
+    throw UserError({where + ": " + base::cut_text(stored.name, 200), "F32, F16 or BF16",
                      std::string(base::safetensors_name(stored.dtype)), "not a LoRA that PEFT wrote", ""});
   }
   const at::Tensor raw = at::empty(stored.shape, type);
@@ -267,15 +270,16 @@ LoraConfig config_from_json(const Json& json, const std::string& where) {
   const std::string type =
       json.contains("peft_type") && json["peft_type"].is_string() ? json["peft_type"] : "none";
   if (type != "LORA") {
-    throw UserError(
-        {where + ": peft_type", "LORA", "'" + type + "'", "hone reads no other kind of adapter", ""});
+    throw UserError({where + ": peft_type", "LORA", "'" + base::cut_text(type, 200) + "'",
+                     "hone reads no other kind of adapter", ""});
   }
   const bool score_head = read_score_head(json, where);
   for (const auto& [key, value] : json.items()) {
     if (understood().contains(key) || is_empty(value)) continue;
-    throw UserError({where + ": " + key, "nothing, false or none", base::dump_json(value),
+    throw UserError({where + ": " + base::cut_text(key, 200), "nothing, false or none",
+                     base::short_json(value),
                      "the adapter uses an option that hone does not have, and the result would differ",
-                     "train the adapter without " + key});
+                     "train the adapter without " + base::cut_text(key, 200)});
   }
   LoraConfig c;
   c.score_head = score_head;
@@ -284,6 +288,8 @@ LoraConfig config_from_json(const Json& json, const std::string& where) {
     wrong(where, "r", "a positive integer", json["r"]);
   c.r = static_cast<std::int64_t>(rank);
   c.alpha = number_or(json, "lora_alpha", 8, where);
+  if (!(std::abs(c.alpha) <= kMostAlpha))
+    wrong(where, "lora_alpha", "a number of at most 1e9", json["lora_alpha"]);
   c.dropout = number_or(json, "lora_dropout", 0, where);
   if (!(c.dropout >= 0 && c.dropout < 1))
     wrong(where, "lora_dropout", "a number from 0 to below 1", json["lora_dropout"]);
@@ -314,7 +320,7 @@ void check_token_indices(const LoraConfig& config, const model::ModelConfig& mod
 
 StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfig& model) {
   const std::string where = (folder / kConfigFile).string();
-  const Json json = base::parse_json(base::read_text(folder / kConfigFile), where);
+  const Json json = base::parse_json(base::read_settings(folder / kConfigFile), where);
   StoredAdapter adapter;
   adapter.config = config_from_json(json, where);
   std::error_code ec;
@@ -364,7 +370,8 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
   for (const base::StoredTensor& t : file.tensors()) {
     if (expected.contains(t.name)) continue;
     throw UserError(
-        {weights + ": " + t.name, "only tensors of the modules that target_modules names (CKPT-01)",
+        {weights + ": " + base::cut_text(t.name, 200),
+         "only tensors of the modules that target_modules names (CKPT-01)",
          "this one beside them." + base::did_you_mean(t.name, known),
          "a part that hone does not have (modules_to_save, an adapted embedding), or another model",
          "train a LoRA on linears alone, or name the adapter's own base model"});

@@ -2,11 +2,15 @@
 
 #include <ATen/ATen.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "base/process_memory.h"
+#include "base/utf8.h"
 
 namespace hone::model {
 namespace {
@@ -30,7 +34,8 @@ const char* type_name(QuantType type) {
 
 [[noreturn]] void throw_damaged(const std::string& where, const std::string& name,
                                 const std::string& expected, const std::string& found) {
-  throw UserError({where + ": " + name, expected, found, "the file is damaged, or not bitsandbytes' own",
+  throw UserError({where + ": " + base::cut_text(name, 200), expected, base::cut_text(found, 200),
+                   "the file is damaged, or not bitsandbytes' own",
                    "download the model again, or take the unquantised one"});
 }
 
@@ -38,22 +43,36 @@ std::string module_of(const std::string& weight) {
   return weight.substr(0, weight.size() - std::strlen(kWeight));
 }
 
-std::int64_t positive(const Json& state, const char* key, const std::string& where, const std::string& name) {
+// Numbers a scale: bitsandbytes has the powers of two from 32 to 4096.
+std::int64_t block_size(const Json& state, const char* key, const std::string& where,
+                        const std::string& name) {
   const auto it = state.find(key);
-  if (it == state.end() || !it->is_number_integer() || it->get<std::int64_t>() <= 0) {
-    throw_damaged(where, name, std::string("a positive ") + key,
+  const bool whole = it != state.end() && it->is_number_unsigned();
+  const std::uint64_t size = whole ? it->get<std::uint64_t>() : 0;
+  if (!std::has_single_bit(size) || size < 32 || size > 4096) {
+    throw_damaged(where, name, std::string("a power of two from 32 to 4096 as ") + key,
                   it == state.end() ? "none" : base::dump_json(*it));
   }
-  return it->get<std::int64_t>();
+  return static_cast<std::int64_t>(size);
 }
 
-BnbMatrix parse_state(const base::StoredTensor& stored, QuantType type, const std::string& where) {
+// The numbers of a matrix that some file says it holds; 0 where 64 bits do not hold them, or there are none.
+std::int64_t numbers_of(const std::vector<std::int64_t>& shape) {
+  std::int64_t n = 0;
+  const bool fits = shape.size() == 2 && shape[0] > 0 && shape[1] > 0 &&
+                    !__builtin_mul_overflow(shape[0], shape[1], &n) && n < (std::int64_t{1} << 60);
+  return fits ? n : 0;
+}
+
+// `codes` is the matrix that the state is of: its bytes bound what the state may say.
+BnbMatrix parse_state(const base::StoredTensor& stored, const base::StoredTensor& codes, QuantType type,
+                      const std::string& where) {
   const std::string text(reinterpret_cast<const char*>(stored.bytes.data()), stored.bytes.size());
   const Json state = base::parse_json(text, where + ": " + stored.name);
   if (!state.is_object()) throw_damaged(where, stored.name, "a JSON object", text);
   BnbMatrix out;
   out.scheme = {.type = type, .nested = state.contains("nested_offset")};
-  out.block = positive(state, "blocksize", where, stored.name);
+  out.block = block_size(state, "blocksize", where, stored.name);
   const auto shape = state.find("shape");
   if (shape == state.end() || !shape->is_array() || shape->size() != 2 || !(*shape)[0].is_number_integer() ||
       !(*shape)[1].is_number_integer()) {
@@ -61,15 +80,25 @@ BnbMatrix parse_state(const base::StoredTensor& stored, QuantType type, const st
                   shape == state.end() ? "none" : base::dump_json(*shape));
   }
   out.shape = {(*shape)[0].get<std::int64_t>(), (*shape)[1].get<std::int64_t>()};
+  const std::int64_t n = numbers_of(out.shape);
+  if (n == 0 || codes.bytes.size() != static_cast<std::size_t>((n + 1) / 2)) {
+    throw_damaged(where, stored.name,
+                  "the shape of a matrix with " + std::to_string(codes.bytes.size()) + " bytes of codes",
+                  base::dump_json(*shape));
+  }
   const Json named = state.value("dtype", Json("float32"));
   const std::string dtype = named.is_string() ? named.get<std::string>() : "float32";
   out.source = dtype == "bfloat16" ? at::kBFloat16 : dtype == "float16" ? at::kHalf : at::kFloat;
   if (out.scheme.nested) {
-    out.nested_block = positive(state, "nested_blocksize", where, stored.name);
+    out.nested_block = block_size(state, "nested_blocksize", where, stored.name);
     if (!state["nested_offset"].is_number()) {
       throw_damaged(where, stored.name, "a number as nested_offset", base::dump_json(state["nested_offset"]));
     }
-    out.nested_offset = state["nested_offset"].get<float>();
+    const auto offset = state["nested_offset"].get<double>();
+    if (!(std::abs(offset) <= std::numeric_limits<float>::max())) {
+      throw_damaged(where, stored.name, "a number of fp32 as nested_offset", base::dump_json(offset));
+    }
+    out.nested_offset = static_cast<float>(offset);
   }
   return out;
 }
@@ -120,10 +149,10 @@ std::map<std::string, BnbMatrix> find_bnb_matrices(const TensorTable& tensors, c
     if (!name.ends_with(kWeight)) continue;
     for (const QuantType type : {QuantType::kNf4, QuantType::kFp4}) {
       const auto state = tensors.find(name + kState + type_name(type));
-      if (state != tensors.end()) found[name] = parse_state(*state->second, type, where);
+      if (state != tensors.end()) found[name] = parse_state(*state->second, *stored, type, where);
     }
     if (stored->dtype != base::DType::kI8 || !tensors.contains(module_of(name) + kScb)) continue;
-    if (stored->shape.size() != 2) throw_damaged(where, name, "a matrix", "another shape");
+    if (numbers_of(stored->shape) == 0) throw_damaged(where, name, "a matrix", "another shape");
     const auto format = tensors.find(module_of(name) + kFormat);
     const bool by_rows = format == tensors.end() ||
                          (!format->second->bytes.empty() && format->second->bytes[0] == std::byte{0});

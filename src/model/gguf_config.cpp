@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 #include "model/families.h"
 #include "model/model_config.h"
 #include "ops/rope.h"
@@ -57,12 +58,13 @@ Json rope_scaling(const base::GgufFile& file, const std::string& arch, double th
   if (type == "linear") {
     return {{"rope_type", "linear"}, {"factor", file.require_float(arch + ".rope.scaling.factor")}};
   }
-  throw UserError({file.path().string() + ": " + key, "none or linear", "'" + type + "'",
+  throw UserError({file.path().string() + ": " + key, "none or linear", "'" + base::cut_text(type, 200) + "'",
                    "hone does not have this scaling of positions yet", "take a model without it"});
 }
 
 // A fp32 metadata number as the shortest decimal that gives it back: 9.999999747378752e-06 was 1e-05.
 double as_written(double value) {
+  if (!(std::abs(value) <= std::numeric_limits<float>::max())) return value;  // not fp32's, not a number
   for (int digits = 1; digits <= 9; ++digits) {
     char text[32];
     std::snprintf(text, sizeof text, "%.*g", digits, value);
@@ -82,7 +84,7 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
     std::vector<std::string> known;
     for (const FamilyTraits& f : families()) known.emplace_back(f.model_type);
     throw UserError({where + ": general.architecture", "one of " + known_families(),
-                     "'" + arch + "'." + base::did_you_mean(arch, known),
+                     "'" + base::cut_text(arch, 200) + "'." + base::did_you_mean(arch, known),
                      "hone does not have this architecture yet", "take a model of one of these families"});
   }
   const auto number = [&](const std::string& key) { return file.require_int(arch + "." + key); };
@@ -98,12 +100,20 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
   }
   const std::int64_t head_dim = file.int_or(arch + ".attention.key_length", hidden / heads);
   const double theta = as_written(file.float_or(arch + ".rope.freq_base", 10000.0));
+  if (!(theta > 0 && theta <= 1e30)) {
+    throw UserError({where + ": " + arch + ".rope.freq_base", "a positive number", std::to_string(theta),
+                     "the file is damaged", ""});
+  }
   if (file.int_or(arch + ".attention.sliding_window", 0) > 0) {
     throw UserError({where + ": " + arch + ".attention.sliding_window", "full attention in every layer",
                      std::to_string(number("attention.sliding_window")),
                      "hone does not have sliding windows yet", ""});
   }
-  if (head_dim <= 0 || file.int_or(arch + ".rope.dimension_count", head_dim) != head_dim) {
+  if (head_dim <= 0 || head_dim % 2 != 0) {  // before the frequencies are made
+    throw UserError({where + ": " + arch + ".attention.key_length", "a positive, even head dimension",
+                     std::to_string(head_dim), "the file is damaged", ""});
+  }
+  if (file.int_or(arch + ".rope.dimension_count", head_dim) != head_dim) {
     throw UserError({where + ": " + arch + ".rope.dimension_count",
                      "the head dimension " + std::to_string(head_dim),
                      std::to_string(file.int_or(arch + ".rope.dimension_count", head_dim)),

@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/json_tools.h"
 #include "base/safetensors.h"
+#include "base/utf8.h"
 #include "model/bnb_files.h"
 #include "model/planned_bytes.h"
 #include "model/stored_bytes.h"
@@ -20,6 +22,7 @@ using base::UserError;
 
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr std::size_t kMostIndexBytes = 100'000'000;  // as many as a safetensors header may have
 
 at::ScalarType scalar_type(const base::StoredTensor& tensor, const std::string& where) {
   switch (tensor.dtype) {
@@ -110,11 +113,11 @@ class HfFolder final : public WeightSource {
 
   void read_config() {
     const base::fs::path file = folder_ / "config.json";
-    config_ = parse_model_config(base::parse_json(base::read_text(file), file.string()), file.string());
+    config_ = parse_model_config(base::parse_json(base::read_settings(file), file.string()), file.string());
     const base::fs::path generation = folder_ / "generation_config.json";
     std::error_code ec;
     if (!base::fs::exists(generation, ec)) return;
-    const base::Json json = base::parse_json(base::read_text(generation), generation.string());
+    const base::Json json = base::parse_json(base::read_settings(generation), generation.string());
     if (!json.is_object()) throw UserError({generation.string(), "a JSON object", json.type_name(), "", ""});
     for (const std::int64_t id : token_ids(json, "eos_token_id", generation.string())) {
       auto& ids = config_.eos_token_ids;
@@ -129,7 +132,7 @@ class HfFolder final : public WeightSource {
 
   void open_shards() {
     const std::string where = (folder_ / kIndex).string();
-    const base::Json index = base::parse_json(base::read_text(folder_ / kIndex), where);
+    const base::Json index = base::parse_json(base::read_settings(folder_ / kIndex, kMostIndexBytes), where);
     if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
       throw UserError(
           {where, "an object with a weight_map", "none", "the index is damaged", "download it again"});
@@ -138,14 +141,17 @@ class HfFolder final : public WeightSource {
     std::vector<std::pair<std::string, std::size_t>> placed;
     for (const auto& [tensor, file] : index["weight_map"].items()) {
       const std::string name = file.is_string() ? file.get<std::string>() : "";
-      if (name.empty() || name.find('/') != std::string::npos) {
+      // What it names is opened: nothing outside of the folder, no device, no name cut short by a NUL.
+      if (!name.ends_with(".safetensors") || name.find_first_of(std::string("/\0", 2)) != std::string::npos) {
         throw UserError(
-            {where, "a file of this folder for the tensor " + tensor, base::dump_json(file), "", ""});
+            {where,
+             "a file of this folder that ends in .safetensors for the tensor " + base::cut_text(tensor, 200),
+             base::short_json(file), "the index is damaged", "download it again"});
       }
       if (!opened.contains(name)) {
         std::error_code ec;
         if (!base::fs::exists(folder_ / name, ec)) {
-          throw UserError({where, "the shard " + name, "no such file in the folder",
+          throw UserError({where, "the shard " + base::cut_text(name, 300), "no such file in the folder",
                            "the download is incomplete", "download the missing shard"});
         }
         opened[name] = files_.size();
@@ -156,9 +162,11 @@ class HfFolder final : public WeightSource {
     for (const auto& [tensor, file] : placed) {  // only now: files_ no longer moves
       const base::StoredTensor* found = files_[file].find(tensor);
       if (found == nullptr) {
-        throw UserError({where, "the tensor " + tensor + " in " + files_[file].path().filename().string(),
-                         "no such tensor there", "index and shards come from different downloads",
-                         "download the model again"});
+        throw UserError(
+            {where,
+             "the tensor " + base::cut_text(tensor, 200) + " in " + files_[file].path().filename().string(),
+             "no such tensor there", "index and shards come from different downloads",
+             "download the model again"});
       }
       tensors_[tensor] = found;
     }

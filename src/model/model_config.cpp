@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 #include "model/families.h"
 
 namespace hone::model {
@@ -13,7 +16,12 @@ namespace {
 using base::Json;
 using base::UserError;
 
-constexpr std::int64_t kMostLayers = 10000;  // far above any model: a lying file must not cost memory
+// Far above any model: a lying file must not cost memory, and products of these stay within 64 bits.
+constexpr std::int64_t kMostLayers = 10000;
+constexpr std::int64_t kMostExtent = std::int64_t{1} << 24;  // rows or columns of a matrix
+constexpr double kMostWeights = 1e13;
+constexpr std::int64_t kMostInt32 = 0x7FFFFFFF;             // positions, token ids
+constexpr double kLeastFactor = 1e-12, kMostFactor = 1e30;  // of what scales positions: fp32 holds them
 
 // The value of `key`, or nullptr when it is absent or null: transformers treats both alike.
 const Json* lookup(const Json& json, const char* key) {
@@ -23,13 +31,15 @@ const Json* lookup(const Json& json, const char* key) {
 
 [[noreturn]] void wrong_type(const std::string& where, const std::string& key, const char* expected,
                              const Json& v) {
-  throw UserError({where, key + " as " + expected, base::dump_json(v), "the file was edited by hand", ""});
+  throw UserError({where, key + " as " + expected, base::short_json(v), "the file was edited by hand", ""});
 }
 
 std::int64_t int_or(const Json& json, const char* key, std::int64_t fallback, const std::string& where) {
   const Json* v = lookup(json, key);
   if (v == nullptr) return fallback;
   if (!v->is_number_integer()) wrong_type(where, key, "an integer", *v);
+  const bool fits = !v->is_number_unsigned() || v->get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
+  if (!fits) wrong_type(where, key, "an integer below 2^63", *v);
   return v->get<std::int64_t>();
 }
 
@@ -42,6 +52,10 @@ std::int64_t positive(const Json& json, const char* key, const std::string& wher
   }
   const std::int64_t n = int_or(json, key, 0, where);
   if (n <= 0) wrong_type(where, key, "a positive integer", *v);
+  if (n > kMostExtent) {
+    throw UserError({where, std::string(key) + " of at most " + std::to_string(kMostExtent),
+                     std::to_string(n), "the file is damaged", ""});
+  }
   return n;
 }
 
@@ -73,7 +87,7 @@ const FamilyTraits& family_or_refuse(const std::string& type, const std::string&
   std::vector<std::string> known;
   for (const FamilyTraits& f : families()) known.emplace_back(f.model_type);
   throw UserError({where, field + " to be one of " + known_families(),
-                   "'" + type + "'." + base::did_you_mean(type, known),
+                   "'" + base::cut_text(type, 200) + "'." + base::did_you_mean(type, known),
                    "hone does not have this architecture yet", "take a model of one of these families"});
 }
 
@@ -98,7 +112,7 @@ double positive_float(const Json& json, const char* key, const std::string& wher
                      "an incomplete rope_scaling or rope_parameters", ""});
   }
   const double x = float_or(json, key, 0, where);
-  if (!(x > 0)) wrong_type(where, key, "a positive number", *v);
+  if (!(x >= kLeastFactor && x <= kMostFactor)) wrong_type(where, key, "a positive number", *v);
   return x;
 }
 
@@ -108,14 +122,14 @@ void parse_rope(const Json& json, const std::string& where, ModelConfig& config)
   const Json* rope = lookup(json, "rope_parameters");
   if (rope == nullptr) rope = lookup(json, "rope_scaling");
   if (float_or(json, "partial_rotary_factor", 1.0, where) != 1.0) {
-    throw UserError({where, "partial_rotary_factor 1", base::dump_json(json.at("partial_rotary_factor")),
+    throw UserError({where, "partial_rotary_factor 1", base::short_json(json.at("partial_rotary_factor")),
                      "this model rotates only part of each head, which hone does not do yet", ""});
   }
   if (rope != nullptr) {
     if (!rope->is_object()) wrong_type(where, "rope_parameters / rope_scaling", "an object", *rope);
     config.rope_theta = float_or(*rope, "rope_theta", config.rope_theta, where);
     if (float_or(*rope, "partial_rotary_factor", 1.0, where) != 1.0) {
-      throw UserError({where, "partial_rotary_factor 1", base::dump_json(*rope),
+      throw UserError({where, "partial_rotary_factor 1", base::short_json(*rope),
                        "this model rotates only part of each head, which hone does not do yet", ""});
     }
     const std::string type = string_or(*rope, "rope_type", string_or(*rope, "type", "default", where), where);
@@ -129,15 +143,15 @@ void parse_rope(const Json& json, const std::string& where, ModelConfig& config)
       scaling.original_max_position_embeddings =
           positive_float(*rope, "original_max_position_embeddings", where);
       if (scaling.high_freq_factor <= scaling.low_freq_factor) {
-        throw UserError({where, "high_freq_factor above low_freq_factor", base::dump_json(*rope), "", ""});
+        throw UserError({where, "high_freq_factor above low_freq_factor", base::short_json(*rope), "", ""});
       }
       config.rope_llama3 = scaling;
     } else if (type != "default") {
-      throw UserError({where, "rope_type default, linear or llama3", "'" + type + "'",
+      throw UserError({where, "rope_type default, linear or llama3", "'" + base::cut_text(type, 200) + "'",
                        "hone does not have this scaling of positions yet", "take a model without it"});
     }
   }
-  if (!(config.rope_theta > 0)) {
+  if (!(config.rope_theta >= kLeastFactor && config.rope_theta <= kMostFactor)) {
     throw UserError({where, "a positive rope_theta", std::to_string(config.rope_theta), "", ""});
   }
 }
@@ -146,20 +160,20 @@ void parse_rope(const Json& json, const std::string& where, ModelConfig& config)
 void refuse_unsupported(const Json& json, const std::string& where, const ModelConfig& config) {
   const std::string act = string_or(json, "hidden_act", "silu", where);
   if (act != "silu" && act != "swish") {
-    throw UserError(
-        {where, "hidden_act silu", "'" + act + "'", "hone has no other activation for this family", ""});
+    throw UserError({where, "hidden_act silu", "'" + base::cut_text(act, 200) + "'",
+                     "hone has no other activation for this family", ""});
   }
   if (const Json* quantised = lookup(json, "quantization_config")) {
     // What is quantised, and how, the tensors themselves say (bnb_files.h).
     const std::string method = quantised->is_object() ? string_or(*quantised, "quant_method", "", where) : "";
     if (method != "bitsandbytes") {
       throw UserError({where, "weights in float32, float16 or bfloat16, or bitsandbytes' 4 and 8 bits",
-                       "a quantization_config" + (method.empty() ? "" : " of " + method),
+                       "a quantization_config" + (method.empty() ? "" : " of " + base::cut_text(method, 200)),
                        "the checkpoint is stored quantised", "take the unquantised model, or a GGUF of it"});
     }
   }
   if (float_or(json, "attention_dropout", 0.0, where) != 0.0) {
-    throw UserError({where, "attention_dropout 0", base::dump_json(json.at("attention_dropout")),
+    throw UserError({where, "attention_dropout 0", base::short_json(json.at("attention_dropout")),
                      "hone does not drop attention weights", "set attention_dropout to 0 in the file"});
   }
   const bool window_given = lookup(json, "sliding_window") != nullptr;
@@ -171,7 +185,7 @@ void refuse_unsupported(const Json& json, const std::string& where, const ModelC
       if (type == "sliding_attention") {
         sliding = true;
       } else if (type != "full_attention") {
-        throw UserError({where, "layer_types full_attention", "'" + type + "'",
+        throw UserError({where, "layer_types full_attention", "'" + base::cut_text(type, 200) + "'",
                          "hone does not have this kind of layer", ""});
       }
     }
@@ -181,7 +195,7 @@ void refuse_unsupported(const Json& json, const std::string& where, const ModelC
   if (sliding && window_given) {
     throw UserError(
         {where, "full attention in every layer",
-         "sliding_window " + base::dump_json(json.at("sliding_window")) + " in use",
+         "sliding_window " + base::short_json(json.at("sliding_window")) + " in use",
          "hone does not have sliding windows yet",
          "for texts shorter than the window set use_sliding_window to false and layer_types to null"});
   }
@@ -196,6 +210,19 @@ void check_heads(const ModelConfig& c, const std::string& where) {
   if (c.head_dim % 2 != 0) {
     throw UserError({where, "an even head_dim", std::to_string(c.head_dim), "", ""});
   }
+  if (c.num_attention_heads * c.head_dim > kMostExtent) {
+    throw UserError({where, "at most " + std::to_string(kMostExtent) + " columns of all heads",
+                     std::to_string(c.num_attention_heads) + " heads of " + std::to_string(c.head_dim),
+                     "the file is damaged", ""});
+  }
+  const auto hidden = static_cast<double>(c.hidden_size), mlp = static_cast<double>(c.intermediate_size),
+             heads = static_cast<double>(c.num_attention_heads * c.head_dim);
+  const double weights = static_cast<double>(c.num_hidden_layers) * hidden * (4 * heads + 3 * mlp) +
+                         2 * static_cast<double>(c.vocab_size) * hidden;
+  if (weights > kMostWeights) {
+    throw UserError({where, "sizes of a model that a machine could hold",
+                     base::short_json(Json(weights)) + " weights", "the file is damaged", ""});
+  }
 }
 
 }  // namespace
@@ -205,7 +232,8 @@ std::vector<std::int64_t> token_ids(const Json& json, const char* key, const std
   if (v == nullptr) return {};
   std::vector<std::int64_t> ids;
   for (const Json& id : v->is_array() ? *v : Json::array({*v})) {
-    if (!id.is_number_integer()) wrong_type(where, key, "a token id or a list of them", *v);
+    if (!id.is_number_integer() || id.get<double>() < -1 || id.get<double>() > kMostInt32)
+      wrong_type(where, key, "a token id or a list of them", *v);
     ids.push_back(id.get<std::int64_t>());
   }
   return ids;
@@ -243,7 +271,11 @@ ModelConfig parse_model_config(const Json& json, const std::string& where) {
                      ""});
   }
   c.max_position_embeddings = int_or(json, "max_position_embeddings", family.default_max_position, where);
+  if (c.max_position_embeddings <= 0 || c.max_position_embeddings > kMostInt32)
+    wrong_type(where, "max_position_embeddings", "a positive integer below 2^31", c.max_position_embeddings);
   c.rms_norm_eps = float_or(json, "rms_norm_eps", 1e-6, where);
+  if (!(c.rms_norm_eps >= 0 && c.rms_norm_eps <= 1))
+    wrong_type(where, "rms_norm_eps", "a number from 0 to 1", c.rms_norm_eps);
   parse_rope(json, where, c);
   const bool attention_bias = bool_or(json, "attention_bias", false, where);
   const bool mlp_bias = bool_or(json, "mlp_bias", false, where);

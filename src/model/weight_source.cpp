@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 
 namespace hone::model {
 
@@ -33,7 +34,7 @@ std::unique_ptr<WeightSource> open_weights(const base::fs::path& path) {
 
 void throw_absent_tensor(const std::string& where, const std::string& name,
                          const std::vector<std::string>& present) {
-  throw base::UserError({where, "the tensor " + name,
+  throw base::UserError({where, "the tensor " + base::cut_text(name, 200),
                          "no tensor of that name among " + std::to_string(present.size()) + "." +
                              base::did_you_mean(name, present),
                          "config.json belongs to another model, or the file is incomplete",

@@ -167,9 +167,14 @@ class DynamicCodes {
 };
 
 // The scales of the matrix become codes with scales of their own.
-void nest(Quantised& matrix) {
+void nest(Quantised& matrix, const std::string& name) {
   static const DynamicCodes dynamic;
   matrix.nested_offset = mean_of(matrix.scales);
+  if (!std::isfinite(matrix.nested_offset)) {
+    throw base::UserError({name, "weights whose scales have a mean in fp32 (use_bnb_nested_quant)",
+                           "scales whose sum overflows", "the file is damaged, or its training diverged",
+                           "leave use_bnb_nested_quant out, or download the model again"});
+  }
   const at::Tensor centred = matrix.scales - matrix.nested_offset;
   const int64_t n = centred.numel(), blocks = (n + kNestedBlock - 1) / kNestedBlock;
   matrix.scales = at::empty({n}, at::kByte);
@@ -343,7 +348,7 @@ Quantised quantise(const at::Tensor& w, const QuantScheme& scheme, const std::st
   out.out = w.size(0);
   out.in = w.size(1);
   out.source = w.scalar_type();
-  if (scheme.nested) nest(out);
+  if (scheme.nested) nest(out, name);
   return complete(std::move(out));
 }
 

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "base/fault_stack.h"
+
 namespace hone::ops {
 namespace {
 
@@ -119,6 +121,7 @@ class Team {
   }
 
   [[noreturn]] void serve(int64_t id) {
+    base::give_fault_stack();
     for (int seen = 0;;) {
       if (!wait_awake([&] { return call_.load(std::memory_order_acquire) != seen; }, kAwake))
         call_.wait(seen);

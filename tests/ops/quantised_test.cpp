@@ -260,6 +260,23 @@ TEST(Quantised, GivesAnAdapterTheGradientsOfTheDequantisedMatrixBitForBit) {
   }
 }
 
+// The scales' sum is beyond fp32, and their mean not a number: a place in a table of 65,536 then.
+TEST(Quantised, ScalesWithoutAMeanAreRefused) {
+  const at::Tensor w = at::full({4096, 64}, 3e37F);
+  EXPECT_NO_THROW(quantise(w, {QuantType::kNf4, false}, "w"));
+  for (const QuantType type : {QuantType::kNf4, QuantType::kFp4}) {
+    try {
+      quantise(w, {type, true}, "model.q_proj");
+      ADD_FAILURE() << "taken";
+    } catch (const base::UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("model.q_proj"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("use_bnb_nested_quant"), std::string::npos) << error.what();
+    }
+  }
+  const Quantised large = quantise(at::full({4, 64}, 3e37F), {QuantType::kNf4, true}, "w");
+  EXPECT_TRUE(dequantise(large, at::kFloat).isfinite().all().item<bool>());
+}
+
 TEST(Quantised, IsNeitherPlainNorPacked) {
   const auto matrix = std::make_shared<const Quantised>(random_matrix(64, 64, {QuantType::kNf4, true}));
   const Weight weight = Weight::quantised(matrix, at::kBFloat16);
