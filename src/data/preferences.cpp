@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "base/suggest.h"
 #include "data/row_checks.h"
 #include "data/row_threads.h"
@@ -52,8 +55,11 @@ void require_kind(const Json& row, const char* column, const std::string& where)
 bool same_value(const Json& a, const Json& b) {
   if (a.is_object() && b.is_object()) {
     if (a.size() != b.size()) return false;
-    for (const auto& [key, value] : a.items()) {
-      if (!b.contains(key) || !same_value(value, b.at(key))) return false;
+    std::map<std::string_view, const Json*> others;
+    for (const auto& [key, value] : b.get_ref<const Json::object_t&>()) others.emplace(key, &value);
+    for (const auto& [key, value] : a.get_ref<const Json::object_t&>()) {
+      const auto other = others.find(key);
+      if (other == others.end() || !same_value(value, *other->second)) return false;
     }
     return true;
   }
@@ -174,7 +180,7 @@ class RowReader {
       if (!ids) {
         throw UserError({.where = where + " " + column,
                          .expected = "a list of token ids",
-                         .found = to->dump().substr(0, 60),
+                         .found = base::short_json(*to, 60),
                          .cause = "",
                          .fix = "write the ids, or text in chosen and rejected"});
       }
@@ -189,7 +195,7 @@ class RowReader {
     if (has && !row.at("margin").is_number()) {
       throw UserError({.where = where + " margin",
                        .expected = "a number",
-                       .found = row.at("margin").dump(),
+                       .found = base::short_json(row.at("margin"), 60),
                        .cause = "",
                        .fix = "write by how much chosen is to be better, or leave the column out"});
     }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "base/suggest.h"
 #include "data/row_checks.h"
 #include "data/rows.h"
@@ -74,15 +75,19 @@ PromptRow to_prompt_row(Json row, int line, const base::fs::path& path) {
 
 // Every row gets every column, in the order in which the file first names them.
 void fill_columns(std::vector<PromptRow>& rows) {
-  std::vector<std::string> names;
+  Json nulls = Json::object();
+  base::ObjectFiller names(nulls);
   for (const PromptRow& row : rows) {
-    for (const auto& [name, value] : row.columns.items()) {
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    }
+    for (const auto& [name, value] : row.columns.items()) names.at(name);
   }
+  const auto& wanted = nulls.get_ref<const Json::object_t&>();
   for (PromptRow& row : rows) {
-    Json filled = Json::object();
-    for (const std::string& name : names) filled[name] = row.columns.value(name, Json());
+    auto& own = row.columns.get_ref<Json::object_t&>();
+    const auto same_name = [](const auto& a, const auto& b) { return a.first == b.first; };
+    if (std::equal(wanted.begin(), wanted.end(), own.begin(), own.end(), same_name)) continue;
+    Json filled = nulls;
+    base::ObjectFiller filler(filled);
+    for (auto& [name, value] : own) filler.at(name) = std::move(value);
     row.columns = std::move(filled);
   }
 }

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/fault_stack.h"
+
 namespace hone::data {
 
 inline constexpr std::size_t kRowBlock = 64;  // rows a thread takes at a time
@@ -44,7 +46,12 @@ class RowThreads {
       }
     };
     std::vector<std::jthread> others;
-    for (int i = 1; i < threads_; ++i) others.emplace_back(work);
+    for (int i = 1; i < threads_; ++i) {
+      others.emplace_back([&work] {
+        base::give_fault_stack();
+        work();
+      });
+    }
     work();
     others.clear();  // joins
     if (error_) std::rethrow_exception(error_);

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 
 namespace hone::data {
 namespace {
@@ -15,9 +17,13 @@ using base::UserError;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::string join(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 20;
   std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out.empty() ? "none" : out;
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
+    out += (i == 0 ? "" : ", ") + base::cut_text(names[i], 100);
+  }
+  if (names.size() > kMost) out += " and " + std::to_string(names.size() - kMost) + " more";
+  return names.empty() ? "none" : out;
 }
 
 std::vector<std::string> columns_of(const Json& row) {
@@ -130,7 +136,8 @@ void check_message(const Json& message, const std::string& where, const std::str
                      .cause = cause,
                      .fix = "write each message as {\"role\": ..., \"content\": ...}"});
   }
-  const Json content = message.contains("content") ? message["content"] : Json();
+  const Json nothing;
+  const Json& content = message.contains("content") ? message["content"] : nothing;
   if (!content.is_null() && !content.is_string() && !content.is_array()) {
     throw_wrong_type(where, place + ".content", "a string, a list or null", content);
   }
@@ -234,6 +241,13 @@ std::string Rows::where(std::size_t index) const {
 void for_each_row(std::string_view text, const base::fs::path& path,
                   const std::function<void(base::Json, int)>& take) {
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+    throw UserError({.where = path.string(),
+                     .expected = "JSON Lines in UTF-8",
+                     .found = "UTF-16",
+                     .cause = "a file that a program on Windows wrote as Unicode",
+                     .fix = "convert it: iconv -f UTF-16 -t UTF-8 in.jsonl > out.jsonl"});
+  }
   if (text.starts_with("PAR1")) {
     throw UserError({.where = path.string(),
                      .expected = "JSON Lines",

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "data/row_checks.h"
 #include "data/row_threads.h"
 #include "data/rows.h"
@@ -91,7 +92,7 @@ class RowReader {
     if (value == Json(0) || value == Json(1)) return value == Json(1);
     throw UserError({.where = where + " label",
                      .expected = "true (desirable) or false",
-                     .found = value.dump().substr(0, 60),
+                     .found = base::short_json(value, 60),
                      .cause = {},
                      .fix = "write true or false"});
   }
