@@ -46,8 +46,8 @@ bool matches_entry(const std::string& module, const std::string& entry);
 bool is_all_linear(const LoraConfig& config);
 
 // Names of the linears the config selects, in model order. UserError when any entry matches nothing, even
-// when others match (with a did-you-mean), or when it names lm_head or embed_tokens. A regex is ECMAScript's
-// (std::regex), full match; one that PEFT's Python reads otherwise, such as (?i), is refused.
+// when others match (with a did-you-mean), or when it names lm_head or embed_tokens. A regex is
+// Python's (base/pattern.h, with its limits), full match.
 std::vector<std::string> select_targets(const LoraConfig& config, const model::CausalLm& model);
 // The same on names alone. `strict` false lets list entries match nothing, as PEFT does: for files written by
 // others.

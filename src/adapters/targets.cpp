@@ -1,10 +1,10 @@
 // Which modules an adapter goes on: PEFT's check_target_module_exists and _maybe_include_all_linear_layers.
 #include <algorithm>
-#include <regex>
 #include <set>
 
 #include "adapters/lora.h"
 #include "base/error.h"
+#include "base/pattern.h"
 #include "base/suggest.h"
 #include "model/families.h"
 
@@ -17,16 +17,40 @@ constexpr const char* kTarget = "option lora_target_modules";
 constexpr const char* kExclude = "option lora_exclude_modules";
 constexpr std::size_t kMinimiseFrom = 20;  // PEFT's MIN_TARGET_MODULES_FOR_OPTIMIZATION
 
-std::regex compile(const std::string& pattern, const char* where) {
-  try {
-    // polynomial: backtracking through (\w+\.?)+x would take minutes; it has no back-references.
-    return std::regex(pattern, std::regex::ECMAScript | std::regex_constants::__polynomial);
-  } catch (const std::regex_error& error) {
-    throw UserError({where, "a regular expression (ECMAScript)", "'" + pattern + "': " + error.what(),
-                     "a back-reference, syntax that only Python has such as (?i), (?P<name>) or \\A, or an "
-                     "unclosed bracket",
-                     "write it without, or give a list of names"});
+// PEFT's re.fullmatch of one pattern with many names; all matches together have one budget of steps.
+class NamePattern {
+ public:
+  NamePattern(const std::string& pattern, const std::string& where)
+      : where_(where), source_(pattern), pattern_(pattern, {}, where) {}
+
+  bool matches(const std::string& name) {
+    try {
+      return pattern_.full_match(base::to_code_points(name), steps_);
+    } catch (const base::PatternTooSlow&) {
+      throw UserError({where_,
+                       "a regular expression that needs at most " + std::to_string(base::Pattern::kMaxSteps) +
+                           " steps for all names of modules",
+                       "'" + shortened(source_) + "', which needs more; it came as far as " + name,
+                       "a back-reference in a nested repetition",
+                       "write it without, or give a list of names"});
+    }
   }
+
+ private:
+  static std::string shortened(const std::string& text) {
+    constexpr std::size_t most = 200;
+    return text.size() <= most ? text : text.substr(0, most) + "...";
+  }
+
+  std::string where_;
+  std::string source_;
+  base::Pattern pattern_;
+  long steps_ = base::Pattern::kMaxSteps;
+};
+
+// `strict`: the option of this run; else the file of an adapter that somebody made.
+std::string where_of(bool strict, const char* option) {
+  return strict ? option : "adapter_config.json: " + std::string(option).substr(sizeof("option lora_") - 1);
 }
 
 // Names to suggest: last parts first ("q_proj"), then whole names.
@@ -69,13 +93,13 @@ std::vector<std::string> choose(const LoraConfig& config, const model::ModelConf
   if (is_all_linear(config)) return modules;
   if (config.target_is_regex && !config.target_modules.empty()) {
     const std::string& pattern = config.target_modules.front();
-    const std::regex regex = compile(pattern, kTarget);
+    NamePattern regex(pattern, where_of(strict, kTarget));
     std::vector<std::string> chosen;
     for (const std::string& m : modules) {
-      if (std::regex_match(m, regex)) chosen.push_back(m);
+      if (regex.matches(m)) chosen.push_back(m);
     }
     for (const std::string& m : outside) {
-      if (std::regex_match(m, regex)) refuse_embeddings(m);
+      if (regex.matches(m)) refuse_embeddings(m);
     }
     if (chosen.empty()) {
       const bool is_name = any_match(modules, pattern);
@@ -117,8 +141,8 @@ void exclude(const LoraConfig& config, const std::vector<std::string>& modules,
   std::vector<std::string> everything = modules;
   everything.insert(everything.end(), outside.begin(), outside.end());
   if (config.exclude_is_regex) {
-    const std::regex regex = compile(config.exclude_modules.front(), kExclude);
-    const auto hit = [&regex](const std::string& m) { return std::regex_match(m, regex); };
+    NamePattern regex(config.exclude_modules.front(), where_of(strict, kExclude));
+    const auto hit = [&regex](const std::string& m) { return regex.matches(m); };
     if (strict && std::none_of(everything.begin(), everything.end(), hit)) {
       throw UserError({kExclude, "a regular expression that matches the whole name of a module",
                        "'" + config.exclude_modules.front() + "', which matches none",

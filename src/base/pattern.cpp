@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/pattern_parser.h"
@@ -21,27 +22,51 @@ char32_t lower(char32_t c) {
   return c >= U'A' && c <= U'Z' ? c + 32 : c;
 }
 
-struct Program {
+bool in_class(char name, char32_t c) {
+  switch (name) {
+    case 'd':
+      return c >= U'0' && c <= U'9';
+    case 'D':
+      return !in_class('d', c);
+    case 'w':
+      return is_word(c);
+    case 'W':
+      return !is_word(c);
+    case 's':
+      return is_space(c);
+    default:
+      return !is_space(c);
+  }
+}
+
+}  // namespace
+
+struct Pattern::Program {
   const std::vector<Instruction>& code;
   const std::vector<Pattern::Set>& sets;
   int captures;  // slots of them
   int slots;     // with the marks
   std::size_t memorable;
+  Pattern::Memory memory;
 };
 
-// Attempts at places of one text. A branch not taken is a Branch on the heap; what it must restore lies above.
+// Attempts at places of one text. A branch not taken is a Branch on the heap; what it must restore lies
+// above.
 //
 // Whether a split at a place of the text leads to a match does not depend on the way that led there (no
 // back-references: number_splits), so one that failed once is not tried again, in this attempt and in later
 // ones. The table of failures is made only when many splits were met.
-class Machine {
+class Pattern::Machine {
  public:
   Machine(const Program& program, std::u32string_view text, long& steps, bool to_the_end = false)
       : program_(program),
         text_(text),
         slots_(static_cast<std::size_t>(program.slots), -1),
         steps_(steps),
-        to_the_end_(to_the_end) {
+        to_the_end_(to_the_end),
+        patience_(program.memory == Memory::kAlways  ? 0
+                  : program.memory == Memory::kNever ? std::numeric_limits<std::size_t>::max()
+                                                     : 8 * text.size() + 1000) {
     if (text.size() > std::numeric_limits<std::int32_t>::max() / 2) throw PatternTooSlow();
   }
 
@@ -141,7 +166,7 @@ class Machine {
   bool split(const Instruction& one, int& pc, std::int32_t at) {
     constexpr std::size_t most_bits = std::size_t{1} << 28U;
     const bool known = one.c != Pattern::kNotRemembered;
-    if (known && failures_.empty() && ++splits_ > 8 * text_.size() + 1000) {
+    if (known && failures_.empty() && ++splits_ > patience_) {
       splits_ = 0;
       if (program_.memorable * (text_.size() + 1) < most_bits)
         failures_.assign(program_.memorable * (text_.size() + 1), false);
@@ -186,8 +211,7 @@ class Machine {
     if (slots_[slot] < 0 || slots_[slot + 1] < 0) return false;
     steps_ -= slots_[slot + 1] - slots_[slot];
     for (auto i = slots_[slot]; i < slots_[slot + 1]; ++i, ++at)
-      if (static_cast<std::size_t>(at) >= text_.size() ||
-          !same(character(at), character(i), one.ignore_case))
+      if (static_cast<std::size_t>(at) >= text_.size() || !same(character(at), character(i), one.ignore_case))
         return false;
     return true;
   }
@@ -269,31 +293,11 @@ class Machine {
   std::size_t splits_ = 0;
   long& steps_;
   bool to_the_end_;
+  std::size_t patience_;  // splits before failures are remembered
   bool matched_ = false;
   std::int32_t begin_ = 0;
   std::int32_t end_ = 0;
 };
-
-bool in_class(char name, char32_t c) {
-  switch (name) {
-    case 'd':
-      return c >= U'0' && c <= U'9';
-    case 'D':
-      return !in_class('d', c);
-    case 'w':
-      return is_word(c);
-    case 'W':
-      return !is_word(c);
-    case 's':
-      return is_space(c);
-    default:
-      return !is_space(c);
-  }
-}
-
-}  // namespace
-
-}  // namespace
 
 bool Pattern::Set::above_ascii(char32_t c) const {
   const auto after = std::ranges::upper_bound(ranges, c, {}, &std::pair<char32_t, char32_t>::first);
@@ -316,7 +320,7 @@ void Pattern::Set::finish() {
   const auto in = [this](char32_t c) { return above_ascii(c); };  // true of any character
   for (char32_t c = 0; c < 128; ++c) {
     const bool found = in(c) || (ignore_case && (in(lower(c)) || (c >= U'a' && c <= U'z' && in(c - 32))));
-    if (found != turned) ascii_[c / 64] |= std::uint64_t{1} << (c % 64);
+    if (found != turned) ascii[c / 64] |= std::uint64_t{1} << (c % 64);
   }
   negative = turned;
 }
@@ -392,25 +396,29 @@ void Pattern::find_first_characters() {
   }
 }
 
+Pattern::Program Pattern::program() const {
+  return {program_, sets_, slots_, slots_ + marks_, memorable_, memory_};
+}
+
 std::optional<Match> Pattern::match(std::u32string_view text, std::size_t at) const {
   long steps = kMaxSteps;
   return match(text, at, steps);
 }
 
 std::optional<Match> Pattern::match(std::u32string_view text, std::size_t at, long& steps) const {
-  Machine machine({program_, sets_, slots_, slots_ + marks_, memorable_}, text, steps);
+  Machine machine(program(), text, steps);
   if (!machine.attempt(at)) return std::nullopt;
   return machine.match();
 }
 
 bool Pattern::full_match(std::u32string_view text, long& steps) const {
-  return Machine({program_, sets_, slots_, slots_ + marks_, memorable_}, text, steps, true).attempt(0);
+  return Machine(program(), text, steps, true).attempt(0);
 }
 
 // `visit` returns whether to go on.
 template <class Visit>
 void Pattern::each(std::u32string_view text, long& steps, const Visit& visit) const {
-  Machine machine({program_, sets_, slots_, slots_ + marks_, memorable_}, text, steps);
+  Machine machine(program(), text, steps);
   for (std::size_t at = 0; at <= text.size();) {
     const bool possible = any_first_ || (at < text.size() && (text[at] >= 128 || first_[text[at]]));
     if (!possible || !machine.attempt(at)) {

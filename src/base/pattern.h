@@ -72,8 +72,10 @@ class Pattern {
   std::u32string replace(std::u32string_view text, std::u32string_view with, long& steps) const;
   const std::map<std::string, int>& groups() const { return names_; }
 
-  // For tests: without the memory of failed ways, every way is tried again.
-  void forget_failures() { memorable_ = 0; }
+  // For tests: failed ways are remembered from the first step on, or never; else when a text needs many
+  // steps.
+  enum class Memory : unsigned char { kWhenSlow, kAlways, kNever };
+  void keep_failures(Memory when) { memory_ = when; }
 
   struct Instruction {
     enum Op : unsigned char {
@@ -105,25 +107,23 @@ class Pattern {
   };
   static constexpr char32_t kNotRemembered = 0xFFFFFFFF;
 
-  class Set {
-   public:
+  struct Set {
     bool negative = false;
     bool ignore_case = false;
     std::vector<std::pair<char32_t, char32_t>> ranges;
-    std::string classes;  // of "dDwWsS"
-    void finish();        // sorts; once, before has()
-    bool has(char32_t c) const {
-      return c < 128 ? (ascii_[c / 64] >> (c % 64) & 1U) != 0 : above_ascii(c);
-    }
-
-   private:
+    std::string classes;                   // of "dDwWsS"
+    std::array<std::uint64_t, 2> ascii{};  // a bit for each character below 128, set by finish()
+    void finish();                         // sorts; once, before has()
+    bool has(char32_t c) const { return c < 128 ? (ascii[c / 64] >> (c % 64) & 1U) != 0 : above_ascii(c); }
     bool above_ascii(char32_t c) const;
-    std::array<std::uint64_t, 2> ascii_{};
   };
 
  private:
   template <class Visit>
   void each(std::u32string_view text, long& steps, const Visit& visit) const;
+  struct Program;
+  class Machine;
+  Program program() const;
   void find_first_characters();
   void number_splits();
 
@@ -132,8 +132,9 @@ class Pattern {
   std::map<std::string, int> names_;
   int slots_ = 2;  // of captures; marks come after
   int marks_ = 0;
-  std::size_t memorable_ = 0;  // splits whose failures are remembered
-  bool any_first_ = true;      // else a match begins with one of first_, or above ASCII
+  std::size_t memorable_ = 0;  // splits whose failures can be remembered
+  Memory memory_ = Memory::kWhenSlow;
+  bool any_first_ = true;  // else a match begins with one of first_, or above ASCII
   std::vector<bool> first_;
 };
 

@@ -105,8 +105,7 @@ class Parser {
   }
 
   Tree alternatives() {
-    if (++depth_ > Pattern::kMaxDepth)
-      fail("groups at most " + std::to_string(Pattern::kMaxDepth) + " deep");
+    if (++depth_ > Pattern::kMaxDepth) fail("groups at most " + std::to_string(Pattern::kMaxDepth) + " deep");
     Tree out = make(Node::kAlternatives);
     do out->parts.push_back(sequence());
     while (take(U'|'));
@@ -273,7 +272,7 @@ class Parser {
   Tree escape() {
     if (!more()) fail("a character after the backslash");
     const char32_t c = text_[at_++];
-    if (is_class(c)) return set({.classes = std::string(1, static_cast<char>(c))});
+    if (is_class(c)) return set({.classes = std::string(1, static_cast<char>(c)), .ascii = {}});
     if (c == U'b') return single(Instruction::kWord);
     if (c == U'B') return single(Instruction::kNotWord);
     if (c == U'A') return single(Instruction::kTextStart);
@@ -531,10 +530,11 @@ class Emitter {
 CompiledPattern compile_pattern(const std::u32string& text, Flags flags, const std::string& where) {
   CompiledPattern out;
   if (text.size() > Pattern::kMaxSource) {
-    throw UserError({.where = where,
-                     .expected = "a pattern of at most " + std::to_string(Pattern::kMaxSource) + " characters",
-                     .found = std::to_string(text.size()) + " characters: " + shown(text, 0),
-                     .fix = "write a shorter one"});
+    throw UserError(
+        {.where = where,
+         .expected = "a pattern of at most " + std::to_string(Pattern::kMaxSource) + " characters",
+         .found = std::to_string(text.size()) + " characters: " + shown(text, 0),
+         .fix = "write a shorter one"});
   }
   Parser parser(text, flags, where, out);
   const Tree tree = parser.parse();

@@ -11,12 +11,12 @@
 #include <csignal>
 #include <cstring>
 #include <optional>
-#include <regex>
 #include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/pattern.h"
 
 namespace hone::doctor {
 
@@ -106,9 +106,12 @@ std::vector<std::string> lines_of(const std::string& text) {
   return out;
 }
 
-const std::regex& class_code() {
-  static const std::regex code("\\b(GRAD|NUM|DATA|PREF|RL|DIST|CKPT|ENV|MEM)-[0-9]{2}\\b");
-  return code;
+// The first class of fault that a text names: "GRAD-07"; empty: none.
+std::string class_code(const std::string& text) {
+  static const base::Pattern code(R"(\b(?:GRAD|NUM|DATA|PREF|RL|DIST|CKPT|ENV|MEM)-[0-9]{2}\b)");
+  const std::u32string points = base::to_code_points(text.substr(0, 100'000));  // far from kMaxSteps
+  const auto found = code.search(points);
+  return found ? base::to_utf8(found->text(points)) : "";
 }
 
 std::string trimmed(const std::string& text) {
@@ -123,19 +126,19 @@ struct Said {
 Said what_it_said(const std::string& printed) {
   const std::vector<std::string> lines = lines_of(printed);
   Said out;
-  std::smatch match;
   for (const std::string& line : lines) {
-    if (line.find("FAIL") == std::string::npos || !std::regex_search(line, match, class_code())) continue;
-    return {.code = match.str(), .message = trimmed(line)};
+    if (line.find("FAIL") == std::string::npos) continue;
+    if (const std::string code = class_code(line); !code.empty())
+      return {.code = code, .message = trimmed(line)};
   }
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (!lines[i].starts_with("hone: ")) continue;
     out.message = lines[i].substr(6);
     for (std::size_t j = i + 1; j < lines.size() && lines[j].starts_with("  "); ++j) {
       if (const std::string more = trimmed(lines[j]); more.starts_with("found:")) out.message += "; " + more;
-      if (out.code.empty() && std::regex_search(lines[j], match, class_code())) out.code = match.str();
+      if (out.code.empty()) out.code = class_code(lines[j]);
     }
-    if (out.code.empty() && std::regex_search(out.message, match, class_code())) out.code = match.str();
+    if (out.code.empty()) out.code = class_code(out.message);
     return out;
   }
   if (!lines.empty()) out.message = trimmed(lines.back());

@@ -4,13 +4,16 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/pattern.h"
 #include "rewards/math_answer.h"
 #include "rewards/math_compare.h"
-#include "rewards/pattern.h"
 
 namespace hone::rewards {
 
 namespace {
+
+using base::to_code_points;
+using base::to_utf8;
 
 struct Judged {
   std::vector<AccuracyResult> results;

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/pattern.h"
 #include "rewards/math_compare.h"
-#include "rewards/pattern.h"
 
 namespace hone::rewards {
 
 namespace {
+
+using base::is_space;
+using base::Match;
+using base::Pattern;
+using base::to_code_points;
+using base::to_utf8;
 
 constexpr int kNext = 5;  // "1, 2 and 3": how many more environments belong to one answer
 
@@ -119,18 +126,19 @@ std::u32string last_equation(const std::u32string& text) {
   return count > 1 ? text.substr(last) : text;
 }
 
-MathPtr parse_latex_or_last(const std::u32string& text) {
-  if (MathPtr out = parse_latex(text)) return out;
+MathPtr parse_latex_or_last(const std::u32string& text, MathBudget& budget) {
+  if (MathPtr out = parse_latex(text, budget)) return out;
   const std::u32string last = last_equation(text);
-  return last == text ? nullptr : parse_latex(last);
+  return last == text ? nullptr : parse_latex(last, budget);
 }
 
 // All parts joined: "1, 2 and 3" is a set. Otherwise the first.
-MathCandidate read_latex(const Rule& rule, const Match& match, std::u32string_view text, bool mend) {
+MathCandidate read_latex(const Rule& rule, const Match& match, std::u32string_view text, bool mend,
+                         MathBudget& budget) {
   std::vector<MathCandidate> all;
   const auto add = [&](std::u32string_view part, Boxed boxed, bool percent) {
-    const std::u32string normal = normalise_latex(std::u32string(part), boxed, mend);
-    MathPtr value = parse_latex_or_last(normal);
+    const std::u32string normal = normalise_latex(std::u32string(part), boxed, mend, budget.steps);
+    MathPtr value = parse_latex_or_last(normal, budget);
     if (value && percent) value = make_math(Math::kPercent, {value});
     all.push_back({value, normal});
   };
@@ -181,9 +189,10 @@ MathCandidate read_plain(const Rule& rule, const Match& match, std::u32string_vi
 
 std::vector<MathCandidate> find_answers(const std::u32string& text, AnswerRules kind) {
   struct Found {
-    Match match;
+    std::size_t begin, end;
     const Rule* rule;
   };
+  MathBudget budget;
   const auto& rules = rules_of(kind);
   const bool gold = kind == AnswerRules::kGold;
   std::u32string fallback;
@@ -191,15 +200,18 @@ std::vector<MathCandidate> find_answers(const std::u32string& text, AnswerRules 
   for (std::size_t i = 0; i < rules.size() && !value.value;) {
     std::vector<Found> found;
     for (const int priority = rules[i].priority; i < rules.size() && rules[i].priority == priority; ++i)
-      for (Match& match : rules[i].pattern.find_all(text)) found.push_back({std::move(match), &rules[i]});
+      rules[i].pattern.for_each_match(text, budget.steps, [&](const Match& match) {
+        found.push_back({match.begin(), match.end(), &rules[i]});
+      });
     // The rightmost first; of those that end there, the longest.
     std::ranges::stable_sort(found, [](const Found& a, const Found& b) {
-      return a.match.end() != b.match.end() ? a.match.end() > b.match.end()
-                                            : a.match.begin() < b.match.begin();
+      return a.end != b.end ? a.end > b.end : a.begin < b.begin;
     });
     for (const Found& one : found) {
-      MathCandidate read = one.rule->latex ? read_latex(*one.rule, one.match, text, gold)
-                                           : read_plain(*one.rule, one.match, text);
+      const auto match = one.rule->pattern.match(text, one.begin, budget.steps);
+      base::require(match.has_value(), "math_answers", "the same match again");
+      MathCandidate read = one.rule->latex ? read_latex(*one.rule, *match, text, gold, budget)
+                                           : read_plain(*one.rule, *match, text);
       if (fallback.empty()) fallback = read.text;
       if (read.value) value = std::move(read);
       if (value.value || !gold) break;
@@ -223,13 +235,21 @@ std::u32string_view strip(std::u32string_view text) {
 std::vector<MathCandidate> math_answers(const std::u32string& text, AnswerRules rules) {
   try {
     return find_answers(text, rules);
-  } catch (const PatternTooSlow&) {
+  } catch (const base::PatternTooSlow&) {
+    return {};
+  } catch (const MathTimeOut&) {
+    return {};
+  } catch (const MathTooLarge&) {
     return {};
   }
 }
 
 bool same_answer(const MathCandidate& gold, const MathCandidate& answer) {
-  if (gold.value && answer.value) return same_math(gold.value, answer.value);
+  if (gold.value && answer.value) try {
+      return same_math(gold.value, answer.value);
+    } catch (const MathTooLarge&) {
+      return false;
+    }
   if (gold.value || answer.value) return false;
   const auto text = strip(gold.text);
   return !text.empty() && text == strip(answer.text);

@@ -79,9 +79,10 @@ Number binomial(const MathNumber& n, const MathNumber& k) {
   const auto below = whole(k);
   if (!above || !below || *above < 0 || *below < 0 || *above > 10'000) return std::nullopt;
   if (*below > *above) return exact({0, 1});
+  const Int128 few = std::min(*below, *above - *below);  // it overflows, or ends, within some hundred steps
   std::optional<Rational> out = Rational{1, 1};
-  for (Int128 i = 1; out && i <= *below; ++i) {
-    out = multiply(*out, {*above - *below + i, 1});
+  for (Int128 i = 1; out && i <= few; ++i) {
+    out = multiply(*out, {*above - few + i, 1});
     if (out) out = divide(*out, {i, 1});
   }
   return out ? Number(exact(*out)) : std::nullopt;
@@ -195,9 +196,15 @@ Assignment point_of(const std::set<std::string>& names, int point) {
   return out;
 }
 
+void collect_variables(const MathPtr& one, std::set<std::string>& out) {
+  if (one->kind == Math::kSymbol) out.insert(one->name);
+  for (const MathPtr& arg : one->args) collect_variables(arg, out);
+}
+
 std::set<std::string> both_variables(const MathPtr& a, const MathPtr& b) {
-  auto out = variables_of(a);
-  out.merge(variables_of(b));
+  std::set<std::string> out;
+  collect_variables(a, out);
+  collect_variables(b, out);
   return out;
 }
 
@@ -236,9 +243,8 @@ std::optional<MathNumber> evaluate(const MathPtr& one, const Assignment& variabl
 }
 
 std::set<std::string> variables_of(const MathPtr& one) {
-  if (one->kind == Math::kSymbol) return {one->name};
   std::set<std::string> out;
-  for (const MathPtr& arg : one->args) out.merge(variables_of(arg));
+  collect_variables(one, out);
   return out;
 }
 

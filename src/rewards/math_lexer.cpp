@@ -1,9 +1,8 @@
 #include "rewards/math_lexer.h"
 
 #include <array>
+#include <map>
 #include <string_view>
-
-#include "rewards/pattern.h"
 
 namespace hone::rewards {
 
@@ -187,9 +186,21 @@ bool is_blank(char32_t c) {
   return c == U' ' || c == U'\t' || c == U'\r' || c == U'\n';
 }
 
+// By their first character, each list in the order of the table.
+const std::vector<const Literal*>& literals_from(char32_t first) {
+  static const std::map<char32_t, std::vector<const Literal*>> all = [] {
+    std::map<char32_t, std::vector<const Literal*>> out;
+    for (const Literal& one : kLiterals) out[one.spelling[0]].push_back(&one);
+    return out;
+  }();
+  static const std::vector<const Literal*> none;
+  const auto found = all.find(first);
+  return found == all.end() ? none : found->second;
+}
+
 class Lexer {
  public:
-  explicit Lexer(View text) : text_(text) {}
+  explicit Lexer(View text) : text_(text), close_(text.find(U'}')) {}
 
   std::vector<MathToken> cut() {
     std::vector<MathToken> out;
@@ -223,12 +234,18 @@ class Lexer {
   char32_t peek(std::size_t at) const { return at < text_.size() ? text_[at] : U'\0'; }
 
   void literals() {
-    for (const Literal& one : kLiterals) {
-      if (text_.substr(at_, one.spelling.size()) != one.spelling) continue;
-      std::size_t end = at_ + one.spelling.size();
-      if (one.type == MathToken::kGreek && peek(end) == U' ') ++end;
-      offer(one.type, one.text, end, one.type == kSkip);
+    for (const Literal* const one : literals_from(text_[at_])) {
+      if (text_.substr(at_, one->spelling.size()) != one->spelling) continue;
+      std::size_t end = at_ + one->spelling.size();
+      if (one->type == MathToken::kGreek && peek(end) == U' ') ++end;
+      offer(one->type, one->text, end, one->type == kSkip);
     }
+  }
+
+  // The first '}' from `at` on; asked at places that go up, it looks at each character once.
+  std::size_t next_close(std::size_t at) {
+    if (close_ != View::npos && close_ < at) close_ = text_.find(U'}', at);
+    return close_;
   }
 
   void accents() {
@@ -237,7 +254,7 @@ class Lexer {
       if (text_.substr(at_, one.spelling.size()) != one.spelling) continue;
       std::size_t open = at_ + one.spelling.size();
       if (is_blank(peek(open))) ++open;
-      const std::size_t close = peek(open) == U'{' ? text_.find(U'}', open) : View::npos;
+      const std::size_t close = peek(open) == U'{' ? next_close(open) : View::npos;
       if (close == View::npos) continue;
       std::u32string inside;
       for (const char32_t c : text_.substr(open + 1, close - open - 1))
@@ -291,6 +308,7 @@ class Lexer {
 
   View text_;
   std::size_t at_ = 0;
+  std::size_t close_;
   MathToken best_{};
   bool skip_ = false;
 };

@@ -2,13 +2,16 @@
 #include <algorithm>
 #include <array>
 
+#include "base/pattern.h"
 #include "rewards/math_answer.h"
-#include "rewards/pattern.h"
 
 namespace hone::rewards {
 
 namespace {
 
+using base::is_space;
+using base::Match;
+using base::Pattern;
 using Text = std::u32string;
 using View = std::u32string_view;
 
@@ -23,8 +26,15 @@ Text strip(View text) {
 }
 
 void replace_all(Text& text, View from, View to) {
-  for (std::size_t at = text.find(from); at != Text::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
+  std::size_t at = text.find(from);
+  if (at == Text::npos) return;
+  Text out;
+  std::size_t done = 0;
+  for (; at != Text::npos; at = text.find(from, done)) {
+    out.append(text, done, at - done).append(to);
+    done = at + from.size();
+  }
+  text = std::move(out.append(text, done));
 }
 
 // ---- \boxed
@@ -53,12 +63,18 @@ Text boxed_content(const Text& text, Boxed boxed) {
   std::vector<Text> found;  // from right to left
   std::size_t end = text.size();
   std::size_t next_start = Text::npos;
+  constexpr View box_word = U"\\boxed";
+  constexpr View frame_word = U"\\fbox";
+  std::size_t box = text.rfind(box_word);
+  std::size_t frame = text.rfind(frame_word);
   for (std::size_t from = text.size();;) {
-    const auto before = [&](View word) {  // ends at `from` at most
+    // The last that ends at `from` at most; one that does already is not looked for again.
+    const auto before = [&](std::size_t known, View word) {
+      if (known == Text::npos || known + word.size() <= from) return known;
       return from < word.size() ? Text::npos : text.rfind(word, from - word.size());
     };
-    const std::size_t box = before(U"\\boxed");
-    const std::size_t frame = before(U"\\fbox");
+    box = before(box, box_word);
+    frame = before(frame, frame_word);
     if (box == Text::npos && frame == Text::npos) break;
     const bool is_box = frame == Text::npos || (box != Text::npos && box > frame);
     const std::size_t start = is_box ? box : frame;
@@ -89,12 +105,12 @@ Text boxed_content(const Text& text, Boxed boxed) {
 // ---- commands
 
 // \left( and \right): the delimiter stays.
-Text without_sizes(const Text& text) {
+Text without_sizes(const Text& text, long& steps) {
   static const Pattern left(
       R"(\\m?left(\\\{|\{|\\\||\||\[|\(|\\rbracl|\\lgroup|\\lbrace|\\lbrack|\\vert|\\lvert|\\lceil|\\lfloor|\\langle|\\llcorner|\\ulcorner))");
   static const Pattern right(
       R"(\\m?right(\\\}|\}|\\\||\||\]|\)|\\rbrack|\\rgroup|\\rbrace|\\vert|\\rvert|\\rceil|\\rfloor|\\rangle|\\lrcorner|\\urcorner))");
-  return right.replace(left.replace(text, U"\\1"), U"\\1");
+  return right.replace(left.replace(text, U"\\1", steps), U"\\1", steps);
 }
 
 struct Replacement {
@@ -126,7 +142,7 @@ constexpr std::array kReplacements = {
     Replacement{R"( sqrt)", U"\\sqrt"},
 };
 
-Text replace_commands(const Text& text) {
+Text replace_commands(const Text& text, long& steps) {
   static const Pattern any = [] {
     std::string all;
     for (const auto& one : kReplacements) all += (all.empty() ? "(" : "|(") + std::string(one.pattern) + ")";
@@ -134,12 +150,12 @@ Text replace_commands(const Text& text) {
   }();
   Text out;
   std::size_t from = 0;
-  for (const Match& one : any.find_all(text)) {
+  any.for_each_match(text, steps, [&](const Match& one) {
     out.append(text, from, one.begin() - from);
     for (std::size_t i = 0; i < kReplacements.size(); ++i)
       if (one.has(static_cast<int>(i) + 1)) out += kReplacements[i].with;
     from = one.end();
-  }
+  });
   return out + text.substr(from);
 }
 
@@ -163,13 +179,13 @@ constexpr const char* kUnits =
     "m|s ."
     "|metre|meter|inch";
 
-Text without_units(Text text) {
+Text without_units(Text text, long& steps) {
   static const Pattern in_text(R"((\\(?:text|mbox){.*?})(\^\d|\{\^\d\})?$)");
   static const Pattern at_end("(\\d|\\}|\\s)\\s*(?:" + std::string(kUnits) + ")(?:s|es)?\\s*$");
-  Text shorter = strip(in_text.replace(text, U""));
+  Text shorter = strip(in_text.replace(text, U"", steps));
   if (!shorter.empty()) text = shorter;
   for (int i = 0; i < 2; ++i) {
-    shorter = at_end.replace(text, U"\\1");
+    shorter = at_end.replace(text, U"\\1", steps);
     if (!shorter.empty()) text = shorter;
   }
   return text;
@@ -178,10 +194,10 @@ Text without_units(Text text) {
 // ---- mending
 
 // \sqrt3 -> \sqrt{3}: the character after the command gets braces.
-Text brace_roots(const Text& text) {
+Text brace_roots(const Text& text, long& steps) {
   static const Pattern bare(R"(\\sqrt\s*([^{\[\s]))");
   static const Pattern spaces(R"(\\sqrt\s+)");
-  return spaces.replace(bare.replace(text, U"\\sqrt{\\1}"), U"\\sqrt");
+  return spaces.replace(bare.replace(text, U"\\sqrt{\\1}", steps), U"\\sqrt", steps);
 }
 
 // \frac12 -> \frac{1}{2}: both arguments get braces. A \frac with less than two characters after it: nothing
@@ -223,7 +239,7 @@ struct Mend {
   const char32_t* with;
 };
 
-Text mended(Text text) {
+Text mended(Text text, long& steps) {
   static const std::vector<Mend> mends = {
       {Pattern(R"(\^\s?\((.*?)\))"), U"^{\\1}"},
       {Pattern(R"(sqrt\s?\((.*?)\))"), U"\\sqrt{\\1}"},
@@ -233,14 +249,14 @@ Text mended(Text text) {
       {Pattern(R"(\\frac\s?(\d)\s?{(.*?)})"), U"\\frac{\\1}{\\2}"},
       {Pattern(R"(\\sqrt\s?(\d))"), U"\\sqrt{\\1}"},
   };
-  for (const Mend& one : mends) text = one.pattern.replace(text, one.with);
+  for (const Mend& one : mends) text = one.pattern.replace(text, one.with, steps);
   replace_all(text, U" sqrt", U"\\sqrt");
-  return slash_fraction(brace_fractions(brace_roots(text)));
+  return slash_fraction(brace_fractions(brace_roots(text, steps)));
 }
 
 }  // namespace
 
-Text normalise_latex(Text text, Boxed boxed, bool mend) {
+Text normalise_latex(Text text, Boxed boxed, bool mend, long& steps) {
   static const Pattern dropped(
       R"(\\mathrm\{th\}|\\!\s*|\\text\s*\{\s*\}|\\\$|\$|(?<!\\)["']|\\displaystyle)");
   text = boxed_content(text, boxed);
@@ -249,7 +265,7 @@ Text normalise_latex(Text text, Boxed boxed, bool mend) {
   replace_all(text, U"{\\rm d}", U"d");
   replace_all(text, U"\\left[\\begin{matrix}", U"\\begin{bmatrix}");
   replace_all(text, U"\\end{matrix}\\right]", U"\\end{bmatrix}");
-  text = replace_commands(dropped.replace(without_sizes(text), U""));
+  text = replace_commands(dropped.replace(without_sizes(text, steps), U"", steps), steps);
   std::ranges::replace_if(text, [](char32_t c) { return c == U'\n' || c == U'\t'; }, U' ');
   if (text.find(U"matrix") == Text::npos) {  // \\frac -> \frac
     Text out;
@@ -259,11 +275,11 @@ Text normalise_latex(Text text, Boxed boxed, bool mend) {
     }
     text = std::move(out);
   }
-  text = without_units(std::move(text));
+  text = without_units(std::move(text), steps);
   if (mend) {
     if (text.starts_with(U'.')) text.insert(0, 1, U'0');
     if (text == U"0.5") text = U"\\frac{1}{2}";
-    text = mended(std::move(text));
+    text = mended(std::move(text), steps);
   }
   return strip(text);
 }

@@ -3,19 +3,21 @@
 // fractions), so does hone.
 #include <algorithm>
 
+#include "base/pattern.h"
 #include "rewards/math_answer.h"
 #include "rewards/math_compare.h"
 #include "rewards/math_lexer.h"
-#include "rewards/pattern.h"
 
 namespace hone::rewards {
 
 namespace {
 
+using base::to_code_points;
+using base::to_utf8;
 using View = std::u32string_view;
 
-constexpr int kMaxWork = 100'000;  // nested brackets are tried in several ways
-constexpr int kMaxDepth = 150;
+constexpr long kMaxWork = 100'000;  // of one expression: nested brackets are tried in several ways
+constexpr int kMaxDepth = 300;      // of rules that call themselves
 
 const MathPtr& one_half() {
   static const MathPtr value = make_number({1, 2});
@@ -26,17 +28,35 @@ MathPtr minus_one() {
   return make_number({-1, 1});
 }
 
-// a + b + c and a b c stay flat.
-MathPtr flat(Math::Kind kind, const MathPtr& a, const MathPtr& b) {
-  std::vector<MathPtr> args;
-  for (const MathPtr& one : {a, b}) {
-    if (one->kind == kind) {
-      args.insert(args.end(), one->args.begin(), one->args.end());
+// a + b + c and a b c stay flat: one node, made when all its parts are there.
+class Flat {
+ public:
+  Flat(Math::Kind kind, MathPtr first) : kind_(kind), first_(std::move(first)) {}
+
+  void add(const MathPtr& one) {
+    if (args_.empty()) append(first_);
+    append(one);
+  }
+  MathPtr value() const { return args_.empty() ? first_ : make_math(kind_, args_); }
+
+ private:
+  void append(const MathPtr& one) {
+    if (one->kind == kind_) {
+      args_.insert(args_.end(), one->args.begin(), one->args.end());
     } else {
-      args.push_back(one);
+      args_.push_back(one);
     }
   }
-  return make_math(kind, std::move(args));
+
+  Math::Kind kind_;
+  MathPtr first_;
+  std::vector<MathPtr> args_;
+};
+
+MathPtr flat(Math::Kind kind, const MathPtr& a, const MathPtr& b) {
+  Flat out(kind, a);
+  out.add(b);
+  return out.value();
 }
 
 MathPtr quotient(const MathPtr& above, const MathPtr& below) {
@@ -46,14 +66,29 @@ MathPtr quotient(const MathPtr& above, const MathPtr& below) {
   return value ? make_number(*value) : make_math(Math::kUndefined);
 }
 
-// Side by side: a product, or 2 \frac{1}{2}.
-MathPtr beside(const MathPtr& left, const MathPtr& right) {
-  if (left->is_integer() && right->is_rational() && right->number.p > 0) {
-    const bool negative = left->number.p < 0;
-    const Rational part{negative ? -right->number.p : right->number.p, right->number.q};
-    if (const auto sum = add(left->number, part)) return make_number(*sum);
+// 2 \frac{1}{2} is a sum. Empty: another pair, whose product is meant.
+MathPtr mixed_fraction(const MathPtr& left, const MathPtr& right) {
+  if (!left->is_integer() || !right->is_rational() || right->number.p <= 0) return nullptr;
+  const bool negative = left->number.p < 0;
+  const Rational part{negative ? -right->number.p : right->number.p, right->number.q};
+  const auto sum = add(left->number, part);
+  return sum ? make_number(*sum) : nullptr;
+}
+
+// Side by side, from the right: mixed fractions, then a product.
+MathPtr beside(const std::vector<MathPtr>& all) {
+  MathPtr last = all.back();
+  std::size_t rest = all.size() - 1;
+  for (; rest > 0; --rest) {
+    MathPtr sum = mixed_fraction(all[rest - 1], last);
+    if (!sum) break;
+    last = std::move(sum);
   }
-  return flat(Math::kMultiply, left, right);
+  if (rest == 0) return last;
+  Flat out(Math::kMultiply, all[0]);
+  for (std::size_t i = 1; i < rest; ++i) out.add(all[i]);
+  out.add(last);
+  return out.value();
 }
 
 MathPtr set_of(std::vector<MathPtr> elements) {
@@ -93,7 +128,9 @@ struct GaveUp {};
 
 class LatexParser {
  public:
-  explicit LatexParser(const std::vector<MathToken>& tokens) : tokens_(tokens) {}
+  LatexParser(const std::vector<MathToken>& tokens, long work) : tokens_(tokens), work_left_(work) {}
+
+  long work_left() const { return work_left_; }
 
   MathPtr parse() {
     if (MathPtr out = whole([this] { return assignment_of_list(); })) return out;
@@ -102,6 +139,20 @@ class LatexParser {
   }
 
  private:
+  // In every rule that can come back to itself.
+  class Deeper {
+   public:
+    explicit Deeper(LatexParser& parser) : depth_(parser.depth_) {
+      if (++depth_ > kMaxDepth) throw GaveUp();
+    }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+    ~Deeper() { --depth_; }
+
+   private:
+    int& depth_;
+  };
+
   // ---- tokens
   const MathToken& token() const { return tokens_[at_]; }
   bool at_end() const { return token().type == MathToken::kEnd; }
@@ -127,7 +178,7 @@ class LatexParser {
   // Tries a rule; when it fails the place is as before.
   template <class F>
   MathPtr attempt(const F& rule) {
-    if (++work_ > kMaxWork) throw GaveUp();
+    if (--work_left_ < 0) throw GaveUp();
     const std::size_t start = at_;
     MathPtr out = rule();
     if (!out) at_ = start;
@@ -143,7 +194,7 @@ class LatexParser {
 
   // One element, or the two of a \pm.
   std::optional<std::vector<MathPtr>> element(bool with_relations) {
-    if (++work_ > kMaxWork) throw GaveUp();
+    if (--work_left_ < 0) throw GaveUp();
     const std::size_t start = at_;
     if (auto both = plus_minus(); both && ends_element()) return both;
     at_ = start;
@@ -206,6 +257,7 @@ class LatexParser {
   }
 
   MathPtr set_relation() {
+    const Deeper deeper(*this);
     const std::size_t start = at_;
     if (const MathPtr left = names(); left && (take(U"=") || take(U"\\in")))
       if (const MathPtr right = set_relation()) return make_math(Math::kRelation, {left, right}, "=");
@@ -229,6 +281,7 @@ class LatexParser {
   MathPtr set_union() { return set_chain(U"\\cup", Math::kUnion, &LatexParser::set_intersection); }
   MathPtr set_intersection() { return set_chain(U"\\cap", Math::kIntersection, &LatexParser::set_group); }
   MathPtr set_group() {
+    const Deeper deeper(*this);
     const MathPtr grouped = attempt([this]() -> MathPtr {
       if (!take(U"(")) return nullptr;
       const MathPtr inner = set_minus();
@@ -238,12 +291,11 @@ class LatexParser {
   }
 
   MathPtr set_atom() {
-    if (++depth_ > kMaxDepth) throw GaveUp();
+    const Deeper deeper(*this);
     MathPtr out = attempt([this] { return interval(); });
     if (!out) out = attempt([this] { return literal_set(); });
     if (!out) out = attempt([this] { return ordered_tuple(); });
     if (!out) out = attempt([this] { return finite_set(); });
-    --depth_;
     return out;
   }
 
@@ -295,76 +347,79 @@ class LatexParser {
 
   MathPtr relation() {
     MathPtr left = expression();
+    std::vector<MathPtr> chain;  // of relations; `left` stands until there is one
     for (std::string mark = relation_mark(); left && !mark.empty(); mark = relation_mark()) {
       ++at_;
       const MathPtr right = expression();
       if (!right || mark == "\\in") return nullptr;
       if (mark == "≈") {  // a name takes the value, a value stays
-        if (only_symbols(left)) left = right;
+        if (chain.empty() ? only_symbols(left) : std::ranges::all_of(chain, only_symbols)) {
+          left = right;
+          chain.clear();
+        }
         continue;
       }
-      if (left->kind == Math::kChain) {
-        auto args = left->args;
-        args.push_back(make_math(Math::kRelation, {args.back()->args[1], right}, mark));
-        left = make_math(Math::kChain, std::move(args));
-      } else if (left->kind == Math::kRelation) {
-        left = make_math(Math::kChain, {left, make_math(Math::kRelation, {left->args[1], right}, mark)});
-      } else {
-        left = make_math(Math::kRelation, {left, right}, mark);
-      }
+      chain.push_back(
+          make_math(Math::kRelation, {chain.empty() ? left : chain.back()->args[1], right}, mark));
     }
-    return left;
+    if (!left || chain.empty()) return left;
+    return chain.size() == 1 ? chain[0] : make_math(Math::kChain, std::move(chain));
   }
 
   // ---- expressions
   MathPtr expression() {
-    if (++depth_ > kMaxDepth) throw GaveUp();
-    MathPtr left = product(true);
-    while (left && (is_mark(U"+") || is_mark(U"-"))) {
+    const Deeper deeper(*this);
+    const MathPtr first = product(true);
+    if (!first) return nullptr;
+    Flat sum(Math::kAdd, first);
+    while (is_mark(U"+") || is_mark(U"-")) {
       const bool minus = is_mark(U"-");
       ++at_;
       MathPtr right = product(true);
-      if (!right) {
-        left = nullptr;
-        break;
-      }
+      if (!right) return nullptr;
       if (minus)
         right = right->kind == Math::kNumber ? negate(right) : flat(Math::kMultiply, minus_one(), right);
-      left = flat(Math::kAdd, left, right);
+      sum.add(right);
     }
-    --depth_;
-    return left;
+    return sum.value();
   }
 
   // `functions`: false inside the argument of a function without parentheses.
   MathPtr product(bool functions) {
-    MathPtr left = signed_factors(functions);
-    while (left && (is_mark(U"*") || is_mark(U"/"))) {
+    const MathPtr first = signed_factors(functions);
+    if (!first) return nullptr;
+    Flat out(Math::kMultiply, first);
+    while (is_mark(U"*") || is_mark(U"/")) {
       const bool over = is_mark(U"/");
       ++at_;
       const MathPtr right = signed_factors(functions);
       if (!right) return nullptr;
-      left = over ? quotient(left, right) : flat(Math::kMultiply, left, right);
+      if (over) {
+        out = Flat(Math::kMultiply, quotient(out.value(), right));
+      } else {
+        out.add(right);
+      }
     }
-    return left;
+    return out.value();
   }
 
   MathPtr signed_factors(bool functions) {
-    if (take(U"+")) return signed_factors(functions);
-    if (take(U"-")) {
-      if (++depth_ > kMaxDepth) throw GaveUp();
-      const MathPtr one = signed_factors(functions);
-      --depth_;
-      if (!one) return nullptr;
-      return one->kind == Math::kNumber ? negate(one) : flat(Math::kMultiply, minus_one(), one);
+    int minus = 0;
+    for (int signs = 0; is_mark(U"+") || is_mark(U"-"); ++signs, ++at_) {
+      if (depth_ + signs > kMaxDepth) throw GaveUp();
+      if (is_mark(U"-")) ++minus;
     }
+    MathPtr out = factors(functions);
+    for (; out && minus > 0; --minus)
+      out = out->kind == Math::kNumber ? negate(out) : flat(Math::kMultiply, minus_one(), out);
+    return out;
+  }
+
+  MathPtr factors(bool functions) {
     std::vector<MathPtr> all;
     while (MathPtr one = attempt([&] { return power_and_marks(functions || all.empty()); }))
       all.push_back(one);
-    if (all.empty()) return nullptr;
-    MathPtr out = all.back();
-    for (std::size_t i = all.size() - 1; i-- > 0;) out = beside(all[i], out);
-    return out;
+    return all.empty() ? nullptr : beside(all);
   }
 
   MathPtr power_and_marks(bool functions) {
@@ -390,6 +445,7 @@ class LatexParser {
   }
 
   MathPtr superscript() {  // ^ and an atom or {expression}
+    const Deeper deeper(*this);
     if (!take(U"^")) return nullptr;
     if (!take(U"{")) return atom();
     const MathPtr out = expression();
@@ -398,6 +454,7 @@ class LatexParser {
 
   // _ and an atom, {expression} or {a, b}: the text, without spaces.
   std::optional<std::string> subscript() {
+    const Deeper deeper(*this);
     if (!take(U"_")) return std::nullopt;
     const bool braces = take(U"{");
     const std::size_t start = at_;
@@ -501,6 +558,7 @@ class LatexParser {
   }
 
   MathPtr known_function() {
+    const Deeper deeper(*this);
     std::string name = to_utf8(token().text);
     ++at_;
     MathPtr base;
@@ -656,14 +714,14 @@ class LatexParser {
 
   const std::vector<MathToken>& tokens_;
   std::size_t at_ = 0;
-  int work_ = 0;
+  long work_left_;
   int depth_ = 0;
   int bars_ = 0;
 };
 
 // 1,234 and 12,345.5 alone are numbers; 0,5 does not come here, 0,500 is a half.
 MathPtr grouped_number(const std::u32string& text) {
-  static const Pattern grouped(R"(\s*(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?)\s*\Z)");
+  static const base::Pattern grouped(R"(\s*(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?)\s*\Z)");
   const auto found = grouped.match(text);
   if (!found) return nullptr;
   std::string number = to_utf8(found->text(text, 1));
@@ -674,123 +732,27 @@ MathPtr grouped_number(const std::u32string& text) {
   return value ? make_number(*value, number.find('.') != std::string::npos) : nullptr;
 }
 
-// Python's arithmetic of plain numbers.
-class PlainParser {
- public:
-  explicit PlainParser(const std::u32string& text) : text_(text) {}
-
-  MathPtr parse() {
-    MathPtr out = sum();
-    blanks();
-    return at_ == text_.size() ? out : nullptr;
-  }
-
- private:
-  void blanks() {
-    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
-  }
-  bool take(char32_t c) {
-    blanks();
-    if (at_ >= text_.size() || text_[at_] != c) return false;
-    ++at_;
-    return true;
-  }
-  bool take_power() {
-    if (take(U'^')) return true;
-    blanks();
-    if (text_.compare(at_, 2, U"**") != 0) return false;
-    at_ += 2;
-    return true;
-  }
-  bool take_times() {
-    blanks();
-    return text_.compare(at_, 2, U"**") != 0 && take(U'*');
-  }
-
-  MathPtr sum() {
-    if (++depth_ > kMaxDepth) return nullptr;
-    MathPtr left = product();
-    while (left) {
-      const bool minus = take(U'-');
-      if (!minus && !take(U'+')) break;
-      const MathPtr right = product();
-      if (!right) return nullptr;
-      left = make_math(Math::kAdd, {left, minus ? negate(right) : right});
-    }
-    --depth_;
-    return left;
-  }
-
-  MathPtr product() {
-    MathPtr left = factor();
-    while (left) {
-      const bool over = take(U'/');
-      if (!over && !take_times()) break;
-      const MathPtr right = factor();
-      if (!right) return nullptr;
-      left = make_math(Math::kMultiply, {left, over ? make_math(Math::kPower, {right, minus_one()}) : right});
-    }
-    return left;
-  }
-
-  MathPtr factor() {
-    if (++depth_ > kMaxDepth) return nullptr;
-    MathPtr out;
-    if (take(U'-')) {
-      const MathPtr one = factor();
-      out = one ? negate(one) : nullptr;
-    } else if (take(U'+')) {
-      out = factor();
-    } else {
-      out = atom();
-      if (out && take_power()) {
-        const MathPtr exponent = factor();
-        out = exponent ? make_math(Math::kPower, {out, exponent}) : nullptr;
-      }
-    }
-    --depth_;
-    return out;
-  }
-
-  MathPtr atom() {
-    if (take(U'(')) {
-      const MathPtr out = sum();
-      return out && take(U')') ? out : nullptr;
-    }
-    blanks();
-    const std::size_t start = at_;
-    while (at_ < text_.size() && ((text_[at_] >= U'0' && text_[at_] <= U'9') || text_[at_] == U'.')) ++at_;
-    const std::string number = to_utf8(View(text_).substr(start, at_ - start));
-    const bool point = number.find('.') != std::string::npos;
-    // 007 is no number of Python's.
-    if (!point && number.size() > 1 && number[0] == '0' && number.find_first_not_of('0') != std::string::npos)
-      return nullptr;
-    const auto value = parse_decimal(number);
-    return value ? make_number(*value, point) : nullptr;
-  }
-
-  const std::u32string& text_;
-  std::size_t at_ = 0;
-  int depth_ = 0;
-};
-
 }  // namespace
 
-MathPtr parse_latex(const std::u32string& text) {
+MathPtr parse_latex(const std::u32string& text, MathBudget& budget) {
+  budget.steps -= 10 * static_cast<long>(text.size());
+  if (budget.steps < 0 || budget.attempts < 0) throw MathTimeOut();
   const auto tokens = cut_latex(text);
   if (tokens.size() < 2) return nullptr;
+  const long work = std::min(kMaxWork, budget.attempts);
+  LatexParser parser(tokens, work);
+  MathPtr out;
   try {
-    MathPtr out = LatexParser(tokens).parse();
-    if (!out) return nullptr;
-    if (MathPtr number = grouped_number(text)) return number;
-    return out;
+    out = parser.parse();
   } catch (const GaveUp&) {
-    return nullptr;
+    out = nullptr;
+  } catch (const MathTooLarge&) {
+    out = nullptr;
   }
-}
-
-MathPtr parse_plain_expression(const std::u32string& text) {
-  return PlainParser(text).parse();
+  budget.attempts -= work - parser.work_left();
+  if (!out) return nullptr;
+  if (MathPtr number = grouped_number(text)) return number;
+  return out;
 }
 
 }  // namespace hone::rewards

@@ -63,7 +63,12 @@ std::optional<Rational> power(const Rational& a, Int128 exponent) {
   }
   if (exponent > 1000) return a == Rational{1, 1} || a == Rational{0, 1} ? std::optional(a) : std::nullopt;
   std::optional<Rational> out = Rational{1, 1};
-  for (Int128 i = 0; out && i < exponent; ++i) out = multiply(*out, a);
+  std::optional<Rational> square = a;  // never larger than the result: what overflows here does there
+  for (Int128 rest = exponent; out && rest > 0; rest /= 2) {
+    if (!square) return std::nullopt;
+    if (rest % 2 != 0) out = multiply(*out, *square);
+    if (rest > 1) square = multiply(*square, *square);
+  }
   return out;
 }
 
@@ -103,6 +108,8 @@ MathPtr make_math(Math::Kind kind, std::vector<MathPtr> args, std::string name) 
   out->kind = kind;
   out->args = std::move(args);
   out->name = std::move(name);
+  for (const MathPtr& one : out->args) out->height = std::max(out->height, one->height + 1);
+  if (out->height > kMaxMathHeight) throw MathTooLarge();
   return out;
 }
 

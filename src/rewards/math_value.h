@@ -65,11 +65,16 @@ struct Math {
   std::vector<MathPtr> args{};
   bool left_open = false;
   bool right_open = false;
+  int height = 1;  // of the tree below, itself included
 
   bool is_integer() const { return kind == kNumber && !is_float && number.is_integer(); }
   bool is_rational() const { return kind == kNumber && !is_float; }
   bool is_set() const { return kind == kSet || (kind >= kInterval && kind <= kReals); }
 };
+
+// Every walk over a tree recurses, its destructor too: make_math throws MathTooLarge above this height.
+constexpr int kMaxMathHeight = 1000;
+struct MathTooLarge {};
 
 MathPtr make_number(Rational number, bool is_float = false);
 MathPtr make_math(Math::Kind kind, std::vector<MathPtr> args = {}, std::string name = {});

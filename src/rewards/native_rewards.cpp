@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <set>
 
 #include "base/error.h"
+#include "base/pattern.h"
 #include "base/suggest.h"
-#include "rewards/pattern.h"
 
 namespace hone::rewards {
 
 namespace {
 
+using base::is_space;
 using base::Json;
+using base::Pattern;
+using base::PatternTooSlow;
+using base::to_code_points;
+using base::to_utf8;
 
 class FunctionReward : public Reward {
  public:
@@ -58,14 +62,43 @@ Scores from_ids(const Request& request, const std::string& reward,
   return out;
 }
 
+// Numbers the pairs (first[i], second[i + shift]): equal pairs, equal numbers.
+std::vector<std::int32_t> numbered_pairs(const std::vector<std::int32_t>& first,
+                                         const std::vector<std::int32_t>& second, std::size_t shift) {
+  const std::size_t count = std::min(first.size(), second.size() - shift);
+  const auto pair_at = [&](std::size_t i) {
+    return (std::uint64_t{static_cast<std::uint32_t>(first[i])} << 32U) |
+           static_cast<std::uint32_t>(second[i + shift]);
+  };
+  std::vector<std::uint64_t> all(count);
+  for (std::size_t i = 0; i < count; ++i) all[i] = pair_at(i);
+  std::ranges::sort(all);
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  std::vector<std::int32_t> out(count);
+  for (std::size_t i = 0; i < count; ++i)
+    out[i] = static_cast<std::int32_t>(std::ranges::lower_bound(all, pair_at(i)) - all.begin());
+  return out;
+}
+
+// How many n-grams stood before already. Windows get numbers by doubling their length, so that a long n costs
+// log n sorts and no copies of n-grams.
 std::size_t repeats(const std::vector<std::int32_t>& ids, std::size_t n) {
-  std::set<std::vector<std::int32_t>> seen;
-  std::size_t again = 0;
-  for (std::size_t i = 0; i + n <= ids.size(); ++i) {
-    const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(i);
-    if (!seen.emplace(begin, begin + static_cast<std::ptrdiff_t>(n)).second) ++again;
+  if (n > ids.size()) return 0;
+  std::vector<std::int32_t> windows;  // numbers of the windows of `done` tokens
+  std::size_t done = 0;
+  std::vector<std::int32_t> power = ids;  // of the windows of `length` tokens
+  for (std::size_t length = 1;; length *= 2) {
+    if ((n & length) != 0) {
+      windows = done == 0 ? power : numbered_pairs(windows, power, done);
+      done += length;
+    }
+    if (done == n) break;
+    power = numbered_pairs(power, power, length);
   }
-  return again;
+  const std::size_t count = windows.size();
+  std::ranges::sort(windows);
+  windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
+  return count - windows.size();
 }
 
 }  // namespace

@@ -137,11 +137,19 @@ TEST(NativeRewards, RegexReads) {
 TEST(NativeRewards, RegexThatTakesTooLongIsAFailureOfItsSample) {
   Request request = of_texts({std::string(60, 'a') + "!", "aaa"});
   request.first_sample = 8;
-  const Scores scores = score(R"(regex(pattern="^(a|a)*$"))", request);
+  const Scores scores = score(R"(regex(pattern="^(a|a)*\1$"))", request);
   EXPECT_TRUE(std::isnan(scores.values[0]));
   EXPECT_EQ(scores.values[1], 1);
   ASSERT_EQ(scores.failures.size(), 1U);
   EXPECT_EQ(scores.failures[0].sample, 8);
+}
+
+TEST(NativeRewards, RepetitionOfLongNGrams) {  // copies of n-grams took 400 MB here
+  std::vector<std::int32_t> ids(20'000);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 9'999);
+  // 10,002 windows of 9,999 tokens; the first 9,999 are new.
+  EXPECT_DOUBLE_EQ(score("get_repetition_penalty_reward(ngram_size=9999)", of_ids({ids})).values[0],
+                   -(1 - 9'999.0 / 10'002));
 }
 
 TEST(NativeRewards, Length) {

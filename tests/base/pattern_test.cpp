@@ -1,10 +1,10 @@
-#include "rewards/pattern.h"
+#include "base/pattern.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
 
-namespace hone::rewards {
+namespace hone::base {
 namespace {
 
 // The matches' texts, joined by |.
@@ -69,16 +69,53 @@ TEST(Pattern, LongTextsNeedNoStack) {
   EXPECT_EQ(Pattern("(?:a|b)*").match(text)->end(), text.size());
 }
 
-TEST(Pattern, GivesUp) {
+TEST(Pattern, NestedRepetitionTakesTimeInProportion) {  // each of these was 2^n or n^3
+  const std::u32string text(20'000, U'a');
+  for (const char* const slow :
+       {"(a+)+$b", "(a|a)*b", "(a|aa)+c", "(?:a*)*b", "(.*)(.*)(.*)x", "(\\w+\\.?)+x"})
+    EXPECT_FALSE(Pattern(slow).search(text)) << slow;
+}
+
+TEST(Pattern, GivesUp) {  // with a back-reference nothing can be remembered
   const std::u32string text(60, U'a');
-  EXPECT_THROW(Pattern("(a|a)*b").search(text), PatternTooSlow);
+  EXPECT_THROW(Pattern("(a|a)*\\1b").search(text), PatternTooSlow);
+}
+
+TEST(Pattern, MatchesTheWhole) {
+  const auto whole = [](const char* pattern, const std::u32string& text) {
+    long steps = Pattern::kMaxSteps;
+    return Pattern(pattern).full_match(text, steps);
+  };
+  EXPECT_TRUE(whole("a|ab", U"ab"));  // re.match takes a; re.fullmatch goes back
+  EXPECT_TRUE(whole("a*?", U"aaa"));
+  EXPECT_FALSE(whole("a", U"ab"));
+  EXPECT_FALSE(whole("a$", U"a\n"));
+  EXPECT_TRUE(whole("(?=a)a|b", U"a"));
+}
+
+TEST(Pattern, Limits) {
+  const auto said = [](const std::string& pattern) -> std::string {
+    try {
+      const Pattern compiled(pattern, {}, "adapter_config.json: target_modules");
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string deep = said(std::string(20'000, '(') + std::string(20'000, ')'));
+  EXPECT_NE(deep.find("adapter_config.json: target_modules"), std::string::npos);
+  EXPECT_NE(deep.find("at most 200 deep"), std::string::npos) << deep;
+  EXPECT_LT(deep.size(), 1000U);
+  EXPECT_NE(said(std::string(65'537, 'a')).find("at most 65536 characters"), std::string::npos);
+  EXPECT_NE(said("((?:){99999}){99999}").find("at most 100000 steps"), std::string::npos);
+  EXPECT_NE(said("(((?:a{99999}){99999}){99999}){99999}").find("at most 100000 steps"), std::string::npos);
 }
 
 TEST(Pattern, WhatIsWrongIsSaid) {
   for (const char* const bad :
        {"(", ")", "[a", "*a", "a**", "a++", "(?>a)", "(?P<a>b)(?P<a>c)", "\\2", "(?<=a*)b", "\\p{L}", "[b-a]",
         "a{3,2}", "\\", "(?P=x)", "(?(1)a)", "((a{100}){100}){100}"})
-    EXPECT_THROW(Pattern{bad}, base::UserError) << bad;
+    EXPECT_THROW(Pattern{bad}, UserError) << bad;
 }
 
 TEST(Pattern, CodePoints) {
@@ -87,4 +124,4 @@ TEST(Pattern, CodePoints) {
 }
 
 }  // namespace
-}  // namespace hone::rewards
+}  // namespace hone::base
