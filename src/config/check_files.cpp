@@ -1,13 +1,17 @@
 // The paths of a plan, looked at before anything is loaded or written.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <regex>
 
 #include "base/error.h"
+#include "base/staging.h"
+#include "base/staging.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 #include "config/parse.h"
 #include "config/policy_plan.h"
+#include "config/secret_words.h"
 
 namespace hone::config {
 namespace {
@@ -27,9 +31,20 @@ bool is_folder(const std::string& path) {
 
 // "trl-lib/Capybara": an owner and a name, neither of them a path on this disk.
 bool looks_like_hub_name(const std::string& path) {
-  static const std::regex form("[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*");
+  const std::size_t slash = path.find('/');
+  if (slash == std::string::npos || path.size() > 200) return false;
+  const auto is_name = [](std::string_view word) {
+    const auto letter = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    };
+    return !word.empty() && letter(word[0]) && std::all_of(word.begin(), word.end(), [&](char c) {
+      return letter(c) || c == '.' || c == '_' || c == '-';
+    });
+  };
+  const std::string_view all = path;
   const bool file = path.ends_with(".jsonl") || path.ends_with(".json") || path.ends_with(".gguf");
-  return !file && std::regex_match(path, form) && !exists(path.substr(0, path.find('/')));
+  return !file && is_name(all.substr(0, slash)) && is_name(all.substr(slash + 1)) &&
+         !exists(path.substr(0, slash));
 }
 
 std::string neighbours(const fs::path& path) {
@@ -46,7 +61,7 @@ std::string neighbours(const fs::path& path) {
   throw UserError(
       {.where = where,
        .expected = what,
-       .found = fmt::format("'{}' does not exist.{}", path, neighbours(path)),
+       .found = fmt::format("'{}' does not exist.{}", base::cut_text(path, 300), neighbours(path)),
        .cause = fs::path(path).is_relative() ? "the path is taken from the folder you call hone in" : "",
        .fix = "correct the path"});
 }
@@ -124,6 +139,8 @@ void require_model_path(const std::string& path, const std::string& option, cons
 }
 
 void require_adapter_path(const std::string& path, const std::string& option, const std::string& where) {
+  base::finish_publishing_before_reading(path, "adapter_config.json");
+  base::finish_publishing_before_reading(path, "adapter_config.json");
   if (!is_folder(path)) missing("a folder with adapter_config.json as " + option, path, where);
   if (exists((fs::path(path) / "adapter_config.json").string())) return;
   throw UserError({.where = where,
@@ -175,6 +192,8 @@ void require_template_file(const std::string& path, const std::string& where) {
 
 // A model's folder, or the folder of a reward model's adapter, which names its base.
 void require_reward_model(const std::string& path, const std::string& option, const std::string& where) {
+  base::finish_publishing_before_reading(path, "adapter_config.json");
+  base::finish_publishing_before_reading(path, "adapter_config.json");
   if (!exists((fs::path(path) / "adapter_config.json").string())) require_model_path(path, option, where);
 }
 
@@ -199,6 +218,7 @@ bool check_function_word(const std::string& word, const std::string& option, con
 // A word with a parenthesis is a built-in reward with parameters.
 void check_reward_word(const std::string& word, const std::string& where) {
   const bool plain = word.find('(') == std::string::npos;
+  require_whole_address(word, where);
   if (word.starts_with("http://") || word.starts_with("https://") || !plain) return;
   if (check_function_word(word, "reward_funcs", where)) return;
   if (word.find('/') != std::string::npos) require_reward_model(word, "reward_funcs", where);
@@ -214,6 +234,7 @@ void check_reward_files(const Settings& settings) {
     check_reward_word(word, settings.where("reward_funcs"));
   }
   if (settings.schema().find("judge") != nullptr) {
+    require_whole_address(settings.text("judge"), settings.where("judge"));
     check_function_word(settings.text("judge"), "judge", settings.where("judge"));
   }
   const std::string python = settings.text("python");
