@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/staging.h"
-#include "base/staging.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "config/parse.h"
@@ -140,7 +139,6 @@ void require_model_path(const std::string& path, const std::string& option, cons
 
 void require_adapter_path(const std::string& path, const std::string& option, const std::string& where) {
   base::finish_publishing_before_reading(path, "adapter_config.json");
-  base::finish_publishing_before_reading(path, "adapter_config.json");
   if (!is_folder(path)) missing("a folder with adapter_config.json as " + option, path, where);
   if (exists((fs::path(path) / "adapter_config.json").string())) return;
   throw UserError({.where = where,
@@ -192,7 +190,6 @@ void require_template_file(const std::string& path, const std::string& where) {
 
 // A model's folder, or the folder of a reward model's adapter, which names its base.
 void require_reward_model(const std::string& path, const std::string& option, const std::string& where) {
-  base::finish_publishing_before_reading(path, "adapter_config.json");
   base::finish_publishing_before_reading(path, "adapter_config.json");
   if (!exists((fs::path(path) / "adapter_config.json").string())) require_model_path(path, option, where);
 }
