@@ -43,9 +43,8 @@ bool names_a_secret(std::string_view parameter) {
   static constexpr std::array<std::string_view, 6> kWhole = {"key", "sig", "auth", "pwd", "sas", "code"};
   static constexpr std::array<std::string_view, 9> kParts = {
       "token", "secret", "passw", "passphrase", "apikey", "_key", "signature", "credential", "authorization"};
-  return std::ranges::find(kWhole, name) != kWhole.end() || std::ranges::any_of(kParts, [&](const auto& part) {
-           return name.find(part) != std::string::npos;
-         });
+  return std::ranges::find(kWhole, name) != kWhole.end() ||
+         std::ranges::any_of(kParts, [&](const auto& part) { return name.find(part) != std::string::npos; });
 }
 
 bool ends_address(char c) {

@@ -12,10 +12,12 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "commands/commands.h"
 #include "commands/run_signals.h"
 #include "config/difference.h"
 #include "config/parse.h"
+#include "config/secret_words.h"
 #include "config/tool_plans.h"
 #include "config/write_plan.h"
 #include "doctor/bisect_trial.h"
@@ -116,7 +118,7 @@ class Bisection {
     const doctor::Minimised found = doctor::minimise(
         differences_.size(), [this](const doctor::OptionSet& options) { return attempt(options); });
     if (plan_.json) {
-      std::cout << base::dump_json(as_json(found), 2) << '\n';
+      std::cout << base::printable_json(base::dump_json(as_json(found), 2)) << '\n';
     } else {
       tell(found);
     }
@@ -232,11 +234,14 @@ class Bisection {
         {doctor::Outcome::kPasses, "passes"},
         {doctor::Outcome::kFails, "fails"},
         {doctor::Outcome::kUnresolved, "unresolved"}};
-    const auto or_null = [](const std::optional<base::Json>& value) { return value.value_or(nullptr); };
+    const auto shown = [](const std::string& name, const std::optional<base::Json>& value) {
+      return config::without_secrets(name, value.value_or(nullptr));
+    };
     base::Json out = {{"end", ends.at(found.end)}, {"failure", failure_}, {"options", base::Json::array()}};
     for (const std::size_t i : found.options) {
       const config::OptionDifference& one = differences_[i];
-      out["options"].push_back({{"name", one.name}, {"good", or_null(one.good)}, {"bad", or_null(one.bad)}});
+      out["options"].push_back(
+          {{"name", one.name}, {"good", shown(one.name, one.good)}, {"bad", shown(one.name, one.bad)}});
     }
     out["message"] = message_of(found.options);
     out["differing"] = differences_.size();

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "config/option_table.h"
+#include "config/secret_words.h"
 
 namespace hone::config {
 
@@ -48,7 +49,7 @@ std::string mixed_yaml(const Settings& good, const std::vector<OptionDifference>
 
 std::string difference_lines(const OptionDifference& difference) {
   const auto line = [&](char sign, const std::optional<base::Json>& value) {
-    return value ? sign + yaml_line(difference.name, *value)
+    return value ? sign + yaml_line(difference.name, without_secrets(difference.name, *value))
                  : fmt::format("{}# {} is not set\n", sign, difference.name);
   };
   return line('-', difference.good) + line('+', difference.bad);

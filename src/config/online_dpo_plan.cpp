@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "config/policy_plan.h"
+#include "config/secret_words.h"
 
 namespace hone::config {
 namespace {
@@ -28,8 +30,9 @@ bool is_address(const std::string& word) {
 void check_judge(const Settings& settings, const Plan& plan) {
   const OnlineDpoPlan& online = plan.online;
   const bool replays = !plan.policy.replay.empty();
+  require_variable_name(settings.text("judge_api_key_env"), settings.where("judge_api_key_env"));
   if (online.judge.empty()) {
-    for (const char* name : {"judge_model", "judge_prompt"}) {
+    for (const char* name : {"judge_model", "judge_api_key_env", "judge_prompt"}) {
       if (!settings.text(name).empty()) {
         conflict(settings, name, "a judge beside " + std::string(name), "no judge", "", "set judge");
       }
@@ -46,7 +49,7 @@ void check_judge(const Settings& settings, const Plan& plan) {
   }
   if (online.missing_eos_penalty) {
     conflict(settings, "missing_eos_penalty", "no missing_eos_penalty with a judge",
-             settings.value("missing_eos_penalty").dump(), "there is no score to take it off",
+             base::short_json(settings.value("missing_eos_penalty")), "there is no score to take it off",
              "remove it: the judge sees where a completion stops");
   }
   if (is_address(online.judge) && online.judge_model.empty()) {
@@ -58,6 +61,10 @@ void check_judge(const Settings& settings, const Plan& plan) {
     conflict(settings, online.judge_model.empty() ? "judge_prompt" : "judge_model",
              "a judge that is an address, http://host:port/v1", online.judge,
              "a Python function words its own question", "remove it");
+  }
+  if (!is_address(online.judge) && !settings.text("judge_api_key_env").empty()) {
+    conflict(settings, "judge_api_key_env", "a judge that is an address, https://host/v1", online.judge,
+             "a Python function finds its own keys", "remove it");
   }
   if (online.judge_prompt.empty()) return;
   for (const char* field : {"{prompt}", "{first}", "{second}"}) {

@@ -27,6 +27,10 @@ Rows reward_rows() {
        "what says which of two completions is the better, in the place of rewards: an address with an "
        "OpenAI-compatible API (http://host:port/v1), path/to/file.py:function or package.module.function"},
       {"judge_model", Kind::kString, "null", "the model that the judge's address is asked for"},
+      {"judge_api_key_env", Kind::kString, "null",
+       "the environment variable with the key for the judge's address, which must be https or this "
+       "machine's; "
+       "null: OPENAI_API_KEY for api.openai.com, none for others"},
       {"judge_prompt", Kind::kString, "null",
        "what it is asked, with {prompt}, {first} and {second}; null: hone's own words"},
   };

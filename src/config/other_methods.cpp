@@ -64,7 +64,8 @@ constexpr MethodNames kOthers[] = {
     {"kto", "desirable_weight undesirable_weight"},
     {"reward", "center_rewards_coefficient"},
     {"online-dpo",
-     "reward_model_path max_new_tokens missing_eos_penalty judge judge_model judge_prompt skip_ties "
+     "reward_model_path max_new_tokens missing_eos_penalty judge judge_model judge_api_key_env judge_prompt "
+     "skip_ties "
      "max_length "
      "loss_type beta disable_dropout share_prompt reward_funcs reward_weights python reward_workers "
      "reward_timeout kv_memory replay dump_rollouts temperature top_p top_k min_p repetition_penalty "

@@ -8,12 +8,14 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "base/suggest.h"
 #include "config/kto_plan.h"
 #include "config/online_dpo_plan.h"
 #include "config/policy_plan.h"
 #include "config/preference_plan.h"
 #include "config/reward_model_plan.h"
+#include "config/secret_words.h"
 #include "config/size.h"
 #include "config/write_plan.h"
 
@@ -83,7 +85,7 @@ void check_interval(const Settings& settings, const std::string& name, const std
   throw UserError(
       {.where = settings.where(name),
        .expected = fmt::format("{} a whole number of steps, or a share of all steps below 1", name),
-       .found = settings.value(name).dump(),
+       .found = base::short_json(settings.value(name)),
        .cause = steps == 0 ? fmt::format("{} is steps", strategy) : "",
        .fix = steps == 0 ? fmt::format("write {}: \"no\" to switch it off", strategy) : ""});
 }
@@ -104,7 +106,7 @@ double num_cycles(const Settings& settings) {
     if (!value.is_number()) {
       throw UserError({.where = where,
                        .expected = "a number for lr_scheduler_kwargs.num_cycles",
-                       .found = value.dump(),
+                       .found = base::short_json(value),
                        .cause = {},
                        .fix = {}});
     }
@@ -187,7 +189,7 @@ void check_combinations(const Settings& settings) {
   if (warmup > 1 && warmup != std::floor(warmup)) {
     throw UserError({.where = settings.where("warmup_steps"),
                      .expected = "warmup_steps a whole number of steps, or a share of all steps below 1",
-                     .found = settings.value("warmup_steps").dump(),
+                     .found = base::short_json(settings.value("warmup_steps")),
                      .cause = {},
                      .fix = {}});
   }
@@ -195,7 +197,7 @@ void check_combinations(const Settings& settings) {
     if (settings.value(name).is_number() && settings.integer(name) < 0) {
       throw UserError({.where = settings.where(name),
                        .expected = fmt::format("{} at least 0", name),
-                       .found = settings.value(name).dump(),
+                       .found = base::short_json(settings.value(name)),
                        .cause = {},
                        .fix = {}});
     }
@@ -469,7 +471,8 @@ Plan make_plan(Method method, Settings settings) {
     // The adapter's own counts, and plan.yaml must give the same run again.
     if (option.name == "lora_dropout" && !plan.adapter_name_or_path.empty() && !plan.continued_dropout)
       continue;
-    plan.resolved.emplace_back(option.name, resolved_text(option, settings.value(option.name)));
+    plan.resolved.emplace_back(
+        option.name, resolved_text(option, without_secrets(option.name, settings.value(option.name))));
   }
   return plan;
 }

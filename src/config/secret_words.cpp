@@ -1,0 +1,49 @@
+#include "config/secret_words.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/secrets.h"
+
+namespace hone::config {
+
+base::Json without_secrets(std::string_view option, const base::Json& value) {
+  if (value.is_string()) {
+    if (option == "hub_token") return std::string(base::kRedacted);
+    return base::without_secrets(value.get_ref<const std::string&>());
+  }
+  if (!value.is_structured()) return value;
+  base::Json out = value;
+  for (base::Json& one : out) one = without_secrets(option, one);
+  return out;
+}
+
+void require_whole_address(const std::string& word, const std::string& where) {
+  if (!base::lacks_secrets(word)) return;
+  throw base::UserError({.where = where,
+                         .expected = "the whole address",
+                         .found = word + ", with *** in the place of a secret",
+                         .cause = "hone leaves secrets out of the plans that it writes",
+                         .fix = "put the secret into an environment variable NAME and write ${NAME} in its "
+                                "place: plans keep that"});
+}
+
+void require_variable_name(const std::string& word, const std::string& where) {
+  const auto part = [](char c) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  if (word.empty() || (std::ranges::all_of(word, part) && (word[0] < '0' || word[0] > '9'))) return;
+  throw base::UserError({.where = where,
+                         .expected = "the name of an environment variable, such as JUDGE_KEY",
+                         .found = "something else (it is not shown: it may be the key)",
+                         .cause = "plans and messages hold options; the key itself does not belong there",
+                         .fix = "export JUDGE_KEY=..., and name JUDGE_KEY"});
+}
+
+std::string judge_key_variable(const Plan& plan) {
+  const auto found = std::ranges::find_if(
+      plan.resolved, [](const auto& option) { return option.first == "judge_api_key_env"; });
+  return found == plan.resolved.end() || found->second == "null" ? "" : found->second;
+}
+
+}  // namespace hone::config
