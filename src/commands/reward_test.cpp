@@ -77,7 +77,7 @@ int reward_test(const std::vector<std::string>& arguments) {
   bool suspicious = false;
   for (std::size_t i = 0; i < rewards.size(); ++i) {
     const auto trial =
-        rewards::try_reward(*rewards[i], rewards::needed_columns(plan.reward_funcs[i], options), data);
+        rewards::try_reward(*rewards[i], rewards::needed_columns(plan.reward_funcs[i], *rewards[i]), data);
     if (i > 0) std::cout << '\n';
     print(trial);
     suspicious = suspicious || !trial.suspicious.empty();

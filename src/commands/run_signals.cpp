@@ -6,6 +6,8 @@
 #include <csignal>
 #include <string_view>
 
+#include "base/stop_request.h"
+
 namespace hone::commands {
 
 namespace {
@@ -19,6 +21,7 @@ void on_stop_signal(int) {
   constexpr std::string_view kAnswer = "\nstopping  when this step is done and saved; once more: at once\n";
   const int kept = errno;
   stop_requested = true;
+  base::stop_request = true;
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kAnswer.data(), kAnswer.size());
   errno = kept;
 }

@@ -115,6 +115,10 @@ Answered ask(rewards::Reward& reward, const RewardRows& rows, const std::string&
     out.error = error.text().found + (error.text().cause.empty() ? "" : "; " + error.text().cause);
     return out;
   }
+  if (scores.broken) {
+    out.error = scores.broken->found + (scores.broken->cause.empty() ? "" : "; " + scores.broken->cause);
+    return out;
+  }
   out.values = scores.values;
   out.seconds = scores.seconds;
   double sum = 0;

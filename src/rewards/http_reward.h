@@ -3,10 +3,21 @@
 //   {"prompts": [...], "completions": [...], "completion_ids": [[...]], column: [...], ...}
 //
 // to its address; the answer, with status 200, is {"rewards": [...]} or the list alone: numbers or null, one
-// per completion. The request runs in a Python worker (urllib of its standard library), so a hanging server
-// costs what a hanging function costs; see python_reward.h. Connection errors are tried twice more. Redirects
-// are not followed. UserError: no connection, status 401, 403, 404 or 405, an answer that is none of the
-// above. Any other status is taken as an exception: the samples are asked for alone.
+// per completion, of 4 MiB and 4 KiB a completion at most. The request runs in a Python worker (urllib of its
+// standard library, https with its certificates), so a hanging server costs what a hanging function costs;
+// see python_reward.h. Redirects are not followed.
+//
+// What goes wrong:
+// - Busy, restarting, unreachable: asked again with pauses, for five minutes at most (endpoint.h).
+// - Another answer than scores, another count, 400, 413, 422 and other 4xx: Failures of those samples that it
+//   is given to alone too.
+// - Status 3xx, 401, 403, 404, 405 and their like before the endpoint has ever answered, an address that is
+//   none: UserError.
+//
+// ${NAME} in an address is the value of that environment variable, which only the worker looks up. An address
+// with such references, with user:password@ (sent as Basic authorization) or with a secret parameter
+// (base/secrets.h) must be https or this machine's: UserError. Messages, plans and metrics show *** or
+// ${NAME}.
 #pragma once
 
 #include <memory>

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "rewards/broken_batches.h"
 #include "rewards/python_reward.h"
 
 namespace hone::rewards {
@@ -52,6 +53,7 @@ class Judge final : public Reward {
   const std::string& name() const override { return inner_->name(); }
   int parallel_calls() const override { return inner_->parallel_calls(); }
   void begin_anew() override { inner_->begin_anew(); }
+  void give_up() override { inner_->give_up(); }
 
   Scores score(const Request& request) override {
     base::require(request.size() % 2 == 0, "Judge", "pairs of completions");
@@ -71,6 +73,8 @@ class Judge final : public Reward {
       out.values.push_back(told ? 1 - value : kNone);
       out.values.push_back(told ? value : kNone);
     }
+    out.broken =
+        found.broken ? std::move(found.broken) : all_failed("judge " + name(), out, found.values.size());
     for (const auto& [column, values] : found.extra) out.extra.emplace_back(column, twice(values));
     return out;
   }
@@ -82,7 +86,7 @@ class Judge final : public Reward {
 }  // namespace
 
 std::unique_ptr<Reward> open_judge(const JudgeWords& words, const OpenOptions& options) {
-  return std::make_unique<Judge>(open_python_judge(words.word, words.model, words.prompt, options));
+  return std::make_unique<Judge>(open_python_judge(words, options));
 }
 
 }  // namespace hone::rewards

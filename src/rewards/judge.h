@@ -7,8 +7,10 @@
 //     (python_reward.h): own process, time limit, restart.
 //   http://host:port/v1, https://...
 //     an OpenAI-compatible API: POST <address>/chat/completions {"model", "messages", "temperature": 0}, one
-//     request a pair; OPENAI_API_KEY of the environment goes along where it is set. The answer names 0 or 1
-//     (after </think>, where there is one).
+//     request a pair. The answer names 0 or 1 (after </think>, where there is one). The key is the value of
+//     JudgeWords::key_variable; without one, OPENAI_API_KEY goes to https://api.openai.com and to nobody
+//     else. Keys go over https or to this machine only (UserError). What an endpoint does wrong is as in
+//     http_reward.h.
 //
 // Pairs are not shown in turned order: the two are drawn alike, so that a judge that likes the first place
 // adds noise and no direction.
@@ -25,6 +27,7 @@ namespace hone::rewards {
 struct JudgeWords {
   std::string word;           // as above
   std::string model, prompt;  // of an address; an empty prompt: our own words
+  std::string key_variable;   // of an address: the environment variable with its key; empty: see above
 };
 
 // As a reward: a request holds pairs of completions of the same prompt beside each other; of each pair the

@@ -101,6 +101,8 @@ class TrlReward : public Reward {
 
   const std::string& name() const override { return name_; }
   int parallel_calls() const override { return inner_->parallel_calls(); }
+  void begin_anew() override { inner_->begin_anew(); }
+  void give_up() override { inner_->give_up(); }
   Scores score(const Request& request) override {
     Request out = request;
     base::Json golds = base::Json::array();
@@ -133,6 +135,14 @@ std::unique_ptr<Reward> open_trl(const std::string& word, std::unique_ptr<Reward
   }
   const std::string name = entry.make(Parameters(parsed))->name();  // checks the parameters
   return std::make_unique<TrlReward>(std::move(inner), name, parameter(parsed, "column", entry.column));
+}
+
+// Of a word that is no function of the user's.
+std::vector<std::string> columns_of_word(const std::string& word) {
+  if (kind_of(word) == Kind::kModel) return {};
+  const RewardWord parsed = parse_reward_word(word);
+  const std::string column = parameter(parsed, "column", built_in().at(parsed.name).column);
+  return column.empty() ? std::vector<std::string>() : std::vector<std::string>{column};
 }
 
 }  // namespace
@@ -181,17 +191,11 @@ bool is_model(const std::string& word) {
 }
 
 std::vector<std::string> needed_columns(const std::string& word, const OpenOptions& options) {
-  switch (kind_of(word)) {
-    case Kind::kModel:
-      return {};
-    case Kind::kPython:
-      return python_needed_columns(word, options);
-    default:
-      break;
-  }
-  const RewardWord parsed = parse_reward_word(word);
-  const std::string column = parameter(parsed, "column", built_in().at(parsed.name).column);
-  return column.empty() ? std::vector<std::string>() : std::vector<std::string>{column};
+  return kind_of(word) == Kind::kPython ? python_needed_columns(word, options) : columns_of_word(word);
+}
+
+std::vector<std::string> needed_columns(const std::string& word, const Reward& opened) {
+  return kind_of(word) == Kind::kPython ? opened.needed_columns() : columns_of_word(word);
 }
 
 }  // namespace hone::rewards

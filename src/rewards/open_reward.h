@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "rewards/endpoint.h"
 #include "rewards/reward.h"
 
 namespace hone::rewards {
@@ -25,6 +26,7 @@ struct OpenOptions {
   std::string python = "python3";  // whose functions run in a worker of this interpreter
   int workers = 1;                 // processes; each loads every Python function
   double timeout = 60;             // seconds for one call of one function
+  RetryLimits retry;               // of addresses
   // Opens a model folder; empty: such a word is an error.
   std::function<std::unique_ptr<Reward>(const std::string& folder)> open_model;
 };
@@ -38,6 +40,8 @@ std::vector<std::unique_ptr<Reward>> open_rewards(const std::vector<std::string>
 // Columns of the data that a reward cannot do without ("answer" of exact_match(column=answer)); of a Python
 // function: those parameters without a default that TRL does not pass itself.
 std::vector<std::string> needed_columns(const std::string& word, const OpenOptions& options);
+// The same of a word that is open: starts nothing.
+std::vector<std::string> needed_columns(const std::string& word, const Reward& opened);
 
 // Whose code a word calls: the user's, which is not called without need, or ours.
 bool is_user_code(const std::string& word);

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "rewards/broken_batches.h"
 
 namespace hone::rewards {
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int kMostBatchCalls = 2;        // then the samples are called alone
 constexpr int kMostDeaths = 8;            // of workers in one score(): starting them takes time too
+constexpr double kEndpointGrace = 2;      // seconds: it tells its own time-out, which leaves the worker alive
 constexpr double kLeastShare = 1.0 / 64;  // of the time-out; with less left, the rest is not tried
 
 double seconds_since(Clock::time_point start) {
@@ -62,7 +64,7 @@ std::string last_line(std::string_view text) {
 
 }  // namespace
 
-std::string PythonCalls::message(std::size_t begin, std::size_t end) const {
+std::string PythonCalls::message(std::size_t begin, std::size_t end, double seconds) const {
   const auto part = [&](const auto& all) {
     return Json(std::vector(all.begin() + static_cast<std::ptrdiff_t>(begin),
                             all.begin() + static_cast<std::ptrdiff_t>(end)));
@@ -80,12 +82,16 @@ std::string PythonCalls::message(std::size_t begin, std::size_t end) const {
                               {"completion_ids", part(request_.completion_ids)},
                               {"columns", std::move(columns)},
                               {"trainer_state", request_.trainer_state},
-                              {"timeout", function_.timeout}});
+                              {"timeout", function_.timeout},
+                              {"seconds", seconds}});
 }
 
-PythonCalls::Answer PythonCalls::call(std::size_t begin, std::size_t end, double seconds) {
-  CallResult result = lease_.call(message(begin, end), seconds);
-  Answer answer{.kind = result.kind};
+PythonCalls::Answer PythonCalls::call_once(std::size_t begin, std::size_t end, double seconds) {
+  lease_.make_ready();  // not on the function's clock
+  const Clock::time_point start = Clock::now();
+  CallResult result = lease_.call(message(begin, end, seconds),
+                                  seconds + (function_.endpoint == nullptr ? 0 : kEndpointGrace));
+  Answer answer{.kind = result.kind, .seconds = seconds_since(start)};
   if (result.kind == Kind::kAnswered) {
     try {
       answer.reply = parse_score_reply(result.reply, end - begin);
@@ -108,15 +114,43 @@ PythonCalls::Answer PythonCalls::call(std::size_t begin, std::size_t end, double
   return answer;
 }
 
+PythonCalls::Answer PythonCalls::call(std::size_t begin, std::size_t end, double seconds, bool alone) {
+  if (function_.endpoint == nullptr) return call_once(begin, end, seconds);
+  Endpoint& endpoint = *function_.endpoint;
+  Patience patience(endpoint, function_.word, alone);
+  for (;;) {
+    Answer answer = call_once(begin, end, seconds);
+    if (answer.kind != Kind::kAnswered) return answer;
+    ScoreReply& reply = answer.reply;
+    // What an address that has answered says of itself may be an outage too: a proxy's page, a key that is
+    // being renewed.
+    if (reply.fault && reply.fault_may_pass && endpoint.has_answered()) {
+      reply.later = Later{.kind = Later::Kind::kBusy, .what = reply.fault->found};
+      reply.fault.reset();
+    }
+    if (!reply.later) {
+      if (!reply.fault && !reply.raised) endpoint.answered();
+      if (const std::string story = patience.story(); !story.empty()) {
+        scores_.notes.push_back(story + ", and then answered");
+      }
+      return answer;
+    }
+    if (!patience.wait(*reply.later)) {
+      reply.later->what = patience.story();
+      return answer;
+    }
+  }
+}
+
 Scores PythonCalls::score() {
   const std::size_t n = request_.size();
   base::require(request_.prompts.size() == n && request_.completion_ids.size() == n, "PythonCalls",
                 "a prompt and token ids for each completion");
-  lease_.make_ready();  // not on the function's clock
+  lease_.make_ready();
   const Clock::time_point start = Clock::now();
   scores_.values.assign(n, kNone);
   if (!try_batch()) try_alone();
-  if (scored_ == 0 && raised_ > 0) throw_all_raised();
+  scores_.broken = broken();
   scores_.seconds = seconds_since(start);
   return std::move(scores_);
 }
@@ -124,7 +158,7 @@ Scores PythonCalls::score() {
 bool PythonCalls::try_batch() {
   const std::size_t n = request_.size();
   for (int attempt = 0; attempt < kMostBatchCalls; ++attempt) {
-    Answer answer = call(0, n, function_.timeout);
+    Answer answer = call(0, n, function_.timeout, /*alone=*/false);
     if (answer.kind == Kind::kLate) {
       batch_was_ = "no answer within " + short_number(function_.timeout) + " s" + answer.what;
       scores_.notes.push_back(batch_was_ + "; samples are called alone");
@@ -135,18 +169,32 @@ bool PythonCalls::try_batch() {
       continue;
     }
     if (answer.reply.fault) throw_fault(*answer.reply.fault);
-    if (answer.reply.raised) {
-      const Raised& raised = *answer.reply.raised;
-      scores_.notes.push_back(raised.what + in_parentheses(raised.place) + "; samples are called alone");
-      if (n > 1) return false;
-      raised_ = 1;
-      first_ = *answer.reply.raised;
+    std::string what;
+    if (answer.reply.later) {
+      what = answer.reply.later->what;
+    } else if (answer.reply.raised) {
+      what = answer.reply.raised->what + in_parentheses(answer.reply.raised->place);
+    } else {
+      take(answer.reply, 0);
       return true;
     }
-    take(answer.reply, 0, n);
+    if (answer.reply.raised) raised(0, *answer.reply.raised);
+    if (n > 1 && !(answer.reply.raised && answer.reply.raised->whole)) {
+      batch_was_ = what;
+      raised_ = 0;  // to be counted sample by sample
+      scores_.notes.push_back(what + "; samples are called alone");
+      return false;
+    }
+    for (std::size_t sample = 0; sample < n; ++sample) fail(sample, what);
     return true;
   }
   return false;
+}
+
+void PythonCalls::raised(std::size_t sample, const Raised& what) {
+  if (raised_++ > 0) return;
+  first_raised_ = sample;
+  first_ = what;
 }
 
 void PythonCalls::try_alone() {
@@ -166,10 +214,8 @@ void PythonCalls::try_alone() {
 
 void PythonCalls::try_sample(std::size_t sample, double seconds) {
   for (int attempt = 0;; ++attempt) {
-    lease_.make_ready();
-    const Clock::time_point start = Clock::now();
-    Answer answer = call(sample, sample + 1, seconds);
-    spent_ += seconds_since(start);
+    Answer answer = call(sample, sample + 1, seconds, /*alone=*/true);
+    spent_ += answer.seconds;
     if (answer.kind == Kind::kDied) {
       if (attempt == 0 && deaths_ < kMostDeaths) {  // once by chance
         scores_.notes.push_back(answer.what + "; the call is repeated");
@@ -181,23 +227,19 @@ void PythonCalls::try_sample(std::size_t sample, double seconds) {
       return fail(sample, "no answer within " + short_number(seconds) + " s" + answer.what);
     }
     if (answer.reply.fault) throw_fault(*answer.reply.fault);
+    if (answer.reply.later) return fail(sample, answer.reply.later->what);
     if (answer.reply.raised) {
-      const Raised& raised = *answer.reply.raised;
-      if (raised_++ == 0) {
-        first_raised_ = sample;
-        first_ = raised;
-      }
-      return fail(sample, raised.what + in_parentheses(raised.place));
+      raised(sample, *answer.reply.raised);
+      return fail(sample, answer.reply.raised->what + in_parentheses(answer.reply.raised->place));
     }
-    return take(answer.reply, sample, sample + 1);
+    return take(answer.reply, sample);
   }
 }
 
-void PythonCalls::take(ScoreReply& reply, std::size_t begin, std::size_t end) {
+void PythonCalls::take(ScoreReply& reply, std::size_t begin) {
   std::copy(reply.rewards.begin(), reply.rewards.end(),
             scores_.values.begin() + static_cast<std::ptrdiff_t>(begin));
   for (auto& [sample, why] : reply.bad) fail(begin + sample, std::move(why));
-  scored_ += end - begin;
   for (auto& [column, values] : reply.extra) {
     auto found = std::find_if(scores_.extra.begin(), scores_.extra.end(),
                               [&](const auto& e) { return e.first == column; });
@@ -237,17 +279,20 @@ void PythonCalls::throw_fault(const base::ErrorText& fault) const {
   throw base::UserError(text);
 }
 
-void PythonCalls::throw_all_raised() const {
-  throw base::UserError(
-      {.where = "reward " + function_.word,
-       .expected = "a score",
-       .found = first_.what + in_parentheses(first_.place) +
-                (raised_ > 1 ? ", in all of " + std::to_string(raised_) + " samples" : "") + "; sample " +
-                std::to_string(request_.first_sample + static_cast<std::int64_t>(first_raised_)) +
-                ": prompt " + beginning(request_.prompts[first_raised_]) + ", completion " +
-                beginning(request_.completions[first_raised_]),
-       .cause = first_.trace,
-       .fix = "correct the function"});
+std::optional<base::ErrorText> PythonCalls::broken() const {
+  if (raised_ == 0 || scores_.failures.size() < request_.size()) {
+    return all_failed("reward " + function_.word, scores_, request_.size());
+  }
+  return base::ErrorText{
+      .where = "reward " + function_.word,
+      .expected = "a score",
+      .found = first_.what + in_parentheses(first_.place) +
+               (raised_ > 1 ? ", in all of " + std::to_string(raised_) + " samples" : "") + "; sample " +
+               std::to_string(request_.first_sample + static_cast<std::int64_t>(first_raised_)) +
+               ": prompt " + beginning(request_.prompts[first_raised_]) + ", completion " +
+               beginning(request_.completions[first_raised_]),
+      .cause = first_.trace,
+      .fix = "correct the function"};
 }
 
 }  // namespace hone::rewards

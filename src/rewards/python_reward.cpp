@@ -4,8 +4,10 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/secrets.h"
 #include "base/suggest.h"
 #include "rewards/http_reward.h"
+#include "rewards/judge.h"
 #include "rewards/python_calls.h"
 #include "rewards/worker_pool.h"
 
@@ -19,6 +21,10 @@ namespace {
 constexpr double kLeastLoadSeconds = 120;
 constexpr double kLeastTimeout = 0.001;  // what the clocks on both sides can hold
 constexpr double kMostTimeout = 1e8;
+
+bool is_address(const std::string& word) {
+  return word.starts_with("http://") || word.starts_with("https://");
+}
 
 std::string absolute_file(const std::string& file, const std::string& word) {
   std::error_code error;
@@ -38,7 +44,16 @@ std::string absolute_file(const std::string& file, const std::string& word) {
 
 // The entry of worker_script.h's "load".
 Json parsed(const std::string& word) {
-  if (word.starts_with("http://") || word.starts_with("https://")) return {{"url", word}};
+  if (is_address(word)) {
+    if (base::lacks_secrets(word)) {
+      throw base::UserError({.where = "reward " + word,
+                             .expected = "the whole address",
+                             .found = "*** in the place of a secret",
+                             .cause = "hone leaves secrets out of the plans that it writes",
+                             .fix = "put the secret into an environment variable and write ${NAME} there"});
+    }
+    return {{"url", word}, {"secret", base::has_secrets(word)}};
+  }
   const auto refuse = [&](const std::string& found) {
     throw base::UserError({.where = "reward " + word,
                            .expected = "path/to/file.py:function or package.module.function",
@@ -59,11 +74,13 @@ Json parsed(const std::string& word) {
 
 std::shared_ptr<WorkerPool> open_pool(const std::vector<std::string>& words, std::vector<Json> functions,
                                       const OpenOptions& options) {
+  std::vector<std::string> shown;
+  for (const std::string& word : words) shown.push_back(base::without_secrets(word));
   PoolOptions pool{.python = options.python,
                    .workers = std::max(1, options.workers),
                    .load_seconds = std::clamp(options.timeout, kLeastLoadSeconds, kMostTimeout),
                    .functions = std::move(functions),
-                   .words = words};
+                   .words = std::move(shown)};
   return std::make_shared<WorkerPool>(std::move(pool));
 }
 
@@ -75,22 +92,35 @@ std::shared_ptr<WorkerPool> open_pool(const std::vector<std::string>& words, con
 
 class PythonReward : public Reward {
  public:
-  PythonReward(std::shared_ptr<WorkerPool> pool, std::size_t function, std::string word, double timeout)
+  PythonReward(std::shared_ptr<WorkerPool> pool, std::size_t function, const std::string& word,
+               const OpenOptions& options)
       : pool_(std::move(pool)),
         function_(function),
-        word_(std::move(word)),
-        timeout_(std::clamp(timeout, kLeastTimeout, kMostTimeout)) {}
+        word_(base::without_secrets(word)),
+        timeout_(std::clamp(options.timeout, kLeastTimeout, kMostTimeout)),
+        is_address_(is_address(word)),
+        endpoint_(options.retry) {}
 
   const std::string& name() const override { return pool_->functions()[function_].name; }
   int parallel_calls() const override { return pool_->workers(); }
 
-  void begin_anew() override { pool_->begin_anew(); }
+  std::vector<std::string> needed_columns() const override { return pool_->functions()[function_].needed; }
+
+  void begin_anew() override {
+    endpoint_.begin_anew();
+    pool_->begin_anew();
+  }
+  void give_up() override { endpoint_.give_up(); }
 
   Scores score(const Request& request) override {
     if (request.size() == 0) return {};
     WorkerPool::Lease lease(*pool_);
-    return PythonCalls(lease, {function_, word_, pool_->functions()[function_].file, timeout_}, request)
-        .score();
+    CalledFunction function{.index = function_,
+                            .word = word_,
+                            .file = pool_->functions()[function_].file,
+                            .timeout = timeout_,
+                            .endpoint = is_address_ ? &endpoint_ : nullptr};
+    return PythonCalls(lease, std::move(function), request).score();
   }
 
  private:
@@ -98,6 +128,8 @@ class PythonReward : public Reward {
   std::size_t function_;
   std::string word_;
   double timeout_;
+  bool is_address_;
+  Endpoint endpoint_;
 };
 
 }  // namespace
@@ -108,7 +140,7 @@ std::vector<std::unique_ptr<Reward>> open_python_rewards(const std::vector<std::
   if (words.empty()) return rewards;
   const std::shared_ptr<WorkerPool> pool = open_pool(words, options);
   for (std::size_t i = 0; i < words.size(); ++i) {
-    rewards.push_back(std::make_unique<PythonReward>(pool, i, words[i], options.timeout));
+    rewards.push_back(std::make_unique<PythonReward>(pool, i, words[i], options));
   }
   return rewards;
 }
@@ -119,13 +151,14 @@ std::vector<std::string> python_needed_columns(const std::string& word, const Op
   return open_pool({word}, one)->functions().front().needed;
 }
 
-std::unique_ptr<Reward> open_python_judge(const std::string& word, const std::string& model,
-                                          const std::string& prompt, const OpenOptions& options) {
-  Json function = parsed(word);
-  function["judge"] =
-      function.contains("url") ? Json{{"model", model}, {"prompt", prompt}} : Json(Json::object());
-  const std::shared_ptr<WorkerPool> pool = open_pool({word}, {function}, options);
-  return std::make_unique<PythonReward>(pool, 0, word, options.timeout);
+std::unique_ptr<Reward> open_python_judge(const JudgeWords& words, const OpenOptions& options) {
+  Json function = parsed(words.word);
+  function["judge"] = Json::object();
+  if (function.contains("url")) {
+    function["judge"] = {{"model", words.model}, {"prompt", words.prompt}, {"key", words.key_variable}};
+  }
+  const std::shared_ptr<WorkerPool> pool = open_pool({words.word}, {function}, options);
+  return std::make_unique<PythonReward>(pool, 0, words.word, options);
 }
 
 std::unique_ptr<Reward> open_http_reward(const std::string& url, const OpenOptions& options) {

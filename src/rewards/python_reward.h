@@ -8,22 +8,25 @@
 // is a number.
 //
 // What a function does wrong, and what becomes of it (Failure: that sample is kNone and the run goes on; what
-// was mended is in Scores::notes):
-// - It raises: the samples are called alone; those that raise again are Failures "TypeError: ...
-//   (reward.py:12 in score)". UserError when some raised and none could be scored.
-// - It hangs: after `timeout` seconds the worker and its children are killed. The samples are called alone
-//   in a fresh one, with the same time-out in total, each with at most half of what is left of it; Failures,
-//   also when that is all of them.
+// was put right is in Scores::notes):
+// - It raises, or gives another count than completions, or no list: the samples are called alone; those that
+//   go wrong again are Failures "TypeError: ... (reward.py:12 in score)".
+// - It hangs: after `timeout` seconds the worker and all that it has started are killed. The samples are
+//   called alone in a fresh one, with the same time-out in total, each with at most half of what is left of
+//   it; Failures.
 // - It dies (segfault, os._exit, out of memory, killed): the call is repeated in a fresh worker, then the
-//   samples are called alone, twice each; Failures with the signal and the worker's last words, also when
-//   that is all of them.
-// - Another count than completions, or no list: UserError.
+//   samples are called alone, twice each; Failures with the signal and the worker's last words.
 // - NaN, infinity, not a number: Failure of that sample.
+// When all samples are Failures, Scores::broken says why, with Python's traceback; whether that ends the run
+// is judged over generation batches (broken_batches.h). UserError: columns that it does not take, or that are
+// missing, and a worker that cannot be started again.
 // A function that looks across the batch gives other values when its samples are called alone.
 //
-// Functions run in the main thread of a worker. Workers have their own process group, /dev/null as stdin and
-// none of our descriptors; what they print is kept for error messages only (the last 16 KiB). They die with
-// this process.
+// Functions run in the main thread of a worker. A file is imported once a worker, whatever number of
+// functions is taken from it. Workers have their own process group, /dev/null as stdin and none of our
+// descriptors; what they print is kept for error messages only (the last 16 KiB). They die with this process,
+// and what they have started dies with them, also under kill -9 and in a session of its own
+// (worker_script.h).
 #pragma once
 
 #include <memory>
@@ -33,6 +36,8 @@
 #include "rewards/open_reward.h"
 
 namespace hone::rewards {
+
+struct JudgeWords;  // judge.h
 
 // `words`: "path/to/file.py:function" (its folder comes on sys.path), "package.module.function" (looked for
 // from the working folder too) or "http://...", "https://..." (http_reward.h). In the order of `words`; all
@@ -47,9 +52,7 @@ std::vector<std::unique_ptr<Reward>> open_python_rewards(const std::vector<std::
 std::vector<std::string> python_needed_columns(const std::string& word, const OpenOptions& options);
 
 // Judges (judge.h) as such functions: a completion of their requests is a pair, its reward 0, 1 or kNone.
-// They are given prompts and completions, and of the rest what they take. An address is asked as an
-// OpenAI-compatible API, for `model`, with `prompt` ("": our own words).
-std::unique_ptr<Reward> open_python_judge(const std::string& word, const std::string& model,
-                                          const std::string& prompt, const OpenOptions& options);
+// They are given prompts and completions, and of the rest what they take.
+std::unique_ptr<Reward> open_python_judge(const JudgeWords& words, const OpenOptions& options);
 
 }  // namespace hone::rewards

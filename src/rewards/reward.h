@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/json.h"
 
 namespace hone::rewards {
@@ -39,10 +41,20 @@ struct Scores {
   // log_extra(column, values) and log_metric(name, value), in the order of the calls.
   std::vector<std::pair<std::string, std::vector<base::Json>>> extra;  // [n] values each
   std::vector<std::pair<std::string, double>> metrics;
-  // What went wrong and was mended, for the run to tell: "the worker was killed by SIGKILL ...; the call was
-  // repeated".
+  // What went wrong and was put right, for the run to tell: "the worker was killed by SIGKILL ...; the call
+  // was repeated".
   std::vector<std::string> notes;
+  // When no sample was scored and every one is a Failure: the error of a run whose other calls go no better.
+  // Whether they do is judged over a generation batch, and over batches (broken_batches.h).
+  std::optional<base::ErrorText> broken;
   double seconds = 0;
+};
+
+// Ends the run, whatever the function has scored before: an endpoint that stays down beyond the limit of
+// http_reward.h, or Ctrl-C while it is waited for.
+class NoMoreScores : public base::UserError {
+ public:
+  using base::UserError::UserError;
 };
 
 class Reward {
@@ -50,12 +62,16 @@ class Reward {
   virtual ~Reward() = default;
   // As TRL names it in rewards/<name>/mean: the function's __name__, the model folder's last part.
   virtual const std::string& name() const = 0;
-  // Called from several threads at once. What a sample does wrong is in Scores::failures; UserError for what
-  // is wrong with the function itself: another number of scores than completions, every sample failed, a
-  // worker that cannot start.
+  // Called from several threads at once. What goes wrong with samples is in Scores::failures, and broken when
+  // that is all of them; one bad row never throws. UserError for what is wrong with every call: a column that
+  // is missing, a wrong address, a worker that cannot start. NoMoreScores as it says.
   virtual Scores score(const Request& request) = 0;
+  // Columns of the data that it cannot do without, as its own code says (needed_columns of open_reward.h).
+  virtual std::vector<std::string> needed_columns() const { return {}; }
   // How many calls at once are worth it: workers of a function, 1 for native ones.
   virtual int parallel_calls() const { return 1; }
+  // Calls that wait for an endpoint, and later ones that would, throw NoMoreScores at once: the run ends.
+  virtual void give_up() {}
   // Leaves behind what earlier calls have left in a function (counters, caches, the state of `random`): the
   // next call is as the first. No call may be under way.
   virtual void begin_anew() {}

@@ -6,7 +6,7 @@
 namespace hone::rewards {
 
 RewardQueue::RewardQueue(const std::vector<std::unique_ptr<Reward>>& rewards)
-    : rewards_(rewards), busy_(rewards.size()) {
+    : rewards_(rewards), busy_(rewards.size()), broken_(rewards.size()) {
   int threads = 1;
   for (const auto& reward : rewards) threads = std::max(threads, reward->parallel_calls());
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
@@ -17,6 +17,7 @@ RewardQueue::~RewardQueue() {
     const std::lock_guard lock(mutex_);
     closing_ = true;
     waiting_.clear();
+    if (running_ > 0) give_up();
   }
   wake_.notify_all();
   for (std::thread& thread : threads_) thread.join();
@@ -41,7 +42,40 @@ std::vector<std::vector<Scores>> RewardQueue::collect() {
   std::vector<std::vector<Scores>> out = std::exchange(scores_, {});
   lock.unlock();
   if (error) std::rethrow_exception(error);
+  broken_.end_batch();
   return out;
+}
+
+void RewardQueue::give_up() {
+  for (const auto& reward : rewards_) reward->give_up();
+}
+
+// Under the lock.
+void RewardQueue::take(const Call& call, Scores scores, const std::exception_ptr& error) {
+  const auto end = [&] {
+    if (!error_) error_ = error;
+    waiting_.clear();  // the run ends: nothing more is worth its cost
+    give_up();
+  };
+  if (error) {
+    try {
+      std::rethrow_exception(error);
+    } catch (const NoMoreScores&) {
+      return end();
+    } catch (const base::UserError& wrong) {
+      if (!broken_.has_scored(call.function)) return end();
+      const Request& request = requests_[call.request];
+      scores.values.assign(request.size(), kNone);
+      for (std::size_t i = 0; i < request.size(); ++i) {
+        scores.failures.push_back({request.first_sample + static_cast<std::int64_t>(i), wrong.text().found});
+      }
+      scores.broken = wrong.text();
+    } catch (...) {
+      return end();
+    }
+  }
+  broken_.saw(call.function, scores);
+  scores_[call.request][call.function] = std::move(scores);
 }
 
 void RewardQueue::work() {
@@ -72,12 +106,7 @@ void RewardQueue::work() {
     lock.lock();
     --running_;
     --busy_[call.function];
-    if (error) {
-      if (!error_) error_ = error;
-      waiting_.clear();  // the run ends: nothing more is worth its cost
-    } else {
-      scores_[call.request][call.function] = std::move(scores);
-    }
+    take(call, std::move(scores), error);
     wake_.notify_all();
     if (running_ == 0 && waiting_.empty()) done_.notify_all();
   }

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "rewards/broken_batches.h"
 #include "rewards/reward.h"
 
 namespace hone::rewards {
@@ -25,8 +26,10 @@ class RewardQueue {
 
   // Rethrows the error of an earlier request, if there was one: the run ends without more calls.
   void submit(Request request);
-  // Scores of the submitted requests in order, [request][function]; waits for them. Rethrows the first error
-  // (UserError of a function) after the calls under way have ended; the queue is then empty.
+  // Scores of the submitted requests in order, [request][function]; waits for them: a generation batch. The
+  // UserError of a function that has scored before is a request that it failed on. Rethrows the first other
+  // error after the calls under way have ended; UserError for a function that fails on everything
+  // (broken_batches.h). The queue is then empty.
   std::vector<std::vector<Scores>> collect();
 
  private:
@@ -34,6 +37,8 @@ class RewardQueue {
     std::size_t request = 0, function = 0;
   };
   void work();
+  void take(const Call& call, Scores scores, const std::exception_ptr& error);
+  void give_up();
 
   const std::vector<std::unique_ptr<Reward>>& rewards_;
   std::mutex mutex_;
@@ -42,6 +47,7 @@ class RewardQueue {
   std::deque<Request> requests_;  // pointers into it stay while others are appended
   std::vector<std::vector<Scores>> scores_;
   std::vector<int> busy_;  // calls under way of each function
+  BrokenBatches broken_;
   std::size_t running_ = 0;
   std::exception_ptr error_;
   bool closing_ = false;

@@ -113,6 +113,10 @@ class Tester {
     for (const Failure& one : scores.failures)
       if (out_.failures.size() < kFailuresShown)
         out_.failures.push_back(kind + ", row " + std::to_string(one.sample) + ": " + one.what);
+    if (scores.broken && !told_broken_) {
+      told_broken_ = true;
+      suspect(kind + ": " + base::format_error(*scores.broken));
+    }
     seconds_.push_back(scores.seconds);
     out_.rows.push_back(row);
   }
@@ -199,6 +203,7 @@ class Tester {
   Trial out_;
   TrialRow best_;
   std::vector<double> seconds_;
+  bool told_broken_ = false;
   bool differ_ = false;  // are there rows with different golds?
   double lowest_ = std::numeric_limits<double>::infinity();
   double highest_ = -std::numeric_limits<double>::infinity();

@@ -1,5 +1,6 @@
 #include "rewards/worker_frames.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -37,9 +38,41 @@ const Json& list_field(const Json& object, const char* name) {
   return value;
 }
 
+// Cut between characters where it is too long to be shown.
 std::string text(const Json& value, const char* name) {
   if (!value.is_string()) broken(std::string("field '") + name + "' is no text");
-  return value.get<std::string>();
+  const auto& whole = value.get_ref<const std::string&>();
+  if (whole.size() <= kMostReplyText) return whole;
+  std::size_t size = kMostReplyText;
+  while (size > 0 && (static_cast<unsigned char>(whole[size]) & 0xC0U) == 0x80U) --size;
+  return whole.substr(0, size) + "...";
+}
+
+// Json finds a key in linear time, so that an object of a million keys would take hours.
+void limit_keys(std::string_view frame) {
+  std::vector<std::size_t> keys;  // of the objects that are open
+  bool in_string = false;
+  for (std::size_t i = 0; i < frame.size(); ++i) {
+    const char c = frame[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      if (keys.size() > base::kMaxJsonDepth) broken("an answer nested too deeply");
+      keys.push_back(0);
+    } else if ((c == '}' || c == ']') && !keys.empty()) {
+      keys.pop_back();
+    } else if (c == ':' && !keys.empty() && ++keys.back() > kMostReplyKeys) {
+      broken("an object of more than " + std::to_string(kMostReplyKeys) + " keys");
+    }
+  }
+}
+
+Json parse_frame(std::string_view frame) {
+  limit_keys(frame);
+  return base::parse_json(frame, "reward worker");
 }
 
 void must_be_pair(const Json& value, const char* name) {
@@ -57,6 +90,20 @@ double number_or_none(const Json& value, const char* name) {
   if (value.is_null()) return kNone;
   if (!value.is_number()) broken(std::string("field '") + name + "' holds no numbers");
   return value.get<double>();
+}
+
+Later later_of(const Json& later) {
+  static const std::vector<std::pair<std::string, Later::Kind>> kinds = {{"busy", Later::Kind::kBusy},
+                                                                         {"absent", Later::Kind::kAbsent},
+                                                                         {"shaky", Later::Kind::kShaky},
+                                                                         {"slow", Later::Kind::kSlow}};
+  const std::string kind = text(field(later, "kind"), "kind");
+  const auto found = std::ranges::find_if(kinds, [&](const auto& one) { return one.first == kind; });
+  if (found == kinds.end()) broken("field 'kind' is none of ours");
+  const double seconds = number_or_none(field(later, "seconds"), "seconds");
+  return {.kind = found->second,
+          .what = text(field(later, "what"), "what"),
+          .seconds = std::isfinite(seconds) ? std::clamp(seconds, 0.0, 1e9) : 0};
 }
 
 base::ErrorText fault_of(const Json& fault) {
@@ -97,7 +144,7 @@ std::optional<std::string> FrameReader::next() {
 }
 
 LoadReply parse_load_reply(std::string_view frame, std::size_t functions) {
-  const Json reply = base::parse_json(frame, "reward worker");
+  const Json reply = parse_frame(frame);
   LoadReply out;
   if (reply.is_object() && reply.contains("fault")) {
     out.fault = fault_of(reply["fault"]);
@@ -117,17 +164,23 @@ LoadReply parse_load_reply(std::string_view frame, std::size_t functions) {
 }
 
 ScoreReply parse_score_reply(std::string_view frame, std::size_t samples) {
-  const Json reply = base::parse_json(frame, "reward worker");
+  const Json reply = parse_frame(frame);
   ScoreReply out;
   if (reply.is_object() && reply.contains("fault")) {
     out.fault = fault_of(reply["fault"]);
+    out.fault_may_pass = reply.contains("passing") && reply["passing"] == true;
+    return out;
+  }
+  if (reply.is_object() && reply.contains("later")) {
+    out.later = later_of(reply["later"]);
     return out;
   }
   if (reply.is_object() && reply.contains("raised")) {
     const Json& raised = reply["raised"];
     out.raised = Raised{.what = text(field(raised, "what"), "what"),
                         .place = text(field(raised, "place"), "place"),
-                        .trace = text(field(raised, "trace"), "trace")};
+                        .trace = text(field(raised, "trace"), "trace"),
+                        .whole = raised.contains("whole") && raised["whole"] == true};
     return out;
   }
   for (const Json& value : list_field(reply, "rewards")) {

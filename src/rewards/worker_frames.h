@@ -1,6 +1,6 @@
 // What travels between hone and a worker: frames of four bytes of length, little-endian, and JSON. The other
-// side is not trusted: lengths are checked before anything is kept, and every field of an answer before it is
-// used.
+// side is not trusted: lengths are checked before anything is kept, depth and the number of keys before it is
+// parsed, and every field of an answer before it is used.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,9 @@
 namespace hone::rewards {
 
 inline constexpr std::size_t kMostReplyBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMostReplyKeys = 4096;  // of one object
+inline constexpr std::size_t kMostReplyText = std::size_t{16}
+                                              << 10;  // of one text for the user; longer ones are cut
 inline constexpr std::size_t kMostRequestBytes = std::size_t{1} << 30;
 
 // UserError when `payload` is longer than kMostRequestBytes.
@@ -40,9 +43,18 @@ struct LoadedFunction {
 };
 
 struct Raised {
-  std::string what;   // "TypeError: ..."
-  std::string place;  // "reward.py:12 in score"; may be empty
-  std::string trace;  // Python's traceback
+  std::string what;    // "TypeError: ..."
+  std::string place;   // "reward.py:12 in score"; may be empty
+  std::string trace;   // Python's traceback
+  bool whole = false;  // about the call as a whole (a wrong count): samples alone would not tell
+};
+
+// An endpoint that may answer when it is asked again (endpoint.h).
+struct Later {
+  enum class Kind { kBusy, kAbsent, kShaky, kSlow };
+  Kind kind = Kind::kShaky;
+  std::string what;    // "503 Service Unavailable, ..."
+  double seconds = 0;  // that it asks to wait; finite, at least 0
 };
 
 struct LoadReply {
@@ -57,7 +69,9 @@ struct ScoreReply {
   std::vector<std::pair<std::string, std::vector<base::Json>>> extra;  // [n] values each
   std::vector<std::pair<std::string, double>> metrics;
   std::optional<Raised> raised;          // the rest is empty
+  std::optional<Later> later;            // the rest is empty
   std::optional<base::ErrorText> fault;  // without `where`; the rest is empty
+  bool fault_may_pass = false;
 };
 
 // UserError for an answer that is not as worker_script.h says, for `functions` functions or `samples`

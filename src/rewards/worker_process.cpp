@@ -25,8 +25,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMostPrinted = std::size_t{16} << 10;
-constexpr milliseconds kGlance{100};  // between looks at a worker that is silent
-constexpr int kFirstFree = 10;        // our ends stay clear of the descriptors that the child is given
+constexpr milliseconds kGlance{100};   // between looks at a worker that is silent
+constexpr milliseconds kEndAll{2500};  // for the watcher, which takes milliseconds
+constexpr int kFirstFree = 10;         // our ends stay clear of the descriptors that the child is given
 
 [[noreturn]] void cannot_start(const std::string& python, int error) {
   const bool missing = error == ENOENT;
@@ -76,15 +77,16 @@ struct SpawnSetup {
 };
 
 // Not fork: a copy of a trainer's page tables is slow, and posix_spawn needs none.
-pid_t spawn(const std::string& python, int socket, int prints) {
+pid_t spawn(const std::string& python, int socket, int life, int prints) {
   SpawnSetup setup;
   posix_spawn_file_actions_addopen(&setup.actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&setup.actions, prints, 1);
   posix_spawn_file_actions_adddup2(&setup.actions, prints, 2);
   posix_spawn_file_actions_adddup2(&setup.actions, socket, kWorkerDescriptor);
+  posix_spawn_file_actions_adddup2(&setup.actions, life, kWatcherDescriptor);
 #if defined(__GLIBC_PREREQ)
 #if __GLIBC_PREREQ(2, 34)
-  posix_spawn_file_actions_addclosefrom_np(&setup.actions, kWorkerDescriptor + 1);
+  posix_spawn_file_actions_addclosefrom_np(&setup.actions, kWatcherDescriptor + 1);
 #endif
 #endif
   sigset_t none{};
@@ -134,15 +136,20 @@ WorkerProcess::WorkerProcess(const std::string& python) {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) cannot_start(python, errno);
   Descriptor ours(ends[0]);
   Descriptor theirs(ends[1]);
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) cannot_start(python, errno);
+  Descriptor life(ends[0]);
+  Descriptor watched(ends[1]);
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) cannot_start(python, errno);
   Descriptor prints(ends[0]);
   Descriptor prints_in(ends[1]);
   theirs.move_up();
+  watched.move_up();
   prints_in.move_up();
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(prints.get(), F_SETFL, O_NONBLOCK);
-  pid_ = spawn(python, theirs.get(), prints_in.get());
+  pid_ = spawn(python, theirs.get(), watched.get(), prints_in.get());
   socket_ = ours.release();
+  life_ = life.release();
   prints_ = prints.release();
   outgoing_ = worker_script();
 }
@@ -150,6 +157,7 @@ WorkerProcess::WorkerProcess(const std::string& python) {
 WorkerProcess::~WorkerProcess() {
   kill_and_reap();
   ::close(socket_);
+  ::close(life_);
   ::close(prints_);
 }
 
@@ -256,7 +264,11 @@ void WorkerProcess::wait_for_end(Clock::time_point deadline) {
 void WorkerProcess::kill_and_reap() {
   if (pid_ <= 0) return;
   const bool by_itself = has_ended();
-  // Before it is reaped, so that the number cannot belong to another group yet; its children go with it.
+  if (!by_itself) {
+    ::send(life_, "k", 1, MSG_NOSIGNAL);  // the watcher ends all that has left the group too
+    wait_for_end(Clock::now() + kEndAll);
+  }
+  // Before it is reaped, so that the number cannot belong to another group yet.
   ::kill(-pid_, SIGKILL);
   siginfo_t info{};
   while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED) != 0 && errno == EINTR) {

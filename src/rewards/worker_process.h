@@ -15,13 +15,14 @@ using Clock = std::chrono::steady_clock;
 
 class WorkerProcess {
  public:
-  // Looks for `python` along PATH. The worker leads a process group of its own, reads /dev/null, writes what
-  // it prints to us, has the worker's end of a socket as descriptor 3 and none of our other descriptors.
+  // Looks for `python` along PATH. What is started is the worker's watcher (worker_script.h), which leads a
+  // process group of its own; the worker is its child. Both read /dev/null and write what they print to us;
+  // the worker has the other end of a socket as descriptor 3, and they have none of our other descriptors.
   // UserError when the system cannot start it.
   explicit WorkerProcess(const std::string& python);
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
-  ~WorkerProcess();  // kills it and its children, and reaps it
+  ~WorkerProcess();  // kills it and all that it has started, and reaps it
 
   enum class Outcome { kAnswered, kLate, kGone };
   // Queues `payload` as a frame; exchange() sends it.
@@ -50,6 +51,7 @@ class WorkerProcess {
 
   pid_t pid_ = -1;
   int socket_ = -1;
+  int life_ = -1;  // the watcher's: a byte, or its end, ends the worker
   int prints_ = -1;
   bool socket_open_ = true;
   bool prints_open_ = true;

@@ -1,6 +1,7 @@
 #include "rewards/worker_script.h"
 
 #include "rewards/worker_frames.h"
+#include "rewards/worker_http.h"
 
 namespace hone::rewards {
 
@@ -9,9 +10,19 @@ namespace {
 // User code runs in the main thread (signal handlers and alarms work there); a second thread reads the
 // frames, so that the end of hone is seen while a function runs. A function that never lets go of the
 // interpreter is ended by faulthandler's own timer, which needs no interpreter.
-constexpr std::string_view kScript = R"PY(
+constexpr std::string_view kFunctions = R"PY(
 import faulthandler, functools, importlib, importlib.util, inspect, json, math, os, queue, signal, struct, sys
 import threading, time, traceback, types  # asyncio and difflib, which are slow to import, where they are needed
+
+LIBRARY_PATH, sys.path[:] = list(sys.path), PATH  # what follows is the user's
+
+
+def add_folder(folder):
+    """Its modules come before installed packages and never before the standard library's."""
+    if folder in sys.path:
+        return
+    library = [i for i, p in enumerate(sys.path) if LIBRARY and p.startswith(LIBRARY) and not p.endswith("-packages")]
+    sys.path.insert(library[-1] + 1 if library else 0, folder)
 
 ME = "<hone reward worker>"
 GIVEN = ("prompts", "completions", "completion_ids", "trainer_state", "log_extra", "log_metric")
@@ -23,6 +34,30 @@ class Fault(Exception):
     def __init__(self, expected, found, cause="", fix=""):
         super().__init__(found)
         self.text = {"expected": expected, "found": found, "cause": cause, "fix": fix}
+        self.passing = False
+
+
+class BadAnswer(Exception):
+    """An answer that is not one score a completion."""
+    whole = True  # a function that gives one score to a batch would give one to each sample alone, too
+
+
+class Later(Exception):
+    """An endpoint that may answer when it is asked again: kinds and what becomes of them in endpoint.h."""
+
+    def __init__(self, kind, what, seconds=0):
+        super().__init__(what)
+        self.text = {"kind": kind, "what": what, "seconds": seconds}
+
+
+def own_import(*names):
+    """Modules of the standard library, whatever the user's folders hold; the last one is returned."""
+    now = list(sys.path)
+    sys.path[:] = LIBRARY_PATH
+    try:
+        return [importlib.import_module(name) for name in names][-1]
+    finally:
+        sys.path[:] = now
 
 
 # ---- frames: four bytes of length, little-endian, then JSON
@@ -46,9 +81,8 @@ def read_frames(frames):
         head = read_exactly(4)
         frame = head and read_exactly(struct.unpack("<I", head)[0])
         frames.put(frame)
-        if frame is None:  # hone has ended or is done with us: the main thread may finish, but not for long
-            time.sleep(2)
-            os.killpg(os.getpgrp(), signal.SIGKILL)
+        if frame is None:  # hone has ended or is done with us: the main thread may finish, and the watcher sees
+            return         # to it that this does not take long
 
 
 def send(message):
@@ -64,9 +98,26 @@ def send(message):
 
 # ---- words for errors
 
+SECRETS = {}  # value -> what is written in its place
+
+
+def hidden(text):
+    for value, name in SECRETS.items():
+        text = text.replace(value, name)
+    return text
+
+
 def short(text, most=300):
-    text = " ".join(str(text).split())
+    text = " ".join(hidden(str(text)[:100000]).split())
+    text = "".join(c if c.isprintable() else "?" for c in text[:most + 1])
     return text if len(text) <= most else text[:most] + "..."
+
+
+def short_repr(value, most=80):
+    try:
+        return short(repr(value), most)
+    except BaseException:  # nested too deeply, or of the user's own making
+        return "a " + type(value).__name__
 
 
 def describe(error):
@@ -90,11 +141,11 @@ def place_of(error, file):
 def trace_of(error):
     """Python's traceback without our frames and importlib's."""
     told = traceback.TracebackException(type(error), error, error.__traceback__, limit=-20)
-    hidden = (ME, "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
+    ours = (ME, "<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")
     importer = os.path.join("importlib", "__init__.py")
-    told.stack[:] = [f for f in told.stack if f.filename not in hidden and not f.filename.endswith(importer)]
+    told.stack[:] = [f for f in told.stack if f.filename not in ours and not f.filename.endswith(importer)]
     try:
-        text = "".join(told.format(chain=False)).rstrip()
+        text = hidden("".join(told.format(chain=False)).rstrip())
     except BaseException:
         text = describe(error)
     return text if len(text) <= 3000 else "..." + text[-3000:]
@@ -120,12 +171,13 @@ def load_module(entry):
                             "install the package there, start hone in its folder, or name the file: path/to/file.py:function")
             raise
     path = entry["file"]
-    for module in list(sys.modules.values()):  # two functions of one file share it
-        if getattr(module, "__hone_file__", None) == path:
+    real = os.path.realpath(path)
+    for module in list(sys.modules.values()):  # two functions of one file share it, as do files that import it
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and file.endswith(".py") and os.path.realpath(file) == real:
             return module
     folder, base = os.path.split(path)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    add_folder(folder)
     name = os.path.splitext(base)[0]
     if name in sys.modules or name in getattr(sys, "stdlib_module_names", ()) or not name.isidentifier():
         name = "hone_reward_" + "".join(c if c.isalnum() else "_" for c in name) + f"_{len(sys.modules)}"
@@ -133,9 +185,12 @@ def load_module(entry):
     if spec is None:
         raise Fault("a Python file", f"{base}, which Python cannot import", "its name does not end in .py", "rename it")
     module = importlib.util.module_from_spec(spec)
-    module.__hone_file__ = path
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
     return module
 
 
@@ -145,8 +200,7 @@ def find_function(module, name, where, judge=False):
         if not hasattr(found, part):
             names = [n for n, v in vars(found).items()
                      if callable(v) and not n.startswith("_") and not isinstance(v, type)] if hasattr(found, "__dict__") else []
-            import difflib
-            near = difflib.get_close_matches(part, names, 3, 0.5)
+            near = own_import("difflib").get_close_matches(part, names, 3, 0.5)
             listed = ", ".join(names[:12])
             raise Fault(f"a function {name} in {where}", "no such name" + (f"; it has {listed}" if names else ""),
                         "", "did you mean " + " or ".join(near) + "?" if near else "")
@@ -188,11 +242,11 @@ class Function:
         self.file = ""
         self.judge = "judge" in entry
         if "url" in entry and self.judge:
-            self.call, self.name, self.needed, self.taken = http_judge(entry["url"], **entry["judge"])
+            self.call, self.name, self.needed, self.taken = http_judge(entry["url"], entry["secret"], **entry["judge"])
             self.is_async = False
             return
         if "url" in entry:
-            self.call, self.name, self.needed, self.taken = http_reward(entry["url"])
+            self.call, self.name, self.needed, self.taken = http_reward(entry["url"], entry["secret"])
             self.is_async = False
             return
         where = entry.get("file") or entry["module"]
@@ -214,6 +268,9 @@ class Function:
 
 
 def load(message):
+    if any("url" in entry for entry in message["functions"]):  # before the user's own modules
+        own_import("base64", "email.utils", "http.client", "ipaddress", "re", "socket", "ssl", "stringprep",
+                   "encodings.idna", "urllib.error", "urllib.parse", "urllib.request")
     for index, entry in enumerate(message["functions"]):
         try:
             FUNCTIONS.append(Function(entry))
@@ -229,7 +286,7 @@ def number(value):
     if value is None:
         return None, None
     if not hasattr(type(value), "__float__") and not hasattr(type(value), "__index__"):
-        return None, f"not a number: {short(repr(value), 80)}"
+        return None, f"not a number: {short_repr(value)}"
     try:
         value = float(value)
     except BaseException as error:
@@ -237,6 +294,9 @@ def number(value):
     if math.isfinite(value):
         return value, None
     return None, "NaN" if math.isnan(value) else "infinity" if value > 0 else "-infinity"
+
+
+MOST_KEYS = 1000  # of an object for the table of completions; larger ones are shown as text
 
 
 def plain(value, depth=0):
@@ -247,7 +307,7 @@ def plain(value, depth=0):
         return int(value) if -2**63 <= value < 2**63 else str(value)
     if depth < 16 and isinstance(value, (list, tuple)):
         return [plain(v, depth + 1) for v in value]
-    if depth < 16 and isinstance(value, dict):
+    if depth < 16 and isinstance(value, dict) and len(value) <= MOST_KEYS:
         return {str(k): plain(v, depth + 1) for k, v in value.items()}
     if hasattr(type(value), "__float__"):
         try:
@@ -255,7 +315,10 @@ def plain(value, depth=0):
             return value if math.isfinite(value) else None
         except BaseException:
             pass
-    return short(value, 2000)
+    try:
+        return short(value, 2000)
+    except BaseException:
+        return "a " + type(value).__name__
 
 
 async def awaited(call):
@@ -266,7 +329,7 @@ async def awaited(call):
 def finished(call):
     """What an asynchronous call gives; always in one loop, since clients stay bound to theirs."""
     global LOOP
-    import asyncio
+    asyncio = own_import("asyncio")
     if LOOP is None:
         LOOP = asyncio.new_event_loop()
         asyncio.set_event_loop(LOOP)
@@ -280,7 +343,12 @@ def run(function, call):
     return finished(lambda: result) if inspect.isawaitable(result) else result
 
 
+SECONDS = 60  # that the call under way may take
+
+
 def score(message):
+    global SECONDS
+    SECONDS = message["seconds"]
     function = FUNCTIONS[message["function"]]
     count = len(message["completions"])
     columns = message["columns"]
@@ -316,160 +384,32 @@ def score(message):
     faulthandler.dump_traceback_later(3 * message["timeout"] + 60, exit=True, file=2)
     try:
         result = run(function, call)
-        wanted = f"a list of {count} scores, one per completion"
         if isinstance(result, (str, bytes, dict)) or not hasattr(type(result), "__iter__"):
-            raise Fault(wanted, f"{function.name} returned {'None' if result is None else 'a ' + type(result).__name__}",
-                        "a `return` is missing" if result is None else "", "return a list")
+            a_return = ": a `return` is missing" if result is None else ""
+            raise BadAnswer(f"{function.name} returned {'None' if result is None else 'a ' + type(result).__name__}, "
+                            f"where a list of {count} scores is wanted, one per completion{a_return}")
         result = list(result)
-    except Fault:
+        if len(result) != count:
+            raise BadAnswer(f"{function.name} returned {len(result)}, where a list of {count} scores is wanted, one "
+                            "per completion")
+        for column, values in extra.items():
+            if len(values) != count:
+                raise BadAnswer(f"log_extra({column!r}, ...) wants {count} values, one per completion, and had "
+                                f"{len(values)} values")
+    except (Fault, Later):
         raise
+    except (BadAnswer, HttpAnswer) as error:
+        return {"raised": {"what": short(error, 600), "place": "", "trace": "", "whole": error.whole}}
     except BaseException as error:
         return {"raised": {"what": describe(error), "place": place_of(error, function.file), "trace": trace_of(error)}}
     finally:
         faulthandler.cancel_dump_traceback_later()
-    if len(result) != count:
-        raise Fault(wanted, f"{function.name} returned {len(result)}")
-    for column, values in extra.items():
-        if len(values) != count:
-            raise Fault(f"log_extra({column!r}, ...) with {count} values, one per completion", f"{len(values)} values")
     checked = [number(value) for value in result]
     return {"rewards": [value for value, _ in checked], "bad": [[i, why] for i, (_, why) in enumerate(checked) if why],
             "extra": list(extra.items()), "metrics": metrics}
+)PY";
 
-
-# ---- an endpoint as a function
-
-class HttpStatus(Exception):
-    pass
-
-
-def http_poster(url, more_headers=()):
-    """A function that posts JSON and returns the body of an answer with status 200."""
-    import http.client, urllib.error, urllib.parse, urllib.request
-
-    class NoRedirect(urllib.request.HTTPRedirectHandler):
-        def redirect_request(self, *arguments):
-            return None
-
-    try:
-        parts = urllib.parse.urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise Fault("an address: http://host:port/path", short(error))
-    if not host:
-        raise Fault("an address: http://host:port/path", "no host in it")
-    proxies = [urllib.request.ProxyHandler({})] if host in ("localhost", "127.0.0.1", "::1") else []
-    opener = urllib.request.build_opener(NoRedirect, *proxies)
-
-    def answer(body):
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "hone", **dict(more_headers)}
-        request = urllib.request.Request(url, data=body, headers=headers)
-        try:
-            with opener.open(request, timeout=24 * 3600) as response:  # hone's own time-out ends the worker
-                return response.status, response.read(MOST_BYTES + 1)
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read(1000)
-
-    def post(body, wanted):
-        body = json.dumps(body).encode()
-        for pause in (0.2, 0.8, None):
-            try:
-                status, data = answer(body)
-                break
-            except (OSError, http.client.HTTPException) as error:
-                if pause is None:
-                    reason = getattr(error, "reason", error)
-                    raise Fault("an answer", f"{describe(reason if isinstance(reason, BaseException) else error)}, three times",
-                                "the server is not running, or not at this address", "start it, or correct the address")
-                time.sleep(pause)
-        if status != 200:
-            name = http.client.responses.get(status, "")
-            what = f"{status} {name}".strip() + (f", {short(data.decode('utf-8', 'replace'))}" if data else "")
-            if 300 <= status < 400 or status in (401, 403, 404, 405):
-                raise Fault("status 200", what, "not the endpoint's address or method", "correct the address")
-            raise HttpStatus(what)
-        if len(data) > MOST_BYTES:
-            raise Fault(wanted, f"more than {MOST_BYTES >> 20} MB")
-        try:
-            return json.loads(data), short(data[:200].decode("utf-8", "replace"))
-        except (ValueError, RecursionError):
-            raise Fault(wanted, short(data[:200].decode("utf-8", "replace")) or "an empty answer")
-
-    return post, parts.path.rstrip("/").rsplit("/", 1)[-1] or host
-
-
-def http_reward(url):
-    post, name = http_poster(url)
-
-    def call(prompts, completions, completion_ids, trainer_state, log_extra, log_metric, **columns):
-        wanted = 'JSON: {"rewards": [...]} or the list alone'
-        reply, found = post({"prompts": prompts, "completions": completions, "completion_ids": completion_ids, **columns}, wanted)
-        rewards = reply.get("rewards") if isinstance(reply, dict) else reply
-        if not isinstance(rewards, list):
-            raise Fault(wanted, found)
-        return rewards
-
-    call.__name__ = name
-    return call, name, [], None
-
-
-QUESTION = """Two answers to the same request follow. Say which of them serves the request better: being right comes first, then \
-being useful and clear. Length alone is no merit.
-
-Request:
-{prompt}
-
-Answer 0:
-{first}
-
-Answer 1:
-{second}
-
-Reply with the number of the better answer, 0 or 1, and with nothing else."""
-
-
-def words_of(text):
-    if isinstance(text, str):
-        return text
-    if len(text) == 1:
-        return str(text[0].get("content", ""))
-    return "\n".join(f"{one.get('role', '')}: {one.get('content', '')}" for one in text)
-
-
-def verdict_of(text):
-    """0 or 1; or the text itself, which is no verdict."""
-    import re
-    if not isinstance(text, str):
-        return str(text)
-    named = set(re.findall(r"\b[01]\b", text.rsplit("</think>", 1)[-1]))
-    return int(named.pop()) if len(named) == 1 else text
-
-
-def http_judge(url, model, prompt):
-    """A model behind an OpenAI-compatible API, asked once a pair."""
-    import re
-    url = url.rstrip("/")
-    key = os.environ.get("OPENAI_API_KEY")
-    post, _ = http_poster(url if url.endswith("/chat/completions") else url + "/chat/completions",
-                          {"Authorization": f"Bearer {key}"} if key else {})
-
-    def ask(request, pair):
-        values = {"prompt": words_of(request), "first": words_of(pair[0]), "second": words_of(pair[1])}
-        question = re.sub(r"\{(prompt|first|second)\}", lambda field: values[field[1]], prompt or QUESTION)
-        wanted = 'JSON: {"choices": [{"message": {"content": "0"}}]}'
-        reply, found = post({"model": model, "messages": [{"role": "user", "content": question}], "temperature": 0}, wanted)
-        try:
-            return verdict_of(reply["choices"][0]["message"]["content"])
-        except (TypeError, KeyError, IndexError):
-            raise Fault(wanted, found)
-
-    def call(prompts, completions):
-        return [ask(request, pair) for request, pair in zip(prompts, completions)]
-
-    return call, model, [], {"prompts", "completions"}
-
-
+constexpr std::string_view kLoop = R"PY(
 # ---- the loop
 
 def main():
@@ -478,8 +418,7 @@ def main():
     sys.stderr.reconfigure(errors="backslashreplace")
     faulthandler.enable(file=2)
     faulthandler.register(signal.SIGUSR2, file=2, all_threads=False)  # hone asks where a function hangs
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    add_folder(os.getcwd())
     frames = queue.Queue()
     threading.Thread(target=read_frames, args=(frames,), daemon=True).start()
     while True:
@@ -490,7 +429,9 @@ def main():
         try:
             reply = load(message) if message["do"] == "load" else score(message)
         except Fault as fault:
-            reply = {"fault": fault.text}
+            reply = {"fault": fault.text, "passing": fault.passing}
+        except Later as later:
+            reply = {"later": later.text}
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -505,31 +446,10 @@ main()
 
 }  // namespace
 
-std::string_view worker_script() {
-  return kScript;
-}
-
-std::string worker_bootstrap() {
-  const std::string pipe = std::to_string(kWorkerDescriptor);
-  const std::string size = std::to_string(kScript.size());
-  // Also read by a Python 2, which it tells what is wrong.
-  return "import os, sys\n"
-         "if sys.version_info < (3, 8): sys.exit('this is Python ' + sys.version.split()[0])\n"
-         "os.closerange(" +
-         std::to_string(kWorkerDescriptor + 1) +
-         ", 4096)\n"
-         "text = b''\n"
-         "while len(text) < " +
-         size +
-         ":\n"
-         "    part = os.read(" +
-         pipe + ", " + size +
-         " - len(text))\n"
-         "    if not part: sys.exit(1)\n"
-         "    text += part\n"
-         "exec(compile(text, '<hone reward worker>', 'exec'), "
-         "{'__name__': 'hone_reward_worker', 'PIPE': " +
-         pipe + ", 'MOST_BYTES': " + std::to_string(kMostReplyBytes) + "})\n";
+const std::string& worker_script() {
+  static const std::string script =
+      std::string(kFunctions) + std::string(worker_http_script()) + std::string(kLoop);
+  return script;
 }
 
 }  // namespace hone::rewards

@@ -14,6 +14,7 @@
 #include "data/example.h"
 #include "model/causal_lm.h"
 #include "model/explicit_pass.h"
+#include "rewards/broken_batches.h"
 #include "train/open_model.h"
 #include "train/score_source.h"
 
@@ -110,7 +111,14 @@ class ModelReward final : public rewards::Reward {
       rows.clear();
     };
     for (std::size_t i = 0; i < request.size(); ++i) {
-      const std::vector<std::int32_t> ids = encode(request.prompts[i], request.completions[i]);
+      require_template(request.prompts[i]);
+      std::vector<std::int32_t> ids;
+      try {
+        ids = encode(request.prompts[i], request.completions[i]);
+      } catch (const base::UserError& error) {  // a conversation that the template refuses
+        out.failures.push_back({request.first_sample + static_cast<std::int64_t>(i), error.text().found});
+        continue;
+      }
       if (ids.empty()) {
         out.failures.push_back({request.first_sample + static_cast<std::int64_t>(i), "no tokens to score"});
         continue;
@@ -120,6 +128,7 @@ class ModelReward final : public rewards::Reward {
       members.push_back(i);
     }
     if (!members.empty()) run();
+    out.broken = rewards::all_failed("reward " + name_, out, request.size());
     out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return out;
   }
@@ -136,17 +145,19 @@ class ModelReward final : public rewards::Reward {
                            .fix = "put them back, or train the reward model again"});
   }
 
+  void require_template(const Json& prompt) const {
+    if (!prompt.is_array() || text_.chat_template) return;
+    throw base::UserError({.where = "reward " + name_,
+                           .expected = "a chat template of the reward model, for conversations",
+                           .found = "a tokenizer without one",
+                           .fix = "give the prompts as text, or add the template to its folder"});
+  }
+
   std::vector<std::int32_t> encode(const Json& prompt, const Json& completion) const {
     if (!prompt.is_array()) {
       const std::string rest = completion.is_string() ? completion.get<std::string>()
                                                       : completion.at(0).at("content").get<std::string>();
       return text_.tokenizer.encode(prompt.get<std::string>() + rest, false).ids;
-    }
-    if (!text_.chat_template) {
-      throw base::UserError({.where = "reward " + name_,
-                             .expected = "a chat template of the reward model, for conversations",
-                             .found = "a tokenizer without one",
-                             .fix = "give the prompts as text, or add the template to its folder"});
     }
     Json messages = prompt;
     if (completion.is_array()) {

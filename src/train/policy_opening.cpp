@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "config/secret_words.h"
 #include "rewards/judge.h"
 #include "rewards/open_reward.h"
 #include "train/model_reward.h"
@@ -76,14 +77,17 @@ void open_rewards(OpenedSampling& run) {
   const config::Plan& plan = run.plan;
   const rewards::OpenOptions options = reward_options(plan);
   if (!plan.online.judge.empty()) {
-    run.judge.push_back(rewards::open_judge(
-        {.word = plan.online.judge, .model = plan.online.judge_model, .prompt = plan.online.judge_prompt},
-        options));
+    run.judge.push_back(rewards::open_judge({.word = plan.online.judge,
+                                             .model = plan.online.judge_model,
+                                             .prompt = plan.online.judge_prompt,
+                                             .key_variable = config::judge_key_variable(plan)},
+                                            options));
     return;
   }
   run.reward_list = rewards::open_rewards(plan.policy.reward_funcs, options);
-  for (const std::string& word : plan.policy.reward_funcs)
-    run.columns.push_back(rewards::needed_columns(word, options));
+  for (std::size_t i = 0; i < run.reward_list.size(); ++i) {
+    run.columns.push_back(rewards::needed_columns(plan.policy.reward_funcs[i], *run.reward_list[i]));
+  }
   require_columns(plan, run.columns, run.train_prompts);
   if (!run.eval_prompts.rows.empty()) require_columns(plan, run.columns, run.eval_prompts);
 }
@@ -162,7 +166,8 @@ void trim_rollouts(const fs::path& path, std::int64_t first_generation) {
   for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     const std::string line = text.substr(begin, end - begin);
     const base::Json json = base::Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (json.is_object() && json.value("generation", first_generation) < first_generation)
+    const auto generation = json.is_object() ? json.find("generation") : json.end();
+    if (generation != json.end() && generation->is_number_integer() && *generation < first_generation)
       kept += line + "\n";
   }
   base::write_file_atomic(path, kept);

@@ -19,10 +19,14 @@ namespace hone::rewards {
 class HttpServer {
  public:
   // Gets the whole request; what it returns is sent as it is, "" closes the connection.
-  explicit HttpServer(std::function<std::string(const std::string&)> answer) : answer_(std::move(answer)) {
+  explicit HttpServer(std::function<std::string(const std::string&)> answer, int port = 0)
+      : answer_(std::move(answer)) {
     listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int yes = 1;
+    ::setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     sockaddr_in address{};
     address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof address;
     auto* plain = reinterpret_cast<sockaddr*>(&address);
@@ -44,6 +48,7 @@ class HttpServer {
   std::string url(const std::string& path) const {
     return "http://127.0.0.1:" + std::to_string(port_) + path;
   }
+  int port() const { return port_; }
   int calls() const { return calls_; }
 
   static std::string reply(const std::string& body, const std::string& status = "200 OK") {

@@ -1,6 +1,9 @@
 // Judges: Python functions, objects as TRL's, and an OpenAI-compatible API, against a server of our own.
 #include "rewards/judge.h"
 
+#include <atomic>
+#include <cstdlib>
+
 #include "rewards/http_server.h"
 #include "rewards/python_helpers.h"
 
@@ -49,7 +52,7 @@ def alone(completions):
 }
 
 Scores judged(const std::string& function, const Request& request) {
-  return open_judge({.word = judges().word(function), .model = {}, .prompt = {}}, {})->score(request);
+  return open_judge({.word = judges().word(function)}, {})->score(request);
 }
 
 TEST(Judge, TheBetterOfAPairHasOne) {
@@ -92,7 +95,7 @@ std::string chat(const std::string& content) {
 }
 
 std::unique_ptr<Reward> open_api(const HttpServer& server, const std::string& prompt = "") {
-  return open_judge({.word = server.url("/v1"), .model = "wise", .prompt = prompt}, {});
+  return open_judge({.word = server.url("/v1"), .model = "wise", .prompt = prompt}, impatient());
 }
 
 TEST(Judge, AsksAnOpenAiCompatibleApiOncePerPair) {
@@ -138,7 +141,57 @@ TEST(Judge, AnApiThatDoesNotJudge) {
   ASSERT_EQ(found.failures.size(), 1U);
   expect_says(found.failures[0].what, {"merits"});
   const HttpServer other([](const std::string&) { return HttpServer::reply(R"({"rewards": [1]})"); });
-  expect_says(message_of([&] { open_api(other)->score(pairs_of(1)); }), {"choices", "rewards"});
+  const Scores none = open_api(other)->score(pairs_of(2));
+  ASSERT_EQ(none.failures.size(), 2U);
+  ASSERT_TRUE(none.broken);
+  expect_says(UserError(*none.broken).what(), {"choices", "rewards"});
+}
+
+// A pair that the API is too busy for is asked about again; those before it are not.
+TEST(Judge, ABusyApiIsAskedAgain) {
+  std::atomic<int> calls = 0;
+  const HttpServer server([&](const std::string&) {
+    return ++calls == 2 ? HttpServer::reply("", "429 Too Many Requests") : chat("1");
+  });
+  const Scores found = open_api(server)->score(pairs_of(3));
+  EXPECT_EQ(found.values, (std::vector<double>{0, 1, 0, 1, 0, 1}));
+  EXPECT_EQ(server.calls(), 4);
+}
+
+TEST(Judge, APairThatTheApiRefusesIsLeftOut) {
+  const HttpServer server([](const std::string& text) {
+    return text.find("prompt 1") != std::string::npos ? HttpServer::reply("too long", "400 Bad Request")
+                                                      : chat("0");
+  });
+  const Scores found = open_api(server)->score(pairs_of(3));
+  EXPECT_EQ(found.values[0] + found.values[4], 2);
+  EXPECT_TRUE(is_none(found.values[2]));
+  ASSERT_EQ(found.failures.size(), 1U);
+  expect_says(found.failures[0].what, {"400", "too long"});
+  EXPECT_FALSE(found.broken);
+}
+
+// OPENAI_API_KEY was sent to any address.
+TEST(Judge, KeysGoWhereTheyAreMeantFor) {
+  ::setenv("OPENAI_API_KEY", "sk-openai", 1);
+  ::setenv("HONE_TEST_KEY", "sk-other", 1);
+  std::string request;
+  const HttpServer server([&](const std::string& text) {
+    request = text;
+    return chat("1");
+  });
+  open_api(server)->score(pairs_of(1));
+  EXPECT_EQ(request.find("Authorization"), std::string::npos) << request;
+  const auto open = [](const std::string& url, const std::string& variable) {
+    return open_judge({.word = url, .model = "wise", .prompt = {}, .key_variable = variable}, impatient());
+  };
+  open(server.url("/v1"), "HONE_TEST_KEY")->score(pairs_of(1));
+  expect_says(request, {"Authorization: Bearer sk-other\r\n"});
+  expect_says(message_of([&] { open("http://example.org/v1", "HONE_TEST_KEY"); }),
+              {"https", "http to example.org", "127.0.0.1"});
+  expect_says(message_of([&] { open("https://example.org/v1", "HONE_TEST_NOT_SET"); }),
+              {"HONE_TEST_NOT_SET", "judge_api_key_env", "not set"});
+  ::unsetenv("OPENAI_API_KEY");
 }
 
 }  // namespace

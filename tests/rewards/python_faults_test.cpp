@@ -56,7 +56,7 @@ def score(completions, answer, **kwargs):
 )");
   Request request = request_of(3, 40);
   request.prompts[0] = "é" + std::string(400, 'p');
-  expect_says(message_of([&] { file.score("score", request); }),
+  expect_says(message_of([&] { throw_broken(file.score("score", request)); }),
               {"reward.py:score", "TypeError", "(reward.py:3 in", "in all of 3 samples",
                "sample 40: prompt \"é", "ppp...", "completion \"\"", "Traceback", "return [c + a for c, a"});
   expect_says(file.fault("score", 1), {"TypeError", "sample 0", "completion \"\""});
@@ -104,7 +104,7 @@ def metric(completions, log_metric, **kwargs):
   expect_says(file.fault("none"), {"none returned None", "a `return` is missing"});
   expect_says(file.fault("number"), {"number returned a float"});
   expect_says(file.fault("mapping"), {"mapping returned a dict"});
-  expect_says(file.fault("extra"), {"log_extra('lengths', ...) with 3 values", "1 values"});
+  expect_says(file.fault("extra"), {"log_extra('lengths', ...) wants 3 values", "1 values"});
   expect_says(file.fault("text"), {"wants a list", "reward.py:11 in text"});
   expect_says(file.fault("metric"), {"could not convert string to float", "reward.py:14 in metric"});
 }
@@ -164,6 +164,22 @@ async def score(completions, **kwargs):
   expect_says(scores.failures[19].what,
               {"not tried alone: the time-out of 1 s is used up", "no answer within 1 s"});
   EXPECT_LT(scores.seconds, 30);
+  const int child = number_in(file.folder() / "child");
+  ASSERT_GT(child, 0);
+  EXPECT_TRUE(comes_true([&] { return !runs(child); }));
+}
+
+TEST(PythonFaults, WhatAWorkerHasStartedDiesWithIt) {
+  const PythonFile file(R"(
+import os, subprocess, time
+def score(completions, **kwargs):
+    own = subprocess.Popen(["sleep", "1000"], start_new_session=True)  # not in our process group
+    with open(os.path.dirname(__file__) + "/child", "w") as f: f.write(str(own.pid))
+    time.sleep(1000)
+)",
+                        with_timeout(0.4));
+  const std::unique_ptr<Reward> reward = file.open("score");
+  EXPECT_TRUE(reward->score(request_of(1)).broken);
   const int child = number_in(file.folder() / "child");
   ASSERT_GT(child, 0);
   EXPECT_TRUE(comes_true([&] { return !runs(child); }));
@@ -257,6 +273,49 @@ def score(completions, **kwargs):
   EXPECT_TRUE(comes_true([&] { return !runs(worker); }));
 }
 
+// kill -9 of hone while its workers are idle: what their functions have started ends too, daemons included.
+TEST(PythonFaults, GrandchildrenOfAKilledRunEnd) {
+  const PythonFile file(R"(
+import os, subprocess
+folder = os.path.dirname(__file__)
+def daemon():
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            with open(folder + "/daemon", "w") as f: f.write(str(os.getpid()))
+            os.execvp("sleep", ["sleep", "1000"])
+        os._exit(0)
+def score(completions, **kwargs):
+    daemon()
+    for name, alone in (("child", False), ("session", True)):
+        child = subprocess.Popen(["sleep", "1000"], start_new_session=alone)
+        with open(folder + "/" + name, "w") as f: f.write(str(child.pid))
+    while not os.path.exists(folder + "/daemon"): pass
+    with open(folder + "/worker", "w") as f: f.write(str(os.getpid()))
+    return [1] * len(completions)
+)");
+  const pid_t run = ::fork();
+  if (run == 0) {
+    try {
+      const std::unique_ptr<Reward> reward = file.open("score");
+      reward->score(request_of(1));
+      ::pause();
+    } catch (...) {
+    }
+    ::_exit(0);
+  }
+  ASSERT_GT(run, 0);
+  ASSERT_TRUE(comes_true([&] { return number_in(file.folder() / "worker") > 0; }));
+  ::kill(run, SIGKILL);
+  int status = 0;
+  ::waitpid(run, &status, 0);
+  for (const char* const name : {"worker", "child", "session", "daemon"}) {
+    const int pid = number_in(file.folder() / name);
+    EXPECT_GT(pid, 0) << name;
+    EXPECT_TRUE(comes_true([&] { return !runs(pid); }, 5)) << name;
+  }
+}
+
 TEST(PythonFaults, WorkersEndInPeace) {
   const PythonFile file(R"(
 import atexit, os
@@ -307,6 +366,48 @@ def _hidden(): pass
   expect_says(refusal(file.path()), {"no function", "path/to/file.py:function"});
   expect_says(refusal(file.path() + ":"), {"no function"});
   expect_says(refusal("score"), {"no module and function"});
+}
+
+// A file of the user's that has the name of a module of the standard library.
+TEST(PythonFaults, NamesOfTheStandardLibrary) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  const PythonFile file(R"(
+import helper_of_mine
+async def score(completions, **kwargs): return [helper_of_mine.ONE] * len(completions)
+)");
+  base::put(file.folder() / "helper_of_mine.py", "ONE = 1\n");
+  for (const char* const name :
+       {"queue", "json", "struct", "types", "threading", "traceback", "ctypes", "select", "resource",
+        "asyncio", "difflib", "socket", "http", "signal", "inspect"}) {
+    base::put(file.folder() / (std::string(name) + ".py"), "raise RuntimeError('not the library')\n");
+  }
+  std::filesystem::current_path(file.folder());
+  const auto reward = open_python_rewards({"reward.py:score"}, {});
+  EXPECT_EQ(reward.front()->score(request_of(2)).values, (std::vector<double>{1, 1}));
+  expect_says(file.refusal("scor"), {"did you mean score"});
+  const auto two = open_python_rewards({"reward.py:score", "http://127.0.0.1:1/score"}, {});
+  EXPECT_EQ(two.size(), 2U);
+  std::filesystem::current_path(before);
+}
+
+TEST(PythonFaults, AFileIsImportedOnceAWorker) {
+  const PythonFile file(R"(
+import os
+with open(os.path.dirname(os.path.realpath(__file__)) + "/imports", "a") as f: f.write("x")
+def one(completions, answer, **kwargs): return [1] * len(completions)
+def two(completions, **kwargs): return [2] * len(completions)
+)");
+  base::put(file.folder() / "other.py",
+            "import reward\ndef three(completions, **kwargs): return [3] * len(completions)\n");
+  std::filesystem::create_symlink("reward.py", file.folder() / "link.py");
+  const std::vector<std::string> words = {(file.folder() / "other.py").string() + ":three", file.word("one"),
+                                          file.word("two"), (file.folder() / "link.py").string() + ":two"};
+  const auto rewards = open_rewards(words, {});
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    EXPECT_EQ(needed_columns(words[i], *rewards[i]).size(), i == 1 ? 1U : 0U);
+    rewards[i]->score(request_of(1));
+  }
+  EXPECT_EQ(base::read_text(file.folder() / "imports"), "x");
 }
 
 TEST(PythonFaults, ImportsThatFail) {

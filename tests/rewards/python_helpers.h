@@ -32,6 +32,11 @@ inline Request request_of(std::size_t n, std::int64_t first_sample = 0) {
   return request;
 }
 
+// The error of a request of which nothing could be scored.
+inline void throw_broken(const Scores& scores) {
+  if (scores.broken) throw UserError(*scores.broken);
+}
+
 // One file of functions in a folder of its own.
 class PythonFile {
  public:
@@ -61,7 +66,7 @@ class PythonFile {
     return message_of([&] { open(function); });
   }
   std::string fault(const std::string& function, std::size_t n = 3) const {
-    return message_of([&] { score(function, request_of(n)); });
+    return message_of([&] { throw_broken(score(function, request_of(n))); });
   }
   void close() const { all_.clear(); }
 
@@ -86,6 +91,14 @@ class PythonFile {
 
 inline bool is_none(double value) {
   return std::isnan(value);
+}
+
+// Endpoints are given up in a moment.
+inline OpenOptions impatient(double timeout = 60) {
+  OpenOptions options;
+  options.timeout = timeout;
+  options.retry = {.outage = 0.5, .absent = 0.3, .brief = 0.3};
+  return options;
 }
 
 inline OpenOptions with_timeout(double seconds, int workers = 1) {

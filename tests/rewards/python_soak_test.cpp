@@ -50,8 +50,10 @@ class Killer {
     for (std::uint64_t round = 0; !done_; ++round) {
       std::this_thread::sleep_for(std::chrono::milliseconds(200 + random.bits(2 * round) % 200));
       std::vector<ProcessFacts> workers;
-      for (const ProcessFacts& child : our_children()) {
-        if (std::filesystem::exists(folder_ / std::to_string(child.pid))) workers.push_back(child);
+      std::error_code gone;
+      for (const auto& entry : std::filesystem::directory_iterator(folder_, gone)) {
+        const ProcessFacts worker = process_facts(entry.path().filename().string());
+        if (worker.pid != 0 && worker.state != 'Z') workers.push_back(worker);
       }
       if (!workers.empty()) ::kill(workers[random.bits(2 * round + 1) % workers.size()].pid, SIGKILL);
     }
