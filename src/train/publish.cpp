@@ -1,5 +1,8 @@
 #include "train/publish.h"
 
+#include <string>
+#include <vector>
+
 #include "base/json.h"
 #include "base/staging.h"
 #include "config/write_plan.h"
@@ -8,6 +11,29 @@
 namespace hone::train {
 
 namespace fs = base::fs;
+
+namespace {
+
+// Earlier versions of hone moved a whole set from output_dir/.final to the top: what is left of it follows.
+// Files that no such set had stay.
+void finish_former(const fs::path& output_dir) {
+  const fs::path set = output_dir / ".final";
+  base::recover_former_staging(set);
+  std::error_code none;
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(set, none)) files.push_back(entry.path());
+  for (const fs::path& file : files) {
+    const std::string name = file.filename().string();
+    const bool words = name.starts_with("tokenizer") || name.starts_with("special_tokens") ||
+                       name.starts_with("chat_template") || name.starts_with("added_tokens");
+    const bool ours = name == kAdapterConfigFile || name == kAdapterWeightsFile || name == kPlanFile ||
+                      name == kTrainerStateFile || name == "base_adapters.json";
+    if (words || ours) fs::rename(file, output_dir / name, none);
+  }
+  if (!files.empty()) fs::remove(set, none);
+}
+
+}  // namespace
 
 void write_result_files(const fs::path& folder, const CheckpointParts& parts) {
   parts.adapter.save(folder);
@@ -23,8 +49,7 @@ void publish_final(const fs::path& output_dir, const CheckpointParts& parts) {
 }
 
 void recover_result(const fs::path& output_dir) {
-  // Earlier versions of hone staged it here.
-  base::recover_former_staging(output_dir / ".final");
+  finish_former(output_dir);
   base::finish_publishing(output_dir, kAdapterConfigFile);
 }
 

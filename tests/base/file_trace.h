@@ -28,6 +28,13 @@ namespace hone::trace {
 
 namespace fs = std::filesystem;
 
+// Where trees are laid out: in memory where that is offered, for there are hundreds of them.
+inline fs::path scratch(const std::string& name) {
+  std::error_code none;
+  const fs::path in = fs::is_directory("/dev/shm", none) ? fs::path("/dev/shm") : fs::temp_directory_path();
+  return in / (name + "_" + std::to_string(::getpid()));
+}
+
 // A tree of files: path below the root -> text; folders end in '/'.
 using Tree = std::map<std::string, std::string>;
 

@@ -52,13 +52,7 @@ class PowerCutTest : public testing::Test {
     for (const auto& [path, text] : set) write_file_atomic(folder / path, text);
   }
 
-  const fs::path folder_ = [] {
-    // In memory where that is offered: hundreds of small trees.
-    std::error_code none;
-    const fs::path base =
-        fs::is_directory("/dev/shm", none) ? fs::path("/dev/shm") : fs::temp_directory_path();
-    return base / ("hone-power-cut-" + std::to_string(::getpid()));
-  }();
+  const fs::path folder_ = trace::scratch("hone_power_cut");
   bool said_ = false;
 };
 
