@@ -7,7 +7,7 @@
 namespace hone::config {
 
 inline constexpr std::size_t kMostYamlBytes = std::size_t{1} << 20;   // of a file
-inline constexpr std::size_t kMostYamlValues = std::size_t{2} << 20;  // bytes, with every alias written out
+inline constexpr std::size_t kMostYamlValues = std::size_t{1} << 20;  // bytes, with every alias written out
 inline constexpr int kMostYamlDepth = 100;
 
 }  // namespace hone::config

@@ -81,10 +81,11 @@ BnbMatrix parse_state(const base::StoredTensor& stored, const base::StoredTensor
   }
   out.shape = {(*shape)[0].get<std::int64_t>(), (*shape)[1].get<std::int64_t>()};
   const std::int64_t n = numbers_of(out.shape);
-  if (n == 0 || codes.bytes.size() != static_cast<std::size_t>((n + 1) / 2)) {
-    throw_damaged(where, stored.name,
-                  "the shape of a matrix with " + std::to_string(codes.bytes.size()) + " bytes of codes",
-                  base::dump_json(*shape));
+  if (n == 0) throw_damaged(where, stored.name, "the shape of a matrix", base::dump_json(*shape));
+  if (const auto needed = static_cast<std::size_t>((n + 1) / 2); codes.bytes.size() != needed) {
+    throw_damaged(where, codes.name,
+                  std::to_string(needed) + " bytes for the shape " + base::dump_json(*shape),
+                  std::to_string(codes.bytes.size()));
   }
   const Json named = state.value("dtype", Json("float32"));
   const std::string dtype = named.is_string() ? named.get<std::string>() : "float32";

@@ -43,7 +43,8 @@ std::int64_t int_or(const Json& json, const char* key, std::int64_t fallback, co
   return v->get<std::int64_t>();
 }
 
-std::int64_t positive(const Json& json, const char* key, const std::string& where) {
+std::int64_t positive(const Json& json, const char* key, const std::string& where,
+                      std::int64_t most = kMostExtent) {
   const Json* v = lookup(json, key);
   if (v == nullptr) {
     throw UserError({where, std::string("the field ") + key, "no such field",
@@ -52,9 +53,9 @@ std::int64_t positive(const Json& json, const char* key, const std::string& wher
   }
   const std::int64_t n = int_or(json, key, 0, where);
   if (n <= 0) wrong_type(where, key, "a positive integer", *v);
-  if (n > kMostExtent) {
-    throw UserError({where, std::string(key) + " of at most " + std::to_string(kMostExtent),
-                     std::to_string(n), "the file is damaged", ""});
+  if (n > most) {
+    throw UserError({where, std::string(key) + " of at most " + std::to_string(most), std::to_string(n),
+                     "the file is damaged", ""});
   }
   return n;
 }
@@ -250,7 +251,7 @@ ModelConfig parse_model_config(const Json& json, const std::string& where) {
   c.vocab_size = positive(json, "vocab_size", where);
   c.hidden_size = positive(json, "hidden_size", where);
   c.intermediate_size = positive(json, "intermediate_size", where);
-  c.num_hidden_layers = positive(json, "num_hidden_layers", where);
+  c.num_hidden_layers = positive(json, "num_hidden_layers", where, INT64_MAX);
   if (c.num_hidden_layers > kMostLayers) {
     throw UserError({where, "at most " + std::to_string(kMostLayers) + " layers",
                      std::to_string(c.num_hidden_layers), "the file is damaged", ""});

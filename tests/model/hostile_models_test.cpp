@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <tuple>
 
@@ -115,9 +115,9 @@ TEST(HostileIndex, ManyTensorsInLinearTime) {
     map += (i == 0 ? "\"t" : ",\"t") + std::to_string(i) + "\":\"a.safetensors\"";
   put_text(folder.path() / "model.safetensors.index.json", map + "}}");
   write_tensors(folder.path() / "a.safetensors", {{"t0", at::zeros({1})}});
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   EXPECT_SAYS(user_error([&] { open_weights(folder.path()); }), "the tensor t1 in a.safetensors");
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_LT(std::clock() - begin, 5 * CLOCKS_PER_SEC);
 }
 
 // ---- bitsandbytes
@@ -190,7 +190,7 @@ TEST(HostileBnb, StatesThatLie) {
                             Json::array({std::int64_t{1} << 62, 4}), Json::array({64}), Json(nullptr)}) {
     Json state = good;
     state["shape"] = shape;
-    EXPECT_SAYS(refused(state), "the shape of a matrix") << shape;
+    EXPECT_SAYS(refused(state), "shape") << shape;
   }
   Json state = good;
   state["nested_offset"] = 1e300;
