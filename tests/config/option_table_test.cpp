@@ -59,6 +59,7 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
   const std::vector<std::string> online = {"reward_funcs",
                                            "judge",
                                            "judge_model",
+                                           "judge_api_key_env",
                                            "judge_prompt",
                                            "python",
                                            "reward_workers",
