@@ -284,7 +284,11 @@ void check_files(Plan& plan, const Settings& settings) {
   }
 
   const std::string& resume = plan.resume_from_checkpoint;
-  if (!resume.empty() && resume != "true" && !is_folder(resume)) {
+  // train/checkpoint_check.h knows where a checkpoint of the run may have gone.
+  const base::fs::path asked = resume;
+  const bool of_a_run =
+      asked.filename().string().starts_with("checkpoint-") && is_folder(asked.parent_path().string());
+  if (!resume.empty() && resume != "true" && !is_folder(resume) && !of_a_run) {
     missing("a checkpoint folder, or true, as resume_from_checkpoint", resume,
             settings.where("resume_from_checkpoint"));
   }

@@ -85,6 +85,16 @@ std::string explain_fault(const Json& json, const fs::path& folder) {
   return out + go_on(folder, number_at(json, "checkpoint", -1), number_at(json, "healthy_checkpoint", -1));
 }
 
+// Null for what is no JSON, and for what is nested so deep that copying it would overflow the stack.
+Json read_json(const fs::path& file) {
+  const std::string text = base::read_text(file);
+  try {
+    return base::parse_json(text, file.string());
+  } catch (const base::UserError&) {
+    return {};
+  }
+}
+
 std::string explain_running(const RunningState& state, const fs::path& folder) {
   const Fate fate = fate_of(state);
   std::string out;
@@ -142,7 +152,7 @@ fs::path find_report(const fs::path& folder) {
 }
 
 std::string explain(const fs::path& report) {
-  const Json json = Json::parse(base::read_text(report), nullptr, /*allow_exceptions=*/false);
+  const Json json = read_json(report);
   const fs::path folder = report.has_parent_path() ? report.parent_path() : fs::path(".");
   const std::string format = json.is_object() ? text_at(json, "format") : "";
   if (format == kFaultFormat) return explain_fault(json, folder);

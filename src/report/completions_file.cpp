@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -17,17 +15,6 @@ namespace hone::report {
 using base::Json;
 
 namespace {
-
-constexpr std::string_view kBegin = "completions_", kEnd = ".jsonl";
-
-// The step of a file's name, or -1 when it is none of ours.
-std::int64_t step_of(const std::string& name) {
-  if (!name.starts_with(kBegin) || !name.ends_with(kEnd) || name.size() <= kBegin.size() + kEnd.size())
-    return -1;
-  const std::string digits = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
-  const bool all_digits = digits.find_first_not_of("0123456789") == std::string::npos && digits.size() < 18;
-  return all_digits ? std::strtoll(digits.c_str(), nullptr, 10) : -1;
-}
 
 // Of two rewards with one name, or one named as another column, none is lost.
 std::string free_key(const Json& line, const std::string& name) {
@@ -50,16 +37,13 @@ Json line_of(const train::RolloutFacts& facts, const train::CompletionFacts& com
 
 }  // namespace
 
-std::string completions_name(std::int64_t step) {
-  return fmt::format("{}{:05}{}", kBegin, step, kEnd);
-}
-
 CompletionsFiles::CompletionsFiles(const base::fs::path& output_dir, std::int64_t first_step)
     : folder_(output_dir / train::kCompletionsFolder) {
   std::error_code none;
   std::vector<base::fs::path> later;
   for (const auto& entry : base::fs::directory_iterator(folder_, none)) {
-    if (step_of(entry.path().filename().string()) > first_step) later.push_back(entry.path());
+    const auto step = train::completions_step(entry.path());
+    if (step && *step > first_step) later.push_back(entry.path());
   }
   for (const auto& path : later) base::fs::remove(path, none);
 }
@@ -78,7 +62,7 @@ void CompletionsFiles::write(const train::RolloutFacts& facts) {
                            .cause = "",
                            .fix = "make room for it, or name another output_dir"});
   }
-  base::write_file_atomic(folder_ / completions_name(facts.step), text_);
+  base::write_file_atomic(folder_ / train::completions_name(facts.step), text_);
 }
 
 }  // namespace hone::report

@@ -26,7 +26,4 @@ class CompletionsFiles {
   std::string text_;
 };
 
-// "completions_00012.jsonl"
-std::string completions_name(std::int64_t step);
-
 }  // namespace hone::report

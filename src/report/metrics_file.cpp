@@ -1,5 +1,6 @@
 #include "report/metrics_file.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -17,15 +18,22 @@ struct EarlierLines {
   std::optional<std::uintmax_t> end;  // where the record of a run's end begins, when it is the last line
 };
 
-// The lines of `path` that belong to steps up to `last_step`.
-EarlierLines lines_until(const base::fs::path& path, std::int64_t last_step) {
+bool is_evaluation(const Json& record) {
+  return std::any_of(record.items().begin(), record.items().end(),
+                     [](const auto& one) { return one.key().starts_with("eval_"); });
+}
+
+// The lines of `path` that belong to steps up to `last_step`; of that step without evaluations, if they are
+// made again.
+EarlierLines lines_until(const base::fs::path& path, std::int64_t last_step, bool evaluates_again) {
   EarlierLines out;
   if (last_step == 0 || !base::fs::exists(path)) return out;
   std::istringstream lines(base::read_text(path));
   for (std::string line; std::getline(lines, line);) {
     const Json record = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!record.is_object() || !record.contains("step") || !record["step"].is_number()) continue;
-    if (record["step"].get<double>() > static_cast<double>(last_step)) continue;
+    const auto step = record["step"].get<double>(), last = static_cast<double>(last_step);
+    if (step > last || (evaluates_again && step == last && is_evaluation(record))) continue;
     out.end = record.contains("train_runtime") ? std::optional(out.text.size()) : std::nullopt;
     out.text += line + "\n";
   }
@@ -34,8 +42,9 @@ EarlierLines lines_until(const base::fs::path& path, std::int64_t last_step) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(const base::fs::path& path, std::int64_t first_step) : path_(path) {
-  const EarlierLines earlier = lines_until(path, first_step);
+MetricsFile::MetricsFile(const base::fs::path& path, std::int64_t first_step, bool evaluates_again)
+    : path_(path) {
+  const EarlierLines earlier = lines_until(path, first_step, evaluates_again);
   base::write_file_atomic(path, earlier.text);
   earlier_end_ = earlier.end;
   file_.open(path, std::ios::app);

@@ -16,8 +16,9 @@ class MetricsFile {
   // Opens `path` for appending; lines of steps after `first_step` (a killed run's) are dropped, and with
   // them a torn last line and any that has no number as its step. first_step 0 starts the file anew. The
   // record of an earlier run's end goes with the first record of this one: a run that was killed between that
-  // line and its last file ends once.
-  MetricsFile(const base::fs::path& path, std::int64_t first_step);
+  // line and its last file ends once. `evaluates_again`: an evaluation of `first_step` is made again, so a
+  // record of one goes too.
+  MetricsFile(const base::fs::path& path, std::int64_t first_step, bool evaluates_again = false);
   void write(const train::LogRecord& record);  // one line, flushed
 
  private:

@@ -69,8 +69,9 @@ void RunReport::started(const train::StartFacts& facts) {
   const base::fs::path folder = facts.output_dir;
   folder_ = folder;
   first_step_ = facts.first_step;
-  metrics_ = std::make_unique<MetricsFile>(folder / train::kMetricsFile, facts.first_step);
-  if (tensorboard_) events_ = std::make_unique<TensorboardWriter>(folder);
+  metrics_ =
+      std::make_unique<MetricsFile>(folder / train::kMetricsFile, facts.first_step, facts.evaluation_due);
+  if (tensorboard_) events_ = std::make_unique<TensorboardWriter>(folder, facts.first_step);
 }
 
 void RunReport::judged(const base::Verdict& verdict, std::int64_t step) {

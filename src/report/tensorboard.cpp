@@ -92,11 +92,18 @@ std::string event(std::int64_t step, const Message& value) {
 
 }  // namespace
 
-TensorboardWriter::TensorboardWriter(const base::fs::path& folder) {
+TensorboardWriter::TensorboardWriter(const base::fs::path& folder, std::int64_t first_step) {
   base::fs::create_directories(folder);
   path_ = folder / event_file_name();
   file_.open(path_, std::ios::binary);
   record(Message().fixed64(1, wall_time()).bytes(3, "brain.Event:2").str());
+  if (first_step > 0) {  // SessionLog.START, as torch's SummaryWriter(purge_step=...) writes it
+    record(Message()
+               .fixed64(1, wall_time())
+               .varint(2, static_cast<std::uint64_t>(first_step) + 1)
+               .bytes(7, Message().varint(1, 1).str())
+               .str());
+  }
   flush();
 }
 

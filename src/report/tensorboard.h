@@ -14,7 +14,9 @@ namespace hone::report {
 
 class TensorboardWriter {
  public:
-  explicit TensorboardWriter(const base::fs::path& folder);  // a new events.out.tfevents.* file
+  // A new events.out.tfevents.* file. first_step > 0: a resumed run's; TensorBoard then drops what earlier
+  // files of the folder say of later steps.
+  explicit TensorboardWriter(const base::fs::path& folder, std::int64_t first_step = 0);
   void scalar(std::string_view tag, float value, std::int64_t step);
   void text(std::string_view tag, std::string_view markdown, std::int64_t step);
   void flush();  // UserError when the file could not be written

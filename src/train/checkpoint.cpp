@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/numeric.h"
 #include "base/safetensors.h"
+#include "train/checkpoint_check.h"
 #include "train/publish.h"
 #include "train/run_folder.h"
 
@@ -24,7 +25,6 @@ namespace fs = base::fs;
 
 namespace {
 
-constexpr int kFormat = 2;  // of hone_state.json; counts up when an older hone would misread it
 constexpr const char* kMoment1 = "exp_avg";
 constexpr const char* kMoment2 = "exp_avg_sq";
 
@@ -76,31 +76,6 @@ Json file_table(const fs::path& folder) {
   return Json(table);
 }
 
-void check_files(const fs::path& folder, const Json& table) {
-  for (const auto& [name, facts] : table.items()) {
-    std::error_code none;
-    if (!fs::exists(folder / name, none)) {
-      throw UserError({.where = (folder / name).string(),
-                       .expected = "every file that the checkpoint was saved with (CKPT-05)",
-                       .found = "no such file",
-                       .cause = "it was removed or not copied; going on without it would be another run",
-                       .fix = "resume from another checkpoint-N folder, or continue its adapter with "
-                              "adapter_name_or_path"});
-    }
-    const auto file = base::MappedFile::open(folder / name);
-    const auto expected_bytes = facts.at("bytes").get<std::size_t>();
-    const auto expected_crc = facts.at("crc32c").get<std::uint32_t>();
-    if (file.bytes().size() == expected_bytes && base::crc32c(file.bytes()) == expected_crc) continue;
-    throw UserError(
-        {.where = (folder / name).string(),
-         .expected = std::to_string(expected_bytes) + " bytes as they were saved (CKPT-05)",
-         .found = std::to_string(file.bytes().size()) +
-                  (file.bytes().size() == expected_bytes ? " bytes with another checksum" : " bytes"),
-         .cause = "the file was changed or damaged after the checkpoint was written",
-         .fix = "resume from another checkpoint-N folder"});
-  }
-}
-
 at::Tensor read_moment(const base::SafetensorsFile& file, const char* name, std::int64_t parameters) {
   const auto* tensor = file.find(name);
   const bool fits = tensor != nullptr && tensor->dtype == base::DType::kF32 &&
@@ -117,12 +92,19 @@ at::Tensor read_moment(const base::SafetensorsFile& file, const char* name, std:
   return out;
 }
 
-std::vector<std::string> changes(const Json& saved, const config::Plan& plan) {
+std::vector<std::string> changes(const Json& saved, const config::Plan& plan, const std::string& where) {
   std::vector<std::string> out;
   for (const auto& [name, value] : plan.resolved) {
     const bool harmless = std::find(kHarmless.begin(), kHarmless.end(), name) != kHarmless.end();
     if (harmless || !saved.contains(name)) continue;
-    const auto before = saved.at(name).get<std::string>();
+    if (!saved[name].is_string()) {
+      throw BadState({.where = where + " options " + name,
+                      .expected = "a text",
+                      .found = base::dump_json(saved[name]).substr(0, 200),
+                      .cause = "the file was edited",
+                      .fix = "resume from another checkpoint-N folder"});
+    }
+    const auto before = saved[name].get<std::string>();
     if (before == value) continue;
     if (name == "adapter_name_or_path" && plan.policy.beta != 0) {
       throw UserError({.where = "adapter_name_or_path",
@@ -151,61 +133,24 @@ void save_checkpoint(const fs::path& output_dir, const CheckpointParts& parts) {
   }
   Json options = Json::object();
   for (const auto& [name, value] : parts.plan.resolved) options[name] = value;
-  const Json state = {{"format", kFormat},
-                      {"run", parts.state.to_json()},
+  const Json state = {{"run", parts.state.to_json()},
                       {"options", options},
                       {"method_files", method_files},
                       {"files", file_table(staged.path())}};
-  base::write_file_atomic(staged.path() / kHoneStateFile, base::dump_json(state, 1) + "\n");
+  base::write_file_atomic(staged.path() / kHoneStateFile, sealed_state(state));
   staged.commit();
 }
 
-fs::path find_checkpoint(const fs::path& output_dir, const std::string& resume_from_checkpoint) {
-  if (resume_from_checkpoint == "true") {
-    const auto steps = checkpoint_steps(output_dir);
-    if (!steps.empty()) return checkpoint_path(output_dir, steps.back());
-    throw UserError(
-        {.where = "resume_from_checkpoint true",
-         .expected = "a checkpoint-N folder in " + output_dir.string(),
-         .found = "none",
-         .cause = "the run was stopped before its first save_steps, or output_dir is another folder",
-         .fix = "leave out resume_from_checkpoint to start from step 1"});
-  }
-  const fs::path folder = resume_from_checkpoint;
-  if (fs::is_regular_file(folder / kHoneStateFile)) return folder;
-  throw UserError({.where = "resume_from_checkpoint " + folder.string(),
-                   .expected = "a checkpoint that hone wrote (with " + std::string(kHoneStateFile) + ")",
-                   .found = fs::is_directory(folder) ? "a folder without that file" : "no such folder",
-                   .cause = "a path that is not a checkpoint, or a checkpoint of another program",
-                   .fix = "name a checkpoint-N folder, or continue an adapter with adapter_name_or_path"});
-}
-
 LoadedCheckpoint load_checkpoint(const fs::path& folder, std::int64_t parameters, const config::Plan& plan) {
-  const auto path = folder / kHoneStateFile;
-  const Json json = base::parse_json(base::read_text(path), path.string());
+  const std::string where = (folder / kHoneStateFile).string();
+  const CheckedCheckpoint checked = check_checkpoint(folder);
   LoadedCheckpoint out;
   out.folder = folder;
-  try {
-    if (json.at("format") != kFormat) {
-      throw UserError({.where = path.string(),
-                       .expected = "format " + std::to_string(kFormat),
-                       .found = "format " + base::dump_json(json.at("format")),
-                       .cause = "a checkpoint of another version of hone",
-                       .fix = "resume with that version, or continue its adapter with adapter_name_or_path"});
-    }
-    check_files(folder, json.at("files"));
-    out.state = RunState::from_json(json.at("run"));
-    out.changed_options = changes(json.at("options"), plan);
-    for (const Json& name : json.at("method_files")) {
-      const auto file = name.get<std::string>();
-      out.method_files[file] = base::read_text(folder / file);
-    }
-  } catch (const Json::exception& error) {
-    throw UserError({.where = path.string(),
-                     .expected = "a state that this version of hone wrote",
-                     .found = error.what(),
-                     .cause = "the file was edited, or is of another version",
-                     .fix = "resume from another checkpoint-N folder"});
+  out.state = RunState::from_json(checked.state.at("run"), where);
+  out.changed_options = changes(checked.state.value("options", Json()), plan, where);
+  for (const Json& name : checked.state.at("method_files")) {
+    const auto file = name.get<std::string>();
+    out.method_files[file] = base::read_text(folder / file);
   }
   const auto moments = base::SafetensorsFile::open(folder / kOptimizerFile);
   out.optimizer.m = read_moment(moments, kMoment1, parameters);

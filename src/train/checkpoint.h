@@ -6,9 +6,10 @@
 //   - optimizer.safetensors: exp_avg, exp_avg_sq, [P] fp32 each, in the order of the adapter's tensors
 //   - trainer_state.json: transformers' form
 //   - the tokenizer's files, plan.yaml
-//   - hone_state.json: RunState, the resolved options, and size and CRC-32C of each file
+//   - hone_state.json: RunState, the resolved options, size and CRC-32C of each file, and its own CRC-32C
 //
-// The folder is staged, synced and renamed into place: whole or absent, whatever kills the process.
+// The folder is staged, synced and renamed into place: whole or absent, whatever kills the process. What is
+// checked before it is read again, and which one a run is resumed from: train/checkpoint_check.h.
 #pragma once
 
 #include <map>
@@ -46,10 +47,6 @@ struct LoadedCheckpoint {
   std::map<std::string, std::string> method_files;  // CheckpointParts::method_files
   std::vector<std::string> changed_options;         // "learning_rate: 0.001 -> 0.0001", for the user to see
 };
-
-// The folder that `resume_from_checkpoint` means: "true" is the newest in output_dir. UserError when there is
-// none.
-base::fs::path find_checkpoint(const base::fs::path& output_dir, const std::string& resume_from_checkpoint);
 
 // Reads state and moments, checking every file's size and CRC-32C; the parameters are the adapter in the same
 // folder (Adapter::load). `parameters` is the flat buffer's length. UserError when a file is damaged or of

@@ -56,10 +56,18 @@ PolicyMethod::PolicyMethod(PolicyParts parts, const std::map<std::string, std::s
       total_steps_(parts_.order.total_steps(parts_.plan.num_train_epochs, parts_.plan.max_steps)) {
   entropy_.coef = parts_.plan.policy.entropy_coef;
   if (const auto found = state_files.find(kEntropyFile); found != state_files.end()) {
-    const Json json = base::parse_json(found->second, kEntropyFile);
-    entropy_.coef = json.at("entropy_coef").get<double>();
-    const Json& last = json.at("last_world_entropy");
-    if (last.is_number()) entropy_.last_entropy = last.get<double>();
+    const std::string where = std::string(kEntropyFile) + " of the checkpoint";
+    const Json json = base::parse_json(found->second, where);
+    entropy_.coef = real_number(json, "entropy_coef", where);
+    if (!std::isfinite(entropy_.coef)) {
+      throw BadState({.where = where + " entropy_coef",
+                      .expected = "a finite number",
+                      .found = base::dump_json(json["entropy_coef"]),
+                      .cause = "the file was edited",
+                      .fix = "resume from another checkpoint-N folder"});
+    }
+    const double last = real_number(json, "last_world_entropy", where);
+    if (!std::isnan(last)) entropy_.last_entropy = last;
   }
   next_entropy_ = entropy_;
   if (const auto found = state_files.find(kCurrentRollouts); found != state_files.end()) {
@@ -243,6 +251,18 @@ std::vector<PolicyMethod::Part> PolicyMethod::load(std::int64_t step, Found& fou
 // ---- training
 
 StepLoss PolicyMethod::backward(std::int64_t step) {
+  const std::shared_ptr<ScoredRollouts> before = current_;
+  const std::int64_t last = last_step_;
+  try {
+    return make_step(step);
+  } catch (...) {  // a checkpoint of the steps before is saved then
+    current_ = before;
+    last_step_ = last;
+    throw;
+  }
+}
+
+StepLoss PolicyMethod::make_step(std::int64_t step) {
   Found found;
   const std::vector<Part> parts = load(step, found);
   last_step_ = step;

@@ -59,6 +59,7 @@ class PolicyMethod final : public Method {
   // `state_files`: of the checkpoint that the run goes on from.
   PolicyMethod(PolicyParts parts, const std::map<std::string, std::string>& state_files);
 
+  void begin_after(std::int64_t steps) override { last_step_ = steps - 1; }
   StepLoss backward(std::int64_t step) override;
   void stepped(std::int64_t step) override;
   bool has_evaluation() const override { return parts_.evaluation != nullptr; }
@@ -92,6 +93,7 @@ class PolicyMethod final : public Method {
     std::int64_t skipped = 0;
   };
 
+  StepLoss make_step(std::int64_t step);
   std::vector<Part> load(std::int64_t step, Found& found);
   std::shared_ptr<ScoredRollouts> generate(std::int64_t generation, std::int64_t step, Found& found);
   void add_reference(RolloutBatch& batch) const;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/error.h"
 #include "train/loop.h"
 
 namespace hone::train {
@@ -16,7 +17,14 @@ enum class Course {
   kPause,  // save a checkpoint and end, as after Ctrl-C; the run can be resumed
 };
 
-// Every call comes from the loop's own thread. Any of them may throw UserError, which ends the run there:
+// Ends a run for what was found in it. No checkpoint is saved first, as after other errors: what it would
+// hold may be harmed.
+class GuardStop : public base::UserError {
+ public:
+  using UserError::UserError;
+};
+
+// Every call comes from the loop's own thread. Any of them may throw GuardStop, which ends the run there:
 // before stepped() the step has not been applied, and checkpoints stay as they are.
 class RunGuard {
  public:

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -11,6 +12,7 @@
 #include "base/process_memory.h"
 #include "base/where.h"
 #include "learn/schedule.h"
+#include "rewards/reward.h"
 #include "train/checkpoint.h"
 #include "train/guard.h"
 #include "train/run_folder.h"
@@ -39,7 +41,21 @@ class Loop {
   }
 
   LoopResult run() {
+    try {
+      return run_steps();
+    } catch (const Interrupted&) {
+      measure(/*at_end=*/true);
+      return {.interrupted = true, .step = p_.state.step};
+    }
+  }
+
+ private:
+  struct Interrupted {};  // in the middle of a step; the steps before are saved
+
+  LoopResult run_steps() {
+    p_.method.begin_after(p_.state.step);
     if (p_.plan.eval_on_start && p_.state.step == 0 && p_.method.has_evaluation()) evaluate();
+    if (p_.state.evaluation_due) evaluate_again();
     bool pause = false;
     while (p_.state.step < total_steps_) {
       const StepFacts facts = step();
@@ -63,14 +79,13 @@ class Loop {
     return {.interrupted = false, .paused = pause, .step = p_.state.step};
   }
 
- private:
   // ---- timing of a step begins here
   StepFacts step() {
     const auto start = Clock::now();
     const std::int64_t index = p_.state.step;
     base::where.step.store(index + 1, std::memory_order_relaxed);
     p_.adapter.zero_gradient();
-    const StepLoss loss = p_.method.backward(index);
+    const StepLoss loss = saving_first([&] { return p_.method.backward(index); });
     if (p_.guard != nullptr) p_.guard->backward_done(index + 1, loss, p_.adapter);
     const double grad_norm = learn::clip_gradient(p_.adapter.flat_gradient(), p_.plan.max_grad_norm);
     require_finite(loss.loss, grad_norm, index);
@@ -150,8 +165,72 @@ class Loop {
     record(entry);
   }
 
+  // The last step that was done is saved before an error ends the run.
+  template <typename Call>
+  auto saving_first(const Call& call) -> decltype(call()) {
+    try {
+      return call();
+    } catch (const GuardStop&) {
+      throw;
+    } catch (const rewards::NoMoreScores&) {
+      // Ctrl-C while a reward was waited for: the step that it cut short was not done.
+      if (!p_.stop_requested.load() || p_.state.step == 0) throw_saved();
+      if (!is_saved()) save();
+      throw Interrupted();
+    } catch (const base::UserError&) {
+      throw_saved();
+    } catch (const std::exception&) {
+      save_completed();
+      throw;
+    }
+  }
+
+  // The UserError that is being handled, with what became of the last step.
+  [[noreturn]] void throw_saved() {
+    try {
+      throw;
+    } catch (const base::UserError& error) {
+      base::ErrorText text = error.text();
+      const std::string words = save_completed();
+      if (!words.empty()) text.fix += (text.fix.empty() ? "" : "; ") + words;
+      throw base::UserError(std::move(text));
+    }
+  }
+
+  bool is_saved() const {
+    return base::fs::exists(checkpoint_path(p_.plan.output_dir, p_.state.step) / kHoneStateFile);
+  }
+
+  // What became of it, for the message; empty: no step was done. Never throws: the error that ends the run is
+  // the one to be told.
+  std::string save_completed() {
+    const std::int64_t step = p_.state.step;
+    const base::fs::path folder = checkpoint_path(p_.plan.output_dir, step);
+    if (step == 0) return "";
+    const std::string go_on = "go on with --resume_from_checkpoint true";
+    try {
+      if (is_saved()) return folder.string() + " holds the last step: " + go_on;
+      save();
+      return "step " + std::to_string(step) + " was saved first, in " + folder.string() + ": " + go_on;
+    } catch (const base::UserError& error) {
+      return "step " + std::to_string(step) + " could not be saved: " + error.text().where + ": " +
+             error.text().found;
+    } catch (const std::exception& error) {
+      return "step " + std::to_string(step) + " could not be saved: " + error.what();
+    }
+  }
+
+  // An error cut this step's evaluation short, after which its checkpoint was to be saved.
+  void evaluate_again() {
+    if (p_.method.has_evaluation()) evaluate();
+    p_.state.evaluation_due = false;
+    save();
+  }
+
   void evaluate() {
-    const EvalFacts facts = p_.method.evaluate();
+    const bool was_due = std::exchange(p_.state.evaluation_due, true);  // in what an error saves
+    const EvalFacts facts = saving_first([&] { return p_.method.evaluate(); });
+    p_.state.evaluation_due = was_due;
     LogRecord entry{.step = p_.state.step, .epoch = p_.method.epoch_after(p_.state.step), .values = {}};
     const double seconds = facts.seconds > 0 ? facts.seconds : 1e-9;
     for (const auto& [name, value] : facts.metrics) entry.values.emplace_back("eval_" + name, value);
@@ -197,8 +276,9 @@ class Loop {
     const std::string folder = checkpoint_path(p_.plan.output_dir, p_.state.step).string();
     base::where.checkpoint.store(p_.state.step, std::memory_order_relaxed);
     if (p_.guard != nullptr) p_.guard->saved(folder, p_.state.step);
-    rotate_checkpoints(p_.plan.output_dir, p_.plan.save_total_limit,
-                       p_.guard != nullptr ? p_.guard->pinned_step() : -1);
+    rotate_checkpoints(p_.plan.output_dir, {.keep = p_.plan.save_total_limit,
+                                            .written = p_.state.step,
+                                            .pinned = p_.guard != nullptr ? p_.guard->pinned_step() : -1});
     p_.listener.saved(folder, p_.state.step);
   }
 
@@ -206,12 +286,16 @@ class Loop {
   bool has_earlier_end() {
     const base::fs::path path = base::fs::path(p_.plan.output_dir) / kTrainerStateFile;
     if (p_.state.step > first_step_ || !base::fs::exists(path)) return false;
-    const base::Json earlier = base::Json::parse(base::read_text(path), nullptr, /*allow_exceptions=*/false);
-    if (!earlier.is_object() || earlier.value("global_step", base::Json()) != p_.state.step) return false;
-    const base::Json log = earlier.value("log_history", base::Json::array());
-    if (!log.is_array() || log.empty() || !log.back().contains("train_runtime")) return false;
-    p_.state.log_history.push_back(log.back());
-    return true;
+    try {
+      const base::Json earlier = base::parse_json(base::read_text(path), path.string());
+      if (!earlier.is_object() || earlier.value("global_step", base::Json()) != p_.state.step) return false;
+      const base::Json log = earlier.value("log_history", base::Json::array());
+      if (!log.is_array() || log.empty() || !log.back().contains("train_runtime")) return false;
+      p_.state.log_history.push_back(log.back());
+      return true;
+    } catch (const base::UserError&) {  // no JSON: it is replaced
+      return false;
+    }
   }
 
   void finish() {

@@ -69,8 +69,11 @@ struct ReplayedSample {
 class Method {
  public:
   virtual ~Method() = default;
+  // Before the first backward() or evaluate() of a run: `steps` steps were done by the run that it goes on
+  // from.
+  virtual void begin_after(std::int64_t /*steps*/) {}
   // Adds step `step`'s (0-based) gradients to the adapter's; must be a pure function of parameters, `step`
-  // and state_files().
+  // and state_files(). When it throws, state_files() is what it was before.
   virtual StepLoss backward(std::int64_t step) = 0;
   // After the optimizer has moved the parameters: step `step` (0-based) is done.
   virtual void stepped(std::int64_t /*step*/) {}
@@ -111,7 +114,9 @@ struct LoopResult {
 };
 
 // Runs from state.step to the end. UserError when loss or gradient norm is not finite: the step is not
-// applied, and the last checkpoint stays what it was.
+// applied, and the last checkpoint stays what it was. An error of Method::backward or evaluate (a reward that
+// fails, a judge that does not answer) ends the run too, after a checkpoint of the last completed step, which
+// the error then names; the resumed run ends bit-equal to one without that error.
 LoopResult run_loop(LoopParts parts);
 
 }  // namespace hone::train

@@ -64,6 +64,7 @@ class OnlineDpoMethod final : public Method {
  public:
   explicit OnlineDpoMethod(OnlineDpoParts parts);
 
+  void begin_after(std::int64_t steps) override { last_step_ = steps - 1; }
   StepLoss backward(std::int64_t step) override;
   bool has_evaluation() const override { return parts_.evaluation != nullptr; }
   EvalFacts evaluate() override;

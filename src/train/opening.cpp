@@ -35,6 +35,7 @@ void end_start_page(OpenedRun& run) {
   start.steps_per_epoch = run.method->steps_per_epoch();
   start.warmup_steps = learn::resolve_warmup(run.plan.warmup_steps, start.total_steps);
   start.first_step = run.standing->state.step;
+  start.evaluation_due = run.standing->state.evaluation_due;
   start.output_dir = run.plan.output_dir;
 }
 

@@ -15,6 +15,15 @@ using base::UserError;
 
 constexpr const char* kFormat = "hone-rollouts-1";
 
+// nlohmann's get() casts: a fraction or 1e300 would become some number.
+std::int64_t whole_of(const Json& value, const std::string& what, const std::string& where) {
+  const bool whole = value.is_number_integer() &&
+                     (!value.is_number_unsigned() ||
+                      value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()});
+  if (whole) return value.get<std::int64_t>();
+  throw UserError({.where = where, .expected = what, .found = base::dump_json(value).substr(0, 200)});
+}
+
 Json floats(const std::vector<float>& values) {
   Json out = Json::array();
   for (const float value : values)
@@ -45,8 +54,8 @@ double reward_of(const Json& value, const std::string& where) {
 std::vector<std::int32_t> ids_of(const Json& json, const std::string& where) {
   std::vector<std::int32_t> out;
   for (const Json& value : json) {
-    const auto id = value.get<std::int64_t>();
-    if (!value.is_number_integer() || id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
+    const std::int64_t id = whole_of(value, "token ids", where);
+    if (id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
       throw UserError({.where = where, .expected = "token ids", .found = base::dump_json(value)});
     }
     out.push_back(static_cast<std::int32_t>(id));
@@ -57,7 +66,7 @@ std::vector<std::int32_t> ids_of(const Json& json, const std::string& where) {
 RolloutSample sample_of(const Json& json, std::size_t prompts, std::size_t functions,
                         const std::string& where) {
   RolloutSample out;
-  out.prompt = json.at("prompt").get<std::size_t>();
+  out.prompt = static_cast<std::size_t>(whole_of(json.at("prompt"), "the number of a prompt", where));
   out.ids = ids_of(json.at("ids"), where);
   out.truncated = json.at("truncated").get<bool>();
   out.text = json.value("text", "");
@@ -127,11 +136,11 @@ RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where)
                        .expected = std::string("format ") + kFormat,
                        .found = base::dump_json(json.at("format"))});
     }
-    out.generation = json.at("generation").get<std::int64_t>();
+    out.generation = whole_of(json.at("generation"), "the number of a generation batch", where);
     out.reward_names = json.at("reward_names").get<std::vector<std::string>>();
     for (const Json& prompt : json.at("prompts")) {
-      out.prompts.push_back(
-          {.row = prompt.at("row").get<std::int64_t>(), .ids = ids_of(prompt.at("ids"), where)});
+      out.prompts.push_back({.row = whole_of(prompt.at("row"), "the number of a row", where),
+                             .ids = ids_of(prompt.at("ids"), where)});
       if (out.prompts.back().ids.empty()) {
         throw UserError({.where = where, .expected = "prompts with tokens", .found = "an empty prompt"});
       }
@@ -140,7 +149,11 @@ RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where)
       out.samples.push_back(sample_of(sample, out.prompts.size(), out.reward_names.size(),
                                       where + " sample " + std::to_string(out.samples.size())));
     }
-    if (json.contains("slices")) out.slices = json.at("slices").get<std::vector<std::vector<std::size_t>>>();
+    for (const Json& slice : json.value("slices", Json::array())) {
+      std::vector<std::size_t>& samples = out.slices.emplace_back();
+      for (const Json& sample : slice)
+        samples.push_back(static_cast<std::size_t>(whole_of(sample, "numbers of samples", where)));
+    }
   } catch (const Json::exception& error) {
     throw UserError({.where = where,
                      .expected = "a generation batch in the form of train/rollout_batch.h",

@@ -1,92 +1,161 @@
 #include "train/run_folder.h"
 
 #include <algorithm>
-#include <charconv>
-#include <string>
+#include <tuple>
 
 #include "base/error.h"
+#include "base/staging.h"
+#include "train/branch.h"
 
 namespace hone::train {
+
+namespace fs = base::fs;
 
 namespace {
 
 constexpr std::string_view kCheckpointPrefix = "checkpoint-";
+constexpr std::string_view kAfter = "-after-";
 
-// The N of "checkpoint-N", or nothing.
-std::optional<std::int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(kCheckpointPrefix)) return std::nullopt;
-  std::int64_t step = 0;
-  const char* first = name.data() + kCheckpointPrefix.size();
-  const char* last = name.data() + name.size();
-  const auto [end, error] = std::from_chars(first, last, step);
-  if (error != std::errc() || end != last || step < 0) return std::nullopt;
-  return step;
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> out;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    std::error_code gone;
+    if (entry.is_directory(gone)) out.push_back(entry.path());
+  }
+  return out;
+}
+
+bool is_hones(const fs::path& checkpoint) {
+  std::error_code error;
+  return fs::is_regular_file(checkpoint / kHoneStateFile, error);
+}
+
+// What StagedFolder and remove_whole_folder left in `folder`; those of earlier versions of hone too.
+void recover_checkpoints(const fs::path& folder) {
+  for (const fs::path& path : folders_in(folder)) {
+    const auto whole = base::final_of_staging(path);
+    if (whole && checkpoint_step(*whole)) base::StagedFolder::recover(*whole);
+    const std::string extension = path.extension().string();
+    const bool former = extension == ".partial" || extension == ".hone-old";
+    const fs::path named = folder / path.stem();  // "checkpoint-5" of "checkpoint-5.partial"
+    if (former && checkpoint_step(named)) base::recover_former_staging(named);
+  }
 }
 
 }  // namespace
 
-base::fs::path checkpoint_path(const base::fs::path& output_dir, std::int64_t step) {
+fs::path checkpoint_path(const fs::path& output_dir, std::int64_t step) {
   return output_dir / (std::string(kCheckpointPrefix) + std::to_string(step));
 }
 
-std::vector<std::int64_t> checkpoint_steps(const base::fs::path& output_dir) {
+std::optional<std::int64_t> checkpoint_step(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(kCheckpointPrefix)) return std::nullopt;
+  const auto step = number_of_digits(std::string_view(name).substr(kCheckpointPrefix.size()));
+  // "checkpoint-05" would not be found again under its number.
+  return step && checkpoint_path({}, *step) == name ? step : std::nullopt;
+}
+
+std::vector<std::int64_t> checkpoint_steps(const fs::path& output_dir) {
   std::vector<std::int64_t> steps;
-  std::error_code error;
-  for (const auto& entry : base::fs::directory_iterator(output_dir, error)) {
-    const auto step = step_of(entry.path().filename().string());
-    if (step && base::fs::is_regular_file(entry.path() / kHoneStateFile)) steps.push_back(*step);
+  for (const fs::path& folder : folders_in(output_dir)) {
+    const auto step = checkpoint_step(folder);
+    if (step && is_hones(folder)) steps.push_back(*step);
   }
   std::sort(steps.begin(), steps.end());
   return steps;
 }
 
-void recover_run_folder(const base::fs::path& output_dir) {
-  std::vector<base::fs::path> unfinished;
-  std::error_code error;
-  for (const auto& entry : base::fs::directory_iterator(output_dir, error)) {
-    const base::fs::path whole =
-        output_dir / entry.path().stem();  // "checkpoint-5" of "checkpoint-5.partial"
-    const std::string extension = entry.path().extension().string();
-    if (extension != ".partial" && extension != ".hone-old") continue;
-    if (entry.is_directory() && step_of(whole.filename().string())) unfinished.push_back(whole);
-  }
-  for (const auto& whole : unfinished) base::StagedFolder::recover(whole);
+std::string abandoned_name(const AbandonedName& name) {
+  return std::string(kAbandonedPrefix) + std::to_string(name.number) + std::string(kAfter) +
+         std::to_string(name.after);
 }
 
-void rotate_checkpoints(const base::fs::path& output_dir, std::int64_t keep, std::int64_t pinned) {
-  if (keep <= 0) return;
-  std::vector<std::int64_t> steps = checkpoint_steps(output_dir);
-  std::erase(steps, pinned);
-  const auto count = static_cast<std::int64_t>(steps.size());
-  for (std::int64_t i = 0; i < count - keep; ++i) {
-    const auto folder = checkpoint_path(output_dir, steps[static_cast<std::size_t>(i)]);
-    // The new name comes first: from that moment it is no checkpoint, and what a kill leaves of it goes with
-    // the half-written ones (recover_run_folder).
-    base::fs::path leaving = folder;
-    leaving += ".partial";
-    base::fs::remove_all(leaving);
-    base::fs::rename(folder, leaving);
-    base::fs::remove_all(leaving);
+std::optional<AbandonedName> abandoned_name_of(const fs::path& folder) {
+  const std::string name = folder.filename().string();
+  const std::size_t middle = name.find(kAfter);
+  if (!name.starts_with(kAbandonedPrefix) || middle == std::string::npos) return std::nullopt;
+  const std::string_view text = name;
+  const auto number =
+      number_of_digits(text.substr(kAbandonedPrefix.size(), middle - kAbandonedPrefix.size()));
+  const auto after = number_of_digits(text.substr(middle + kAfter.size()));
+  if (!number || !after) return std::nullopt;
+  const AbandonedName out{.number = *number, .after = *after};
+  return abandoned_name(out) == name ? std::optional(out) : std::nullopt;
+}
+
+std::vector<AbandonedCheckpoint> abandoned_checkpoints(const fs::path& output_dir) {
+  std::vector<AbandonedCheckpoint> out;
+  for (const fs::path& folder : folders_in(output_dir)) {
+    const auto name = abandoned_name_of(folder);
+    if (!name) continue;
+    for (const std::int64_t step : checkpoint_steps(folder))
+      out.push_back({.folder = checkpoint_path(folder, step), .name = *name, .step = step});
+  }
+  std::sort(out.begin(), out.end(), [](const AbandonedCheckpoint& a, const AbandonedCheckpoint& b) {
+    return std::tie(a.name.number, a.step) < std::tie(b.name.number, b.step);
+  });
+  return out;
+}
+
+void recover_run_folder(const fs::path& output_dir) {
+  recover_checkpoints(output_dir);
+  for (const fs::path& folder : folders_in(output_dir)) {
+    if (abandoned_name_of(folder)) recover_checkpoints(folder);
+  }
+  finish_branch(output_dir);
+}
+
+void rotate_checkpoints(const fs::path& output_dir, const Rotation& rotation) {
+  if (rotation.keep <= 0) return;
+  std::vector<fs::path> removable;
+  for (const AbandonedCheckpoint& one : abandoned_checkpoints(output_dir)) removable.push_back(one.folder);
+  std::int64_t count = static_cast<std::int64_t>(removable.size());
+  for (const std::int64_t step : checkpoint_steps(output_dir)) {
+    if (step == rotation.pinned) continue;
+    count += 1;
+    if (step != rotation.written) removable.push_back(checkpoint_path(output_dir, step));
+  }
+  for (const fs::path& folder : removable) {
+    if (count <= rotation.keep) return;
+    base::remove_whole_folder(folder);
+    count -= 1;
+    std::error_code not_empty;
+    if (abandoned_name_of(folder.parent_path())) fs::remove(folder.parent_path(), not_empty);
   }
 }
 
-void require_fresh(const base::fs::path& output_dir) {
-  if (base::fs::exists(output_dir) && !base::fs::is_directory(output_dir)) {
+void require_fresh(const fs::path& output_dir) {
+  if (fs::exists(output_dir) && !fs::is_directory(output_dir)) {
     throw base::UserError({.where = "output_dir " + output_dir.string(),
                            .expected = "a folder, or nothing yet",
                            .found = "a file of that name",
                            .cause = {},
                            .fix = "choose another --output_dir, or move the file away"});
   }
+  const auto refuse = [&](const std::string& found, const std::string& go_on) {
+    throw base::UserError({.where = "output_dir " + output_dir.string(),
+                           .expected = "an empty folder, or a run to resume",
+                           .found = found,
+                           .cause = "an earlier run wrote here; starting again would overwrite it",
+                           .fix = go_on + "choose another --output_dir, or delete the folder"});
+  };
+  const std::string resume = "go on with --resume_from_checkpoint ";
   const auto steps = checkpoint_steps(output_dir);
-  const bool has_adapter = base::fs::exists(output_dir / kAdapterWeightsFile);
-  if (steps.empty() && !has_adapter) return;
-  throw base::UserError(
-      {.where = "output_dir " + output_dir.string(),
-       .expected = "an empty folder, or a run to resume",
-       .found = steps.empty() ? "a finished adapter" : "a checkpoint of step " + std::to_string(steps.back()),
-       .cause = "an earlier run wrote here; starting again would overwrite it",
-       .fix = "go on with --resume_from_checkpoint true, choose another --output_dir, or delete the folder"});
+  if (!steps.empty()) refuse("a checkpoint of step " + std::to_string(steps.back()), resume + "true, ");
+  if (fs::exists(output_dir / kAdapterWeightsFile)) refuse("a finished adapter", resume + "true, ");
+  const auto abandoned = abandoned_checkpoints(output_dir);
+  if (!abandoned.empty()) {
+    const std::string newest = abandoned.back().folder.string();
+    refuse("checkpoints that a resumed run moved aside, the newest " + newest, resume + newest + ", ");
+  }
+  // A run would replace them by its own.
+  for (const fs::path& folder : folders_in(output_dir)) {
+    std::error_code error;
+    if (checkpoint_step(folder) && !fs::is_empty(folder, error))
+      refuse(folder.filename().string() + " without " + std::string(kHoneStateFile), "");
+  }
 }
 
 }  // namespace hone::train

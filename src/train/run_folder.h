@@ -1,8 +1,10 @@
 // The one home of every name inside a run's folder (the design's "A run's folder").
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,7 +15,11 @@ namespace hone::train {
 constexpr std::string_view kPlanFile = "plan.yaml";
 constexpr std::string_view kMetricsFile = "metrics.jsonl";
 constexpr std::string_view kCompletionsFolder = "completions";  // report/completions_file.h
-constexpr std::string_view kRolloutsFile = "rollouts.jsonl";    // dump_rollouts (train/rollout_batch.h)
+// abandoned-1-after-10/checkpoint-20: of a run that was left at step 10 by the first resume that did so
+// (train/branch.h), with its metrics and completions.
+constexpr std::string_view kAbandonedPrefix = "abandoned-";
+constexpr std::string_view kBranchFile = "hone-branch.json";  // there while checkpoints are moved aside
+constexpr std::string_view kRolloutsFile = "rollouts.jsonl";  // dump_rollouts (train/rollout_batch.h)
 // The doctor's, beside the run's: there while a run goes on (doctor/running_file.h), and when it found a
 // fault or died.
 constexpr std::string_view kRunningFile = "hone-running.json";
@@ -26,22 +32,71 @@ constexpr std::string_view kAdapterConfigFile = "adapter_config.json";
 constexpr std::string_view kAdapterWeightsFile = "adapter_model.safetensors";
 
 base::fs::path checkpoint_path(const base::fs::path& output_dir,
-                               std::int64_t step);  // output_dir/checkpoint-N
+                               std::int64_t step);                          // output_dir/checkpoint-N
+std::optional<std::int64_t> checkpoint_step(const base::fs::path& folder);  // the N of its name
 
-// Steps of the whole checkpoints in `output_dir`, ascending. A folder counts only when its hone_state.json is
+// completions/completions_00012.jsonl, and the 12 of such a name. Inline, for report/, which links no train/.
+constexpr std::string_view kCompletionsPrefix = "completions_", kCompletionsEnd = ".jsonl";
+
+inline std::string completions_name(std::int64_t step) {
+  std::string digits = std::to_string(step);
+  if (digits.size() < 5) digits.insert(0, 5 - digits.size(), '0');
+  return std::string(kCompletionsPrefix) + digits + std::string(kCompletionsEnd);
+}
+
+// Of digits only, without a sign.
+inline std::optional<std::int64_t> number_of_digits(std::string_view digits) {
+  std::int64_t out = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
+  const bool whole = error == std::errc() && end == digits.data() + digits.size() && digits.front() != '-';
+  return whole ? std::optional(out) : std::nullopt;
+}
+
+inline std::optional<std::int64_t> completions_step(const base::fs::path& file) {
+  const std::string name = file.filename().string();
+  constexpr std::size_t kAround = kCompletionsPrefix.size() + kCompletionsEnd.size();
+  if (!name.starts_with(kCompletionsPrefix) || !name.ends_with(kCompletionsEnd) || name.size() <= kAround) {
+    return std::nullopt;
+  }
+  return number_of_digits(std::string_view(name).substr(kCompletionsPrefix.size(), name.size() - kAround));
+}
+
+// Steps of the checkpoints in `output_dir`, ascending. A folder counts only when its hone_state.json is
 // there: checkpoints are renamed into place after every file is on disk, so half-written ones never match.
 std::vector<std::int64_t> checkpoint_steps(const base::fs::path& output_dir);
 
-// Removes what a killed run left half written or half deleted in `output_dir`, and gives back a checkpoint
-// that was being replaced (StagedFolder::recover). For the only process that writes there.
+// abandoned-<number>-after-<after>
+struct AbandonedName {
+  std::int64_t number = 0;  // counts up: which was moved aside first
+  std::int64_t after = 0;   // the step at which the run was left
+};
+std::string abandoned_name(const AbandonedName& name);
+std::optional<AbandonedName> abandoned_name_of(const base::fs::path& folder);
+
+// Checkpoints that were moved aside, those of the oldest move first.
+struct AbandonedCheckpoint {
+  base::fs::path folder;
+  AbandonedName name;
+  std::int64_t step = 0;
+};
+std::vector<AbandonedCheckpoint> abandoned_checkpoints(const base::fs::path& output_dir);
+
+// Removes what a killed run left half written or half deleted in `output_dir`, gives back a checkpoint that
+// was being replaced (StagedFolder::recover), and ends a move that was cut short (train/branch.h). For the
+// only process that writes there.
 void recover_run_folder(const base::fs::path& output_dir);
 
-// Deletes the oldest checkpoints until at most `keep` are left (0: keep all), as save_total_limit asks; that
-// of step `pinned`
-// (-1: none) stays besides.
-void rotate_checkpoints(const base::fs::path& output_dir, std::int64_t keep, std::int64_t pinned = -1);
+// As save_total_limit asks: deletes until at most `keep` checkpoints are left (0: keep all), those that were
+// moved aside first, then the oldest.
+struct Rotation {
+  std::int64_t keep = 0;
+  std::int64_t written = -1;  // the step just saved: it stays, and counts
+  std::int64_t pinned = -1;   // a step that stays besides; -1: none
+};
+void rotate_checkpoints(const base::fs::path& output_dir, const Rotation& rotation);
 
-// UserError when `output_dir` already holds a run that a fresh start would overwrite.
+// UserError when `output_dir` already holds a run that a fresh start would overwrite, or folders of
+// checkpoints' names that are not hone's.
 void require_fresh(const base::fs::path& output_dir);
 
 }  // namespace hone::train

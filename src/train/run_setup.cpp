@@ -4,9 +4,12 @@
 
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/staging.h"
 #include "config/write_plan.h"
 #include "train/checkpoint.h"
+#include "train/checkpoint_check.h"
 #include "train/open_model.h"
+#include "train/publish.h"
 #include "train/run_folder.h"
 
 namespace hone::train {
@@ -99,22 +102,40 @@ RunPlace::RunPlace(const config::Plan& plan) : output_dir_(plan.output_dir) {
   if (fs::is_directory(output_dir_)) {
     lock_.emplace(output_dir_, kAnotherRun);
     recover_run_folder(output_dir_);
+    recover_result(output_dir_);
   }
-  if (!plan.resume_from_checkpoint.empty()) {
-    resume_from_ = find_checkpoint(output_dir_, plan.resume_from_checkpoint);
+  if (plan.resume_from_checkpoint.empty()) {
+    require_fresh(output_dir_);
+    return;
   }
-  std::error_code ignored;
-  const bool in_place = resuming() && fs::equivalent(fs::absolute(resume_from_ / "..").lexically_normal(),
-                                                     output_dir_, ignored);
-  if (!in_place) require_fresh(output_dir_);
+  FoundCheckpoint found = find_checkpoint(output_dir_, plan.resume_from_checkpoint);
+  resume_from_ = std::move(found.folder);
+  notes_ = std::move(found.notes);
+  if (!in_place(resume_from_)) {
+    require_fresh(output_dir_);
+    return;
+  }
+  branch_ = plan_branch(output_dir_, resume_from_, found.step);
+  if (branch_) notes_.push_back(words_of(*branch_));
+}
+
+// A checkpoint of output_dir, or one that was moved aside there.
+bool RunPlace::in_place(const fs::path& checkpoint) const {
+  std::error_code error;
+  if (fs::equivalent(fs::absolute(checkpoint / "..").lexically_normal(), output_dir_, error)) return true;
+  const fs::path folder = fs::canonical(checkpoint, error).parent_path();
+  if (error) return false;
+  const bool aside = abandoned_name_of(folder).has_value();
+  return fs::equivalent(aside ? folder.parent_path() : folder, output_dir_, error);
 }
 
 void RunPlace::open(const config::Plan& plan) {
-  fs::create_directories(output_dir_);
+  base::create_folders(output_dir_);
   if (!lock_) {
     lock_.emplace(output_dir_, kAnotherRun);
     require_fresh(output_dir_);  // another run may have come and gone since the first look
   }
+  if (branch_) make_branch(output_dir_, *branch_);
   base::write_file_atomic(output_dir_ / kPlanFile, config::write_plan(plan));
 }
 
@@ -142,6 +163,7 @@ Standing find_standing(const config::Plan& plan, const RunPlace& place, const ad
     out.optimizer = std::move(loaded.optimizer);
     out.method_files = std::move(loaded.method_files);
     out.resumed_from = place.resume_from().string();
+    out.notes = place.notes();
     for (const auto& change : loaded.changed_options)
       out.notes.push_back("differs from the checkpoint: " + change);
     if (const auto note = changed_rows(out.state, data)) out.notes.push_back(*note);

@@ -12,6 +12,7 @@
 #include "learn/adamw.h"
 #include "model/causal_lm.h"
 #include "model/weight_source.h"
+#include "train/branch.h"
 #include "train/run_state.h"
 #include "train/step_facts.h"
 
@@ -27,12 +28,18 @@ class RunPlace {
   const base::fs::path& output_dir() const { return output_dir_; }
   bool resuming() const { return !resume_from_.empty(); }
   const base::fs::path& resume_from() const { return resume_from_; }
-  // Creates the folder, if it is not there, and writes plan.yaml: after everything that can be wrong was
-  // looked at.
+  // Of the checkpoint: damaged ones that were passed over, those that open() moves aside.
+  const std::vector<std::string>& notes() const { return notes_; }
+  // Creates the folder, if it is not there, moves checkpoints aside that are newer than the one to go on from
+  // (train/branch.h), and writes plan.yaml: after everything that can be wrong was looked at.
   void open(const config::Plan& plan);
 
  private:
+  bool in_place(const base::fs::path& checkpoint) const;
+
   base::fs::path output_dir_, resume_from_;
+  std::optional<Branch> branch_;
+  std::vector<std::string> notes_;
   std::optional<base::FolderLock> lock_;
 };
 

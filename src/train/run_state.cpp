@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace hone::train {
 
@@ -14,7 +15,55 @@ Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
+constexpr std::int64_t kMostWhole = std::int64_t{1} << 53U;
+
+[[noreturn]] void refuse(const std::string& where, const std::string& expected, const Json* found) {
+  throw BadState({.where = where,
+                  .expected = expected,
+                  .found = found == nullptr ? "nothing of that name" : base::dump_json(*found).substr(0, 200),
+                  .cause = "the file was edited, or is of another version",
+                  .fix = "resume from another checkpoint-N folder"});
+}
+
+const Json& member(const Json& json, const std::string& name, const std::string& where,
+                   const std::string& expected) {
+  if (!json.is_object()) refuse(where, "an object with " + name, &json);
+  const auto found = json.find(name);
+  if (found == json.end()) refuse(where + " " + name, expected, nullptr);
+  return *found;
+}
+
+bool is_whole(const Json& json) {
+  if (json.is_number_unsigned()) return json.get<std::uint64_t>() <= std::uint64_t{kMostWhole};
+  return json.is_number_integer() && json.get<std::int64_t>() >= 0;
+}
+
+double real_of(const Json& json, const std::string& where) {
+  if (json.is_number()) return json.get<double>();
+  // Older hones wrote null for a number that is not finite.
+  if (json.is_null() || json == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (json == "inf") return std::numeric_limits<double>::infinity();
+  if (json == "-inf") return -std::numeric_limits<double>::infinity();
+  refuse(where, "a number", &json);
+}
+
 }  // namespace
+
+std::int64_t whole_number(const Json& json, const std::string& name, const std::string& where) {
+  constexpr const char* kExpected = "a whole number, 0 or more";
+  const Json& found = member(json, name, where, kExpected);
+  if (!is_whole(found)) refuse(where + " " + name, kExpected, &found);
+  return found.get<std::int64_t>();
+}
+
+double real_number(const Json& json, const std::string& name, const std::string& where) {
+  return real_of(member(json, name, where, "a number"), where + " " + name);
+}
+
+Json json_of_number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
 
 void MetricMeans::add(const std::string& name, double value) {
   auto found = std::find_if(sums_.begin(), sums_.end(), [&](const Sum& one) { return one.name == name; });
@@ -33,16 +82,20 @@ std::vector<NamedValue> MetricMeans::values() const {
 
 Json MetricMeans::to_json() const {
   Json out = Json::array();
-  for (const Sum& one : sums_) out.push_back({one.name, one.sum, one.count});
+  for (const Sum& one : sums_) out.push_back({one.name, json_of_number(one.sum), one.count});
   return out;
 }
 
-MetricMeans MetricMeans::from_json(const Json& json) {
+MetricMeans MetricMeans::from_json(const Json& json, const std::string& where) {
+  constexpr const char* kExpected = "metrics: a list of [name, sum, count]";
   MetricMeans out;
+  if (!json.is_array()) refuse(where, kExpected, &json);
   for (const Json& one : json) {
-    out.sums_.push_back({.name = one.at(0).get<std::string>(),
-                         .sum = one.at(1).get<double>(),
-                         .count = one.at(2).get<std::int64_t>()});
+    if (!one.is_array() || one.size() != 3 || !one[0].is_string() || !is_whole(one[2]))
+      refuse(where, kExpected, &one);
+    out.sums_.push_back({.name = one[0].get<std::string>(),
+                         .sum = real_of(one[1], where),
+                         .count = one[2].get<std::int64_t>()});
   }
   return out;
 }
@@ -50,26 +103,42 @@ MetricMeans MetricMeans::from_json(const Json& json) {
 Json RunState::to_json() const {
   return {{"step", step},
           {"num_tokens", num_tokens},
-          {"total_loss", total_loss},
-          {"loss_sum", loss_sum},
+          {"total_loss", json_of_number(total_loss)},
+          {"loss_sum", json_of_number(loss_sum)},
           {"steps_since_log", steps_since_log},
           {"metrics", metrics.to_json()},
           {"log_history", log_history},
           {"data_rows", data_rows},
-          {"data_crc32c", data_crc32c}};
+          {"data_crc32c", data_crc32c},
+          {"evaluation_due", evaluation_due}};
 }
 
-RunState RunState::from_json(const Json& json) {
+RunState RunState::from_json(const Json& json, const std::string& where) {
+  const auto whole = [&](const char* name) { return whole_number(json, name, where); };
   RunState state;
-  state.step = json.at("step").get<std::int64_t>();
-  state.num_tokens = json.at("num_tokens").get<std::int64_t>();
-  state.total_loss = json.at("total_loss").get<double>();
-  state.loss_sum = json.at("loss_sum").get<double>();
-  state.steps_since_log = json.at("steps_since_log").get<std::int64_t>();
-  state.metrics = MetricMeans::from_json(json.at("metrics"));
-  state.log_history = json.at("log_history");
-  state.data_rows = json.value("data_rows", std::int64_t{0});
-  state.data_crc32c = json.value("data_crc32c", std::uint32_t{0});
+  state.step = whole("step");
+  state.num_tokens = whole("num_tokens");
+  state.total_loss = real_number(json, "total_loss", where);
+  state.loss_sum = real_number(json, "loss_sum", where);
+  state.steps_since_log = whole("steps_since_log");
+  state.metrics = MetricMeans::from_json(member(json, "metrics", where, "a list"), where);
+  state.log_history = member(json, "log_history", where, "a list");
+  const bool records =
+      state.log_history.is_array() && std::all_of(state.log_history.begin(), state.log_history.end(),
+                                                  [](const Json& one) { return one.is_object(); });
+  if (!records) refuse(where + " log_history", "a list of objects", &state.log_history);
+  if (json.contains("data_rows")) state.data_rows = whole("data_rows");
+  if (json.contains("data_crc32c")) {
+    const std::int64_t crc = whole("data_crc32c");
+    if (crc > std::numeric_limits<std::uint32_t>::max())
+      refuse(where + " data_crc32c", "a checksum of 32 bits", &json["data_crc32c"]);
+    state.data_crc32c = static_cast<std::uint32_t>(crc);
+  }
+  if (json.contains("evaluation_due")) {
+    const Json& due = json["evaluation_due"];
+    if (!due.is_boolean()) refuse(where + " evaluation_due", "true or false", &due);
+    state.evaluation_due = due.get<bool>();
+  }
   return state;
 }
 

@@ -3,11 +3,25 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "train/step_facts.h"
 
 namespace hone::train {
+
+// Part of a saved state is not what hone writes there: gone, of another type, out of range.
+class BadState : public base::UserError {
+ public:
+  using UserError::UserError;
+};
+
+// The whole number from 0 to 2^53 that `json` has under `name`, and any number; `where` names the file.
+// Numbers that JSON cannot hold are the texts "inf", "-inf" and "nan". BadState for everything else.
+std::int64_t whole_number(const base::Json& json, const std::string& name, const std::string& where);
+double real_number(const base::Json& json, const std::string& name, const std::string& where);
+base::Json json_of_number(double value);  // as real_number reads it
 
 // Means of named numbers, in the order in which the names first came. NaN is left out, as TRL's log does; a
 // name that was only NaN has the mean NaN.
@@ -18,7 +32,7 @@ class MetricMeans {
   void clear() { sums_.clear(); }
 
   base::Json to_json() const;
-  static MetricMeans from_json(const base::Json& json);
+  static MetricMeans from_json(const base::Json& json, const std::string& where);
 
  private:
   struct Sum {
@@ -41,9 +55,11 @@ struct RunState {
   // The training file: another one under a resumed run is worth a note. 0 rows: an older hone did not say.
   std::int64_t data_rows = 0;
   std::uint32_t data_crc32c = 0;
+  bool evaluation_due = false;  // of this step, which an error cut short: a resumed run begins with it
 
   base::Json to_json() const;  // doubles round-trip exactly
-  static RunState from_json(const base::Json& json);
+  // BadState, with `where`, for what to_json() does not write.
+  static RunState from_json(const base::Json& json, const std::string& where);
 };
 
 // The numbers that transformers' TrainerState holds besides log_history.

@@ -75,6 +75,7 @@ struct StartFacts {
   std::vector<ColouredPiece> example;  // with `policy`: a prompt as the model reads it, nothing supervised
   std::int64_t total_steps = 0, steps_per_epoch = 0, warmup_steps = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
+  bool evaluation_due = false;  // the run begins with the evaluation of first_step (RunState)
   std::string resumed_from;
   std::string output_dir;
   std::vector<std::string> notes;  // answered options, one line each

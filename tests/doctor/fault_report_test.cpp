@@ -150,6 +150,11 @@ TEST_F(FaultReportTest, AnythingElseIsNoReport) {
   base::write_file_atomic(folder_ / std::string(train::kRunningFile), "rubbish");
   EXPECT_FALSE(read_running(folder_).has_value());
   EXPECT_THROW(explain(folder_ / std::string(train::kRunningFile)), base::UserError);
+  // Copying what is nested so deep would overflow the stack.
+  base::write_file_atomic(folder_ / std::string(train::kFaultFile),
+                          R"({"format": "hone-fault-1", "verdicts": )" + std::string(1'000'000, '[') +
+                              std::string(1'000'000, ']') + "}");
+  EXPECT_THROW(explain(folder_ / std::string(train::kFaultFile)), base::UserError);
 }
 
 }  // namespace

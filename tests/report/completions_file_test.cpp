@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "report/rollouts.h"
+#include "train/run_folder.h"
 
 namespace hone::report {
 namespace {
@@ -52,23 +53,23 @@ TEST(CompletionsFile, AResumedRunReplacesWhatItRepeatsAndNothingElse) {
   const base::fs::path inside = folder.path() / "completions";
   std::ofstream(inside / "completions_notes.jsonl") << "mine\n";
   CompletionsFiles resumed(folder.path(), 2);
-  EXPECT_TRUE(base::fs::exists(inside / completions_name(1)));
-  EXPECT_TRUE(base::fs::exists(inside / completions_name(2)));
-  EXPECT_FALSE(base::fs::exists(inside / completions_name(3)));
-  EXPECT_FALSE(base::fs::exists(inside / completions_name(123456)));
+  EXPECT_TRUE(base::fs::exists(inside / train::completions_name(1)));
+  EXPECT_TRUE(base::fs::exists(inside / train::completions_name(2)));
+  EXPECT_FALSE(base::fs::exists(inside / train::completions_name(3)));
+  EXPECT_FALSE(base::fs::exists(inside / train::completions_name(123456)));
   EXPECT_TRUE(base::fs::exists(inside / "completions_notes.jsonl"));
   train::RolloutFacts again = rollouts(2);
   again.completions.resize(1);
   resumed.write(again);
-  EXPECT_EQ(lines_of(inside / completions_name(2)).size(), 1U);
+  EXPECT_EQ(lines_of(inside / train::completions_name(2)).size(), 1U);
 }
 
 TEST(CompletionsFile, BatchesOfOneStepStandAfterAnother) {
   const TestFolder folder("completions_accumulated");
   CompletionsFiles files(folder.path(), 0);
   for (const std::int64_t step : {1, 1, 2}) files.write(rollouts(step));
-  EXPECT_EQ(lines_of(folder.path() / "completions" / completions_name(1)).size(), 8U);
-  EXPECT_EQ(lines_of(folder.path() / "completions" / completions_name(2)).size(), 4U);
+  EXPECT_EQ(lines_of(folder.path() / "completions" / train::completions_name(1)).size(), 8U);
+  EXPECT_EQ(lines_of(folder.path() / "completions" / train::completions_name(2)).size(), 4U);
 }
 
 TEST(CompletionsFile, AFolderThatCannotBeMadeIsSaid) {

@@ -52,6 +52,29 @@ TEST_F(MetricsFileTest, ResumingDropsALineWhoseStepIsNoNumber) {
   EXPECT_EQ(base::read_text(path_), "{\"step\":1}\n");
 }
 
+// The evaluation of the step that it goes on from is made again.
+TEST_F(MetricsFileTest, AnEvaluationThatIsMadeAgainStandsOnce) {
+  const auto evaluation = [](std::int64_t step) {
+    return train::LogRecord{.step = step, .epoch = 0.5, .values = {{"eval_loss", 1}}};
+  };
+  {
+    MetricsFile file(path_, 0);
+    file.write(evaluation(1));
+    file.write(record(2, 2));
+    file.write(evaluation(2));
+  }
+  const std::string text = base::read_text(path_);
+  {
+    const MetricsFile file(path_, 2);
+  }
+  EXPECT_EQ(base::read_text(path_), text);
+  {
+    const MetricsFile file(path_, 2, /*evaluates_again=*/true);
+  }
+  EXPECT_EQ(base::read_text(path_),
+            "{\"step\":1,\"epoch\":0.5,\"eval_loss\":1.0}\n{\"step\":2,\"epoch\":0.5,\"loss\":2.0}\n");
+}
+
 // Killed between the line of its end and its last files, a run ends again when it is resumed.
 TEST_F(MetricsFileTest, ARunEndsOnce) {
   const train::LogRecord end = {.step = 1, .epoch = 0.5, .values = {{"train_runtime", 3}}};

@@ -76,6 +76,21 @@ TEST(Tensorboard, WritesFramedEventsThatHoldTagValueAndStep) {
   EXPECT_NE(events[2].find("hello"), std::string::npos);
 }
 
+// TensorBoard drops what earlier files say of steps from 300 on (torch's purge_step).
+TEST(Tensorboard, AResumedRunPurgesTheStepsThatComeAgain) {
+  const fs::path folder = fs::temp_directory_path() / ("hone_purge_" + std::to_string(getpid()));
+  {
+    TensorboardWriter writer(folder, 299);
+  }
+  std::string bytes;
+  for (const auto& entry : fs::directory_iterator(folder)) bytes = base::read_text(entry.path());
+  fs::remove_all(folder);
+  const auto events = records(bytes);
+  ASSERT_EQ(events.size(), 2U);
+  // Event{wall_time(1), step(2) = 300 = ac 02, session_log(7){status(1) = START(1)}}
+  EXPECT_EQ(events[1].substr(9), "\x10\xac\x02\x3a\x02\x08\x01");
+}
+
 // transformers logs the epoch beside every other number.
 TEST(Tensorboard, HoldsEveryNumberOfARunAndItsEpoch) {
   const fs::path folder = fs::temp_directory_path() / ("hone_run_events_" + std::to_string(getpid()));

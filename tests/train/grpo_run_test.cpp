@@ -12,6 +12,7 @@
 #include "config/parse.h"
 #include "model/weight_source.h"
 #include "ops/instructions.h"
+#include "train/policy_opening.h"
 #include "train/run_folder.h"
 
 namespace hone::train {
@@ -169,6 +170,65 @@ TEST_F(GrpoRunTest, ARunThatIsResumedInTheMiddleOfAGenerationBatchEndsTheSame) {
   const auto second = go("parts", with(off, {"--resume_from_checkpoint", "true"}));
   EXPECT_EQ(second->rollouts.size(), 0U);  // the batch of the checkpoint goes on
   EXPECT_EQ(file("whole", kAdapterWeightsFile), file("parts", kAdapterWeightsFile));
+}
+
+// A reward that fails once: at the `call`-th call of the step after `step` steps.
+class FailsOnce final : public rewards::Reward {
+ public:
+  FailsOnce(std::unique_ptr<rewards::Reward> inner, std::int64_t step, int call)
+      : inner_(std::move(inner)), step_(step), call_(call) {}
+  const std::string& name() const override { return inner_->name(); }
+  rewards::Scores score(const rewards::Request& request) override {
+    if (request.trainer_state.at("global_step") == step_ && ++calls_ == call_)
+      throw rewards::NoMoreScores({.where = "the reward", .found = "no answer", .fix = "start its server"});
+    return inner_->score(request);
+  }
+
+ private:
+  std::unique_ptr<rewards::Reward> inner_;
+  std::int64_t step_;
+  int call_, calls_ = 0;
+};
+
+// The second generation batch of two; the second of two that one step takes.
+TEST_F(GrpoRunTest, ARewardThatEndsTheRunLosesNothing) {
+  struct Case {
+    std::vector<std::string> options;
+    std::int64_t step;
+    int call;
+  };
+  const std::vector<Case> cases = {
+      {{"--steps_per_generation", "4", "--num_iterations", "2"}, 4, 2},
+      {{"--gradient_accumulation_steps", "4", "--steps_per_generation", "2"}, 2, 3}};
+  for (const Case& one : cases) {
+    const std::vector<std::string> options =
+        with(with(kLength, one.options), {"--max_steps", "6", "--save_strategy", "no", "--dump_rollouts"});
+    const std::string at = std::to_string(one.step), whole = "whole" + at, parts = "parts" + at;
+    go(whole, options);
+    Watcher watcher;
+    auto run = open_policy(plan(parts, options), watcher);
+    auto& rewards = static_cast<OpenedSampling&>(*run).reward_list;
+    rewards[0] = std::make_unique<FailsOnce>(std::move(rewards[0]), one.step, one.call);
+    try {
+      begin_run(*run, watcher, watcher.stop);
+      FAIL() << "it went on";
+    } catch (const base::UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("start its server; step " + at + " was saved first"),
+                std::string::npos)
+          << error.what();
+    }
+    run.reset();  // its folder is another run's now
+    EXPECT_EQ(checkpoint_steps(root_ / parts), std::vector<std::int64_t>{one.step});
+    go(parts, with(options, {"--resume_from_checkpoint", "true"}));
+    EXPECT_EQ(file(whole, kAdapterWeightsFile), file(parts, kAdapterWeightsFile));
+    EXPECT_EQ(file(whole, kRolloutsFile), file(parts, kRolloutsFile));
+    const auto history = [&](const std::string& name) {
+      base::Json log = base::parse_json(file(name, kTrainerStateFile), name).at("log_history");
+      log.erase(log.size() - 1);
+      return log;
+    };
+    EXPECT_EQ(history(whole), history(parts)) << at;
+  }
 }
 
 TEST_F(GrpoRunTest, ReplayingADumpGivesTheSameAdapter) {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/staging.h"
 
 namespace hone::train {
 namespace {
@@ -35,14 +36,32 @@ TEST_F(RunFolderTest, OnlyWholeCheckpointsCount) {
 
 TEST_F(RunFolderTest, RotationKeepsTheNewest) {
   for (const int step : {5, 10, 15}) make_checkpoint("checkpoint-" + std::to_string(step), true);
-  rotate_checkpoints(folder_, 0);
+  rotate_checkpoints(folder_, {.keep = 0, .written = 15});
   EXPECT_EQ(checkpoint_steps(folder_).size(), 3U);
-  rotate_checkpoints(folder_, 2);
+  rotate_checkpoints(folder_, {.keep = 2, .written = 15});
   EXPECT_EQ(checkpoint_steps(folder_), (std::vector<std::int64_t>{10, 15}));
   EXPECT_FALSE(fs::exists(folder_ / "checkpoint-5"));
 }
 
 TEST_F(RunFolderTest, WhatAKillLeftIsCleanedUp) {
+  make_checkpoint("checkpoint-5", true);
+  const fs::path staging = base::staging_path(folder_ / "checkpoint-10");
+  fs::create_directories(staging / "new");  // killed while saving
+  std::ofstream(staging / "made-by-hone") << "";
+  make_checkpoint("abandoned-1-after-5/checkpoint-20", true);
+  const fs::path leaving = base::staging_path(folder_ / "abandoned-1-after-5" / "checkpoint-10");
+  fs::create_directories(leaving / "leaving");  // killed while deleting
+  std::ofstream(leaving / "made-by-hone") << "";
+  make_checkpoint("mine.partial", true);
+  recover_run_folder(folder_);
+  EXPECT_EQ(checkpoint_steps(folder_), (std::vector<std::int64_t>{5}));
+  EXPECT_FALSE(fs::exists(staging));
+  EXPECT_FALSE(fs::exists(leaving));
+  EXPECT_TRUE(fs::exists(folder_ / "abandoned-1-after-5" / "checkpoint-20"));
+  EXPECT_TRUE(fs::exists(folder_ / "mine.partial")) << "not ours";
+}
+
+TEST_F(RunFolderTest, WhatAKilledEarlierVersionLeftIsCleanedUp) {
   make_checkpoint("checkpoint-5", true);
   make_checkpoint("checkpoint-10.partial", true);   // killed while saving, or while deleting an old one
   make_checkpoint("checkpoint-15.hone-old", true);  // killed while replacing
@@ -64,6 +83,28 @@ TEST_F(RunFolderTest, AFreshStartOverAnOldRunIsRefusedWithAWayOut) {
   } catch (const base::UserError& error) {
     EXPECT_NE(std::string(error.what()).find("a checkpoint of step 20"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("--resume_from_checkpoint true"), std::string::npos);
+  }
+}
+
+// A run would replace it when it gets to that step.
+TEST_F(RunFolderTest, AFreshStartOverAnotherProgramsCheckpointIsRefused) {
+  make_checkpoint("checkpoint-20", false);
+  EXPECT_NO_THROW(require_fresh(folder_)) << "an empty folder is nothing to lose";
+  std::ofstream(folder_ / "checkpoint-20" / "optimizer.pt") << "x";
+  EXPECT_THROW(require_fresh(folder_), base::UserError);
+}
+
+TEST_F(RunFolderTest, AFreshStartOverAbandonedCheckpointsIsRefused) {
+  make_checkpoint("abandoned-1-after-10/checkpoint-20", true);
+  try {
+    require_fresh(folder_);
+    FAIL() << "their folder would be this run's";
+  } catch (const base::UserError& error) {
+    EXPECT_NE(
+        std::string(error.what())
+            .find("--resume_from_checkpoint " + (folder_ / "abandoned-1-after-10/checkpoint-20").string()),
+        std::string::npos)
+        << error.what();
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 namespace hone::train {
 namespace {
@@ -20,7 +21,7 @@ TEST(RunState, RoundTripsEveryFieldExactly) {
   state.data_crc32c = 0xE3069283;
   state.log_history.push_back(log_history_entry({.step = 10, .epoch = 0.5, .values = {{"loss", 0.1}}}));
   const auto text = base::dump_json(state.to_json());
-  const RunState back = RunState::from_json(base::parse_json(text, "test"));
+  const RunState back = RunState::from_json(base::parse_json(text, "test"), "test");
   EXPECT_EQ(back.step, state.step);
   EXPECT_EQ(back.num_tokens, state.num_tokens);
   EXPECT_EQ(back.total_loss, state.total_loss);
@@ -49,7 +50,50 @@ TEST(RunState, ReadsAnOlderStateThatDoesNotNameItsRows) {
   base::Json json = RunState{}.to_json();
   json.erase("data_rows");
   json.erase("data_crc32c");
-  EXPECT_EQ(RunState::from_json(json).data_rows, 0);
+  EXPECT_EQ(RunState::from_json(json, "test").data_rows, 0);
+}
+
+// A metric of infinity is written down, and the checkpoint can be read again.
+TEST(RunState, KeepsNumbersThatAreNotFinite) {
+  RunState state;
+  state.loss_sum = std::numeric_limits<double>::infinity();
+  state.metrics.add("kl", std::numeric_limits<double>::infinity());
+  state.metrics.add("gap", -std::numeric_limits<double>::infinity());
+  state.metrics.add("none", std::nan(""));
+  state.evaluation_due = true;
+  const auto text = base::dump_json(state.to_json());
+  const RunState back = RunState::from_json(base::parse_json(text, "test"), "test");
+  EXPECT_EQ(back.loss_sum, state.loss_sum);
+  EXPECT_EQ(back.metrics.values()[0].second, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(back.metrics.values()[1].second, -std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(back.metrics.values()[2].second));
+  EXPECT_TRUE(back.evaluation_due);
+}
+
+TEST(RunState, OddValuesAreRefusedWithTheirName) {
+  RunState state;
+  state.metrics.add("reward", 1);
+  state.log_history.push_back(base::Json::object());
+  const base::Json good = state.to_json();
+  EXPECT_NO_THROW(RunState::from_json(good, "test"));
+  for (const auto& [name, value] : good.items()) {
+    for (const char* odd :
+         {"-1", "1.5", "1e300", "18446744073709551615", "true", "\"x\"", "[[]]", "[[1,2,3]]",
+          "[[\"a\",1,-1]]", "[[\"a\",1]]", "[7]", "{\"a\":1}", "{}", "[{},[]]"}) {
+      base::Json bad = good;
+      bad[name] = base::parse_json(odd, "test");
+      try {
+        RunState::from_json(bad, "test");
+      } catch (const BadState& error) {
+        EXPECT_NE(std::string(error.what()).find("test"), std::string::npos);
+      }
+    }
+    base::Json negative = good;
+    negative[name] = base::parse_json("\"x\"", "test");
+    EXPECT_THROW(RunState::from_json(negative, "test"), BadState) << name;
+  }
+  for (const char* whole : {"[]", "null", "7", "\"x\"", "{}"})
+    EXPECT_THROW(RunState::from_json(base::parse_json(whole, "test"), "test"), BadState) << whole;
 }
 
 TEST(TrainerState, HasTransformersKeysAndSortedLogEntries) {
