@@ -228,11 +228,11 @@ void Watch::stop(const Verdict& verdict, std::int64_t step) {
   const std::string left = healthy_checkpoint_ >= 0 ? "; the last healthy checkpoint is of step " +
                                                           std::to_string(healthy_checkpoint_)
                                                     : "; there is no checkpoint yet";
-  throw base::UserError({.where = "step " + std::to_string(step),
-                         .expected = "a run without " + verdict.code,
-                         .found = verdict.what + (verdict.evidence.empty() ? "" : ": " + verdict.evidence),
-                         .cause = verdict.cause,
-                         .fix = verdict.fix + left});
+  throw train::GuardStop({.where = "step " + std::to_string(step),
+                          .expected = "a run without " + verdict.code,
+                          .found = verdict.what + (verdict.evidence.empty() ? "" : ": " + verdict.evidence),
+                          .cause = verdict.cause,
+                          .fix = verdict.fix + left});
 }
 
 void Watch::write_fault(const char* kind, std::int64_t step) const {
