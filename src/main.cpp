@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/suggest.h"
 #include "config/doctor_plan.h"
 #include "config/explain_plan.h"
@@ -38,8 +39,10 @@ const std::vector<std::string> kCommands = {
 const std::vector<std::string> kNotYet = {"launch", "plan"};
 const std::vector<std::string> kHidden = {"probe-hardware"};  // for hone's own children
 
+// The one way to print here; libhone_core has report/safe_streams.h.
 void say(std::FILE* stream, std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stream);
+  const std::string shown = hone::base::printable(text);
+  std::fwrite(shown.data(), 1, shown.size(), stream);
 }
 
 bool has(const std::vector<std::string>& words, std::string_view word) {

@@ -106,8 +106,7 @@ class Chat {
         opened_(open_model(plan)),
         options_(generate_options(plan, opened_.model->config(), text_.tokenizer)),
         dialogue_(*opened_.model),
-        typed_(isatty(STDIN_FILENO) == 1),
-        shown_(isatty(STDOUT_FILENO) == 1) {
+        typed_(isatty(STDIN_FILENO) == 1) {
     options_.logprobs = false;
     begin_anew();
   }
@@ -244,9 +243,7 @@ class Chat {
         .ids;
   }
 
-  void show(const std::string& piece) const {
-    std::cout << (shown_ ? report::visible_controls(piece) : piece) << std::flush;
-  }
+  void show(const std::string& piece) const { std::cout << report::visible_controls(piece) << std::flush; }
 
   std::string answer() {
     const std::vector<std::int32_t> prompt = conversation();
@@ -291,7 +288,7 @@ class Chat {
   OpenedModel opened_;
   rollout::GenerateOptions options_;
   rollout::Dialogue dialogue_;
-  bool typed_, shown_;  // standard input is a terminal; standard output
+  bool typed_;  // standard input is a terminal
   Lines lines_;
   Json messages_;
   std::uint64_t turn_ = 0;

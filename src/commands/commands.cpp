@@ -12,6 +12,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/printable.h"
+#include "report/safe_streams.h"
 
 namespace hone::commands {
 
@@ -48,7 +50,8 @@ const std::map<std::string, Command, std::less<>>& table() {
 }
 
 int bug(std::string_view what) {
-  std::cerr << "hone: a bug in hone\n" << what << "\nPlease report this with your command and `hone env`.\n";
+  std::cerr << "hone: a bug in hone\n"
+            << base::printable(what) << "\nPlease report this with your command and `hone env`.\n";
   return kOurBug;
 }
 
@@ -84,21 +87,23 @@ int run_command(const std::string& name, const std::vector<std::string>& argumen
 }  // namespace
 
 void say_notes(const std::vector<std::string>& notes) {
-  for (const auto& note : notes) std::cerr << "note      " << note << '\n';
+  for (const auto& note : notes) std::cerr << "note      " << base::printable(note) << '\n';
 }
 
 int run(int argc, char** argv) {
+  const report::SafeStreams safe;
   keep_freed_memory();
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
     return run_command(words.at(0), {words.begin() + 1, words.end()});
   } catch (const base::UserError& error) {
-    std::cerr << "hone: " << error.what() << '\n';
+    std::cerr << "hone: " << base::printable(error.what()) << '\n';
     return kUserMistake;
   } catch (const std::bad_alloc&) {
     return out_of_memory();
   } catch (const base::fs::filesystem_error& error) {
-    std::cerr << "hone: [" << error.path1().string() << "] " << error.code().message() << '\n';
+    std::cerr << "hone: [" << base::printable(error.path1().string()) << "] " << error.code().message()
+              << '\n';
     return kUserMistake;
   } catch (const c10::Error& error) {
     // libtorch's allocator has no type of its own for this.

@@ -36,7 +36,8 @@ int convert(const std::vector<std::string>& arguments) {
       model::write_hf_folder(*source, plan.output,
                              {.dtype = scalar_type(plan.dtype),
                               .quantise = train::quantise(plan.quantise, plan.use_bnb_nested_quant)});
-  std::cout << plan.output << ": " << facts.tensors << " tensors, " << report::human_bytes(facts.bytes)
+  std::cout << report::visible_controls(plan.output) << ": " << facts.tensors << " tensors, "
+            << report::human_bytes(facts.bytes)
             << (facts.tokenizer ? ", with its tokenizer\n" : "; the source has no tokenizer to copy\n");
   return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/printable.h"
 #include "commands/commands.h"
 #include "commands/own_places.h"
 #include "config/doctor_plan.h"
@@ -92,7 +93,8 @@ class Session {
   // The exit code.
   int end(double seconds) {
     if (asked_.json) {
-      std::cout << base::dump_json(report::examination_json(parts_, planned_, seconds, asked_.strict), 2)
+      std::cout << base::printable_json(
+                       base::dump_json(report::examination_json(parts_, planned_, seconds, asked_.strict), 2))
                 << "\n";
       return lines_.exit_code(asked_.strict);
     }

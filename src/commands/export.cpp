@@ -52,7 +52,7 @@ int export_model(const std::vector<std::string>& arguments) {
                                                 train::numbers(plan.compare.precision).residual);
   const std::vector<base::Json> prompts = prompts_to_compare(plan.compare);
   const model::GgufFacts facts = model::write_gguf(*source, plan.output, weights_of(plan.outtype), adjust);
-  std::cout << plan.output << ": " << base;
+  std::cout << report::visible_controls(plan.output) << ": " << base;
   for (const base::fs::path& adapter : folded)
     std::cout << (adapter == folded.front() ? " with " : " and ") << adapter.string();
   if (adjust) std::cout << " merged into it";

@@ -61,19 +61,18 @@ Json json_line(const Json& prompt, const std::string& adapter, const rollout::Co
   return out;
 }
 
-// To the terminal, or as lines for --output: a prompt's completions by each adapter in turn.
+// To stdout (printable, whatever it is), or as lines for --output: a prompt's completions by each adapter in
+// turn.
 std::string write(const std::vector<Answers>& answers, const std::vector<Json>& sources,
                   const config::GeneratePlan& plan, const text::Tokenizer& tokenizer) {
-  // In a file or a pipe the text stays as it is.
-  const bool to_terminal = isatty(STDOUT_FILENO) == 1;
   const auto samples = static_cast<std::size_t>(plan.num_return_sequences);
   std::string lines;
   const auto one = [&](const Json& source, const std::string& adapter,
                        const rollout::Completion& completion) {
     const std::string text = tokenizer.decode(completion.ids, true);
     if (plan.output.empty()) {
-      if (!adapter.empty()) std::cout << adapter << ": ";
-      std::cout << (to_terminal ? report::visible_controls(text) : text) << '\n';
+      if (!adapter.empty()) std::cout << report::visible_controls(adapter) << ": ";
+      std::cout << report::visible_controls(text) << '\n';  // --output has it as it is
       return;
     }
     Json line = json_line(source, adapter, completion, text);
@@ -115,7 +114,7 @@ int generate(const std::vector<std::string>& arguments) {
   std::size_t finished = 0;
   const auto complete = [&] {
     return rollout::generate(*model.model, ids, options, [&](std::size_t, const rollout::Completion&) {
-      if (progress) std::cerr << '\r' << ++finished << '/' << total << std::flush;
+      if (progress) std::cerr << "\r\x1b[K" << ++finished << '/' << total << std::flush;
     });
   };
   std::vector<Answers> answers;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "commands/commands.h"
 #include "commands/run_signals.h"
 #include "config/method_of.h"
@@ -126,7 +127,7 @@ int lr_find(const std::vector<std::string>& arguments) {
   base::write_file_atomic(asked.output + ".json", base::dump_json(json, 2) + "\n");
   base::write_file_atomic(asked.output + ".svg", report::plot_svg(plot));
   if (asked.json) {
-    std::cout << base::dump_json(json, 2) << '\n';
+    std::cout << base::printable_json(base::dump_json(json, 2)) << '\n';
   } else {
     std::cout << report::plot_text(plot);
     tell(result, plan.learning_rate);

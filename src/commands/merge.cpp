@@ -14,6 +14,7 @@
 #include "commands/compare.h"
 #include "config/tool_plans.h"
 #include "model/weight_source.h"
+#include "report/terminal.h"
 #include "train/machine.h"
 #include "train/open_model.h"
 
@@ -72,8 +73,8 @@ int combine(const config::MergePlan& plan) {
   base::StagedFolder staged(plan.output);
   adapters::write_adapter(staged.path(), made.config, adapters::tensors_of(made));
   staged.commit();
-  std::cout << plan.output << ": " << plan.adapters.size() << " adapters in one of rank " << made.config.r
-            << '\n';
+  std::cout << report::visible_controls(plan.output) << ": " << plan.adapters.size()
+            << " adapters in one of rank " << made.config.r << '\n';
   return 0;
 }
 
@@ -88,7 +89,7 @@ int merge(const std::vector<std::string>& arguments) {
   adapters::merge_to_folder(model, adapter_above(plan.base_adapters, plan.adapter_name_or_path), plan.output,
                             train::quantise(plan.trained_on, plan.use_bnb_nested_quant),
                             train::numbers(plan.compare.precision).residual);
-  std::cout << plan.output << ": " << model << " with ";
+  std::cout << report::visible_controls(plan.output) << ": " << model << " with ";
   for (const std::string& below : plan.base_adapters) std::cout << below << " and ";
   std::cout << plan.adapter_name_or_path << " merged into it" << std::endl;
   return compare_with_adapter(

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "base/printable.h"
 
 namespace hone::report {
 
@@ -36,21 +37,7 @@ Terminal terminal_of(int descriptor) {
 }
 
 std::string visible_controls(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
-    const bool c1 = byte == 0xC2 && next >= 0x80 && next <= 0x9F;
-    if (c1) {
-      out += fmt::format("\\x{:02x}", next);
-      ++i;
-    } else if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
+  return base::printable(text);
 }
 
 std::string human_count(std::int64_t value) {

@@ -20,8 +20,8 @@ struct Terminal {
 // What stands behind an open file: interactive, coloured and as wide as it is when it is a terminal.
 Terminal terminal_of(int descriptor);
 
-// `text` with its control characters but newline and tab as \xNN: below 0x20, 0x7f, and C1 (U+0080 to U+009F,
-// two bytes of UTF-8), so that no data can steer a terminal.
+// base::printable(): so that no data can steer a terminal. Said where text from files, models or options
+// becomes part of a line; what is forgotten report/safe_streams.h catches.
 std::string visible_controls(std::string_view text);
 
 std::string human_count(std::int64_t value);  // 134,515,008

@@ -35,7 +35,7 @@ def rooms(folder, **files):
 
 def test_rooms_accept_a_tree_that_points_down(folder):
     done = rooms(folder, base__a_h="#pragma once\n", ops__b_cpp='#include "base/a.h"\n#include <ATen/ATen.h>\n',
-                 report__c_cpp="std::cout << 1; printf(\"x\");\n", main_cpp='#include "report/c.h"\nreturn exit(1);\n')
+                 report__c_cpp="std::cout << 1;\n", main_cpp='#include "report/c.h"\nreturn exit(1);\n')
     assert done.returncode == 0, done.stdout
     assert "4 files" in done.stdout, done.stdout
 
@@ -50,6 +50,15 @@ def test_rooms_refuse_libtorch_in_a_plain_room(folder):
     for header in ("ATen/core/Tensor.h", "torch/torch.h", "c10/util/Half.h"):
         done = rooms(folder, report__a_cpp=f"#include <{header}>\n")
         assert done.returncode == 1 and f"must not include libtorch's {header}" in done.stdout, done.stdout
+
+
+def test_rooms_refuse_ways_to_print_that_let_control_characters_through(folder):
+    for code in ("printf(1);", "std::puts(x);", "fmt::print(1);", "std::fwrite(a, 1, 2, stdout);", "std::fputs(x, stderr);",
+                 "write(STDOUT_FILENO, a, 2);", "::write(2, a, 2);", "std::cout.rdbuf(x);", "std::clog << 1;"):
+        done = rooms(folder, commands__a_cpp="int f() {\n  " + code + "\n}\n")
+        assert done.returncode == 1 and "a.cpp:2: prints past base::printable()" in done.stdout, code + done.stdout
+    done = rooms(folder, commands__a_cpp="out.write(2, a); std::cerr << 1; snprintf(a); ::write(fd, a, 2);\n")
+    assert done.returncode == 0, done.stdout
 
 
 def test_rooms_refuse_printing_exit_and_environment_in_the_library(folder):

@@ -2,7 +2,8 @@
 """Golden command runs: each folder beside this file is a case, run in a copy of itself.
 
   cmd       one command a line; all but the last have to succeed. {source} is the project, {tiny} a tiny Llama with its
-            tokenizer, {rows} a folder of small JSONL files, {model} the SmolLM2 file. Before `hone ...` may stand:
+            tokenizer, {rows} a folder of small JSONL files, {model} the SmolLM2 file, {esc} the character ESC, {byte} a byte
+            that is no UTF-8. Before `hone ...` may stand:
               limit 20             no file may grow beyond 20 KiB (ulimit -f)
               interrupt TEXT       Ctrl-C as soon as stdout has a line with TEXT; ends with 130
               hangup TEXT          the same with the signal of a terminal that went away
@@ -20,12 +21,15 @@
               not: text              neither stdout nor stderr contains it
               json                   stdout is JSON
               file: pattern          a path that matches is there afterwards
-              gone: pattern          no path of the folder matches, as in `gone: out/*.partial`
+              gone: pattern          no path of the folder matches, as in `gone: **/.hone-*`
               in: path text          the file has a line that contains the text
               same: path path        both files have the same bytes; differ: path path: they have not
+              mode: path 600         the file's rights, in octal
               untouched              nothing in the folder was created, changed or removed
               slow                   only with --slow
               needs: path            without it (placeholders allowed) the case is skipped, not passed
+
+What a case prints never holds control characters, bidirectional overrides or bytes that are no UTF-8, whatever the case.
 
 Prints `ok NAME`, `not ok NAME` or `skip NAME: why`; a case that fails shows what was printed.
 """
@@ -46,8 +50,10 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 LIMIT_S = 120
+# Bytes that are no UTF-8 are read as lone surrogates.
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\udc80-\udcff].{0,20}")
 INTERRUPTED = 130
-WORDS = ("exit", "out:", "out~", "err:", "err~", "not:", "json", "file:", "gone:", "in:", "same:", "differ:", "untouched", "slow",
+WORDS = ("exit", "out:", "out~", "err:", "err~", "not:", "json", "file:", "gone:", "in:", "same:", "differ:", "mode:", "untouched", "slow",
          "needs:")
 
 
@@ -132,7 +138,7 @@ def run_hone(hone, arguments, folder, asked):
             finally:
                 process.kill()
                 process.wait()
-        return process.returncode, out.read_text(errors="replace"), err.read_text(errors="replace")
+        return process.returncode, *(p.read_text("utf-8", errors="surrogateescape") for p in (out, err))
 
 
 def mount_tmpfs(folder, size):
@@ -201,6 +207,9 @@ def holds(word, rest, code, out, err, before, folder):
         files = [folder / p for p in rest.split()]
         equal = len({f.read_bytes() for f in files if f.exists()}) == 1
         return all(f.exists() for f in files) and equal == (word == "same:")
+    if word == "mode:":
+        path, _, mode = rest.partition(" ")
+        return (folder / path).stat().st_mode & 0o7777 == int(mode, 8)
     if word == "untouched":
         return snapshot(folder) == before
     return True
@@ -229,7 +238,8 @@ def run_case(case, hone, places):
             broken = [f"exit {wanted}, found {code}"] if code != wanted else []
             broken += [f"{word} {rest}" for word, rest in asserted
                        if not holds(word, rest, code, out, err, before, folder)]
-            return broken, f"stdout:\n{out}stderr:\n{err}"
+            broken += [f"nothing that steers a terminal, found {ascii(m[0])}" for m in STEERING.finditer(out + err)]
+            return broken, f"stdout:\n{out}stderr:\n{err}".encode("utf-8", "replace").decode()
         finally:
             for mount in mounts:
                 subprocess.run(["umount", mount], check=False)
@@ -261,7 +271,7 @@ def main():
     args = parser.parse_args()
     source = HERE.parent.parent
     parity = source / "tests" / "fixtures" / "parity"
-    places = {"source": source, "model": args.model, "tiny": parity / "tiny_llama", "rows": parity / "sft"}
+    places = {"esc": "\x1b", "byte": "\udc9b", "source": source, "model": args.model, "tiny": parity / "tiny_llama", "rows": parity / "sft"}
     failed = False
     for case in sorted(p.parent for p in args.cases.glob("*/cmd")):
         if args.only and case.name not in args.only:
