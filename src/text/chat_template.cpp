@@ -20,9 +20,32 @@ struct ChatTemplate::Impl {
 
 namespace {
 
-// What is wrong, and the template's line; below it minijinja draws the source and every variable.
+// The message, cut where it is longer than a reader wants: a template can make one of megabytes.
+std::string shortened(std::string_view message) {
+  constexpr std::size_t kMost = 1000;
+  if (message.size() <= kMost) return std::string(message);
+  std::size_t end = kMost;
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0U) == 0x80U) --end;
+  return fmt::format("{}... ({} bytes)", message.substr(0, end), message.size());
+}
+
+// What is wrong, and the template's line; below it minijinja draws the source.
 std::string first_line(std::string_view message) {
-  return std::string(message.substr(0, message.find('\n')));
+  return shortened(message.substr(0, message.find('\n')));
+}
+
+// For what no template of a model does: it met a limit, or a case that its reader was not made for.
+void check_limits(int status, const RustText& message, const std::string& where) {
+  if (status != HONE_TEXT_LIMIT && status != HONE_TEXT_PANIC) return;
+  const std::string found = status == HONE_TEXT_LIMIT
+                                ? fmt::format("a template that {}", shortened(message.view()))
+                                : fmt::format("its reader gave up: {}", first_line(message.view()));
+  throw base::UserError({.where = where,
+                         .expected = "a chat template within the limits of text/chat_template.h",
+                         .found = found,
+                         .cause = "a template that is damaged, or was made to harm",
+                         .fix = "compare it with the model's own repository, or set chat_template_path to "
+                                "another one"});
 }
 
 }  // namespace
@@ -33,7 +56,7 @@ ChatTemplate::ChatTemplate(std::string_view source, const SpecialTokens& special
   RustText message;
   const int status = hone_text_template_new(source.data(), source.size(), &handle, message.out());
   if (status != HONE_TEXT_OK) {
-    base::require(status != HONE_TEXT_PANIC, "text_ffi", "no panic: " + message.str());
+    check_limits(status, message, where);
     throw base::UserError({.where = where,
                            .expected = "a chat template (Jinja) that compiles",
                            .found = first_line(message.view()),
@@ -71,12 +94,12 @@ Rendered ChatTemplate::render(const ChatRequest& request) const {
     throw base::UserError(
         {.where = impl_->where,
          .expected = "a conversation that this chat template accepts",
-         .found = fmt::format("the template says: {}", message.view()),
+         .found = fmt::format("the template says: {}", shortened(message.view())),
          .cause = "roles in an order, or of a kind, that the model was not trained on",
          .fix = "change the conversation, or set chat_template_path to a template that allows it"});
   }
   if (status != HONE_TEXT_OK) {
-    base::require(status != HONE_TEXT_PANIC, "text_ffi", "no panic: " + message.str());
+    check_limits(status, message, impl_->where);
     throw base::UserError(
         {.where = impl_->where,
          .expected = "a conversation that this chat template can render",

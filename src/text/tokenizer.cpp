@@ -1,5 +1,6 @@
 #include "text/tokenizer.h"
 
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -9,25 +10,53 @@
 namespace hone::text {
 namespace {
 
+// The message, cut where it is longer than a reader wants: errors of parsers quote the file.
+std::string shortened(std::string_view message) {
+  constexpr std::size_t kMost = 500;
+  if (message.size() <= kMost) return std::string(message);
+  std::size_t end = kMost;
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0U) == 0x80U) --end;
+  return std::string(message.substr(0, end)) + "...";
+}
+
+void check(int status, const RustText& message, const std::string& what, const char* expected,
+           const TokenizerFiles& files) {
+  if (status == HONE_TEXT_OK) return;
+  if (status == HONE_TEXT_ERROR) {
+    throw base::UserError(
+        {.where = what, .expected = expected, .found = shortened(message.view()), .cause = "", .fix = ""});
+  }
+  throw base::UserError(
+      {.where = (base::fs::path(files.where) / kTokenizerJson).string(),
+       .expected = "a tokenizer that can be applied to " + what,
+       .found = (status == HONE_TEXT_LIMIT ? "it " : "it gave up: ") + shortened(message.view()),
+       .cause = "a tokenizer.json that is damaged or was made to harm, or a text far longer than any "
+                "model reads",
+       .fix = "take tokenizer.json from the model's own repository again"});
+}
+
+// An id of tokenizer.json as hone holds it.
+std::int32_t checked_id(std::uint32_t id, const TokenizerFiles& files) {
+  if (std::in_range<std::int32_t>(id)) return static_cast<std::int32_t>(id);
+  throw base::UserError({.where = (base::fs::path(files.where) / kTokenizerJson).string(),
+                         .expected = "token ids below 2^31",
+                         .found = "the id " + std::to_string(id),
+                         .cause = "a file that is damaged, or was made to harm",
+                         .fix = "take tokenizer.json from the model's own repository again"});
+}
+
 // The id of a special token that the config names; it must exist, or the config belongs to another tokenizer.
 std::optional<std::int32_t> id_of(const TokenizerFiles& files, const TokenizerHandle& handle,
                                   const char* name) {
   const auto token = files.special.named.find(name);
   if (token == files.special.named.end()) return std::nullopt;
   const std::int64_t id = hone_text_token_to_id(handle.get(), token->second.data(), token->second.size());
-  if (id >= 0) return base::narrow<std::int32_t>(id);
+  if (id >= 0) return checked_id(static_cast<std::uint32_t>(id), files);
   throw base::UserError({.where = (base::fs::path(files.where) / kTokenizerConfig).string(),
                          .expected = std::string(name) + " to be a token of tokenizer.json",
                          .found = "'" + token->second + "', which it does not have",
                          .cause = "tokenizer.json and tokenizer_config.json come from different models",
                          .fix = "take both files from the same repository"});
-}
-
-void check(int status, const RustText& message, const std::string& where, const char* expected) {
-  if (status == HONE_TEXT_OK) return;
-  base::require(status != HONE_TEXT_PANIC, "text_ffi", "no panic: " + message.str());
-  throw base::UserError(
-      {.where = where, .expected = expected, .found = message.str(), .cause = "", .fix = ""});
 }
 
 }  // namespace
@@ -38,12 +67,14 @@ std::unique_ptr<Tokenizer::Impl> Tokenizer::Impl::make(TokenizerFiles files) {
   const std::string& json = impl->files.files.at(kTokenizerJson);
   hone_text_tokenizer* handle = nullptr;
   RustText message;
-  if (hone_text_tokenizer_new(json.data(), json.size(), &handle, message.out()) != HONE_TEXT_OK) {
-    throw base::UserError({.where = (base::fs::path(impl->files.where) / kTokenizerJson).string(),
-                           .expected = "a tokenizer in the format of Hugging Face's tokenizers 0.23",
-                           .found = message.str(),
-                           .cause = "a download that broke off, or a pointer file of git-lfs",
-                           .fix = "download the file again and compare its size"});
+  const int status = hone_text_tokenizer_new(json.data(), json.size(), &handle, message.out());
+  if (status != HONE_TEXT_OK) {
+    throw base::UserError(
+        {.where = (base::fs::path(impl->files.where) / kTokenizerJson).string(),
+         .expected = "a tokenizer in the format of Hugging Face's tokenizers 0.23",
+         .found = (status == HONE_TEXT_LIMIT ? "a file that " : "") + shortened(message.view()),
+         .cause = "a download that broke off, or a pointer file of git-lfs",
+         .fix = "download the file again and compare its size"});
   }
   impl->handle.reset(handle);
   impl->eos_id = id_of(impl->files, impl->handle, "eos_token");
@@ -76,11 +107,11 @@ Encoding Tokenizer::encode(std::string_view text, bool add_special, bool want_of
   RustText message;
   const int status = hone_text_encode(impl_->handle.get(), text.data(), text.size(), add_special,
                                       want_offsets, ids.out(), message.out());
-  check(status, message, "text to be tokenised", "valid UTF-8");
+  check(status, message, "a text", "valid UTF-8", impl_->files);
   Encoding out;
   out.ids.reserve(ids->size);
   for (const std::uint32_t id : std::span(ids->ids, ids->size))
-    out.ids.push_back(base::narrow<std::int32_t>(id));
+    out.ids.push_back(checked_id(id, impl_->files));
   if (want_offsets) {
     out.byte_offsets.reserve(ids->size);
     for (std::size_t i = 0; i < ids->size; ++i) {
@@ -98,13 +129,14 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_speci
   RustText message;
   const int status = hone_text_decode(impl_->handle.get(), unsigned_ids.data(), unsigned_ids.size(),
                                       skip_special, text.out(), message.out());
-  check(status, message, "token ids to be decoded", "ids of this tokenizer");
+  check(status, message, "token ids", "ids of this tokenizer", impl_->files);
   return text.str();
 }
 
 std::optional<std::int32_t> Tokenizer::token_to_id(std::string_view token) const {
   const std::int64_t id = hone_text_token_to_id(impl_->handle.get(), token.data(), token.size());
-  return id < 0 ? std::nullopt : std::optional(base::narrow<std::int32_t>(id));
+  if (id < 0) return std::nullopt;
+  return checked_id(static_cast<std::uint32_t>(id), impl_->files);
 }
 
 std::optional<std::string> Tokenizer::id_to_token(std::int32_t id) const {

@@ -86,7 +86,7 @@ std::optional<std::string> template_of(const Json& config, const std::string& wh
   if (it->is_string()) return it->get<std::string>();
   if (it->is_array()) {
     for (const Json& entry : *it) {
-      if (!entry.is_object() || entry.value("name", "") != "default") continue;
+      if (!entry.is_object() || token_text(entry, "name") != "default") continue;
       if (const auto source = token_text(entry, "template")) return source;
     }
     return std::nullopt;

@@ -4,6 +4,11 @@
 // Strings are UTF-8 with a length, never NUL-terminated. Whatever a call returns is owned by the caller and
 // given back to the matching _free, also after an error (freeing an empty buffer does nothing).
 // Handles may be shared between threads for all calls that take them const.
+//
+// Templates and tokenizers are files that nobody vouches for. Compiling, rendering, reading, encoding and decoding
+// run on pooled threads of this library with limits on memory, CPU time and stack that grow with the input. A call
+// that meets one returns HONE_TEXT_LIMIT; its thread sleeps for ever with what it holds, and after 12 of them in a
+// process every call returns HONE_TEXT_LIMIT.
 #ifndef HONE_TEXT_FFI_H_
 #define HONE_TEXT_FFI_H_
 
@@ -17,8 +22,9 @@ extern "C" {
 enum {
   HONE_TEXT_OK = 0,
   HONE_TEXT_ERROR = -1,   // the input is at fault; *err says how
-  HONE_TEXT_PANIC = -2,   // a bug below this interface; *err holds the panic's message
+  HONE_TEXT_PANIC = -2,   // a library below gave up on the input; *err holds the panic's message
   HONE_TEXT_RAISED = -3,  // the template called raise_exception; *err is its message, unchanged
+  HONE_TEXT_LIMIT = -4,   // the input met a limit; *err is the end of a sentence: "needs more than 64 MB of memory"
 };
 
 typedef struct hone_text_tokenizer hone_text_tokenizer;

@@ -1,5 +1,6 @@
 //! Memory that crosses the C ABI, and the guard that turns errors and panics into a status and a message.
 
+use crate::sandbox::{panic_text, Stopped};
 use std::ffi::{c_char, c_int};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -9,6 +10,19 @@ pub enum Failure {
     Input(String),
     /// The template called `raise_exception` with this message.
     Raised(String),
+    /// The input met a limit: a sentence without its subject, "needs more than ...".
+    Limit(String),
+    /// The library that reads the input panicked with this message.
+    Panic(String),
+}
+
+impl From<Stopped> for Failure {
+    fn from(stopped: Stopped) -> Self {
+        match stopped {
+            Stopped::Panic(message) => Failure::Panic(message),
+            met => Failure::Limit(met.words()),
+        }
+    }
 }
 
 impl From<String> for Failure {
@@ -20,6 +34,7 @@ impl From<String> for Failure {
 const ERROR: c_int = -1;
 const PANIC: c_int = -2;
 const RAISED: c_int = -3;
+const LIMIT: c_int = -4;
 
 #[repr(C)]
 pub struct Buffer {
@@ -104,11 +119,9 @@ pub fn guard(err: *mut Buffer, body: impl FnOnce() -> Result<(), Failure>) -> c_
         Ok(Ok(())) => return 0,
         Ok(Err(Failure::Input(message))) => (ERROR, message),
         Ok(Err(Failure::Raised(message))) => (RAISED, message),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
-            (PANIC, text.unwrap_or_else(|| "a panic without a message".into()))
-        }
+        Ok(Err(Failure::Limit(message))) => (LIMIT, message),
+        Ok(Err(Failure::Panic(message))) => (PANIC, message),
+        Err(panic) => (PANIC, panic_text(&*panic)),
     };
     unsafe { put(err, message) };
     status

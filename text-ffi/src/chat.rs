@@ -5,13 +5,30 @@ use crate::environment::{environment, TEMPLATE};
 use crate::filters::Raised;
 use crate::generation;
 use crate::methods::is_space;
-use minijinja::Environment;
+use crate::sandbox::{self, Limits, MB};
+use crate::scan;
+use minijinja::{Environment, ErrorKind};
 use serde_json::{Map, Value};
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::Arc;
 
 /// transformers appends this to the message to be continued, and cuts the text there.
 const CONTINUE_TAG: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 /// Three names for one thing; templates read the first two.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+
+/// What one rendering may use: far above what a template needs for a conversation of that size, and bounded for
+/// one that was made to harm. `src/text/chat_template.h` names them for users.
+const COMPILING: Limits = Limits { memory: 64 * MB, seconds: 2.0, nests: true };
+const FUEL: u64 = 5_000_000; // instructions of minijinja
+const FUEL_PER_BYTE: u64 = 50;
+const MEMORY: usize = 64 * MB;
+const MEMORY_PER_BYTE: usize = 32;
+const SECONDS: f64 = 1.0;
+const SECONDS_PER_MB: f64 = 2.0;
+/// What namespaces that hold themselves may keep for ever, all renderings together.
+const MOST_LOST: isize = 32 * MB as isize;
+static LOST: AtomicIsize = AtomicIsize::new(0);
 
 pub struct ChatTemplate {
     env: Environment<'static>,
@@ -26,7 +43,39 @@ pub struct Rendered {
 }
 
 impl ChatTemplate {
-    pub fn new(source: &str) -> Result<Self, String> {
+    /// Compiles a template; the limits are those of the sandbox and of `scan`.
+    pub fn read(source: String) -> Result<Arc<Self>, Failure> {
+        scan::check(&source).map_err(|found| Failure::Limit(format!("is refused: {found}")))?;
+        Ok(Arc::new(sandbox::run(&COMPILING, move || ChatTemplate::new(&source))?.value?))
+    }
+
+    /// Renders a request (JSON, as described in `include/text_ffi.h`) within limits that grow with it.
+    pub fn render_within_limits(self: &Arc<Self>, request: &[u8]) -> Result<Rendered, Failure> {
+        if LOST.load(Ordering::Relaxed) > MOST_LOST {
+            return Err(Failure::Limit(
+                "makes namespaces that hold themselves, which are never freed".into(),
+            ));
+        }
+        let size = request.len();
+        let limits = Limits {
+            memory: MEMORY.saturating_add(size.saturating_mul(MEMORY_PER_BYTE)),
+            seconds: SECONDS + SECONDS_PER_MB * size as f64 / MB as f64,
+            nests: true,
+        };
+        // Owned by both sides: a rendering that is stopped keeps its own.
+        let request: Arc<[u8]> = request.into();
+        let (template, theirs) = (self.clone(), request.clone());
+        let done = sandbox::run(&limits, move || {
+            let request = serde_json::from_slice(&theirs).map_err(|e| Failure::Input(e.to_string()))?;
+            template.apply(request, FUEL.saturating_add(FUEL_PER_BYTE.saturating_mul(size as u64)))
+        })?;
+        let rendered = done.value?;
+        let kept = rendered.text.capacity() + rendered.spans.capacity() * size_of::<(usize, usize)>();
+        LOST.fetch_add((done.held - kept as isize).max(0), Ordering::Relaxed);
+        Ok(rendered)
+    }
+
+    fn new(source: &str) -> Result<Self, String> {
         if generation::holds_mark(source) {
             return Err(mark_message("the template"));
         }
@@ -39,8 +88,7 @@ impl ChatTemplate {
         self.has_generation
     }
 
-    /// Renders a request as described in `include/text_ffi.h`.
-    pub fn apply(&self, request: Value) -> Result<Rendered, Failure> {
+    fn apply(&self, request: Value, fuel: u64) -> Result<Rendered, Failure> {
         let Value::Object(mut request) = request else {
             return Err("the request must be an object".to_string().into());
         };
@@ -77,18 +125,20 @@ impl ChatTemplate {
         if let Some(Value::Object(given)) = request.remove("variables") {
             variables.extend(given);
         }
-        let mut rendered = self.render(Value::Object(variables))?;
+        let mut rendered = self.render(Value::Object(variables), fuel)?;
         if let Some(text) = continued {
             cut_at_tag(&mut rendered, &text)?;
         }
         Ok(rendered)
     }
 
-    fn render(&self, variables: Value) -> Result<Rendered, Failure> {
+    fn render(&self, variables: Value, fuel: u64) -> Result<Rendered, Failure> {
         if self.has_generation && any_string(&variables, &generation::holds_mark) {
             return Err(mark_message("the conversation").into());
         }
-        let template = self.env.get_template(TEMPLATE).map_err(|e| describe(&e))?;
+        let mut env = self.env.clone();
+        env.set_fuel(Some(fuel));
+        let template = env.get_template(TEMPLATE).map_err(|e| describe(&e))?;
         let marked = template.render(minijinja::value::Serde(variables)).map_err(failure)?;
         let (text, spans) = generation::split(&marked);
         Ok(Rendered { text, spans })
@@ -182,6 +232,9 @@ fn describe(error: &minijinja::Error) -> String {
 }
 
 fn failure(error: minijinja::Error) -> Failure {
+    if error.kind() == ErrorKind::OutOfFuel {
+        return Failure::Limit("runs more instructions than a conversation of this size can need".into());
+    }
     let mut cause: Option<&dyn std::error::Error> = Some(&error);
     while let Some(e) = cause {
         if let Some(raised) = e.downcast_ref::<Raised>() {

@@ -12,10 +12,12 @@ pub const TEMPLATE: &str = "chat_template";
 pub fn environment(source: String) -> Result<Environment<'static>, Error> {
     let mut env = Environment::new();
     env.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    env.set_debug(false); // else errors print every variable, whatever its size
     env.set_auto_escape_callback(|_| AutoEscape::None);
     env.set_unknown_method_callback(methods::call);
     env.set_formatter(filters::print);
     filters::add_all(&mut env);
+    env.remove_global("debug"); // jinja2 has none; it prints everything, namespaces without end too
     env.add_filter(generation::FILTER, |body: String| {
         format!("{}{body}{}", generation::OPEN, generation::CLOSE)
     });

@@ -2,7 +2,7 @@
 //! takes keyword arguments, and asks Python what a number or a sequence is.
 
 use crate::methods::is_space;
-use crate::pyjson::{float_text, str_text, tojson};
+use crate::pyjson::{check_printable, float_text, holds_float, str_text, tojson};
 use minijinja::filters;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
@@ -80,12 +80,12 @@ fn list(state: &mut State, value: Value) -> Result<Value, Error> {
     }
 }
 
-fn trim(value: &Value, chars: Option<&str>) -> String {
-    let text = str_text(value);
-    match chars {
+fn trim(value: &Value, chars: Option<&str>) -> Result<String, Error> {
+    let text = str_text(value)?;
+    Ok(match chars {
         Some(set) => text.trim_matches(|c| set.contains(c)).to_string(),
         None => text.trim_matches(is_space).to_string(),
-    }
+    })
 }
 
 // int(value, default=0, base=10): the default where Python's int() and int(float()) both fail.
@@ -172,13 +172,14 @@ fn strftime_now(format: &str) -> Result<String, Error> {
 
 /// The text of `{{ value }}`.
 pub fn print(out: &mut minijinja::Output, state: &mut State, value: &Value) -> Result<(), Error> {
+    check_printable(value)?;
     match value.kind() {
         ValueKind::Number if !value.is_integer() => {
             let text = float_text(f64::try_from(value.clone())?, false);
             out.write_str(&text).map_err(Error::from)
         }
-        ValueKind::Seq | ValueKind::Map if crate::pyjson::holds_float(value) => {
-            out.write_str(&str_text(value)).map_err(Error::from)
+        ValueKind::Seq | ValueKind::Map if holds_float(value) => {
+            out.write_str(&str_text(value)?).map_err(Error::from)
         }
         _ => minijinja::escape_formatter(out, state, value),
     }

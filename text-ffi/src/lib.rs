@@ -3,7 +3,7 @@
 //! `abi` holds the buffers and the guard around every entry point; `tokenizer_api` and `template_api` are the
 //! entry points themselves. Chat templates are minijinja made to behave like transformers' jinja2:
 //! `environment` puts it together, `generation` adds `{% generation %}`, `methods`, `filters` and `pyjson` mend
-//! what Python does differently, `chat` is `apply_chat_template`.
+//! what Python does differently, `chat` is `apply_chat_template`. `scan` and `sandbox` are the limits on hostile files.
 
 mod abi;
 mod chat;
@@ -12,5 +12,7 @@ mod filters;
 mod generation;
 mod methods;
 mod pyjson;
+mod sandbox;
+mod scan;
 mod template_api;
 mod tokenizer_api;

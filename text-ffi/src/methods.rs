@@ -27,6 +27,15 @@ pub fn call(state: &mut State, value: &Value, method: &str, args: &[Value]) -> R
     }
 }
 
+/// A width that a template asks for, when it is not absurd.
+pub fn sane_width(width: usize) -> Result<usize, Error> {
+    const WIDEST: usize = 1_000_000;
+    if width <= WIDEST {
+        return Ok(width);
+    }
+    Err(Error::new(ErrorKind::InvalidOperation, format!("a width of {width}; at most {WIDEST} is allowed")))
+}
+
 fn list_index(list: &Value, args: &[Value]) -> Result<Value, Error> {
     let (wanted,): (&Value,) = from_args(args)?;
     let position = list.try_iter()?.position(|item| &item == wanted);
@@ -55,7 +64,8 @@ fn str_method(s: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Er
         "rsplit" => {
             let (separator, most): (Option<&str>, Option<i64>) = from_args(args)?;
             // A negative number of splits means all of them.
-            let pieces = most.and_then(|n| usize::try_from(n).ok()).map_or(usize::MAX, |n| n + 1);
+            let pieces =
+                most.and_then(|n| usize::try_from(n).ok()).map_or(usize::MAX, |n| n.saturating_add(1));
             let mut parts: Vec<Value> = match separator {
                 Some(separator) => s.rsplitn(pieces, separator).map(Value::from).collect(),
                 None => rsplit_blanks(s, pieces).into_iter().map(Value::from).collect(),
@@ -81,13 +91,13 @@ fn str_method(s: &str, method: &str, args: &[Value]) -> Result<Option<Value>, Er
         }
         "zfill" => {
             let (width,): (usize,) = from_args(args)?;
-            let zeros = "0".repeat(width.saturating_sub(s.chars().count()));
+            let zeros = "0".repeat(sane_width(width)?.saturating_sub(s.chars().count()));
             let (sign, digits) = s.split_at(usize::from(s.starts_with(['-', '+'])));
             Value::from(format!("{sign}{zeros}{digits}"))
         }
         "ljust" | "rjust" => {
             let (width, fill): (usize, Option<&str>) = from_args(args)?;
-            let fill = fill.unwrap_or(" ").repeat(width.saturating_sub(s.chars().count()));
+            let fill = fill.unwrap_or(" ").repeat(sane_width(width)?.saturating_sub(s.chars().count()));
             Value::from(if method == "ljust" { format!("{s}{fill}") } else { format!("{fill}{s}") })
         }
         _ => return Ok(None),

@@ -1,10 +1,12 @@
 //! Python's text forms for minijinja values: `json.dumps`, `repr(float)` and `str`.
 
+use crate::methods::sane_width;
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 use std::fmt::Write;
 
 const DEEPEST: usize = 200; // beyond it Python would have met its recursion limit too
+const MOST_PARTS: usize = 1_000_000; // of a value that is printed; shared parts count each time
 
 fn invalid(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
@@ -179,7 +181,35 @@ fn indent_text(indent: Value) -> Result<String, Error> {
     }
     let width =
         if indent.kind() == ValueKind::Bool { i64::from(indent.is_true()) } else { i64::try_from(indent)? };
-    Ok(" ".repeat(usize::try_from(width).unwrap_or(0)))
+    Ok(" ".repeat(sane_width(usize::try_from(width).unwrap_or(0))?))
+}
+
+/// An error for what cannot be printed: a namespace that holds itself, lists of lists of lists without end.
+pub fn check_printable(value: &Value) -> Result<(), Error> {
+    fn walk(value: &Value, depth: usize, left: &mut usize) -> Result<(), Error> {
+        let map = match value.kind() {
+            ValueKind::Map => true,
+            ValueKind::Seq => false,
+            // Of those without a length only a name is printed.
+            ValueKind::Iterable if value.len().is_some() => false,
+            _ => return Ok(()),
+        };
+        if depth > DEEPEST {
+            return Err(invalid(format!("the value holds itself, or has more than {DEEPEST} levels")));
+        }
+        for part in value.try_iter()? {
+            *left = left
+                .checked_sub(1)
+                .ok_or_else(|| invalid(format!("the value has more than {MOST_PARTS} parts")))?;
+            walk(&part, depth + 1, left)?;
+            if map {
+                walk(&value.get_item(&part)?, depth + 1, left)?;
+            }
+        }
+        Ok(())
+    }
+    let mut left = MOST_PARTS;
+    walk(value, 0, &mut left)
 }
 
 /// minijinja prints like Python except for floats with an exponent: true when one may be inside.
@@ -202,12 +232,9 @@ pub fn holds_float(value: &Value) -> bool {
 }
 
 /// Python's `str(x)`.
-pub fn str_text(value: &Value) -> String {
-    if holds_float(value) {
-        repr_text(value)
-    } else {
-        value.to_string()
-    }
+pub fn str_text(value: &Value) -> Result<String, Error> {
+    check_printable(value)?;
+    Ok(if holds_float(value) { repr_text(value) } else { value.to_string() })
 }
 
 // Python's `repr(x)`; minijinja's own where no float is inside.

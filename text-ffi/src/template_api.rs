@@ -3,36 +3,39 @@
 use crate::abi::{bytes, guard, put, text, Buffer, Spans};
 use crate::chat::ChatTemplate;
 use std::ffi::{c_char, c_int};
+use std::sync::Arc;
+
+/// What a handle points at: a rendering that was stopped still has its template.
+type Handle = Arc<ChatTemplate>;
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_text_template_new(
     source: *const c_char,
     size: usize,
-    out: *mut *mut ChatTemplate,
+    out: *mut *mut Handle,
     err: *mut Buffer,
 ) -> c_int {
     guard(err, || {
-        let template = ChatTemplate::new(text(source, size)?)?;
-        *out = Box::into_raw(Box::new(template));
+        *out = Box::into_raw(Box::new(ChatTemplate::read(text(source, size)?.to_string())?));
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn hone_text_template_free(template: *mut ChatTemplate) {
+pub unsafe extern "C" fn hone_text_template_free(template: *mut Handle) {
     if !template.is_null() {
         drop(Box::from_raw(template));
     }
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn hone_text_template_has_generation(template: *const ChatTemplate) -> c_int {
+pub unsafe extern "C" fn hone_text_template_has_generation(template: *const Handle) -> c_int {
     c_int::from((*template).has_generation())
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_text_template_apply(
-    template: *const ChatTemplate,
+    template: *const Handle,
     request: *const c_char,
     size: usize,
     out: *mut Buffer,
@@ -40,8 +43,7 @@ pub unsafe extern "C" fn hone_text_template_apply(
     err: *mut Buffer,
 ) -> c_int {
     guard(err, || {
-        let request = serde_json::from_slice(bytes(request, size)).map_err(|e| e.to_string())?;
-        let rendered = (*template).apply(request)?;
+        let rendered = (*template).render_within_limits(bytes(request, size))?;
         put(out, rendered.text);
         if !spans.is_null() {
             *spans = Spans::new(&rendered.spans);

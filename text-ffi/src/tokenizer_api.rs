@@ -1,25 +1,50 @@
 //! The tokenizer's entry points; see `include/text_ffi.h` for their contracts.
 
-use crate::abi::{bytes, guard, put, text, Buffer, Ids};
+use crate::abi::{bytes, guard, put, text, Buffer, Failure, Ids};
+use crate::sandbox::{self, Limits, MB};
 use std::ffi::{c_char, c_int};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Arc, Once};
 use tokenizers::Tokenizer;
+
+/// What a handle points at: a call that was stopped still has its tokenizer.
+type Handle = Arc<Tokenizer>;
+
+/// Entries of Oniguruma's backtrack stack, each about 40 bytes; it has no limit of its own.
+const REGEX_STACK: std::ffi::c_uint = 8_000_000;
+static REGEX: Once = Once::new();
+
+/// What a call may use for `size` bytes of input; `per_byte` is some ten times what real tokenizers need.
+fn limits(size: usize, memory: usize, per_byte: usize, seconds: f64) -> Limits {
+    Limits {
+        memory: memory.saturating_add(size.saturating_mul(per_byte)),
+        seconds: seconds + seconds * size as f64 / MB as f64,
+        nests: false,
+    }
+}
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_text_tokenizer_new(
     json: *const c_char,
     size: usize,
-    out: *mut *mut Tokenizer,
+    out: *mut *mut Handle,
     err: *mut Buffer,
 ) -> c_int {
     guard(err, || {
-        let tokenizer = Tokenizer::from_bytes(bytes(json, size)).map_err(|e| e.to_string())?;
-        *out = Box::into_raw(Box::new(tokenizer));
+        // SAFETY: sets a global number of Oniguruma, before the first regular expression is compiled.
+        REGEX.call_once(|| unsafe {
+            onig_sys::onig_set_match_stack_limit_size(REGEX_STACK);
+        });
+        let json = bytes(json, size).to_vec();
+        let read = move || Tokenizer::from_bytes(json).map_err(|e| Failure::Input(e.to_string()));
+        let tokenizer = sandbox::run(&limits(size, 128 * MB, 150, 5.0), read)?.value?;
+        *out = Box::into_raw(Box::new(Arc::new(tokenizer)));
         Ok(())
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn hone_text_tokenizer_free(tokenizer: *mut Tokenizer) {
+pub unsafe extern "C" fn hone_text_tokenizer_free(tokenizer: *mut Handle) {
     if !tokenizer.is_null() {
         drop(Box::from_raw(tokenizer));
     }
@@ -27,7 +52,7 @@ pub unsafe extern "C" fn hone_text_tokenizer_free(tokenizer: *mut Tokenizer) {
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_text_encode(
-    tokenizer: *const Tokenizer,
+    tokenizer: *const Handle,
     data: *const c_char,
     size: usize,
     add_special: c_int,
@@ -36,21 +61,27 @@ pub unsafe extern "C" fn hone_text_encode(
     err: *mut Buffer,
 ) -> c_int {
     guard(err, || {
-        let (input, add_special, want_offsets) = (text(data, size)?, add_special != 0, want_offsets != 0);
-        // encode() counts offsets in bytes of the input; encode_fast() leaves them out.
-        let encoding = if want_offsets {
-            (*tokenizer).encode(input, add_special)
-        } else {
-            (*tokenizer).encode_fast(input, add_special)
+        let (input, add_special, want_offsets) =
+            (text(data, size)?.to_string(), add_special != 0, want_offsets != 0);
+        let tokenizer = (*tokenizer).clone();
+        let work = move || {
+            // encode() counts offsets in bytes of the input; encode_fast() leaves them out.
+            let encoding = if want_offsets {
+                tokenizer.encode(input, add_special)
+            } else {
+                tokenizer.encode_fast(input, add_special)
+            };
+            encoding.map_err(|e| Failure::Input(e.to_string()))
         };
-        *out = Ids::new(&encoding.map_err(|e| e.to_string())?, want_offsets);
+        let encoding = sandbox::run(&limits(size, 64 * MB, 500, 5.0), work)?.value?;
+        *out = Ids::new(&encoding, want_offsets);
         Ok(())
     })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_text_decode(
-    tokenizer: *const Tokenizer,
+    tokenizer: *const Handle,
     ids: *const u32,
     size: usize,
     skip_special: c_int,
@@ -58,28 +89,29 @@ pub unsafe extern "C" fn hone_text_decode(
     err: *mut Buffer,
 ) -> c_int {
     guard(err, || {
-        let ids = if size == 0 { &[][..] } else { std::slice::from_raw_parts(ids, size) };
-        put(out, (*tokenizer).decode(ids, skip_special != 0).map_err(|e| e.to_string())?);
+        let ids = if size == 0 { Vec::new() } else { std::slice::from_raw_parts(ids, size).to_vec() };
+        let tokenizer = (*tokenizer).clone();
+        let work =
+            move || tokenizer.decode(&ids, skip_special != 0).map_err(|e| Failure::Input(e.to_string()));
+        put(out, sandbox::run(&limits(size, 64 * MB, 2000, 5.0), work)?.value?);
         Ok(())
     })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_text_token_to_id(
-    tokenizer: *const Tokenizer,
+    tokenizer: *const Handle,
     token: *const c_char,
     size: usize,
 ) -> i64 {
-    text(token, size).ok().and_then(|token| (*tokenizer).token_to_id(token)).map_or(-1, i64::from)
+    let found = text(token, size)
+        .map(|token| catch_unwind(AssertUnwindSafe(|| (*tokenizer).token_to_id(token))).unwrap_or_default());
+    found.ok().flatten().map_or(-1, i64::from)
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn hone_text_id_to_token(
-    tokenizer: *const Tokenizer,
-    id: u32,
-    out: *mut Buffer,
-) -> c_int {
-    match (*tokenizer).id_to_token(id) {
+pub unsafe extern "C" fn hone_text_id_to_token(tokenizer: *const Handle, id: u32, out: *mut Buffer) -> c_int {
+    match catch_unwind(AssertUnwindSafe(|| (*tokenizer).id_to_token(id))).unwrap_or_default() {
         Some(token) => {
             put(out, token);
             0
@@ -89,6 +121,6 @@ pub unsafe extern "C" fn hone_text_id_to_token(
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn hone_text_vocab_size(tokenizer: *const Tokenizer) -> usize {
-    (*tokenizer).get_vocab_size(true)
+pub unsafe extern "C" fn hone_text_vocab_size(tokenizer: *const Handle) -> usize {
+    catch_unwind(AssertUnwindSafe(|| (*tokenizer).get_vocab_size(true))).unwrap_or_default()
 }
