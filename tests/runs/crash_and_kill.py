@@ -3,9 +3,9 @@
 
 HONE_CRASH=SIGNAL@OPERATOR:STEP lets hone raise the signal when that operator begins. The exit status is the signal's own, stderr
 says where, hone-crash-PID.json parses, `hone explain` reads it, and the run resumes bit for bit. SIGKILL leaves
-hone-running.json, which the next start and `hone explain` speak of.
+hone-running.json, which the next start and `hone explain` speak of. SIGNAL+SIGNAL@OPERATOR raises each in a thread of its own.
 
-Prints `ok NAME` or `not ok NAME` a check. usage: crash_and_kill.py [--hone PROGRAM]
+Prints `ok NAME` or `not ok NAME` a check. usage: crash_and_kill.py [--hone PROGRAM] [--times N]
 """
 import argparse
 import json
@@ -33,6 +33,10 @@ def sft(hone, output, *more):
             str(FIXTURES / "sft/text.jsonl"), "--output_dir", str(output), "--use_peft", "--lora_r", "4", "--bf16", "false",
             "--per_device_train_batch_size", "2", "--max_steps", "6", "--save_steps", "2", "--logging_steps", "1", "--threads",
             "1", "--skip_doctor", *more]
+
+
+def crashing(hone, output):
+    return sft(hone, output, "--max_steps", "1", "--report_to", "none")
 
 
 def run(words, crash=None, folder=None):
@@ -83,6 +87,22 @@ def crashes(hone, root):
         check(f"{name}: no checkpoint yet", "no checkpoint yet" in error, error)
 
 
+def at_once(hone, root, times):
+    """Several threads fault at the same moment: whatever the order, one whole report, and the signal of one of them."""
+    for names, folder in (("SIGSEGV+SIGSEGV", "two"), ("SIGSEGV+SIGABRT+SIGFPE+SIGSEGV", "four"), ("STACK", "stack"),
+                          ("SIGSEGV+STACK", "stack_too")):
+        allowed = {-getattr(signal, "SIGSEGV" if name == "STACK" else name) for name in names.split("+")}
+        lost = []
+        for i in range(times if "+" in names else 1):
+            output = root / f"{folder}{i}"
+            code, _, error = run(crashing(hone, output), f"{names}@gemm")
+            reports = list(output.glob("hone-crash-*.json"))
+            whole = len(reports) == 1 and json.loads(reports[0].read_text())["operator"] == "gemm"
+            if not (code in allowed and whole and error.count("hone: CRASH") == 1 and "hone explain" in error):
+                lost.append((code, reports, error))
+        check(f"{names} at once: every report is there", not lost, lost[:2])
+
+
 def kills(hone, root):
     folder = root / "killed"
     code, _, error = run(sft(hone, folder), "SIGKILL@gemm:4")
@@ -100,10 +120,13 @@ def kills(hone, root):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--hone", type=pathlib.Path, default=SOURCE / "build/hone")
-    hone = parser.parse_args().hone.resolve()
+    parser.add_argument("--times", type=int, default=20, help="of each run whose threads fault at once")
+    arguments = parser.parse_args()
+    hone = arguments.hone.resolve()
     with tempfile.TemporaryDirectory(prefix="hone_crash_") as temporary:
         crashes(hone, pathlib.Path(temporary))
         kills(hone, pathlib.Path(temporary))
+        at_once(hone, pathlib.Path(temporary), arguments.times)
     return 0 if passed else 1
 
 
