@@ -76,6 +76,14 @@ void Guards::saved(const std::string& folder, std::int64_t step) {
   for (train::RunGuard* guard : guards_) guard->saved(folder, step);
 }
 
+train::StateFiles Guards::state_files() const {
+  train::StateFiles out;
+  for (const train::RunGuard* guard : guards_) {
+    for (auto& file : guard->state_files()) out.push_back(std::move(file));
+  }
+  return out;
+}
+
 std::int64_t Guards::pinned_step() const {
   std::int64_t step = -1;
   for (const train::RunGuard* guard : guards_) step = std::max(step, guard->pinned_step());

@@ -34,6 +34,7 @@ class Guards final : public train::RunGuard {
   void not_finite(std::int64_t step, double loss, double grad_norm) override;
   train::Course stepped(const train::StepFacts& facts, const adapters::Adapter& adapter) override;
   void saved(const std::string& folder, std::int64_t step) override;
+  train::StateFiles state_files() const override;
   std::int64_t pinned_step() const override;
 
  private:

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "adapters/lora.h"
+#include "base/json.h"
 #include "doctor/finding.h"
 
 namespace hone::doctor {
@@ -19,6 +20,12 @@ class TensorWatch {
   Findings backward_done(std::int64_t step, const adapters::Adapter& adapter, bool had_samples);
   // After the optimizer.
   Findings stepped(std::int64_t step, const adapters::Adapter& adapter, double learning_rate);
+
+  // Of the adapter's tensors, by name.
+  base::Json state(const adapters::Adapter& adapter) const;
+  void restore(const base::Json& state, const adapters::Adapter& adapter);  // BadWatchState (watch_state.h)
+  // Counts begin again, and the first checks come after `step`.
+  void want_new_evidence(std::int64_t step);
 
  private:
   struct Tensor {

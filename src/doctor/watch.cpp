@@ -46,6 +46,25 @@ double metric_or(const std::vector<train::NamedValue>& values, std::string_view 
   return otherwise;
 }
 
+// Where a crash's report goes when the next run begins.
+base::fs::path earlier(const base::fs::path& report) {
+  return report.parent_path() / ("earlier-" + report.filename().string());
+}
+
+// The new names.
+std::vector<base::fs::path> set_aside_crashes(const base::fs::path& folder) {
+  std::vector<base::fs::path> found, out;
+  std::error_code error;
+  for (const auto& entry : base::fs::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().starts_with(train::kCrashPrefix)) found.push_back(entry.path());
+  }
+  for (const base::fs::path& one : found) {
+    base::fs::rename(one, earlier(one), error);
+    if (!error) out.push_back(earlier(one));
+  }
+  return out;
+}
+
 bool all_dead(const std::vector<train::NamedValue>& values) {
   bool known = false, dead = true;
   for (const auto& [key, value] : values) {
@@ -62,8 +81,11 @@ bool all_dead(const std::vector<train::NamedValue>& values) {
 
 void Watch::started(const train::StartFacts& facts) {
   report_.started(facts);
-  base::where.checkpoint.store(facts.first_step > 0 ? facts.first_step : -1, std::memory_order_relaxed);
-  healthy_checkpoint_ = facts.first_step > 0 ? facts.first_step : -1;
+  // A checkpoint of another folder is none that this run could go on from by its number.
+  const auto here = train::checkpoint_steps(facts.output_dir);
+  const bool resumed_here = std::find(here.begin(), here.end(), facts.first_step) != here.end();
+  healthy_checkpoint_ = facts.first_step > 0 && resumed_here ? facts.first_step : -1;
+  base::where.checkpoint.store(healthy_checkpoint_, std::memory_order_relaxed);
   state_ = running_here();
   state_.total_steps = facts.total_steps;
   state_.step = facts.first_step;
@@ -72,7 +94,9 @@ void Watch::started(const train::StartFacts& facts) {
 
 void Watch::rolled_out(const train::RolloutFacts& facts) {
   report_.rolled_out(facts);
-  if (rewards_) tell(rewards_->see(facts), facts.step);
+  if (!rewards_) return;
+  if (!before_ && facts.step > state_.step) before_ = {rewards_, told_, suspected_};
+  tell(rewards_->see(facts), facts.step);
 }
 
 void Watch::stepped(const train::StepFacts& facts, std::int64_t total_steps) {
@@ -132,11 +156,13 @@ void Watch::begin(train::OpenedRun& run) {
   run_ = &run;
   const config::Plan& plan = run.plan;
   rows_ = plan.per_device_train_batch_size * plan.gradient_accumulation_steps;
+  const bool resumed = run.standing->state.step > 0;  // resume() knows more
   tensors_.emplace(run.standing->state.step);
-  trend_.emplace(run.start.warmup_steps, !config::samples(plan.method));
+  trend_.emplace(run.start.warmup_steps, !config::samples(plan.method), resumed);
+  preference_ = PreferenceWatch(resumed);
   if (config::samples(plan.method)) {
     rewards_.emplace(plan.policy.num_generations, plan.policy.reward_weights,
-                     plan.policy.mask_truncated_completions, run.standing->state.step > 0);
+                     plan.policy.mask_truncated_completions, resumed);
   }
   if (is_policy(plan)) {
     policy_.emplace(
@@ -148,6 +174,7 @@ void Watch::begin(train::OpenedRun& run) {
                            .uniform = std::log(static_cast<double>(run.model->config().vocab_size))});
   }
   if (!plan.skip_doctor) base_ = base_print(*run.model);
+  resume();
   tell_of_last_run();
   running_.emplace(run.place.output_dir(), state_);
 }
@@ -155,10 +182,10 @@ void Watch::begin(train::OpenedRun& run) {
 void Watch::see_gradients(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter) {
   if (!std::isfinite(loss.loss)) return;  // not_finite() comes
   // With a KL term rows of dead groups are computed, and give exactly nothing while B is 0.
+  live_ = loss.live_rows < 0 ? !all_dead(loss.metrics) : loss.live_rows > 0;
   const bool had_samples =
-      is_policy(run_->plan)
-          ? metric_or(loss.metrics, "skipped_rows", 0) < static_cast<double>(rows_) && !all_dead(loss.metrics)
-          : loss.loss != 0;
+      is_policy(run_->plan) ? metric_or(loss.metrics, "skipped_rows", 0) < static_cast<double>(rows_) && live_
+                            : loss.loss != 0;
   tell(tensors_->backward_done(step, adapter, had_samples), step);
 }
 
@@ -177,7 +204,7 @@ train::Course Watch::see_step(const train::StepFacts& facts, const adapters::Ada
   const auto join = [&found](Findings more) {
     found.insert(found.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };
-  if (policy_) join(policy_->see(facts, at_the_top()));
+  if (policy_) join(policy_->see(facts, at_the_top(), live_));
   join(trend_->see(facts));
   join(preference_.see(facts));
   state_.step = facts.step;
@@ -191,6 +218,7 @@ train::Course Watch::see_step(const train::StepFacts& facts, const adapters::Ada
   join(memory_.see(facts.step, run_->start.total_steps, state_.resident, state_.free));
   if (running_) running_->update(state_);
   tell(std::move(found), facts.step);
+  before_.reset();
   if (facts.step % limits::kCheckEvery == 0) {
     const Verdict bad = check_adapter_finite(adapter);
     if (bad.level == Level::kFail) {
@@ -246,26 +274,29 @@ void Watch::write_fault(const char* kind, std::int64_t step) const {
                       .verdicts = failures_});
 }
 
-// A process that was killed could say nothing; this one says it. A report of a pause has been read by now.
+// A process that was killed could say nothing; this one says it. A report of a pause has been read by now,
+// and that of a crash is no longer why the run in this folder ended.
 void Watch::tell_of_last_run() {
   const base::fs::path& folder = run_->place.output_dir();
   std::error_code ignored;
   base::fs::remove(folder / train::kFaultFile, ignored);
   const auto last = read_running(folder);
+  const std::vector<base::fs::path> crashes = set_aside_crashes(folder);
   if (!last) return;
   const Fate fate = fate_of(*last);
   // Output folders are locked: who wrote it is gone, even where its number is another process's by now.
   const Fate ended = fate == Fate::kAlive ? Fate::kKilled : fate;
-  const bool crashed = base::fs::exists(crash_report_path(folder, last->pid));
+  const base::fs::path report = earlier(crash_report_path(folder, last->pid));
+  const bool crashed = std::find(crashes.begin(), crashes.end(), report) != crashes.end();
   report_.judged(
       {.code = ended == Fate::kMemory ? "MEM-02" : "",
        .level = Level::kWarn,
        .part = "run",
        .what = crashed ? "the last run here crashed at step " + std::to_string(last->step)
                        : fate_words(*last, ended),
-       .evidence = crashed ? crash_report_path(folder, last->pid).string() : "it left hone-running.json",
+       .evidence = crashed ? report.string() : "it left hone-running.json",
        .cause = ended == Fate::kMemory ? "the machine's memory was used up" : "",
-       .fix = crashed ? "`hone explain` tells where: give it this folder"
+       .fix = crashed ? "`hone explain` tells where: give it this file"
               : ended == Fate::kMemory
                   ? "lower per_device_train_batch_size or max_length, or set memory_limit below what was free"
                   : "nothing, if that was you"},
@@ -273,7 +304,10 @@ void Watch::tell_of_last_run() {
 }
 
 bool Watch::at_the_top() const {
-  if (!rewards_ || rewards_->highest() <= rewards_->lowest()) return false;
+  if (!rewards_) return false;
+  if (rewards_->highest() <= rewards_->lowest()) {
+    return rewards_->past_unknown() && place_of(last_reward_, 0, 0) == RewardPlace::kHighest;
+  }
   return last_reward_ >= rewards_->lowest() + kNearTheTop * (rewards_->highest() - rewards_->lowest());
 }
 

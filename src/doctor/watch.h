@@ -8,6 +8,9 @@
 //   const train::LoopResult result = train::begin_run(*run, watch, stop_requested, &watch.guard());
 //   if (result.paused) ... watch.failures()
 //
+// A resumed run goes on with what the checkpoint keeps of the watch (watch_state.h): it is judged as one that
+// was never stopped. With on_fault pause or stop a failure that was told before needs new evidence.
+//
 // Thresholds and their sources: watch_limits.h. What it watches:
 //   watch_rewards.h  RL-02 RL-03 RL-04 RL-07 RL-08      of generation batches
 //   watch_steps.h    RL-08 RL-10 GRAD-02 NUM-08 MEM-02 PREF-01 PREF-02   of a step's numbers
@@ -76,13 +79,21 @@ class Watch final : public train::RunListener {
     train::Course stepped(const train::StepFacts& facts, const adapters::Adapter& adapter) override {
       return watch_.see_step(facts, adapter);
     }
+    train::StateFiles state_files() const override { return watch_.state_files(); }
     std::int64_t pinned_step() const override { return watch_.suspected_ ? watch_.healthy_checkpoint_ : -1; }
 
    private:
     Watch& watch_;
   };
 
+  // MEM-02 is of a process, and told in each.
+  static constexpr const char* kMemoryKey = "MEM-02";
+
   void begin(train::OpenedRun& run);
+  void resume();
+  void take_up(const base::Json& state);  // BadWatchState
+  train::StateFiles state_files() const;
+  bool is_here(std::int64_t checkpoint) const;  // in output_dir
   void see_gradients(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter);
   [[noreturn]] void not_finite(std::int64_t step, double loss, double grad_norm);
   train::Course see_step(const train::StepFacts& facts, const adapters::Adapter& adapter);
@@ -98,7 +109,8 @@ class Watch final : public train::RunListener {
   train::RunListener& report_;
   config::OnFault on_fault_;
   train::OpenedRun* run_ = nullptr;
-  std::map<std::string, base::Level> told_;  // Finding::key -> how bad it was
+  using Told = std::map<std::string, base::Level>;  // Finding::key -> how bad it was
+  Told told_;
   std::vector<base::Verdict> failures_;
   bool pause_wanted_ = false;
   bool suspected_ = false;                // something is wrong with the model itself
@@ -107,6 +119,7 @@ class Watch final : public train::RunListener {
   std::vector<PartPrint> base_;  // as the run began; empty with skip_doctor
   train::StepFacts newest_;
   std::int64_t rows_ = 0;  // of an optimizer step
+  bool live_ = true;       // samples of the step that is being made have an advantage
   double last_reward_ = 0;
 
   std::optional<RunningFile> running_;
@@ -114,6 +127,14 @@ class Watch final : public train::RunListener {
   std::chrono::steady_clock::time_point asked_free_;
   std::optional<TensorWatch> tensors_;
   std::optional<RewardWatch> rewards_;
+  // As they were before the step that is being made saw its rollouts: what a checkpoint keeps that an error
+  // in this step saves, since the step comes again.
+  struct BeforeRollouts {
+    std::optional<RewardWatch> rewards;
+    Told told;
+    bool suspected = false;
+  };
+  std::optional<BeforeRollouts> before_;
   std::optional<PolicySteps> policy_;
   std::optional<TrendWatch> trend_;
   MemoryWatch memory_;

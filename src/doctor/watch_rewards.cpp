@@ -108,6 +108,13 @@ RewardWatch::Batch RewardWatch::sums_of(const train::RolloutFacts& rollouts) {
   return out;
 }
 
+// A resumed run may have other rewards: what was seen of the old ones says nothing about them.
+bool RewardWatch::of_these(const std::vector<std::string>& names) const {
+  return components_.empty() ||
+         std::equal(components_.begin(), components_.end(), names.begin(), names.end(),
+                    [](const Component& one, const std::string& name) { return one.name == name; });
+}
+
 void RewardWatch::see_components(const train::RolloutFacts& rollouts) {
   if (components_.empty()) {
     for (const std::string& name : rollouts.reward_names) components_.push_back({.name = name});
@@ -132,7 +139,8 @@ RewardWatch::Batch RewardWatch::window() const {
 }
 
 Findings RewardWatch::see(const train::RolloutFacts& rollouts) {
-  if (rollouts.completions.empty()) return {};        // an evaluation's warnings
+  if (rollouts.completions.empty()) return {};  // an evaluation's warnings
+  if (!of_these(rollouts.reward_names)) *this = RewardWatch(group_size_, weights_, masks_cut_, true);
   if (seen_batches_ == 0) lowest_ = 1, highest_ = 0;  // nothing seen
   const Batch batch = sums_of(rollouts);
   if (lowest_ > highest_) lowest_ = highest_ = 0;  // not one was scored
@@ -154,7 +162,7 @@ Findings RewardWatch::see(const train::RolloutFacts& rollouts) {
   const Batch all = window();
   judge_dead(out);
   judge_components(out);
-  if (seen_batches_ == 1) judge_first(batch, out);
+  if (seen_batches_ == 1 && !past_unknown_) judge_first(batch, out);
   if (!enough(static_cast<std::int64_t>(batches_.size()), all.samples, limits::kSamplesToWarn)) return out;
   judge_cut(all, out);
   judge_balance(all, out);
@@ -176,9 +184,10 @@ void RewardWatch::judge_dead(Findings& out) const {
     found.evidence = counted(streak_batches_, streak_.samples) + " without one advantage: " + found.evidence;
     const LossRow row = loss_row(facts);
     // A run that has learned ends here too: at the top, or where all its samples have come to agree.
-    const bool may_be_the_end = ever_live_ && (row == LossRow::kHighest || row == LossRow::kDead);
-    // After a resume it may be the end of a run whose live groups came before.
-    const bool fails = streak_.samples >= limits::kSamplesToFail && (ever_live_ || !resumed_);
+    const bool may_be_the_end =
+        (ever_live_ || past_unknown_) && (row == LossRow::kHighest || row == LossRow::kDead);
+    // Of a past that is not known, live groups may have come before.
+    const bool fails = streak_.samples >= limits::kSamplesToFail && (ever_live_ || !past_unknown_);
     found.level = may_be_the_end ? (row == LossRow::kHighest ? Level::kNote : Level::kWarn)
                                  : (fails ? Level::kFail : Level::kWarn);
     if (may_be_the_end && row == LossRow::kHighest) found.cause = "suspected: these prompts are learned";
@@ -235,7 +244,7 @@ void RewardWatch::judge_cut(const Batch& all, Findings& out) const {
       (all.reward - all.cut_reward) / static_cast<double>(std::max<std::int64_t>(1, ended));
   const double live = 1 - share(all.dead, all.groups);
   const bool wasted = cut > limits::kCutFail && all.cut_at_lowest && live < limits::kUsefulWhenCut &&
-                      all.samples >= limits::kSamplesToFail;
+                      all.samples >= limits::kSamplesToFail && !past_unknown_;
   const bool harmless = ended > 0 && of_cut >= of_ended - kSame;
   add_finding(out, {.code = "RL-03",
                     .level = wasted     ? Level::kFail
@@ -254,6 +263,7 @@ void RewardWatch::judge_cut(const Batch& all, Findings& out) const {
 
 void RewardWatch::judge_components(Findings& out) const {
   if (components_.size() < 2) return;  // alone it is the reward: dead groups say so
+  if (past_unknown_) return;           // it may have varied before
   for (const Component& one : components_) {
     if (one.varied || one.count < limits::kSamplesToWarn || seen_batches_ < limits::kBatchesToSpeak) continue;
     const bool at_bottom = one.first <= 0;
@@ -303,7 +313,8 @@ void RewardWatch::judge_balance(const Batch& all, Findings& out) const {
 
 // The spread of the reward against the run's beginning: the top is reached, or everything has become alike.
 void RewardWatch::judge_spread(const Batch& all, Findings& out) const {
-  if (seen_batches_ < limits::kBatchesInWindow || all.samples < limits::kSamplesToFail) return;
+  if (seen_batches_ < limits::kBatchesInWindow || all.samples < limits::kSamplesToFail || past_unknown_)
+    return;
   const double before = spread(baseline_.reward, baseline_.reward_squares, baseline_.samples);
   const double now = spread(all.reward, all.reward_squares, all.samples);
   const double top = share(all.at_highest, all.samples);

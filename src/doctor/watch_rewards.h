@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "doctor/finding.h"
 #include "train/step_facts.h"
 
@@ -14,15 +15,25 @@ namespace hone::doctor {
 
 class RewardWatch {
  public:
-  // `weights`: reward_weights, empty for all 1. `resumed`: what the run's first steps were like is not known.
-  RewardWatch(std::int64_t group_size, std::vector<double> weights, bool masks_cut, bool resumed = false)
-      : group_size_(group_size), weights_(std::move(weights)), masks_cut_(masks_cut), resumed_(resumed) {}
+  // `weights`: reward_weights, empty for all 1. `past_unknown`: the run goes on from a checkpoint that does
+  // not say what its first batches were like; what needs them is not judged.
+  RewardWatch(std::int64_t group_size, std::vector<double> weights, bool masks_cut, bool past_unknown = false)
+      : group_size_(group_size),
+        weights_(std::move(weights)),
+        masks_cut_(masks_cut),
+        past_unknown_(past_unknown) {}
 
   Findings see(const train::RolloutFacts& rollouts);
 
   // Of all completions so far; equal before the first.
   double lowest() const { return lowest_; }
   double highest() const { return highest_; }
+  bool past_unknown() const { return past_unknown_; }
+
+  base::Json state() const;
+  void restore(const base::Json& state);  // BadWatchState (watch_state.h)
+  // Windows and streaks begin again; what the run's beginning was like stays known.
+  void want_new_evidence();
 
  private:
   // A generation batch in sums.
@@ -34,6 +45,8 @@ class RewardWatch {
     bool cut_at_lowest = true;              // all of them are at the run's lowest
     std::vector<double> parts;              // weighted sums, a component each
     void add(const Batch& other);
+    base::Json state() const;
+    static Batch of(const base::Json& state);
   };
   struct Component {
     std::string name;
@@ -45,6 +58,7 @@ class RewardWatch {
 
   Batch sums_of(const train::RolloutFacts& rollouts);
   double total_of(const train::CompletionFacts& one) const;  // NaN: no function scored it
+  bool of_these(const std::vector<std::string>& names) const;
   void see_components(const train::RolloutFacts& rollouts);
   Batch window() const;
   void judge_dead(Findings& out) const;
@@ -57,7 +71,7 @@ class RewardWatch {
 
   std::int64_t group_size_;
   std::vector<double> weights_;
-  bool masks_cut_, resumed_;
+  bool masks_cut_, past_unknown_;
   std::deque<Batch> batches_;  // the window, newest last
   std::vector<Component> components_;
   // Batches whose groups are all dead, one after another up to now.

@@ -45,7 +45,7 @@ void keep(std::deque<double>& values, double value, std::int64_t most) {
 
 }  // namespace
 
-Findings PolicySteps::see(const train::StepFacts& step, bool top) {
+Findings PolicySteps::see(const train::StepFacts& step, bool top, bool live) {
   Findings out;
   if (const auto entropy = metric(step, "entropy")) {
     count(low_entropy_, *entropy < limits::kEntropyCollapse);
@@ -112,7 +112,7 @@ Findings PolicySteps::see(const train::StepFacts& step, bool top) {
     LossFacts known = *facts;
     known.masks_cut = setup_.masks_cut;
     const LossRow row = loss_row(known);
-    count(no_gradient_, row == LossRow::kGradientCut || row == LossRow::kMasked);
+    count(no_gradient_, live && (row == LossRow::kGradientCut || row == LossRow::kMasked));
     if (no_gradient_ >= limits::kChecksToFail) {
       base::Verdict found = loss_verdict(known);
       found.evidence = step_words(no_gradient_) + ": " + found.evidence;
@@ -125,7 +125,7 @@ Findings PolicySteps::see(const train::StepFacts& step, bool top) {
 Findings TrendWatch::see(const train::StepFacts& step) {
   Findings out;
   seen_ += 1;
-  if (loss_is_progress_) judge_loss(step, out);
+  if (loss_is_progress_ && !past_unknown_) judge_loss(step, out);
   judge_norm(step, out);
   return out;
 }
@@ -233,7 +233,7 @@ Findings PreferenceWatch::see(const train::StepFacts& step) {
                  .fix = "`hone doctor` shows which tensors receive a gradient"});
   }
   const auto logps = metric(step, "logps/chosen");
-  if (!logps) return out;
+  if (!logps || past_unknown_) return out;
   constexpr double kNew = 0.1;
   if (seen_ <= limits::kInitialSteps) {  // one batch may be of short answers, another of long ones
     const double share = 1 / static_cast<double>(seen_);

@@ -7,6 +7,7 @@
 #include <deque>
 #include <vector>
 
+#include "base/json.h"
 #include "doctor/finding.h"
 #include "train/step_facts.h"
 
@@ -23,8 +24,13 @@ class PolicySteps {
     double uniform = 0;          // ln V: the entropy of a policy that knows nothing; 0: not known
   };
   explicit PolicySteps(const Setup& setup) : setup_(setup) {}
-  // `top`: the reward is near the highest that the run has seen; a certain policy is no fault then.
-  Findings see(const train::StepFacts& step, bool top);
+  // `top`: the reward is near the highest that the run has seen; a certain policy is no fault then. `live`:
+  // samples of the step had an advantage; a step without one owes no gradient.
+  Findings see(const train::StepFacts& step, bool top, bool live = true);
+
+  base::Json state() const;
+  void restore(const base::Json& state);  // BadWatchState (watch_state.h)
+  void want_new_evidence();               // streaks begin again
 
  private:
   Setup setup_;
@@ -35,15 +41,21 @@ class PolicySteps {
 // Losses that measure progress (SFT, DPO); gradients of any method.
 class TrendWatch {
  public:
-  TrendWatch(std::int64_t warmup_steps, bool loss_is_progress)
-      : warmup_steps_(warmup_steps), loss_is_progress_(loss_is_progress) {}
+  // `past_unknown`: the run goes on from a checkpoint that does not say where its loss began, so that nothing
+  // is said of that.
+  TrendWatch(std::int64_t warmup_steps, bool loss_is_progress, bool past_unknown = false)
+      : warmup_steps_(warmup_steps), loss_is_progress_(loss_is_progress), past_unknown_(past_unknown) {}
   Findings see(const train::StepFacts& step);
+
+  base::Json state() const;
+  void restore(const base::Json& state);  // BadWatchState
+  void want_new_evidence();               // what came since the beginning is gathered again
 
  private:
   void judge_loss(const train::StepFacts& step, Findings& out);
   void judge_norm(const train::StepFacts& step, Findings& out);
   std::int64_t warmup_steps_;
-  bool loss_is_progress_;
+  bool loss_is_progress_, past_unknown_;
   std::int64_t seen_ = 0;
   double initial_ = 0;            // mean of the first losses
   std::deque<double> losses_;     // the newest, after warm-up
@@ -51,6 +63,7 @@ class TrendWatch {
   std::int64_t large_norms_ = 0;  // after another
 };
 
+// Of a process: a resumed run has another one, whose memory says nothing about this one's.
 class MemoryWatch {
  public:
   // `resident`: of this process after the step; `free`: what it may still take; bytes.
@@ -64,9 +77,15 @@ class MemoryWatch {
 // DPO's metrics by TRL's names; says nothing where they are absent.
 class PreferenceWatch {
  public:
+  explicit PreferenceWatch(bool past_unknown = false) : past_unknown_(past_unknown) {}  // as TrendWatch
   Findings see(const train::StepFacts& step);
 
+  base::Json state() const;
+  void restore(const base::Json& state);  // BadWatchState
+  void want_new_evidence();
+
  private:
+  bool past_unknown_;
   std::int64_t stuck_ = 0, seen_ = 0;
   double first_chosen_ = 0, first_margin_ = 0, chosen_ = 0,
          margin_ = 0;  // margin and chosen: moving averages

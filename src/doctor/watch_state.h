@@ -1,0 +1,83 @@
+// What the watch knows of the steps before a checkpoint, kept in it: a resumed run is judged as one that was
+// never stopped, and told nothing twice. Not kept, because it is of the process: memory (MEM-02).
+//
+// watch_state.json:
+//   {"format": "hone-watch-1", "judged": 3735928559, "told": {"GRAD-02": 3}, "suspected": false,
+//    "healthy": -1, "loss_explained": true, "last_reward": 0.5, "tensors": {...}, "trend": {...},
+//    "preference": {...}, "rewards": {...}, "policy": {...}}
+// "judged" is of the options and the data that the numbers are of: under others the baselines are unknown.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "base/json.h"
+
+namespace hone::doctor {
+
+constexpr const char* kWatchStateFile = "watch_state.json";
+
+// A text that no watch wrote. The watch begins again with a note; the run itself needs nothing of it.
+class BadWatchState : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// One object of the file; every value is looked at before it is taken.
+class StateReader {
+ public:
+  explicit StateReader(const base::Json& json) : json_(json) {
+    if (!json.is_object()) throw BadWatchState("no object");
+  }
+  [[noreturn]] static void refuse(const std::string& name) {
+    throw BadWatchState("no fitting value of \"" + name + "\"");
+  }
+  const base::Json& at(const std::string& name) const {
+    const auto found = json_.find(name);
+    if (found == json_.end()) refuse(name);
+    return *found;
+  }
+  std::int64_t count(const std::string& name, std::int64_t least = 0) const {
+    const base::Json& value = at(name);
+    if (!value.is_number_integer()) refuse(name);
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{kMostCounted}) refuse(name);
+    const auto out = value.get<std::int64_t>();
+    if (out < least || out > kMostCounted) refuse(name);
+    return out;
+  }
+  double number(const std::string& name) const {
+    const base::Json& value = at(name);
+    if (!value.is_number() || !std::isfinite(value.get<double>())) refuse(name);
+    return value.get<double>();
+  }
+  bool flag(const std::string& name) const {
+    if (!at(name).is_boolean()) refuse(name);
+    return at(name).get<bool>();
+  }
+  std::string text(const std::string& name) const {
+    if (!at(name).is_string() || at(name).get_ref<const std::string&>().size() > kMostText) refuse(name);
+    return at(name).get<std::string>();
+  }
+  const base::Json& list(const std::string& name, std::size_t most) const {
+    if (!at(name).is_array() || at(name).size() > most) refuse(name);
+    return at(name);
+  }
+  template <typename Container>
+  Container numbers(const std::string& name, std::size_t most) const {
+    Container out;
+    for (const base::Json& value : list(name, most)) {
+      if (!value.is_number() || !std::isfinite(value.get<double>())) refuse(name);
+      out.push_back(value.get<double>());
+    }
+    return out;
+  }
+
+ private:
+  static constexpr std::int64_t kMostCounted = std::int64_t{1} << 53;  // no sum of a few overflows
+  static constexpr std::size_t kMostText = 4096;
+  const base::Json& json_;
+};
+
+}  // namespace hone::doctor
