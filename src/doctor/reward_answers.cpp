@@ -115,7 +115,8 @@ Answered ask(rewards::Reward& reward, const RewardRows& rows, const std::string&
     out.error = error.text().found + (error.text().cause.empty() ? "" : "; " + error.text().cause);
     return out;
   }
-  if (scores.broken) {
+  // Without a cause of its own the samples that failed say more: they name their rows.
+  if (scores.broken && (scores.failures.empty() || !scores.broken->cause.empty())) {
     out.error = scores.broken->found + (scores.broken->cause.empty() ? "" : "; " + scores.broken->cause);
     return out;
   }

@@ -102,7 +102,8 @@ TEST_F(ProbeReward, AFunctionThatRaisesOrIsInfiniteIsNamedWithTheSample) {
   EXPECT_SAYS(raises.evidence, "IndexError");
   const auto shorter = verdict_of(of_user("short"), "RL-05");
   EXPECT_EQ(shorter.level, Level::kFail);
-  EXPECT_SAYS(shorter.what, "cannot score");
+  EXPECT_SAYS(shorter.what, "does not score");
+  EXPECT_SAYS(shorter.evidence, "scores");
 }
 
 TEST_F(ProbeReward, APatternThatNeverMatchesIsSuspected) {

@@ -170,7 +170,7 @@ const Options kDoraTokens = {.dora = true, .tied_tokens = true};
 constexpr double kExact = 1e-5;
 constexpr double kDoraExact = 2e-5;  // a norm and a quotient more
 constexpr double kRounded =
-    0.15;  // bf16: of each tensor's largest gradient; IsNoWorse... judges both against fp32
+    0.2;  // bf16: of each tensor's largest gradient (0.157 with the products of AVX2 only); IsNoWorse... judges both against fp32
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, ExplicitForm,
