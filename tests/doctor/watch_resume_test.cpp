@@ -9,6 +9,7 @@
 #include <atomic>
 #include <functional>
 #include <iterator>
+#include <ostream>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -33,8 +34,8 @@ struct Told {
   bool operator==(const Told&) const = default;
 };
 
-void PrintTo(const Told& one, std::ostream* out) {
-  *out << "step " << one.step << ": " << one.words;
+std::ostream& operator<<(std::ostream& out, const Told& one) {
+  return out << "step " << one.step << ": " << one.words;
 }
 
 // Hears the verdicts, and stops the run after step `stop_after`.

@@ -156,7 +156,7 @@ TEST(WatchState, OtherRewardsBeginAgain) {
 }
 
 template <typename Part>
-void expect_refused(Part part, const std::function<void(Part&)>& see) {
+void expect_refused(const Part& part, const std::function<void(Part&)>& see) {
   const Json good = through_a_file(part.state());
   const std::vector<Json> bad = {Json(),
                                  Json("x"),

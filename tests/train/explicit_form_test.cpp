@@ -169,8 +169,8 @@ const Options kUpperTokens = {.targets = kUpper.targets, .tied_tokens = false};
 const Options kDoraTokens = {.dora = true, .tied_tokens = true};
 constexpr double kExact = 1e-5;
 constexpr double kDoraExact = 2e-5;  // a norm and a quotient more
-constexpr double kRounded =
-    0.2;  // bf16: of each tensor's largest gradient (0.157 with the products of AVX2 only); IsNoWorse... judges both against fp32
+// bf16: of each tensor's largest gradient (0.157 with AVX2's products); IsNoWorse... judges both against fp32
+constexpr double kRounded = 0.2;
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, ExplicitForm,
