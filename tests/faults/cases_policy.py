@@ -121,17 +121,17 @@ CASES.exclude("RL-09", "advantages of one prompt given to another")
 
 @CASES.fault("RL-10", "a sampler whose log-probabilities are off by 0.4", "sabotage", "sampler_off", level="warn")
 def sampler_off(s):
-    s.policy()
+    s.policy(bf16=False)  # whose bound is the same on every processor
 
 
 @CASES.fault("RL-11", "a sampler that does not see the adapter", "sabotage", "sampler_of_the_base")
 def sampler_of_the_base(s):
-    s.policy()
+    s.policy(bf16=False)  # whose bound is the same on every processor
 
 
 @CASES.fault("RL-12", "a sampler that keeps the weights from before the update", "sabotage", "sampler_of_old_weights")
 def sampler_of_old_weights(s):
-    s.policy()
+    s.policy(bf16=False)  # whose bound is the same on every processor
 
 
 @CASES.fault("RL-13", "mask_truncated_completions with a loss that counts cut completions in its denominator", level="note")
