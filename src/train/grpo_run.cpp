@@ -104,7 +104,7 @@ PolicyStartFacts policy_facts(const config::Plan& plan, std::int64_t prompts, st
 struct OpenedPolicy final : OpenedSampling {
   using OpenedSampling::OpenedSampling;
   void opened() override {
-    if (!plan.policy.dump_rollouts || !place.resuming()) return;
+    if (!plan.policy.dump_rollouts) return;
     const auto& policy = static_cast<const PolicyMethod&>(*method);
     trim_rollouts(place.output_dir() / kRolloutsFile, policy.next_generation(standing->state.step));
   }

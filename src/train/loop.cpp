@@ -276,10 +276,14 @@ class Loop {
     const std::string folder = checkpoint_path(p_.plan.output_dir, p_.state.step).string();
     base::where.checkpoint.store(p_.state.step, std::memory_order_relaxed);
     if (p_.guard != nullptr) p_.guard->saved(folder, p_.state.step);
+    rotate();
+    p_.listener.saved(folder, p_.state.step);
+  }
+
+  void rotate() {
     rotate_checkpoints(p_.plan.output_dir, {.keep = p_.plan.save_total_limit,
                                             .written = p_.state.step,
                                             .pinned = p_.guard != nullptr ? p_.guard->pinned_step() : -1});
-    p_.listener.saved(folder, p_.state.step);
   }
 
   // The record of the end of the finished run that this one only repeats: nothing was left to do.
@@ -299,6 +303,8 @@ class Loop {
   }
 
   void finish() {
+    // A run that was stopped between its last save and what save_total_limit removes after it.
+    if (p_.state.step == first_step_ && is_saved()) rotate();
     if (!has_earlier_end()) record_end();
     publish_final(p_.plan.output_dir, checkpoint_parts());
   }

@@ -84,7 +84,7 @@ PolicyStartFacts policy_facts(const OpenedSampling& run, PromptSizes sizes) {
 struct OpenedOnlineDpo final : OpenedSampling {
   using OpenedSampling::OpenedSampling;
   void opened() override {
-    if (!plan.policy.dump_rollouts || !place.resuming()) return;
+    if (!plan.policy.dump_rollouts) return;
     trim_rollouts(place.output_dir() / kRolloutsFile, standing->state.step);  // one a step
   }
 };

@@ -44,8 +44,8 @@ RolloutPrompt rehearsal_prompt(const OpenedSampling& run);  // before open_sourc
 // The model itself, or the batches of the replay; run.start.memory says what keys and values may take.
 void open_sources(OpenedSampling& run, rollout::GenerateOptions sampling);
 
-// dump_rollouts of a resumed run: what a killed run wrote of batches from `first_generation` on, which are
-// made again, is taken out.
+// dump_rollouts: what an earlier start wrote of batches from `first_generation` on, which are made again, is
+// taken out; also for a fresh start, after one that was stopped before its first checkpoint.
 void trim_rollouts(const base::fs::path& path, std::int64_t first_generation);
 
 // Words of the start page.

@@ -247,6 +247,32 @@ def make_stories(hone, meddler, root, methods, limits):
     return lives, halves
 
 
+def killed_before_rotation(story, meddler, root):
+    """Killed when its last checkpoint was there and the oldest not yet removed: the end has as many as save_total_limit says."""
+    folder = root / f"unrotated_{story.run.method}"
+    meddler.run(story.words(folder), folder, "after", story.saved_at(story.run.steps, story.keep))
+    if len(steps_of(folder)) <= story.keep:
+        raise Wrong(f"{story.name}: no checkpoint too many was left: {steps_of(folder)}")
+    done = meddler.run(story.words(folder, "true"), folder)
+    if done.code != 0:
+        raise Wrong(f"{story.name}: {done.said()}")
+    story.check_end(folder, False)
+    return 1
+
+
+def killed_before_a_checkpoint(story, meddler, root):
+    """Killed just before its first checkpoint gets its name, and started again: nothing of the first start is left."""
+    folder = root / f"unsaved_{story.run.method}"
+    meddler.run(story.words(folder), folder, "before", story.saved_at(story.run.save_steps, story.keep))
+    if steps_of(folder):
+        raise Wrong(f"{story.name}: a checkpoint was there: {steps_of(folder)}")
+    done = meddler.run(story.words(folder), folder)
+    if done.code != 0:
+        raise Wrong(f"{story.name}: {done.said()}")
+    story.check_end(folder, False)
+    return 1
+
+
 class Groups:
     """Runs cases two at a time, counts them, and prints a line a group."""
 
@@ -310,6 +336,10 @@ def main():
             def case(index):
                 return live(lives[index % len(lives)], meddler, root, f"{options.seed}:{name}:{index}", acts, 2 if few else MOST_LIVES)
             return case
+        groups.run("a kill between the last save and the rotation", 1, lambda _: killed_before_rotation(lives[0], meddler, root))
+        methods, straight = len(options.methods), list(dict.fromkeys(story for story in lives if not story.branch_at))
+        groups.run("a kill before the first checkpoint", methods,
+                   lambda index: killed_before_a_checkpoint(straight[index % methods], meddler, root))
         groups.run("kills at file calls", options.kills, meddled("kills", (*KILLS, *KILLS, "interrupt")))
         groups.run("full disks", options.full_disks, meddled("full", ("full", "full", "once")))
 

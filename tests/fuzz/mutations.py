@@ -103,7 +103,11 @@ def json_text(raw, chance):
         return mutated_bytes(raw, chance)
     if kind < 0.28:
         return chance.choice((b"[" * 100000, b'{"a":' * 100000, b'"' + b"\\u00" * 9, b"", b"\0", b"1" * 5000, b"{" + b'"a":1,' * 200000 + b'"b":2}'))
-    return json.dumps(mutated_tree(json.loads(raw), chance)).encode("utf-8", "surrogatepass")
+    try:
+        tree = json.loads(raw)
+    except ValueError:  # it was mutated before
+        return mutated_bytes(raw, chance)
+    return json.dumps(mutated_tree(tree, chance)).encode("utf-8", "surrogatepass")
 
 
 def json_lines(raw, chance):

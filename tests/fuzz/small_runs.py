@@ -108,7 +108,7 @@ def results(folder):
             continue
         try:
             out[name] = content(path)
-        except (ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             out[name] = f"damaged: {error!r}"
     return out
 
@@ -126,5 +126,10 @@ def difference(expected, found):
                     if a != b:
                         return f"{name} differs in record {i}:\n    {str(a)[:400]}\n    {str(b)[:400]}"
                 return f"{name} has {len(found[name])} records instead of {len(expected[name])}"
+            if isinstance(expected[name], bytes) and isinstance(found[name], bytes):
+                a, b = expected[name].split(b"\n"), found[name].split(b"\n")
+                line = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+                return (f"{name}: {len(a)} lines against {len(b)}, the first that differs is {line + 1}:\n    "
+                        f"{a[line:line + 1]!r:.300}\n    {b[line:line + 1]!r:.300}")
             return f"{name} differs: {str(expected[name])[:200]} against {str(found[name])[:200]}"
     return ""
