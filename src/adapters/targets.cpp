@@ -38,8 +38,8 @@ class NamePattern {
 
  private:
   static std::string shortened(const std::string& text) {
-    constexpr std::size_t most = 200;
-    return text.size() <= most ? text : text.substr(0, most) + "...";
+    constexpr std::size_t kMost = 200;
+    return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
   }
 
   std::string where_;

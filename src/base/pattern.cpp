@@ -164,11 +164,11 @@ class Pattern::Machine {
   }
 
   bool split(const Instruction& one, int& pc, std::int32_t at) {
-    constexpr std::size_t most_bits = std::size_t{1} << 28U;
+    constexpr std::size_t kMostBits = std::size_t{1} << 28U;
     const bool known = one.c != Pattern::kNotRemembered;
     if (known && failures_.empty() && ++splits_ > patience_) {
       splits_ = 0;
-      if (program_.memorable * (text_.size() + 1) < most_bits)
+      if (program_.memorable * (text_.size() + 1) < kMostBits)
         failures_.assign(program_.memorable * (text_.size() + 1), false);
     }
     if (known && !failures_.empty() && failures_[place_of(one.c, at)]) return false;
@@ -207,7 +207,7 @@ class Pattern::Machine {
   }
 
   bool back_reference(const Instruction& one, std::int32_t& at) {
-    const auto slot = static_cast<std::size_t>(2 * one.x);
+    const auto slot = 2 * static_cast<std::size_t>(one.x);
     if (slots_[slot] < 0 || slots_[slot + 1] < 0) return false;
     steps_ -= slots_[slot + 1] - slots_[slot];
     for (auto i = slots_[slot]; i < slots_[slot + 1]; ++i, ++at)

@@ -31,12 +31,12 @@ struct PatternTooSlow {};  // a call, or the calls that share a budget, took too
 struct Match {
   std::vector<std::ptrdiff_t> at;  // begin and end of group 0, 1, ...; -1: took no part
   std::size_t begin(int group = 0) const {
-    return static_cast<std::size_t>(at[static_cast<std::size_t>(2 * group)]);
+    return static_cast<std::size_t>(at[2 * static_cast<std::size_t>(group)]);
   }
   std::size_t end(int group = 0) const {
-    return static_cast<std::size_t>(at[static_cast<std::size_t>(2 * group) + 1]);
+    return static_cast<std::size_t>(at[2 * static_cast<std::size_t>(group) + 1]);
   }
-  bool has(int group) const { return at[static_cast<std::size_t>(2 * group)] >= 0; }
+  bool has(int group) const { return at[2 * static_cast<std::size_t>(group)] >= 0; }
   std::u32string_view text(std::u32string_view of, int group = 0) const {
     return has(group) ? of.substr(begin(group), end(group) - begin(group)) : std::u32string_view();
   }

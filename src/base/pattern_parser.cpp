@@ -36,11 +36,11 @@ Tree make(Node::Kind kind) {
 
 // The pattern, or of a long one what stands around `at`.
 std::string shown(std::u32string_view text, std::size_t at) {
-  constexpr std::size_t most = 160;
-  constexpr std::size_t before = 40;
-  if (text.size() <= most) return to_utf8(text);
-  const std::size_t begin = at < before ? 0 : at - before;
-  const std::size_t end = std::min(text.size(), begin + most / 2);
+  constexpr std::size_t kMost = 160;
+  constexpr std::size_t kBefore = 40;
+  if (text.size() <= kMost) return to_utf8(text);
+  const std::size_t begin = at < kBefore ? 0 : at - kBefore;
+  const std::size_t end = std::min(text.size(), begin + kMost / 2);
   return (begin > 0 ? "..." : "") + to_utf8(text.substr(begin, end - begin)) +
          (end < text.size() ? "..." : "");
 }
@@ -390,7 +390,7 @@ class Parser {
 
 // The number of characters that a tree takes, or kVaries; fills in the width of every node below.
 int measure(Node& node) {
-  constexpr std::int64_t most = 1'000'000'000;  // longer than any text
+  constexpr std::int64_t kMost = 1'000'000'000;  // longer than any text
   std::int64_t out = 0;
   for (const auto& part : node.parts) measure(*part);
   switch (node.kind) {
@@ -409,7 +409,7 @@ int measure(Node& node) {
       break;
     case Node::kSequence:
       for (const auto& part : node.parts)
-        out = out < 0 || part->width < 0 ? kVaries : std::min(out + part->width, most);
+        out = out < 0 || part->width < 0 ? kVaries : std::min(out + part->width, kMost);
       break;
     case Node::kAlternatives:
       out = node.parts[0]->width;
@@ -417,7 +417,7 @@ int measure(Node& node) {
         if (part->width != out) out = kVaries;
       break;
   }
-  return node.width = static_cast<int>(std::min(out, most));
+  return node.width = static_cast<int>(std::min(out, kMost));
 }
 
 class Emitter {

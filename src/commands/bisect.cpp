@@ -1,15 +1,16 @@
 // hone bisect: the smallest set of options that makes a run fail.
 #include "doctor/bisect.h"
 
-#include <stdlib.h>
 #include <sys/resource.h>
 
 #include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <map>
+#include <ranges>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -189,8 +190,8 @@ class Bisection {
 
   // The newest failing try of that very set.
   std::string message_of(const doctor::OptionSet& options) const {
-    for (auto one = tries_.rbegin(); one != tries_.rend(); ++one) {
-      if (one->options == options && one->trial.outcome == doctor::Outcome::kFails) return one->trial.message;
+    for (const auto& one : tries_ | std::views::reverse) {
+      if (one.options == options && one.trial.outcome == doctor::Outcome::kFails) return one.trial.message;
     }
     return "";
   }

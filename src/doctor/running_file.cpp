@@ -40,7 +40,7 @@ std::string text_of(const RunningState& state) {
 
 }  // namespace
 
-RunningFile::RunningFile(const base::fs::path& output_dir, RunningState first)
+RunningFile::RunningFile(const base::fs::path& output_dir, const RunningState& first)
     : path_(output_dir / train::kRunningFile) {
   // A link of that name goes, as a file does; what it leads to is not written.
   ::unlink(path_.c_str());

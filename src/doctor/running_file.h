@@ -22,7 +22,7 @@ struct RunningState {
 class RunningFile {
  public:
   // Replaces what lies there. Where it cannot be written there is none: it is no reason to stop a run.
-  RunningFile(const base::fs::path& output_dir, RunningState first);
+  RunningFile(const base::fs::path& output_dir, const RunningState& first);
   RunningFile(const RunningFile&) = delete;
   RunningFile& operator=(const RunningFile&) = delete;
   ~RunningFile();  // removes it
