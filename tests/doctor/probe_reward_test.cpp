@@ -103,7 +103,7 @@ TEST_F(ProbeReward, AFunctionThatRaisesOrIsInfiniteIsNamedWithTheSample) {
   const auto shorter = verdict_of(of_user("short"), "RL-05");
   EXPECT_EQ(shorter.level, Level::kFail);
   EXPECT_SAYS(shorter.what, "does not score");
-  EXPECT_SAYS(shorter.evidence, "scores");
+  EXPECT_SAYS(shorter.evidence, "where a list of 8 scores is wanted");
 }
 
 TEST_F(ProbeReward, APatternThatNeverMatchesIsSuspected) {
