@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "model/families.h"
-#include "ops/host_memory.h"
-#include "ops/instructions.h"
+#include "ops/cpu/host_memory.h"
+#include "ops/cpu/instructions.h"
 
 namespace hone::bench {
 

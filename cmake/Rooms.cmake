@@ -1,4 +1,4 @@
-# hone_room(NAME PLAIN|TORCH deps...): src/NAME/*.cpp as the static library hone_NAME.
+# hone_room(NAME PLAIN|TORCH deps...): every .cpp below src/NAME as the static library hone_NAME.
 # TORCH rooms share one precompiled header for ATen (hone_pch): a translation unit costs 2.5 s instead of 9.
 
 set(HONE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wconversion -Werror
@@ -41,17 +41,49 @@ hone_our_code(hone_pch)
 hone_uses_torch(hone_pch)
 target_precompile_headers(hone_pch PRIVATE <ATen/ATen.h> <torch/csrc/autograd/custom_function.h>)
 
-function(hone_room name kind)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
-  if(NOT sources)
-    add_library(hone_${name} INTERFACE)
-    target_link_libraries(hone_${name} INTERFACE ${ARGN})
-    return()
+# Several .cpp files of one target in one translation unit: what libtorch's and nlohmann's templates cost is paid once a batch.
+# The kernels of ops/cpu stay alone: each has its own instructions.
+function(hone_unity target batch)
+  if(HONE_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch})
   endif()
+endfunction()
+
+function(hone_room name kind)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
   add_library(hone_${name} STATIC ${sources})
   hone_our_code(hone_${name})
   target_link_libraries(hone_${name} PUBLIC ${ARGN})
   if(kind STREQUAL TORCH)
     hone_uses_torch(hone_${name})
   endif()
+  hone_unity(hone_${name} 8)
+endfunction()
+
+# hone_rooms(TABLE): a library of each line of src/rooms.txt; tools/check_rooms reads the same table.
+function(hone_rooms table)
+  file(STRINGS ${table} lines REGEX "^[a-z]")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE " +" ";" words "${line}")
+    list(POP_FRONT words name kind)
+    list(FILTER words EXCLUDE REGEX "/$")  # headers only
+    list(TRANSFORM words PREPEND hone_)
+    hone_room(${name} ${kind} ${words})
+  endforeach()
+endfunction()
+
+# hone_embed(TARGET FILE NAME...): the text of files as `extern const std::string_view NAME` of namespace hone::rewards.
+function(hone_embed target header)
+  set(code "// Made by cmake/Rooms.cmake.\n#include \"${header}\"\n\nnamespace hone::rewards {\n\n")
+  while(ARGN)
+    list(POP_FRONT ARGN file name)
+    file(READ ${CMAKE_SOURCE_DIR}/src/${file} text)
+    string(APPEND code "const std::string_view ${name} = R\"HONE_TEXT(${text})HONE_TEXT\";\n\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${file})
+  endwhile()
+  string(APPEND code "}  // namespace hone::rewards\n")
+  set(made ${CMAKE_BINARY_DIR}/embedded_${target}.cpp)
+  file(GENERATE OUTPUT ${made} CONTENT "${code}")
+  target_sources(${target} PRIVATE ${made})
 endfunction()

@@ -77,10 +77,10 @@ Below lay_below(model::CausalLm& model, const std::vector<std::string>& folders)
     linear->below.reset();
     const auto it = by_module.find(linear->name);
     if (it == by_module.end()) continue;
-    const at::ScalarType dtype = linear->weight.dtype();
-    linear->below =
-        ops::FrozenSide{.a = ops::Weight::packed_where_possible(at::cat(it->second.a, 0).to(dtype)),
-                        .b = ops::Weight::packed_where_possible(at::cat(it->second.b, 1).to(dtype))};
+    const auto side = [&](const at::Tensor& x) {
+      return ops::Weight::packed_where_possible(x.to(model.device(), linear->weight.dtype()));
+    };
+    linear->below = ops::FrozenSide{.a = side(at::cat(it->second.a, 0)), .b = side(at::cat(it->second.b, 1))};
   }
   return out;
 }

@@ -20,16 +20,18 @@ namespace {
 
 enum class Draw { kUniform, kNormal };
 
-// Uniform in [-size, size), or normal with standard deviation `size`.
+// Uniform in [-size, size), or normal with standard deviation `size`. Drawn on the CPU.
 void fill(const at::Tensor& tensor, std::uint64_t seed, const std::string& key, Draw draw, double size) {
   // A module's draws depend on its name, not on which others are adapted. A substream has 48 bits.
   const base::Stream stream(seed, base::Purpose::kLoraInit, 0, base::hash64(key) >> 16);
-  float* out = tensor.data_ptr<float>();
+  const at::Tensor drawn = at::empty(tensor.sizes(), at::kFloat);
+  float* out = drawn.mutable_data_ptr<float>();
   const auto factor = static_cast<float>(size);
   for (std::int64_t i = 0; i < tensor.numel(); ++i) {
     const auto index = static_cast<std::uint64_t>(i);
     out[i] = factor * (draw == Draw::kUniform ? 2.0F * stream.uniform(index) - 1.0F : stream.normal(index));
   }
+  tensor.copy_(drawn);
 }
 
 void check_config(const LoraConfig& config) {
@@ -94,8 +96,9 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
                 "every target among the model's linears");
   const auto rows = static_cast<std::int64_t>(config.token_indices.size());
   total += (rows + (config.score_head ? 1 : 0)) * model.config().hidden_size;
-  adapter.flat_ = at::zeros({total}, at::kFloat);
-  adapter.flat_gradient_ = at::zeros({total}, at::kFloat);
+  const auto options = at::TensorOptions(at::kFloat).device(model.device());
+  adapter.flat_ = at::zeros({total}, options);
+  adapter.flat_gradient_ = at::zeros({total}, options);
   std::int64_t offset = 0;
   const auto view = [&](const std::vector<std::int64_t>& shape, const std::string& key) {
     const std::int64_t n = c10::multiply_integers(shape);

@@ -66,9 +66,10 @@ struct TrainableTensor {
   at::Tensor value;  // fp32, requires grad; a view into Adapter::flat
 };
 
-// The adapter's parameters in one flat fp32 buffer; the model's LoraSides are views into it. The model must
-// outlive the adapter, and holds one adapter at a time: attach and load replace the sides of an earlier one.
-// Frozen adapters below it (below.h) come before it and stay; DoRA above them is a UserError.
+// The adapter's parameters in one flat fp32 buffer on the model's device; the model's LoraSides are views
+// into it. The model must outlive the adapter, and holds one adapter at a time: attach and load replace the
+// sides of an earlier one. Frozen adapters below it (below.h) come before it and stay; DoRA above them is a
+// UserError.
 class Adapter {
  public:
   // A new adapter attached to `model`; A is initialised by counter-based randomness (seed, kLoraInit, module,

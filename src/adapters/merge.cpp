@@ -22,7 +22,7 @@ void require_finite(const at::Tensor& values, const std::string& where) {
                          "the adapter's training diverged", "merge an earlier checkpoint"});
 }
 
-struct Part {
+struct MergedPart {
   const StoredLora* module;
   double scale;
 };
@@ -30,7 +30,7 @@ struct Part {
 // Read once, and found by the name of the weight that they are added to.
 struct Parts {
   std::vector<StoredAdapter> adapters;
-  std::map<std::string, std::vector<Part>> by_weight;
+  std::map<std::string, std::vector<MergedPart>> by_weight;
   std::string names;  // of the folders, for messages
 };
 

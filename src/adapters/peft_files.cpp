@@ -383,9 +383,11 @@ void write_adapter(const base::fs::path& folder, const LoraConfig& config,
                    const std::map<std::string, at::Tensor>& tensors) {
   base::write_file_atomic(folder / kConfigFile, base::dump_json(config_to_json(config), 2));
   std::vector<base::StoredTensor> stored;
-  for (const auto& [name, value] : tensors) {
-    base::require(value.is_contiguous() && value.scalar_type() == at::kFloat, "write_adapter",
+  std::vector<at::Tensor> here;  // outlive the writing
+  for (const auto& [name, given] : tensors) {
+    base::require(given.is_contiguous() && given.scalar_type() == at::kFloat, "write_adapter",
                   "fp32 tensors");
+    const at::Tensor& value = here.emplace_back(given.cpu());
     const std::span<const std::byte> bytes(static_cast<const std::byte*>(value.const_data_ptr()),
                                            value.nbytes());
     stored.push_back({name, base::DType::kF32, value.sizes().vec(), bytes});

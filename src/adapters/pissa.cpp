@@ -33,7 +33,7 @@ at::Tensor orthonormal(const at::Tensor& matrix) {
 // Halko, Martinsson and Tropp 2009, algorithm 5.1 on the basis of their 4.4.
 Decomposition randomised(const at::Tensor& w, std::int64_t rank, std::int64_t niter, std::uint64_t seed,
                          const std::string& name) {
-  at::Tensor q = orthonormal(w.matmul(normal_matrix(w.size(1), rank, seed, name)));
+  at::Tensor q = orthonormal(w.matmul(normal_matrix(w.size(1), rank, seed, name).to(w.device())));
   for (std::int64_t i = 0; i < niter; ++i) q = orthonormal(w.matmul(orthonormal(w.t().matmul(q))));
   const auto [u, s, vh] = at::linalg_svd(q.t().matmul(w), /*full_matrices=*/false);
   return {q.matmul(u), s, vh};

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/pattern.h"
 #include "base/suggest.h"
+#include "base/utf8.h"
 #include "model/families.h"
 
 namespace hone::adapters {
@@ -30,18 +31,13 @@ class NamePattern {
       throw UserError({where_,
                        "a regular expression that needs at most " + std::to_string(base::Pattern::kMaxSteps) +
                            " steps for all names of modules",
-                       "'" + shortened(source_) + "', which needs more; it came as far as " + name,
+                       "'" + base::cut_text(source_, 200) + "', which needs more; it came as far as " + name,
                        "a back-reference in a nested repetition",
                        "write it without, or give a list of names"});
     }
   }
 
  private:
-  static std::string shortened(const std::string& text) {
-    constexpr std::size_t kMost = 200;
-    return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
-  }
-
   std::string where_;
   std::string source_;
   base::Pattern pattern_;

@@ -16,10 +16,10 @@ namespace hone::base {
 namespace {
 
 // In a staging folder, whose name is staging_path().
-constexpr const char* kNew = "new";              // what will be the folder
-constexpr const char* kOld = "old";              // what it replaces
-constexpr const char* kLeaving = "leaving";      // what is being removed
-constexpr const char* kMarker = "made-by-hone";  // there before anything else is, removed last
+constexpr const char* kNew = "new";                    // what will be the folder
+constexpr const char* kOld = "old";                    // what it replaces
+constexpr const char* kLeaving = "leaving";            // what is being removed
+constexpr const char* kStagedMarker = "made-by-hone";  // there before anything else is, removed last
 constexpr int kBusy = -1, kAbsent = -2, kNotOurs = -3;
 
 // "out/" and "out" are the same folder; a name can be put before only the second. Links are followed.
@@ -49,7 +49,7 @@ int claim(const fs::path& staging, bool create) {
     const bool locked = try_lock(fd);
     if (locked && is_still_at(fd, staging)) {
       std::error_code none;
-      if (is_there(staging / kMarker) || fs::is_empty(staging, none)) return fd;
+      if (is_there(staging / kStagedMarker) || fs::is_empty(staging, none)) return fd;
       ::close(fd);
       return kNotOurs;
     }
@@ -62,7 +62,7 @@ int claim(const fs::path& staging, bool create) {
 void mark(const fs::path& staging, const fs::path& final_path) {
   const std::string text = "hone makes " + final_path.filename().string() +
                            " here. When no hone is at work, the next one that writes it cleans this up.\n";
-  const fs::path marker = staging / kMarker;
+  const fs::path marker = staging / kStagedMarker;
   if (is_there(marker)) return;
   const int fd = ::open(marker.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd < 0) throw_system_error(marker, "write", errno);
@@ -75,7 +75,7 @@ void mark(const fs::path& staging, const fs::path& final_path) {
 void remove_staging(const fs::path& staging) {
   for (const char* part : {kNew, kLeaving, kOld}) remove_or_throw(staging / part);
   sync_path(staging);  // a power cut must not take the marker before them
-  remove_or_throw(staging / kMarker);
+  remove_or_throw(staging / kStagedMarker);
   if (::rmdir(staging.c_str()) != 0 && errno != ENOENT) throw_system_error(staging, "remove", errno);
 }
 

@@ -1,5 +1,5 @@
-// What an examination says about one class of fault (FAULTS: 60 codes; doctor/catalogue.h): plain data that
-// every room can make and report/ prints.
+// What an examination says about one class of fault (FAULTS: 60 codes; doctor/catalogue/catalogue.h): plain
+// data that every room can make and report/ prints.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // hone bisect: the smallest set of options that makes a run fail.
-#include "doctor/bisect.h"
+#include "doctor/tools/bisect.h"
 
 #include <sys/resource.h>
 
@@ -21,7 +21,7 @@
 #include "config/secret_words.h"
 #include "config/tool_plans.h"
 #include "config/write_plan.h"
-#include "doctor/bisect_trial.h"
+#include "doctor/tools/bisect_trial.h"
 #include "report/terminal.h"
 
 namespace hone::commands {

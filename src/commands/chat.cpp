@@ -77,7 +77,7 @@ class Lines {
 
   void fill() {
     std::array<char, 4096> buffer;
-    const ssize_t count = read(STDIN_FILENO, buffer.data(), buffer.size());
+    const ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
     if (count > 0) held_.append(buffer.data(), static_cast<std::size_t>(count));
     ended_ = count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
   }

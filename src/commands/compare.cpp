@@ -10,7 +10,7 @@
 #include "base/process_memory.h"
 #include "commands/decoding.h"
 #include "data/prompts.h"
-#include "doctor/merged_model.h"
+#include "doctor/tools/merged_model.h"
 #include "model/weight_source.h"
 #include "report/terminal.h"
 #include "report/verdict_lines.h"

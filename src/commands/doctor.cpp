@@ -17,7 +17,7 @@
 #include "config/parse.h"
 #include "config/settings.h"
 #include "config/write_plan.h"
-#include "doctor/catalogue.h"
+#include "doctor/catalogue/catalogue.h"
 #include "doctor/error_verdict.h"
 #include "doctor/exam_time.h"
 #include "doctor/examination.h"

@@ -8,7 +8,7 @@
 #include "base/suggest.h"
 #include "commands/commands.h"
 #include "config/doctor_plan.h"
-#include "doctor/catalogue.h"
+#include "doctor/catalogue/catalogue.h"
 #include "report/fault_pages.h"
 #include "report/terminal.h"
 

@@ -15,7 +15,7 @@
 #include "config/parse.h"
 #include "config/tool_plans.h"
 #include "config/write_plan.h"
-#include "doctor/lr_range.h"
+#include "doctor/tools/lr_range.h"
 #include "report/range_plot.h"
 #include "train/open_run.h"
 

@@ -18,7 +18,7 @@
 
 #include "base/json.h"
 #include "commands/commands.h"
-#include "doctor/kernel_check.h"
+#include "doctor/probes/kernel_check.h"
 
 namespace hone::commands {
 

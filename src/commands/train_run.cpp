@@ -8,7 +8,7 @@
 #include "commands/own_places.h"
 #include "commands/run_signals.h"
 #include "doctor/examiner.h"
-#include "doctor/watch.h"
+#include "doctor/watch/watch.h"
 #include "report/terminal.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"

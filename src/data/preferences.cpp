@@ -23,10 +23,6 @@ constexpr std::array<const char*, 3> kColumns = {"prompt", "chosen", "rejected"}
 
 // ---- rows
 
-std::string kind_of(const Json& value) {
-  return value.is_array() ? "a list of messages" : "text";
-}
-
 [[noreturn]] void throw_absent(const Json& row, const char* column, const std::string& where) {
   const bool single = row.contains("completion") || row.contains("messages") || row.contains("text");
   throw UserError({.where = where,
@@ -124,9 +120,9 @@ void extract_prompt(PreferenceRow& row, const std::string& where) {
   row.rejected = Json(row.rejected.begin() + from, row.rejected.end());
 }
 
-class RowReader {
+class PreferenceReader {
  public:
-  RowReader(const base::fs::path& path, ImplicitPrompts implicit)
+  PreferenceReader(const base::fs::path& path, ImplicitPrompts implicit)
       : takes_(implicit == ImplicitPrompts::kTaken) {
     out_.path = path;
   }
@@ -238,7 +234,7 @@ class RowReader {
 
 // ---- tokens
 
-struct Done {
+struct PairDone {
   PreferencePair pair;
   bool dropped = false, cut = false, boundary_mismatch = false;
   std::int64_t longest = 0;
@@ -258,13 +254,13 @@ class PairTokeniser {
         options_(options),
         eos_(tokenizer.special().eos.value_or("")) {}
 
-  Done row(std::size_t index) const {
+  PairDone row(std::size_t index) const {
     const PreferenceRow& row = rows_.rows[index];
     const std::vector<std::int32_t> prompt = prompt_ids(row, index);
     const std::vector<std::int32_t> chosen = whole_ids(row, row.chosen, index);
     const std::vector<std::int32_t> rejected = whole_ids(row, row.rejected, index);
     const std::size_t length = std::min(shared_tokens(prompt, chosen), shared_tokens(prompt, rejected));
-    Done done;
+    PairDone done;
     done.boundary_mismatch = length < prompt.size();
     done.longest = static_cast<std::int64_t>(std::max(chosen.size(), rejected.size()));
     done.pair.row = static_cast<std::int64_t>(index);
@@ -350,7 +346,7 @@ class PairTokeniser {
   std::string eos_;
 };
 
-void add_facts(const Done& done, PreferenceFacts& facts) {
+void add_facts(const PairDone& done, PreferenceFacts& facts) {
   facts.longest = std::max(facts.longest, done.longest);
   facts.boundary_mismatches += done.boundary_mismatch ? 1 : 0;
   facts.prompts_too_long += done.dropped ? 1 : 0;
@@ -402,7 +398,7 @@ std::string PreferenceRows::where(std::size_t index) const {
 
 PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path& path,
                                      ImplicitPrompts implicit) {
-  RowReader reader(path, implicit);
+  PreferenceReader reader(path, implicit);
   for_each_row(text, path, [&](Json row, int line) { reader.take(std::move(row), line); });
   return reader.done();
 }
@@ -417,15 +413,15 @@ PreferenceData tokenise_preferences(const PreferenceRows& rows, const text::Toke
                                     const text::ChatTemplate* chat_template,
                                     const PreferenceOptions& options) {
   require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
-  std::vector<Done> all(rows.rows.size());
-  RowThreads<Done>(all, row_threads(options.threads, all.size())).run([&] {
+  std::vector<PairDone> all(rows.rows.size());
+  RowThreads<PairDone>(all, row_threads(options.threads, all.size())).run([&] {
     return PairTokeniser(rows, tokenizer, chat_template, options);
   });
   PreferenceData out;
   out.facts.rows = static_cast<std::int64_t>(all.size());
   out.facts.implicit = rows.implicit;
   out.facts.conversational = rows.conversational;
-  for (Done& done : all) {
+  for (PairDone& done : all) {
     add_facts(done, out.facts);
     if (!done.dropped) out.pairs.push_back(std::move(done.pair));
   }

@@ -55,10 +55,6 @@ const Json& prompt_of(const Json& row, const base::fs::path& path, const std::st
                    .fix = "write the prompt as text"});
 }
 
-std::string kind_of(const Json& prompt) {
-  return prompt.is_array() ? "a list of messages" : "text";
-}
-
 PromptRow to_prompt_row(Json row, int line, const base::fs::path& path) {
   PromptRow out;
   out.line = line;

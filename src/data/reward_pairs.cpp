@@ -14,7 +14,7 @@ namespace {
 using base::Json;
 using base::UserError;
 
-struct Done {
+struct WholePairDone {
   PreferencePair pair;
   bool dropped = false;
   std::int64_t longest = 0, tokens = 0;
@@ -30,11 +30,11 @@ class WholeTokeniser {
         options_(options),
         eos_(tokenizer.special().eos.value_or("")) {}
 
-  Done row(std::size_t index) const {
+  WholePairDone row(std::size_t index) const {
     const PreferenceRow& row = rows_.rows[index];
     std::vector<std::int32_t> chosen = ids_of(row, row.chosen, "chosen", index);
     std::vector<std::int32_t> rejected = ids_of(row, row.rejected, "rejected", index);
-    Done done;
+    WholePairDone done;
     done.pair.row = static_cast<std::int64_t>(index);
     done.longest = static_cast<std::int64_t>(std::max(chosen.size(), rejected.size()));
     done.tokens = static_cast<std::int64_t>(chosen.size() + rejected.size());
@@ -135,8 +135,8 @@ RewardPairs tokenise_reward_pairs(const PreferenceRows& rows, const text::Tokeni
                                   const text::ChatTemplate* chat_template, const RewardPairOptions& options) {
   if (!rows.tokenised)
     require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/true);
-  std::vector<Done> all(rows.rows.size());
-  RowThreads<Done>(all, row_threads(options.threads, all.size())).run([&] {
+  std::vector<WholePairDone> all(rows.rows.size());
+  RowThreads<WholePairDone>(all, row_threads(options.threads, all.size())).run([&] {
     return WholeTokeniser(rows, tokenizer, chat_template, options);
   });
   RewardPairs out;
@@ -145,7 +145,7 @@ RewardPairs tokenise_reward_pairs(const PreferenceRows& rows, const text::Tokeni
   facts.rows = static_cast<std::int64_t>(all.size());
   facts.implicit = rows.implicit;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    Done& done = all[i];
+    WholePairDone& done = all[i];
     facts.longest = std::max(facts.longest, done.longest);
     facts.too_long += done.dropped ? 1 : 0;
     if (done.dropped) continue;

@@ -28,6 +28,11 @@ auto naming_row(const RowName& where, Call&& call) {
   }
 }
 
+// How messages name the two kinds of a column.
+inline const char* kind_of(const base::Json& value) {
+  return value.is_array() ? "a list of messages" : "text";
+}
+
 // UserError (DATA-10) for an id that the model's embedding has no row for. vocab_size 0: nothing is checked.
 void check_token_ids(std::span<const std::int32_t> ids, std::int64_t vocab_size,
                      const text::Tokenizer& tokenizer, const RowName& where);

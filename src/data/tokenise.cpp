@@ -28,7 +28,7 @@ struct Encoded {
 };
 
 // One row when done, with what its part of the facts needs.
-struct Done {
+struct ExampleDone {
   Example example;
   std::int64_t full_length = 0;
   bool boundary_mismatch = false, lost_end = false, has_end_target = false;
@@ -53,9 +53,9 @@ class RowTokeniser {
         eos_(tokenizer.special().eos.value_or("")),
         completion_only_(options.completion_only_loss.value_or(rows.form == RowForm::kPromptCompletion)) {}
 
-  Done row(std::size_t index) {
+  ExampleDone row(std::size_t index) {
     Encoded encoded = encode(index);
-    Done done;
+    ExampleDone done;
     done.example.row = static_cast<std::int64_t>(index);
     done.full_length = static_cast<std::int64_t>(encoded.ids.size());
     done.boundary_mismatch = encoded.boundary_mismatch;
@@ -173,7 +173,7 @@ class RowTokeniser {
   }
 
   template <typename IsEnd>
-  void cut(Encoded& encoded, IsEnd is_end, Done& done) const {
+  void cut(Encoded& encoded, IsEnd is_end, ExampleDone& done) const {
     if (options_.max_length <= 0 || done.full_length <= options_.max_length) return;
     const auto keep = static_cast<std::size_t>(options_.max_length);
     const auto kept_end = encoded.ids.begin() + static_cast<std::ptrdiff_t>(keep);
@@ -242,8 +242,8 @@ void check_request(const Rows& rows, const text::Tokenizer& tokenizer,
   }
 }
 
-// `lost` gathers Done::lost of all rows.
-void add_facts(const Done& done, bool kept, std::int64_t max_length, DataFacts& facts,
+// `lost` gathers ExampleDone::lost of all rows.
+void add_facts(const ExampleDone& done, bool kept, std::int64_t max_length, DataFacts& facts,
                std::vector<std::int64_t>& lost) {
   facts.longest = std::max(facts.longest, done.full_length);
   facts.prompt_boundary_mismatches += done.boundary_mismatch ? 1 : 0;
@@ -308,8 +308,8 @@ void check_result(const Rows& rows, const DataFacts& facts, const TokeniseOption
 Dataset tokenise_rows(const Rows& rows, const text::Tokenizer& tokenizer,
                       const text::ChatTemplate* chat_template, const TokeniseOptions& options) {
   check_request(rows, tokenizer, chat_template, options);
-  std::vector<Done> all(rows.rows.size());
-  RowThreads<Done>(all, row_threads(options.threads, all.size())).run([&] {
+  std::vector<ExampleDone> all(rows.rows.size());
+  RowThreads<ExampleDone>(all, row_threads(options.threads, all.size())).run([&] {
     return RowTokeniser(rows, tokenizer, chat_template, options);
   });
 
@@ -321,7 +321,7 @@ Dataset tokenise_rows(const Rows& rows, const text::Tokenizer& tokenizer,
   const std::int32_t bos = bos_token ? tokenizer.token_to_id(*bos_token).value_or(-1) : -1;
   std::vector<std::int64_t> lost;
   const bool drops = options.max_length > 0 && !options.packing;
-  for (Done& done : all) {
+  for (ExampleDone& done : all) {
     // TRL's test looks at every label, also the first, which is never scored.
     const auto& flags = done.example.supervised;
     const bool masked = std::count(flags.begin(), flags.end(), 1) == 0;

@@ -41,9 +41,9 @@ void unpair(PreferenceRows pairs, UnpairedRows& out) {
   }
 }
 
-class RowReader {
+class UnpairedReader {
  public:
-  explicit RowReader(UnpairedRows& out) : out_(out) {}
+  explicit UnpairedReader(UnpairedRows& out) : out_(out) {}
 
   void take(Json row, int line) {
     const std::string where = out_.path.string() + ":" + std::to_string(line);
@@ -102,7 +102,7 @@ class RowReader {
 
 // ---- tokens
 
-struct Done {
+struct UnpairedDone {
   std::vector<std::int32_t> prompt, completion;  // not cut
   bool dropped = false, boundary_mismatch = false;
 };
@@ -117,12 +117,12 @@ class UnpairedTokeniser {
         options_(options),
         eos_(tokenizer.special().eos.value_or("")) {}
 
-  Done row(std::size_t index) const {
+  UnpairedDone row(std::size_t index) const {
     const UnpairedRow& row = rows_.rows[index];
     std::vector<std::int32_t> prompt = prompt_ids(row, index);
     const std::vector<std::int32_t> whole = whole_ids(row, index);
     const auto length = std::mismatch(prompt.begin(), prompt.end(), whole.begin(), whole.end()).second;
-    Done done;
+    UnpairedDone done;
     done.boundary_mismatch = length - whole.begin() < static_cast<std::ptrdiff_t>(prompt.size());
     done.prompt.assign(whole.begin(), length);
     done.completion.assign(length, whole.end());
@@ -162,7 +162,7 @@ class UnpairedTokeniser {
                       });
   }
 
-  void check(const Done& done, const std::vector<std::int32_t>& whole, std::size_t index) const {
+  void check(const UnpairedDone& done, const std::vector<std::int32_t>& whole, std::size_t index) const {
     if (done.completion.empty()) {
       throw UserError(
           {.where = rows_.where(index) + " completion",
@@ -201,7 +201,7 @@ PreferenceSide make_side(const std::vector<std::int32_t>& prompt, const std::vec
   return out;
 }
 
-void add_facts(const Done& done, const PreferenceSide& side, bool desirable, std::int64_t max_length,
+void add_facts(const UnpairedDone& done, const PreferenceSide& side, bool desirable, std::int64_t max_length,
                UnpairedFacts& facts) {
   const auto whole = static_cast<std::int64_t>(done.prompt.size() + done.completion.size());
   facts.kept += 1;
@@ -223,7 +223,7 @@ UnpairedRows read_unpaired_rows(const base::fs::path& path) {
   out.path = base::fs::is_directory(path) ? path / "train.jsonl" : path;
   const std::string text = base::read_text(out.path);
   bool pairs = false, first = true;
-  RowReader reader(out);
+  UnpairedReader reader(out);
   for_each_row(text, out.path, [&](Json row, int line) {
     if (first) pairs = row.contains("chosen") && row.contains("rejected");
     first = false;
@@ -240,8 +240,8 @@ UnpairedRows read_unpaired_rows(const base::fs::path& path) {
 UnpairedData tokenise_unpaired(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
                                const text::ChatTemplate* chat_template, const UnpairedOptions& options) {
   require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
-  std::vector<Done> all(rows.rows.size());
-  RowThreads<Done>(all, row_threads(options.threads, all.size())).run([&] {
+  std::vector<UnpairedDone> all(rows.rows.size());
+  RowThreads<UnpairedDone>(all, row_threads(options.threads, all.size())).run([&] {
     return UnpairedTokeniser(rows, tokenizer, chat_template, options);
   });
   UnpairedData out;
@@ -270,7 +270,7 @@ UnpairedData tokenise_unpaired(const UnpairedRows& rows, const text::Tokenizer& 
   for (std::size_t k = 0; k < kept.size(); ++k) {
     const std::size_t begin = k - k % batch;
     const std::size_t last = std::min(begin + batch, kept.size()) - 1;
-    const Done &own = all[kept[k]], &other = all[kept[k == begin ? last : k - 1]];
+    const UnpairedDone &own = all[kept[k]], &other = all[kept[k == begin ? last : k - 1]];
     const bool desirable = rows.rows[kept[k]].desirable;
     out.rows.push_back({.row = rows.rows[kept[k]].line - 1,
                         .chosen = make_side(own.prompt, own.completion, options.max_length),

@@ -1,6 +1,6 @@
 #include "doctor/error_verdict.h"
 
-#include "doctor/catalogue.h"
+#include "doctor/catalogue/catalogue.h"
 
 namespace hone::doctor {
 

@@ -1,5 +1,7 @@
 #include "doctor/exam_time.h"
 
+#include "base/stopwatch.h"
+
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -21,9 +23,9 @@ double seconds_per_token(train::OpenedRun& run) {
   const at::NoGradGuard no_grad;
   const train::RehearsalRequest request = {.max_tokens = 128, .backward = false, .training = false};
   run.method->rehearse(request);  // warms up
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = base::Clock::now();
   const train::Rehearsal done = run.method->rehearse(request);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = base::seconds_since(start);
   return seconds / static_cast<double>(std::max<std::int64_t>(1, done.tokens));
 }
 

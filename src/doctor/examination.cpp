@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "base/stopwatch.h"
 #include "doctor/error_verdict.h"
 #include "doctor/words.h"
 
@@ -18,11 +19,8 @@ bool has_level(const Examination& examination, base::Level level) {
   });
 }
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+using base::Clock;
+using base::seconds_since;
 
 // The order of the data. Those that run the model are of no use once a part before them has failed.
 struct Part {

@@ -26,6 +26,10 @@ std::string short_number(double value) {
   return printed("%.3g", value == 0 ? 0.0 : value);  // no "-0"
 }
 
+double share(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
 std::string percent(double share) {
   const double value = 100 * share;
   const bool near_an_end = (value > 0 && value < 1) || (value > 99 && value < 100);

@@ -1,16 +1,18 @@
 // AdamW and clipping are element by element, or sums over blocks of a fixed size added in order: no result
-// depends on the number of threads, nor on the instructions (ops/row_kernels.h).
+// depends on the number of threads, nor on the instructions (ops/cpu/row_kernels.h). On other devices they
+// are libtorch's operators, with the same roundings of an element.
 #include "learn/adamw.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "base/error.h"
-#include "ops/row_call.h"
+#include "ops/cpu/row_call.h"
 
 namespace hone::learn {
 namespace {
@@ -18,8 +20,8 @@ namespace {
 constexpr std::int64_t kBlock = 1 << 14;  // elements of one partial sum and of one thread's least share
 
 void require_flat(const at::Tensor& tensor, std::int64_t size, const char* name) {
-  base::require(tensor.defined() && tensor.device().is_cpu() && tensor.scalar_type() == at::kFloat &&
-                    tensor.dim() == 1 && tensor.is_contiguous() && tensor.numel() == size,
+  base::require(tensor.defined() && tensor.scalar_type() == at::kFloat && tensor.dim() == 1 &&
+                    tensor.is_contiguous() && tensor.numel() == size,
                 "learn::adamw",
                 std::string(name) + " to be a flat contiguous fp32 tensor of the parameters' size");
 }
@@ -36,6 +38,14 @@ ops::AdamwArgs step_of(const AdamWOptions& options, double learning_rate, std::i
           .root_correction2 = static_cast<float>(std::sqrt(correction2)),
           .epsilon = static_cast<float>(options.epsilon),
           .minus_step_size = static_cast<float>(-(learning_rate / correction1))};
+}
+
+void adamw_plain(at::Tensor p, const at::Tensor& g, const AdamWState& state, const ops::AdamwArgs& step) {
+  at::Tensor m = state.m, v = state.v;
+  p.mul_(step.decay);
+  m.lerp_(g, step.lerp);
+  v.mul_(step.beta2).addcmul_(g, g, step.one_minus_beta2);
+  p.addcdiv_(m, v.sqrt().div_(step.root_correction2).add_(step.epsilon), step.minus_step_size);
 }
 
 double l2_norm(const float* values, std::int64_t size) {
@@ -56,7 +66,8 @@ double l2_norm(const float* values, std::int64_t size) {
 }  // namespace
 
 AdamWState AdamWState::zeros_like(const at::Tensor& parameters) {
-  return {at::zeros({parameters.numel()}, at::kFloat), at::zeros({parameters.numel()}, at::kFloat), 0};
+  const auto zeros = [&] { return at::zeros({parameters.numel()}, parameters.options().dtype(at::kFloat)); };
+  return {.m = zeros(), .v = zeros(), .step = 0};
 }
 
 void adamw_step(at::Tensor parameters, const at::Tensor& gradient, AdamWState& state,
@@ -68,6 +79,11 @@ void adamw_step(at::Tensor parameters, const at::Tensor& gradient, AdamWState& s
   require_flat(state.v, size, "v");
   state.step += 1;
   ops::AdamwArgs args = step_of(options, learning_rate, state.step);
+  if (!parameters.is_cpu()) {
+    const at::NoGradGuard no_grad;
+    adamw_plain(parameters, gradient, state, args);
+    return;
+  }
   args.p = static_cast<float*>(parameters.data_ptr());
   args.g = static_cast<const float*>(gradient.const_data_ptr());
   args.m = static_cast<float*>(state.m.data_ptr());
@@ -81,11 +97,17 @@ void adamw_step(at::Tensor parameters, const at::Tensor& gradient, AdamWState& s
 double clip_gradient(at::Tensor gradient, double max_norm) {
   const std::int64_t size = gradient.numel();
   require_flat(gradient, size, "gradient");
-  auto* g = static_cast<float*>(gradient.data_ptr());
-  const double norm = l2_norm(g, size);
+  const bool here = gradient.is_cpu();
+  const double norm = here ? l2_norm(gradient.const_data_ptr<float>(), size)
+                           : gradient.to(at::kDouble).square_().sum().sqrt_().item<double>();
   const double scale = max_norm / (norm + 1e-6);
   if (max_norm > 0 && scale < 1.0) {
     const auto factor = static_cast<float>(scale);
+    if (!here) {
+      gradient.mul_(factor);
+      return norm;
+    }
+    auto* g = gradient.mutable_data_ptr<float>();
     at::parallel_for(0, size, kBlock, [&](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
       for (std::int64_t i = begin; i < end; ++i) g[i] *= factor;

@@ -12,7 +12,7 @@ struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
 };
 
-// First and second moments of a flat parameter buffer, and the number of steps taken.
+// First and second moments of a flat parameter buffer, on its device, and the number of steps taken.
 struct AdamWState {
   at::Tensor m, v;  // [P] fp32
   std::int64_t step = 0;

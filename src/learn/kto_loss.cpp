@@ -8,18 +8,11 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "learn/wide.h"
 
 namespace hone::learn {
 
 namespace {
-
-double sigmoid(double x) {
-  return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
-}
-
-at::Tensor wide(const at::Tensor& values) {
-  return values.detach().to(at::kCPU, at::kDouble).contiguous();
-}
 
 // Of one row: its loss and d loss / d x, unweighted.
 std::pair<double, double> row_loss(const KtoLossOptions& options, bool desirable, double x, double kl) {

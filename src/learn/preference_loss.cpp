@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "learn/wide.h"
 
 namespace hone::learn {
 namespace {
@@ -46,10 +47,6 @@ auto find_named(const Table& table, std::string_view name, const char* where) {
       std::find_if(table.begin(), table.end(), [&](const auto& row) { return row.first == name; });
   base::require(found != table.end(), where, "a name that config/ lets through");
   return found->second;
-}
-
-at::Tensor wide(const at::Tensor& x) {
-  return x.detach().to(at::kCPU, at::kDouble);
 }
 
 // Of every other sequence: 0 the chosen ones, 1 the rejected ones.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "learn/wide.h"
 
 namespace hone::learn {
 
@@ -14,10 +15,6 @@ namespace {
 // -log sigmoid(x) without overflow.
 double softplus_of_minus(double x) {
   return std::max(-x, 0.0) + std::log1p(std::exp(-std::abs(x)));
-}
-
-double sigmoid(double x) {
-  return x >= 0 ? 1 / (1 + std::exp(-x)) : std::exp(x) / (1 + std::exp(x));
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, cons
 
 constexpr std::int64_t kBackwardQueries = 256;
 
-// What packed_attention_backward takes beside its arguments, at most, in bytes on the CPU.
+// What packed_attention_backward takes beside its arguments, at most, in bytes.
 struct AttentionSizes {
   std::int64_t tokens = 0, longest = 0;  // of all segments together, and of the longest
   // Of the longest prefix, and of all neighbouring segments that share one, together; 0 without prefixes.
@@ -81,6 +81,7 @@ struct AttentionSizes {
   std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
   std::int64_t threads = 1;
   at::ScalarType dtype = at::kFloat;
+  at::Device device = at::kCPU;
 };
 std::int64_t packed_attention_backward_bytes(const AttentionSizes& sizes);
 

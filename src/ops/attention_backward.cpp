@@ -9,24 +9,24 @@
 namespace hone::ops {
 namespace {
 
-constexpr const char* kWhere = "ops::packed_attention_backward";
+constexpr const char* kBackwardName = "ops::packed_attention_backward";
 
-void check(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor& d_out,
-           const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& out,
-           const at::Tensor& lse) {
+void check_backward(const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv, const at::Tensor& d_out,
+                    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& out,
+                    const at::Tensor& lse) {
   base::require(q.dim() == 3 && k.dim() == 3 && k.sizes() == v.sizes() && q.size(0) == k.size(0) &&
                     q.size(2) == k.size(2) && q.size(1) % k.size(1) == 0,
-                kWhere, "q [T, N, D], k and v [T, K, D]");
-  base::require(dq.sizes() == q.sizes() && dk.sizes() == k.sizes() && dv.sizes() == v.sizes(), kWhere,
+                kBackwardName, "q [T, N, D], k and v [T, K, D]");
+  base::require(dq.sizes() == q.sizes() && dk.sizes() == k.sizes() && dv.sizes() == v.sizes(), kBackwardName,
                 "dq, dk, dv like q, k, v");
   base::require(out.dim() == 2 && out.sizes() == d_out.sizes() && out.size(0) == q.size(0) &&
                     out.size(1) == q.size(1) * q.size(2),
-                kWhere, "out and d_out [T, N * D]");
+                kBackwardName, "out and d_out [T, N * D]");
   base::require(lse.dim() == 2 && lse.size(0) == q.size(0) && lse.size(1) == q.size(1) &&
                     lse.scalar_type() == at::kFloat,
-                kWhere, "lse [T, N] in fp32");
+                kBackwardName, "lse [T, N] in fp32");
   for (const at::Tensor* x : {&dq, &dk, &dv, &d_out, &k, &v, &out}) {
-    base::require(x->scalar_type() == q.scalar_type(), kWhere, "one dtype");
+    base::require(x->scalar_type() == q.scalar_type(), kBackwardName, "one dtype");
   }
 }
 
@@ -45,9 +45,9 @@ void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, cons
                                const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const at::Tensor& out, const at::Tensor& lse,
                                const std::vector<AttentionSegment>& segments) {
-  check(dq, dk, dv, d_out, q, k, v, out, lse);
+  check_backward(dq, dk, dv, d_out, q, k, v, out, lse);
   announce("attention backward", q.size(0), q.size(1), q.size(2), q.scalar_type());
-  const std::vector<Family> families = families_of(segments, q.size(0), kWhere);
+  const std::vector<Family> families = families_of(segments, q.size(0), kBackwardName);
   bool fast = q.device().is_cpu() && attention_backward_has_kernel(q.scalar_type(), q.size(2));
   for (const at::Tensor& x : {dq, dk, dv, d_out, q, k, v, out, lse}) fast = fast && rows_are_dense(x);
   fast = fast && pairs_are_aligned(k) && pairs_are_aligned(v);
@@ -57,8 +57,8 @@ void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, cons
 
 std::int64_t packed_attention_backward_bytes(const AttentionSizes& s) {
   if (s.longest == 0) return 0;
-  return attention_backward_has_kernel(s.dtype, s.head_dim) ? attention_backward_fast_bytes(s)
-                                                            : attention_backward_plain_bytes(s);
+  const bool fast = s.device.is_cpu() && attention_backward_has_kernel(s.dtype, s.head_dim);
+  return fast ? attention_backward_fast_bytes(s) : attention_backward_plain_bytes(s);
 }
 
 }  // namespace hone::ops

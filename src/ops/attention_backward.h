@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/attention_runs.h"
+#include "ops/cpu/attention_runs.h"
 
 namespace hone::ops {
 

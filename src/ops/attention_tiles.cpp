@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "ops/announce.h"
 #include "ops/attention.h"
-#include "ops/attention_kernels.h"
-#include "ops/instructions.h"
-#include "ops/team.h"
+#include "ops/cpu/attention_kernels.h"
+#include "ops/cpu/instructions.h"
+#include "ops/cpu/team.h"
 
 namespace hone::ops {
 namespace {
@@ -77,8 +77,8 @@ void attend_plain(const at::Tensor& out, const at::Tensor& lse, const at::Tensor
   }
 }
 
-void check(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
-           const std::vector<AttentionRows>& rows) {
+void check_tiles(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
+                 const std::vector<AttentionRows>& rows) {
   constexpr const char* kWhere = "ops::attend_tiles";
   base::require(q.dim() == 3 && out.dim() == 2 && out.size(0) == q.size(0) &&
                     out.size(1) == q.size(1) * q.size(2) && out.scalar_type() == q.scalar_type(),
@@ -103,10 +103,8 @@ void check(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
   }
 }
 
-namespace kernels = attention_kernels;
-
 struct Block {
-  kernels::Forward forward;
+  attention_kernels::Forward forward;
   std::int64_t cost;  // products of a row and a tile
 };
 
@@ -137,7 +135,7 @@ class Plan {
   void add(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q, const AttentionRows& r,
            std::int64_t window, std::int64_t block_rows, std::int64_t kv_head) {
     const std::int64_t group = q.size(1) / r.own->kv_heads(), dim = q.size(2);
-    kernels::Forward f;
+    attention_kernels::Forward f;
     f.runs = runs_.data() + runs_.size();
     std::int64_t place = 0;
     const auto add_run = [&](const KvTiles& tiles) {
@@ -177,34 +175,35 @@ class Plan {
     }
   }
 
-  std::vector<kernels::KeyRun> runs_;
+  std::vector<attention_kernels::KeyRun> runs_;
   std::vector<Block> blocks_;
   std::int64_t cost_ = 0;
 };
 
-kernels::PlainLevel plain_level() {
-  if (instructions() >= Instructions::kAvx512) return kernels::PlainLevel::kAvx512;
-  return instructions() == Instructions::kAvx2 ? kernels::PlainLevel::kAvx2 : kernels::PlainLevel::kPlain;
+attention_kernels::PlainLevel plain_level() {
+  if (instructions() >= Instructions::kAvx512) return attention_kernels::PlainLevel::kAvx512;
+  return instructions() == Instructions::kAvx2 ? attention_kernels::PlainLevel::kAvx2
+                                               : attention_kernels::PlainLevel::kPlain;
 }
 
 void attend_cpu(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
                 const std::vector<AttentionRows>& rows, std::int64_t window) {
   const std::int64_t dim = q.size(2);
   const bool bf16 = q.scalar_type() == at::kBFloat16;
-  const bool fast =
-      bf16 && dim % 16 == 0 && dim <= kernels::kMaxHeadDim && instructions() == Instructions::kAvx512Bf16;
+  const bool fast = bf16 && dim % 16 == 0 && dim <= attention_kernels::kMaxHeadDim &&
+                    instructions() == Instructions::kAvx512Bf16;
   const std::int64_t block_rows =
-      fast ? std::clamp<std::int64_t>(kernels::kBlockElements / dim / 8 * 8, 8, 48) : 48;
+      fast ? std::clamp<std::int64_t>(attention_kernels::kBlockElements / dim / 8 * 8, 8, 48) : 48;
   const Plan plan(out, lse, q, rows, window, block_rows);
-  const kernels::PlainLevel level = plain_level();
+  const attention_kernels::PlainLevel level = plain_level();
   const auto work = [&](std::int64_t i, std::int64_t) {
-    const kernels::Forward& block = plan.blocks()[static_cast<std::size_t>(i)].forward;
+    const attention_kernels::Forward& block = plan.blocks()[static_cast<std::size_t>(i)].forward;
     if (fast) {
-      kernels::forward_bf16(block);
+      attention_kernels::forward_bf16(block);
       return;
     }
-    const auto scratch = std::make_unique_for_overwrite<float[]>(kernels::plain_scratch(dim));
-    kernels::forward_plain(block, bf16, level, scratch.get());
+    const auto scratch = std::make_unique_for_overwrite<float[]>(attention_kernels::plain_scratch(dim));
+    attention_kernels::forward_plain(block, bf16, level, scratch.get());
   };
   // A row times a tile of D 64 is about 0.1 us.
   constexpr std::int64_t kWorthThreads = 48;
@@ -216,7 +215,7 @@ void attend_cpu(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& 
 
 void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
                   std::int64_t window) {
-  check(out, lse, q, rows);
+  check_tiles(out, lse, q, rows);
   announce("attention", q.size(0), q.size(1), q.size(2), q.scalar_type());
   if (q.device().is_cpu()) {
     attend_cpu(out, lse, q, rows, window);

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "base/numeric.h"
 #include "base/rng.h"
-#include "ops/dropout_row.h"
-#include "ops/row_call.h"
+#include "ops/cpu/dropout_row.h"
+#include "ops/cpu/row_call.h"
 
 namespace hone::ops {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "ops/announce.h"
-#include "ops/gemm_bf16.h"
-#include "ops/instructions.h"
+#include "ops/cpu/gemm_bf16.h"
+#include "ops/cpu/instructions.h"
 
 namespace hone::ops {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ops/gemm.h"
+#include "ops/index_tensor.h"
 
 namespace hone::ops {
 namespace {
@@ -18,7 +19,7 @@ void multiply(const at::Tensor& out, const at::Tensor& a, const Weight& weight, 
 }
 
 at::Tensor indices(const std::vector<std::int64_t>& values, const at::Tensor& like) {
-  return at::tensor(values, like.options().dtype(at::kLong));
+  return index_tensor(values, like.device());
 }
 
 }  // namespace

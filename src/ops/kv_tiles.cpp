@@ -24,11 +24,28 @@ at::Tensor key_rows(const at::Tensor& keys, std::int64_t head_dim, std::int64_t 
   return one.view({-1, head_dim / 2, kKvTile, 2}).narrow(2, from, n).permute({2, 0, 1, 3});
 }
 
-// Of values only whole pairs of tokens can be sliced in bf16, so a token at a time.
-at::Tensor value_row(const at::Tensor& values, std::int64_t head_dim, std::int64_t tile, std::int64_t slot) {
+// Calls part(first, count, places) for the values of tokens [from, from + n) of a tile: `places` is shaped as
+// a [count, K, D] of rows, or as [pairs, 2, K, D]. In bf16 only whole pairs of tokens can be sliced, so that
+// a token at either end may be a part of its own.
+template <typename Part>
+void for_value_rows(const at::Tensor& values, std::int64_t head_dim, std::int64_t tile, std::int64_t from,
+                    std::int64_t n, const Part& part) {
   const at::Tensor one = values.select(1, tile);
-  if (values.scalar_type() == at::kFloat) return one.view({-1, kKvTile, head_dim}).select(1, slot);
-  return one.view({-1, kKvTile / 2, head_dim, 2}).select(1, slot / 2).select(2, slot % 2);
+  if (values.scalar_type() == at::kFloat) {
+    part(std::int64_t{0}, n, one.view({-1, kKvTile, head_dim}).narrow(1, from, n).transpose(0, 1));
+    return;
+  }
+  const at::Tensor pairs = one.view({-1, kKvTile / 2, head_dim, 2}).permute({1, 3, 0, 2});  // [32, 2, K, D]
+  const auto single = [&](std::int64_t slot) {
+    part(slot - from, std::int64_t{1}, pairs.select(0, slot / 2).narrow(0, slot % 2, 1));
+  };
+  const std::int64_t end = from + n, begin_pairs = from + from % 2, end_pairs = end - end % 2;
+  if (begin_pairs > from) single(from);
+  if (end_pairs > begin_pairs) {
+    part(begin_pairs - from, end_pairs - begin_pairs,
+         pairs.narrow(0, begin_pairs / 2, (end_pairs - begin_pairs) / 2));
+  }
+  if (end > end_pairs) single(end_pairs);
 }
 
 void append_any(const at::Tensor& keys, const at::Tensor& values, std::int64_t head_dim, std::int64_t begin,
@@ -41,9 +58,10 @@ void append_any(const at::Tensor& keys, const at::Tensor& values, std::int64_t h
     const at::Tensor rows = k.narrow(0, done, n);
     key_rows(keys, head_dim, tile, from, n)
         .copy_(pairs ? rows.reshape({n, kv_heads, head_dim / 2, 2}) : rows);
-    for (std::int64_t i = 0; i < n; ++i) {
-      value_row(values, head_dim, tile, from + i).copy_(v.select(0, done + i));
-    }
+    for_value_rows(values, head_dim, tile, from, n,
+                   [&](std::int64_t first, std::int64_t count, const at::Tensor& places) {
+                     places.copy_(v.narrow(0, done + first, count).reshape(places.sizes()));
+                   });
     done += n;
   }
 }
@@ -76,13 +94,14 @@ bool heads_contiguous(const at::Tensor& x) {
 
 }  // namespace
 
-KvTiles::KvTiles(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dtype, std::int64_t capacity)
+KvTiles::KvTiles(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dtype, std::int64_t capacity,
+                 at::Device device)
     : kv_heads_(kv_heads), head_dim_(head_dim) {
   base::require(kv_heads > 0 && head_dim > 0, "ops::KvTiles", "heads and head_dim above 0");
   base::require(dtype == at::kFloat || (dtype == at::kBFloat16 && head_dim % 2 == 0), "ops::KvTiles",
                 "fp32, or bf16 with an even head_dim");
   const std::int64_t tiles = std::max<std::int64_t>(tiles_for(capacity), 1);
-  keys_ = at::zeros({kv_heads, tiles, kKvTile * head_dim}, dtype);
+  keys_ = at::zeros({kv_heads, tiles, kKvTile * head_dim}, at::TensorOptions(dtype).device(device));
   values_ = at::zeros_like(keys_);
 }
 
@@ -92,10 +111,8 @@ void KvTiles::append(const at::Tensor& k, const at::Tensor& v) {
   base::require(k.scalar_type() == keys_.scalar_type() && v.scalar_type() == keys_.scalar_type(),
                 "ops::KvTiles", "k and v of the tiles' dtype");
   base::require(heads_contiguous(k) && heads_contiguous(v), "ops::KvTiles", "a row's heads side by side");
-  if (length_ == 0 && keys_.device() != k.device()) {
-    keys_ = keys_.to(k.device());
-    values_ = values_.to(k.device());
-  }
+  base::require(k.device() == keys_.device() && v.device() == keys_.device(), "ops::KvTiles",
+                "k and v on the tiles' device");
   const std::int64_t room = keys_.size(1), needed = tiles_for(length_ + k.size(0));
   if (needed > room) {
     const std::int64_t tiles = std::max(needed, 2 * room);
@@ -127,7 +144,8 @@ void KvTiles::truncate(std::int64_t length) {
   if (from > 0) {
     const std::int64_t n = std::min(kKvTile, length_ - tile * kKvTile) - from;
     key_rows(keys_, head_dim_, tile, from, n).zero_();
-    for (std::int64_t i = 0; i < n; ++i) value_row(values_, head_dim_, tile, from + i).zero_();
+    for_value_rows(values_, head_dim_, tile, from, n,
+                   [](std::int64_t, std::int64_t, const at::Tensor& places) { places.zero_(); });
   }
   keys_.narrow(1, whole, end - whole).zero_();
   values_.narrow(1, whole, end - whole).zero_();

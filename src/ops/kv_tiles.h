@@ -7,6 +7,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 
@@ -17,11 +18,12 @@ constexpr std::int64_t kKvTile = 64;
 class KvTiles {
  public:
   KvTiles() = default;
-  // Room for `capacity` tokens at first; grows by doubling. fp32, or bf16 with an even head_dim. On the CPU
-  // until the first append, then on its k's device.
-  KvTiles(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dtype, std::int64_t capacity);
+  // Room for `capacity` tokens at first; grows by doubling. fp32, or bf16 with an even head_dim.
+  KvTiles(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dtype, std::int64_t capacity,
+          at::Device device = at::kCPU);
 
-  // k (already rotated) and v [n, K, D]; rows may be strided, a row's heads are contiguous.
+  // k (already rotated) and v [n, K, D] on the tiles' device; rows may be strided, a row's heads are
+  // contiguous.
   void append(const at::Tensor& k, const at::Tensor& v);
   void truncate(std::int64_t length);  // forgets what lies after; the room stays
   KvTiles clone() const;               // with memory of its own; copying the object shares it

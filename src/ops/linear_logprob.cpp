@@ -12,6 +12,7 @@
 #include "ops/announce.h"
 #include "ops/gemm.h"
 #include "ops/head_rows.h"
+#include "ops/index_tensor.h"
 #include "ops/logprob_tile.h"
 
 namespace hone::ops {
@@ -211,16 +212,17 @@ at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const 
 
 at::Tensor mean_row(const Weight& head) {
   base::require(head.defined() && head.out() > 0, "ops::mean_row", "a head with rows");
+  const auto ids = at::TensorOptions(at::kLong).device(head.device());
   at::Tensor sum;
   for_each_part(head.out(), kTileColumns, [&](std::int64_t begin, std::int64_t count) {
-    const at::Tensor rows = head.rows(at::arange(begin, begin + count, at::kLong)).to(at::kDouble).sum(0);
+    const at::Tensor rows = head.rows(at::arange(begin, begin + count, ids)).to(at::kDouble).sum(0);
     sum = sum.defined() ? sum + rows : rows;
   });
   return (sum / static_cast<double>(head.out())).to(at::kFloat);
 }
 
 at::Tensor mean_row_change(const Weight& head, const HeadRows& own) {
-  const at::Tensor ids = at::tensor(own.ids, at::kLong);
+  const at::Tensor ids = index_tensor(own.ids, head.device());
   const at::Tensor change = own.rows.dense().to(at::kDouble) - head.rows(ids).to(at::kDouble);
   return (change.sum(0) / static_cast<double>(head.out())).to(at::kFloat);
 }

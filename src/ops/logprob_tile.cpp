@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/logprob_rows.h"
+#include "ops/cpu/logprob_rows.h"
 
 namespace hone::ops {
 namespace {

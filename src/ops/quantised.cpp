@@ -271,6 +271,15 @@ at::Tensor dynamic_table() {
   return tensor_of(dynamic_values());
 }
 
+Quantised Quantised::to(at::Device device) const {
+  Quantised moved = *this;
+  for (at::Tensor* part : {&moved.codes, &moved.scales, &moved.table, &moved.nested_scales,
+                           &moved.nested_table, &moved.row_scales}) {
+    if (part->defined()) *part = part->to(device);
+  }
+  return moved;
+}
+
 int64_t Quantised::bytes() const {
   int64_t bytes = 0;
   for (const at::Tensor* part : {&codes, &scales, &nested_scales, &row_scales}) {

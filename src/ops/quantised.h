@@ -20,7 +20,7 @@
 #include <memory>
 #include <string>
 
-#include "ops/quantised_kernels.h"
+#include "ops/cpu/quantised_kernels.h"
 
 namespace hone::ops {
 
@@ -48,6 +48,7 @@ struct Quantised {
   at::ScalarType source = at::kFloat;  // of the numbers that were quantised
   at::Tensor row_scales;               // 8-bit: fp32 [out], scales / 127: what a code is multiplied with
 
+  Quantised to(at::Device device) const;  // itself where it is there
   std::int64_t bytes() const;  // codes, scales and what belongs to them; tables, shared by all, left out
   kernels::QuantisedView view() const;  // of CPU tensors; valid while this lives
 };

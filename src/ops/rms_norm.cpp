@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
-#include "ops/row_call.h"
+#include "ops/cpu/row_call.h"
 
 namespace hone::ops {
 namespace {

@@ -6,8 +6,8 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "ops/cpu/row_call.h"
 #include "ops/rms_norm.h"
-#include "ops/row_call.h"
 
 namespace hone::ops {
 namespace {
@@ -20,7 +20,8 @@ void require_heads(const at::Tensor& a, const at::Tensor& norm_weight, const Rop
                 "ops::norm_rope", "[T, N, D] with an even D, norm_weight [D], table [T, D]");
 }
 
-bool fit(const at::Tensor& out, const at::Tensor& x, const at::Tensor& norm_weight, const RopeTable& table) {
+bool heads_fit(const at::Tensor& out, const at::Tensor& x, const at::Tensor& norm_weight,
+               const RopeTable& table) {
   return rows_fit({&out, &x, &table.cos, &table.sin}) && x.scalar_type() == out.scalar_type() &&
          table.cos.scalar_type() == table.sin.scalar_type() && x.size(2) <= kHeadDimMost &&
          (!norm_weight.defined() || rows_fit({&norm_weight}));
@@ -85,7 +86,7 @@ void norm_rope_into(at::Tensor out, const at::Tensor& x, const at::Tensor& norm_
                     const RopeTable& table) {
   require_heads(x, norm_weight, table);
   base::require(out.sizes() == x.sizes(), "ops::norm_rope_into", "out of x's shape");
-  if (fit(out, x, norm_weight, table)) {
+  if (heads_fit(out, x, norm_weight, table)) {
     const RotateArgs args = rotate_args(out, x, norm_weight, eps, table);
     const RowKernels& kernels = row_kernels();
     over_rows(x.size(0), x.size(1) * x.size(2),
@@ -102,7 +103,7 @@ void norm_rope_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& nor
   const at::Tensor& input = norm_weight.defined() ? x : d;  // without a norm x may be undefined
   require_heads(d, norm_weight, table);
   base::require(input.sizes() == d.sizes(), "ops::norm_rope_backward", "x of d's shape");
-  if (fit(d, input, norm_weight, table)) {
+  if (heads_fit(d, input, norm_weight, table)) {
     const RotateArgs args = rotate_args(d, input, norm_weight, eps, table);
     const RowKernels& kernels = row_kernels();
     over_rows(d.size(0), d.size(1) * d.size(2),

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
-#include "ops/row_call.h"
+#include "ops/cpu/row_call.h"
 
 namespace hone::ops {
 namespace {
@@ -13,7 +13,7 @@ void require_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c)
                 "three tensors [T, I]");
 }
 
-bool fit(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
+bool gates_fit(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c) {
   return rows_fit({&a, &b, &c}) && a.scalar_type() == b.scalar_type() && a.scalar_type() == c.scalar_type();
 }
 
@@ -25,7 +25,7 @@ at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
 
 void swiglu_into(at::Tensor out, const at::Tensor& gate, const at::Tensor& up) {
   require_rows(out, gate, up);
-  if (fit(out, gate, up)) {
+  if (gates_fit(out, gate, up)) {
     const SwigluArgs args = {
         .gate = rows_in(gate), .up = rows_in(up), .out = rows_out(out), .width = gate.size(1)};
     const RowKernels& kernels = row_kernels();
@@ -39,7 +39,7 @@ void swiglu_into(at::Tensor out, const at::Tensor& gate, const at::Tensor& up) {
 
 void swiglu_backward(at::Tensor gate, at::Tensor up, const at::Tensor& d) {
   require_rows(gate, up, d);
-  if (fit(gate, up, d)) {
+  if (gates_fit(gate, up, d)) {
     const SwigluBackwardArgs args = {
         .gate = rows_out(gate), .up = rows_out(up), .d = rows_in(d), .width = gate.size(1)};
     const RowKernels& kernels = row_kernels();

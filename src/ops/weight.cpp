@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "ops/gemm_kernels.h"
-#include "ops/instructions.h"
+#include "ops/cpu/gemm_kernels.h"
+#include "ops/cpu/instructions.h"
 
 namespace hone::ops {
 namespace {
@@ -97,6 +97,11 @@ const Quantised& Weight::quantised() const {
 at::ScalarType Weight::dtype() const {
   if (is_quantised()) return compute_;
   return is_packed() ? at::kBFloat16 : plain().scalar_type();
+}
+
+at::Device Weight::device() const {
+  if (is_quantised()) return quantised_->codes.device();
+  return is_packed() ? panels_.device() : plain().device();
 }
 
 std::int64_t Weight::bytes() const {

@@ -38,6 +38,7 @@ class Weight {
   std::int64_t out() const { return out_; }
   std::int64_t in() const { return in_; }
   at::ScalarType dtype() const;
+  at::Device device() const;
   std::int64_t bytes() const;  // held in memory, padding included
 
   const at::Tensor& plain() const;     // InternalError unless plain

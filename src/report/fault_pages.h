@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "doctor/catalogue.h"
+#include "doctor/catalogue/catalogue.h"
 
 namespace hone::report {
 

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
-#include "rewards/accuracy_reward.h"
-#include "rewards/native_rewards.h"
-#include "rewards/python_reward.h"
+#include "rewards/math/accuracy_reward.h"
+#include "rewards/pattern/native_rewards.h"
+#include "rewards/python/python_reward.h"
 
 namespace hone::rewards {
 

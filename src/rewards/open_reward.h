@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "rewards/endpoint.h"
+#include "rewards/http/endpoint.h"
 #include "rewards/reward.h"
 
 namespace hone::rewards {

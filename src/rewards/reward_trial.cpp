@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "rewards/accuracy_reward.h"
+#include "rewards/math/accuracy_reward.h"
 
 namespace hone::rewards {
 
@@ -21,7 +21,7 @@ constexpr std::array kGoldNames = {"answer", "solution", "ground_truth", "gold",
                                    "target", "label",    "completion"};
 constexpr const char* kJunk = "lorem ipsum qx zzyx blah blah, und so weiter";
 
-std::string strip(const std::string& text) {
+std::string strip_blanks(const std::string& text) {
   const auto begin = text.find_first_not_of(" \t\r\n");
   const auto end = text.find_last_not_of(" \t\r\n");
   return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
@@ -138,7 +138,7 @@ class Tester {
     all.columns = data_.columns;
     Texts texts;
     for (const auto& one : column_texts(all, column, out_.name))
-      texts.push_back(one ? strip(after_hashes(*one)) : "");
+      texts.push_back(one ? strip_blanks(after_hashes(*one)) : "");
     const std::vector<std::pair<std::string, Texts>> forms = {
         {"gold", texts},
         {"gold in \\boxed{}", each(texts, [](const auto& text) { return "\\boxed{" + text + "}"; })},

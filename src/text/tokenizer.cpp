@@ -5,31 +5,29 @@
 
 #include "base/error.h"
 #include "base/numeric.h"
+#include "base/utf8.h"
 #include "text/tokenizer_impl.h"
 
 namespace hone::text {
 namespace {
 
-// The message, cut where it is longer than a reader wants: errors of parsers quote the file.
-std::string shortened(std::string_view message) {
-  constexpr std::size_t kMost = 500;
-  if (message.size() <= kMost) return std::string(message);
-  std::size_t end = kMost;
-  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0U) == 0x80U) --end;
-  return std::string(message.substr(0, end)) + "...";
-}
+using base::cut_text;
+constexpr std::size_t kMostMessage = 500;  // bytes: errors of parsers quote the file
 
 void check(int status, const RustText& message, const std::string& what, const char* expected,
            const TokenizerFiles& files) {
   if (status == HONE_TEXT_OK) return;
   if (status == HONE_TEXT_ERROR) {
-    throw base::UserError(
-        {.where = what, .expected = expected, .found = shortened(message.view()), .cause = "", .fix = ""});
+    throw base::UserError({.where = what,
+                           .expected = expected,
+                           .found = cut_text(message.view(), kMostMessage),
+                           .cause = "",
+                           .fix = ""});
   }
   throw base::UserError(
       {.where = (base::fs::path(files.where) / kTokenizerJson).string(),
        .expected = "a tokenizer that can be applied to " + what,
-       .found = (status == HONE_TEXT_LIMIT ? "it " : "it gave up: ") + shortened(message.view()),
+       .found = (status == HONE_TEXT_LIMIT ? "it " : "it gave up: ") + cut_text(message.view(), kMostMessage),
        .cause = "a tokenizer.json that is damaged or was made to harm, or a text far longer than any "
                 "model reads",
        .fix = "take tokenizer.json from the model's own repository again"});
@@ -72,7 +70,7 @@ std::unique_ptr<Tokenizer::Impl> Tokenizer::Impl::make(TokenizerFiles files) {
     throw base::UserError(
         {.where = (base::fs::path(impl->files.where) / kTokenizerJson).string(),
          .expected = "a tokenizer in the format of Hugging Face's tokenizers 0.23",
-         .found = (status == HONE_TEXT_LIMIT ? "a file that " : "") + shortened(message.view()),
+         .found = (status == HONE_TEXT_LIMIT ? "a file that " : "") + cut_text(message.view(), kMostMessage),
          .cause = "a download that broke off, or a pointer file of git-lfs",
          .fix = "download the file again and compare its size"});
   }

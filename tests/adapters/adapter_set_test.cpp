@@ -10,9 +10,9 @@
 #include "model/tiny_model.h"
 
 namespace hone::adapters {
-namespace {
+namespace adapter_set_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 
 const fs::path kTiny = fs::path(HONE_FIXTURES) / "parity" / "tiny_llama";
 // Of rank 4 on all linears; on q and gate; with DoRA on q, v and down; with rsLoRA by a regular expression.
@@ -103,5 +103,5 @@ TEST(AdapterSet, NamesAreKnownAndTheirOwn) {
   EXPECT_TRUE(at::equal(logits(model), with)) << "what is refused changes nothing";
 }
 
-}  // namespace
+}  // namespace adapter_set_test
 }  // namespace hone::adapters

@@ -10,12 +10,12 @@
 #include "adapters/lora.h"
 #include "adapters/merge.h"
 #include "model/tiny_model.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 
 namespace hone::adapters {
-namespace {
+namespace below_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 
 const fs::path kTiny = fs::path(HONE_FIXTURES) / "parity" / "tiny_llama";
 const std::string kFirst = (kTiny / "adapter").string(), kSecond = (kTiny / "adapter_second").string(),
@@ -159,5 +159,5 @@ TEST(Below, WhatDoesNotAddUpIsRefused) {
   EXPECT_SAYS(user_error([&] { merged_weights(*source, {kFirst, kDora}); }), "DoRA");
 }
 
-}  // namespace
+}  // namespace below_test
 }  // namespace hone::adapters

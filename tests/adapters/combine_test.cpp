@@ -10,9 +10,9 @@
 #include "model/tiny_model.h"
 
 namespace hone::adapters {
-namespace {
+namespace combine_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 
 const fs::path kTiny = fs::path(HONE_FIXTURES) / "parity" / "tiny_llama";
 
@@ -156,5 +156,5 @@ TEST(Combine, WhatDoesNotAddUpIsRefused) {
   EXPECT_SAYS(refusal(adapters, {1, 1}), "a regular expression in each");
 }
 
-}  // namespace
+}  // namespace combine_test
 }  // namespace hone::adapters

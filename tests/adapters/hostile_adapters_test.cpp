@@ -11,7 +11,7 @@
 #include "model/model_config.h"
 
 namespace hone::adapters {
-namespace {
+namespace hostile_adapters_test {
 
 namespace fs = base::fs;
 using base::Json;
@@ -137,5 +137,5 @@ TEST(AdapterFuzz, SlowFiles) {
   fuzz_adapters(60);
 }
 
-}  // namespace
+}  // namespace hostile_adapters_test
 }  // namespace hone::adapters

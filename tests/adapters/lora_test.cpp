@@ -14,9 +14,9 @@
 #include "model/tiny_model.h"
 
 namespace hone::adapters {
-namespace {
+namespace lora_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 using base::Json;
 
 struct Setting {
@@ -403,5 +403,5 @@ TEST(Merge, RefusesAnAdapterThatDivergedAndLeavesNothing) {
   EXPECT_FALSE(fs::exists(out));
 }
 
-}  // namespace
+}  // namespace lora_test
 }  // namespace hone::adapters

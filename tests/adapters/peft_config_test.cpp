@@ -10,7 +10,7 @@
 #include "model/model_config.h"
 
 namespace hone::adapters {
-namespace {
+namespace peft_config_test {
 
 namespace fs = base::fs;
 using base::Json;
@@ -59,5 +59,5 @@ TEST(PeftConfigGolden, EveryKeyIsPeftsInOrderTypeAndValue) {
   }
 }
 
-}  // namespace
+}  // namespace peft_config_test
 }  // namespace hone::adapters

@@ -13,9 +13,9 @@
 #include "model/tiny_model.h"
 
 namespace hone::adapters {
-namespace {
+namespace peft_parity_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 
 constexpr double kBound = 1e-4;
 
@@ -116,5 +116,5 @@ TEST_P(Parity, LogitsLossAndEveryGradient) {
               margin.name.c_str());
 }
 
-}  // namespace
+}  // namespace peft_parity_test
 }  // namespace hone::adapters

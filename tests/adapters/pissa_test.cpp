@@ -12,9 +12,9 @@
 #include "model/tiny_model.h"
 
 namespace hone::adapters {
-namespace {
+namespace pissa_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 
 const fs::path kTiny = fs::path(HONE_FIXTURES) / "parity" / "tiny_llama";
 
@@ -148,5 +148,5 @@ TEST(Pissa, ARankAboveTheMatrixIsRefused) {
   EXPECT_SAYS(user_error([&] { Adapter::attach(model, config, 1); }), "lower lora_r");
 }
 
-}  // namespace
+}  // namespace pissa_test
 }  // namespace hone::adapters

@@ -6,9 +6,9 @@
 #include "model/tiny_model.h"
 
 namespace hone::adapters {
-namespace {
+namespace targets_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 
 const model::ModelConfig& tiny() {
   static const model::ModelConfig config = model::parse_model_config(tiny_config("llama"), "test");
@@ -128,5 +128,5 @@ TEST(SelectTargets, RefusesWhenNothingIsLeft) {
   EXPECT_SAYS(message, "takes away every target");
 }
 
-}  // namespace
+}  // namespace targets_test
 }  // namespace hone::adapters

@@ -11,9 +11,9 @@
 #include "model/tiny_model.h"
 
 namespace hone::adapters {
-namespace {
+namespace token_rows_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 using base::Json;
 
 constexpr const char* kKey = "base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta";
@@ -159,5 +159,5 @@ TEST(TokenRows, RefuseWhatHasNoRow) {
               "trainable_token_indices");
 }
 
-}  // namespace
+}  // namespace token_rows_test
 }  // namespace hone::adapters

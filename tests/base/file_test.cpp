@@ -11,7 +11,7 @@
 #include "base/staging.h"
 
 namespace hone::base {
-namespace {
+namespace file_test {
 
 // Files of this process may not grow past `bytes` while it lives: write() then fails with EFBIG, as a full
 // disk does with ENOSPC.
@@ -198,5 +198,5 @@ TEST(HumanBytes, Units) {
   EXPECT_EQ(human_bytes(~0ULL), "16.0 EiB");
 }
 
-}  // namespace
+}  // namespace file_test
 }  // namespace hone::base

@@ -7,7 +7,7 @@
 #include "base/file.h"
 
 namespace hone::base {
-namespace {
+namespace folder_lock_test {
 
 TEST(FolderLock, OneHolderAtATimeAndNothingLeft) {
   const fs::path folder = fs::temp_directory_path() / ("hone_lock_" + std::to_string(getpid()));
@@ -26,5 +26,5 @@ TEST(FolderLock, OneHolderAtATimeAndNothingLeft) {
   fs::remove_all(folder);
 }
 
-}  // namespace
+}  // namespace folder_lock_test
 }  // namespace hone::base

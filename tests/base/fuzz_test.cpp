@@ -11,7 +11,7 @@
 #include "base/safetensors.h"
 
 namespace hone::base {
-namespace {
+namespace fuzz_test {
 
 constexpr std::uint64_t kMutations = 4000;
 
@@ -128,5 +128,5 @@ TEST(Fuzz, Gguf) {
   EXPECT_GT(count.refused, 1000);
 }
 
-}  // namespace
+}  // namespace fuzz_test
 }  // namespace hone::base

@@ -9,7 +9,7 @@
 #include "base/make_files.h"
 
 namespace hone::base {
-namespace {
+namespace gguf_test {
 
 std::string fault(const std::string& bytes) {
   const TempFolder folder;
@@ -210,5 +210,5 @@ TEST(Gguf, DequantisingIntoTheWrongRoomIsOurBug) {
               {"room for every element"});
 }
 
-}  // namespace
+}  // namespace gguf_test
 }  // namespace hone::base

@@ -5,7 +5,7 @@
 #include "base/helpers.h"
 
 namespace hone::base {
-namespace {
+namespace gguf_write_test {
 
 std::span<const std::byte> bytes_of(const std::vector<float>& values) {
   return std::as_bytes(std::span(values));
@@ -65,5 +65,5 @@ TEST(GgufWrite, SizesAreThoseOfTheBlocks) {
   EXPECT_THROW((GgufPlanned{"w", GgmlType::kQ8_0, {33}}).bytes(), InternalError);
 }
 
-}  // namespace
+}  // namespace gguf_write_test
 }  // namespace hone::base

@@ -3,7 +3,7 @@
 #include "base/helpers.h"
 
 namespace hone::base {
-namespace {
+namespace json_test {
 
 std::string fault(std::string_view text, int first_line = 1) {
   return message_of([&] { parse_json(text, "f.json", first_line); });
@@ -59,5 +59,5 @@ TEST(Json, UniqueRefusesAKeyTwiceAtAnyDepth) {
   EXPECT_EQ(parse_json_unique(R"([{"a":{"a":1}},{"a":2}])", "f").size(), 2U);
 }
 
-}  // namespace
+}  // namespace json_test
 }  // namespace hone::base

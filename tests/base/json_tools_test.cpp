@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 
 namespace hone::base {
-namespace {
+namespace json_tools_test {
 
 double seconds_of(const std::function<void()>& work) {
   const std::clock_t begin = std::clock();  // of this process alone, however busy the machine is
@@ -95,5 +95,5 @@ TEST(ReadSettings, RefusesWhatIsTooLargeOrEndless) {
   EXPECT_THROW(read_settings(folder.path()), UserError);
 }
 
-}  // namespace
+}  // namespace json_tools_test
 }  // namespace hone::base

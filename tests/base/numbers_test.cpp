@@ -10,7 +10,7 @@
 #include "base/numeric.h"
 
 namespace hone::base {
-namespace {
+namespace numbers_test {
 
 TEST(DType, NamesRoundTrip) {
   for (const char* name : {"F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL"}) {
@@ -101,5 +101,5 @@ TEST(ErrorText, EmptyPartsAreLeftOut) {
             "[f:1] expected a");
 }
 
-}  // namespace
+}  // namespace numbers_test
 }  // namespace hone::base

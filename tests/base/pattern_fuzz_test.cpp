@@ -8,7 +8,7 @@
 #include "fuzz/mutate.h"
 
 namespace hone::base {
-namespace {
+namespace pattern_fuzz_test {
 
 using fuzz::Random;
 using Memory = Pattern::Memory;
@@ -205,5 +205,5 @@ TEST(PatternFuzz, SlowHostilePatterns) {
   fuzz_hostile_patterns(fuzz::seconds(60), 20'000);
 }
 
-}  // namespace
+}  // namespace pattern_fuzz_test
 }  // namespace hone::base

@@ -5,7 +5,7 @@
 #include "base/error.h"
 
 namespace hone::base {
-namespace {
+namespace pattern_test {
 
 // The matches' texts, joined by |.
 std::string all(const std::string& pattern, const std::string& text, Pattern::Flags flags = {}) {
@@ -123,5 +123,5 @@ TEST(Pattern, CodePoints) {
   EXPECT_EQ(to_code_points("\xff\xc3"), U"\uFFFD\uFFFD");
 }
 
-}  // namespace
+}  // namespace pattern_test
 }  // namespace hone::base

@@ -9,7 +9,7 @@
 #include "base/staging.h"
 
 namespace hone::base {
-namespace {
+namespace power_cut_test {
 
 using trace::Tree;
 
@@ -221,5 +221,5 @@ TEST_F(PowerCutTest, WhatIsNotSyncedMayBeLost) {
   EXPECT_TRUE(found.contains({{"a", "new"}}));
 }
 
-}  // namespace
+}  // namespace power_cut_test
 }  // namespace hone::base

@@ -5,7 +5,7 @@
 #include "base/json.h"
 
 namespace hone::base {
-namespace {
+namespace printable_test {
 
 TEST(Printable, ControlCharactersAreSpelledOut) {
   EXPECT_EQ(printable("a\x1b[2J\x07\r\x7f\b"), "a\\x1b[2J\\x07\\x0d\\x7f\\x08");
@@ -43,5 +43,5 @@ TEST(Printable, JsonStaysTheSameJson) {
   EXPECT_NE(shown.find("\\u202e"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace printable_test
 }  // namespace hone::base

@@ -7,7 +7,7 @@
 #include <fstream>
 
 namespace hone::base {
-namespace {
+namespace process_memory_test {
 
 class FreeMemoryTest : public testing::Test {
  protected:
@@ -69,5 +69,5 @@ TEST_F(FreeMemoryTest, ReadsTheFirstKindOfCgroupAndAContainersRoot) {
   EXPECT_EQ(free(), 0);
 }
 
-}  // namespace
+}  // namespace process_memory_test
 }  // namespace hone::base

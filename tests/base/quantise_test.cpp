@@ -13,7 +13,7 @@
 #include "base/rng.h"
 
 namespace hone::base {
-namespace {
+namespace quantise_test {
 
 std::vector<float> normal_values(std::size_t count, std::uint64_t seed, float size = 1) {
   const Stream stream(seed, Purpose::kLoraInit, 0, 7);
@@ -179,5 +179,5 @@ TEST(Quantise, WrongSizesAreOurBug) {
   EXPECT_THROW(quantise(GgmlType::kQ4_0, values, out), InternalError);  // read, not written
 }
 
-}  // namespace
+}  // namespace quantise_test
 }  // namespace hone::base

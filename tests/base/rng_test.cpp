@@ -6,7 +6,7 @@
 #include "base/helpers.h"
 
 namespace hone::base {
-namespace {
+namespace rng_test {
 
 using Words = std::array<std::uint32_t, 4>;
 
@@ -94,5 +94,5 @@ TEST(Rng, NormalHasTheRightMomentsAndFollowsItsFormula) {
   EXPECT_FLOAT_EQ(stream.normal(5), static_cast<float>(std::sqrt(-2 * std::log(u)) * std::cos(angle)));
 }
 
-}  // namespace
+}  // namespace rng_test
 }  // namespace hone::base

@@ -8,7 +8,7 @@
 #include "base/make_files.h"
 
 namespace hone::base {
-namespace {
+namespace safetensors_test {
 
 std::string fault(const std::string& bytes) {
   const TempFolder folder;
@@ -166,5 +166,5 @@ TEST(Safetensors, WritingWrongSizesIsOurBug) {
   EXPECT_FALSE(fs::exists(folder / "m"));
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace hone::base

@@ -5,7 +5,7 @@
 #include "base/error.h"
 
 namespace hone::base {
-namespace {
+namespace secrets_test {
 
 TEST(Secrets, AreNotShown) {
   const auto shown = [](const char* text) { return without_secrets(text); };
@@ -50,5 +50,5 @@ TEST(Secrets, LongTextsTakeLinearTime) {
   EXPECT_FALSE(without_secrets("://" + std::string(2000000, '@')).empty());
 }
 
-}  // namespace
+}  // namespace secrets_test
 }  // namespace hone::base

@@ -10,7 +10,7 @@
 #include "base/helpers.h"
 
 namespace hone::base {
-namespace {
+namespace staging_test {
 
 std::size_t entries(const fs::path& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
@@ -308,5 +308,5 @@ TEST(Publish, AReaderFinishesWhatAKillLeftAndWaitsForAWriter) {
   EXPECT_EQ(read_text(folder / ".hone-result/thesis"), "years");
 }
 
-}  // namespace
+}  // namespace staging_test
 }  // namespace hone::base

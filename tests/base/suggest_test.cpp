@@ -3,7 +3,7 @@
 #include "base/helpers.h"
 
 namespace hone::base {
-namespace {
+namespace suggest_test {
 
 const std::vector<std::string> kOptions{"packing",       "eval_packing", "padding_free",
                                         "learning_rate", "output_dir",   "max_length"};
@@ -36,5 +36,5 @@ TEST(Suggest, Sentences) {
   EXPECT_EQ(did_you_mean("zzzzzz", kOptions), "");
 }
 
-}  // namespace
+}  // namespace suggest_test
 }  // namespace hone::base

@@ -7,7 +7,7 @@
 #include "base/rng.h"
 
 namespace hone::commands {
-namespace {
+namespace decoding_test {
 
 using Ids = std::vector<std::int32_t>;
 
@@ -122,5 +122,5 @@ TEST(GenerateOptions, TakeTheStopsOfModelAndTokenizer) {
   EXPECT_TRUE(options.stops(tokenizer().encode("ax", false).ids));
 }
 
-}  // namespace
+}  // namespace decoding_test
 }  // namespace hone::commands

@@ -2,7 +2,7 @@
 #include "config/helpers.h"
 
 namespace hone::config {
-namespace {
+namespace check_files_test {
 
 class FilesTest : public ConfigTest {
  protected:
@@ -88,5 +88,5 @@ TEST_F(FilesTest, NothingIsWritten) {
   EXPECT_FALSE(std::filesystem::exists(path("out")));
 }
 
-}  // namespace
+}  // namespace check_files_test
 }  // namespace hone::config

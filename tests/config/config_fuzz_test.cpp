@@ -3,7 +3,7 @@
 #include "fuzz/mutate.h"
 
 namespace hone::config {
-namespace {
+namespace config_fuzz_test {
 
 class ConfigFuzz : public ConfigTest {
  protected:
@@ -59,5 +59,5 @@ TEST_F(ConfigFuzz, SlowYaml) {
   fuzz_yaml(60);
 }
 
-}  // namespace
+}  // namespace config_fuzz_test
 }  // namespace hone::config

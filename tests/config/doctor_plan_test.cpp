@@ -6,7 +6,7 @@
 #include "config/write_plan.h"
 
 namespace hone::config {
-namespace {
+namespace doctor_plan_test {
 
 using DoctorPlanTest = ConfigTest;
 
@@ -81,5 +81,5 @@ TEST(EditYaml, AFormThatIsNotLineByLineIsRefused) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace doctor_plan_test
 }  // namespace hone::config

@@ -6,7 +6,7 @@
 #include "config/helpers.h"
 
 namespace hone::config {
-namespace {
+namespace help_test {
 
 TEST(Help, EveryOptionIsInItsCommandsHelp) {
   for (const Schema* schema : all_schemas()) {
@@ -73,5 +73,5 @@ TEST(Options, Mistakes) {
   EXPECT_NE(error_of([] { run_options({"--jsn"}); }).find("Did you mean '--json'?"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace help_test
 }  // namespace hone::config

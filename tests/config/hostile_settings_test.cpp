@@ -8,7 +8,7 @@
 #include "config/trained_on.h"
 
 namespace hone::config {
-namespace {
+namespace hostile_settings_test {
 
 using HostileSettings = ConfigTest;
 
@@ -146,5 +146,5 @@ TEST_F(HostileSettings, NotesBesideAForeignAdapter) {
   EXPECT_NE(error.find("a list of folders"), std::string::npos) << error;
 }
 
-}  // namespace
+}  // namespace hostile_settings_test
 }  // namespace hone::config

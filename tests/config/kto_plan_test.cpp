@@ -6,7 +6,7 @@
 #include "config/write_plan.h"
 
 namespace hone::config {
-namespace {
+namespace kto_plan_test {
 
 using KtoPlanTest = ConfigTest;
 using Words = std::vector<std::string>;
@@ -71,5 +71,5 @@ TEST_F(KtoPlanTest, IsItsOwnRunAgain) {
   EXPECT_EQ(parse_run_text(Method::kKto, yaml, "plan.yaml"), plan);
 }
 
-}  // namespace
+}  // namespace kto_plan_test
 }  // namespace hone::config

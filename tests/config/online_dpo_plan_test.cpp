@@ -5,7 +5,7 @@
 #include "config/write_plan.h"
 
 namespace hone::config {
-namespace {
+namespace online_dpo_plan_test {
 
 using OnlineDpoPlanTest = ConfigTest;
 using Words = std::vector<std::string>;
@@ -25,7 +25,7 @@ TEST_F(OnlineDpoPlanTest, DefaultsAreTrls) {
   expected.policy.generation_batch_size = 16;
   expected.policy.max_completion_length = 64;
   expected.policy.temperature = 0.9;
-  expected.policy.disable_dropout = true;
+  expected.disable_dropout = true;
   expected.policy.reward_funcs = {"accuracy_reward"};
   expected.resolved = plan.resolved;
   EXPECT_EQ(plan, expected);
@@ -43,7 +43,7 @@ TEST_F(OnlineDpoPlanTest, EveryOptionReachesThePlan) {
   EXPECT_EQ(online_dpo({"--max_length", "99"}).max_length, 99);
   EXPECT_EQ(online_dpo({"--temperature", "1.5"}).policy.temperature, 1.5);
   EXPECT_EQ(online_dpo({"--generation_kwargs", R"({"min_new_tokens": 3})"}).policy.min_new_tokens, 3);
-  EXPECT_FALSE(online_dpo({"--no_disable_dropout", "--lora_dropout", "0.1"}).policy.disable_dropout);
+  EXPECT_FALSE(online_dpo({"--no_disable_dropout", "--lora_dropout", "0.1"}).disable_dropout);
   EXPECT_EQ(online_dpo({"--gradient_accumulation_steps", "3"}).policy.generation_batch_size, 48);
   EXPECT_EQ(online_dpo({"--reward_model_path", path("model")}).policy.reward_funcs,
             (Words{path("model"), "accuracy_reward"}));
@@ -97,5 +97,5 @@ TEST_F(OnlineDpoPlanTest, WhatDoesNotGoTogether) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace online_dpo_plan_test
 }  // namespace hone::config

@@ -10,7 +10,7 @@
 #include "config/helpers.h"
 
 namespace hone::config {
-namespace {
+namespace option_table_test {
 
 using base::Json;
 
@@ -159,5 +159,5 @@ TEST(OptionTable, KnowsWhoseOptionAnotherMethodsIs) {
   }
 }
 
-}  // namespace
+}  // namespace option_table_test
 }  // namespace hone::config

@@ -6,7 +6,7 @@
 #include "config/helpers.h"
 
 namespace hone::config {
-namespace {
+namespace parse_test {
 
 using ParseTest = ConfigTest;
 
@@ -375,5 +375,5 @@ TEST_F(ParseTest, SettingsThatDoNothingAreNoted) {
                 "warmup_steps: not used by lr_scheduler_type constant; constant_with_warmup has a warm-up"});
 }
 
-}  // namespace
+}  // namespace parse_test
 }  // namespace hone::config

@@ -8,7 +8,7 @@
 #include "config/write_plan.h"
 
 namespace hone::config {
-namespace {
+namespace policy_plan_test {
 
 using PolicyPlanTest = ConfigTest;
 using Words = std::vector<std::string>;
@@ -425,5 +425,5 @@ TEST_F(PolicyPlanTest, NamesFromElsewhere) {
   EXPECT_NE(grpo_error({"--tools", "a"}).find("hone has no tools yet"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace policy_plan_test
 }  // namespace hone::config

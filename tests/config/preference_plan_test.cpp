@@ -5,7 +5,7 @@
 #include "config/write_plan.h"
 
 namespace hone::config {
-namespace {
+namespace preference_plan_test {
 
 using PreferencePlanTest = ConfigTest;
 using Words = std::vector<std::string>;
@@ -117,5 +117,5 @@ TEST_F(PreferencePlanTest, WhatHasNoEffectIsTold) {
   expect_parts(notes({"--loss_type", "aot", "--per_device_train_batch_size", "1"}), {"one pair"});
 }
 
-}  // namespace
+}  // namespace preference_plan_test
 }  // namespace hone::config

@@ -6,7 +6,7 @@
 #include "config/write_plan.h"
 
 namespace hone::config {
-namespace {
+namespace reward_model_plan_test {
 
 using RewardModelPlanTest = ConfigTest;
 using Words = std::vector<std::string>;
@@ -64,5 +64,5 @@ TEST_F(RewardModelPlanTest, IsItsOwnRunAgain) {
   EXPECT_EQ(parse_run_text(Method::kReward, yaml, "plan.yaml"), plan);
 }
 
-}  // namespace
+}  // namespace reward_model_plan_test
 }  // namespace hone::config

@@ -7,7 +7,7 @@
 #include "config/write_plan.h"
 
 namespace hone::config {
-namespace {
+namespace secret_words_test {
 
 using base::expect_says;
 using SecretWords = ConfigTest;
@@ -53,5 +53,5 @@ TEST_F(SecretWords, OfDifferences) {
   EXPECT_EQ(lines.find("abc"), std::string::npos) << lines;
 }
 
-}  // namespace
+}  // namespace secret_words_test
 }  // namespace hone::config

@@ -4,7 +4,7 @@
 #include "config/helpers.h"
 
 namespace hone::config {
-namespace {
+namespace settings_test {
 
 using base::Json;
 
@@ -357,5 +357,5 @@ TEST(YamlText, IsReadBackAsItself) {
   EXPECT_EQ(yaml_text(Json({"a", "b c"})), "[a, \"b c\"]");
 }
 
-}  // namespace
+}  // namespace settings_test
 }  // namespace hone::config

@@ -4,7 +4,7 @@
 #include "config/helpers.h"
 
 namespace hone::config {
-namespace {
+namespace tool_plans_test {
 
 class ToolsTest : public ConfigTest {
  protected:
@@ -460,5 +460,5 @@ TEST_F(ToolsTest, LrFindTakesTheRunsFileWithOrWithoutItsName) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace tool_plans_test
 }  // namespace hone::config

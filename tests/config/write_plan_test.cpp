@@ -3,7 +3,7 @@
 #include "config/helpers.h"
 
 namespace hone::config {
-namespace {
+namespace write_plan_test {
 
 using WritePlanTest = ConfigTest;
 
@@ -96,5 +96,5 @@ TEST_F(WritePlanTest, ReadsAsAFileOfOptions) {
   EXPECT_EQ(text.find("torch_compile"), std::string::npos) << "answered options are shown only when set";
 }
 
-}  // namespace
+}  // namespace write_plan_test
 }  // namespace hone::config

@@ -12,7 +12,7 @@
 #include "fuzz/mutate.h"
 
 namespace hone::data {
-namespace {
+namespace hostile_rows_test {
 
 namespace fs = base::fs;
 
@@ -126,5 +126,5 @@ TEST_F(HostileRows, FuzzSlow) {
   fuzz::run(fuzz::seconds(60), corpus(), mutated_rows, [this](const std::string& text) { read_all(text); });
 }
 
-}  // namespace
+}  // namespace hostile_rows_test
 }  // namespace hone::data

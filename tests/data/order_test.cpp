@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 namespace hone::data {
-namespace {
+namespace order_test {
 
 nlohmann::json golden() {
   std::ifstream file(HONE_FIXTURES "/data/order.json");
@@ -75,5 +75,5 @@ TEST(Order, DropLastThatLeavesNothing) {
   EXPECT_NE(message.find("3 rows, all of them dropped"), std::string::npos) << message;
 }
 
-}  // namespace
+}  // namespace order_test
 }  // namespace hone::data

@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 namespace hone::data {
-namespace {
+namespace packing_test {
 
 Example example_of(std::int64_t row, std::int64_t length, std::uint8_t supervised = 1) {
   const auto size = static_cast<std::size_t>(length);
@@ -74,5 +74,5 @@ TEST(Batch, EveryTokenHasItsFlag) {
   EXPECT_THROW(make_batch({{0, {1, 2}, {1}}}, {{{0}, 2}}, {0}), base::InternalError);
 }
 
-}  // namespace
+}  // namespace packing_test
 }  // namespace hone::data

@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 namespace hone::data {
-namespace {
+namespace preferences_test {
 
 using base::Json;
 
@@ -156,5 +156,5 @@ TEST(Preferences, SharedContextCountsOnce) {
   EXPECT_EQ(pair.tokens(false) - pair.tokens(true), static_cast<std::int64_t>(pair.chosen.context.size()));
 }
 
-}  // namespace
+}  // namespace preferences_test
 }  // namespace hone::data

@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 namespace hone::data {
-namespace {
+namespace prompts_test {
 
 class Prompts : public testing::Test {
  protected:
@@ -186,5 +186,5 @@ TEST_F(PromptRows, APromptWithoutTokensIsAnError) {
                {"train.jsonl:1 prompt] expected at least one token", "an empty prompt"});
 }
 
-}  // namespace
+}  // namespace prompts_test
 }  // namespace hone::data

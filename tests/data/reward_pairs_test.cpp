@@ -6,7 +6,7 @@
 #include "base/error.h"
 
 namespace hone::data {
-namespace {
+namespace reward_pairs_test {
 
 using Ids = std::vector<std::int32_t>;
 
@@ -112,5 +112,5 @@ TEST(RewardPairs, BadRowsAreNamed) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace reward_pairs_test
 }  // namespace hone::data

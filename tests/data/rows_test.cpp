@@ -7,7 +7,7 @@
 #include "base/error.h"
 
 namespace hone::data {
-namespace {
+namespace rows_test {
 
 Rows parse(std::string_view text) {
   return parse_rows(text, "d.jsonl", "text");
@@ -175,5 +175,5 @@ TEST(BadRows, MessagesWithoutRoleOrContent) {
                {"column 'completion' to be a list of at least one message"});
 }
 
-}  // namespace
+}  // namespace rows_test
 }  // namespace hone::data

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace hone::data {
-namespace {
+namespace shuffle_test {
 
 TEST(DatasetShuffle, EqualsDatasetsShuffle) {
   std::ifstream file(HONE_FIXTURES "/data/shuffle.json");
@@ -31,5 +31,5 @@ TEST(DatasetShuffle, NoRows) {
   EXPECT_TRUE(dataset_shuffle(0, 1).empty());
 }
 
-}  // namespace
+}  // namespace shuffle_test
 }  // namespace hone::data

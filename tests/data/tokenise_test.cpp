@@ -11,7 +11,7 @@
 #include "data/preview.h"
 
 namespace hone::data {
-namespace {
+namespace tokenise_test {
 
 // The tiny tokenizer: BOS <|bos|>, EOS <|im_end|>, a ChatML template with {% generation %} tags, 384 tokens.
 const text::Tokenizer& tiny() {
@@ -288,5 +288,5 @@ TEST(BadData, NoEndOfSequenceToken) {
   }
 }
 
-}  // namespace
+}  // namespace tokenise_test
 }  // namespace hone::data

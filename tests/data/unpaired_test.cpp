@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 namespace hone::data {
-namespace {
+namespace unpaired_test {
 
 using Ids = std::vector<std::int32_t>;
 
@@ -131,5 +131,5 @@ TEST_F(Unpaired, BadRowsAreNamed) {
   EXPECT_NE(error_of(good, {.vocab_size = 5}).find("DATA-10"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace unpaired_test
 }  // namespace hone::data

@@ -1,4 +1,4 @@
-#include "doctor/bisect.h"
+#include "doctor/tools/bisect.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 
 namespace hone::doctor {
-namespace {
+namespace bisect_test {
 
 bool has_all(const OptionSet& options, const OptionSet& planted) {
   return std::includes(options.begin(), options.end(), planted.begin(), planted.end());
@@ -116,5 +116,5 @@ TEST(Bisect, AGoodRunThatFailsTheSecondTimeIsFlakyToo) {
   EXPECT_EQ(found.end, SearchEnd::kFlaky);
 }
 
-}  // namespace
+}  // namespace bisect_test
 }  // namespace hone::doctor

@@ -1,6 +1,6 @@
 // The catalogue is held against the sources: what it says is checked is checked, what it says is proven is
 // tested.
-#include "doctor/catalogue.h"
+#include "doctor/catalogue/catalogue.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include "report/fault_pages.h"
 
 namespace hone::doctor {
-namespace {
+namespace catalogue_test {
 
 namespace fs = base::fs;
 
@@ -116,5 +116,5 @@ TEST(FaultPages, TheCommittedFileIsWhatThePagesSay) {
       << "build/hone faults --markdown --shown tests/faults/shown.tsv > docs/faults.md";
 }
 
-}  // namespace
+}  // namespace catalogue_test
 }  // namespace hone::doctor

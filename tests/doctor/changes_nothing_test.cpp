@@ -7,7 +7,7 @@
 #include "train/run_folder.h"
 
 namespace hone::doctor {
-namespace {
+namespace changes_nothing_test {
 
 // Every probe that runs the model, then the examination as a whole.
 class Examiner final : public train::RunGuard {
@@ -89,5 +89,5 @@ TEST_F(ChangesNothingTest, GrpoInFp32AndDeep) {
           Depth::kDeep);
 }
 
-}  // namespace
+}  // namespace changes_nothing_test
 }  // namespace hone::doctor

@@ -1,8 +1,8 @@
 // Each class of fault that data, template and embedding show, planted and not planted.
 #include "doctor/check_runs.h"
 
-namespace hone::testing {
-namespace {
+namespace hone::test_tools {
+namespace check_data_test {
 
 using base::Level;
 using doctor::check_data;
@@ -266,5 +266,5 @@ TEST_F(CheckData, ADoubledBosOfPairsIsCounted) {
   EXPECT_EQ(verdict_of(check_data(*open_dpo({"--dataset_name", twice})), "DATA-05").level, Level::kWarn);
 }
 
-}  // namespace
-}  // namespace hone::testing
+}  // namespace check_data_test
+}  // namespace hone::test_tools

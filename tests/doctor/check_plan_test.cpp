@@ -1,8 +1,8 @@
 // Each class of fault that options alone show, planted and not planted.
 #include "doctor/check_runs.h"
 
-namespace hone::testing {
-namespace {
+namespace hone::test_tools {
+namespace check_plan_test {
 
 using base::Level;
 using doctor::check_plan;
@@ -134,5 +134,5 @@ TEST_F(CheckPlan, ADeepSpeedKeyIsAnswered) {
   EXPECT_SAYS(run->plan.notes.front(), "deepspeed: one process");
 }
 
-}  // namespace
-}  // namespace hone::testing
+}  // namespace check_plan_test
+}  // namespace hone::test_tools

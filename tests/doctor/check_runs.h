@@ -12,7 +12,7 @@
 #include "doctor/examination.h"
 #include "model/tiny_model.h"
 
-namespace hone::testing {
+namespace hone::test_tools {
 
 inline const fs::path kParity = fs::path(HONE_FIXTURES) / "parity";
 
@@ -144,4 +144,4 @@ inline void expect_complete(const doctor::Verdicts& all) {
   }
 }
 
-}  // namespace hone::testing
+}  // namespace hone::test_tools

@@ -9,7 +9,7 @@
 #include "train/run_folder.h"
 
 namespace hone::doctor {
-namespace {
+namespace examiner_test {
 
 namespace fs = base::fs;
 
@@ -125,5 +125,5 @@ TEST_F(ExaminerTest, SeveralGuardsAreAllAskedAndOnePauseIsAPause) {
   EXPECT_EQ(Guards().pinned_step(), -1);
 }
 
-}  // namespace
+}  // namespace examiner_test
 }  // namespace hone::doctor

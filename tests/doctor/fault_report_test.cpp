@@ -12,7 +12,7 @@
 #include "train/run_folder.h"
 
 namespace hone::doctor {
-namespace {
+namespace fault_report_test {
 
 namespace fs = base::fs;
 
@@ -157,5 +157,5 @@ TEST_F(FaultReportTest, AnythingElseIsNoReport) {
   EXPECT_THROW(explain(folder_ / std::string(train::kFaultFile)), base::UserError);
 }
 
-}  // namespace
+}  // namespace fault_report_test
 }  // namespace hone::doctor

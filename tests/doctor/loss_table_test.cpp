@@ -1,12 +1,12 @@
 // Every row of FAULTS' table under RL-01, and the edges between them.
-#include "doctor/loss_table.h"
+#include "doctor/watch/loss_table.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
 namespace hone::doctor {
-namespace {
+namespace loss_table_test {
 
 using base::Level;
 
@@ -166,5 +166,5 @@ TEST(LossTable, PlacesRewardsAmongThoseSeen) {
   EXPECT_EQ(place_of(1, 0, 1), RewardPlace::kHighest);
 }
 
-}  // namespace
+}  // namespace loss_table_test
 }  // namespace hone::doctor

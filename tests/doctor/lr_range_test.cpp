@@ -1,4 +1,4 @@
-#include "doctor/lr_range.h"
+#include "doctor/tools/lr_range.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "train/loop.h"
 
 namespace hone::doctor {
-namespace {
+namespace lr_range_test {
 
 // Half a decade a point, from 1e-6; `change(log10 of the rate)`.
 template <typename Change>
@@ -55,14 +55,14 @@ TEST(LrRange, NoProposalWhereNothingIsGained) {
 class LrRangeRun : public ::testing::Test {
  protected:
   config::Plan plan(const std::string& output) const {
-    const hone::testing::fs::path parity = hone::testing::fs::path(HONE_FIXTURES) / "parity";
+    const hone::test_tools::fs::path parity = hone::test_tools::fs::path(HONE_FIXTURES) / "parity";
     return config::parse_run(
         config::Method::kSft,
         {"--model_name_or_path", (parity / "tiny_llama").string(), "--dataset_name",
          (parity / "sft" / "text.jsonl").string(), "--use_peft", "--lora_target_modules", "all-linear",
          "--dtype", "float32", "--bf16", "false", "--threads", "1", "--output_dir", output});
   }
-  hone::testing::TempFolder folder_;
+  hone::test_tools::TempFolder folder_;
   train::RunListener silent_;
   std::atomic<bool> stop_ = false;
 };
@@ -81,7 +81,7 @@ TEST_F(LrRangeRun, LowersTheLossAndLeavesNoTrace) {
               1e-3);  // held against its own batch: almost nothing has moved yet
   EXPECT_TRUE(run->adapter->flat().equal(before));
   EXPECT_EQ(run->adapter->flat_gradient().abs().max().item<float>(), 0);
-  EXPECT_FALSE(hone::testing::fs::exists(output));
+  EXPECT_FALSE(hone::test_tools::fs::exists(output));
 }
 
 TEST_F(LrRangeRun, TheSameTwice) {
@@ -99,5 +99,5 @@ TEST_F(LrRangeRun, StopsWhenAsked) {
   EXPECT_EQ(found.points.size(), 1U);
 }
 
-}  // namespace
+}  // namespace lr_range_test
 }  // namespace hone::doctor

@@ -1,5 +1,5 @@
 // Merged models beside base and adapter on the tiny fixture: right ones, rounded ones, others.
-#include "doctor/merged_model.h"
+#include "doctor/tools/merged_model.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -14,7 +14,7 @@
 #include "probe_runs.h"
 
 namespace hone::doctor {
-namespace {
+namespace merged_model_test {
 
 using base::Level;
 constexpr model::Numbers kFloat32 = {.linear = at::kFloat, .residual = at::kFloat};
@@ -99,5 +99,5 @@ TEST_F(MergedModelTest, TheKlIsNearlyTheWholeOne) {
   }
 }
 
-}  // namespace
+}  // namespace merged_model_test
 }  // namespace hone::doctor

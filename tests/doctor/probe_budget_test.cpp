@@ -1,8 +1,8 @@
 // Memory and disk, planned before step 1.
 #include "doctor/check_runs.h"
 
-namespace hone::testing {
-namespace {
+namespace hone::test_tools {
+namespace probe_budget_test {
 
 using base::Level;
 using doctor::probe_budget;
@@ -48,5 +48,5 @@ TEST_F(ProbeBudget, CheckpointsThatDoNotFitTheDiskAreFound) {
   EXPECT_EQ(verdict_of(probe_budget(*open_sft(few)), "CKPT-06").level, Level::kOk);
 }
 
-}  // namespace
-}  // namespace hone::testing
+}  // namespace probe_budget_test
+}  // namespace hone::test_tools

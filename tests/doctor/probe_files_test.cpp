@@ -3,12 +3,12 @@
 #include <ATen/core/grad_mode.h>
 
 #include "adapters/merge.h"
-#include "doctor/probe_state.h"
-#include "doctor/round_trip.h"
+#include "doctor/probes/probe_state.h"
+#include "doctor/probes/round_trip.h"
 #include "probe_runs.h"
 
 namespace hone::doctor {
-namespace {
+namespace probe_files_test {
 
 using base::Level;
 
@@ -188,5 +188,5 @@ TEST_F(DeepProbeTest, ACheckpointThatBeginsAgain) {
   EXPECT_VERDICT(found, "CKPT-05", Level::kFail, "the position in the data");
 }
 
-}  // namespace
+}  // namespace probe_files_test
 }  // namespace hone::doctor

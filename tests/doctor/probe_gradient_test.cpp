@@ -1,5 +1,5 @@
 // P1 and P2 on tiny runs: a healthy one, and one for every fault that they name.
-#include "doctor/gradient_reach.h"
+#include "doctor/probes/gradient_reach.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -7,11 +7,11 @@
 #include <limits>
 #include <stdexcept>
 
-#include "doctor/probe_state.h"
+#include "doctor/probes/probe_state.h"
 #include "probe_runs.h"
 
 namespace hone::doctor {
-namespace {
+namespace probe_gradient_test {
 
 using base::Level;
 
@@ -274,5 +274,5 @@ TEST(TensorList, NamesLayersInRanges) {
   EXPECT_EQ(grouped(-100), "-100");
 }
 
-}  // namespace
+}  // namespace probe_gradient_test
 }  // namespace hone::doctor

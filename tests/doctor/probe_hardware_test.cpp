@@ -3,12 +3,12 @@
 
 #include <fstream>
 
-#include "doctor/hardware_shapes.h"
-#include "doctor/kernel_child.h"
+#include "doctor/probes/hardware_shapes.h"
+#include "doctor/probes/kernel_child.h"
 #include "probe_runs.h"
 
 namespace hone::doctor {
-namespace {
+namespace probe_hardware_test {
 
 using base::Level;
 using std::chrono::milliseconds;
@@ -152,5 +152,5 @@ TEST(KernelChild, LinesAndEnds) {
       0);
 }
 
-}  // namespace
+}  // namespace probe_hardware_test
 }  // namespace hone::doctor

@@ -3,12 +3,12 @@
 
 #include <limits>
 
-#include "doctor/loss_identities.h"
+#include "doctor/probes/loss_identities.h"
 #include "probe_runs.h"
 #include "train/memory_inputs.h"
 
 namespace hone::doctor {
-namespace {
+namespace probe_loss_test {
 
 using base::Level;
 
@@ -85,5 +85,5 @@ TEST_F(LossProbeTest, ALossThatDoesNotSeeTheAdapter) {
   EXPECT_VERDICT(with_loss([](double) { return 2.0; }), "GRAD-07", Level::kFail, "stayed 2");
 }
 
-}  // namespace
+}  // namespace probe_loss_test
 }  // namespace hone::doctor

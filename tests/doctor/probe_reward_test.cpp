@@ -1,8 +1,8 @@
 // Rewards that raise, never match, admit a cheap maximum, draw lots: each named; sound ones not.
 #include "doctor/check_runs.h"
 
-namespace hone::testing {
-namespace {
+namespace hone::test_tools {
+namespace probe_reward_test {
 
 using base::Level;
 using doctor::Depth;
@@ -162,5 +162,5 @@ TEST_F(ProbeReward, WithoutAnswersTheUsersFunctionIsLeftAlone) {
   EXPECT_SAYS(found.what, "was not called");
 }
 
-}  // namespace
-}  // namespace hone::testing
+}  // namespace probe_reward_test
+}  // namespace hone::test_tools

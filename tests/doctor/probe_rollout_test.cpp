@@ -1,10 +1,10 @@
 // Real completions of the tiny Llama: cut or not, alive or dead.
 #include "base/json.h"
 #include "doctor/check_runs.h"
-#include "doctor/rollout_sample.h"
+#include "doctor/probes/rollout_sample.h"
 
-namespace hone::testing {
-namespace {
+namespace hone::test_tools {
+namespace probe_rollout_test {
 
 using base::Level;
 using doctor::probe_rollout;
@@ -69,5 +69,5 @@ TEST_F(ProbeRollout, TheSameRunSamplesTheSame) {
   for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(first.completions[i].ids, second.completions[i].ids);
 }
 
-}  // namespace
-}  // namespace hone::testing
+}  // namespace probe_rollout_test
+}  // namespace hone::test_tools

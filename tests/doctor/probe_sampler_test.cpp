@@ -4,7 +4,7 @@
 #include "probe_runs.h"
 
 namespace hone::doctor {
-namespace {
+namespace probe_sampler_test {
 
 using base::Level;
 
@@ -66,5 +66,5 @@ TEST_F(SamplerProbeTest, ATrainerWithoutTheAdapter) {
   EXPECT_VERDICT(probe_sampler(*run), "RL-11", Level::kFail, "the trainer does not see the adapter");
 }
 
-}  // namespace
+}  // namespace probe_sampler_test
 }  // namespace hone::doctor

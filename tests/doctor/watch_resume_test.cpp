@@ -15,13 +15,13 @@
 #include "base/json.h"
 #include "config/parse.h"
 #include "doctor/fault_report.h"
-#include "doctor/watch.h"
-#include "doctor/watch_state.h"
+#include "doctor/watch/watch.h"
+#include "doctor/watch/watch_state.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"
 
 namespace hone::doctor {
-namespace {
+namespace watch_resume_test {
 
 namespace fs = base::fs;
 using base::Level;
@@ -403,5 +403,5 @@ TEST_F(WatchResume, BaselinesOfOtherRewardsAreUnknown) {
   EXPECT_FALSE(other->recorder.has("RL-04"));
 }
 
-}  // namespace
+}  // namespace watch_resume_test
 }  // namespace hone::doctor

@@ -1,5 +1,5 @@
 // Generation batches made by hand: what is told, how badly, and what is not.
-#include "doctor/watch_rewards.h"
+#include "doctor/watch/watch_rewards.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <map>
 
 namespace hone::doctor {
-namespace {
+namespace watch_rewards_test {
 
 using base::Level;
 
@@ -213,5 +213,5 @@ TEST(RewardWatch, AHealthyRunIsSilent) {
   EXPECT_TRUE(watched(plain(), batches).empty());
 }
 
-}  // namespace
+}  // namespace watch_rewards_test
 }  // namespace hone::doctor

@@ -1,6 +1,6 @@
 // What the watch keeps in a checkpoint: after every step of a series, the parts that were written down and
 // read back judge the rest as those that saw it all; and texts that no watch wrote are refused.
-#include "doctor/watch_state.h"
+#include "doctor/watch/watch_state.h"
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "base/json.h"
-#include "doctor/watch_rewards.h"
-#include "doctor/watch_steps.h"
+#include "doctor/watch/watch_rewards.h"
+#include "doctor/watch/watch_steps.h"
 
 namespace hone::doctor {
-namespace {
+namespace watch_state_test {
 
 using base::Json;
 
@@ -209,5 +209,5 @@ TEST(WatchState, WhatNoWatchWroteIsRefused) {
   EXPECT_THROW(trend.restore(endless), BadWatchState);
 }
 
-}  // namespace
+}  // namespace watch_state_test
 }  // namespace hone::doctor

@@ -1,5 +1,5 @@
 // Series of step numbers made by hand.
-#include "doctor/watch_steps.h"
+#include "doctor/watch/watch_steps.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 
 namespace hone::doctor {
-namespace {
+namespace watch_steps_test {
 
 using base::Level;
 using train::StepFacts;
@@ -187,5 +187,5 @@ TEST(PreferenceWatch, ChosenAnswersThatBecomeUnlikely) {
   EXPECT_EQ(find(found, "PREF-02")->verdict.level, Level::kWarn);
 }
 
-}  // namespace
+}  // namespace watch_steps_test
 }  // namespace hone::doctor

@@ -1,6 +1,6 @@
 // The watch in the loop of a run on the tiny Llama, whose method is this test's: gradients and metrics as a
 // fault would make them.
-#include "doctor/watch.h"
+#include "doctor/watch/watch.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "train/run_folder.h"
 
 namespace hone::doctor {
-namespace {
+namespace watch_test {
 
 namespace fs = base::fs;
 using base::Level;
@@ -351,5 +351,5 @@ TEST_F(WatchTest, ARunThatWasKilledIsToldAtTheNextStart) {
   expect_has(recorder_.find("MEM-02")->verdict.what, "killed at step 7 of 8");
 }
 
-}  // namespace
+}  // namespace watch_test
 }  // namespace hone::doctor

@@ -1,6 +1,5 @@
 """GRAD and NUM: gradients that do not arrive, numbers that go wrong."""
 from fault import Cases
-import scene
 
 CASES = Cases()
 

@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
 FIXTURES = SOURCE / "tests" / "fixtures" / "faults"
 sys.path.insert(0, str(HERE.parent / "runs"))
-import staging  # noqa: E402: the golden runs' own helpers
+import staging  # noqa: E402 (the golden runs' own helpers)
 
 SFT = {"use_peft": True, "lora_r": 8, "lora_dropout": 0.0, "lora_target_modules": "all-linear", "learning_rate": 1e-3, "max_steps": 24,
        "per_device_train_batch_size": 4, "logging_steps": 1, "save_strategy": "no", "report_to": "none", "threads": 1,

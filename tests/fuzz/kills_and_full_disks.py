@@ -300,7 +300,7 @@ class Groups:
                     number = running.pop(future)
                     try:
                         done += future.result()
-                    except Exception as error:  # noqa: BLE001: reported with its case, and the others go on
+                    except Exception as error:  # noqa: BLE001 (reported with its case, and the others go on)
                         done += 1
                         text = str(error) if isinstance(error, Wrong) else traceback.format_exc()
                         problems.append(f"--seed {self.options.seed} --case '{group}:{number}': {text}")

@@ -328,7 +328,7 @@ inline Count run(double most_seconds, const std::vector<std::string>& corpus, co
   }
   for (std::size_t i = 0; i < corpus.size(); ++i) one(corpus[i], "corpus entry " + std::to_string(i));
   const auto begin = Clock::now();
-  for (std::uint64_t round = 0; since(begin) < most_seconds && !testing::Test::HasFailure(); ++round) {
+  for (std::uint64_t round = 0; since(begin) < most_seconds && !::testing::Test::HasFailure(); ++round) {
     say_round(round);
     one(input_of(round), "round " + std::to_string(round));
   }

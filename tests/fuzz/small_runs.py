@@ -8,7 +8,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent / "faults"))
-import scene  # noqa: E402: rows of sums, and the models that were trained on them
+import scene  # noqa: E402 (rows of sums, and the models that were trained on them)
 
 COMMON = {"model_name_or_path": SOURCE / "tests/fixtures/faults/llama", "use_peft": "true", "lora_r": 4,
           "lora_target_modules": "all-linear", "bf16": "false", "threads": 1, "logging_steps": 1, "warmup_steps": 2,

@@ -9,10 +9,10 @@
 
 #include "base/error.h"
 #include "learn/golden.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 
 namespace hone::learn {
-namespace {
+namespace adamw_test {
 
 // Ten steps against torch.optim.AdamW. Bound: a few roundings of fp32, since torch's kernels may fuse a
 // multiply and an add; a wrong order of decay and update, or a wrong bias correction, is off by 1e-3 and
@@ -156,5 +156,5 @@ TEST(Clip, NanIsReportedNotSpread) {
   EXPECT_EQ(gradient[0].item<float>(), 1.0F);  // which element was bad can still be told
 }
 
-}  // namespace
+}  // namespace adamw_test
 }  // namespace hone::learn

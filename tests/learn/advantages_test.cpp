@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 namespace hone::learn {
-namespace {
+namespace advantages_test {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -137,5 +137,5 @@ TEST(Advantages, RefusesWhatMustNotReachTheWeights) {
   EXPECT_THROW(rloo_advantages({.rewards = three, .group_size = 3}, {.beta = 0.1}), base::InternalError);
 }
 
-}  // namespace
+}  // namespace advantages_test
 }  // namespace hone::learn

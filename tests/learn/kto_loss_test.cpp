@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 namespace hone::learn {
-namespace {
+namespace kto_loss_test {
 
 KtoTokens some_tokens(std::vector<std::uint8_t> desirable, double kl) {
   KtoTokens out{
@@ -84,5 +84,5 @@ TEST(KtoLoss, KnowsTrlsNames) {
   EXPECT_THROW(kto_loss_type("bco"), base::InternalError);
 }
 
-}  // namespace
+}  // namespace kto_loss_test
 }  // namespace hone::learn

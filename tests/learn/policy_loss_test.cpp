@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 namespace hone::learn {
-namespace {
+namespace policy_loss_test {
 
 using nlohmann::json;
 
@@ -458,5 +458,5 @@ TEST(PolicyLoss, RefusesWhatDoesNotFit) {
   EXPECT_THROW(sampling_ratio(batch, options), base::InternalError);
 }
 
-}  // namespace
+}  // namespace policy_loss_test
 }  // namespace hone::learn

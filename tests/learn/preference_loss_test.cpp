@@ -13,7 +13,7 @@
 #include "base/error.h"
 
 namespace hone::learn {
-namespace {
+namespace preference_loss_test {
 
 using nlohmann::json;
 
@@ -154,5 +154,5 @@ TEST(PreferenceLossTest, GradientIsThatOfFiniteDifferences) {
   }
 }
 
-}  // namespace
+}  // namespace preference_loss_test
 }  // namespace hone::learn

@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 namespace hone::learn {
-namespace {
+namespace reward_loss_test {
 
 const std::vector<double> kMargins = {0.5, -1.0, 3.0};
 
@@ -58,5 +58,5 @@ TEST(RewardLoss, WantsWholePairs) {
   EXPECT_THROW(reward_gradient(at::zeros({4}), {1.0}, std::nullopt), base::InternalError);
 }
 
-}  // namespace
+}  // namespace reward_loss_test
 }  // namespace hone::learn

@@ -8,7 +8,7 @@
 #include "learn/golden.h"
 
 namespace hone::learn {
-namespace {
+namespace schedule_test {
 
 config::Scheduler scheduler_of(const std::string& name) {
   static const std::map<std::string, config::Scheduler> names = {
@@ -46,5 +46,5 @@ TEST(Schedule, WarmupIsStepsOrAShareRoundedUp) {
   EXPECT_EQ(resolve_warmup(1, 100), 1);
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace hone::learn

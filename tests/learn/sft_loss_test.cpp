@@ -10,7 +10,7 @@
 #include "learn/golden.h"
 
 namespace hone::learn {
-namespace {
+namespace sft_loss_test {
 
 at::Tensor targets_of(const nlohmann::json& recorded) {
   return test::tensor_of(recorded["targets"]).to(at::kLong);
@@ -73,5 +73,5 @@ TEST(SftLoss, RefusesOtherShapes) {
   EXPECT_THROW(token_facts(at::zeros({2, 3}), at::zeros({3}, at::kLong)), base::InternalError);
 }
 
-}  // namespace
+}  // namespace sft_loss_test
 }  // namespace hone::learn

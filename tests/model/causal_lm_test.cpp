@@ -9,9 +9,9 @@
 #include "model/tiny_model.h"
 
 namespace hone::model {
-namespace {
+namespace causal_lm_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 
 CausalLm load(const base::Json& config, std::uint64_t seed = 1, Numbers numbers = {}) {
   const TempFolder folder;
@@ -178,5 +178,5 @@ TEST(CausalLm, RefusesQuantisedWeights) {
   EXPECT_SAYS(message, "I32");
 }
 
-}  // namespace
+}  // namespace causal_lm_test
 }  // namespace hone::model

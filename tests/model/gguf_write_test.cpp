@@ -9,18 +9,18 @@
 #include "model/tiny_model.h"
 
 namespace hone::model {
-namespace {
+namespace gguf_write_test {
 
 using base::GgmlType;
-using testing::TempFolder;
+using test_tools::TempFolder;
 
 std::unique_ptr<WeightSource> tiny(const TempFolder& temp, const base::Json& config) {
-  testing::write_model(temp.path() / "model", config);
+  test_tools::write_model(temp.path() / "model", config);
   return open_weights(temp.path() / "model");
 }
 
 base::Json llama3_config() {
-  base::Json config = testing::tiny_config("llama");
+  base::Json config = test_tools::tiny_config("llama");
   config["rope_theta"] = 500000.0;  // so that some wavelengths are stretched by the whole factor
   config["rope_scaling"] = {{"rope_type", "llama3"},
                             {"factor", 8.0},
@@ -31,14 +31,19 @@ base::Json llama3_config() {
 }
 
 std::vector<base::Json> configs() {
-  base::Json tied = testing::tiny_config("llama");
+  base::Json tied = test_tools::tiny_config("llama");
   tied["tie_word_embeddings"] = true;
-  base::Json biased = testing::tiny_config("llama");
+  base::Json biased = test_tools::tiny_config("llama");
   biased["attention_bias"] = true;
-  base::Json linear = testing::tiny_config("llama");
+  base::Json linear = test_tools::tiny_config("llama");
   linear["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
-  return {testing::tiny_config("llama"), tied, biased, linear, llama3_config(), testing::tiny_config("qwen2"),
-          testing::tiny_config("qwen3")};
+  return {test_tools::tiny_config("llama"),
+          tied,
+          biased,
+          linear,
+          llama3_config(),
+          test_tools::tiny_config("qwen2"),
+          test_tools::tiny_config("qwen3")};
 }
 
 // In F32 nothing is lost, whatever the family: the config's numbers and every tensor.
@@ -71,7 +76,7 @@ TEST(GgufWrite, Fp32IsReadBackBitForBit) {
 
 TEST(GgufWrite, TheTypesAreTheOnesAskedFor) {
   const TempFolder temp;
-  base::Json config = testing::tiny_config("llama");
+  base::Json config = test_tools::tiny_config("llama");
   config.update(
       {{"hidden_size", 256}, {"intermediate_size", 512}, {"head_dim", 64}, {"num_hidden_layers", 3}});
   const auto source = tiny(temp, config);
@@ -94,7 +99,7 @@ TEST(GgufWrite, TheTypesAreTheOnesAskedFor) {
 
 // Llama-7B's shapes: llama-quantize gives 32 of its layers' tensors and the head Q6_K.
 TEST(GgufWrite, FourBitMixture) {
-  base::Json config = testing::tiny_config("llama");
+  base::Json config = test_tools::tiny_config("llama");
   config.update({{"hidden_size", 4096},
                  {"intermediate_size", 11008},
                  {"num_hidden_layers", 32},
@@ -135,14 +140,14 @@ TEST(GgufWrite, RowsThatAreNoWholeBlocksTakeAWiderType) {
   EXPECT_EQ(type("blk.5.attn_q.weight", 22, kF16), GgmlType::kF16);
   EXPECT_EQ(gguf_type({"", "blk.40.attn_v.weight", {64, 256}, 0}, kQ4_K_M, 80, false), GgmlType::kQ5_K);
   const TempFolder temp;
-  const auto source = tiny(temp, testing::odd_config("qwen2"));
+  const auto source = tiny(temp, test_tools::odd_config("qwen2"));
   EXPECT_GT(write_gguf(*source, temp.path() / "m.gguf", kQ4_K_M).other_type, 0);
   EXPECT_EQ(base::GgufFile::open(temp.path() / "m.gguf").find("blk.0.ffn_down.weight")->type, GgmlType::kF16);
 }
 
 TEST(GgufWrite, AdjustedTensorsTakeTheBasesPlace) {
   const TempFolder temp;
-  const auto source = tiny(temp, testing::tiny_config("llama"));
+  const auto source = tiny(temp, test_tools::tiny_config("llama"));
   const std::string name = "model.layers.1.self_attn.q_proj.weight";
   const at::Tensor other = at::randn(source->shape(name));
   write_gguf(*source, temp.path() / "m.gguf", GgufWeights::kF32,
@@ -152,9 +157,9 @@ TEST(GgufWrite, AdjustedTensorsTakeTheBasesPlace) {
 
 TEST(GgufWrite, WhatCannotBeWrittenIsRefusedAndLeavesNothing) {
   const TempFolder temp;
-  const auto source = tiny(temp, testing::tiny_config("llama"));
+  const auto source = tiny(temp, test_tools::tiny_config("llama"));
   const auto with = [&](double value, GgufWeights weights) {
-    return testing::user_error([&] {
+    return test_tools::user_error([&] {
       write_gguf(*source, temp.path() / "m.gguf", weights, [&](const std::string& name) {
         return name == "lm_head.weight" ? std::optional(at::full(source->shape(name), value)) : std::nullopt;
       });
@@ -168,5 +173,5 @@ TEST(GgufWrite, WhatCannotBeWrittenIsRefusedAndLeavesNothing) {
   EXPECT_SAYS(with(1, GgufWeights::kF16), "a new file");
 }
 
-}  // namespace
+}  // namespace gguf_write_test
 }  // namespace hone::model

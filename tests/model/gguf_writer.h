@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 
-namespace hone::testing {
+namespace hone::test_tools {
 
 using MetaValue = std::variant<std::uint32_t, float, std::string>;
 
@@ -68,4 +68,4 @@ struct GgufWriter {
   static void pad(std::string& out) { out.resize((out.size() + 31) / 32 * 32, '\0'); }
 };
 
-}  // namespace hone::testing
+}  // namespace hone::test_tools

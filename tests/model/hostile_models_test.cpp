@@ -19,9 +19,9 @@
 #include "model/weight_source.h"
 
 namespace hone::model {
-namespace {
+namespace hostile_models_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 using base::Json;
 
 fs::path fixture(const std::string& name) {
@@ -386,5 +386,5 @@ TEST(ModelFuzz, SlowGguf) {
   fuzz_gguf(60);
 }
 
-}  // namespace
+}  // namespace hostile_models_test
 }  // namespace hone::model

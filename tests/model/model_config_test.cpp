@@ -9,9 +9,9 @@
 #include "model/tiny_model.h"
 
 namespace hone::model {
-namespace {
+namespace model_config_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 using base::Json;
 
 ModelConfig parse(const Json& json) {
@@ -133,5 +133,5 @@ TEST(ModelConfig, RefusesSlidingWindowsOnlyWhenInUse) {
   EXPECT_SAYS(error_of("qwen3", types("linear_attention")), "'linear_attention'");
 }
 
-}  // namespace
+}  // namespace model_config_test
 }  // namespace hone::model

@@ -15,9 +15,9 @@
 #include "model/weight_source.h"
 
 namespace hone::model {
-namespace {
+namespace quantised_model_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 
 constexpr ops::QuantScheme kNf4{ops::QuantType::kNf4, true};
 constexpr ops::QuantScheme kInt8{ops::QuantType::kInt8, false};
@@ -243,5 +243,5 @@ TEST(QuantisedModel, RefusesNumbersThatAreNotFinite) {
               "model.layers.0.mlp.up_proj.weight");
 }
 
-}  // namespace
+}  // namespace quantised_model_test
 }  // namespace hone::model

@@ -6,7 +6,7 @@
 #include "base/error.h"
 
 namespace hone::model {
-namespace {
+namespace repeated_rows_test {
 
 TEST(RepeatedRows, HandsOutAndAddsUp) {
   const at::Tensor rows = at::tensor({4, 1, 4, 0, 4, 1}, at::kLong);
@@ -40,5 +40,5 @@ TEST(RepeatedRows, RefusesRowsThatAreNotThere) {
   EXPECT_THROW(RepeatedRows(at::tensor({0, 1}, at::kInt), 4), base::InternalError);
 }
 
-}  // namespace
+}  // namespace repeated_rows_test
 }  // namespace hone::model

@@ -11,9 +11,9 @@
 #include "model/tiny_model.h"
 
 namespace hone::model {
-namespace {
+namespace stored_bytes_test {
 
-using hone::testing::TempFolder;
+using hone::test_tools::TempFolder;
 
 // A file of `shift` bytes and then `numbers`.
 base::MappedFile mapped(const base::fs::path& path, const at::Tensor& numbers, std::size_t shift) {
@@ -71,5 +71,5 @@ TEST(StoredBytes, RefusesAnotherSize) {
   EXPECT_THROW(copy_stored(file.bytes(), at::kFloat, at::empty({10, 2}).select(1, 0)), base::InternalError);
 }
 
-}  // namespace
+}  // namespace stored_bytes_test
 }  // namespace hone::model

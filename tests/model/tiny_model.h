@@ -16,7 +16,7 @@
 #include "model/families.h"
 #include "model/model_config.h"
 
-namespace hone::testing {
+namespace hone::test_tools {
 
 namespace fs = std::filesystem;
 
@@ -157,6 +157,6 @@ std::string user_error(Call&& call) {
   return "";
 }
 
-}  // namespace hone::testing
+}  // namespace hone::test_tools
 
 #define EXPECT_SAYS(message, part) EXPECT_NE((message).find(part), std::string::npos) << (message)

@@ -11,9 +11,9 @@
 #include "ops/rope.h"
 
 namespace hone::model {
-namespace {
+namespace weight_source_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 using base::Json;
 
 at::Tensor some_logits(const fs::path& path) {
@@ -265,5 +265,5 @@ TEST(Export, RefusesAFolderThatHoldsSomething) {
   EXPECT_EQ(some_logits(folder.path() / "in").size(1), 48);
 }
 
-}  // namespace
+}  // namespace weight_source_test
 }  // namespace hone::model

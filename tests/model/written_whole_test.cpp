@@ -8,7 +8,7 @@
 #include "model/gguf_write.h"
 
 namespace hone::model {
-namespace {
+namespace written_whole_test {
 
 namespace fs = base::fs;
 using trace::Tree;
@@ -48,5 +48,5 @@ TEST_F(WrittenWholeTest, AGguf) {
   check("m.gguf", [&](const fs::path& out) { write_gguf(*source_, out, GgufWeights::kBF16); });
 }
 
-}  // namespace
+}  // namespace written_whole_test
 }  // namespace hone::model

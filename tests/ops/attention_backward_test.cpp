@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "ops/attention.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 
 namespace hone::ops {
-namespace {
+namespace attention_backward_test {
 
 using Segments = std::vector<AttentionSegment>;
 
@@ -366,5 +366,5 @@ TEST(PackedAttentionBackward, RefusesSegmentsWithAGap) {
   EXPECT_THROW(mine(c), base::InternalError);
 }
 
-}  // namespace
+}  // namespace attention_backward_test
 }  // namespace hone::ops

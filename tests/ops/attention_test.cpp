@@ -8,7 +8,7 @@
 #include "base/error.h"
 
 namespace hone::ops {
-namespace {
+namespace attention_test {
 
 // Softmax attention written out, kv heads repeated; token i sees keys up to its own place.
 at::Tensor by_hand(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
@@ -69,5 +69,5 @@ TEST(PackedAttention, RefusesSegmentsWithAGap) {
   EXPECT_THROW(packed_attention(t.q, t.k, t.v, {{0, 5}}), base::InternalError);
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace hone::ops

@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "ops/attention.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 
 namespace hone::ops {
-namespace {
+namespace attention_tiles_test {
 
 struct Shape {
   std::int64_t heads, kv_heads, dim;
@@ -256,5 +256,5 @@ TEST(AttendTiles, RefusesWhatDoesNotFit) {
   EXPECT_THROW(attend_tiles(r.out, r.lse, x.q, {{4, 9, {}, &tiles, 0}}), base::InternalError);
 }
 
-}  // namespace
+}  // namespace attention_tiles_test
 }  // namespace hone::ops

@@ -9,7 +9,7 @@
 #include "ops/explicit_linear.h"
 
 namespace hone::ops {
-namespace {
+namespace dora_test {
 
 struct Case {
   Linear linear;
@@ -140,5 +140,5 @@ TEST(Dora, OffIsTheBase) {
   expect_near(y, base);
 }
 
-}  // namespace
+}  // namespace dora_test
 }  // namespace hone::ops

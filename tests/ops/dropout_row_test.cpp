@@ -1,4 +1,4 @@
-#include "ops/dropout_row.h"
+#include "ops/cpu/dropout_row.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "base/rng.h"
 
 namespace hone::ops {
-namespace {
+namespace dropout_row_test {
 
 // The definition: one philox call a block.
 std::vector<float> reference(const MaskRow& row, std::size_t features) {
@@ -53,5 +53,5 @@ TEST(DropoutRow, AStretchContinuesTheRow) {
   }
 }
 
-}  // namespace
+}  // namespace dropout_row_test
 }  // namespace hone::ops

@@ -6,11 +6,11 @@
 #include <memory>
 
 #include "base/error.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 #include "ops/linear_logprob.h"
 
 namespace hone::ops {
-namespace {
+namespace entropy_backward_test {
 
 class EntropyBackward : public testing::TestWithParam<Instructions> {
  protected:
@@ -95,5 +95,5 @@ INSTANTIATE_TEST_SUITE_P(Levels, EntropyBackward,
                                          Instructions::kAvx512Bf16),
                          [](const auto& level) { return name_of(level.param); });
 
-}  // namespace
+}  // namespace entropy_backward_test
 }  // namespace hone::ops

@@ -9,7 +9,7 @@
 #include "base/error.h"
 
 namespace hone::ops {
-namespace {
+namespace explicit_linear_test {
 
 // Two linears of different widths that read one input; the second has a bias, and a side of its own dropout,
 // the first a frozen side below.
@@ -114,5 +114,5 @@ TEST(ExplicitLinear, HasNoDoraAboveAFrozenSide) {
   EXPECT_THROW(linear_forward(c.first, c.x, c.pass), base::InternalError);
 }
 
-}  // namespace
+}  // namespace explicit_linear_test
 }  // namespace hone::ops

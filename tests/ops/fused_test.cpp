@@ -8,14 +8,14 @@
 #include <limits>
 #include <vector>
 
+#include "ops/cpu/instructions.h"
 #include "ops/dropout.h"
-#include "ops/instructions.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
 #include "ops/swiglu.h"
 
 namespace hone::ops {
-namespace {
+namespace fused_test {
 
 constexpr double kEps = 1e-5;
 const std::vector<std::int64_t> kWidths = {1, 7, 16, 31, 64, 896, 4864};
@@ -288,5 +288,5 @@ TEST(FusedLevels, ARowsBitsDoNotDependOnTheOthers) {
   }
 }
 
-}  // namespace
+}  // namespace fused_test
 }  // namespace hone::ops

@@ -9,10 +9,10 @@
 #include <deque>
 
 #include "base/error.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 
 namespace hone::ops {
-namespace {
+namespace gemm_test {
 
 constexpr Instructions kLevels[] = {Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512,
                                     Instructions::kAvx512Bf16};
@@ -418,5 +418,5 @@ TEST(AddOuter, OfNoTokensChangesNothing) {
   EXPECT_TRUE(out.eq(1).all().item<bool>());
 }
 
-}  // namespace
+}  // namespace gemm_test
 }  // namespace hone::ops

@@ -10,11 +10,11 @@
 #include <optional>
 
 #include "base/error.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 #include "ops/linear_logprob.h"
 
 namespace hone::ops {
-namespace {
+namespace head_rows_test {
 
 class HeadRowsOf : public testing::TestWithParam<Instructions> {
  protected:
@@ -125,5 +125,5 @@ INSTANTIATE_TEST_SUITE_P(Instructions, HeadRowsOf,
                                          Instructions::kAvx512Bf16),
                          [](const auto& one) { return std::string(name_of(one.param)); });
 
-}  // namespace
+}  // namespace head_rows_test
 }  // namespace hone::ops

@@ -1,4 +1,4 @@
-#include "ops/host_memory.h"
+#include "ops/cpu/host_memory.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
@@ -10,7 +10,7 @@
 #include "base/process_memory.h"
 
 namespace hone::ops {
-namespace {
+namespace host_memory_test {
 
 TEST(HostMemory, GivesAlignedMemoryOfEverySize) {
   use_host_memory();
@@ -55,5 +55,5 @@ TEST(HostMemory, AFreedBlockServesTheNextOfItsSize) {
   EXPECT_LT(base::process_memory().resident - before, 3 * (8LL << 20));
 }
 
-}  // namespace
+}  // namespace host_memory_test
 }  // namespace hone::ops

@@ -6,7 +6,7 @@
 #include "base/error.h"
 
 namespace hone::ops {
-namespace {
+namespace kv_tiles_test {
 
 // Token t of kv head h, read back by the layout that the header promises.
 void expect_holds(const KvTiles& tiles, const at::Tensor& k, const at::Tensor& v) {
@@ -79,5 +79,5 @@ TEST(KvTiles, RefuseWhatDoesNotFit) {
   EXPECT_THROW(tiles.append(heads_apart, heads_apart), base::InternalError);
 }
 
-}  // namespace
+}  // namespace kv_tiles_test
 }  // namespace hone::ops

@@ -9,10 +9,10 @@
 
 #include "base/error.h"
 #include "learn/sft_loss.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 
 namespace hone::ops {
-namespace {
+namespace linear_logprob_test {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
@@ -317,5 +317,5 @@ TEST(LinearLogprob, SquaresAndMeanLogitsEqualTheJudge) {
   }
 }
 
-}  // namespace
+}  // namespace linear_logprob_test
 }  // namespace hone::ops

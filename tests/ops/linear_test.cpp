@@ -10,7 +10,7 @@
 #include "ops/dropout.h"
 
 namespace hone::ops {
-namespace {
+namespace linear_test {
 
 struct Case {
   Linear linear;
@@ -217,5 +217,5 @@ TEST(Dropout, NeedsToKnowTheTokens) {
   EXPECT_THROW(linear_forward(c.linear, c.x, pass), base::InternalError);
 }
 
-}  // namespace
+}  // namespace linear_test
 }  // namespace hone::ops

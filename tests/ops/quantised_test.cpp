@@ -12,13 +12,13 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/safetensors.h"
+#include "ops/cpu/instructions.h"
 #include "ops/explicit_linear.h"
 #include "ops/gemm.h"
-#include "ops/instructions.h"
 #include "ops/weight.h"
 
 namespace hone::ops {
-namespace {
+namespace quantised_test {
 
 constexpr Instructions kLevels[] = {Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512,
                                     Instructions::kAvx512Bf16};
@@ -289,5 +289,5 @@ TEST(Quantised, IsNeitherPlainNorPacked) {
   EXPECT_EQ(words_of(matrix->scheme), "4-bit nf4, double quantised");
 }
 
-}  // namespace
+}  // namespace quantised_test
 }  // namespace hone::ops

@@ -6,7 +6,7 @@
 #include "ops/swiglu.h"
 
 namespace hone::ops {
-namespace {
+namespace rms_norm_test {
 
 TEST(RmsNorm, DividesByTheRootMeanSquare) {
   const at::Tensor x = at::tensor({3.0F, -4.0F}).view({1, 2});
@@ -31,5 +31,5 @@ TEST(Swiglu, IsSiluOfTheGateTimesUp) {
   EXPECT_TRUE(at::allclose(swiglu(gate, up), gate / (1 + (-gate).exp()) * up, 1e-5, 1e-6));
 }
 
-}  // namespace
+}  // namespace rms_norm_test
 }  // namespace hone::ops

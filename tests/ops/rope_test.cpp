@@ -6,7 +6,7 @@
 #include <cmath>
 
 namespace hone::ops {
-namespace {
+namespace rope_test {
 
 TEST(Rope, FrequenciesFallFromOneByTheta) {
   const at::Tensor f = rope_inverse_frequencies(10000.0, 8);
@@ -65,5 +65,5 @@ TEST(Rope, TableTakesTheAskedType) {
   EXPECT_EQ(t.sin.sizes().vec(), (std::vector<std::int64_t>{3, 8}));
 }
 
-}  // namespace
+}  // namespace rope_test
 }  // namespace hone::ops

@@ -1,4 +1,4 @@
-#include "ops/team.h"
+#include "ops/cpu/team.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace hone::ops {
-namespace {
+namespace team_test {
 
 TEST(Team, DoesEachUnitOnce) {
   for (const std::int64_t units : {0, 1, 2, 3, 7, 64, 1000}) {
@@ -71,5 +71,5 @@ TEST(Team, IsForOneCallerAtATimeAndTheOthersGoOnAlone) {
   EXPECT_EQ(done, 2 * 200 * 8 * 3);
 }
 
-}  // namespace
+}  // namespace team_test
 }  // namespace hone::ops

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 
 namespace hone::ops {
-namespace {
+namespace weight_test {
 
 constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {
     {1, 1}, {1, 2}, {2, 3}, {16, 16}, {17, 31}, {31, 32}, {32, 33}, {33, 64}, {65, 97}, {100, 5}, {896, 150}};
@@ -82,5 +82,5 @@ TEST(Weight, PlainIsTheTensorItself) {
   EXPECT_THROW(Weight(w.t()), base::InternalError);
 }
 
-}  // namespace
+}  // namespace weight_test
 }  // namespace hone::ops

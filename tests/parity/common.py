@@ -1,7 +1,6 @@
 """What every parity recorder shares: paths, versions, the deterministic adapter, small JSON and safetensors writers."""
 import json
 import os
-import sys
 from pathlib import Path
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -11,7 +11,7 @@
 #include "rollout/generate.h"
 
 namespace hone::parity {
-namespace {
+namespace greedy_test {
 
 namespace fs = base::fs;
 using base::Json;
@@ -54,5 +54,5 @@ TEST_P(Greedy, EqualsTransformersTokenForToken) {
 INSTANTIATE_TEST_SUITE_P(Together, Greedy, testing::Values(1, 4, 16),
                          [](const auto& one) { return std::to_string(one.param); });
 
-}  // namespace
+}  // namespace greedy_test
 }  // namespace hone::parity

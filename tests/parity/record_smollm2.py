@@ -19,7 +19,6 @@ in the order of metadata "names" (JSON list of PEFT keys: layer, then q k v o ga
                              the mean square of the 8 projected differences estimates |d|^2.
 splitmix64(x): x += 0x9E3779B97F4A7C15; x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9; x = (x ^ x >> 27) * 0x94D049BB133111EB;
 return x ^ x >> 31, all modulo 2^64."""
-import json
 
 from common import (SMOLLM2, SMOLLM2_ADAPTER, adapter_parameters, options, sequence_loss, splitmix64, write_tensors)
 

@@ -22,7 +22,7 @@ from common import (FIXTURES, SMOLLM2, SMOLLM2_ADAPTER, TOKENS, apply_rule, peft
 
 import torch
 from datasets import Dataset, disable_progress_bars
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import LoraConfig, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from transformers.utils import logging
 from trl import DPOConfig, DPOTrainer

@@ -14,7 +14,7 @@
 #include "train/scored_pass.h"
 
 namespace hone::parity {
-namespace {
+namespace smollm2_test {
 
 namespace fs = base::fs;
 constexpr double kBound = 1e-4;
@@ -92,5 +92,5 @@ TEST(SmolLm2, LogitsLossAndEveryGradientEqualTransformersAndPeft) {
   }
 }
 
-}  // namespace
+}  // namespace smollm2_test
 }  // namespace hone::parity

@@ -14,7 +14,7 @@
 #include "train/scored_pass.h"
 
 namespace hone::parity {
-namespace {
+namespace tiny_models_test {
 
 namespace fs = base::fs;
 constexpr double kBound = 1e-4;
@@ -114,5 +114,5 @@ INSTANTIATE_TEST_SUITE_P(Families, TinyModels,
                                          Case{"tiny_qwen2", "adapter", "golden.safetensors"},
                                          Case{"tiny_qwen3", "adapter", "golden.safetensors"}));
 
-}  // namespace
+}  // namespace tiny_models_test
 }  // namespace hone::parity

@@ -22,7 +22,7 @@
 #include "train/run_folder.h"
 
 namespace hone::parity {
-namespace {
+namespace trl_dpo_test {
 
 namespace fs = base::fs;
 using base::Json;
@@ -108,7 +108,7 @@ config::Plan plan_of(const Json& golden, const std::string& name, const fs::path
   std::ofstream(file) << base::dump_json(options);
   config::Plan plan = config::parse_run(config::Method::kDpo, {"--config", file.string()});
   plan.layer_form = form == "plain" ? config::LayerForm::kPlain : config::LayerForm::kExplicit;
-  plan.preference.share_prompt = form == "shared";
+  plan.share_prompt = form == "shared";
   return plan;
 }
 
@@ -223,5 +223,5 @@ TEST_P(TrlDpo, EveryStepEqualsTrl) {
 INSTANTIATE_TEST_SUITE_P(Cases, TrlDpo, testing::ValuesIn(cases_and_forms()),
                          [](const auto& one) { return one.param.name + "_" + one.param.form; });
 
-}  // namespace
+}  // namespace trl_dpo_test
 }  // namespace hone::parity

@@ -22,7 +22,7 @@
 #include "train/run_folder.h"
 
 namespace hone::parity {
-namespace {
+namespace trl_grpo_test {
 
 namespace fs = base::fs;
 using base::Json;
@@ -83,7 +83,7 @@ config::Plan plan_of(const Json& golden, const fs::path& rollouts, const fs::pat
   const auto method = golden.at("method") == "rloo" ? config::Method::kRloo : config::Method::kGrpo;
   config::Plan plan = config::parse_run(method, {"--config", file.string()});
   plan.layer_form = form == "plain" ? config::LayerForm::kPlain : config::LayerForm::kExplicit;
-  plan.policy.share_prompt = form == "shared";
+  plan.share_prompt = form == "shared";
   return plan;
 }
 
@@ -265,5 +265,5 @@ TEST(TrlGrpoOrder, PromptsAreDrawnAsTrlDoes) {
   }
 }
 
-}  // namespace
+}  // namespace trl_grpo_test
 }  // namespace hone::parity

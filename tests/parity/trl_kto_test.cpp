@@ -10,7 +10,7 @@
 #include "train/kto.h"
 
 namespace hone::parity {
-namespace {
+namespace trl_kto_test {
 
 namespace fs = base::fs;
 using base::Json;
@@ -128,5 +128,5 @@ TEST_P(TrlKto, EveryStepEqualsTrl) {
 INSTANTIATE_TEST_SUITE_P(Cases, TrlKto, testing::ValuesIn(recorded_cases(kFolder, {"explicit", "plain"})),
                          [](const auto& one) { return one.param.name + "_" + one.param.form; });
 
-}  // namespace
+}  // namespace trl_kto_test
 }  // namespace hone::parity

@@ -24,7 +24,7 @@
 #include "train/run_folder.h"
 
 namespace hone::parity {
-namespace {
+namespace trl_online_dpo_test {
 
 namespace fs = base::fs;
 using base::Json;
@@ -93,7 +93,7 @@ config::Plan plan_of(const Json& golden, const std::string& name, const fs::path
   std::ofstream(file) << base::dump_json(options);
   config::Plan plan = config::parse_run(config::Method::kOnlineDpo, {"--config", file.string()});
   plan.layer_form = form == "plain" ? config::LayerForm::kPlain : config::LayerForm::kExplicit;
-  plan.policy.share_prompt = form == "shared";
+  plan.share_prompt = form == "shared";
   return plan;
 }
 
@@ -227,5 +227,5 @@ TEST(TrlOnlineDpoOrder, PromptsAreDrawnAsTrlDoes) {
   }
 }
 
-}  // namespace
+}  // namespace trl_online_dpo_test
 }  // namespace hone::parity

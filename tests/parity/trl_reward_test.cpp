@@ -13,7 +13,7 @@
 #include "train/score_source.h"
 
 namespace hone::parity {
-namespace {
+namespace trl_reward_test {
 
 namespace fs = base::fs;
 using base::Json;
@@ -57,7 +57,7 @@ class TrlReward : public testing::TestWithParam<RecordedCase> {
     config::Plan plan = config::parse_run(config::Method::kReward, {"--config", file.string()});
     const bool plain = GetParam().form == "plain";
     plan.layer_form = plain ? config::LayerForm::kPlain : config::LayerForm::kExplicit;
-    plan.reward.share_prompt = GetParam().form == "shared";
+    plan.share_prompt = GetParam().form == "shared";
     return plan;
   }
 
@@ -160,5 +160,5 @@ TEST(TrlRewardAdapter, IsAReward) {
   fs::remove_all(folder);
 }
 
-}  // namespace
+}  // namespace trl_reward_test
 }  // namespace hone::parity

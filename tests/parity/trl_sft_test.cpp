@@ -17,7 +17,7 @@
 #include "train/sft.h"
 
 namespace hone::parity {
-namespace {
+namespace trl_sft_test {
 
 namespace fs = base::fs;
 using base::Json;
@@ -156,5 +156,5 @@ TEST_P(TrlSft, EveryStepEqualsTrl) {
 INSTANTIATE_TEST_SUITE_P(Cases, TrlSft, testing::ValuesIn(cases_and_forms()),
                          [](const auto& one) { return one.param.name + "_" + one.param.form; });
 
-}  // namespace
+}  // namespace trl_sft_test
 }  // namespace hone::parity

@@ -12,7 +12,7 @@
 #include "train/run_folder.h"
 
 namespace hone::report {
-namespace {
+namespace completions_file_test {
 
 std::vector<std::string> lines_of(const base::fs::path& path) {
   std::istringstream text(base::read_text(path));
@@ -83,5 +83,5 @@ TEST(CompletionsFile, AFolderThatCannotBeMadeIsSaid) {
   }
 }
 
-}  // namespace
+}  // namespace completions_file_test
 }  // namespace hone::report

@@ -9,7 +9,7 @@
 #include "report/text_width.h"
 
 namespace hone::report {
-namespace {
+namespace completions_table_test {
 
 TEST(CompletionsTable, PutsEachPromptAboveItsCompletions) {
   EXPECT_EQ(completions_table(rollouts(12), {}, {}),
@@ -67,5 +67,5 @@ TEST(CompletionsTable, UsesColourOnlyWhereThereIsSome) {
   EXPECT_NE(completions_table(rollouts(1), {}, {.colour = true}).find("\x1b[32m5\x1b[0m"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace completions_table_test
 }  // namespace hone::report

@@ -9,7 +9,7 @@
 #include "base/file.h"
 
 namespace hone::report {
-namespace {
+namespace metrics_file_test {
 
 namespace fs = base::fs;
 
@@ -96,5 +96,5 @@ TEST_F(MetricsFileTest, AFreshRunStartsTheFileAnew) {
   EXPECT_EQ(base::read_text(path_), "");
 }
 
-}  // namespace
+}  // namespace metrics_file_test
 }  // namespace hone::report

@@ -12,7 +12,7 @@
 #include "report/text_width.h"
 
 namespace hone::report {
-namespace {
+namespace policy_report_test {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -151,5 +151,5 @@ TEST_F(PolicyReport, SaysTheRewardOfAnEvaluation) {
   EXPECT_EQ(out_.str(), "eval at step 40  loss nan  acc 0.500\n") << "SFT's, whatever comes";
 }
 
-}  // namespace
+}  // namespace policy_report_test
 }  // namespace hone::report

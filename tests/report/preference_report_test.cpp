@@ -5,7 +5,7 @@
 #include "report/start_page.h"
 
 namespace hone::report {
-namespace {
+namespace preference_report_test {
 
 void expect_part(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << part << "\nin: " << text;
@@ -59,5 +59,5 @@ TEST(PreferenceReport, AStepsLine) {
       "left 14 s");
 }
 
-}  // namespace
+}  // namespace preference_report_test
 }  // namespace hone::report

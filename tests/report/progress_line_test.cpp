@@ -9,7 +9,7 @@
 #include "report/terminal.h"
 
 namespace hone::report {
-namespace {
+namespace progress_line_test {
 
 train::StepFacts facts(std::int64_t step) {
   train::StepFacts out;
@@ -103,5 +103,5 @@ TEST_F(RunReportTest, AStoppedRunSaysHowToGoOn) {
   EXPECT_EQ(out.str(), "stopped   after step 7, nothing lost; go on with --resume_from_checkpoint true\n");
 }
 
-}  // namespace
+}  // namespace progress_line_test
 }  // namespace hone::report

@@ -6,7 +6,7 @@
 #include <cmath>
 
 namespace hone::report {
-namespace {
+namespace range_plot_test {
 
 RangePlot valley() {
   RangePlot plot{.proposal = 1e-4, .title = "a < b"};
@@ -45,5 +45,5 @@ TEST(RangePlot, OnePointOrNoneIsNoTrouble) {
   EXPECT_EQ(plot_svg({.rates = {1e-3}, .values = {0}}).find("nan"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace range_plot_test
 }  // namespace hone::report

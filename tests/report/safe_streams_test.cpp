@@ -9,7 +9,7 @@
 #include "report/terminal.h"
 
 namespace hone::report {
-namespace {
+namespace safe_streams_test {
 
 std::string shown(const std::vector<std::string>& pieces, bool terminal = true) {
   std::stringbuf out;
@@ -54,5 +54,5 @@ TEST(SafeStreams, CoutAndCerrAreSafeWhileTheyLive) {
   EXPECT_EQ(out.str(), "a\\x1bb\\x1b1\n\\x1b\x1b");
 }
 
-}  // namespace
+}  // namespace safe_streams_test
 }  // namespace hone::report

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace hone::report {
-namespace {
+namespace start_page_test {
 
 train::StartFacts facts() {
   train::StartFacts out;
@@ -160,5 +160,5 @@ TEST(StartPage, OfGrpoSaysForHowManyStepsABatchIsTrainedOn) {
   EXPECT_NE(start_page(changed, {}).find("4 prompts x 8 completions at a time\n"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace start_page_test
 }  // namespace hone::report

@@ -13,7 +13,7 @@
 #include "report/run_report.h"
 
 namespace hone::report {
-namespace {
+namespace tensorboard_test {
 
 namespace fs = base::fs;
 
@@ -124,5 +124,5 @@ TEST(Tensorboard, UsesTransformersTags) {
   EXPECT_EQ(tensorboard_tag("test_reward"), "test/reward");
 }
 
-}  // namespace
+}  // namespace tensorboard_test
 }  // namespace hone::report

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace hone::report {
-namespace {
+namespace text_width_test {
 
 TEST(TextWidth, CountsColumns) {
   EXPECT_EQ(columns_of(""), 0);
@@ -28,5 +28,5 @@ TEST(TextWidth, IsOneLineWithoutControls) {
   EXPECT_EQ(fit_line("a\nb\tc\x1b[2J\r", 80), "a\\nb\\tc\\x1b[2J\\x0d");
 }
 
-}  // namespace
+}  // namespace text_width_test
 }  // namespace hone::report

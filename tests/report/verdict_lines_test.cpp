@@ -9,7 +9,7 @@
 #include "report/wrap_text.h"
 
 namespace hone::report {
-namespace {
+namespace verdict_lines_test {
 
 using base::Level;
 using base::Verdict;
@@ -145,5 +145,5 @@ TEST(WrapText, BreaksAtSpacesAndKeepsWords) {
   EXPECT_EQ(wrap_text("a\nb", 1, 9), "a\n b");
 }
 
-}  // namespace
+}  // namespace verdict_lines_test
 }  // namespace hone::report

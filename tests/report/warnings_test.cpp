@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace hone::report {
-namespace {
+namespace warnings_test {
 
 TEST(Warnings, AreNewOnceAndCountedAfterwards) {
   Warnings warnings;
@@ -17,5 +17,5 @@ TEST(Warnings, AreNewOnceAndCountedAfterwards) {
   EXPECT_EQ(warnings.repeated().front().find("2,000 times: "), 0U);
 }
 
-}  // namespace
+}  // namespace warnings_test
 }  // namespace hone::report

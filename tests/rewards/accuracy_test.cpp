@@ -1,5 +1,5 @@
 // accuracy_reward beside TRL's own with math_verify, on recorded pairs (tests/parity/record_rewards.py).
-#include "rewards/accuracy_reward.h"
+#include "rewards/math/accuracy_reward.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "base/json.h"
 
 namespace hone::rewards {
-namespace {
+namespace accuracy_test {
 
 using base::Json;
 
@@ -55,5 +55,5 @@ TEST(Accuracy, DecidesAsMathVerifyDoes) {
             << " in forms that it does not, " << differences(open) << " differ\n";
 }
 
-}  // namespace
+}  // namespace accuracy_test
 }  // namespace hone::rewards

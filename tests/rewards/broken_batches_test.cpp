@@ -3,12 +3,12 @@
 
 #include <functional>
 
-#include "rewards/native_rewards.h"
+#include "rewards/pattern/native_rewards.h"
 #include "rewards/python_helpers.h"
 #include "rewards/reward_queue.h"
 
 namespace hone::rewards {
-namespace {
+namespace broken_batches_test {
 
 using Rewards = std::vector<std::unique_ptr<Reward>>;
 
@@ -126,5 +126,5 @@ TEST(BrokenBatches, NoMoreScoresEndsTheRunAtOnce) {
   expect_says(message_of([&] { batch(queue, 2); }), {"down"});
 }
 
-}  // namespace
+}  // namespace broken_batches_test
 }  // namespace hone::rewards

@@ -1,5 +1,5 @@
 // Endpoints as rewards, against a server of our own.
-#include "rewards/http_reward.h"
+#include "rewards/http/http_reward.h"
 
 #include <atomic>
 #include <chrono>
@@ -14,7 +14,7 @@
 #include "rewards/python_helpers.h"
 
 namespace hone::rewards {
-namespace {
+namespace http_reward_test {
 
 std::string fault(const std::string& url, std::size_t n = 2) {
   return message_of([&] { throw_broken(open_http_reward(url, impatient())->score(request_of(n))); });
@@ -305,5 +305,5 @@ TEST(HttpReward, VariablesAndPasswordsInAddresses) {
   expect_says(refusal("https://host/?key=***"), {"the whole address", "${NAME}"});
 }
 
-}  // namespace
+}  // namespace http_reward_test
 }  // namespace hone::rewards

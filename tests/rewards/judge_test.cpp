@@ -1,5 +1,5 @@
 // Judges: Python functions, objects as TRL's, and an OpenAI-compatible API, against a server of our own.
-#include "rewards/judge.h"
+#include "rewards/http/judge.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include "rewards/python_helpers.h"
 
 namespace hone::rewards {
-namespace {
+namespace judge_test {
 
 // `n` pairs, completions "", "x", "xx", ... of prompts "prompt 0", "prompt 0", "prompt 1", ...
 Request pairs_of(std::size_t n, std::int64_t first_sample = 0) {
@@ -194,5 +194,5 @@ TEST(Judge, KeysGoWhereTheyAreMeantFor) {
   ::unsetenv("OPENAI_API_KEY");
 }
 
-}  // namespace
+}  // namespace judge_test
 }  // namespace hone::rewards

@@ -7,11 +7,11 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "fuzz/mutate.h"
-#include "rewards/accuracy_reward.h"
+#include "rewards/math/accuracy_reward.h"
 #include "rewards/open_reward.h"
 
 namespace hone::rewards {
-namespace {
+namespace native_fuzz_test {
 
 using fuzz::Random;
 
@@ -229,5 +229,5 @@ TEST(NativeFuzz, SlowLongHostileTexts) {  // a megabyte each
   }
 }
 
-}  // namespace
+}  // namespace native_fuzz_test
 }  // namespace hone::rewards

@@ -1,5 +1,5 @@
 // TRL's other rewards beside recorded ones, and hone's own.
-#include "rewards/native_rewards.h"
+#include "rewards/pattern/native_rewards.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "rewards/open_reward.h"
 
 namespace hone::rewards {
-namespace {
+namespace native_rewards_test {
 
 using base::Json;
 
@@ -164,5 +164,5 @@ TEST(NativeRewards, CompletionsOfAnotherForm) {
   EXPECT_THROW(score("think_format_reward", request), base::UserError);
 }
 
-}  // namespace
+}  // namespace native_rewards_test
 }  // namespace hone::rewards

@@ -6,11 +6,11 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "rewards/native_rewards.h"
+#include "rewards/pattern/native_rewards.h"
 #include "rewards/reward_word.h"
 
 namespace hone::rewards {
-namespace {
+namespace open_reward_test {
 
 std::string error_of(const std::string& word, const OpenOptions& options = {}) {
   try {
@@ -92,5 +92,5 @@ TEST(OpenReward, AModelFolder) {
   EXPECT_TRUE(needed_columns(folder, options).empty());
 }
 
-}  // namespace
+}  // namespace open_reward_test
 }  // namespace hone::rewards

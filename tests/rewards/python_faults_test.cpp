@@ -8,7 +8,7 @@
 #include "rewards/python_processes.h"
 
 namespace hone::rewards {
-namespace {
+namespace python_faults_test {
 
 void expect_failure(const Scores& scores, std::size_t at, std::int64_t sample,
                     std::initializer_list<std::string_view> says) {
@@ -439,5 +439,5 @@ TEST(PythonFaults, ParametersThatTrlCouldNotPass) {
   expect_says(message_of([&] { all.score("score", request); }), {"'prompts'", "rename them in the data"});
 }
 
-}  // namespace
+}  // namespace python_faults_test
 }  // namespace hone::rewards

@@ -1,12 +1,12 @@
 // What a worker sends is not trusted: deterministic mutations of valid answers are taken or refused with a
 // UserError.
 #include "base/rng.h"
+#include "rewards/python/worker_frames.h"
 #include "rewards/python_helpers.h"
 #include "rewards/reward.h"
-#include "rewards/worker_frames.h"
 
 namespace hone::rewards {
-namespace {
+namespace python_frames_test {
 
 constexpr std::uint64_t kMutations = 4000;
 constexpr std::size_t kSamples = 3;
@@ -152,5 +152,5 @@ TEST(PythonFrames, TooLongIsRefusedBeforeItComes) {
   EXPECT_THROW(reader.next(), UserError);
 }
 
-}  // namespace
+}  // namespace python_frames_test
 }  // namespace hone::rewards

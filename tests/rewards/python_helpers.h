@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/helpers.h"
-#include "rewards/python_reward.h"
+#include "rewards/python/python_reward.h"
 
 namespace hone::rewards {
 

@@ -8,7 +8,7 @@
 #include "rewards/python_helpers.h"
 
 namespace hone::rewards {
-namespace {
+namespace python_reward_test {
 
 TEST(PythonReward, GivesWhatTrlGives) {
   const PythonFile file(R"(
@@ -273,5 +273,5 @@ def pid(completions, **kwargs):
   EXPECT_EQ(std::unique(pids.begin(), pids.end()) - pids.begin(), 3);
 }
 
-}  // namespace
+}  // namespace python_reward_test
 }  // namespace hone::rewards

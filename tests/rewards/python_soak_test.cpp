@@ -12,7 +12,7 @@
 #include "rewards/python_processes.h"
 
 namespace hone::rewards {
-namespace {
+namespace python_soak_test {
 
 constexpr int kCalls = 500;
 constexpr std::size_t kSamples = 4;
@@ -127,5 +127,5 @@ TEST(PythonSoak, FiveHundredCallsAndAKiller) {
   EXPECT_TRUE(our_children().empty());
 }
 
-}  // namespace
+}  // namespace python_soak_test
 }  // namespace hone::rewards

@@ -12,7 +12,7 @@
 #include "base/error.h"
 
 namespace hone::rewards {
-namespace {
+namespace reward_queue_test {
 
 // Scores a request by its first_sample, and counts how many calls it has at once.
 class Counting : public Reward {
@@ -100,5 +100,5 @@ TEST(RewardQueue, EndsWithCallsUnderWay) {
   }
 }
 
-}  // namespace
+}  // namespace reward_queue_test
 }  // namespace hone::rewards

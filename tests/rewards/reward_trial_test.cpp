@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "rewards/native_rewards.h"
 #include "rewards/open_reward.h"
+#include "rewards/pattern/native_rewards.h"
 
 namespace hone::rewards {
-namespace {
+namespace reward_trial_test {
 
 TrialData sums() {
   TrialData out;
@@ -99,5 +99,5 @@ TEST(RewardTrial, Failures) {
   EXPECT_EQ(trial.failures[0], "gold, row 1: ValueError: no");
 }
 
-}  // namespace
+}  // namespace reward_trial_test
 }  // namespace hone::rewards

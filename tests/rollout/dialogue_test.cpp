@@ -9,9 +9,9 @@
 #include "rollout/generate.h"
 
 namespace hone::rollout {
-namespace {
+namespace dialogue_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 using Ids = std::vector<std::int32_t>;
 
 class DialogueTest : public ::testing::Test {
@@ -105,5 +105,5 @@ TEST_F(DialogueTest, AfterAMistakeItComputesAllAnew) {
   EXPECT_SAYS(user_error([&] { dialogue.answer(Ids{}, 0, options_, {}); }), "[the conversation]");
 }
 
-}  // namespace
+}  // namespace dialogue_test
 }  // namespace hone::rollout

@@ -15,9 +15,9 @@
 #include "rollout/kv_memory.h"
 
 namespace hone::rollout {
-namespace {
+namespace generate_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 using Ids = std::vector<std::int32_t>;
 
 // Of 128 positions and 48 tokens.
@@ -389,5 +389,5 @@ TEST(Generate, NamesThePromptAndThePositionOfLogitsThatAreNotFinite) {
   EXPECT_SAYS(message, "NUM-02: the weights or the adapter hold non-finite values");
 }
 
-}  // namespace
+}  // namespace generate_test
 }  // namespace hone::rollout

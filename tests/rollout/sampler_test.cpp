@@ -12,7 +12,7 @@
 #include "rollout/scores.h"
 
 namespace hone::rollout {
-namespace {
+namespace sampler_test {
 
 using Scores = std::vector<float>;
 
@@ -371,5 +371,5 @@ TEST(SamplingUniform, DependsOnEveryKeyAndIsEven) {
   EXPECT_GT(likelihood(counts, std::vector<double>(64, 1.0 / 64)), 1e-4);
 }
 
-}  // namespace
+}  // namespace sampler_test
 }  // namespace hone::rollout

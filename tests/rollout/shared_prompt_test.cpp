@@ -9,14 +9,14 @@
 
 #include "model/tiny_model.h"
 #include "model/weight_source.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 #include "rollout/generate.h"
 #include "rollout/kv_memory.h"
 
 namespace hone::rollout {
-namespace {
+namespace shared_prompt_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 using Ids = std::vector<std::int32_t>;
 
 model::CausalLm tiny(at::ScalarType dtype) {
@@ -147,5 +147,5 @@ TEST(KvCache, TruncatesAndClonesAfterItsPrefix) {
   EXPECT_THROW(other.truncate(2), std::exception);
 }
 
-}  // namespace
+}  // namespace shared_prompt_test
 }  // namespace hone::rollout

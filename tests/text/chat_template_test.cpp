@@ -6,7 +6,7 @@
 #include "helpers.h"
 
 namespace hone::text {
-namespace {
+namespace chat_template_test {
 
 using base::Json;
 
@@ -124,5 +124,5 @@ TEST(ChatTemplate, TheMarksOfGenerationBlocksAreRefusedInInput) {
   EXPECT_TRUE(contains(message, "found:  the template holds U+10F8E0")) << message;
 }
 
-}  // namespace
+}  // namespace chat_template_test
 }  // namespace hone::text

@@ -6,7 +6,7 @@
 #include "helpers.h"
 
 namespace hone::text {
-namespace {
+namespace gguf_tokenizer_test {
 
 using base::Json;
 
@@ -187,5 +187,5 @@ TEST(GgufTokenizer, ListsThatDoNotFitAreRefused) {
       << message;
 }
 
-}  // namespace
+}  // namespace gguf_tokenizer_test
 }  // namespace hone::text

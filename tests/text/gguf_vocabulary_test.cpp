@@ -9,7 +9,7 @@
 #include "text/gguf_tokenizer.h"
 
 namespace hone::text {
-namespace {
+namespace gguf_vocabulary_test {
 
 using base::Json;
 using Entries = std::map<std::string, base::GgufWritten>;
@@ -155,5 +155,5 @@ TEST(GgufVocabulary, WhatAGgufCannotSayIsRefused) {
   EXPECT_TRUE(contains(refusal(tokenizer), "as the tokenizers library writes it"));
 }
 
-}  // namespace
+}  // namespace gguf_vocabulary_test
 }  // namespace hone::text

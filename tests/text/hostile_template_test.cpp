@@ -8,7 +8,7 @@
 #include "text/chat_template.h"
 
 namespace hone::text {
-namespace {
+namespace hostile_template_test {
 
 std::string outcome(const std::string& source) {
   return outcome_in_child([&] { render_hello(source); });
@@ -113,5 +113,5 @@ TEST(HostileTemplate, LongConversationsAreFarFromTheLimits) {
   EXPECT_EQ(chat_template.render(request).text.size(), 4000U * 500 + 299 * 500);
 }
 
-}  // namespace
+}  // namespace hostile_template_test
 }  // namespace hone::text

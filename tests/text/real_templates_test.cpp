@@ -11,7 +11,7 @@
 #include "text/ffi.h"
 
 namespace hone::text {
-namespace {
+namespace real_templates_test {
 
 using base::Json;
 
@@ -125,5 +125,5 @@ TEST(RealTemplates, TextsMessagesAndSpansAreTransformers) {
   EXPECT_EQ(compared, 77 * 41);
 }
 
-}  // namespace
+}  // namespace real_templates_test
 }  // namespace hone::text

@@ -7,7 +7,7 @@
 #include "text/chat_template.h"
 
 namespace hone::text {
-namespace {
+namespace real_tokenizers_test {
 
 using base::Json;
 
@@ -114,5 +114,5 @@ INSTANTIATE_TEST_SUITE_P(Five, RealTokenizer,
                          testing::Values("qwen2_5", "qwen3", "llama3", "gemma3", "smollm2"),
                          [](const auto& each) { return each.param; });
 
-}  // namespace
+}  // namespace real_tokenizers_test
 }  // namespace hone::text

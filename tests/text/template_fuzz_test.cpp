@@ -5,7 +5,7 @@
 #include "template_corpus.h"
 
 namespace hone::text {
-namespace {
+namespace template_fuzz_test {
 
 // A random walk through the grammar. Names are few, so that statements meet each other's values.
 class Grammar {
@@ -173,5 +173,5 @@ TEST(TemplateFuzz, SlowGrammarForAMinute) {
   fuzz_templates(fuzz::seconds(60));
 }
 
-}  // namespace
+}  // namespace template_fuzz_test
 }  // namespace hone::text

@@ -5,7 +5,7 @@
 #include "helpers.h"
 
 namespace hone::text {
-namespace {
+namespace tokenizer_files_test {
 
 const base::fs::path kTiny = base::fs::path(HONE_FIXTURES) / "text" / "tiny";
 
@@ -115,5 +115,5 @@ TEST(TokenizerFiles, ASpecialTokenThatTheTokenizerLacks) {
   EXPECT_TRUE(contains(message, "come from different models")) << message;
 }
 
-}  // namespace
+}  // namespace tokenizer_files_test
 }  // namespace hone::text

@@ -6,7 +6,7 @@
 #include "text/tokenizer.h"
 
 namespace hone::text {
-namespace {
+namespace tokenizer_fuzz_test {
 
 using base::Json;
 
@@ -168,5 +168,5 @@ TEST(TokenizerFuzz, SlowFilesForAMinute) {
   fuzz_files(fuzz::seconds(60));
 }
 
-}  // namespace
+}  // namespace tokenizer_fuzz_test
 }  // namespace hone::text

@@ -9,7 +9,7 @@
 #include "helpers.h"
 
 namespace hone::text {
-namespace {
+namespace tokenizer_test {
 
 const base::fs::path kTiny = base::fs::path(HONE_FIXTURES) / "text" / "tiny";
 
@@ -112,5 +112,5 @@ TEST(Tokenizer, SaveCopiesByteForByteEvenWhenTheFolderIsGone) {
   EXPECT_FALSE(base::fs::exists(temp.path() / "out" / "unrelated.bin"));
 }
 
-}  // namespace
+}  // namespace tokenizer_test
 }  // namespace hone::text

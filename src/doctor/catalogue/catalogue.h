@@ -1,0 +1,62 @@
+// The classes of fault that the doctor knows: 60 codes, with what a user sees, why it happens, what hone does
+// about it. Plain tables (catalogue_*.cpp); report/fault_pages.h prints them, docs/faults.md is made of them.
+// The causes were read in issue threads and sources of TRL, PEFT, Unsloth, axolotl and others; those names
+// stand where a page quotes them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hone::doctor {
+
+enum class Standing {
+  kChecked,     // `places` look for it
+  kImpossible,  // by construction: `why`, and `proof` is the test that fails if it were not so
+  kNotYet,      // `why` names the feature that it waits for
+};
+
+struct FaultClass {
+  std::string_view code;  // "GRAD-01"; stable
+  std::string_view name;  // one line
+  // What a user of other tools notices: SILENT (the run "succeeds"), QUIET (one line that is ignored), LOUD
+  // (it ends), or "false alarm"; several where it comes in variants.
+  std::string_view flag;
+  // When it can be found: letters of "CPRX", static config, preflight, run time, export.
+  std::string_view when;
+  std::string_view symptom, cause;
+  std::string_view check;   // how hone finds it
+  std::string_view advice;  // what to do
+  Standing standing = Standing::kChecked;
+  std::string_view places =
+      {};  // source files that name the code, separated by spaces; of kChecked at least one
+  std::string_view why = {};
+  std::string_view proof = {};  // "tests/train/x_test.cpp Suite.Name"
+};
+
+// All 60, in the order of their rooms: GRAD NUM DATA PREF RL DIST CKPT ENV MEM.
+const std::vector<FaultClass>& fault_classes();
+// Upper or lower case; null: no such code.
+const FaultClass* find_fault(std::string_view code);
+std::vector<std::string> fault_codes();
+// "checked", "impossible", "not yet"
+inline std::string_view standing_word(Standing standing) {
+  switch (standing) {
+    case Standing::kChecked:
+      return "checked";
+    case Standing::kImpossible:
+      return "impossible";
+    case Standing::kNotYet:
+      return "not yet";
+  }
+  return "";
+}
+
+// The tables that fault_classes() joins.
+std::span<const FaultClass> weight_faults();  // GRAD, NUM
+std::span<const FaultClass> data_faults();    // DATA, PREF
+std::span<const FaultClass> policy_faults();  // RL
+std::span<const FaultClass> run_faults();     // DIST, CKPT, ENV, MEM
+
+}  // namespace hone::doctor

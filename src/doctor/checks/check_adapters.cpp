@@ -1,0 +1,119 @@
+// GRAD-06, GRAD-07, PREF-03: where the adapters sit, what they miss, and their dropout.
+#include <array>
+
+#include "doctor/checks/check_parts.h"
+#include "doctor/checks/check_words.h"
+
+namespace hone::doctor {
+
+using base::Level;
+using base::Verdict;
+
+namespace {
+
+constexpr double kLargeRole = 0.5;
+constexpr double kFewAdapted = 0.05;  // of the layers; q_proj and v_proj alone are 6 % and more
+
+struct Role {
+  std::string_view name, path, modules;
+  std::int64_t parameters = 0, adapted = 0;
+};
+
+std::array<Role, 2> coverage(const model::CausalLm& model) {
+  std::array<Role, 2> out = {Role{"attention", ".self_attn.", "q_proj, k_proj, v_proj, o_proj"},
+                             Role{"MLP", ".mlp.", "gate_proj, up_proj, down_proj"}};
+  for (const ops::Linear* linear : model.linears()) {
+    for (Role& role : out) {
+      if (linear->name.find(role.path) == std::string::npos) continue;
+      const std::int64_t size = linear->weight.out() * linear->weight.in();
+      role.parameters += size;
+      if (linear->lora) role.adapted += size;
+    }
+  }
+  return out;
+}
+
+Verdict check_coverage(const train::OpenedRun& run) {
+  const auto total = static_cast<double>(run.model->parameter_count());
+  Verdict out{.code = "GRAD-06"};
+  double in_roles = 0, adapted = 0;
+  std::string table;
+  for (const Role& role : coverage(*run.model)) {
+    const auto parameters = static_cast<double>(role.parameters);
+    in_roles += parameters;
+    adapted += static_cast<double>(role.adapted);
+    table += std::string(role.name) + " " + words::percent(static_cast<double>(role.adapted), parameters) +
+             " adapted (" + words::percent(parameters, total) + " of the parameters), ";
+    if (role.adapted > 0 || parameters <= kLargeRole * total) continue;
+    out.level = Level::kWarn;
+    out.what = "the adapters leave out the " + std::string(role.name) + ", which holds " +
+               words::percent(parameters, total) + " of the parameters";
+    out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +
+                " of the seven linears of a layer";
+    out.fix =
+        "lora_target_modules: all-linear, or add " + std::string(role.modules) + "; leave it if you meant to";
+  }
+  if (out.level == Level::kOk && adapted < kFewAdapted * in_roles) {
+    out.level = Level::kWarn;
+    out.what = "the adapters sit on " + words::percent(adapted, in_roles) + " of the layers' parameters";
+    out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +
+                " of the seven linears of a layer";
+    out.fix = "lora_target_modules: all-linear; leave it if you meant to";
+  }
+  const std::int64_t rows = run.start.trained.token_rows;
+  out.evidence = table + "embeddings and head " +
+                 (rows > 0 ? words::counted(rows, "row") + " of them" : "never") + " (" +
+                 words::percent(total - in_roles, total) + ")";
+  if (out.level == Level::kOk) {
+    out.what = "LoRA on " + words::counted(run.start.trained.modules_matched, "linear") + ", " +
+               words::counted(run.start.trained.parameters, "parameter");
+  }
+  return out;
+}
+
+// The option table refuses lm_head and embed_tokens as targets, and prompt learning is not there.
+Verdict check_head(const train::OpenedRun& run) {
+  if (run.start.trained.token_rows > 0 && run.start.trained.tied_head) {
+    return {.code = "GRAD-07",
+            .what =
+                "the loss that reads the head in tiles reads the rows that trainable_token_indices trains, "
+                "and gives them their gradient",
+            .evidence = "tests/ops/head_rows_test.cpp; tests/parity/tiny_models_test.cpp"};
+  }
+  return {
+      .code = "GRAD-07",
+      .what =
+          "impossible here: the head takes no adapter, so the loss that reads it in tiles reads all there is",
+      .evidence = "tests/runs/bad_target_lm_head; tests/ops/linear_logprob_test.cpp"};
+}
+
+// The sampler never drops, and what it records is the old log-probability.
+Verdict check_dropout(const train::OpenedRun& run) {
+  const double dropout = run.adapter->config().dropout;
+  Verdict out{.code = "PREF-03"};
+  if (dropout == 0) {
+    out.what = "no dropout in what compares log-probabilities";
+    return out;
+  }
+  out.level = Level::kWarn;
+  out.what = "lora_dropout " + words::number(dropout) + " in a method that compares log-probabilities";
+  out.evidence = run.prompts() != nullptr
+                     ? "the sampler never drops, the trainer's passes do: ratios differ from 1 on the first "
+                       "pass, and ratio_gap cannot be shown"
+                     : "the reference's passes never drop, the policy's do: the margins hold that noise";
+  out.cause = "TRL's default lora_dropout is 0.05, and disable_dropout false";
+  out.fix = "lora_dropout: 0.0  (or disable_dropout: true)";
+  out.cost = "noise in every ratio and KL; seldom the run";
+  out.repair = {{"disable_dropout", "true"}};
+  return out;
+}
+
+}  // namespace
+
+Verdicts check_adapters(const train::OpenedRun& run) {
+  Verdicts out = {check_coverage(run), check_head(run)};
+  if (run.examples() == nullptr) out.push_back(check_dropout(run));
+  return out;
+}
+
+}  // namespace hone::doctor

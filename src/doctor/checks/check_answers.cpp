@@ -1,0 +1,69 @@
+// RL-03 without sampling: a completion that cannot hold the data's own answer earns nothing.
+#include <algorithm>
+
+#include "doctor/checks/check_parts.h"
+#include "doctor/checks/check_words.h"
+#include "rewards/math/accuracy_reward.h"
+
+namespace hone::doctor {
+
+using base::Level;
+using base::Verdict;
+
+namespace {
+
+constexpr std::size_t kRowsLooked = 256;
+constexpr std::size_t kShortAnswer = 40;  // bytes: an answer and not a solution
+
+std::int64_t at_share(std::vector<std::int64_t> sorted, double share) {
+  std::sort(sorted.begin(), sorted.end());
+  const auto last = static_cast<double>(sorted.size() - 1);
+  return sorted[static_cast<std::size_t>(share * last + 0.5)];
+}
+
+}  // namespace
+
+Verdicts check_answers(const train::OpenedRun& run) {
+  const train::PolicyPrompts& prompts = *run.prompts();
+  const std::string column = words::gold_column(prompts);
+  if (column.empty() || !run.plan.policy.replay.empty()) return {};
+  std::vector<std::int64_t> whole, answers;  // tokens; `answers` of those that are no more than that
+  const std::size_t stride = std::max<std::size_t>(1, prompts.rows.size() / kRowsLooked);
+  for (std::size_t i = 0; i < prompts.rows.size(); i += stride) {
+    const auto text = words::column_text(prompts.rows[i].columns, column);
+    if (!text) continue;
+    const auto length = [&](const std::string& of) {
+      return static_cast<std::int64_t>(run.text->tokenizer.encode(of, false).ids.size());
+    };
+    whole.push_back(length(*text));
+    const std::string answer = rewards::after_hashes(*text);
+    if (answer.size() <= kShortAnswer) answers.push_back(length(answer));
+  }
+  if (whole.empty()) return {};
+  const std::int64_t cap = run.plan.policy.max_completion_length;
+  const std::int64_t p50 = at_share(whole, 0.5), p95 = at_share(whole, 0.95);
+  Verdict out{.code = "RL-03"};
+  out.evidence = "column " + column + ": p50 " + std::to_string(p50) + ", p95 " + std::to_string(p95) +
+                 " tokens; max_completion_length " + std::to_string(cap);
+  out.what = "the data's own answers fit max_completion_length " + std::to_string(cap);
+  // Even the bare answers of most rows need more room than there is.
+  if (2 * answers.size() >= whole.size() && at_share(answers, 0.5) > cap) {
+    out.level = Level::kFail;
+    out.what = "no completion of " + words::counted(cap, "token") + " can hold the answer";
+    out.cause = "max_completion_length is below the length of the answers alone (p50 " +
+                std::to_string(at_share(answers, 0.5)) + " tokens)";
+    out.fix = "max_completion_length: " + std::to_string(4 * std::max<std::int64_t>(p95, 4));
+    out.cost = "every reward 0, every group dead";
+  } else if (p50 > cap) {
+    out.level = Level::kWarn;
+    out.what = "more than half of the data's own answers are longer than max_completion_length " +
+               std::to_string(cap);
+    out.cause = "suspected: completions will be cut before they come to their answer";
+    out.fix =
+        "max_completion_length: " + std::to_string(p95) + ", or shorter answers asked for in the prompt";
+    out.cost = "the share of completions that are cut earns nothing";
+  }
+  return {out};
+}
+
+}  // namespace hone::doctor

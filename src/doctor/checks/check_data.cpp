@@ -1,0 +1,228 @@
+// P4, over all rows: what the tokeniser counted (data::DataFacts), and what the template and the embedding
+// make of it.
+#include <iterator>
+
+#include "doctor/checks/check_parts.h"
+#include "doctor/checks/check_words.h"
+#include "doctor/words.h"
+
+namespace hone::doctor {
+
+using base::Level;
+using base::Verdict;
+using data::DataFacts;
+
+namespace {
+
+// FAULTS' thresholds.
+constexpr double kEmptyRows = 0.10;
+constexpr double kLostWarn = 0.01, kLostFail = 0.10;
+constexpr double kMostRowsCut = 0.50;  // rows that lose their end
+constexpr double kBoundaryFail = 0.05;
+
+std::string of_rows(std::int64_t count, const DataFacts& facts) {
+  return std::to_string(count) + " of " + words::counted(facts.rows, "row");
+}
+
+bool is_text(const DataFacts& facts) {
+  return facts.form == data::RowForm::kText;
+}
+
+std::string raise_length(const train::OpenedRun& run) {
+  const DataFacts& facts = run.start.train_data;
+  const std::int64_t keeps = facts.length_keeping_99 > 0 ? facts.length_keeping_99 : facts.longest;
+  return "max_length: " + std::to_string(keeps) + "  (keeps 99 % of the targets; the longest row has " +
+         std::to_string(facts.longest) + " tokens)";
+}
+
+// DATA-01
+Verdict check_targets(const train::OpenedRun& run) {
+  const DataFacts& facts = run.start.train_data;
+  Verdict out{.code = "DATA-01"};
+  out.what = words::percent(static_cast<double>(facts.supervised_tokens), static_cast<double>(facts.tokens)) +
+             " of " + words::counted(facts.tokens, "token") + " are targets, in " +
+             of_rows(facts.kept, facts);
+  if (facts.rows_without_target == 0) return out;
+  // A text without a word has nothing to say.
+  const std::int64_t never = facts.rows_without_target - facts.rows_emptied_by_cut;
+  const std::int64_t lost = is_text(facts) ? facts.rows_emptied_by_cut : facts.rows_without_target;
+  const std::int64_t dropped = facts.rows - facts.kept;
+  out.level = share(lost, facts.rows) > kEmptyRows ? Level::kFail : Level::kWarn;
+  out.what = of_rows(facts.rows_without_target, facts) + " have nothing to train on";
+  out.evidence = std::to_string(dropped) + " dropped; of the " + std::to_string(facts.rows_without_target) +
+                 ", " + std::to_string(facts.rows_emptied_by_cut) + " lost all targets to max_length " +
+                 std::to_string(run.plan.max_length) + ", " + std::to_string(never) + " had none";
+  const bool by_cut = facts.rows_emptied_by_cut >= never;
+  out.cause = by_cut                         ? "the prompts alone fill max_length"
+              : run.plan.assistant_only_loss ? "no assistant token is marked in them"
+                                             : "their text or completion is empty";
+  out.fix = by_cut ? raise_length(run) : "take these rows out, or look at their completion column";
+  out.cost = words::percent(share(facts.rows_without_target, facts.rows), 1) + " of the data";
+  return out;
+}
+
+// DATA-02. A text that is cut is still a text to learn from; an answer that is cut is a wrong one.
+Verdict check_truncation(const train::OpenedRun& run) {
+  const DataFacts& facts = run.start.train_data;
+  Verdict out{.code = "DATA-02"};
+  const double lost = share(facts.supervised_lost, facts.supervised_before_cut);
+  if (facts.rows_cut == 0) {
+    out.what = "no row is cut: the longest has " + std::to_string(facts.longest) + " tokens" +
+               (run.plan.max_length > 0 ? ", max_length is " + std::to_string(run.plan.max_length) : "");
+    return out;
+  }
+  const bool heavy = lost > kLostFail;
+  out.level = heavy && !is_text(facts) ? Level::kFail : lost > kLostWarn ? Level::kWarn : Level::kNote;
+  out.what = of_rows(facts.rows_cut, facts) + " are cut at " + std::to_string(run.plan.max_length) +
+             " tokens: " + words::percent(lost, 1) + " of the targets lost";
+  out.evidence = std::to_string(facts.supervised_lost) + " of " +
+                 std::to_string(facts.supervised_before_cut) + " targets; " +
+                 words::counted(facts.rows_losing_eos, "row") + " without their end";
+  if (lost <= kLostWarn) return out;
+  out.cause = "max_length " + std::to_string(run.plan.max_length) +
+              (run.plan.max_length == 1024 ? ", TRL's default," : "") + " is below the rows' length";
+  out.fix = raise_length(run);
+  out.cost = "answers without their end, and " + words::percent(lost, 1) + " of what was to be learnt";
+  return out;
+}
+
+// DATA-03. Rows whose end max_length took are DATA-02's, unless hardly one is left to learn the end from.
+Verdict check_endings(const train::OpenedRun& run) {
+  const DataFacts& facts = run.start.train_data;
+  Verdict out{.code = "DATA-03"};
+  const std::int64_t ending = facts.kept - facts.rows_without_eos_target;
+  out.what = "the end is a target in " + words::percent(share(ending, facts.kept), 1) + " of the rows";
+  if (share(facts.rows_never_ending, facts.kept) > 1 - kEnding) {
+    out.level = Level::kFail;
+    out.what = "the end is never a target in " + std::to_string(facts.rows_never_ending) + " of " +
+               words::counted(facts.kept, "row");
+    out.evidence = "neither " +
+                   std::string(run.text->tokenizer.eos_id()
+                                   ? words::token(run.text->tokenizer, *run.text->tokenizer.eos_id())
+                                   : "an eos_token") +
+                   " nor the token that closes a turn is a target there, and none was cut away";
+    out.cause = run.plan.assistant_only_loss
+                    ? "the template's {% generation %} ends before the token that closes the turn"
+                    : "suspected: the chat template does not close the assistant's turn";
+    out.fix =
+        "put the closing token inside {% generation %}, or name another template with chat_template_path";
+    out.cost = "a model that never stops";
+  } else if (share(ending, facts.kept) < kEnding) {
+    const bool most = share(ending, facts.kept) < kMostRowsCut;
+    out.level = most && !is_text(facts) ? Level::kFail : Level::kWarn;
+    out.evidence = words::counted(facts.rows_losing_eos, "row") + " lost their end to max_length " +
+                   std::to_string(run.plan.max_length);
+    out.cause = "truncation (DATA-02)";
+    out.fix = raise_length(run);
+    out.cost = "a model that learns to stop from the short rows alone";
+  }
+  return out;
+}
+
+// DATA-05, of rows or of prompts.
+Verdict check_bos(const train::OpenedRun& run, std::int64_t rows, std::int64_t with_one,
+                  std::int64_t with_two, bool chat) {
+  Verdict out{.code = "DATA-05"};
+  const auto& bos = run.text->tokenizer.special().bos;
+  if (with_two > 0) {
+    out.level = Level::kWarn;
+    out.what = std::to_string(with_two) + " of " + words::counted(rows, "row") + " begin with " +
+               bos.value_or("BOS") + " twice";
+    out.cause = "the text has it, and the tokenizer adds another";
+    out.fix = chat ? "take " + bos.value_or("it") + " out of the messages: the template writes it"
+                   : "take " + bos.value_or("it") + " out of the text: the tokenizer adds it";
+    out.cost = "a beginning that the model meets nowhere else";
+    return out;
+  }
+  const bool adds = !chat || !bos;
+  out.what = with_one == 0
+                 ? (adds ? "no BOS: the tokenizer adds none" : "no BOS: the chat template writes none")
+                 : std::to_string(with_one) + " of " + words::counted(rows, "row") + " begin with one " +
+                       bos.value_or("BOS");
+  if (chat) out.evidence = "rendered templates are encoded without adding special tokens, as TRL does";
+  return out;
+}
+
+// DATA-06
+Verdict check_boundary(const train::OpenedRun& run) {
+  const DataFacts& facts = run.start.train_data;
+  Verdict out{.code = "DATA-06"};
+  const std::int64_t off = facts.prompt_boundary_mismatches;
+  out.what = "the tokens of each prompt begin those of prompt + completion";
+  if (off == 0) return out;
+  out.level = share(off, facts.rows) > kBoundaryFail ? Level::kFail : Level::kWarn;
+  out.what = "in " + of_rows(off, facts) + " the prompt's last tokens change when the completion follows";
+  out.evidence = words::percent(share(off, facts.rows), 1) +
+                 " of the rows; there the completion begins where the two part ways";
+  out.cause =
+      facts.conversational
+          ? "the template's generation prompt is not how it writes an assistant's turn"
+          : "suspected: a prompt that ends in a space, or within a word, which BPE joins with the completion";
+  out.fix = facts.conversational
+                ? "name a template that writes both alike with chat_template_path"
+                : "move the space from the end of the prompt to the beginning of the completion";
+  out.cost = "at inference the prompt ends in tokens after which the model was never trained to answer";
+  return out;
+}
+
+void check_examples(const train::OpenedRun& run, Verdicts& out) {
+  const DataFacts& facts = run.start.train_data;
+  out.push_back(check_targets(run));
+  out.push_back(check_truncation(run));
+  out.push_back(check_endings(run));
+  out.push_back(
+      check_bos(run, facts.rows, facts.rows_with_bos, facts.rows_with_two_bos, facts.conversational));
+  if (facts.form == data::RowForm::kPromptCompletion) out.push_back(check_boundary(run));
+  out.push_back({.code = "DATA-07",
+                 .what = std::string("impossible here: ") +
+                         (run.plan.packing ? "packed rows" : "rows of a batch") +
+                         " are segments that attention never leaves, each with positions from 0",
+                 .evidence = "tests/model/causal_lm_test.cpp (GivesTheSamePackedAndAlone), "
+                             "tests/ops/attention_test.cpp (NeverLeavesASegment)"});
+}
+
+Verdict check_prompt_bos(const train::OpenedRun& run) {
+  const train::PolicyPrompts& prompts = *run.prompts();
+  const auto& bos = run.text->tokenizer.special().bos;
+  const std::int32_t id = bos ? run.text->tokenizer.token_to_id(*bos).value_or(-1) : -1;
+  std::int64_t one = 0, two = 0;
+  for (const data::TokenisedPrompt& prompt : prompts.tokens) {
+    if (id < 0 || prompt.ids.empty() || prompt.ids[0] != id) continue;
+    one += 1;
+    two += prompt.ids.size() > 1 && prompt.ids[1] == id ? 1 : 0;
+  }
+  return check_bos(run, static_cast<std::int64_t>(prompts.rows.size()), one, two,
+                   !prompts.rows.empty() && prompts.rows.front().prompt.is_array());
+}
+
+// Of pairs, or of KTO's rows: what comes before the first scored token.
+Verdict check_pair_bos(const train::OpenedRun& run) {
+  const auto& bos = run.text->tokenizer.special().bos;
+  const std::int32_t id = bos ? run.text->tokenizer.token_to_id(*bos).value_or(-1) : -1;
+  std::int64_t one = 0, two = 0;
+  for (const data::PreferencePair& pair : *run.pairs()) {
+    const std::vector<std::int32_t>& ids = pair.chosen.context;
+    if (id < 0 || ids.empty() || ids[0] != id) continue;
+    one += 1;
+    two += ids.size() > 1 && ids[1] == id ? 1 : 0;
+  }
+  const bool chat = run.start.preference ? run.start.preference->data.conversational
+                                         : run.start.unpaired && run.start.unpaired->data.conversational;
+  return check_bos(run, static_cast<std::int64_t>(run.pairs()->size()), one, two, chat);
+}
+
+}  // namespace
+
+Verdicts check_data(const train::OpenedRun& run) {
+  Verdicts out;
+  const auto* prompts = run.prompts();
+  if (run.examples() != nullptr) check_examples(run, out);
+  if (prompts != nullptr && !prompts->rows.empty()) out.push_back(check_prompt_bos(run));
+  if (run.pairs() != nullptr) out.push_back(check_pair_bos(run));
+  append(out, check_pairs(run));
+  append(out, check_template(run));
+  append(out, check_tokens(run));
+  return out;
+}
+
+}  // namespace hone::doctor

@@ -1,0 +1,157 @@
+// DATA and PREF classes of pairs: what data/preferences counted, over all rows.
+#include <algorithm>
+#include <cmath>
+
+#include "doctor/checks/check_parts.h"
+#include "doctor/checks/check_words.h"
+#include "doctor/words.h"
+
+namespace hone::doctor {
+
+using base::Level;
+using base::Verdict;
+using data::PreferenceFacts;
+
+namespace {
+
+constexpr double kEmptyPairs = 0.10, kBoundaryFail = 0.05;  // FAULTS' thresholds, as of rows
+constexpr double kPairsCutWarn = 0.10;
+constexpr double kEqualWarn = 0.01, kEqualFail = 0.50;
+constexpr double kLonger = 0.20;  // of the mean lengths
+constexpr std::size_t kLast = 3;  // tokens: a template may write a newline after its end
+
+std::string of_pairs(std::int64_t count, std::int64_t whole) {
+  return std::to_string(count) + " of " + words::counted(whole, "pair");
+}
+
+Verdict check_room(const train::OpenedRun& run, const PreferenceFacts& facts) {
+  Verdict out{.code = "DATA-01"};
+  out.what = words::counted(facts.completion_tokens, "token") + " of completions are scored, in " +
+             of_pairs(facts.kept, facts.rows);
+  if (facts.prompts_too_long == 0) return out;
+  out.level = share(facts.prompts_too_long, facts.rows) > kEmptyPairs ? Level::kFail : Level::kWarn;
+  out.what = of_pairs(facts.prompts_too_long, facts.rows) + " are dropped: the prompt alone fills max_length";
+  out.evidence = "max_length " + std::to_string(run.plan.max_length) + ", the longest sequence " +
+                 std::to_string(facts.longest) + " tokens";
+  out.cause = "long prompts, or a small max_length";
+  out.fix = "max_length: " + std::to_string(facts.longest);
+  out.cost = words::percent(share(facts.prompts_too_long, facts.rows), 1) + " of the data";
+  return out;
+}
+
+Verdict check_cut(const train::OpenedRun& run, const PreferenceFacts& facts) {
+  Verdict out{.code = "DATA-02"};
+  out.what = facts.pairs_cut == 0
+                 ? "no pair is cut: the longest sequence has " + words::counted(facts.longest, "token")
+                 : of_pairs(facts.pairs_cut, facts.kept) + " are cut at " +
+                       words::counted(run.plan.max_length, "token");
+  out.evidence = "the longest sequence has " + words::counted(facts.longest, "token");
+  if (facts.pairs_cut == 0) return out;
+  out.level = share(facts.pairs_cut, facts.kept) > kPairsCutWarn ? Level::kWarn : Level::kNote;
+  out.cause = "max_length is below the length of a prompt with its completion";
+  out.fix = "max_length: " + std::to_string(facts.longest);
+  out.cost = "completions without the end that made them the better ones";
+  return out;
+}
+
+// A reward model's pairs are whole or left out.
+Verdict check_whole(const train::OpenedRun& run, const PreferenceFacts& facts) {
+  Verdict out{.code = "DATA-01"};
+  out.what = of_pairs(facts.kept, facts.rows) + " are scored, none of them cut";
+  if (facts.too_long == 0) return out;
+  out.level = share(facts.too_long, facts.rows) > kEmptyPairs ? Level::kWarn : Level::kNote;
+  out.what = of_pairs(facts.too_long, facts.rows) + " are dropped: one of the two is longer than max_length";
+  out.evidence = "max_length " + std::to_string(run.plan.max_length) + ", the longest sequence " +
+                 std::to_string(facts.longest) + " tokens";
+  out.cause = "long answers, or a small max_length";
+  out.fix = "max_length: " + std::to_string(facts.longest);
+  out.cost = words::percent(share(facts.too_long, facts.rows), 1) + " of the data, the longest answers of it";
+  return out;
+}
+
+Verdict check_pair_boundary(const PreferenceFacts& facts) {
+  Verdict out{.code = "DATA-06"};
+  out.what = "the tokens of each prompt begin those of prompt + completion, on both sides";
+  if (facts.boundary_mismatches == 0) return out;
+  out.level = share(facts.boundary_mismatches, facts.rows) > kBoundaryFail ? Level::kFail : Level::kWarn;
+  out.what = "in " + of_pairs(facts.boundary_mismatches, facts.rows) +
+             " the prompt's last tokens change when a completion follows";
+  out.evidence = words::percent(share(facts.boundary_mismatches, facts.rows), 1) +
+                 " of the pairs; there the completions begin where the sequences part ways";
+  out.cause =
+      "suspected: a prompt that ends in a space, or within a word, which BPE joins with the completion";
+  out.fix = "move the space from the end of the prompt to the beginning of the completions";
+  out.cost = "a prompt at inference after whose tokens the model was never trained to answer";
+  return out;
+}
+
+// DATA-03: what is to become likelier ends.
+Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
+  Verdict out{.code = "DATA-03"};
+  const std::optional<std::int32_t> end = answer_end(run);
+  if (!end || run.pairs() == nullptr) {
+    out.level = Level::kNote;
+    out.what = "not looked at: no token is known to end an answer (DATA-04)";
+    return out;
+  }
+  std::int64_t ending = 0;
+  for (const data::PreferencePair& pair : *run.pairs()) {
+    const std::vector<std::int32_t>& scored = pair.chosen.scored;
+    const auto last = scored.end() - static_cast<std::ptrdiff_t>(std::min(kLast, scored.size()));
+    ending += std::find(last, scored.end(), *end) != scored.end() ? 1 : 0;
+  }
+  const std::string token = words::token(run.text->tokenizer, *end);
+  out.what = "chosen completions end with " + token + " in " + of_pairs(ending, facts.kept);
+  if (share(ending, facts.kept) >= kEnding) return out;
+  const bool by_cut = facts.pairs_cut >= facts.kept - ending;
+  out.level = Level::kWarn;
+  out.evidence =
+      of_pairs(facts.pairs_cut, facts.kept) + " are cut at max_length " + std::to_string(run.plan.max_length);
+  out.cause =
+      by_cut ? "truncation (DATA-02)" : "suspected: the chat template does not close the assistant's turn";
+  out.fix = by_cut ? "max_length: " + std::to_string(facts.longest)
+                   : "put another template into the model's tokenizer_config.json";
+  out.cost = "a preference for answers that never stop";
+  return out;
+}
+
+Verdict check_equal(const PreferenceFacts& facts) {
+  Verdict out{.code = "PREF-01"};
+  out.what = facts.equal == 0 ? "no pair has two equal sides"
+                              : of_pairs(facts.equal, facts.kept) + " have two equal sides: no gradient";
+  if (share(facts.equal, facts.kept) <= kEqualWarn) return out;
+  out.level = share(facts.equal, facts.kept) > kEqualFail ? Level::kFail : Level::kWarn;
+  out.evidence = "chosen and rejected are the same tokens, after the cut to max_length";
+  out.cause = "copies in the data, or sides that differ only where they are cut";
+  out.fix = "take these rows out, or raise max_length";
+  out.cost = words::percent(share(facts.equal, facts.kept), 1) + " of the steps' work";
+  return out;
+}
+
+Verdict check_lengths(const PreferenceFacts& facts, bool reward_model) {
+  Verdict out{.code = "PREF-02"};
+  out.what = "completions have " + words::number(std::round(facts.mean_chosen)) + " (chosen) and " +
+             words::number(std::round(facts.mean_rejected)) + " tokens (rejected) in the mean";
+  const double longer = std::max(facts.mean_chosen, facts.mean_rejected);
+  if (longer - std::min(facts.mean_chosen, facts.mean_rejected) <= kLonger * longer) return out;
+  out.level = Level::kNote;
+  out.cause = reward_model ? "length alone tells the two apart" : "sums of log-probabilities favour a length";
+  out.fix = reward_model ? "balance the lengths of both sides in the data"
+                         : "ld_alpha, or loss_type: sigmoid_norm, weigh lengths out";
+  out.cost = reward_model ? "a score of length, which a policy then writes"
+                          : "answers that grow or shrink with the data's bias";
+  return out;
+}
+
+}  // namespace
+
+Verdicts check_pairs(const train::OpenedRun& run) {
+  if (!run.start.preference) return {};
+  const PreferenceFacts& facts = run.start.preference->data;
+  if (run.model && run.model->score_head().defined())
+    return {check_whole(run, facts), check_equal(facts), check_lengths(facts, /*reward_model=*/true)};
+  return {check_room(run, facts),     check_cut(run, facts), check_ends(run, facts),
+          check_pair_boundary(facts), check_equal(facts),    check_lengths(facts, /*reward_model=*/false)};
+}
+
+}  // namespace hone::doctor

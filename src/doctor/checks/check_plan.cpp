@@ -1,0 +1,139 @@
+// config: what the options alone say, with what the model and the data say about them.
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/headeronly/version.h>
+
+#include <iterator>
+
+#include "doctor/checks/check_parts.h"
+#include "doctor/checks/check_words.h"
+#include "ops/cpu/instructions.h"
+
+namespace hone::doctor {
+
+using base::Level;
+using base::Verdict;
+
+namespace {
+
+std::string_view precision_words(config::Precision precision) {
+  switch (precision) {
+    case config::Precision::kFloat32:
+      return "everything in float32";
+    case config::Precision::kAutocast:
+      return "matrix products in bfloat16, the rest in float32";
+    case config::Precision::kBFloat16:
+      return "the base in bfloat16, norms, softmax and loss in float32";
+  }
+  return "";
+}
+
+// NUM-03. fp16, and dtype float16, are refused by the option table before anything is opened.
+Verdict check_precision(const train::OpenedRun& run) {
+  return {.code = "NUM-03",
+          .what = "no float16: adapters and their moments are float32, " +
+                  std::string(precision_words(run.plan.precision))};
+}
+
+// GRAD-01 to GRAD-03: the fault is reentrant checkpointing's, which needs a graph of autograd.
+Verdicts check_recompute(const train::OpenedRun& run) {
+  const train::MemoryPlan& memory = run.start.memory;
+  const std::string asked = words::resolved(run.plan, "gradient_checkpointing_kwargs");
+  const bool reentrant =
+      asked.find("use_reentrant") != std::string::npos && asked.find("true") != std::string::npos;
+  Verdict cut{.code = "GRAD-01"};
+  if (memory.explicit_layer) {
+    cut.what = "impossible here (explicit backward): recompute " +
+               std::string(train::recompute_word(memory.recompute)) +
+               " runs inside a backward written by hand, which asks nothing of the embeddings";
+    cut.evidence =
+        "tests/train/explicit_form_test.cpp: gradients equal the plain form's, and are bit-equal at every "
+        "level";
+  } else {
+    cut.what = "impossible here: the plain layer form keeps its activations, nothing is checkpointed";
+  }
+  if (reentrant) cut.what += "; use_reentrant: true is answered, not followed";
+  Verdicts out = {cut};
+  if (run.prompts() != nullptr) {
+    out.push_back(
+        {.code = "GRAD-03",
+         .what = "sampling and reference passes run without autograd by design: no warning, nothing lost"});
+  }
+  return out;
+}
+
+// RL-13: by what the loss is divided (learn/policy_loss.h has the formulas).
+Verdict check_denominator(const config::Plan& plan) {
+  const config::PolicyPlan& policy = plan.policy;
+  const std::string type = plan.method == config::Method::kRloo ? "rloo" : policy.loss_type;
+  Verdict out{.code = "RL-13"};
+  if (plan.method == config::Method::kOnlineDpo) {
+    out.what =
+        plan.online.loss_type + ": the mean of a micro-batch's pairs, then of the step's micro-batches";
+    out.evidence = "tests/parity/trl_online_dpo_test.cpp; TRL 1.16 sums over micro-batches";
+    return out;
+  }
+  bool by_tokens = false;
+  if (type == "grpo" || type == "sapo") {
+    out.what = type + ": the mean of each completion's tokens, then of all completions";
+  } else if (type == "bnpo") {
+    out.what = "bnpo: divided by the scored tokens of the step";
+    by_tokens = true;
+  } else if (type == "dr_grpo") {
+    out.what = "dr_grpo: divided by completions x max_completion_length, whatever their lengths";
+  } else if (type == "luspo" || type == "rloo") {
+    out.what = type + ": summed over each completion, divided by the number of completions";
+  } else {
+    out.what = type + ": divided by the scored tokens of the generation batch";
+    by_tokens = true;
+  }
+  out.what += "; completions of dead groups count";
+  if (policy.mask_truncated_completions) {
+    out.what += by_tokens ? ", tokens of truncated ones do not" : ", truncated ones count as empty";
+    if (!by_tokens) {
+      out.level = Level::kNote;
+      out.cause = "mask_truncated_completions takes them out of the numerator alone, as in TRL";
+      out.fix = "loss_type: bnpo or dapo divides by the tokens that count";
+      out.cost = "the more completions are cut, the smaller the step";
+    }
+  }
+  out.evidence = "as TRL 1.16 (tests/parity/trl_grpo_test.cpp)";
+  return out;
+}
+
+// RL-16: the option table has a row for each of TRL's options; parsing refuses what has none.
+Verdict check_options(const config::Plan& plan) {
+  Verdict out{.code = "RL-16"};
+  out.what = words::counted(static_cast<std::int64_t>(plan.resolved.size()), "option");
+  if (!plan.notes.empty()) out.what += ", " + std::to_string(plan.notes.size()) + " answered with a note";
+  out.evidence = "all were read; an unknown one is an error (tests/runs/bad_option_in_yaml)";
+  return out;
+}
+
+// ENV-01
+Verdict check_environment() {
+  Verdict out{.code = "ENV-01"};
+  out.what = "one program, no triangle of versions; plan.yaml keeps every option as resolved, defaults too";
+  out.evidence = "libtorch " TORCH_VERSION ", g++ " __VERSION__ ", instructions ";
+  out.evidence += ops::name_of(ops::instructions());
+  out.evidence += ", " + words::counted(at::get_num_threads(), "thread");
+  return out;
+}
+
+}  // namespace
+
+Verdicts check_plan(const train::OpenedRun& run) {
+  const bool samples = run.prompts() != nullptr;
+  Verdicts out = {check_options(run.plan), check_schedule(run)};
+  append(out, check_adapters(run));
+  out.push_back(check_rate(run));
+  out.push_back(check_precision(run));
+  append(out, check_recompute(run));
+  out.push_back(check_environment());
+  if (samples) out.push_back(check_denominator(run.plan));
+  if (samples) append(out, check_answers(run));
+  return out;
+}
+
+}  // namespace hone::doctor

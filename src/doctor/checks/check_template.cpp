@@ -1,0 +1,273 @@
+// DATA-04 and DATA-08: what the chat template does with a conversation.
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <ranges>
+#include <span>
+
+#include "base/error.h"
+#include "data/rows.h"
+#include "doctor/checks/check_parts.h"
+#include "doctor/checks/check_words.h"
+
+namespace hone::doctor {
+
+using base::Json;
+using base::Level;
+using base::Verdict;
+
+namespace {
+
+constexpr std::size_t kBytesRead = 1U << 20U;  // of the data file: its first rows
+constexpr std::size_t kTurnRows = 32;          // conversations of several turns that are looked at
+
+bool conversational(const train::OpenedRun& run) {
+  if (const auto* prompts = run.prompts(); prompts != nullptr) {
+    return !prompts->rows.empty() && prompts->rows.front().prompt.is_array();
+  }
+  if (run.start.preference) return run.start.preference->data.conversational;
+  if (run.start.unpaired) return run.start.unpaired->data.conversational;
+  return run.start.train_data.conversational;
+}
+
+// ---- DATA-04
+
+// SFT alone has the options.
+std::string template_place(const train::OpenedRun& run) {
+  return run.examples() != nullptr ? "name it with chat_template_path"
+                                   : "put it into the model's tokenizer_config.json";
+}
+
+// The token that closes an assistant's turn; empty: the template ends it with none, or cannot render this.
+std::optional<std::int32_t> turn_end(const train::OpenedText& text) {
+  const Json messages =
+      Json::array({{{"role", "user"}, {"content", "Hi"}}, {{"role", "assistant"}, {"content", "Hello"}}});
+  const auto ids =
+      text::tokenise_chat(
+          text.tokenizer, *text.chat_template,
+          {.messages = messages, .tools = {}, .template_kwargs = {}, .add_generation_prompt = false})
+          .ids;
+  for (const std::int32_t& id : std::views::reverse(ids)) {
+    const std::span<const std::int32_t> one(&id, 1);
+    const std::string kept = text.tokenizer.decode(one, false);
+    if (kept.find_first_not_of(" \t\r\n") == std::string::npos) continue;
+    if (text.tokenizer.decode(one, true).empty()) return id;
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::int64_t> stop_ids(const train::OpenedRun& run) {
+  std::vector<std::int64_t> out = run.model->config().eos_token_ids;
+  if (const auto eos = run.text->tokenizer.eos_id()) out.push_back(*eos);
+  const auto& own = run.plan.policy.stop_token_ids;
+  if (run.prompts() != nullptr) out.insert(out.end(), own.begin(), own.end());
+  return out;
+}
+
+bool holds(const std::vector<std::int64_t>& ids, std::int64_t id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+std::string named(const text::Tokenizer& tokenizer, std::vector<std::int64_t> ids) {
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  std::string out;
+  for (const std::int64_t id : ids) out += (out.empty() ? "" : ", ") + words::token(tokenizer, id);
+  return out.empty() ? "none" : out;
+}
+
+// What the run teaches as the end must be what generation stops at.
+Verdict check_stop_token(const train::OpenedRun& run) {
+  const text::Tokenizer& tokenizer = run.text->tokenizer;
+  const bool chat = conversational(run) && run.text->chat_template != nullptr;
+  Verdict out{.code = "DATA-04"};
+  std::optional<std::int32_t> end = tokenizer.eos_id();
+  if (chat) {
+    try {
+      end = turn_end(*run.text);
+    } catch (const base::UserError&) {
+      out.what = "not looked at: the chat template does not render a plain question and answer";
+      out.level = Level::kNote;
+      return out;
+    }
+  }
+  out.evidence = "stop tokens of model, generation_config and tokenizer: " + named(tokenizer, stop_ids(run));
+  const bool strings = run.prompts() != nullptr && !run.plan.policy.stop_strings.empty();
+  if (!end) {
+    out.level = strings ? Level::kNote : Level::kWarn;
+    out.what = chat ? "the chat template ends an assistant's turn with no special token"
+                    : "no eos_token: nothing to stop at";
+    out.cause = "nothing marks where an answer ends";
+    out.fix = chat                        ? "a template that ends turns: " + template_place(run)
+              : run.examples() != nullptr ? "name it with the option eos_token"
+                                          : "name it in the model's tokenizer_config.json";
+    out.cost = "a model that goes on after its answer";
+    return out;
+  }
+  const std::string token = words::token(tokenizer, *end);
+  if (!holds(stop_ids(run), *end)) {
+    out.level = strings ? Level::kNote : Level::kWarn;
+    out.what = "the chat template ends turns with " + token +
+               ", which is no stop token of the model or the tokenizer";
+    out.cause = "a base model's eos_token beside an instruct model's template";
+    out.fix = "eos_token: " + tokenizer.id_to_token(*end).value_or("") +
+              (run.examples() != nullptr ? "" : ", in the model's tokenizer_config.json");
+    out.cost = run.prompts() != nullptr ? "completions that run on to max_completion_length"
+                                        : "good training, endless generation in serving";
+    if (run.examples() != nullptr) out.repair = {{"eos_token", tokenizer.id_to_token(*end).value_or("")}};
+    return out;
+  }
+  const std::vector<std::int64_t>& model = run.model->config().eos_token_ids;
+  if (!model.empty() && !holds(model, *end)) {
+    out.level = Level::kNote;
+    out.what = "answers end with " + token + ", the tokenizer's; the model's own files stop at " +
+               named(tokenizer, model);
+    out.cost = "servers that read generation_config.json alone go on after an answer";
+    out.fix = "add the id to eos_token_id in generation_config.json where the model is served";
+    return out;
+  }
+  out.what = (chat ? "turns end with " : "rows end with ") + token + ", a stop token of model and tokenizer";
+  return out;
+}
+
+// ---- DATA-08
+
+// The first rows of the training file; null when they do not parse on their own.
+std::optional<data::Rows> first_rows(const config::Plan& plan) {
+  std::ifstream file(plan.dataset_name, std::ios::binary);
+  std::string text(kBytesRead, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() == kBytesRead) text.resize(text.rfind('\n') + 1);  // npos + 1: nothing
+  try {
+    return data::parse_rows(text, plan.dataset_name, plan.dataset_text_field);
+  } catch (const base::UserError&) {
+    return std::nullopt;
+  }
+}
+
+Json column(const Json& row, const char* name) {
+  return row.contains(name) ? row.at(name) : Json();
+}
+
+Json conversation(const data::Rows& rows, std::size_t i) {
+  if (rows.form == data::RowForm::kMessages) return rows.rows[i].at("messages");
+  Json out = rows.rows[i].at("prompt");
+  for (const Json& one : rows.rows[i].at("completion")) out.push_back(one);
+  return out;
+}
+
+std::vector<std::size_t> assistant_turns(const Json& messages) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i].value("role", "") == "assistant") out.push_back(i);
+  }
+  return out;
+}
+
+struct Break {
+  std::string where, then, later;  // what the turn read as, and what it reads as once others follow
+};
+
+// Where the text up to an assistant's turn is no longer there once the conversation goes on.
+std::optional<Break> find_break(const text::ChatTemplate& chat_template, const Json& row,
+                                const Json& messages, const std::string& where) {
+  const auto render = [&](const Json& some) {
+    return chat_template
+        .render({.messages = some,
+                 .tools = column(row, "tools"),
+                 .template_kwargs = column(row, "chat_template_kwargs"),
+                 .add_generation_prompt = false})
+        .text;
+  };
+  const std::string whole = render(messages);
+  const std::vector<std::size_t> turns = assistant_turns(messages);
+  for (const std::size_t turn : turns) {
+    if (turn + 1 == messages.size()) break;
+    Json some = Json::array();
+    for (std::size_t i = 0; i <= turn; ++i) some.push_back(messages[i]);
+    const std::string part = render(some);
+    if (whole.starts_with(part)) continue;
+    const auto differ = std::mismatch(part.begin(), part.end(), whole.begin(), whole.end());
+    const auto at = static_cast<std::size_t>(differ.first - part.begin());
+    std::size_t from = at > 20 ? at - 20 : 0;
+    while (from > 0 && (static_cast<unsigned char>(part[from]) & 0xC0U) == 0x80U) --from;  // whole characters
+    return Break{.where = where + ", message " + std::to_string(turn + 1),
+                 .then = words::shown(std::string_view(part).substr(from)),
+                 .later = words::shown(std::string_view(whole).substr(from))};
+  }
+  return std::nullopt;
+}
+
+Verdict check_turns(const train::OpenedRun& run) {
+  Verdict out{.code = "DATA-08"};
+  const std::optional<data::Rows> rows = first_rows(run.plan);
+  std::int64_t looked = 0, broken = 0;
+  std::optional<Break> first;
+  for (std::size_t i = 0;
+       rows && rows->conversational && i < rows->rows.size() && looked < static_cast<std::int64_t>(kTurnRows);
+       ++i) {
+    const Json messages = conversation(*rows, i);
+    if (assistant_turns(messages).size() < 2) continue;
+    try {
+      const auto found = find_break(*run.text->chat_template, rows->rows[i], messages, rows->where(i));
+      looked += 1;
+      broken += found ? 1 : 0;
+      if (found && !first) first = found;
+    } catch (const base::UserError&) {
+      continue;  // a template that does not take part of a conversation
+    }
+  }
+  if (looked == 0) {
+    out.what = "no conversation of several turns among the first rows";
+    return out;
+  }
+  if (!first) {
+    out.what = "turns stay as they were when a conversation goes on (" +
+               words::counted(looked, "conversation") + ")";
+    return out;
+  }
+  out.level = Level::kWarn;
+  out.what = "the chat template rewrites earlier turns once a conversation goes on";
+  out.evidence = std::to_string(broken) + " of " + words::counted(looked, "conversation") + "; " +
+                 first->where + ": as the last turn `" + first->then + "`, later `" + first->later + "`";
+  out.cause = "a template that drops or adds something (often <think>) in all turns but the last";
+  out.fix = run.plan.assistant_only_loss || rows->form != data::RowForm::kMessages
+                ? "split conversations into one row a turn, or name a template that leaves turns alone "
+                  "(chat_template_path)"
+                : "split conversations into one row a turn, with prompt and completion columns";
+  out.cost = "earlier answers are trained in a form in which the model never writes them";
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::int32_t> answer_end(const train::OpenedRun& run) {
+  if (!conversational(run) || run.text->chat_template == nullptr) return run.text->tokenizer.eos_id();
+  try {
+    return turn_end(*run.text);
+  } catch (const base::UserError&) {
+    return std::nullopt;
+  }
+}
+
+Verdicts check_template(const train::OpenedRun& run) {
+  if (run.model && run.model->score_head().defined()) return {};  // nothing is generated, no turn has a loss
+  Verdicts out = {check_stop_token(run)};
+  if (run.prompts() != nullptr) {
+    out.push_back(
+        {.code = "DATA-08",
+         .what =
+             "impossible here: completions are trained as the tokens that were sampled, never encoded again",
+         .evidence = "tests/train/sampler_is_trainer_test.cpp"});
+  } else if (run.pairs() != nullptr) {
+    out.push_back({.code = "DATA-08",
+                   .what = "earlier turns are read and not trained, rendered as generation renders them"});
+  } else if (conversational(run) && run.text->chat_template != nullptr) {
+    out.push_back(check_turns(run));
+  }
+  return out;
+}
+
+}  // namespace hone::doctor

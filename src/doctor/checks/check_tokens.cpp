@@ -1,0 +1,213 @@
+// DATA-09, DATA-10 and GRAD-06: the rows of the embedding, and of the head, that the data use.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "doctor/checks/check_parts.h"
+#include "doctor/checks/check_words.h"
+#include "train/sft.h"
+
+namespace hone::doctor {
+
+using base::Level;
+using base::Verdict;
+
+namespace {
+
+constexpr double kUntrained = 1e-16;  // Unsloth's test
+constexpr std::int64_t kRowsAtOnce = 8192;
+constexpr double kOften = 1e-4;  // of all tokens
+constexpr std::size_t kNamed = 5;
+
+// How often each id stands in the data, [vocabulary]; ids at which sampling stops count too.
+std::vector<std::int64_t> uses_of(const train::OpenedRun& run) {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(run.model->config().vocab_size), 0);
+  const auto add = [&out](const std::vector<std::int32_t>& ids) {
+    for (const std::int32_t id : ids) {
+      if (id >= 0 && static_cast<std::size_t>(id) < out.size()) out[static_cast<std::size_t>(id)] += 1;
+    }
+  };
+  if (const auto* examples = run.examples(); examples != nullptr) {
+    for (const data::Example& example : examples->examples) add(example.ids);
+  }
+  if (const auto* pairs = run.pairs(); pairs != nullptr) {
+    for (const data::PreferencePair& pair : *pairs) {
+      for (const data::PreferenceSide* side : {&pair.chosen, &pair.rejected}) {
+        add(side->context);
+        add(side->scored);
+      }
+    }
+  }
+  if (const auto* prompts = run.prompts(); prompts != nullptr) {
+    for (const data::TokenisedPrompt& prompt : prompts->tokens) add(prompt.ids);
+    if (!prompts->tokens.empty()) {
+      std::vector<std::int32_t> stops;
+      for (const std::int64_t id : run.model->config().eos_token_ids)
+        stops.push_back(static_cast<std::int32_t>(id));
+      if (const auto eos = run.text->tokenizer.eos_id()) stops.push_back(static_cast<std::int32_t>(*eos));
+      add(stops);
+    }
+  }
+  return out;
+}
+
+// Of `ids`, those whose row of the embedding, or of a head of its own, is all zeros, and is not trained.
+std::vector<std::int64_t> untrained(const model::CausalLm& model, const std::vector<std::int64_t>& ids) {
+  std::vector<std::int64_t> out;
+  // A reward model has no use for the head, and rows that are trained are no longer what they were.
+  const bool own_head = !model.config().tie_word_embeddings && !model.score_head().defined();
+  for (std::size_t begin = 0; begin < ids.size(); begin += kRowsAtOnce) {
+    const std::size_t end = std::min(ids.size(), begin + kRowsAtOnce);
+    const std::vector<std::int64_t> some(ids.begin() + static_cast<std::ptrdiff_t>(begin),
+                                         ids.begin() + static_cast<std::ptrdiff_t>(end));
+    at::Tensor largest = model.embed(some).abs().amax(1).to(at::kFloat).cpu();
+    const auto& trained = model.token_rows().ids();
+    if (own_head) {
+      const at::Tensor rows = at::tensor(some, at::kLong).to(model.final_norm().device());
+      const at::Tensor head = model.head().rows(rows).abs().amax(1).to(at::kFloat).cpu();
+      largest = at::minimum(largest, head);
+    }
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const bool is_trained = std::find(trained.begin(), trained.end(), some[i]) != trained.end();
+      if (is_trained) largest[static_cast<std::int64_t>(i)] = 1;
+    }
+    largest = largest.contiguous();
+    const float* const values = largest.const_data_ptr<float>();
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (values[i] <= kUntrained) out.push_back(some[i]);
+    }
+  }
+  return out;
+}
+
+Verdict check_untrained(const train::OpenedRun& run, const std::vector<std::int64_t>& uses) {
+  std::vector<std::int64_t> ids;
+  std::int64_t total = 0;
+  for (std::size_t id = 0; id < uses.size(); ++id) {
+    if (uses[id] > 0) ids.push_back(static_cast<std::int64_t>(id));
+    total += uses[id];
+  }
+  const std::vector<std::int64_t> found = untrained(*run.model, ids);
+  Verdict out{.code = "DATA-09"};
+  out.what = words::counted(static_cast<std::int64_t>(ids.size()), "token") +
+             " of the vocabulary in the data, all with a trained embedding";
+  if (found.empty()) return out;
+  std::int64_t times = 0;
+  bool stops = false;
+  const auto& eos = run.model->config().eos_token_ids;
+  for (const std::int64_t id : found) {
+    times += uses[static_cast<std::size_t>(id)];
+    stops = stops || std::find(eos.begin(), eos.end(), id) != eos.end() || run.text->tokenizer.eos_id() == id;
+  }
+  const bool often = static_cast<double>(times) > kOften * static_cast<double>(total);
+  out.level = often || stops ? Level::kFail : Level::kWarn;
+  out.what = words::counted(static_cast<std::int64_t>(found.size()), "token") + " of the data " +
+             (found.size() == 1 ? "has" : "have") + " an untrained embedding";
+  for (std::size_t i = 0; i < std::min(found.size(), kNamed); ++i) {
+    out.evidence += (i == 0 ? "" : ", ") + words::token(run.text->tokenizer, found[i]) + " " +
+                    words::counted(uses[static_cast<std::size_t>(found[i])], "time");
+  }
+  out.evidence +=
+      found.size() > kNamed ? ", ...; their rows are 0" : "; the row of the embedding or the head is 0";
+  out.cause =
+      "special tokens that the base model was never trained on; LoRA on linears does not train them either";
+  out.fix = "trainable_token_indices: [" + std::to_string(found[0]) + (found.size() > 1 ? ", ...]" : "]") +
+            " trains these rows" +
+            (run.model->config().tie_word_embeddings ? "" : " of the embedding, not of the head") +
+            "; or take the instruct model, or a template without these tokens (chat_template_path)";
+  out.cost = "the model reads nothing there, and cannot learn to write it";
+  return out;
+}
+
+// PEFT is silent about an id that no row of the data has.
+std::optional<Verdict> check_trained_rows(const train::OpenedRun& run,
+                                          const std::vector<std::int64_t>& uses) {
+  const std::vector<std::int64_t>& ids = run.model->token_rows().ids();
+  if (ids.empty()) return std::nullopt;
+  std::vector<std::int64_t> absent;
+  for (const std::int64_t id : ids) {
+    if (uses[static_cast<std::size_t>(id)] == 0) absent.push_back(id);
+  }
+  Verdict out{.code = "GRAD-06"};
+  out.what = words::counted(static_cast<std::int64_t>(ids.size()), "token") +
+             " of trainable_token_indices, all of them in the data";
+  if (absent.empty()) return out;
+  const bool sampled = run.prompts() != nullptr, tied = run.start.trained.tied_head;
+  out.level = sampled ? Level::kNote : Level::kWarn;
+  out.what = std::to_string(absent.size()) + " of " +
+             words::counted(static_cast<std::int64_t>(ids.size()), "token") + " of trainable_token_indices " +
+             (absent.size() == 1 ? "is" : "are") + " nowhere in the " + (sampled ? "prompts" : "data");
+  for (std::size_t i = 0; i < std::min(absent.size(), kNamed); ++i)
+    out.evidence += (i == 0 ? "" : ", ") + words::token(run.text->tokenizer, absent[i]);
+  if (absent.size() > kNamed) out.evidence += ", ...";
+  if (sampled) {
+    out.cause = "completions may have them";
+    return out;
+  }
+  out.cause = "ids of another tokenizer, or tokens that the rows and the template do not write";
+  out.fix = "take them out of trainable_token_indices, or put the tokens into the data";
+  out.cost = tied ? "their rows of the head learn only to be unlikely" : "their rows stay as they are";
+  return out;
+}
+
+Verdict check_inside(const train::OpenedRun& run, const std::vector<std::int64_t>& uses) {
+  const std::int64_t rows = run.model->config().vocab_size;
+  const text::Tokenizer& tokenizer = run.text->tokenizer;
+  Verdict out{.code = "DATA-10"};
+  const auto last = std::find_if(uses.rbegin(), uses.rend(), [](std::int64_t count) { return count > 0; });
+  out.what = "every id is inside the embedding: the largest is " + std::to_string(uses.rend() - last - 1) +
+             " of " + std::to_string(rows) + " rows";
+  out.evidence =
+      "a token outside ends the opening of a run (tests/runs/bad_data_token_outside_the_embedding)";
+  std::string outside;
+  for (const auto id : {tokenizer.eos_id(), tokenizer.pad_id()}) {
+    if (id && *id >= rows) outside = words::token(tokenizer, *id);
+  }
+  if (outside.empty()) return out;
+  out.level = Level::kWarn;
+  out.what = "the tokenizer's own special token " + outside + " is outside the embedding of " +
+             std::to_string(rows) + " rows";
+  out.evidence = "the data do not use it";
+  out.cause = "a token was added to the tokenizer, and the embedding was not resized";
+  out.not_this = "a padded vocabulary: an embedding larger than the tokenizer is fine";
+  out.fix = "use the model's own tokenizer, or name a token that it has with eos_token";
+  return out;
+}
+
+// A file that says its head is tied, and holds another one: hone reads the embedding, others may read the
+// head.
+std::optional<Verdict> check_tied(const train::OpenedRun& run) {
+  constexpr const char* kHead = "lm_head.weight";
+  constexpr const char* kEmbedding = "model.embed_tokens.weight";
+  if (!run.model->config().tie_word_embeddings || !run.source->has(kHead) || !run.source->has(kEmbedding))
+    return std::nullopt;
+  const at::ScalarType dtype = run.source->stored_dtype(kEmbedding);
+  if (at::equal(run.source->read(kHead, dtype), run.source->read(kEmbedding, dtype))) return std::nullopt;
+  return Verdict{.code = "CKPT-03",
+                 .level = Level::kWarn,
+                 .what = "config.json ties the head to the embedding, and the file holds another head",
+                 .evidence =
+                     "lm_head.weight differs from model.embed_tokens.weight; hone, as transformers, "
+                     "reads the embedding for both",
+                 .cause = "the two were trained apart, or a merge wrote one of them",
+                 .fix =
+                     "tie_word_embeddings: false in config.json where the head was trained, or take "
+                     "lm_head.weight out of the file",
+                 .cost = "a model whose answers come from another head than the one that was trained"};
+}
+
+}  // namespace
+
+Verdicts check_tokens(const train::OpenedRun& run) {
+  const std::vector<std::int64_t> uses = uses_of(run);
+  if (std::all_of(uses.begin(), uses.end(), [](std::int64_t count) { return count == 0; }))
+    return {};  // a replay
+  Verdicts out = {check_untrained(run, uses), check_inside(run, uses)};
+  if (auto rows = check_trained_rows(run, uses)) out.push_back(std::move(*rows));
+  if (auto tied = check_tied(run)) out.push_back(std::move(*tied));
+  return out;
+}
+
+}  // namespace hone::doctor

@@ -1,0 +1,193 @@
+// P9: memory for the longest batch, and room for every planned checkpoint. Steps and warm-up are
+// check_schedule's.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "doctor/checks/check_words.h"
+#include "doctor/examination.h"
+#include "train/memory_inputs.h"
+#include "train/run_folder.h"
+#include "train/sft.h"
+#include "train/triggers.h"
+
+namespace hone::doctor {
+
+using base::Level;
+using base::Verdict;
+
+namespace {
+
+namespace fs = base::fs;
+
+constexpr double kDiskReserve = 1.2;
+constexpr double kGiant = 16;       // times the mean row
+constexpr double kOverLimit = 1.1;  // the plan is an upper bound, and what is free changes
+
+std::int64_t scored_at_once(const train::OpenedRun& run) {
+  if (const auto* examples = run.examples(); examples != nullptr) {
+    return train::longest_batch(examples->examples, examples->rows, run.plan.per_device_train_batch_size)
+        .scored;
+  }
+  if (const auto* pairs = run.pairs(); pairs != nullptr) {
+    std::int64_t most = 0;
+    for (const data::PreferencePair& pair : *pairs)
+      most =
+          std::max(most, static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size()));
+    return run.plan.per_device_train_batch_size * most;
+  }
+  return run.plan.per_device_train_batch_size * run.plan.policy.max_completion_length;
+}
+
+// What the base takes with its linears in 4 bits, double quantised; 0: they are quantised already.
+std::int64_t four_bit_base(const model::CausalLm& model) {
+  if (model.quantised()) return 0;
+  std::int64_t bytes = model.parameter_bytes();
+  for (const ops::Linear* linear : model.linears()) {
+    const ops::Weight& weight = linear->weight;
+    bytes += ops::quantised_bytes(weight.out(), weight.in(), {.type = ops::QuantType::kNf4, .nested = true}) -
+             weight.bytes();
+  }
+  return bytes;
+}
+
+// MEM-01
+Verdict check_memory(const train::OpenedRun& run) {
+  const train::MemoryPlan& plan = run.start.memory;
+  Verdict out{.code = "MEM-01"};
+  if (plan.segments.empty()) {
+    out.what = "memory was not planned";
+    return out;
+  }
+  std::vector<train::MemorySegment> segments = plan.segments;
+  std::sort(segments.begin(), segments.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::string table;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, segments.size()); ++i)
+    table += (i == 0 ? "" : ", ") + segments[i].name + " " + base::gigabytes(segments[i].bytes);
+  const std::string planned = "planned peak " + base::gigabytes(plan.total);
+  const bool known = plan.limit.bytes > 0;
+  const std::string limit =
+      base::gigabytes(plan.limit.bytes) + (plan.limit.is_set ? " of memory_limit" : " that are free");
+  const std::int64_t logits = 4 * scored_at_once(run) * run.model->config().vocab_size;
+  out.what = planned + (known ? " of " + limit : "");
+  out.evidence = "most of it " + table + "; logits of " + base::gigabytes(logits) +
+                 " are never held at once: the head goes in tiles";
+  const std::int64_t base = run.model->parameter_bytes(), four_bits = four_bit_base(*run.model);
+  if (four_bits > 0) {
+    out.evidence += "; load_in_4bit would hold the base in " + base::gigabytes(four_bits) + ", not " +
+                    base::gigabytes(base);
+  }
+  if (!known || plan.total <= plan.limit.bytes) return out;
+  const bool over = static_cast<double>(plan.total) > kOverLimit * static_cast<double>(plan.limit.bytes);
+  out.level = over ? Level::kFail : Level::kWarn;
+  out.what = planned + ", more than the " + limit;
+  out.cause = plan.why_layer + "; " + plan.why_recompute;
+  const bool leaner = plan.explicit_layer && plan.recompute != config::Recompute::kLayer;
+  out.fix = leaner ? "recompute: auto  (the results are bit-equal)"
+                   : "lower per_device_train_batch_size and raise gradient_accumulation_steps, or lower " +
+                         std::string(run.prompts() != nullptr ? "max_completion_length" : "max_length");
+  if (leaner) out.repair = {{"recompute", "auto"}};
+  if (four_bits > 0 && plan.total - base + four_bits <= plan.limit.bytes)
+    out.fix += ", or load_in_4bit: true with use_bnb_nested_quant: true  (another base: nearly as good)";
+  out.cost = "an out-of-memory kill, at the latest on the longest batch";
+  return out;
+}
+
+// MEM-02
+Verdict check_longest(const train::OpenedRun& run) {
+  Verdict out{.code = "MEM-02"};
+  if (const auto* examples = run.examples(); examples != nullptr) {
+    const train::LongestBatch longest =
+        train::longest_batch(examples->examples, examples->rows, run.plan.per_device_train_batch_size);
+    out.what = "planned for the longest batch that any order of the rows can make: " +
+               words::counted(longest.tokens, "token") + ", the longest sequence " +
+               std::to_string(longest.segment);
+    // Nobody set a bound, and one row sets the memory of the run.
+    const double mean = run.start.train_data.mean_length;
+    if (run.plan.max_length == 0 && static_cast<double>(longest.segment) > kGiant * mean) {
+      out.level = Level::kWarn;
+      out.what = "one row of " + words::counted(longest.segment, "token") + " sets the memory of the run";
+      out.evidence = "the mean row has " + words::number(std::round(mean)) +
+                     " tokens; planned for it: " + base::gigabytes(run.start.memory.total);
+      out.cause = "max_length is off";
+      out.fix = "max_length: " + std::to_string(static_cast<std::int64_t>(kGiant * mean)) +
+                ", or take that row out";
+      out.cost = "a peak that comes whenever the order of the rows brings it";
+      return out;
+    }
+  } else if (run.prompts() == nullptr) {
+    out.what = "planned for the longest micro-batch that the data can make";
+  } else {
+    out.what = "planned for completions that all reach max_completion_length " +
+               std::to_string(run.plan.policy.max_completion_length) + ", with the longest prompt";
+    if (run.start.policy) out.what += " of " + words::counted(run.start.policy->longest_prompt, "token");
+  }
+  out.evidence = "the peak is held against the plan after the first step and at the end";
+  return out;
+}
+
+// ---- CKPT-06
+
+std::int64_t tokenizer_bytes(const config::Plan& plan) {
+  constexpr std::int64_t kUsual = 8LL << 20U;  // of a GGUF, whose tokenizer is written as files
+  std::error_code error;
+  const auto size = fs::file_size(fs::path(plan.model_name_or_path) / "tokenizer.json", error);
+  return error ? kUsual : static_cast<std::int64_t>(size);
+}
+
+// Checkpoints from here to the end, one after the other.
+std::int64_t saves(const train::OpenedRun& run) {
+  const train::StartFacts& start = run.start;
+  const std::int64_t left = std::max<std::int64_t>(0, start.total_steps - start.first_step);
+  if (run.plan.save_strategy == config::Every::kNo || left == 0) return 0;
+  if (run.plan.save_strategy == config::Every::kEpoch) {
+    const std::int64_t epoch = std::max<std::int64_t>(1, start.steps_per_epoch);
+    return (left + epoch - 1) / epoch;
+  }
+  const std::int64_t every = train::resolve_intervals(run.plan, start.total_steps).save;
+  return every > 0 ? start.total_steps / every - start.first_step / every : 0;
+}
+
+std::optional<std::int64_t> free_bytes(fs::path at) {
+  at = fs::absolute(at);
+  std::error_code error;
+  while (!fs::exists(at, error) && at.has_relative_path()) at = at.parent_path();
+  const fs::space_info found = fs::space(at, error);
+  if (error) return std::nullopt;
+  return static_cast<std::int64_t>(found.available);
+}
+
+Verdict check_disk(const train::OpenedRun& run) {
+  const auto adapter = static_cast<std::int64_t>(run.adapter->flat().nbytes());
+  const std::int64_t each = 3 * adapter + tokenizer_bytes(run.plan);  // the adapter and two moments
+  std::int64_t kept = saves(run);
+  // While one is written, those that are kept are all there.
+  if (run.plan.save_total_limit > 0) kept = std::min(kept, run.plan.save_total_limit + 1);
+  const std::int64_t needed = kept * each + adapter + tokenizer_bytes(run.plan);
+  const std::optional<std::int64_t> found = free_bytes(run.place.output_dir());
+  Verdict out{.code = "CKPT-06"};
+  const std::string plan = words::counted(kept, "checkpoint") + " of " +
+                           base::human_bytes(static_cast<std::uint64_t>(each)) + " and the adapter";
+  out.what = plan + ": " + base::human_bytes(static_cast<std::uint64_t>(needed));
+  if (!found) return out;
+  out.what += ", " + base::human_bytes(static_cast<std::uint64_t>(*found)) + " free";
+  out.evidence = "checkpoints appear whole or not at all (base::StagedFolder)";
+  if (static_cast<double>(*found) >= kDiskReserve * static_cast<double>(needed)) return out;
+  out.level = *found < needed ? Level::kFail : Level::kWarn;
+  out.evidence = run.place.output_dir().string() + "; wanted are a fifth more than the plan, " +
+                 base::human_bytes(static_cast<std::uint64_t>(kDiskReserve * static_cast<double>(needed)));
+  out.cause = "the disk is nearly full, or checkpoints are kept too often";
+  const std::int64_t fit = static_cast<std::int64_t>(static_cast<double>(*found) / kDiskReserve) / each - 2;
+  out.fix = fit > 0 ? "save_total_limit: " + std::to_string(fit) + ", or another output_dir"
+                    : "make room, or name another output_dir";
+  out.cost = "the run ends where the disk is full";
+  return out;
+}
+
+}  // namespace
+
+Verdicts probe_budget(const train::OpenedRun& run) {
+  return {check_memory(run), check_longest(run), check_disk(run)};
+}
+
+}  // namespace hone::doctor

@@ -1,0 +1,486 @@
+// P1, P2: gradient and update reach.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "doctor/examination.h"
+#include "doctor/probes/gradient_reach.h"
+#include "doctor/probes/probe_state.h"
+
+namespace hone::doctor {
+
+namespace {
+
+using base::Level;
+using base::Verdict;
+
+constexpr int kRehearsalSteps = 2;
+constexpr int kMostSteps = 5;
+constexpr double kSmallestUpdate = 1e-6, kLargestUpdate = 1e-2;  // |dW| / |W| a step (FAULTS, NUM-08)
+constexpr double kStoredFail = 0.5, kStoredWarn = 0.9;           // NUM-01
+constexpr double kHalfUlp = 1.0 / (1 << 24);                     // of fp32, relative
+constexpr double kArithmetic = 1e-3;  // what fp32 may make of the update's formula, relative
+
+// What one trainable tensor has shown.
+struct Reach {
+  const adapters::TrainableTensor* tensor = nullptr;
+  std::int64_t offset = 0;  // in the flat buffers
+  at::Tensor before;        // what the model read at the start
+  int first = -1;           // step of its first gradient that was not 0
+  bool flat_moved = false;
+};
+
+// Of one group of tensors (A or B), over the last step: the part of the intended update that was stored.
+struct Stored {
+  double product = 0, intended = 0;
+  double share() const { return intended > 0 ? product / intended : 1; }
+};
+
+class GradientProbe {
+ public:
+  GradientProbe(train::OpenedRun& run, const Optimizer& optimizer)
+      : run_(run), adapter_(*run.adapter), optimizer_(optimizer) {}
+
+  Verdicts run() {
+    if (!base_is_finite() || !adapter_is_finite()) return std::move(out_);
+    count_trainable();
+    if (run_.plan.learning_rate == 0) {
+      out_.push_back({.code = "NUM-08",
+                      .level = Level::kFail,
+                      .what = "learning_rate is 0: no step moves anything",
+                      .evidence = "peak learning rate 0",
+                      .fix = "learning_rate: 2e-4 is a common choice for LoRA",
+                      .cost = "the whole run"});
+      return std::move(out_);
+    }
+    const StateGuard guard(run_);
+    prepare();
+    if (!rehearse()) return std::move(out_);
+    judge_gradients();
+    judge_bits();
+    judge_stored();
+    judge_size();
+    judge_base();
+    return std::move(out_);
+  }
+
+ private:
+  void say(std::string code, Level level, std::string what, std::string evidence = {}) {
+    out_.push_back(
+        {.code = std::move(code), .level = level, .what = std::move(what), .evidence = std::move(evidence)});
+  }
+
+  // A NaN in a weight file is named before any pass meets it.
+  bool base_is_finite() {
+    print_ = base_print(*run_.model);
+    if (std::all_of(print_.begin(), print_.end(), [](const PartPrint& p) { return p.finite; })) return true;
+    out_.push_back({.code = "NUM-02",
+                    .level = Level::kFail,
+                    .what = "the base model holds values that are not finite",
+                    .evidence = first_bad_value(*run_.model),
+                    .cause = "the weight file is damaged, or was written by a run that diverged",
+                    .not_this = "your data, the learning rate or the adapter: nothing has run yet",
+                    .fix = "download the model again, or take an earlier checkpoint of it",
+                    .cost = "every step would give NaN"});
+    return false;
+  }
+
+  bool adapter_is_finite() {
+    if (adapter_.flat().isfinite().all().item<bool>()) return true;
+    std::string first;
+    for (const auto& tensor : adapter_.tensors()) {
+      if (first.empty() && !tensor.value.isfinite().all().item<bool>()) first = tensor.name;
+    }
+    out_.push_back({.code = "NUM-02",
+                    .level = Level::kFail,
+                    .what = "the adapter that goes on holds values that are not finite",
+                    .evidence = "first in " + first,
+                    .cause = "the run that wrote it diverged",
+                    .fix = "take an earlier checkpoint",
+                    .cost = "every step would give NaN"});
+    return false;
+  }
+
+  void count_trainable() {
+    std::int64_t expected = 0, found = 0, modules = 0, trainable = 0;
+    for (const ops::Linear* linear : std::as_const(*run_.model).linears()) {
+      if (!linear->lora) continue;
+      modules += 1;
+      expected += adapter_.config().r * (linear->weight.out() + linear->weight.in());
+      if (adapter_.config().dora) expected += linear->weight.out();
+    }
+    const bool head = adapter_.score().defined(), rows = adapter_.token_rows().defined();
+    if (head) expected += adapter_.score().numel();
+    if (rows) expected += adapter_.token_rows().numel();
+    for (const auto& tensor : adapter_.tensors()) {
+      if (!tensor.value.requires_grad()) continue;
+      trainable += 1;
+      found += tensor.value.numel();
+    }
+    const std::string rule = "sum r (in + out)" + std::string(adapter_.config().dora ? " + out" : "") +
+                             " over " + std::to_string(modules) + " targets" +
+                             (rows ? " + rows of the embedding" : "") + (head ? " + the score head" : "");
+    if (found == expected) return say("GRAD-04", Level::kOk, grouped(found) + " trainable = " + rule);
+    out_.push_back({.code = "GRAD-04",
+                    .level = Level::kFail,
+                    .what = "adapters exist but are frozen: " +
+                            count_of(trainable, (adapter_.config().dora ? 3 : 2) * modules + (head ? 1 : 0) +
+                                                    (rows ? 1 : 0)) +
+                            " tensors are trainable",
+                    .evidence = "expected " + grouped(expected) + " = " + rule + "; found " + grouped(found),
+                    .cause = "something froze them after they were attached",
+                    .fix = "load, then attach, then freeze the rest",
+                    .cost = "the frozen part would not learn"});
+  }
+
+  void prepare() {
+    std::int64_t offset = 0;
+    for (const auto& tensor : adapter_.tensors()) {
+      reach_.push_back({.tensor = &tensor, .offset = offset, .before = tensor.value.detach().clone()});
+      offset += tensor.value.numel();
+    }
+  }
+
+  at::Tensor slice(const at::Tensor& flat, const Reach& one) const {
+    return flat.narrow(0, one.offset, one.tensor->value.numel());
+  }
+
+  // False: a value was not finite, which has been said.
+  bool rehearse() {
+    learn::AdamWState moments = learn::AdamWState::zeros_like(adapter_.flat());
+    const std::int64_t tokens = rehearsal_tokens(*run_.model);
+    for (int step = 0; step < kMostSteps; ++step) {
+      const auto silent =
+          std::count_if(reach_.begin(), reach_.end(), [](const Reach& one) { return one.first < 0; });
+      if (step >= kRehearsalSteps && silent == 0) break;
+      adapter_.zero_gradient();
+      const train::Rehearsal found = run_.method->rehearse({.index = step, .max_tokens = tokens});
+      scored_ += found.scored;
+      if (step == 0) loss_ = found.nll;
+      if (!note_gradients(step, found)) return false;
+      learn::clip_gradient(adapter_.flat_gradient(), run_.plan.max_grad_norm);
+      take_step(moments);
+      steps_ = step + 1;
+    }
+    return true;
+  }
+
+  bool note_gradients(int step, const train::Rehearsal& found) {
+    std::string bad;
+    for (Reach& one : reach_) {
+      const auto largest = slice(adapter_.flat_gradient(), one).abs().max().item<double>();
+      if (!std::isfinite(largest) && bad.empty()) bad = one.tensor->name;
+      if (largest != 0 && one.first < 0) one.first = step;
+    }
+    if (bad.empty() && std::isfinite(found.loss) && std::isfinite(found.nll)) return true;
+    const train::Rehearsal alone =
+        run_.method->rehearse({.index = step, .backward = false, .training = false, .adapters_on = false});
+    out_.push_back(
+        {.code = "NUM-02",
+         .level = Level::kFail,
+         .what = "loss or gradient is not finite in rehearsal step " + std::to_string(step + 1),
+         .evidence = "loss " + number(found.loss) +
+                     (bad.empty() ? "" : ", first gradient that is not finite: " + bad) +
+                     "; the base alone gives a loss of " + number(alone.nll) + ", its values are finite",
+         .cause = step == 0 ? "suspected: values overflow in a layer of the base in this precision"
+                            : "the first update at learning_rate " + number(run_.plan.learning_rate) +
+                                  " threw the model off",
+         .not_this = "a damaged weight file: every value of the base is finite",
+         .fix = step == 0 ? "dtype: float32 with bf16: false, to see whether precision is the cause"
+                          : "lower learning_rate",
+         .cost = "the whole run"});
+    return false;
+  }
+
+  void take_step(learn::AdamWState& moments) {
+    const learn::AdamWOptions options = adamw_options(run_.plan);
+    flat_before_ = adapter_.flat().clone();
+    const learn::AdamWState earlier = {moments.m.clone(), moments.v.clone(), moments.step};
+    optimizer_(adapter_.flat(), adapter_.flat_gradient(), moments, options, run_.plan.learning_rate);
+    stored_a_ = stored_b_ = {};
+    wrong_.clear();
+    for (Reach& one : reach_) compare_update(one, earlier, options);
+  }
+
+  // torch.optim.AdamW's step in fp64 beside what now lies in the buffer.
+  void compare_update(Reach& one, const learn::AdamWState& earlier, const learn::AdamWOptions& o) {
+    const auto wide = [&](const at::Tensor& flat) { return slice(flat, one).to(at::kDouble); };
+    const at::Tensor p = wide(flat_before_), g = wide(adapter_.flat_gradient());
+    const auto t = static_cast<double>(earlier.step + 1);
+    const at::Tensor m = wide(earlier.m) * o.beta1 + g * (1 - o.beta1);
+    const at::Tensor v = wide(earlier.v) * o.beta2 + g * g * (1 - o.beta2);
+    const at::Tensor root = (v / (1 - std::pow(o.beta2, t))).sqrt_() + o.epsilon;
+    const double lr = run_.plan.learning_rate;
+    const at::Tensor intended = (m / (1 - std::pow(o.beta1, t)) / root + p * o.weight_decay) * -lr;
+    const at::Tensor stored = wide(adapter_.flat()) - p;
+    const auto norm = [](const at::Tensor& x) { return x.norm().item<double>(); };
+    const double wanted = norm(intended);
+    Stored& group = is_b(*one.tensor) ? stored_b_ : stored_a_;
+    // While B is near 0 so is A's gradient, and epsilon holds its update down: then a step of full size is
+    // asked for.
+    const auto elements = static_cast<double>(p.numel());
+    if (wanted * wanted < elements * 0.01 * lr * lr) {
+      const at::Tensor kept = (slice(flat_before_, one) + lr).to(at::kDouble) - p;
+      group.product += kept.sum().item<double>() * lr;
+      group.intended += elements * lr * lr;
+    } else {
+      group.product += (stored * intended).sum().item<double>();
+      group.intended += wanted * wanted;
+    }
+    one.flat_moved = one.flat_moved || stored.ne(0).any().item<bool>();
+    const double off = norm(stored - intended);
+    const double rounding = 2 * kHalfUlp * (norm(p) + wanted);
+    if (!(off <= rounding + kArithmetic * wanted)) wrong_.push_back(one.tensor->name);
+  }
+
+  std::int64_t reached_by(int step, bool only_b) const {
+    return std::count_if(reach_.begin(), reach_.end(), [&](const Reach& one) {
+      return one.first >= 0 && one.first <= step && (!only_b || is_b(*one.tensor));
+    });
+  }
+
+  void judge_gradients() {
+    const auto all = static_cast<std::int64_t>(reach_.size());
+    const auto bs =
+        std::count_if(reach_.begin(), reach_.end(), [](const Reach& one) { return is_b(*one.tensor); });
+    const std::int64_t reached = reached_by(kMostSteps, false);
+    const std::string by_step = "lora_B " + count_of(reached_by(0, true), bs) + " in step 1, " +
+                                count_of(reached_by(1, false), all) + " tensors in step 2";
+    if (reached == all) {
+      if (steps_ > kRehearsalSteps) {
+        return say("GRAD-02", Level::kNote,
+                   count_of(all, all) + " trainable tensors receive a gradient, in " +
+                       std::to_string(steps_) + " steps",
+                   by_step +
+                       "; what came later are layers of the base that are zero and open as their adapters "
+                       "move, or rows of the embedding whose token came later");
+      }
+      return say("GRAD-01", Level::kOk, count_of(all, all) + " trainable tensors receive a gradient",
+                 by_step);
+    }
+    if (scored_ == 0) {
+      return say("DATA-01", Level::kFail, "nothing is scored in the rows that were rehearsed",
+                 "0 target tokens in " + std::to_string(steps_) + " micro-batches");
+    }
+    std::vector<std::string> silent, unexplained;
+    bool rows_alone = true;
+    std::string reason;
+    for (const Reach& one : reach_) {
+      if (one.first >= 0) continue;
+      silent.push_back(one.tensor->name);
+      rows_alone = rows_alone && adapters::is_token_rows(*one.tensor);
+      const std::string why =
+          adapters::is_token_rows(*one.tensor) ? why_no_token() : why_zero(one.tensor->name);
+      if (why.empty()) unexplained.push_back(one.tensor->name);
+      if (reason.empty()) reason = why;
+    }
+    Verdict verdict = {.code = reached == 0 ? "GRAD-01" : "GRAD-02", .level = Level::kFail};
+    verdict.evidence = by_step + "; loss " + number(loss_) + " over " + grouped(scored_) + " scored tokens";
+    if (unexplained.empty()) {
+      verdict.level = reached == 0 ? Level::kFail : Level::kWarn;
+      verdict.what = count_of(static_cast<std::int64_t>(silent.size()), all) +
+                     " trainable tensors get a gradient of exactly 0, and must: " + tensor_list(silent);
+      verdict.cause = reason;
+      verdict.fix = rows_alone ? "nothing where GRAD-06 finds the tokens in the data"
+                               : "add the module that is zero to lora_target_modules, or leave these out";
+      verdict.cost =
+          rows_alone ? "rows learn only where their tokens are read" : "these tensors stay as they are";
+    } else {
+      verdict.what = reached == 0 ? "0 of " + grouped(all) + " trainable tensors receive a gradient"
+                                  : count_of(static_cast<std::int64_t>(silent.size()), all) +
+                                        " trainable tensors receive no gradient";
+      verdict.evidence += "; none: " + tensor_list(unexplained);
+      verdict.cause = "suspected: the loss has no path to them";
+      verdict.not_this =
+          "gradient_checkpointing: hone's backward is explicit, recompute cannot cut it; the learning "
+          "rate: a gradient does not depend on it";
+      verdict.fix = "layer_form: plain uses libtorch's autograd instead; please report this with `hone env`";
+      verdict.cost =
+          reached == 0 ? "the whole run" : "these tensors would not learn, and the loss would still move";
+    }
+    out_.push_back(std::move(verdict));
+  }
+
+  // Rows of a tied head have a gradient wherever something is scored; those of the embedding alone only where
+  // their tokens are read.
+  std::string why_no_token() const {
+    if (run_.start.trained.tied_head) return "";
+    return "none of the tokens of trainable_token_indices is in the rows that were rehearsed (GRAD-06 looks "
+           "at "
+           "all of the data)";
+  }
+
+  // Why a module of the base's own values gets no gradient; empty: they do not say.
+  std::string why_zero(const std::string& name) const {
+    const auto zero = [](const at::Tensor& t) { return t.defined() && !t.ne(0).any().item<bool>(); };
+    const auto shut = [&](const ops::Linear& linear) {
+      if (linear.lora || linear.below || (linear.bias.defined() && !zero(linear.bias))) return false;
+      return zero(linear.weight.is_packed() ? linear.weight.panels() : linear.weight.dense());
+    };
+    for (const model::DecoderLayer& layer : run_.model->layers()) {
+      const auto is = [&](const ops::Linear& linear) {
+        return name.find(linear.name + ".") != std::string::npos;
+      };
+      const bool queries = is(layer.q) || is(layer.k), attention = queries || is(layer.v);
+      const bool inner = is(layer.gate) || is(layer.up);
+      if (!attention && !inner && !is(layer.o) && !is(layer.down)) continue;
+      const auto says = [](const ops::Linear& linear) {
+        return linear.name + " is zero in the base and not adapted: nothing passes it";
+      };
+      if (attention && shut(layer.o)) return says(layer.o);
+      if (inner && shut(layer.down)) return says(layer.down);
+      if (attention && zero(layer.input_norm))
+        return "the norm before " + layer.q.name + " is zero: nothing enters";
+      if (inner && zero(layer.post_attention_norm))
+        return "the norm before " + layer.gate.name + " is zero: nothing enters";
+      if (is(layer.q) && shut(layer.k)) return says(layer.k);
+      if (is(layer.k) && shut(layer.q)) return says(layer.q);
+      if ((is(layer.o) || queries) && shut(layer.v)) return says(layer.v);
+      if ((is(layer.gate) || is(layer.down)) && shut(layer.up)) return says(layer.up);
+      if ((is(layer.up) || is(layer.down)) && shut(layer.gate)) return says(layer.gate);
+      return "";
+    }
+    return "";
+  }
+
+  void judge_bits() {
+    std::vector<std::string> stale;
+    std::int64_t changed = 0;
+    for (const Reach& one : reach_) {
+      const bool same = one.tensor->value.detach().equal(one.before);
+      changed += same ? 0 : 1;
+      if (same && one.flat_moved) stale.push_back(one.tensor->name);
+    }
+    const auto all = static_cast<std::int64_t>(reach_.size());
+    if (stale.empty()) {
+      if (changed == all) say("GRAD-05", Level::kOk, count_of(all, all) + " tensors changed their bits");
+      return;
+    }
+    out_.push_back({.code = "GRAD-05",
+                    .level = Level::kFail,
+                    .what = count_of(static_cast<std::int64_t>(stale.size()), all) +
+                            " tensors that the model reads do not move with the optimizer's",
+                    .evidence = "the optimizer's buffer moved, their bits did not: " + tensor_list(stale),
+                    .cause = "the optimizer holds other memory than the model",
+                    .not_this = "the learning rate: the update itself is there",
+                    .fix = "this is a bug in hone; please report it with `hone env`",
+                    .cost = "these tensors would not learn"});
+  }
+
+  void judge_stored() {
+    if (!wrong_.empty()) {
+      out_.push_back({.code = "GRAD-08",
+                      .level = Level::kFail,
+                      .what = "the optimizer's kernel stores another update than AdamW's",
+                      .evidence = count_of(static_cast<std::int64_t>(wrong_.size()),
+                                           static_cast<std::int64_t>(reach_.size())) +
+                                  " tensors differ from the same step in fp64: " + tensor_list(wrong_),
+                      .cause = "suspected: a kernel that is wrong on this machine",
+                      .not_this = "rounding: the difference is larger than fp32 can make it",
+                      .fix = "please report this with `hone env`",
+                      .cost = "the run would plateau, as with bad hyper-parameters"});
+      return;
+    }
+    const double share = std::min(stored_a_.share(), stored_b_.share());
+    const std::string percent = number(100 * share) + " % of the intended update is stored";
+    if (share >= kStoredWarn) return say("NUM-01", Level::kOk, percent + " (adapters are fp32)");
+    out_.push_back({.code = "NUM-01",
+                    .level = share < kStoredFail ? Level::kFail : Level::kWarn,
+                    .what = percent,
+                    .evidence = "lora_A " + number(100 * stored_a_.share()) + " %, lora_B " +
+                                number(100 * stored_b_.share()) + " %, at learning_rate " +
+                                number(run_.plan.learning_rate),
+                    .cause = "a step moves an element by less than half of fp32's last place",
+                    .not_this = "bf16: adapters, gradients and moments are fp32",
+                    .fix = "raise learning_rate: 2e-4 is a common choice for LoRA",
+                    .cost = "the rounded part of every step"});
+  }
+
+  // |s (B' A' - B A)| from products of rank 2 r: no [out, in] matrix is made.
+  double moved(const adapters::TrainableTensor& a, const adapters::TrainableTensor& b, const Reach& of_a,
+               const Reach& of_b) const {
+    const auto earlier = [&](const Reach& one) {
+      return slice(flat_before_, one).view(one.tensor->value.sizes()).to(at::kDouble);
+    };
+    const at::Tensor left = at::cat({b.value.detach().to(at::kDouble), earlier(of_b).neg()}, 1);
+    const at::Tensor right = at::cat({a.value.detach().to(at::kDouble), earlier(of_a)}, 0);
+    const at::Tensor product = left.t().mm(left) * right.mm(right.t());
+    return adapter_.config().scale() * std::sqrt(std::max(0.0, product.sum().item<double>()));
+  }
+
+  void judge_size() {
+    const auto linears = std::as_const(*run_.model).linears();
+    std::vector<double> ratios;
+    const std::size_t each = adapter_.config().dora ? 3 : 2;  // A, B and a magnitude
+    const auto modules = static_cast<std::int64_t>(run_.start.trained.modules_matched);
+    const std::int64_t stride = std::max<std::int64_t>(1, modules / 21);  // enough to judge by
+    for (std::int64_t i = 0; i < modules; i += stride) {
+      const Reach &of_a = reach_[each * static_cast<std::size_t>(i)],
+                  &of_b = reach_[each * static_cast<std::size_t>(i) + 1];
+      for (const ops::Linear* linear : linears) {
+        if (of_a.tensor->name.find(linear->name + ".") == std::string::npos) continue;
+        const at::Tensor held = linear->weight.is_packed() ? linear->weight.panels() : linear->weight.dense();
+        const auto size = held.to(at::kFloat).norm().item<double>();
+        if (size > 0) ratios.push_back(moved(*of_a.tensor, *of_b.tensor, of_a, of_b) / size);
+        break;
+      }
+    }
+    if (ratios.empty()) return;
+    std::sort(ratios.begin(), ratios.end());
+    const double middle = ratios[ratios.size() / 2];
+    const std::string what = "a step at learning_rate " + number(run_.plan.learning_rate) +
+                             " moves a weight by " + number(middle) + " of its size";
+    const std::string range = "|dW| / |W| " + number(ratios.front()) + " to " + number(ratios.back()) +
+                              " over " + std::to_string(ratios.size()) + " modules; usual is " +
+                              number(kSmallestUpdate) + " to " + number(kLargestUpdate);
+    if (middle >= kSmallestUpdate && middle <= kLargestUpdate) return say("NUM-08", Level::kOk, what, range);
+    const bool small = middle < kSmallestUpdate;
+    out_.push_back({.code = "NUM-08",
+                    .level = Level::kWarn,
+                    .what = what,
+                    .evidence = range,
+                    .cause = small ? "suspected: a rate for full fine-tuning; LoRA takes about 10 times that"
+                                   : "suspected: the rate is too high for this rank and scale",
+                    .fix = small ? "raise learning_rate" : "lower learning_rate",
+                    .cost = small ? "a run that hardly moves" : "a run that may diverge"});
+  }
+
+  void judge_base() {
+    const std::string changed = first_change(print_, base_print(*run_.model));
+    if (changed.empty()) return say("NUM-06", Level::kOk, "the frozen base is bit-identical after the steps");
+    out_.push_back({.code = "NUM-06",
+                    .level = Level::kFail,
+                    .what = "the frozen base changed in the rehearsal",
+                    .evidence = "first in " + changed,
+                    .cause = "something writes into weights that are not trained",
+                    .fix = "this is a bug in hone; please report it with `hone env`",
+                    .cost = "the adapter would fit a base that nobody has"});
+  }
+
+  train::OpenedRun& run_;
+  adapters::Adapter& adapter_;
+  const Optimizer& optimizer_;
+  Verdicts out_;
+  std::vector<PartPrint> print_;
+  std::vector<Reach> reach_;
+  at::Tensor flat_before_;
+  Stored stored_a_, stored_b_;
+  std::vector<std::string> wrong_;
+  std::int64_t scored_ = 0;
+  double loss_ = 0;
+  int steps_ = 0;
+};
+
+}  // namespace
+
+Verdicts examine_gradient(train::OpenedRun& run, const Optimizer& optimizer) {
+  return GradientProbe(run, optimizer).run();
+}
+
+Verdicts probe_gradient(train::OpenedRun& run) {
+  return examine_gradient(run, learn::adamw_step);
+}
+
+}  // namespace hone::doctor

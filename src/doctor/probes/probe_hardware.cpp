@@ -1,0 +1,405 @@
+// P11: every GEMM and attention shape of the run in a child process.
+#include <torch/headeronly/version.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "data/preferences.h"
+#include "doctor/examination.h"
+#include "doctor/probes/hardware_shapes.h"
+#include "doctor/probes/kernel_child.h"
+#include "doctor/probes/probe_state.h"
+#include "ops/cpu/instructions.h"
+#include "train/machine.h"
+#include "train/memory_inputs.h"
+#include "train/rollout_source.h"
+#include "train/sft.h"
+
+namespace hone::doctor {
+
+namespace {
+
+using base::Json;
+using base::Level;
+
+constexpr double kProductWork =
+    2e10;  // multiplications of one product, at most, so that a probe stays below a second
+constexpr std::int64_t kMostTokens = 2048;  // of one attention
+constexpr int kMostFaults = 4;              // then the rest is not tried
+
+struct Sizes {
+  std::int64_t tokens = 0, scored = 0, segment = 0;  // of the largest training pass
+  std::int64_t sequences = 0, prompt = 0;            // of sampling; 0: none
+  std::int64_t keys = 0;
+};
+
+Sizes sizes_of_pairs(const config::Plan& plan, const std::vector<data::PreferencePair>& pairs,
+                     bool is_explicit) {
+  const bool share = plan.share_prompt && is_explicit;
+  Sizes out;
+  for (const data::PreferencePair& pair : pairs) {
+    const auto scored = static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size());
+    out.tokens = std::max(out.tokens, pair.tokens(share));
+    out.scored = std::max(out.scored, scored);
+    out.segment = std::max({out.segment, pair.chosen.tokens(), pair.rejected.tokens()});
+    if (share) out.prompt = std::max(out.prompt, static_cast<std::int64_t>(pair.chosen.context.size()));
+  }
+  out.tokens *= plan.per_device_train_batch_size;
+  out.scored *= plan.per_device_train_batch_size;
+  return out;
+}
+
+Sizes sizes_of(const train::OpenedRun& run) {
+  const config::Plan& plan = run.plan;
+  if (const train::SftData* data = run.examples()) {
+    const train::LongestBatch longest =
+        train::longest_batch(data->examples, data->rows, plan.per_device_train_batch_size);
+    return {.tokens = longest.tokens, .scored = longest.scored, .segment = longest.segment};
+  }
+  if (const auto* pairs = run.pairs()) return sizes_of_pairs(plan, *pairs, run.start.memory.explicit_layer);
+  const std::int64_t prompt = run.start.policy ? run.start.policy->longest_prompt : 1;
+  const std::int64_t batch = plan.per_device_train_batch_size, length = plan.policy.max_completion_length;
+  Sizes out = {.tokens = batch * (prompt + length), .scored = batch * length, .segment = prompt + length};
+  if (plan.share_prompt && run.start.memory.explicit_layer) {
+    const std::int64_t group = std::max<std::int64_t>(1, plan.policy.num_generations);
+    out.tokens = (batch + group - 1) / group * prompt + batch * length;
+    out.prompt = prompt;
+  }
+  if (!plan.policy.replay.empty()) return out;
+  out.sequences = plan.policy.generation_batch_size;
+  out.keys = prompt + length;
+  return out;
+}
+
+std::int64_t cut(std::int64_t rows, std::int64_t in, std::int64_t out) {
+  const auto most = static_cast<std::int64_t>(kProductWork / static_cast<double>(in * out));
+  return std::clamp<std::int64_t>(rows, 1, std::max<std::int64_t>(16, most));
+}
+
+// What this machine and this build are: whatever a kernel's result may depend on besides its shape.
+std::string machine_words(const base::fs::path& program, std::int64_t threads) {
+  std::string processor = "unknown";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    processor = line.substr(std::min(line.size(), line.find(':') + 2));
+    break;
+  }
+  std::string out = processor + ", " + ops::name_of(ops::instructions()) + ", " + std::to_string(threads) +
+                    " threads, libtorch " + TORCH_VERSION;
+  // The build itself: its kernels are in this file.
+  for (const base::fs::path& part : {program, program.parent_path() / "libhone_core.so"}) {
+    std::error_code none;
+    const auto size = base::fs::file_size(part, none);
+    if (none) continue;
+    const auto time = base::fs::last_write_time(part, none).time_since_epoch().count();
+    out += ", " + part.filename().string() + " " + std::to_string(size) + " " + std::to_string(time);
+  }
+  return out;
+}
+
+// Shapes that were right on this machine before. A file that cannot be read is no file.
+class Cache {
+ public:
+  Cache(const base::fs::path& folder, std::string machine) : machine_(std::move(machine)) {
+    if (folder.empty()) return;
+    path_ = folder / ("kernels-" + std::to_string(base::hash64(machine_)) + ".json");
+    std::error_code none;
+    if (!base::fs::exists(path_, none)) return;
+    try {
+      const Json json = Json::parse(base::read_text(path_), nullptr, /*allow_exceptions=*/false);
+      if (!json.is_object() || json.value("machine", Json()) != machine_ || !json.contains("right")) return;
+      for (const auto& [name, error] : json.at("right").items()) {
+        if (error.is_number()) right_[name] = error.get<double>();
+      }
+    } catch (const base::Error&) {
+      right_.clear();
+    }
+  }
+  const std::map<std::string, double>& right() const { return right_; }
+  void add(const std::string& shape, double error) {
+    right_[shape] = error;
+    changed_ = true;
+  }
+  void write() const {
+    if (path_.empty() || !changed_) return;
+    std::error_code none;
+    base::fs::create_directories(path_.parent_path(), none);
+    Json right = Json::object();
+    for (const auto& [name, error] : right_) right[name] = error;
+    try {
+      base::write_file_atomic(path_, base::dump_json({{"machine", machine_}, {"right", right}}, 1));
+    } catch (const base::Error&) {  // a full disk or a folder without rights: it is asked again next time
+    }
+  }
+
+ private:
+  std::string machine_;
+  base::fs::path path_;
+  std::map<std::string, double> right_;
+  bool changed_ = false;
+};
+
+struct Answer {
+  enum class Kind { kNone, kRight, kWrong, kKilled, kLate, kFailed } kind = Kind::kNone;
+  double error = 0, bound = 0;
+  int signal = 0, status = 0;
+};
+
+class Prober {
+ public:
+  Prober(std::int64_t threads, const ExamOptions& options, std::chrono::milliseconds patience)
+      : threads_(threads), options_(options), patience_(patience) {}
+
+  // An answer a shape; kNone: not reached.
+  std::vector<Answer> ask(const std::vector<KernelShape>& shapes) {
+    std::vector<Answer> out(shapes.size());
+    int faults = 0;
+    for (std::size_t from = 0; from < shapes.size() && faults < kMostFaults;) {
+      const std::size_t next = one_child(shapes, from, out);
+      for (std::size_t i = from; i < std::min(next, out.size()); ++i)
+        faults += out[i].kind != Answer::Kind::kRight ? 1 : 0;
+      if (next == from) break;  // it did not even begin
+      from = next;
+    }
+    return out;
+  }
+  const ChildEnd& last_end() const { return end_; }
+
+ private:
+  // The first shape that this child did not answer for.
+  std::size_t one_child(const std::vector<KernelShape>& shapes, std::size_t from, std::vector<Answer>& out) {
+    Json list = Json::array();
+    for (std::size_t i = from; i < shapes.size(); ++i) list.push_back(shapes[i].to_json());
+    const std::string input = base::dump_json({{"threads", threads_}, {"shapes", list}});
+    std::size_t begun = shapes.size(), next = from;
+    end_ = run_child(options_.program, {"probe-hardware"}, input, patience_, [&](const std::string& line) {
+      const Json said = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (!said.is_object()) return;
+      const auto index = [&](const char* name) {
+        const Json value = said.value(name, Json());
+        const auto at = value.is_number_integer() ? value.get<std::int64_t>() : -1;
+        return at < 0 ? shapes.size() : from + static_cast<std::size_t>(at);
+      };
+      if (const std::size_t at = index("begin"); at < shapes.size()) begun = at;
+      const std::size_t done = index("done");
+      if (done >= shapes.size()) return;
+      const Json error = said.value("error", Json()), bound = said.value("bound", Json());
+      Answer& answer = out[done];
+      answer.bound = bound.is_number() ? bound.get<double>() : 0;
+      // JSON has no infinity: null is what was not finite.
+      answer.error = error.is_number() ? error.get<double>() : std::nan("");
+      answer.kind = answer.error <= answer.bound ? Answer::Kind::kRight : Answer::Kind::kWrong;
+      next = done + 1;
+      begun = shapes.size();
+    });
+    if (begun >= shapes.size() || next >= shapes.size()) return next;
+    Answer& answer = out[begun];
+    answer.signal = end_.signal;
+    answer.status = end_.status;
+    answer.kind = end_.late          ? Answer::Kind::kLate
+                  : end_.signal != 0 ? Answer::Kind::kKilled
+                                     : Answer::Kind::kFailed;
+    return begun + 1;
+  }
+
+  std::int64_t threads_;
+  const ExamOptions& options_;
+  std::chrono::milliseconds patience_;
+  ChildEnd end_;
+};
+
+std::string end_words(const Answer& answer, std::chrono::milliseconds patience) {
+  switch (answer.kind) {
+    case Answer::Kind::kLate:
+      return "no answer within " + number(static_cast<double>(patience.count()) / 1000) + " s";
+    case Answer::Kind::kKilled:
+      return "killed by " + end_signal_name(answer.signal) +
+             (answer.signal == SIGKILL ? " (by somebody, or out of memory)" : "");
+    case Answer::Kind::kWrong:
+      return std::isnan(answer.error)
+                 ? "its results are not finite"
+                 : "off by " + number(answer.error) + " of the largest value, bound " + number(answer.bound);
+    default:
+      return "ended with status " + std::to_string(answer.status);
+  }
+}
+
+// The same shape on other paths, and which options choose them.
+struct Other {
+  KernelShape shape;
+  std::string name, fix;
+};
+
+std::vector<Other> others_of(const KernelShape& shape) {
+  std::vector<Other> out;
+  KernelShape plain = shape;
+  plain.plain = true;
+  plain.packed = false;
+  if (!shape.plain && shape.kind != "cached")
+    out.push_back({plain, "libtorch's kernels", "layer_form: plain"});
+  KernelShape wide = shape;
+  wide.bf16 = false;
+  wide.packed = false;
+  if (shape.bf16) out.push_back({wide, "fp32", "bf16: false with dtype: float32"});
+  KernelShape full = shape;
+  full.quantised.clear();
+  if (!shape.quantised.empty()) out.push_back({full, "not quantised", "load_in_4bit: false"});
+  return out;
+}
+
+base::Verdict verdict_of(const KernelShape& shape, const Answer& answer, Prober& prober,
+                         std::chrono::milliseconds patience) {
+  const bool wrong = answer.kind == Answer::Kind::kWrong;
+  const std::string thing = shape.is_gemm() ? " matrix product" : " attention";
+  base::Verdict out = {.code = wrong ? "NUM-04" : "NUM-07", .level = Level::kFail};
+  const std::string how = answer.kind == Answer::Kind::kLate ? "never ends on"
+                          : wrong                            ? "is wrong on"
+                                                             : "crashes";
+  out.what = (shape.bf16 ? "bf16" : "fp32") + thing + " " + how + " this machine";
+  if (answer.kind == Answer::Kind::kKilled) out.what += " (" + end_signal_name(answer.signal) + ")";
+  out.evidence = "child probe " + shape.words() + ": " + end_words(answer, patience);
+  std::string fixes;
+  for (const Other& other : others_of(shape)) {
+    const bool works = prober.ask({other.shape}).front().kind == Answer::Kind::kRight;
+    out.evidence += "; " + other.name + ", same shape: " + (works ? "ok" : "not ok");
+    if (works) fixes += (fixes.empty() ? "" : ", or ") + other.fix;
+  }
+  out.cause = "a kernel or library that does not suit this processor";
+  out.not_this = "the learning rate, warm-up, clipping or accumulation: the probe uses none of them";
+  out.fix = fixes.empty() ? "another machine; please report this with `hone env`" : fixes;
+  out.cost = wrong ? "a run on wrong numbers"
+                   : "the process would die; this one was never at risk: probes run in a child";
+  return out;
+}
+
+}  // namespace
+
+std::vector<KernelShape> kernel_shapes(const train::OpenedRun& run) {
+  const model::CausalLm& model = *run.model;
+  const model::ModelConfig& config = model.config();
+  const Sizes sizes = sizes_of(run);
+  const KernelShape common = {.bf16 = model.numbers().linear == at::kBFloat16,
+                              .plain = !run.start.memory.explicit_layer,
+                              .packed = model.packed()};
+  std::vector<KernelShape> out;
+  std::set<std::string> seen;
+  const auto add = [&](const KernelShape& shape) {
+    if (seen.insert(shape.words()).second) out.push_back(shape);
+  };
+  for (const ops::Linear* linear : model.linears()) {
+    KernelShape shape = common;
+    shape.kind = "gemm";
+    shape.in = linear->weight.in();
+    shape.out = linear->weight.out();
+    shape.rank = linear->lora ? linear->lora->a.size(0) : 0;
+    shape.bias = linear->bias.defined();
+    shape.packed = linear->weight.is_packed();
+    if (linear->weight.is_quantised()) shape.quantised = ops::words_of(linear->weight.quantised().scheme);
+    shape.m = cut(sizes.tokens, shape.in, shape.out);
+    add(shape);
+    if (sizes.sequences == 0) continue;
+    shape.kind = "decode";
+    shape.plain = false;  // sampling has one form
+    for (const std::int64_t rows : {std::int64_t{1}, sizes.sequences}) {
+      shape.m = cut(rows, shape.in, shape.out);
+      add(shape);
+    }
+  }
+  KernelShape head = common;
+  head.kind = "head";
+  head.in = config.hidden_size;
+  head.out = config.vocab_size;
+  for (const std::int64_t rows : {sizes.scored, sizes.sequences}) {
+    if (rows == 0) continue;
+    head.m = cut(rows, head.in, head.out);
+    add(head);
+  }
+  KernelShape attention = common;
+  attention.kind = "attention";
+  attention.packed = false;
+  attention.heads = config.num_attention_heads;
+  attention.kv_heads = config.num_key_value_heads;
+  attention.head_dim = config.head_dim;
+  attention.segment = std::min(sizes.segment, kMostTokens);
+  attention.prefix = std::min(sizes.prompt, kMostTokens);
+  add(attention);
+  if (sizes.sequences == 0) return out;
+  attention.kind = "cached";
+  attention.plain = false;
+  attention.prefix = 0;
+  attention.segment = std::min(sizes.keys, kMostTokens);
+  add(attention);
+  return out;
+}
+
+Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t threads,
+                          const ExamOptions& options, std::chrono::milliseconds patience) {
+  if (options.program.empty()) {
+    return {{.code = "NUM-07", .level = Level::kNote, .what = "kernels were not tried in a child process"}};
+  }
+  Cache cache(options.cache_dir, machine_words(options.program, threads));
+  std::vector<KernelShape> unknown;
+  double worst = 0;
+  for (const KernelShape& shape : shapes) {
+    const auto known = cache.right().find(shape.words());
+    if (known == cache.right().end())
+      unknown.push_back(shape);
+    else
+      worst = std::max(worst, known->second);
+  }
+  Prober prober(threads, options, patience);
+  const std::vector<Answer> answers = prober.ask(unknown);
+  const ChildEnd end = prober.last_end();
+  Verdicts out;
+  std::size_t unanswered = 0;
+  for (std::size_t i = 0; i < unknown.size(); ++i) {
+    if (answers[i].kind == Answer::Kind::kRight) {
+      cache.add(unknown[i].words(), answers[i].error);
+      worst = std::max(worst, answers[i].error);
+    } else if (answers[i].kind == Answer::Kind::kNone) {
+      unanswered += 1;
+    } else {
+      out.push_back(verdict_of(unknown[i], answers[i], prober, patience));
+    }
+  }
+  cache.write();
+  if (unanswered == unknown.size() && unanswered > 0 && out.empty()) {
+    return {{.code = "NUM-07",
+             .level = Level::kWarn,
+             .what = "kernels could not be tried in a child process",
+             .evidence = options.program.string() +
+                         (!end.started      ? " does not start"
+                          : end.late        ? " said nothing"
+                          : end.signal != 0 ? " was killed by " + end_signal_name(end.signal)
+                                            : " ended with status " + std::to_string(end.status)),
+             .cause = "the program was moved, or memory is short",
+             .fix = "run ./quickstart again",
+             .cost = "a kernel that crashes here would end the run"}};
+  }
+  const std::string count = std::to_string(shapes.size()) + " kernel shapes";
+  if (out.empty()) {
+    return {{.code = "NUM-07",
+             .what = count + " run on this machine, within tolerance",
+             .evidence = std::to_string(shapes.size() - unknown.size()) +
+                         " known from before; largest difference from fp32 " + number(worst) +
+                         " of the largest value"}};
+  }
+  if (unanswered > 0)
+    out.back().evidence += "; " + std::to_string(unanswered) + " of " + count + " were not tried after that";
+  return out;
+}
+
+Verdicts probe_hardware(const train::OpenedRun& run, const ExamOptions& options) {
+  return examine_hardware(kernel_shapes(run), train::threads_or_default(run.plan.threads), options,
+                          std::chrono::seconds(60));
+}
+
+}  // namespace hone::doctor

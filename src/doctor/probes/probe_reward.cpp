@@ -1,0 +1,392 @@
+// P8: rewards tried on answers of which it is known how good they are. Before a run the user's own functions
+// see right answers alone, from a column of the data that holds them; `--deep` shows them junk besides. Our
+// own see both at any time.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "doctor/checks/check_words.h"
+#include "doctor/examination.h"
+#include "doctor/probes/reward_answers.h"
+#include "rewards/open_reward.h"
+
+namespace hone::doctor {
+
+using base::Level;
+using base::Verdict;
+
+namespace {
+
+constexpr std::size_t kRows = 8, kDeepRows = 16;
+constexpr double kPatience = 5;      // seconds of a function's, before a run
+constexpr double kSlow = 1;          // seconds a call
+constexpr double kUnreadable = 0.5;  // share of golds
+constexpr double kPairs = 0.7;       // a reward model's right answers, FAULTS RL-06
+constexpr const char* kJunk = "lorem ipsum qx zzyx blah blah, und so weiter";
+constexpr const char* kTags = "<think>\n</think>\n<answer>\n</answer>\n\\boxed{}\n#### ";
+
+Texts same(std::size_t rows, const std::string& text) {
+  return Texts(rows, text);
+}
+
+std::string mean_of(const Answered& one) {
+  return std::isnan(one.mean) ? "no score" : words::number(one.mean);
+}
+
+// One reward.
+class Trial {
+ public:
+  Trial(rewards::Reward& reward, const std::string& word, std::vector<std::string> needed,
+        const RewardRows& rows, Depth depth)
+      : reward_(reward),
+        word_(word),
+        needed_(std::move(needed)),
+        rows_(rows),
+        deep_(depth == Depth::kDeep),
+        user_code_(rewards::is_user_code(word)),
+        model_(rewards::is_model(word)) {}
+
+  // `any_gold`: the column that the data call the answer; "" when there is none.
+  void run(const std::string& any_gold) {
+    column_ = gold_of(any_gold);
+    if (!column_.empty()) {
+      for (const auto& [kind, texts] : rows_.golds(column_)) {
+        if (user_code_ && !deep_ && seconds_ > kPatience) break;  // a slow one has been asked enough
+        if (!ask_more(kind, texts)) return;
+        if (calls_.size() == 1 || calls_.back().mean > calls_[best_].mean || std::isnan(calls_[best_].mean)) {
+          best_ = calls_.size() - 1;
+          best_texts_ = texts;
+        }
+      }
+      golds_ = calls_.size();
+    }
+    if (user_code_ && !deep_) {
+      if (!calls_.empty() && seconds_ < kPatience) repeat();
+      return;
+    }
+    if (!ask_more("empty", same(rows_.size(), "")) || !ask_more("junk", same(rows_.size(), kJunk))) return;
+    repeat();
+    if (!reads_gold()) return;
+    Texts others = best_texts_;
+    std::rotate(others.begin(), others.begin() + 1, others.end());
+    bool all_differ = others.size() > 1;
+    for (std::size_t i = 0; i < others.size(); ++i) all_differ = all_differ && others[i] != best_texts_[i];
+    if (all_differ) ask_more("another row's gold", others);
+    ask_more("the prompt, copied", rows_.prompts());
+    ask_more("format tags alone", same(rows_.size(), kTags));
+    Texts five, filled;
+    for (const std::string& text : best_texts_) {
+      five.push_back(text + " " + text + " " + text + " " + text + " " + text);
+      filled.push_back(text + std::string(400, ' ') + std::string(kJunk));
+    }
+    ask_more("gold five times", five);
+    ask_more("gold and filler", filled);
+  }
+
+  Verdicts verdicts() const {
+    Verdicts out = {judge_calls()};
+    if (model_) out.push_back(judge_model());
+    if (calls_.empty() || out[0].level == Level::kFail) return out;
+    if (!column_.empty()) out.push_back(judge_gold());
+    if (asked("format tags alone") != nullptr) out.push_back(judge_adversaries());
+    return out;
+  }
+
+ private:
+  bool reads_gold() const { return !column_.empty() && !needed_.empty(); }
+  std::string name() const { return "reward " + reward_.name(); }
+
+  std::string gold_of(const std::string& any_gold) const {
+    if (std::find(needed_.begin(), needed_.end(), any_gold) != needed_.end()) return any_gold;
+    // Of ours the column that it names is the answer; of the user's any other may be test cases, or whatever.
+    if (!user_code_ && !needed_.empty() && rows_.has(needed_.front())) return needed_.front();
+    return any_gold;
+  }
+
+  // False: that is enough, something is wrong.
+  bool ask_more(const std::string& kind, const Texts& texts) {
+    Answered one = ask(reward_, rows_, kind, texts);
+    error_ = one.error.empty() ? "" : kind + ": " + one.error;
+    seconds_ += one.seconds;
+    for (const double value : one.values) {
+      if (std::isnan(value)) continue;
+      lowest_ = std::min(lowest_, value);
+      highest_ = std::max(highest_, value);
+      if (values_.size() < 3) values_.insert(value);
+    }
+    failures_.insert(failures_.end(), one.failures.begin(), one.failures.end());
+    calls_.push_back(std::move(one));
+    asked_.push_back(texts);
+    return error_.empty() && (!fails_often() || !user_code_);
+  }
+
+  // A row now and then costs its completions, and no more than that.
+  bool fails_often() const {
+    return !failures_.empty() && 2 * failures_.size() >= calls_.size() * rows_.size();
+  }
+
+  // The first call again.
+  void repeat() {
+    const Answered again = ask(reward_, rows_, calls_.front().kind, asked_.front());
+    for (std::size_t i = 0; i < again.values.size() && i < calls_.front().values.size(); ++i) {
+      const double first = calls_.front().values[i], second = again.values[i];
+      if (first != second && !(std::isnan(first) && std::isnan(second)))
+        changed_ = words::number(first) + ", then " + words::number(second) + " (" + rows_.row(i).where +
+                   ", " + calls_.front().kind + ")";
+    }
+    call_seconds_ = again.seconds;  // the first call may load much
+  }
+
+  const Answered* asked(const std::string& kind) const {
+    const auto found =
+        std::find_if(calls_.begin(), calls_.end(), [&](const Answered& one) { return one.kind == kind; });
+    return found == calls_.end() ? nullptr : &*found;
+  }
+
+  // RL-05
+  Verdict judge_calls() const {
+    Verdict out{.code = "RL-05"};
+    if (calls_.empty()) {
+      out.level = Level::kNote;
+      out.what = name() + " was not called: no column of the data holds a right answer";
+      out.fix = "hone doctor --deep, or hone reward-test, call it with answers of their own";
+      return out;
+    }
+    if (!error_.empty()) {
+      out.level = Level::kFail;
+      out.what = name() + " cannot score a batch";
+      out.evidence = error_;
+      out.cause = "the function itself";
+      out.fix = "mend it, then look at it with hone reward-test";
+      out.cost = "the run, at its first rewards";
+      return out;
+    }
+    if (!failures_.empty()) {
+      out.level = fails_often() ? Level::kFail : Level::kWarn;
+      out.what = name() + " does not score " +
+                 words::counted(static_cast<std::int64_t>(failures_.size()), "answer") + " of " +
+                 std::to_string(calls_.size() * rows_.size());
+      out.evidence = failures_.front();
+      for (std::size_t i = 1; i < std::min<std::size_t>(3, failures_.size()); ++i)
+        out.evidence += "; " + failures_[i];
+      out.cause = "an exception, a time-out, NaN or infinity for these answers";
+      out.fix = "return a finite number, or None for a sample that is not to be scored";
+      out.cost = "samples without a reward in every batch that has such an answer";
+      return out;
+    }
+    out.what = name() + ": " + words::counted(static_cast<std::int64_t>(rows_.size()), "finite number") +
+               (calls_.size() > 1 ? " in each of " + std::to_string(calls_.size()) + " calls" : "") +
+               ", the same when repeated";
+    out.evidence = words::number(call_seconds_) + " s a call";
+    if (!changed_.empty()) {
+      out.level = Level::kWarn;
+      out.what = name() + " gives the same answer another score when asked again";
+      out.evidence = changed_;
+      out.cause = "suspected: it draws random numbers, or remembers earlier calls";
+      out.fix = "make it a function of its arguments";
+      out.cost = "advantages that are noise, and runs that cannot be repeated";
+    } else if (call_seconds_ > kSlow) {
+      out.level = Level::kWarn;
+      out.what = name() + " takes " + words::number(call_seconds_) + " s for " +
+                 std::to_string(rows_.size()) + " answers";
+      out.cause = "the function itself";
+      out.fix = "reward_workers: 2 or more, or a faster function";
+      out.cost = "rewards run beside generation; what they take longer is waited for";
+    }
+    return out;
+  }
+
+  // Right or wrong, and of two equal answers only the one without line breaks is right, in every row.
+  bool one_line_only() const {
+    const Answered *const one = asked(kOneLine), *const several = asked(kSeveralLines);
+    return one != nullptr && several != nullptr && values_.size() == 2 && one->none == 0 &&
+           several->none == 0 && one->mean == highest_ && several->mean == lowest_;
+  }
+
+  // A form that the template has begun already, so that no completion can have it whole (TRL#6966).
+  bool wants_think_tag() const {
+    return rows_.opens_thinking() && highest_ == 0 &&
+           (user_code_ || word_.find("think") != std::string::npos);
+  }
+
+  // RL-04
+  Verdict judge_gold() const {
+    Verdict out{.code = "RL-04"};
+    const Answered& best = calls_[best_];
+    const auto rows = static_cast<std::int64_t>(rows_.size());
+    out.what = name() + ": the right answer scores " + mean_of(best) + " (" + best.kind + ")";
+    for (const Answered& one : calls_) {
+      if (&one != &best) out.evidence += (out.evidence.empty() ? "" : ", ") + one.kind + " " + mean_of(one);
+    }
+    const std::string shown = "it received `" + words::shown(asked_[best_].front()) + "`";
+    if (reads_gold() && static_cast<double>(best.none) > kUnreadable * static_cast<double>(rows)) {
+      out.level = Level::kFail;
+      out.what = name() + " gives no score to " + std::to_string(best.none) + " of " +
+                 words::counted(rows, "right answer");
+      out.cause = "it cannot read the column " + column_;
+      out.fix = "look at " + rows_.row(0).where + ": `" +
+                words::shown(words::column_text(rows_.row(0).columns, column_).value_or("null")) + "`";
+      out.cost = "samples without a reward";
+      return out;
+    }
+    if (one_line_only()) {
+      out.level = Level::kFail;
+      out.what = name() + " matches an answer in one line, and not the same answer with line breaks";
+      out.evidence = std::string(kOneLine) + " " + words::number(highest_) + ", " + kSeveralLines + " " +
+                     words::number(lowest_);
+      out.cause = "a dot that does not match a line break";
+      out.fix = "regex(..., dotall=true), or re.DOTALL in a function of your own";
+      out.cost = "a reward that stays at its minimum: reasoning has several lines";
+      return out;
+    }
+    if (!reads_gold()) {
+      if (lowest_ == highest_) {
+        out.level = wants_think_tag() ? Level::kWarn : Level::kNote;
+        out.what = name() + " gives everything it was shown " + words::number(highest_);
+        out.evidence += (out.evidence.empty() ? "" : "; ") + shown;
+        if (out.level == Level::kWarn) {
+          out.cause =
+              "suspected: the chat template opens <think> in the prompt, and the reward wants to see it in "
+              "the "
+              "completion";
+          out.fix = "a template that leaves <think> to the model, or a reward that wants </think> alone";
+          out.cost = "a reward that stays where it is for the whole run";
+        }
+      }
+      return out;
+    }
+    const Answered *const junk = asked("junk"), *const empty = asked("empty"),
+                          *const other = asked("another row's gold");
+    const auto no_better = [&](const Answered* than) { return than != nullptr && !(best.mean > than->mean); };
+    const bool never = lowest_ == highest_;
+    if (!never && (no_better(junk) || no_better(empty) || no_better(other))) {
+      const Answered& than = no_better(junk) ? *junk : no_better(empty) ? *empty : *other;
+      out.level = Level::kFail;
+      out.what = name() + ": the right answer scores " + mean_of(best) + ", no more than " +
+                 (than.kind == "empty" ? "an empty one" : than.kind) + " (" + mean_of(than) + ")";
+      out.cause = "the reward does not look at the column " + column_ + ", or has its sign turned round";
+      out.fix = "hone reward-test shows its scores answer by answer";
+      out.cost = "the whole run learns something else";
+      return out;
+    }
+    if (never && calls_.size() == golds_ && highest_ > 0) {
+      out.what = name() + " gives every right answer it was shown " + words::number(highest_);
+      out.evidence =
+          std::to_string(golds_) + " forms of it; wrong answers are shown by --deep and hone reward-test";
+      return out;
+    }
+    if (never) {
+      out.level = Level::kWarn;
+      out.what = name() + " gives the right answer " + words::number(highest_) + " in all " +
+                 std::to_string(golds_) + " forms that were tried" +
+                 (calls_.size() > golds_ ? ", as it does junk" : "");
+      out.evidence = shown + (calls_.size() > 1 ? ", then " + calls_[1].kind + " and other forms" : "");
+      out.cause =
+          "suspected: its pattern never matches (no DOTALL; a tag that the prompt's template has opened "
+          "already; "
+          "another form of answer)";
+      out.fix = "compare the string above with its pattern; hone reward-test shows more";
+      out.cost = "a reward that stays where it is for the whole run";
+      return out;
+    }
+    if (best.none > 0) {
+      out.level = Level::kWarn;
+      out.what +=
+          "; " + std::to_string(best.none) + " of " + std::to_string(rows) + " right answers get none";
+      out.cause = "it cannot read some values of the column " + column_;
+      out.fix = "leave such rows out of the data";
+    }
+    return out;
+  }
+
+  // RL-07
+  Verdict judge_adversaries() const {
+    Verdict out{.code = "RL-07"};
+    const Answered& best = calls_[best_];
+    std::string table;
+    for (const char* const kind :
+         {"format tags alone", "the prompt, copied", "gold five times", "gold and filler"}) {
+      const Answered* const one = asked(kind);
+      if (one == nullptr) continue;
+      table += (table.empty() ? "" : ", ") + std::string(kind) + " " + mean_of(*one);
+      const bool holds_gold = std::string_view(kind).starts_with("gold");
+      const bool wins = holds_gold ? one->mean > best.mean : one->mean >= best.mean;
+      if (!wins || out.level == Level::kFail || lowest_ == highest_) continue;
+      // A prompt may hold its answer.
+      out.level = std::string_view(kind) == "the prompt, copied" ? Level::kWarn : Level::kFail;
+      out.what = name() + ": " + kind + " earns " + mean_of(*one) + ", the right answer " + mean_of(best);
+    }
+    out.evidence = table;
+    if (out.level == Level::kOk) {
+      out.what = name() + ": no cheap answer earns as much as the right one (" + mean_of(best) + ")";
+      return out;
+    }
+    out.cause = "the reward has a maximum that needs no answer";
+    out.fix = "let correctness gate the rest, and count an answer once";
+    out.cost = "a reward that rises while the answers get worse";
+    return out;
+  }
+
+  // RL-06. That score.weight is there, [1, hidden], was looked at when the folder was opened.
+  Verdict judge_model() const {
+    Verdict out{.code = "RL-06"};
+    out.what = name() + ": its head score.weight is in the file, one label";
+    const Answered* const junk = asked("junk");
+    if (column_.empty() || junk == nullptr || calls_.empty()) return out;
+    std::size_t right = 0;
+    const std::vector<double>& gold = calls_[best_].values;
+    for (std::size_t i = 0; i < gold.size(); ++i) right += gold[i] > junk->values[i] ? 1 : 0;
+    const auto pairs = static_cast<double>(gold.size()), won = static_cast<double>(right);
+    out.evidence = "right answers above junk in " + std::to_string(right) + " of " +
+                   std::to_string(gold.size()) + " rows";
+    if (won >= kPairs * pairs) return out;
+    out.level = Level::kWarn;
+    out.what = name() + " tells right answers from junk in " + words::percent(won, pairs) + " of the rows";
+    out.cause =
+        "suspected: its head was newly initialised when it was saved, or it was trained for something else";
+    out.fix = "take a reward model that was trained on this kind of answer";
+    out.cost = "a reward that moves, and a quality that does not";
+    return out;
+  }
+
+  rewards::Reward& reward_;
+  std::string word_;  // as reward_funcs has it
+  std::vector<std::string> needed_;
+  const RewardRows& rows_;
+  bool deep_, user_code_, model_;
+  std::string column_;
+  std::vector<Answered> calls_;
+  std::vector<Texts> asked_;
+  std::size_t best_ = 0, golds_ = 0;
+  Texts best_texts_;
+  std::vector<std::string> failures_;
+  std::string error_, changed_;
+  double seconds_ = 0, call_seconds_ = 0;
+  std::set<double> values_;  // the first three different ones
+  double lowest_ = std::numeric_limits<double>::infinity(),
+         highest_ = -std::numeric_limits<double>::infinity();
+};
+
+}  // namespace
+
+Verdicts probe_reward(train::OpenedRun& run, Depth depth) {
+  const auto rewards = run.rewards();
+  const train::PolicyPrompts* const prompts = run.prompts();
+  if (prompts == nullptr || prompts->rows.empty() || rewards.empty()) return {};
+  const RewardRows rows(run, depth == Depth::kDeep ? kDeepRows : kRows);
+  const std::string gold = words::gold_column(*prompts);
+  Verdicts out;
+  for (std::size_t i = 0; i < rewards.size(); ++i) {
+    const auto columns = run.reward_columns();
+    Trial trial(*rewards[i], run.plan.policy.reward_funcs[i],
+                i < columns.size() ? columns[i] : std::vector<std::string>(), rows, depth);
+    trial.run(gold);
+    for (Verdict& one : trial.verdicts()) out.push_back(std::move(one));
+  }
+  // The run's calls find them as a run without an examination does.
+  for (const auto& reward : rewards) reward->begin_anew();
+  return out;
+}
+
+}  // namespace hone::doctor

@@ -1,0 +1,326 @@
+// P6: real completions, before anything is trained: do they end, do rewards tell them apart, how fast do they
+// come?
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "base/error.h"
+#include "doctor/checks/check_words.h"
+#include "doctor/examination.h"
+#include "doctor/probes/rollout_sample.h"
+#include "train/rollout_source.h"
+
+namespace hone::doctor {
+
+using base::Level;
+using base::Verdict;
+
+namespace {
+
+constexpr double kSeconds = 60, kUncappedSeconds = 30;
+constexpr std::int64_t kUncappedPrompts = 16, kUncappedTokens = 2048;
+constexpr double kSampleCutWarn = 0.3, kSampleCutFail = 0.8;  // axolotl's healthy and red; FAULTS RL-03
+constexpr double kDeadWarn = 0.5, kDeadGoal = 0.3;            // rewardspy's alert; FAULTS RL-02
+constexpr std::int64_t kEnoughGroups = 8, kEnoughSamples = 64;
+
+double quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1) + 0.5)];
+}
+
+// What the verdicts are made of.
+struct Counted {
+  double cut = 0, dead = 0;                           // shares
+  double mean = 0, low = 0, high = 0, deviation = 0;  // of total rewards
+  std::int64_t samples = 0, groups = 0, scored = 0;
+  std::vector<double> lengths;
+  double finished_mean = rewards::kNone, cut_mean = rewards::kNone;
+};
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? rewards::kNone : sum / static_cast<double>(values.size());
+}
+
+Counted count(const RolloutSample& sample) {
+  Counted out;
+  out.samples = static_cast<std::int64_t>(sample.completions.size());
+  out.groups = sample.groups();
+  std::vector<double> totals, finished, cut;
+  std::int64_t dead = 0;
+  for (std::size_t first = 0; first < sample.completions.size();
+       first += static_cast<std::size_t>(sample.group)) {
+    double low = std::numeric_limits<double>::infinity(), high = -low;
+    for (std::size_t i = first; i < first + static_cast<std::size_t>(sample.group); ++i) {
+      out.lengths.push_back(static_cast<double>(sample.completions[i].ids.size()));
+      const bool truncated = sample.completions[i].truncated;
+      out.cut += truncated ? 1 : 0;
+      if (std::isnan(sample.totals[i])) continue;
+      totals.push_back(sample.totals[i]);
+      (truncated ? cut : finished).push_back(sample.totals[i]);
+      low = std::min(low, sample.totals[i]);
+      high = std::max(high, sample.totals[i]);
+    }
+    dead += high <= low ? 1 : 0;  // or nobody scored it
+  }
+  out.cut /= static_cast<double>(std::max<std::int64_t>(1, out.samples));
+  out.dead = static_cast<double>(dead) / static_cast<double>(std::max<std::int64_t>(1, out.groups));
+  out.scored = static_cast<std::int64_t>(totals.size());
+  if (totals.empty()) return out;
+  out.mean = mean_of(totals);
+  out.finished_mean = mean_of(finished);
+  out.cut_mean = mean_of(cut);
+  const auto [low, high] = std::minmax_element(totals.begin(), totals.end());
+  out.low = *low;
+  out.high = *high;
+  for (const double value : totals) out.deviation += (value - out.mean) * (value - out.mean);
+  out.deviation = std::sqrt(out.deviation / static_cast<double>(totals.size()));
+  return out;
+}
+
+std::string lengths_words(const std::vector<double>& lengths) {
+  return "p50 " + words::number(quantile(lengths, 0.5)) + ", p95 " + words::number(quantile(lengths, 0.95)) +
+         " tokens";
+}
+
+std::int64_t rounded_up(double tokens) {
+  return (static_cast<std::int64_t>(tokens) + 31) / 32 * 32;
+}
+
+// How long completions are when the run's cap does not cut them.
+struct Natural {
+  double ended = 0;             // share
+  std::vector<double> lengths;  // the cap's of those that it cuts
+  std::int64_t cap = 0;
+};
+
+Natural uncapped(const train::OpenedRun& run) {
+  const std::int64_t cap = run.plan.policy.max_completion_length;
+  const std::int64_t room = run.model->config().max_position_embeddings - run.prompts()->longest();
+  Natural out{.cap = std::min({8 * cap, std::max(cap, kUncappedTokens), room})};
+  if (out.cap <= cap) return out;
+  const RolloutSample sample = sample_rollouts(run, {.prompts = kUncappedPrompts,
+                                                     .seconds = kUncappedSeconds,
+                                                     .max_new_tokens = out.cap,
+                                                     .samples = 1,
+                                                     .scored = false});
+  for (const train::RolloutSample& one : sample.completions) {
+    out.lengths.push_back(static_cast<double>(one.ids.size()));
+    out.ended += one.truncated ? 0 : 1;
+  }
+  out.ended /= static_cast<double>(sample.completions.size());
+  return out;
+}
+
+// RL-03
+Verdict judge_cut(const train::OpenedRun& run, const Counted& found) {
+  const std::int64_t cap = run.plan.policy.max_completion_length;
+  Verdict out{.code = "RL-03"};
+  out.what = words::percent(1 - found.cut, 1) + " of " + words::counted(found.samples, "completion") +
+             " end by themselves within " + std::to_string(cap) + " tokens (" + lengths_words(found.lengths) +
+             ")";
+  if (found.cut <= kSampleCutWarn) return out;
+  // Where rewards still tell completions apart, there is something to learn from.
+  const bool wasted = found.cut > kSampleCutFail && found.dead > kSampleCutFail;
+  out.level = wasted ? Level::kFail : Level::kWarn;
+  out.what = words::percent(found.cut, 1) + " of " + words::counted(found.samples, "completion") +
+             " are cut at " + words::counted(cap, "token") + " before they end";
+  out.evidence = words::percent(found.dead, 1) + " of the groups dead";
+  if (!std::isnan(found.cut_mean))
+    out.evidence += "; mean reward " + words::number(found.cut_mean) + " of those cut";
+  if (!std::isnan(found.finished_mean))
+    out.evidence += ", " + words::number(found.finished_mean) + " of those that end";
+  const Natural natural = uncapped(run);
+  if (!natural.lengths.empty()) {
+    out.evidence += "; without this cap " + lengths_words(natural.lengths) + " (" +
+                    words::percent(natural.ended, 1) + " end within " + std::to_string(natural.cap) + ")";
+  }
+  if (natural.lengths.empty() || natural.ended < 0.5) {
+    out.cause = natural.cap > cap ? "the model hardly ever stops, within " + std::to_string(natural.cap) +
+                                        " tokens either: look at its stop tokens (DATA-04)"
+                                  : "max_completion_length is all the room that the model has";
+    out.fix =
+        "an instruct model, a prompt that asks for a short answer, or generation_kwargs: {stop_strings: "
+        "[...]}";
+  } else {
+    out.cause = "max_completion_length is below the natural length of an answer";
+    out.fix = "max_completion_length: " + std::to_string(rounded_up(quantile(natural.lengths, 0.95))) +
+              (natural.ended < 0.95 ? " or more" : "");
+  }
+  out.cost = words::percent(found.cut, 1) + " of what is sampled";
+  return out;
+}
+
+// The share of dead groups at group size `size`, over prompts whose rates are those of the sample.
+double expected_dead(const std::vector<double>& rates, std::int64_t size) {
+  double sum = 0;
+  for (const double rate : rates) sum += dead_share(rate, size);
+  return sum / static_cast<double>(rates.size());
+}
+
+// Of each group the share of its best reward, drawn towards that of all (`rate`) by one completion; empty:
+// rewards take more than two values, which no rate describes.
+std::vector<double> rates_of(const RolloutSample& sample, const Counted& found, double rate) {
+  std::vector<double> out;
+  for (std::size_t first = 0; first < sample.totals.size(); first += static_cast<std::size_t>(sample.group)) {
+    double best = 0, n = 0;
+    for (std::size_t i = first; i < first + static_cast<std::size_t>(sample.group); ++i) {
+      const double value = sample.totals[i];
+      if (std::isnan(value)) continue;
+      if (value != found.low && value != found.high) return {};
+      best += value == found.high ? 1 : 0;
+      n += 1;
+    }
+    out.push_back((best + rate) / (n + 1));
+  }
+  return out;
+}
+
+// RL-02
+Verdict judge_dead(const train::OpenedRun& run, const RolloutSample& sample, const Counted& found, bool cut) {
+  Verdict out{.code = "RL-02"};
+  const std::int64_t group = run.plan.policy.num_generations;
+  out.what = words::percent(found.dead, 1) + " of " + words::counted(found.groups, "group") +
+             " dead: useful compute " + words::percent(1 - found.dead, 1);
+  out.evidence = "reward " + words::number(found.mean) + " +- " + words::number(found.deviation) + ", from " +
+                 words::number(found.low) + " to " + words::number(found.high);
+  if (found.scored == 0) {
+    out.evidence = "no completion was scored";
+  }
+  const bool binary = found.scored > 0 && found.low < found.high;
+  const double rate = binary ? (found.mean - found.low) / (found.high - found.low) : 0;
+  const std::vector<double> rates = binary ? rates_of(sample, found, rate) : std::vector<double>();
+  std::int64_t larger = 0;
+  if (!rates.empty()) {
+    out.evidence += "; solve rate " + words::percent(rate, 1) + ", expected " +
+                    words::percent(dead_share(rate, group), 1) + " dead were all prompts alike";
+    for (std::int64_t size = group; size <= 256 && larger == 0; size *= 2) {
+      if (expected_dead(rates, size) < kDeadGoal) larger = size;
+    }
+  }
+  if (found.dead <= kDeadWarn) return out;
+  const bool all = found.dead >= 1 && found.groups >= kEnoughGroups;
+  out.level = all ? Level::kFail : Level::kWarn;
+  out.what = words::percent(found.dead, 1) + " of " + words::counted(found.groups, "group") +
+             " are dead: all rewards of a group alike, no gradient";
+  if (cut) {
+    out.cause = "completions are cut before they come to their answer (RL-03)";
+  } else if (found.scored > 0 && found.low == found.high) {
+    out.cause = "every completion earns " + words::number(found.mean) +
+                ": suspected a reward that never matches (RL-04), or a task far too hard or too easy";
+  } else {
+    out.cause = found.mean > (found.low + found.high) / 2 ? "the task is too easy for most prompts"
+                                                          : "the task is too hard for most prompts";
+  }
+  out.fix = cut              ? "RL-03's"
+            : larger > group ? "num_generations: " + std::to_string(larger) + " (" +
+                                   words::percent(expected_dead(rates, larger), 1) +
+                                   " dead expected), or prompts of middling difficulty"
+                             : "prompts that are solved now and then, or a reward with more than two values";
+  out.cost = words::percent(found.dead, 1) + " of what is sampled";
+  return out;
+}
+
+// RL-04 and RL-07 as far as samples tell: functions that give everything the same.
+Verdicts judge_parts(const RolloutSample& sample) {
+  Verdicts out;
+  for (std::size_t k = 0; k < sample.reward_names.size(); ++k) {
+    std::vector<double> values;
+    for (const train::RolloutSample& one : sample.completions) {
+      if (!std::isnan(one.rewards[k])) values.push_back(one.rewards[k]);
+    }
+    if (static_cast<std::int64_t>(sample.completions.size()) < kEnoughSamples) continue;
+    Verdict verdict{.code = "RL-04", .level = Level::kWarn};
+    if (values.empty()) {
+      verdict.what = "reward " + sample.reward_names[k] + " scores none of " +
+                     words::counted(static_cast<std::int64_t>(sample.completions.size()), "completion");
+      verdict.evidence = sample.warnings.empty() ? "None each time" : sample.warnings.front();
+    } else {
+      const auto [low, high] = std::minmax_element(values.begin(), values.end());
+      if (*low != *high) continue;
+      verdict.what = "reward " + sample.reward_names[k] + " gives all " +
+                     words::counted(static_cast<std::int64_t>(values.size()), "completion") + " " +
+                     words::number(*low);
+      verdict.evidence = "one of them: `" + words::shown(sample.completions.front().text) + "`";
+    }
+    verdict.cause = "suspected: its pattern never matches, or the prompt does not ask for what it looks for";
+    verdict.fix = "hone reward-test; show the form in the prompt";
+    verdict.cost = "a part of the reward that teaches nothing";
+    out.push_back(std::move(verdict));
+  }
+  return out;
+}
+
+// RL-05, seen on real completions.
+std::optional<Verdict> judge_warnings(const RolloutSample& sample) {
+  std::vector<std::string> missing;  // and not what was mended
+  for (const std::string& one : sample.warnings) {
+    if (one.find("could not score") != std::string::npos || one.find("not scored") != std::string::npos)
+      missing.push_back(one);
+  }
+  if (missing.empty()) return std::nullopt;
+  Verdict out{.code = "RL-05", .level = Level::kFail};
+  out.what = words::counted(static_cast<std::int64_t>(missing.size()), "score") + " of " +
+             words::counted(static_cast<std::int64_t>(sample.completions.size()), "real completion") +
+             " missing";
+  out.evidence = missing.front();
+  // The number of the batch is the probe's own.
+  if (const auto at = out.evidence.find(" of generation "); at != std::string::npos)
+    out.evidence.erase(at, out.evidence.find(':', at) - at);
+  out.cause = "an exception, a time-out, NaN or infinity in a reward function";
+  out.fix = "return a finite number, or None for a sample that is not to be scored";
+  out.cost = "samples without a reward in every batch";
+  return out;
+}
+
+// RL-14
+Verdict judge_speed(const train::OpenedRun& run, const RolloutSample& sample) {
+  const double seconds = std::max(1e-9, sample.rollout_seconds);
+  const double rate = static_cast<double>(sample.tokens) / seconds;
+  const double each = static_cast<double>(sample.tokens) / static_cast<double>(sample.completions.size());
+  const double batch = each * static_cast<double>(run.plan.policy.generation_batch_size) / rate;
+  return {.code = "RL-14",
+          .what = words::number(std::round(rate)) + " tokens/s sampled; about " +
+                  words::number(std::round(10 * batch) / 10) + " s for a generation batch of " +
+                  words::counted(run.plan.policy.generation_batch_size, "completion"),
+          .evidence =
+              "impossible here: keys and values are always kept while sampling, recomputation is the "
+              "trainer's alone; "
+              "rewards were waited for " +
+              words::number(std::round(10 * sample.reward_seconds) / 10) + " s"};
+}
+
+}  // namespace
+
+Verdicts probe_rollout(train::OpenedRun& run) {
+  if (run.prompts() == nullptr || run.prompts()->rows.empty() || run.rewards().empty()) return {};
+  RolloutSample sample;
+  try {
+    sample = sample_rollouts(run, {.seconds = kSeconds});
+  } catch (const base::UserError& error) {
+    return {{.code = "RL-05",
+             .level = Level::kFail,
+             .what = "sampling and scoring the first prompts failed",
+             .evidence = error.text().where + ": " + error.text().found,
+             .cause = error.text().cause,
+             .fix = error.text().fix,
+             .cost = "the run, at its first batch"}};
+  }
+  const Counted found = count(sample);
+  Verdicts out;
+  const Verdict cut = judge_cut(run, found);
+  out.push_back(judge_dead(run, sample, found, cut.level == Level::kFail));
+  out.push_back(cut);
+  for (Verdict& one : judge_parts(sample)) out.push_back(std::move(one));
+  if (auto missing = judge_warnings(sample)) out.push_back(std::move(*missing));
+  out.push_back(judge_speed(run, sample));
+  out.push_back(
+      {.code = "RL-15",
+       .what = "impossible here: sequences are laid end to end, there is no padding on either side",
+       .evidence = "tests/rollout/generate_test.cpp (AnswersTheSameInEveryBatchAndWithLittleMemory)"});
+  return out;
+}
+
+}  // namespace hone::doctor

@@ -1,0 +1,247 @@
+// P10: save, load, merge.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cstdlib>
+
+#include "adapters/below.h"
+#include "adapters/merge.h"
+#include "base/error.h"
+#include "doctor/examination.h"
+#include "doctor/probes/probe_state.h"
+#include "doctor/probes/round_trip.h"
+#include "model/weight_source.h"
+#include "train/open_model.h"
+
+namespace hone::doctor {
+
+namespace {
+
+using base::Level;
+namespace fs = base::fs;
+
+constexpr std::int64_t kRoundTripTokens = 64;
+constexpr double kMostRoundTripKl = 0.01, kLeastAgreement = 0.98;  // FAULTS, CKPT-02
+
+// Tokens of the data, or any when there are too few.
+data::Batch probe_tokens(const train::OpenedRun& run) {
+  data::Batch out;
+  for (const data::Example& example : short_examples(run, 4, kRoundTripTokens))
+    out.ids.insert(out.ids.end(), example.ids.begin(), example.ids.end());
+  for (std::int64_t id = 3; out.ids.size() < 8; ++id) out.ids.push_back(id % run.model->config().vocab_size);
+  for (std::size_t i = 0; i < out.ids.size(); ++i) out.positions.push_back(static_cast<std::int64_t>(i));
+  out.segments.push_back({.begin = 0, .end = static_cast<std::int64_t>(out.ids.size())});
+  return out;
+}
+
+at::Tensor logprobs(const model::CausalLm& model, const data::Batch& batch,
+                    const ops::PassContext& pass = {}) {
+  const at::NoGradGuard no_grad;
+  return at::log_softmax(model.plain_logits(model.hidden(batch, pass), pass), -1);
+}
+
+struct Likeness {
+  double kl = 0, agreement = 0;
+};
+
+Likeness likeness(const at::Tensor& right, const at::Tensor& other) {
+  return {.kl = (right.exp() * (right - other)).sum(-1).mean().item<double>(),
+          .agreement = right.argmax(-1).eq(other.argmax(-1)).to(at::kDouble).mean().item<double>()};
+}
+
+base::Verdict no_effect(std::string what, std::string evidence) {
+  return {.code = "CKPT-01",
+          .level = Level::kFail,
+          .what = std::move(what),
+          .evidence = std::move(evidence),
+          .cause = "keys of the file are missing, or have other names than the model's",
+          .not_this = "training: the adapter in memory is as it should be",
+          .fix = "please report this with `hone env`",
+          .cost = "the finished adapter would not be the trained one"};
+}
+
+std::string words_of(const Likeness& one, std::int64_t tokens) {
+  return "KL " + number(one.kl) + ", first choice equal at " + number(100 * one.agreement) + " % of " +
+         grouped(tokens) + " tokens";
+}
+
+// Of a model that hardly prefers any token, rounding may change the first choice: the KL decides.
+bool is_near(const Likeness& one) {
+  return (one.kl <= kMostRoundTripKl && one.agreement >= kLeastAgreement) || one.kl <= kMostRoundTripKl / 100;
+}
+
+// What is read back into the model; the caller's guard puts the run's own adapter back.
+void judge_load(train::OpenedRun& run, const fs::path& folder, Verdicts& out) {
+  const train::RehearsalRequest look = {.max_tokens = kRoundTripTokens, .backward = false, .training = false};
+  train::RehearsalRequest alone = look;
+  alone.adapters_on = false;
+  const double saved = run.method->rehearse(look).nll;
+  std::optional<adapters::Adapter> loaded;
+  try {
+    loaded.emplace(adapters::Adapter::load(*run.model, folder));
+  } catch (const base::UserError& error) {
+    out.push_back(no_effect("the adapter that was saved cannot be loaded",
+                            error.text().where + ": " + error.text().found));
+    return;
+  }
+  const double after = run.method->rehearse(look).nll;
+  const double base_alone = run.method->rehearse(alone).nll;
+  const std::string losses = "loss " + number(saved) + " in memory, " + number(after) + " after loading, " +
+                             number(base_alone) + " of the base alone";
+  if (loaded->flat().numel() != run.adapter->flat().numel() || !loaded->flat().equal(run.adapter->flat())) {
+    out.push_back(no_effect("the loaded adapter is not the one that was saved",
+                            grouped(loaded->flat().numel()) + " of " + grouped(run.adapter->flat().numel()) +
+                                " elements; " + losses));
+  } else if (saved != after) {
+    out.push_back(no_effect("the loaded adapter gives another loss than the one that was saved", losses));
+  } else if (after == base_alone) {
+    out.push_back(no_effect("the loaded adapter has no effect", losses));
+  } else {
+    out.push_back({.code = "CKPT-01",
+                   .what = "the adapter comes back from its files bit for bit, with the same loss",
+                   .evidence = losses});
+  }
+}
+
+void judge_merge(const train::OpenedRun& run, const at::Tensor& with_adapter, const at::Tensor& base_alone,
+                 const fs::path& out_folder, Verdicts& out) {
+  const auto source = model::open_weights(out_folder);
+  const model::CausalLm merged(*source, train::numbers(run.plan.precision));
+  const at::Tensor found = logprobs(merged, probe_tokens(run));
+  const Likeness to_adapter = likeness(with_adapter, found), to_base = likeness(with_adapter, base_alone);
+  const std::string evidence = "KL " + number(to_adapter.kl) + " from the model with its adapter (" +
+                               number(to_base.kl) + " from the base alone), first choice equal at " +
+                               number(100 * to_adapter.agreement) + " % of " + grouped(with_adapter.size(0)) +
+                               " tokens";
+  if (is_near(to_adapter)) {
+    out.push_back(
+        {.code = "CKPT-02", .what = "the merged model is the model with its adapter", .evidence = evidence});
+    out.push_back(
+        {.code = "CKPT-03",
+         .what = std::string("the merged files were read again, with a ") +
+                 (source->config().tie_word_embeddings ? "tied" : "separate") + " head; " +
+                 (run.model->token_rows().defined() ? "the rows of the embedding that are trained are in them"
+                                                    : "embeddings and head are never trained here")});
+    return;
+  }
+  out.push_back(
+      {.code = "CKPT-02",
+       .level = to_adapter.kl > to_base.kl / 2 ? Level::kFail : Level::kWarn,
+       .what = "the merged model is not the model with its adapter",
+       .evidence = evidence,
+       .cause = "suspected: another base than the adapter was trained on, or rounding of the merged weights",
+       .not_this = "the adapter's files: they were read back right",
+       .fix = "keep the adapter beside its base instead of merging",
+       .cost = "the exported model would be worse than the trained one"});
+}
+
+// An adapter that was trained on quantised numbers, on the base as it is stored: what a merge that does not
+// know of it gives.
+void judge_stored_base(const train::OpenedRun& run, const at::Tensor& with_adapter, const fs::path& folder,
+                       Verdicts& out) {
+  const auto source = model::open_weights(run.plan.model_name_or_path);
+  model::CausalLm full(*source, train::numbers(run.plan.precision));
+  if (full.quantised()) return;  // it is stored so
+  adapters::lay_below(full, run.plan.base_adapters);
+  adapters::lay_below(full, run.plan.base_adapters);
+  const adapters::Adapter adapter = adapters::Adapter::load(full, folder);
+  const Likeness found = likeness(with_adapter, logprobs(full, probe_tokens(run)));
+  const std::string scheme = ops::words_of(*run.model->quantised());
+  base::Verdict said = {
+      .code = "CKPT-02",
+      .what = "on the base as it is stored the adapter gives nearly the same model",
+      .evidence = words_of(found, with_adapter.size(0)) + "; the base of this run: " + scheme};
+  if (!is_near(found)) {
+    const bool eight = run.model->quantised()->type == ops::QuantType::kInt8;
+    said.level = Level::kWarn;
+    said.what = "merged onto the base as it is stored, the adapter gives another model";
+    said.cause = "it is trained on what the " + scheme + " numbers stand for";
+    said.fix = std::string("hone merge does so by itself (the run's plan.yaml says ") +
+               (eight ? "load_in_8bit" : "load_in_4bit") + "); other programs have to be given that base";
+    said.cost = "an exported model that is worse than the trained one";
+  }
+  out.push_back(std::move(said));
+}
+
+bool has_room(const fs::path& folder, std::int64_t bytes) {
+  std::error_code none;
+  const fs::space_info space = fs::space(folder, none);
+  return !none && space.available > static_cast<std::uint64_t>(bytes) + (std::uint64_t{64} << 20);
+}
+
+}  // namespace
+
+ScratchFolder::ScratchFolder() {
+  std::string pattern = (fs::temp_directory_path() / "hone-doctor-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) {
+    throw base::UserError({.where = pattern,
+                           .expected = "a temporary folder",
+                           .found = "it cannot be made",
+                           .cause = "the disk is full, or the folder cannot be written",
+                           .fix = "set TMPDIR to a folder with room"});
+  }
+  path_ = pattern;
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code none;
+  fs::remove_all(path_, none);
+}
+
+Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
+  if (run.adapter->beginning().defined()) {
+    return {
+        {.code = "CKPT-01",
+         .level = Level::kNote,
+         .what =
+             "saving and loading were not tried: a PiSSA adapter is saved as one of twice the rank for the "
+             "unchanged base (tests/adapters/pissa_test.cpp)"}};
+  }
+  Verdicts out;
+  const ScratchFolder scratch;
+  const fs::path folder = scratch.path() / "adapter";
+  const data::Batch tokens = probe_tokens(run);
+  const at::Tensor base_alone = logprobs(*run.model, tokens, {.adapters_on = false});
+  at::Tensor with_adapter;
+  {
+    const StateGuard guard(run);
+    perturb(*run.adapter, kPerturbation, 1);
+    if (at::Tensor rows = run.adapter->token_rows(); rows.defined()) {
+      const at::NoGradGuard no_grad;
+      rows.add_(at::sin(at::arange(rows.numel(), rows.options().requires_grad(false))).view_as(rows),
+                kPerturbation);
+    }
+    with_adapter = logprobs(*run.model, tokens);
+    files.save(*run.adapter, folder);
+    judge_load(run, folder, out);
+  }
+  if (out.back().level == Level::kFail) return out;
+  if (run.model->score_head().defined()) return out;  // a reward model is used as an adapter: none is merged
+  if (!has_room(scratch.path(), run.model->parameter_count() * 4)) {
+    out.push_back({.code = "CKPT-02",
+                   .level = Level::kNote,
+                   .what = "merging was not tried: " + scratch.path().parent_path().string() +
+                           " has no room for a copy of the base"});
+    return out;
+  }
+  const model::Quantise quantised = run.model->quantised();
+  files.merge(run.plan.model_name_or_path, folder, scratch.path() / "merged", quantised);
+  judge_merge(run, with_adapter, base_alone, scratch.path() / "merged", out);
+  if (quantised) judge_stored_base(run, with_adapter, folder, out);
+  return out;
+}
+
+Verdicts probe_round_trip(train::OpenedRun& run) {
+  return examine_round_trip(
+      run, {.save = [](const adapters::Adapter& adapter, const fs::path& folder) { adapter.save(folder); },
+            .merge =
+                [&run](const fs::path& base, const fs::path& adapter, const fs::path& out,
+                       const model::Quantise& trained_on) {
+                  std::vector<fs::path> all(run.plan.base_adapters.begin(), run.plan.base_adapters.end());
+                  all.push_back(adapter);
+                  adapters::merge_to_folder(base, all, out, trained_on,
+                                            train::numbers(run.plan.precision).residual);
+                }});
+}
+
+}  // namespace hone::doctor

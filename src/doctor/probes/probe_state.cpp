@@ -1,0 +1,366 @@
+#include "doctor/probes/probe_state.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/rng.h"
+#include "data/preferences.h"
+#include "ops/cpu/instructions.h"
+#include "train/rollout_source.h"
+#include "train/sft.h"
+
+namespace hone::doctor {
+
+namespace {
+
+constexpr std::int64_t kBlock = std::int64_t{256} << 10;  // bytes that one thread hashes at a time
+
+// Exponents of all ones, in each lane of a 64-bit word: and with `exponents`, plus `carry`, leaves `overflow`
+// where there is one.
+struct FiniteMask {
+  std::uint64_t exponents = 0, carry = 0, overflow = 0;
+};
+
+FiniteMask finite_mask(at::ScalarType type) {
+  if (type == at::kBFloat16) return {0x7F807F807F807F80, 0x0080008000800080, 0x8000800080008000};
+  if (type == at::kFloat) return {0x7F8000007F800000, 0x0080000000800000, 0x8000000080000000};
+  return {};
+}
+
+struct BlockPrint {
+  std::uint64_t hash = base::kHashStart;
+  bool finite = true;
+};
+
+// Eight chains of FNV's step, a word each: every changed word changes its chain.
+BlockPrint print_block(const std::byte* bytes, std::int64_t size, const FiniteMask& mask) {
+  constexpr std::size_t kLanes = 8;
+  constexpr std::uint64_t kPrime = 0x100000001B3;
+  std::array<std::uint64_t, kLanes> chain{};
+  for (std::size_t i = 0; i < kLanes; ++i) chain[i] = base::kHashStart + i;
+  std::uint64_t overflow = 0;
+  std::array<std::uint64_t, kLanes> word{};
+  constexpr std::int64_t kRound = kLanes * 8;
+  for (std::int64_t at = 0; at < size; at += kRound) {
+    const std::int64_t left = std::min(kRound, size - at);
+    if (left < kRound) word.fill(0);
+    std::memcpy(word.data(), bytes + at, static_cast<std::size_t>(left));
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      chain[i] = (chain[i] ^ word[i]) * kPrime;
+      overflow |= (word[i] & mask.exponents) + mask.carry;
+    }
+  }
+  BlockPrint out{.finite = (overflow & mask.overflow) == 0};
+  for (const std::uint64_t one : chain) out.hash = (out.hash ^ one) * kPrime;
+  return out;
+}
+
+struct HashedPart {
+  std::string name;
+  std::function<at::Tensor()>
+      read;  // contiguous, on the CPU; a copy of a piece lives no longer than its hash
+};
+
+at::Tensor as_held(const ops::Weight& weight) {
+  return weight.is_packed() ? weight.panels() : weight.plain();
+}
+
+// As they lie in memory; a matrix that is embedding and head at once comes once.
+std::vector<HashedPart> parts_of(const model::CausalLm& model) {
+  std::vector<HashedPart> out;
+  const auto add = [&out](const std::string& name, const at::Tensor& tensor) {
+    if (tensor.defined()) out.push_back({name, [tensor] { return tensor.detach().cpu().contiguous(); }});
+  };
+  if (!model.packed()) {
+    for (const auto& [name, tensor] : model.frozen_tensors()) add(name, tensor);
+    if (!out.front().read().is_alias_of(model.head().plain())) add("the head", model.head().plain());
+    return out;
+  }
+  // frozen_tensors() would unpack: the packs themselves, and the embedding by its rows where it is not the
+  // head.
+  add("the head", model.head().panels());
+  const bool one = model.config().tie_word_embeddings && model.numbers().residual == model.numbers().linear;
+  static constexpr std::int64_t kRows = 1 << 14;
+  for (std::int64_t begin = 0; !one && begin < model.config().vocab_size; begin += kRows) {
+    out.push_back({"the embedding", [&model, begin] {
+                     const std::int64_t end = std::min(begin + kRows, model.config().vocab_size);
+                     std::vector<std::int64_t> ids(static_cast<std::size_t>(end - begin));
+                     std::iota(ids.begin(), ids.end(), begin);
+                     return model.embed(ids).cpu().contiguous();
+                   }});
+  }
+  add("the final norm", model.final_norm());
+  std::size_t index = 0;
+  for (const model::DecoderLayer& layer : model.layers()) {
+    const std::string prefix = "layer " + std::to_string(index++) + "'s ";
+    for (const ops::Linear* linear : layer.linears()) {
+      const ops::Weight& weight = linear->weight;
+      if (weight.is_quantised()) {
+        add(linear->name + "'s codes", weight.quantised().codes);
+        add(linear->name + "'s scales", weight.quantised().scales);
+        add(linear->name + "'s scales of scales", weight.quantised().nested_scales);
+      } else {
+        add(linear->name, as_held(weight));
+      }
+      add(linear->name + ".bias", linear->bias);
+      if (!linear->below) continue;
+      add(linear->name + " below: lora_A", as_held(linear->below->a));
+      add(linear->name + " below: lora_B", as_held(linear->below->b));
+    }
+    add(prefix + "input norm", layer.input_norm);
+    add(prefix + "norm after attention", layer.post_attention_norm);
+    add(prefix + "q norm", layer.q_norm);
+    add(prefix + "k norm", layer.k_norm);
+  }
+  return out;
+}
+
+// "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight" -> 3 and "q_proj.lora_A"; -1 without a
+// layer.
+std::pair<std::int64_t, std::string> layer_and_module(const std::string& name) {
+  std::string rest = name;
+  if (rest.ends_with(".weight")) rest.resize(rest.size() - 7);
+  std::int64_t layer = -1;
+  const std::string word = "layers.";
+  if (const std::size_t found = rest.find(word); found != std::string::npos) {
+    layer = std::strtoll(rest.c_str() + found + word.size(), nullptr, 10);
+  }
+  const std::size_t lora = rest.find(".lora_");
+  const std::size_t dot = rest.rfind('.', lora == std::string::npos ? lora : lora - 1);
+  return {layer, dot == std::string::npos ? rest : rest.substr(dot + 1)};
+}
+
+std::string ranges(const std::vector<std::int64_t>& sorted) {
+  std::string out;
+  for (std::size_t i = 0; i < sorted.size();) {
+    std::size_t last = i;
+    while (last + 1 < sorted.size() && sorted[last + 1] == sorted[last] + 1) ++last;
+    if (!out.empty()) out += ", ";
+    out += std::to_string(sorted[i]);
+    if (last > i) out += "-" + std::to_string(sorted[last]);
+    i = last + 1;
+  }
+  return out;
+}
+
+data::Example ending(const std::vector<std::int32_t>& ids, const std::vector<std::uint8_t>& supervised,
+                     std::int64_t row, std::int64_t room) {
+  const auto length = static_cast<std::int64_t>(ids.size());
+  const auto from = static_cast<std::ptrdiff_t>(std::max<std::int64_t>(0, length - room));
+  data::Example out{.row = row, .ids = {ids.begin() + from, ids.end()}, .supervised = {}};
+  if (supervised.empty()) {
+    out.supervised.assign(out.ids.size(), 1);
+  } else {
+    out.supervised.assign(supervised.begin() + from, supervised.end());
+  }
+  return out;
+}
+
+// Its first token is never a target.
+bool scores(const data::Example& example) {
+  return example.ids.size() > 1 &&
+         std::find(example.supervised.begin() + 1, example.supervised.end(), 1) != example.supervised.end();
+}
+
+}  // namespace
+
+StateGuard::StateGuard(train::OpenedRun& run)
+    : run_(run), parameters_(run.adapter->flat().clone()), gradient_(run.adapter->flat_gradient().clone()) {
+  for (const ops::Linear* linear : std::as_const(*run.model).linears()) sides_.push_back(linear->lora);
+  score_head_ = run.model->score_head();
+  token_rows_ = run.model->token_rows();
+  run.adapter->zero_gradient();
+}
+
+StateGuard::~StateGuard() {
+  const at::NoGradGuard no_grad;
+  std::size_t index = 0;
+  for (ops::Linear* linear : run_.model->linears()) linear->lora = sides_[index++];
+  run_.model->set_score_head(score_head_);
+  run_.model->set_token_rows(token_rows_);
+  restore_parameters();
+  run_.adapter->flat_gradient().copy_(gradient_);
+}
+
+void StateGuard::restore_parameters() {
+  const at::NoGradGuard no_grad;
+  run_.adapter->flat().copy_(parameters_);
+}
+
+std::vector<PartPrint> base_print(const model::CausalLm& model) {
+  std::vector<PartPrint> out;
+  for (const HashedPart& part : parts_of(model)) {
+    const at::Tensor held = part.read();
+    const auto bytes = static_cast<std::int64_t>(held.nbytes());
+    const auto* const first = static_cast<const std::byte*>(held.const_data_ptr());
+    std::vector<BlockPrint> found(static_cast<std::size_t>((bytes + kBlock - 1) / kBlock));
+    at::parallel_for(
+        0, static_cast<std::int64_t>(found.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t b = begin; b < end; ++b) {
+            found[static_cast<std::size_t>(b)] = print_block(
+                first + b * kBlock, std::min(kBlock, bytes - b * kBlock), finite_mask(held.scalar_type()));
+          }
+        });
+    PartPrint print{.name = part.name, .hash = base::kHashStart};
+    for (const BlockPrint& block : found) {
+      print.hash = (print.hash ^ block.hash) * 0x100000001B3;
+      print.finite = print.finite && block.finite;
+    }
+    out.push_back(std::move(print));
+  }
+  return out;
+}
+
+std::string first_change(const std::vector<PartPrint>& before, const std::vector<PartPrint>& after) {
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (i >= after.size() || before[i] != after[i]) return before[i].name;
+  }
+  return "";
+}
+
+std::string first_bad_value(const model::CausalLm& model) {
+  for (const auto& [name, tensor] : model.frozen_tensors()) {
+    const at::Tensor bad = tensor.isfinite().logical_not();
+    const auto count = bad.sum().item<std::int64_t>();
+    if (count == 0) continue;
+    const at::Tensor place = bad.nonzero()[0];
+    std::string where;
+    for (std::int64_t d = 0; d < place.numel(); ++d)
+      where += (d == 0 ? "" : ", ") + std::to_string(place[d].item<std::int64_t>());
+    const auto value = tensor.masked_select(bad)[0].item<double>();
+    return name + "[" + where + "] is " + number(value) + " (" + grouped(count) + " such " +
+           (count == 1 ? "value" : "values") + " of " + grouped(tensor.numel()) + ")";
+  }
+  return "";
+}
+
+bool is_b(const adapters::TrainableTensor& tensor) {
+  return tensor.name.find(".lora_B.") != std::string::npos;
+}
+
+void perturb(const adapters::Adapter& adapter, double size, std::uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  std::uint64_t substream = 0;
+  for (const adapters::TrainableTensor& tensor : adapter.tensors()) {
+    const base::Stream stream(seed, base::Purpose::kDemoData, 0, substream++);
+    if (!is_b(tensor)) continue;
+    at::Tensor noise = at::empty(tensor.value.sizes(), at::kFloat);
+    float* out = noise.mutable_data_ptr<float>();
+    at::parallel_for(0, noise.numel(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        out[i] = static_cast<float>(size) * stream.normal(static_cast<std::uint64_t>(i));
+    });
+    at::Tensor value = tensor.value;
+    value.add_(noise.to(value.device()));
+  }
+}
+
+std::int64_t rehearsal_tokens(const model::CausalLm& model) {
+  constexpr std::int64_t kWork = 32'000'000'000;  // parameters times tokens
+  return std::clamp<std::int64_t>(kWork / std::max<std::int64_t>(1, model.parameter_count()), 32, 256);
+}
+
+bool has_exact_kernels(const train::OpenedRun& run) {
+  return run.start.memory.explicit_layer && run.model->device().is_cpu() &&
+         ops::instructions() == ops::Instructions::kAvx512Bf16;
+}
+
+learn::AdamWOptions adamw_options(const config::Plan& plan) {
+  return {.beta1 = plan.adam_beta1,
+          .beta2 = plan.adam_beta2,
+          .epsilon = plan.adam_epsilon,
+          .weight_decay = plan.weight_decay};
+}
+
+std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size_t most,
+                                          std::int64_t tokens) {
+  const std::int64_t room = std::max<std::int64_t>(2, tokens / static_cast<std::int64_t>(most));
+  std::vector<data::Example> out;
+  if (const train::SftData* data = run.examples()) {
+    for (const data::Example& example : data->examples) {
+      if (out.size() == most) break;
+      data::Example part = ending(example.ids, example.supervised, example.row, room);
+      if (scores(part)) out.push_back(std::move(part));
+    }
+  } else if (const train::PolicyPrompts* prompts = run.prompts()) {
+    for (std::size_t i = 0; i < prompts->tokens.size() && out.size() < most; ++i) {
+      data::Example part = ending(prompts->tokens[i].ids, {}, static_cast<std::int64_t>(i), room);
+      if (scores(part)) out.push_back(std::move(part));
+    }
+  } else if (const auto* pairs = run.pairs()) {
+    for (std::size_t i = 0; i < pairs->size() && out.size() < most; ++i) {
+      const data::PreferenceSide& side = (*pairs)[i].chosen;
+      std::vector<std::int32_t> ids = side.context;
+      ids.insert(ids.end(), side.scored.begin(), side.scored.end());
+      std::vector<std::uint8_t> supervised(ids.size(), 1);
+      std::fill_n(supervised.begin(), side.context.size(), std::uint8_t{0});
+      data::Example part = ending(ids, supervised, (*pairs)[i].row, room);
+      if (scores(part)) out.push_back(std::move(part));
+    }
+  }
+  return out;
+}
+
+std::string tensor_list(const std::vector<std::string>& names) {
+  std::vector<std::string> modules;  // in the order in which they come
+  std::map<std::string, std::vector<std::int64_t>> layers;
+  for (const std::string& name : names) {
+    const auto [layer, module] = layer_and_module(name);
+    if (!layers.contains(module)) modules.push_back(module);
+    layers[module].push_back(layer);
+  }
+  std::vector<std::pair<std::string, std::string>> groups;  // ranges, modules
+  for (const std::string& module : modules) {
+    std::sort(layers[module].begin(), layers[module].end());
+    const std::string where = layers[module].front() < 0 ? "" : ranges(layers[module]);
+    const auto same =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == where; });
+    if (same == groups.end()) {
+      groups.emplace_back(where, module);
+    } else {
+      same->second += ", " + module;
+    }
+  }
+  std::string out;
+  constexpr std::size_t kMost = 4;
+  for (std::size_t i = 0; i < std::min(kMost, groups.size()); ++i) {
+    if (i > 0) out += "; ";
+    out += (groups[i].first.empty() ? "" : "layers " + groups[i].first + " ") + groups[i].second;
+  }
+  if (groups.size() > kMost) out += "; and more";
+  return out;
+}
+
+std::string number(double value) {
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), "%.3g", value);
+  return out.data();
+}
+
+std::string count_of(std::int64_t part, std::int64_t whole) {
+  return grouped(part) + " of " + grouped(whole);
+}
+
+std::string grouped(std::int64_t value) {
+  const std::string digits = std::to_string(value);
+  std::string out;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const std::size_t left = digits.size() - i;
+    if (i > 0 && left % 3 == 0 && digits[i - 1] != '-') out += ',';
+    out += digits[i];
+  }
+  return out;
+}
+
+}  // namespace hone::doctor

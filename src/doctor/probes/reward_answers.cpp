@@ -1,0 +1,148 @@
+#include "doctor/probes/reward_answers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "doctor/checks/check_words.h"
+#include "rewards/math/accuracy_reward.h"
+
+namespace hone::doctor {
+
+using base::Json;
+
+namespace {
+
+std::string strip(const std::string& text) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  const auto end = text.find_last_not_of(" \t\r\n");
+  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
+}
+
+Json completion_of(const Json& prompt, const std::string& text) {
+  if (!prompt.is_array()) return text;
+  return Json::array({{{"role", "assistant"}, {"content", text}}});
+}
+
+}  // namespace
+
+base::Json first_state(const train::OpenedRun& run) {
+  return {{"global_step", 0},
+          {"max_steps", run.start.total_steps},
+          {"epoch", 0.0},
+          {"num_train_epochs", run.plan.num_train_epochs},
+          {"train_batch_size", run.plan.per_device_train_batch_size},
+          {"is_local_process_zero", true},
+          {"is_world_process_zero", true},
+          {"log_history", Json::array()}};
+}
+
+RewardRows::RewardRows(const train::OpenedRun& run, std::size_t most) : run_(run) {
+  const std::size_t all = run.prompts()->rows.size();
+  const std::size_t stride = std::max<std::size_t>(1, all / std::max<std::size_t>(1, most));
+  for (std::size_t i = 0; i < all && rows_.size() < most; i += stride) rows_.push_back(i);
+  if (rows_.empty()) return;
+  const std::string read = run.text->tokenizer.decode(run.prompts()->tokens[rows_.front()].ids, false);
+  opens_thinking_ = std::string_view(strip(read)).ends_with("<think>");
+}
+
+rewards::Request RewardRows::request(const Texts& completions) const {
+  rewards::Request out;
+  out.trainer_state = first_state(run_);
+  for (std::size_t i = 0; i < size(); ++i) {
+    out.prompts.push_back(row(i).prompt);
+    out.completions.push_back(completion_of(row(i).prompt, completions[i]));
+    out.completion_ids.push_back(run_.text->tokenizer.encode(completions[i], false).ids);
+    for (const auto& [name, value] : row(i).columns.items()) {
+      if (!out.columns.contains(name)) out.columns[name] = Json::array();
+      out.columns[name].push_back(value);
+    }
+  }
+  return out;
+}
+
+bool RewardRows::has(const std::string& column) const {
+  return !rows_.empty() && row(0).columns.contains(column);
+}
+
+NamedTexts RewardRows::golds(const std::string& column) const {
+  Texts whole, bare;
+  for (std::size_t i = 0; i < size(); ++i) {
+    whole.push_back(strip(words::column_text(row(i).columns, column).value_or("")));
+    bare.push_back(strip(rewards::after_hashes(whole.back())));
+  }
+  const auto around = [&bare](const std::string& before, const std::string& after) {
+    Texts out;
+    for (const std::string& text : bare) out.push_back(before + text + after);
+    return out;
+  };
+  // What a template has opened in the prompt, no completion begins with.
+  const std::string think = opens_thinking_ ? "" : "<think>";
+  NamedTexts out = {{"gold", bare},
+                    {"gold in \\boxed{}", around("\\boxed{", "}")},
+                    {"gold after ####", around("#### ", "")},
+                    {"gold in <answer>", around("<answer>", "</answer>")},
+                    {kOneLine, around(think + "step by step</think>\\boxed{", "}")},
+                    {kSeveralLines, around(think + "\nstep by step\n</think>\n\\boxed{", "}")},
+                    {"gold in <answer> after <think>",
+                     around(think + "\nstep by step\n</think>\n<answer>\n", "\n</answer>")}};
+  if (whole != bare) out.insert(out.begin(), {"gold as the column has it", whole});
+  return out;
+}
+
+Texts RewardRows::prompts() const {
+  Texts out;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const Json& prompt = row(i).prompt;
+    std::string text;
+    if (prompt.is_string()) text = prompt.get<std::string>();
+    for (const Json& message : prompt.is_array() ? prompt : Json::array()) {
+      if (message.contains("content") && message.at("content").is_string())
+        text = message.at("content").get<std::string>();  // the last one
+    }
+    out.push_back(text);
+  }
+  return out;
+}
+
+Answered ask(rewards::Reward& reward, const RewardRows& rows, const std::string& kind,
+             const Texts& completions) {
+  Answered out{.kind = kind};
+  rewards::Scores scores;
+  try {
+    scores = reward.score(rows.request(completions));
+  } catch (const base::UserError& error) {
+    out.error = error.text().found + (error.text().cause.empty() ? "" : "; " + error.text().cause);
+    return out;
+  }
+  // Without a cause of its own the samples that failed say more: they name their rows.
+  if (scores.broken && (scores.failures.empty() || !scores.broken->cause.empty())) {
+    out.error = scores.broken->found + (scores.broken->cause.empty() ? "" : "; " + scores.broken->cause);
+    return out;
+  }
+  out.values = scores.values;
+  out.seconds = scores.seconds;
+  double sum = 0;
+  for (const double value : out.values) {
+    if (std::isnan(value)) {
+      out.none += 1;
+    } else {
+      sum += value;
+    }
+  }
+  const auto scored = static_cast<double>(static_cast<std::int64_t>(out.values.size()) - out.none);
+  if (scored > 0) out.mean = sum / scored;
+  for (std::size_t i = 0; i < out.values.size(); ++i) {
+    // What fp32 does not hold is infinite to the run.
+    if (std::isnan(out.values[i]) || std::isfinite(static_cast<float>(out.values[i]))) continue;
+    out.failures.push_back(rows.row(i).where + ", " + kind + ": " + words::number(out.values[i]));
+  }
+  for (const rewards::Failure& failure : scores.failures) {
+    const auto at = static_cast<std::size_t>(failure.sample);
+    out.failures.push_back((at < rows.size() ? rows.row(at).where : "sample " + std::to_string(at)) + ", " +
+                           kind + ": " + failure.what);
+  }
+  return out;
+}
+
+}  // namespace hone::doctor

@@ -1,0 +1,133 @@
+#include "doctor/tools/lr_range.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "learn/adamw.h"
+
+namespace hone::doctor {
+
+namespace {
+
+constexpr double kLeastGain = 0.01;  // of the first loss
+constexpr double kGoneFar = 0.5;     // above the first loss by this share: nothing more is to be learned
+
+std::vector<double> means_of_five(const std::vector<RangePoint>& points) {
+  const auto count = static_cast<std::ptrdiff_t>(points.size());
+  std::vector<double> out;
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    const std::ptrdiff_t begin = std::max<std::ptrdiff_t>(0, i - 2), end = std::min(count, i + 3);
+    double sum = 0;
+    for (std::ptrdiff_t j = begin; j < end; ++j) sum += points[static_cast<std::size_t>(j)].change;
+    out.push_back(sum / static_cast<double>(end - begin));
+  }
+  return out;
+}
+
+double rounded(double value) {
+  const double power = std::pow(10, std::floor(std::log10(value)));
+  double best = power;
+  for (const double digit : {1.0, 2.0, 3.0, 5.0, 10.0}) {
+    if (std::abs(std::log(digit * power / value)) < std::abs(std::log(best / value))) best = digit * power;
+  }
+  return best;
+}
+
+// Of the smoothed curve up to its lowest point; the grid is even in log(rate).
+std::size_t steepest_before(const std::vector<double>& curve, std::size_t lowest) {
+  std::size_t best = lowest;
+  double slope = 0;
+  for (std::size_t i = 1; i < lowest; ++i) {
+    const double here = curve[i + 1] - curve[i - 1];
+    if (here < slope) {
+      slope = here;
+      best = i;
+    }
+  }
+  return best;
+}
+
+class Restored {
+ public:
+  explicit Restored(adapters::Adapter& adapter) : adapter_(adapter), values_(adapter.flat().clone()) {}
+  Restored(const Restored&) = delete;
+  Restored& operator=(const Restored&) = delete;
+  ~Restored() {
+    const at::NoGradGuard no_grad;
+    adapter_.flat().copy_(values_);
+    adapter_.zero_gradient();
+  }
+
+ private:
+  adapters::Adapter& adapter_;
+  at::Tensor values_;
+};
+
+}  // namespace
+
+void judge_range(RangeResult& result) {
+  result.smoothed = means_of_five(result.points);
+  result.steepest = result.lowest = result.diverged = std::nullopt;
+  result.proposal = std::nullopt;
+  const std::vector<double>& curve = result.smoothed;
+  if (curve.empty()) return;
+  const auto lowest = static_cast<std::size_t>(std::min_element(curve.begin(), curve.end()) - curve.begin());
+  const double gain = -curve[lowest];
+  for (std::size_t i = lowest + 1; i < curve.size() && !result.diverged; ++i) {
+    if (curve[i] > curve[lowest] + gain / 2) result.diverged = i;
+  }
+  if (!(gain > kLeastGain * result.first_loss)) return;
+  result.lowest = lowest;
+  result.steepest = steepest_before(curve, lowest);
+  const double turn = result.points[result.diverged.value_or(lowest)].learning_rate;
+  result.proposal = rounded(std::min(result.points[*result.steepest].learning_rate, turn / 10));
+}
+
+RangeResult range_test(train::OpenedRun& run, const RangeOptions& options,
+                       const std::function<void(const RangePoint&)>& on_point,
+                       const std::atomic<bool>& stop) {
+  adapters::Adapter& adapter = *run.adapter;
+  const Restored restored(adapter);
+  const std::int64_t batches =
+      std::clamp<std::int64_t>(run.method->steps_per_epoch(), 1, std::min(options.batches, options.steps));
+  const learn::AdamWOptions adam = {.beta1 = run.plan.adam_beta1,
+                                    .beta2 = run.plan.adam_beta2,
+                                    .epsilon = run.plan.adam_epsilon,
+                                    .weight_decay = run.plan.weight_decay};
+  learn::AdamWState moments = learn::AdamWState::zeros_like(adapter.flat());
+
+  const auto loss_of = [&](std::int64_t step) {
+    adapter.zero_gradient();
+    return run.method->backward(step % batches).loss;
+  };
+  RangeResult out;
+  std::vector<double> first;
+  for (std::int64_t step = 0; step < batches && !stop.load(); ++step) first.push_back(loss_of(step));
+  out.first_loss = std::accumulate(first.begin(), first.end(), 0.0) / static_cast<double>(batches);
+
+  // The gradient that an update needs is that of the loss before it: each backward serves both.
+  const double factor =
+      std::pow(options.highest / options.lowest, 1.0 / static_cast<double>(options.steps - 1));
+  double rate = options.lowest;
+  loss_of(0);
+  for (std::int64_t step = 0; step < options.steps && !stop.load(); ++step, rate *= factor) {
+    learn::clip_gradient(adapter.flat_gradient(), run.plan.max_grad_norm);
+    learn::adamw_step(adapter.flat(), adapter.flat_gradient(), moments, adam, rate);
+    const double loss = loss_of(step + 1);
+    if (!std::isfinite(loss)) break;
+    out.points.push_back({.learning_rate = rate,
+                          .loss = loss,
+                          .change = loss - first[static_cast<std::size_t>((step + 1) % batches)]});
+    if (on_point) on_point(out.points.back());
+    if (out.points.back().change > kGoneFar * out.first_loss) break;
+  }
+  judge_range(out);
+  return out;
+}
+
+}  // namespace hone::doctor

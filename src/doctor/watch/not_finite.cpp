@@ -1,0 +1,186 @@
+#include "doctor/watch/not_finite.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "doctor/watch/tensor_watch.h"
+#include "doctor/words.h"
+
+namespace hone::doctor {
+
+namespace {
+
+using base::Level;
+using base::Verdict;
+
+constexpr std::int64_t kTokensAtOnce = 8192;
+constexpr std::int64_t kSamplesToTell =
+    2;  // bad ones: a single bad sample is another matter than all of them
+
+std::int64_t bad_count(const at::Tensor& values) {
+  if (!values.defined()) return 0;
+  return values.numel() - at::isfinite(values.detach()).sum().item<std::int64_t>();
+}
+
+// The first tensor of the base that holds a value that is not finite: "model.layers.3.mlp.up_proj.weight
+// holds 12 ..."; empty: none. One matrix at a time, since those of a packed model are copies.
+std::string bad_base_weight(const model::CausalLm& model) {
+  const auto words = [](const std::string& name, std::int64_t count) {
+    return "the base's " + name + " holds " + std::to_string(count) + " values that are not finite";
+  };
+  for (std::int64_t begin = 0; begin < model.config().vocab_size; begin += kTokensAtOnce) {
+    std::vector<std::int64_t> ids(
+        static_cast<std::size_t>(std::min(kTokensAtOnce, model.config().vocab_size - begin)));
+    std::iota(ids.begin(), ids.end(), begin);
+    const at::Tensor bad = at::isfinite(model.embed(ids)).all(1).logical_not();
+    if (!bad.any().item<bool>()) continue;
+    return "the base's embedding of token " +
+           std::to_string(begin + bad.nonzero().min().item<std::int64_t>()) +
+           " holds values that are not finite";
+  }
+  for (std::size_t i = 0; i < model.layers().size(); ++i) {
+    const model::DecoderLayer& layer = model.layers()[i];
+    for (const ops::Linear* linear : layer.linears()) {
+      if (const auto count = bad_count(linear->weight.dense())) return words(linear->name + ".weight", count);
+      if (const auto count = bad_count(linear->bias)) return words(linear->name + ".bias", count);
+    }
+    for (const at::Tensor* norm :
+         {&layer.input_norm, &layer.post_attention_norm, &layer.q_norm, &layer.k_norm}) {
+      if (const auto count = bad_count(*norm)) return words("norms of layer " + std::to_string(i), count);
+    }
+  }
+  if (const auto count = bad_count(model.final_norm())) return words("final norm", count);
+  if (const auto count = bad_count(model.head().dense())) return words("head", count);
+  return "";
+}
+
+std::vector<std::string> bad_values(const adapters::Adapter& adapter) {
+  std::vector<std::string> out;
+  for (const auto& tensor : adapter.tensors()) {
+    if (bad_count(tensor.value) > 0) out.push_back(tensor.name);
+  }
+  return out;
+}
+
+// Of "...layers.12.self_attn...": 12; -1 where there is none.
+std::int64_t layer_of(const std::string& name) {
+  constexpr std::string_view kMark = "layers.";
+  const std::size_t at = name.find(kMark);
+  std::int64_t out = -1;
+  if (at != std::string::npos)
+    std::from_chars(name.data() + at + kMark.size(), name.data() + name.size(), out);
+  return out;
+}
+
+// The backward goes from the last layer down: the highest bad one is the first.
+std::string bad_gradients(const adapters::Adapter& adapter) {
+  std::vector<std::string> bad;
+  std::int64_t highest = -1, top = -1;
+  std::string first;
+  for (const auto& tensor : adapter.tensors()) {
+    const std::int64_t layer = layer_of(tensor.name);
+    top = std::max(top, layer);
+    if (!tensor.value.grad().defined() || bad_count(tensor.value.grad()) == 0) continue;
+    bad.push_back(tensor.name);
+    if (layer >= highest) {
+      highest = layer;
+      first = tensor.name;
+    }
+  }
+  if (bad.empty()) return "no gradient of the adapter holds one";
+  std::string out = std::to_string(bad.size()) + " of " + std::to_string(adapter.tensors().size()) +
+                    " gradients hold one; the backward met it first in " + first;
+  if (highest >= 0 && highest < top) {
+    out += " (layer " + std::to_string(highest) + "; those above it, to " + std::to_string(top) +
+           ", are finite)";
+  }
+  return out;
+}
+
+struct BadSamples {
+  std::vector<std::string> names;
+  std::int64_t replayed = 0;
+};
+
+BadSamples find_samples(train::OpenedRun& run, std::int64_t step) {
+  BadSamples out;
+  run.adapter->zero_gradient();
+  run.method->replay_samples(step - 1, [&](const train::ReplayedSample& one) {
+    out.replayed += 1;
+    const bool finite = std::isfinite(one.loss) && bad_count(run.adapter->flat_gradient()) == 0;
+    if (!finite) out.names.push_back(one.name);
+    run.adapter->zero_gradient();
+    return static_cast<std::int64_t>(out.names.size()) < kSamplesToTell;
+  });
+  return out;
+}
+
+std::string sample_words(const BadSamples& found) {
+  if (found.replayed == 0) return "";
+  if (found.names.empty()) {
+    return "; none of its " + std::to_string(found.replayed) + " samples alone gives one";
+  }
+  if (static_cast<std::int64_t>(found.names.size()) < kSamplesToTell) {
+    return "; of its " + std::to_string(found.replayed) + " samples run alone, only " + found.names.front() +
+           " gives one";
+  }
+  return "; run alone, " + found.names[0] + " and " + found.names[1] + " both give one";
+}
+
+}  // namespace
+
+Verdict check_adapter_finite(const adapters::Adapter& adapter) {
+  if (std::isfinite(at::linalg_vector_norm(adapter.flat().detach()).item<double>())) return {};
+  const std::vector<std::string> bad = bad_values(adapter);
+  if (bad.empty()) return {};
+  return {.code = "NUM-02",
+          .level = Level::kFail,
+          .part = "run",
+          .what = "the adapter itself holds values that are not finite",
+          .evidence = std::to_string(bad.size()) + " tensors: " + first_names(bad),
+          .cause = "the learning rate is too high, or AdamW's moments overflowed",
+          .fix = "go back to the last healthy checkpoint with a lower learning_rate"};
+}
+
+Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double loss, double grad_norm) {
+  const std::string gradients = bad_gradients(*run.adapter);  // before they are cleared
+  Verdict out{.code = "NUM-02",
+              .level = Level::kFail,
+              .part = "run",
+              .what = "step " + std::to_string(step) + ": loss " + short_number(loss) + ", gradient norm " +
+                      short_number(grad_norm)};
+  const std::string base = bad_base_weight(*run.model);
+  const Verdict adapter = check_adapter_finite(*run.adapter);
+  const BadSamples samples = find_samples(run, step);
+  out.evidence = gradients + sample_words(samples);
+  if (!base.empty()) {
+    out.evidence = base + "; " + out.evidence;
+    out.cause = "the model file holds bad values";
+    out.not_this = "learning rate, warm-up or clipping: no setting of the run mends a weight";
+    out.fix = "download or convert the model anew";
+  } else if (adapter.level == Level::kFail) {
+    out.evidence = adapter.what + " (" + adapter.evidence + "); " + out.evidence;
+    out.cause = adapter.cause;
+    out.fix = adapter.fix;
+  } else if (samples.names.size() == 1 && samples.replayed > 1) {
+    out.cause = "suspected: that one sample (its length, or a token that the model hardly knows)";
+    out.not_this = "the learning rate: the step's other samples are finite";
+    out.fix =
+        "look at that row and leave it out; dtype: float32 and bf16: false tells whether precision is the "
+        "cause";
+  } else {
+    out.cause =
+        "the learning rate is too high for this data and precision, or a kernel is wrong on this machine";
+    out.fix =
+        "lower learning_rate, or set dtype: float32 and bf16: false to see whether precision is the cause; "
+        "the step "
+        "was not applied and earlier checkpoints are whole";
+  }
+  return out;
+}
+
+}  // namespace hone::doctor

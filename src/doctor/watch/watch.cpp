@@ -1,0 +1,314 @@
+#include "doctor/watch/watch.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/process_memory.h"
+#include "base/where.h"
+#include "doctor/fault_report.h"
+#include "doctor/watch/loss_table.h"
+#include "doctor/watch/not_finite.h"
+#include "doctor/watch/watch_limits.h"
+#include "doctor/words.h"
+#include "train/open_run.h"
+#include "train/run_folder.h"
+
+namespace hone::doctor {
+
+namespace {
+
+using base::Level;
+using base::Verdict;
+using config::OnFault;
+
+constexpr auto kAskAgain = std::chrono::milliseconds(500);
+constexpr double kNearTheTop = 0.9;  // of the way from the lowest to the highest reward seen
+
+// Faults after which a later checkpoint may be worse than an earlier one.
+bool harms_the_model(const std::string& code) {
+  return code.starts_with("NUM-") || code == "RL-07" || code == "RL-08" || code == "RL-10" ||
+         code == "PREF-02";
+}
+
+bool is_policy(const config::Plan& plan) {
+  return plan.method == config::Method::kGrpo || plan.method == config::Method::kRloo;
+}
+
+double metric_or(const std::vector<train::NamedValue>& values, std::string_view name, double otherwise) {
+  for (const auto& [key, value] : values) {
+    if (key == name) return value;
+  }
+  return otherwise;
+}
+
+// Where a crash's report goes when the next run begins.
+base::fs::path earlier(const base::fs::path& report) {
+  return report.parent_path() / ("earlier-" + report.filename().string());
+}
+
+// The new names.
+std::vector<base::fs::path> set_aside_crashes(const base::fs::path& folder) {
+  std::vector<base::fs::path> found, out;
+  std::error_code error;
+  for (const auto& entry : base::fs::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().starts_with(train::kCrashPrefix)) found.push_back(entry.path());
+  }
+  for (const base::fs::path& one : found) {
+    base::fs::rename(one, earlier(one), error);
+    if (!error) out.push_back(earlier(one));
+  }
+  return out;
+}
+
+bool all_dead(const std::vector<train::NamedValue>& values) {
+  bool known = false, dead = true;
+  for (const auto& [key, value] : values) {
+    if (key != "dead_groups") continue;
+    known = true;
+    dead = dead && value >= 1;
+  }
+  return known && dead;
+}
+
+}  // namespace
+
+// ---- what the report hears
+
+void Watch::started(const train::StartFacts& facts) {
+  report_.started(facts);
+  // A checkpoint of another folder is none that this run could go on from by its number.
+  const auto here = train::checkpoint_steps(facts.output_dir);
+  const bool resumed_here = std::find(here.begin(), here.end(), facts.first_step) != here.end();
+  healthy_checkpoint_ = facts.first_step > 0 && resumed_here ? facts.first_step : -1;
+  base::where.checkpoint.store(healthy_checkpoint_, std::memory_order_relaxed);
+  state_ = running_here();
+  state_.total_steps = facts.total_steps;
+  state_.step = facts.first_step;
+  state_.checkpoint = healthy_checkpoint_;
+}
+
+void Watch::rolled_out(const train::RolloutFacts& facts) {
+  report_.rolled_out(facts);
+  if (!rewards_) return;
+  if (!before_ && facts.step > state_.step) before_ = {rewards_, told_, suspected_};
+  tell(rewards_->see(facts), facts.step);
+}
+
+void Watch::stepped(const train::StepFacts& facts, std::int64_t total_steps) {
+  report_.stepped(facts, total_steps);
+  newest_ = facts;
+}
+
+void Watch::logged(const train::LogRecord& record) {
+  report_.logged(record);
+  const bool of_a_step = std::any_of(record.values.begin(), record.values.end(),
+                                     [](const auto& one) { return one.first == "loss"; });
+  if (!of_a_step || loss_explained_ || run_ == nullptr || !is_policy(run_->plan)) return;
+  const auto facts = loss_facts(newest_, run_->plan.policy.beta, rows_);
+  if (!facts) return;
+  LossFacts known = *facts;
+  known.masks_cut = run_->plan.policy.mask_truncated_completions;
+  if (rewards_) known.place = place_of(known.reward, rewards_->lowest(), rewards_->highest());
+  Verdict words = loss_verdict(known);
+  if (words.what.empty()) return;
+  loss_explained_ = true;
+  // One step proves nothing yet; the windows of watch_rewards.h do.
+  words.level = Level::kNote;
+  if (!told_.contains(words.code)) report_.judged(words, record.step);
+}
+
+void Watch::saved(const std::string& folder, std::int64_t step) {
+  report_.saved(folder, step);
+  state_.checkpoint = step;
+  if (!suspected_) healthy_checkpoint_ = step;
+  if (running_) running_->update(state_);
+}
+
+void Watch::finished(const std::string& folder, bool interrupted, std::int64_t step) {
+  running_.reset();
+  if (!base_.empty()) check_base(step);
+  if (pause_wanted_) write_fault(interrupted ? "pause" : "end", step);
+  report_.finished(folder, interrupted, step);
+}
+
+// NUM-06: what is frozen has the bits that it began with.
+void Watch::check_base(std::int64_t step) {
+  const std::string changed = first_change(base_, base_print(*run_->model));
+  if (changed.empty()) return;
+  report_.judged({.code = "NUM-06",
+                  .level = Level::kFail,
+                  .part = "run",
+                  .what = "the frozen base is not what it was at the start",
+                  .evidence = "first in " + changed,
+                  .cause = "something wrote into it: a defect of hone or of this machine's memory",
+                  .fix = "please report this with `hone env`; the adapter was trained on a base that moved"},
+                 step);
+}
+
+// ---- the seat in the loop
+
+void Watch::begin(train::OpenedRun& run) {
+  run_ = &run;
+  const config::Plan& plan = run.plan;
+  rows_ = plan.per_device_train_batch_size * plan.gradient_accumulation_steps;
+  const bool resumed = run.standing->state.step > 0;  // resume() knows more
+  tensors_.emplace(run.standing->state.step);
+  trend_.emplace(run.start.warmup_steps, !config::samples(plan.method), resumed);
+  preference_ = PreferenceWatch(resumed);
+  if (config::samples(plan.method)) {
+    rewards_.emplace(plan.policy.num_generations, plan.policy.reward_weights,
+                     plan.policy.mask_truncated_completions, resumed);
+  }
+  if (is_policy(plan)) {
+    policy_.emplace(
+        PolicySteps::Setup{.beta = plan.policy.beta,
+                           .rows = rows_,
+                           .masks_cut = plan.policy.mask_truncated_completions,
+                           .bf16 = run.model->numbers().linear == at::kBFloat16,
+                           .exact_kernels = has_exact_kernels(run),
+                           .uniform = std::log(static_cast<double>(run.model->config().vocab_size))});
+  }
+  if (!plan.skip_doctor) base_ = base_print(*run.model);
+  resume();
+  tell_of_last_run();
+  running_.emplace(run.place.output_dir(), state_);
+}
+
+void Watch::see_gradients(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter) {
+  if (!std::isfinite(loss.loss)) return;  // not_finite() comes
+  // With a KL term rows of dead groups are computed, and give exactly nothing while B is 0.
+  live_ = loss.live_rows < 0 ? !all_dead(loss.metrics) : loss.live_rows > 0;
+  const bool had_samples =
+      is_policy(run_->plan) ? metric_or(loss.metrics, "skipped_rows", 0) < static_cast<double>(rows_) && live_
+                            : loss.loss != 0;
+  tell(tensors_->backward_done(step, adapter, had_samples), step);
+}
+
+void Watch::not_finite(std::int64_t step, double loss, double grad_norm) {
+  Verdict found = diagnose_not_finite(*run_, step, loss, grad_norm);
+  suspected_ = true;
+  report_.judged(found, step);
+  failures_.push_back(found);
+  stop(found, step);
+}
+
+train::Course Watch::see_step(const train::StepFacts& facts, const adapters::Adapter& adapter) {
+  const double reward = metric_or(facts.metrics, "reward", last_reward_);
+  if (std::isfinite(reward)) last_reward_ = reward;
+  Findings found = tensors_->stepped(facts.step, adapter, facts.learning_rate);
+  const auto join = [&found](Findings more) {
+    found.insert(found.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  };
+  if (policy_) join(policy_->see(facts, at_the_top(), live_));
+  join(trend_->see(facts));
+  join(preference_.see(facts));
+  state_.step = facts.step;
+  state_.resident = base::process_memory().resident;
+  // Several files of the kernel's: too slow for steps of a millisecond.
+  const auto now = std::chrono::steady_clock::now();
+  if (state_.free == 0 || now - asked_free_ > kAskAgain) {
+    state_.free = base::free_memory();
+    asked_free_ = now;
+  }
+  join(memory_.see(facts.step, run_->start.total_steps, state_.resident, state_.free));
+  if (running_) running_->update(state_);
+  tell(std::move(found), facts.step);
+  before_.reset();
+  if (facts.step % limits::kCheckEvery == 0) {
+    const Verdict bad = check_adapter_finite(adapter);
+    if (bad.level == Level::kFail) {
+      report_.judged(bad, facts.step);
+      failures_.push_back(bad);
+      stop(bad, facts.step);
+    }
+  }
+  return pause_wanted_ ? train::Course::kPause : train::Course::kGoOn;
+}
+
+// ---- telling
+
+void Watch::tell(Findings found, std::int64_t step) {
+  for (Finding& one : found) tell(std::move(one), step);
+}
+
+void Watch::tell(Finding found, std::int64_t step) {
+  name_options_of(run_->plan, found.verdict);
+  const Level level = found.verdict.level;
+  const auto [told, is_new] = told_.emplace(found.key, level);
+  if (!is_new && level <= told->second) return;
+  told->second = level;
+  if (level >= Level::kWarn && harms_the_model(found.verdict.code)) suspected_ = true;
+  report_.judged(found.verdict, step);
+  if (level != Level::kFail) return;
+  failures_.push_back(found.verdict);
+  if (on_fault_ == OnFault::kPause) pause_wanted_ = true;
+  if (on_fault_ == OnFault::kStop) stop(found.verdict, step);
+}
+
+void Watch::stop(const Verdict& verdict, std::int64_t step) {
+  write_fault("stop", step);
+  running_.reset();  // this end is explained
+  const std::string left = healthy_checkpoint_ >= 0 ? "; the last healthy checkpoint is of step " +
+                                                          std::to_string(healthy_checkpoint_)
+                                                    : "; there is no checkpoint yet";
+  throw train::GuardStop({.where = "step " + std::to_string(step),
+                          .expected = "a run without " + verdict.code,
+                          .found = verdict.what + (verdict.evidence.empty() ? "" : ": " + verdict.evidence),
+                          .cause = verdict.cause,
+                          .fix = verdict.fix + left});
+}
+
+void Watch::write_fault(const char* kind, std::int64_t step) const {
+  if (run_ == nullptr) return;
+  write_fault_report(run_->place.output_dir(),
+                     {.kind = kind,
+                      .step = step,
+                      .total_steps = state_.total_steps,
+                      .checkpoint = state_.checkpoint,
+                      .healthy_checkpoint = suspected_ ? healthy_checkpoint_ : state_.checkpoint,
+                      .verdicts = failures_});
+}
+
+// A process that was killed could say nothing; this one says it. A report of a pause has been read by now,
+// and that of a crash is no longer why the run in this folder ended.
+void Watch::tell_of_last_run() {
+  const base::fs::path& folder = run_->place.output_dir();
+  std::error_code ignored;
+  base::fs::remove(folder / train::kFaultFile, ignored);
+  const auto last = read_running(folder);
+  const std::vector<base::fs::path> crashes = set_aside_crashes(folder);
+  if (!last) return;
+  const Fate fate = fate_of(*last);
+  // Output folders are locked: who wrote it is gone, even where its number is another process's by now.
+  const Fate ended = fate == Fate::kAlive ? Fate::kKilled : fate;
+  const base::fs::path report = earlier(crash_report_path(folder, last->pid));
+  const bool crashed = std::find(crashes.begin(), crashes.end(), report) != crashes.end();
+  report_.judged(
+      {.code = ended == Fate::kMemory ? "MEM-02" : "",
+       .level = Level::kWarn,
+       .part = "run",
+       .what = crashed ? "the last run here crashed at step " + std::to_string(last->step)
+                       : fate_words(*last, ended),
+       .evidence = crashed ? report.string() : "it left hone-running.json",
+       .cause = ended == Fate::kMemory ? "the machine's memory was used up" : "",
+       .fix = crashed ? "`hone explain` tells where: give it this file"
+              : ended == Fate::kMemory
+                  ? "lower per_device_train_batch_size or max_length, or set memory_limit below what was free"
+                  : "nothing, if that was you"},
+      run_->standing->state.step);
+}
+
+bool Watch::at_the_top() const {
+  if (!rewards_) return false;
+  if (rewards_->highest() <= rewards_->lowest()) {
+    return rewards_->past_unknown() && place_of(last_reward_, 0, 0) == RewardPlace::kHighest;
+  }
+  return last_reward_ >= rewards_->lowest() + kNearTheTop * (rewards_->highest() - rewards_->lowest());
+}
+
+}  // namespace hone::doctor

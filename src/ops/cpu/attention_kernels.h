@@ -1,0 +1,88 @@
+// The inner loops of attend_tiles and packed_attention_backward, on plain pointers. Rows of a kernel are
+// (query, head) pairs of one kv head's group, row = query * group + head, so that the keys are read once for
+// all heads of the group.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hone::ops::attention_kernels {
+
+// The tiles of one KvTiles and kv head; the first key stands at `place` of the sequence.
+struct KeyRun {
+  const void* keys = nullptr;
+  const void* values = nullptr;
+  std::int64_t place = 0, length = 0;
+};
+
+// Strides are in elements and between tokens. q, out and lse point at query 0 and the group's first head.
+struct Forward {
+  const KeyRun* runs = nullptr;
+  std::int64_t run_count = 0;
+  std::int64_t head_dim = 0, group = 0, window = 0;
+  const void* q = nullptr;
+  std::int64_t q_stride = 0;
+  void* out = nullptr;
+  std::int64_t out_stride = 0;
+  float* lse = nullptr;  // or null
+  std::int64_t lse_stride = 0;
+  std::int64_t place = 0;  // of query 0
+  std::int64_t row_begin = 0, row_end = 0;
+};
+
+constexpr std::int64_t kBlockElements = 48 * 128;  // rows of a block times head_dim, at most
+constexpr std::int64_t kMaxHeadDim = 256;
+
+// bf16 in AVX512-BF16: head_dim a multiple of 16 and at most kMaxHeadDim, rows * head_dim at most
+// kBlockElements.
+void forward_bf16(const Forward& block);
+
+// Portable C++ in fp32, tiles of fp32 or of bf16 (which are widened, and out rounded). Any head_dim.
+// `scratch` holds plain_scratch floats.
+enum class PlainLevel { kPlain, kAvx2, kAvx512 };
+std::size_t plain_scratch(std::int64_t head_dim);
+void forward_plain(const Forward& block, bool bf16, PlainLevel level, float* scratch);
+
+// Keys of one segment and the queries that see them: query t of [begin, end) sees all `keys` of them, or
+// with `own` the first t - origin + 1, the last of which is its own.
+struct BackwardSpan {
+  const void *k = nullptr, *v = nullptr;  // key 0
+  std::int64_t keys = 0;
+  std::int64_t begin = 0, end = 0;  // queries, counted as the chunk's
+  bool own = false;
+  std::int64_t origin = 0;
+  float *part_k = nullptr, *part_v = nullptr;  // [keys, D] each: this chunk's share, without the scale
+};
+
+// Queries [begin, end) of one run (ops/cpu/attention_runs.h) and kv head, with what they see. Pointers at
+// token 0 of the run.
+struct Backward {
+  std::int64_t head_dim = 0, group = 0;
+  const void *q = nullptr, *out = nullptr, *d_out = nullptr;
+  std::int64_t q_stride = 0, k_stride = 0, v_stride = 0, out_stride = 0, d_out_stride = 0;
+  const float* lse = nullptr;
+  std::int64_t lse_stride = 0;
+  void* dq = nullptr;
+  std::int64_t dq_stride = 0;
+  std::int64_t begin = 0, end = 0;
+  const BackwardSpan* spans = nullptr;
+  std::int64_t span_count = 0;
+  std::byte* scratch = nullptr;  // backward_scratch bytes, at a multiple of 64
+};
+std::size_t backward_scratch(std::int64_t head_dim, std::int64_t rows);
+void backward_bf16(const Backward& chunk);
+
+// dk and dv of a segment and kv head from its shares, in their order.
+struct Share {
+  const float *k = nullptr, *v = nullptr;  // [keys, D] each, of the first keys
+  std::int64_t keys = 0;
+};
+struct Shares {
+  const Share* shares = nullptr;
+  std::int64_t count = 0, tokens = 0, head_dim = 0;
+  void *dk = nullptr, *dv = nullptr;
+  std::int64_t dk_stride = 0, dv_stride = 0;
+};
+void sum_shares_bf16(const Shares& s);
+
+}  // namespace hone::ops::attention_kernels

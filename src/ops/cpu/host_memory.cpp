@@ -1,0 +1,76 @@
+#include "ops/cpu/host_memory.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace hone::ops {
+namespace {
+
+constexpr std::size_t kAlignment = 64;   // libtorch's own: a cache line, a register of avx512
+constexpr std::uint8_t kPriority = 100;  // above libtorch's default
+
+// malloc's own address lies in front of the data, so that the data are enough to free it (c10's raw_allocate
+// wants that).
+constexpr std::size_t kRoom = kAlignment + sizeof(void*);
+
+void free_data(void* data) {
+  if (data != nullptr) std::free(static_cast<void**>(data)[-1]);
+}
+
+constexpr std::uintptr_t kHugePage = 2 << 20;
+
+// Large blocks in pages of 2 MB where the kernel gives them for the asking: fewer page faults when they are
+// first written, fewer misses when they are read again. Only whole pages inside the block: nothing more
+// becomes resident.
+void ask_for_huge_pages([[maybe_unused]] std::uintptr_t address, [[maybe_unused]] std::size_t bytes) {
+#if defined(__linux__)
+  const std::uintptr_t begin = (address + kHugePage - 1) / kHugePage * kHugePage;
+  const std::uintptr_t end = (address + bytes) / kHugePage * kHugePage;
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // only a hint
+#endif
+}
+
+class HostAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    const c10::Device cpu(c10::DeviceType::CPU);
+    if (bytes == 0) return {nullptr, cpu};
+    void* block = bytes > SIZE_MAX - kRoom ? nullptr : std::malloc(bytes + kRoom);
+    if (block == nullptr) {
+      throw base::UserError(
+          {.where = "memory",
+           .expected = base::human_bytes(bytes) + " for one tensor",
+           .found = "the system has no more",
+           .cause = "the run takes more memory than is free",
+           .fix = "lower per_device_train_batch_size or max_length, or end other programs"});
+    }
+    const auto address = reinterpret_cast<std::uintptr_t>(block) + kRoom;
+    if (bytes >= 2 * kHugePage) ask_for_huge_pages(address, bytes);
+    void* data = reinterpret_cast<void*>(address & ~(kAlignment - 1));
+    static_cast<void**>(data)[-1] = block;
+    return {data, data, &free_data, cpu};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_data; }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
+};
+
+}  // namespace
+
+void use_host_memory() {
+  static HostAllocator allocator;
+  c10::SetCPUAllocator(&allocator, kPriority);
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,22 @@
+#include "ops/device_memory.h"
+
+#include <c10/core/CachingDeviceAllocator.h>
+
+#include "base/process_memory.h"
+
+namespace hone::ops {
+
+DeviceMemory device_memory(at::Device device) {
+  if (device.is_cpu()) {
+    const base::ProcessMemory process = base::process_memory();
+    return {.free = base::free_memory(), .in_use = process.resident, .peak = process.peak};
+  }
+  c10::DeviceAllocator* const allocator = c10::getDeviceAllocator(device.type());
+  const c10::DeviceIndex index = device.has_index() ? device.index() : c10::DeviceIndex{0};
+  const auto held = allocator->getDeviceStats(index).reserved_bytes[0];  // of all its pools
+  return {.free = static_cast<std::int64_t>(allocator->getMemoryInfo(index).first),
+          .in_use = held.current,
+          .peak = held.peak};
+}
+
+}  // namespace hone::ops

@@ -1,0 +1,19 @@
+// The memory of the device that weights and passes are on.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+
+namespace hone::ops {
+
+// In bytes. On the CPU of the machine and of this process as a whole (base/process_memory.h); on other
+// devices of libtorch's allocator, whose unused blocks count as in use.
+struct DeviceMemory {
+  std::int64_t free = 0;    // 0: not known
+  std::int64_t in_use = 0;  // by this process
+  std::int64_t peak = 0;    // of in_use
+};
+DeviceMemory device_memory(at::Device device);
+
+}  // namespace hone::ops

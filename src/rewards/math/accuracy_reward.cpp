@@ -1,0 +1,126 @@
+#include "rewards/math/accuracy_reward.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/pattern.h"
+#include "rewards/math/answer.h"
+#include "rewards/math/compare.h"
+
+namespace hone::rewards {
+
+namespace {
+
+using base::to_code_points;
+using base::to_utf8;
+
+struct Judged {
+  std::vector<AccuracyResult> results;
+  Scores scores;
+};
+
+// Scores and TRL's extra columns.
+Judged judge(const Request& request, const std::string& name, const std::string& column, bool lenient,
+             const std::string& delimiter) {
+  const auto gold = column_texts(request, column, name);
+  const auto texts = completion_texts(request, name);
+  Judged out;
+  std::vector<base::Json> golds;
+  std::vector<base::Json> gold_parsed;
+  std::vector<base::Json> answer_parsed;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    std::string text = texts[i];
+    const std::size_t last = delimiter.empty() ? 0 : text.rfind(delimiter);
+    AccuracyResult result{false, "[incomplete reasoning]", "[incomplete reasoning]"};
+    if (last != std::string::npos) {
+      text = delimiter.empty() ? text : text.substr(last + delimiter.size());
+      result = gold[i]
+                   ? judge_accuracy(column == "solution" ? *gold[i] : after_hashes(*gold[i]), text, lenient)
+                   : AccuracyResult{std::nullopt, "[unparseable]", "[skipped]"};
+    }
+    out.scores.values.push_back(!result.correct ? kNone : *result.correct ? 1 : 0);
+    golds.emplace_back(gold[i] ? base::Json(*gold[i]) : base::Json());
+    gold_parsed.emplace_back(result.gold);
+    answer_parsed.emplace_back(result.answer);
+    out.results.push_back(std::move(result));
+  }
+  out.scores.extra = {{column, std::move(golds)},
+                      {"gold_parsed", std::move(gold_parsed)},
+                      {"answer_parsed", std::move(answer_parsed)}};
+  return out;
+}
+
+std::string shown(const std::vector<MathCandidate>& all, const char* none) {
+  return all.empty() ? none : to_utf8(all.front().text);
+}
+
+}  // namespace
+
+std::string after_hashes(const std::string& gold) {
+  const std::size_t at = gold.rfind("####");
+  return at == std::string::npos ? gold : gold.substr(at + 4);
+}
+
+AccuracyResult judge_accuracy(const std::string& gold, const std::string& completion, bool lenient) {
+  const auto golds = math_answers(to_code_points(gold), AnswerRules::kGold);
+  if (golds.empty()) return {std::nullopt, "[unparseable]", "[skipped]"};
+  const std::u32string text = to_code_points(completion);
+  auto answers = math_answers(text, AnswerRules::kCompletion);
+  if (answers.empty() && lenient)
+    answers = math_answers(to_code_points(after_hashes(completion)), AnswerRules::kGold);
+  bool correct = false;
+  for (const auto& one : golds)
+    for (const auto& other : answers) correct = correct || same_answer(one, other);
+  return {correct, shown(golds, "[unparseable]"), shown(answers, "[unparseable]")};
+}
+
+std::unique_ptr<Reward> accuracy_reward(Parameters parameters) {
+  const std::string name = parameters.text("name", "accuracy_reward");
+  const std::string column = parameters.text("column", "solution");
+  const bool lenient = parameters.boolean("lenient", false);
+  parameters.choice("engine", {"native", "math_verify"});
+  parameters.finish();
+  return make_reward(
+      name, [=](const Request& request) { return judge(request, name, column, lenient, "").scores; });
+}
+
+std::unique_ptr<Reward> reasoning_accuracy_reward(Parameters parameters) {
+  const std::string name = parameters.text("name", "reasoning_accuracy_reward");
+  const std::string column = parameters.text("column", "solution");
+  const bool lenient = parameters.boolean("lenient", false);
+  const std::string delimiter = parameters.text("delimiter", "</think>");
+  parameters.choice("engine", {"native", "math_verify"});
+  parameters.finish();
+  return make_reward(
+      name, [=](const Request& request) { return judge(request, name, column, lenient, delimiter).scores; });
+}
+
+std::unique_ptr<Reward> cosine_scaled_reward(Parameters parameters) {
+  const std::string name = parameters.text("name", "cosine_scaled_reward");
+  const std::string column = parameters.text("column", "solution");
+  const bool lenient = parameters.boolean("lenient", false);
+  const auto longest =
+      static_cast<double>(parameters.needed_integer("max_len", 1, "get_cosine_scaled_reward(max_len=256)"));
+  const double min_wrong = parameters.number("min_value_wrong", -1);
+  const double max_wrong = parameters.number("max_value_wrong", -0.5);
+  const double min_correct = parameters.number("min_value_correct", 0.5);
+  const double max_correct = parameters.number("max_value_correct", 1);
+  parameters.finish();
+  return make_reward(name, [=](const Request& request) {
+    Scores out = judge(request, name, column, lenient, "").scores;
+    out.extra.clear();  // TRL calls accuracy_reward without log_extra here
+    for (std::size_t i = 0; i < out.values.size(); ++i) {
+      if (std::isnan(out.values[i])) continue;
+      const double progress =
+          std::min(static_cast<double>(request.completion_ids.at(i).size()) / longest, 1.0);
+      const bool correct = out.values[i] == 1;
+      const double low = correct ? min_correct : max_wrong;  // the bounds of a wrong one change places
+      const double high = correct ? max_correct : min_wrong;
+      out.values[i] = low + 0.5 * (high - low) * (1.0 + std::cos(progress * std::numbers::pi));
+    }
+    return out;
+  });
+}
+
+}  // namespace hone::rewards

@@ -1,0 +1,168 @@
+#include "rewards/python/python_reward.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/secrets.h"
+#include "base/suggest.h"
+#include "rewards/http/http_reward.h"
+#include "rewards/http/judge.h"
+#include "rewards/python/python_calls.h"
+#include "rewards/python/worker_pool.h"
+
+namespace hone::rewards {
+
+using base::Json;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double kLeastLoadSeconds = 120;
+constexpr double kLeastTimeout = 0.001;  // what the clocks on both sides can hold
+constexpr double kMostTimeout = 1e8;
+
+bool is_address(const std::string& word) {
+  return word.starts_with("http://") || word.starts_with("https://");
+}
+
+std::string absolute_file(const std::string& file, const std::string& word) {
+  std::error_code error;
+  const fs::path path = fs::absolute(file, error);
+  if (fs::is_regular_file(path, error)) return path.lexically_normal().string();
+  std::vector<std::string> near;
+  for (const auto& entry : fs::directory_iterator(path.parent_path(), error)) {
+    if (entry.path().extension() == ".py") near.push_back(entry.path().filename().string());
+  }
+  const std::string guess = base::did_you_mean(path.filename().string(), near);
+  throw base::UserError({.where = "reward " + word,
+                         .expected = "a Python file " + file,
+                         .found = fs::exists(path, error) ? "something else of this name" : "no such file",
+                         .cause = "looked for " + path.string(),
+                         .fix = "name the file from the working folder, or in full." + guess});
+}
+
+// The entry of worker_script.h's "load".
+Json parsed(const std::string& word) {
+  if (is_address(word)) {
+    if (base::lacks_secrets(word)) {
+      throw base::UserError({.where = "reward " + word,
+                             .expected = "the whole address",
+                             .found = "*** in the place of a secret",
+                             .cause = "hone leaves secrets out of the plans that it writes",
+                             .fix = "put the secret into an environment variable and write ${NAME} there"});
+    }
+    return {{"url", word}, {"secret", base::has_secrets(word)}};
+  }
+  const auto refuse = [&](const std::string& found) {
+    throw base::UserError({.where = "reward " + word,
+                           .expected = "path/to/file.py:function or package.module.function",
+                           .found = found,
+                           .cause = {},
+                           .fix = "add the function's name"});
+  };
+  if (const std::size_t colon = word.rfind(':'); colon != std::string::npos) {
+    const std::string function = word.substr(colon + 1);
+    if (colon == 0 || function.empty()) refuse(colon == 0 ? "no file" : "no function");
+    return {{"file", absolute_file(word.substr(0, colon), word)}, {"function", function}};
+  }
+  if (word.ends_with(".py")) refuse("no function");
+  const std::size_t dot = word.rfind('.');
+  if (dot == std::string::npos || dot == 0 || dot + 1 == word.size()) refuse("no module and function");
+  return {{"module", word.substr(0, dot)}, {"function", word.substr(dot + 1)}};
+}
+
+std::shared_ptr<WorkerPool> open_pool(const std::vector<std::string>& words, std::vector<Json> functions,
+                                      const OpenOptions& options) {
+  std::vector<std::string> shown;
+  for (const std::string& word : words) shown.push_back(base::without_secrets(word));
+  PoolOptions pool{.python = options.python,
+                   .workers = std::max(1, options.workers),
+                   .load_seconds = std::clamp(options.timeout, kLeastLoadSeconds, kMostTimeout),
+                   .functions = std::move(functions),
+                   .words = std::move(shown)};
+  return std::make_shared<WorkerPool>(std::move(pool));
+}
+
+std::shared_ptr<WorkerPool> open_pool(const std::vector<std::string>& words, const OpenOptions& options) {
+  std::vector<Json> functions;
+  for (const std::string& word : words) functions.push_back(parsed(word));
+  return open_pool(words, std::move(functions), options);
+}
+
+class PythonReward : public Reward {
+ public:
+  PythonReward(std::shared_ptr<WorkerPool> pool, std::size_t function, const std::string& word,
+               const OpenOptions& options)
+      : pool_(std::move(pool)),
+        function_(function),
+        word_(base::without_secrets(word)),
+        timeout_(std::clamp(options.timeout, kLeastTimeout, kMostTimeout)),
+        is_address_(is_address(word)),
+        endpoint_(options.retry) {}
+
+  const std::string& name() const override { return pool_->functions()[function_].name; }
+  int parallel_calls() const override { return pool_->workers(); }
+
+  std::vector<std::string> needed_columns() const override { return pool_->functions()[function_].needed; }
+
+  void begin_anew() override {
+    endpoint_.begin_anew();
+    pool_->begin_anew();
+  }
+  void give_up() override { endpoint_.give_up(); }
+
+  Scores score(const Request& request) override {
+    if (request.size() == 0) return {};
+    WorkerPool::Lease lease(*pool_);
+    CalledFunction function{.index = function_,
+                            .word = word_,
+                            .file = pool_->functions()[function_].file,
+                            .timeout = timeout_,
+                            .endpoint = is_address_ ? &endpoint_ : nullptr};
+    return PythonCalls(lease, std::move(function), request).score();
+  }
+
+ private:
+  std::shared_ptr<WorkerPool> pool_;
+  std::size_t function_;
+  std::string word_;
+  double timeout_;
+  bool is_address_;
+  Endpoint endpoint_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Reward>> open_python_rewards(const std::vector<std::string>& words,
+                                                         const OpenOptions& options) {
+  std::vector<std::unique_ptr<Reward>> rewards;
+  if (words.empty()) return rewards;
+  const std::shared_ptr<WorkerPool> pool = open_pool(words, options);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    rewards.push_back(std::make_unique<PythonReward>(pool, i, words[i], options));
+  }
+  return rewards;
+}
+
+std::vector<std::string> python_needed_columns(const std::string& word, const OpenOptions& options) {
+  OpenOptions one = options;
+  one.workers = 1;
+  return open_pool({word}, one)->functions().front().needed;
+}
+
+std::unique_ptr<Reward> open_python_judge(const JudgeWords& words, const OpenOptions& options) {
+  Json function = parsed(words.word);
+  function["judge"] = Json::object();
+  if (function.contains("url")) {
+    function["judge"] = {{"model", words.model}, {"prompt", words.prompt}, {"key", words.key_variable}};
+  }
+  const std::shared_ptr<WorkerPool> pool = open_pool({words.word}, {function}, options);
+  return std::make_unique<PythonReward>(pool, 0, words.word, options);
+}
+
+std::unique_ptr<Reward> open_http_reward(const std::string& url, const OpenOptions& options) {
+  return std::move(open_python_rewards({url}, options).front());
+}
+
+}  // namespace hone::rewards

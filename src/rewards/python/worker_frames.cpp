@@ -1,0 +1,211 @@
+#include "rewards/python/worker_frames.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "rewards/reward.h"
+
+namespace hone::rewards {
+
+using base::Json;
+
+namespace {
+
+constexpr std::size_t kHead = 4;
+
+[[noreturn]] void broken(const std::string& found) {
+  throw base::UserError({.where = "reward worker",
+                         .expected = "an answer of the worker's own program",
+                         .found = found,
+                         .cause = "something else wrote to the worker's descriptor",
+                         .fix = "keep reward functions from writing to descriptors that they did not open"});
+}
+
+const Json& field(const Json& object, const char* name) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  if (!object.is_object() || found == object.end()) broken(std::string("no field '") + name + "'");
+  return *found;
+}
+
+void must_be_list(const Json& value, const char* name) {
+  if (!value.is_array()) broken(std::string("field '") + name + "' is no list");
+}
+
+const Json& list_field(const Json& object, const char* name) {
+  const Json& value = field(object, name);
+  must_be_list(value, name);
+  return value;
+}
+
+// Cut between characters where it is too long to be shown.
+std::string text(const Json& value, const char* name) {
+  if (!value.is_string()) broken(std::string("field '") + name + "' is no text");
+  const auto& whole = value.get_ref<const std::string&>();
+  if (whole.size() <= kMostReplyText) return whole;
+  std::size_t size = kMostReplyText;
+  while (size > 0 && (static_cast<unsigned char>(whole[size]) & 0xC0U) == 0x80U) --size;
+  return whole.substr(0, size) + "...";
+}
+
+// Json finds a key in linear time, so that an object of a million keys would take hours.
+void limit_keys(std::string_view frame) {
+  std::vector<std::size_t> keys;  // of the objects that are open
+  bool in_string = false;
+  for (std::size_t i = 0; i < frame.size(); ++i) {
+    const char c = frame[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      if (c == '"') in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      if (keys.size() > base::kMaxJsonDepth) broken("an answer nested too deeply");
+      keys.push_back(0);
+    } else if ((c == '}' || c == ']') && !keys.empty()) {
+      keys.pop_back();
+    } else if (c == ':' && !keys.empty() && ++keys.back() > kMostReplyKeys) {
+      broken("an object of more than " + std::to_string(kMostReplyKeys) + " keys");
+    }
+  }
+}
+
+Json parse_frame(std::string_view frame) {
+  limit_keys(frame);
+  return base::parse_json(frame, "reward worker");
+}
+
+void must_be_pair(const Json& value, const char* name) {
+  if (!value.is_array() || value.size() != 2) broken(std::string("field '") + name + "' holds no pairs");
+}
+
+std::size_t index_below(const Json& value, std::size_t count, const char* name) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= count) {
+    broken(std::string("field '") + name + "' is no index");
+  }
+  return value.get<std::size_t>();
+}
+
+double number_or_none(const Json& value, const char* name) {
+  if (value.is_null()) return kNone;
+  if (!value.is_number()) broken(std::string("field '") + name + "' holds no numbers");
+  return value.get<double>();
+}
+
+Later later_of(const Json& later) {
+  static const std::vector<std::pair<std::string, Later::Kind>> kinds = {{"busy", Later::Kind::kBusy},
+                                                                         {"absent", Later::Kind::kAbsent},
+                                                                         {"shaky", Later::Kind::kShaky},
+                                                                         {"slow", Later::Kind::kSlow}};
+  const std::string kind = text(field(later, "kind"), "kind");
+  const auto found = std::ranges::find_if(kinds, [&](const auto& one) { return one.first == kind; });
+  if (found == kinds.end()) broken("field 'kind' is none of ours");
+  const double seconds = number_or_none(field(later, "seconds"), "seconds");
+  return {.kind = found->second,
+          .what = text(field(later, "what"), "what"),
+          .seconds = std::isfinite(seconds) ? std::clamp(seconds, 0.0, 1e9) : 0};
+}
+
+base::ErrorText fault_of(const Json& fault) {
+  return {.expected = text(field(fault, "expected"), "expected"),
+          .found = text(field(fault, "found"), "found"),
+          .cause = text(field(fault, "cause"), "cause"),
+          .fix = text(field(fault, "fix"), "fix")};
+}
+
+}  // namespace
+
+std::string to_frame(std::string_view payload) {
+  if (payload.size() > kMostRequestBytes) {
+    throw base::UserError({.where = "reward worker",
+                           .expected = "at most " + std::to_string(kMostRequestBytes >> 20U) + " MB a call",
+                           .found = std::to_string(payload.size() >> 20U) + " MB",
+                           .cause = "large columns in the data",
+                           .fix = "drop columns that no reward needs, or take smaller batches"});
+  }
+  std::string frame;
+  frame.reserve(kHead + payload.size());
+  for (unsigned i = 0; i < kHead; ++i) frame += static_cast<char>(payload.size() >> (8 * i) & 0xFFU);
+  frame += payload;
+  return frame;
+}
+
+std::optional<std::string> FrameReader::next() {
+  if (pending_.size() < kHead) return std::nullopt;
+  std::size_t length = 0;
+  for (unsigned i = 0; i < kHead; ++i) {
+    length |= static_cast<std::size_t>(static_cast<unsigned char>(pending_[i])) << (8 * i);
+  }
+  if (length > kMostReplyBytes) broken("a frame of " + std::to_string(length) + " bytes");
+  if (pending_.size() - kHead < length) return std::nullopt;
+  std::string frame = pending_.substr(kHead, length);
+  pending_.erase(0, kHead + length);
+  return frame;
+}
+
+LoadReply parse_load_reply(std::string_view frame, std::size_t functions) {
+  const Json reply = parse_frame(frame);
+  LoadReply out;
+  if (reply.is_object() && reply.contains("fault")) {
+    out.fault = fault_of(reply["fault"]);
+    out.function = index_below(field(reply, "function"), functions, "function");
+    return out;
+  }
+  for (const Json& item : list_field(reply, "functions")) {
+    LoadedFunction function{.name = text(field(item, "name"), "name"),
+                            .file = text(field(item, "file"), "file")};
+    for (const Json& column : list_field(item, "needed")) {
+      function.needed.push_back(text(column, "needed"));
+    }
+    out.functions.push_back(std::move(function));
+  }
+  if (out.functions.size() != functions) broken(std::to_string(out.functions.size()) + " functions");
+  return out;
+}
+
+ScoreReply parse_score_reply(std::string_view frame, std::size_t samples) {
+  const Json reply = parse_frame(frame);
+  ScoreReply out;
+  if (reply.is_object() && reply.contains("fault")) {
+    out.fault = fault_of(reply["fault"]);
+    out.fault_may_pass = reply.contains("passing") && reply["passing"] == true;
+    return out;
+  }
+  if (reply.is_object() && reply.contains("later")) {
+    out.later = later_of(reply["later"]);
+    return out;
+  }
+  if (reply.is_object() && reply.contains("raised")) {
+    const Json& raised = reply["raised"];
+    out.raised = Raised{.what = text(field(raised, "what"), "what"),
+                        .place = text(field(raised, "place"), "place"),
+                        .trace = text(field(raised, "trace"), "trace"),
+                        .whole = raised.contains("whole") && raised["whole"] == true};
+    return out;
+  }
+  for (const Json& value : list_field(reply, "rewards")) {
+    out.rewards.push_back(number_or_none(value, "rewards"));
+  }
+  if (out.rewards.size() != samples) broken(std::to_string(out.rewards.size()) + " rewards");
+  for (const Json& item : list_field(reply, "bad")) {
+    must_be_pair(item, "bad");
+    const std::size_t sample = index_below(item[0], samples, "bad");
+    out.rewards[sample] = kNone;
+    out.bad.emplace_back(sample, text(item[1], "bad"));
+  }
+  for (const Json& item : list_field(reply, "extra")) {
+    must_be_pair(item, "extra");
+    const Json& values = item[1];
+    must_be_list(values, "extra");
+    if (values.size() != samples) broken("extra values for another number of samples");
+    out.extra.emplace_back(text(item[0], "extra"), std::vector<Json>(values.begin(), values.end()));
+  }
+  for (const Json& item : list_field(reply, "metrics")) {
+    must_be_pair(item, "metrics");
+    const double value = number_or_none(item[1], "metrics");
+    out.metrics.emplace_back(text(item[0], "metrics"), value);
+  }
+  return out;
+}
+
+}  // namespace hone::rewards
