@@ -1,0 +1,385 @@
+#!/usr/bin/env python3
+"""README.md and docs/: short enough to read, and true.
+
+Each test collects findings `FILE:LINE: what` and fails when there is one. The last test feeds every collector a
+broken text, so that none of them can pass by finding nothing.
+
+Not held to line and sentence lengths: docs/faults.md, which `hone faults --markdown` prints, and docs/log.md, a
+dated record that is not rewritten. Their links are checked like all others.
+
+Usage: tests/house/readme_test.py [--hone build/hone]
+"""
+import argparse
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+MOST_LINES, MOST_COLUMNS, MOST_WORDS = 150, 140, 30
+AS_THEY_ARE = {"docs/faults.md", "docs/log.md"}
+FOLDERS = ("src", "tests", "tools", "docs", "bench", "examples", "cmake", "text-ffi")
+QUICKSTART_OUTPUT = "docs/quickstart-output.txt"
+# `hone` commands whose options are a run's
+RUNS = ("sft", "grpo", "rloo", "dpo", "online-dpo", "kto", "reward")
+
+
+class Page:
+    """One Markdown file: its lines, each with the fenced block that it stands in ("" outside, else "sh", "yaml", ...)."""
+
+    def __init__(self, name, text):
+        self.name, self.lines, self.blocks = name, text.splitlines(), []
+        fence = ""
+        for line in self.lines:
+            mark = re.match(r"\s*```(\w*)", line)
+            if mark:
+                fence = "" if fence else mark.group(1) or "text"
+                self.blocks.append("fence")
+            else:
+                self.blocks.append(fence)
+
+    def prose(self):
+        """(line number, line) outside fenced blocks."""
+        return [(i, line) for i, (line, block) in enumerate(zip(self.lines, self.blocks), 1) if not block]
+
+    def fenced(self, *kinds):
+        """(number of the first line, lines) of each fenced block of these kinds."""
+        found, current = [], None
+        for i, (line, block) in enumerate(zip(self.lines, self.blocks), 1):
+            if block in kinds:
+                if current is None:
+                    current = (i, [])
+                    found.append(current)
+                current[1].append(line)
+            else:
+                current = None
+        return found
+
+    def spans(self):
+        """(line number, text) of each `code span`."""
+        return [(i, span) for i, line in self.prose() for span in re.findall(r"`([^`]+)`", line)]
+
+
+def pages():
+    names = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+    return [Page(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")) for path in names]
+
+
+def long_page(page, most=MOST_LINES):
+    return [f"{page.name}: {len(page.lines)} lines, at most {most}"] if len(page.lines) > most else []
+
+
+def wide_lines(page):
+    return [f"{page.name}:{i}: {len(line)} columns, at most {MOST_COLUMNS}"
+            for i, line in enumerate(page.lines, 1) if len(line) > MOST_COLUMNS]
+
+
+def read_aloud(text):
+    """Markdown as it is read: a code span is one word, a link its text."""
+    text = re.sub(r"`[^`]+`", "code", text)
+    text = re.sub(r"!?\[([^\]]*)\](\([^)]*\)|\[[^\]]*\])", r"\1", text)
+    return text.replace("**", "")
+
+
+def passages(page):
+    """(first line, text) of each paragraph, list item, heading and table cell."""
+    found = []
+    for i, line in page.prose():
+        text = line.strip()
+        begins = re.match(r"([-*]|\d+\.|#+)\s+", text)
+        if text.startswith("|"):
+            found += [(i, cell) for cell in re.split(r"(?<!\\)\|", text) if cell.strip()]
+            found.append((i, ""))
+        elif not text or begins or not found or page.blocks[i - 2]:
+            found.append((i, text[begins.end():] if begins else text))
+            if text.startswith("#"):
+                found.append((i, ""))
+        elif not found[-1][1]:
+            found[-1] = (i, text)
+        else:
+            found[-1] = (found[-1][0], found[-1][1] + " " + text)
+    return found
+
+
+def long_sentences(page):
+    found = []
+    for i, text in passages(page):
+        for sentence in re.split(r"(?<=[.!?])[)\"]?\s+", read_aloud(text)):
+            words = [word for word in sentence.split() if re.search(r"\w", word)]
+            if len(words) > MOST_WORDS:
+                found.append(f"{page.name}:{i}: {len(words)} words, at most {MOST_WORDS}: {' '.join(words[:8])} ...")
+    return found
+
+
+def slug(heading):
+    """The anchor that Markdown viewers give a heading."""
+    return re.sub(r"[^\w\- ]", "", read_aloud(heading.lstrip("# ").replace("`", "")).lower()).replace(" ", "-")
+
+
+def dead_links(page, root=ROOT):
+    found = []
+    for i, line in page.prose():
+        bare = re.sub(r"`[^`]*`", "", line)
+        names = [name for name in re.findall(r"\[[^\]]+\]\[([^\]]+)\]", bare) if f"\n[{name}]: " not in "\n" + "\n".join(page.lines)]
+        found += [f"{page.name}:{i}: no target for [{name}]" for name in names]
+        for target in re.findall(r"\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)", bare):
+            target = target[0] or target[1]
+            if re.match(r"\w+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            file = (root / page.name).parent / path if path else root / page.name
+            if not file.exists():
+                found.append(f"{page.name}:{i}: no file {target}")
+            elif anchor and anchor not in map(slug, re.findall(r"(?m)^#+ .*$", file.read_text(encoding="utf-8"))):
+                found.append(f"{page.name}:{i}: no heading for {target}")
+    return found
+
+
+def alternatives(text):
+    """`a{b,c}` as a b and a c."""
+    match = re.search(r"\{([^{}]*)\}", text)
+    if not match:
+        return [text]
+    return [each for part in match.group(1).split(",")
+            for each in alternatives(text[: match.start()] + part.strip() + text[match.end():])]
+
+
+def lost_paths(page, root=ROOT):
+    """Code spans that name a file or folder of the project, with `<name>` for any; also relative to src/, without ending."""
+    found = []
+    rooms = {path.name for path in (root / "src").iterdir() if path.is_dir()}
+    for i, span in page.spans():
+        for text in alternatives(re.sub(r"<\w+>", "*", span)):
+            match = re.fullmatch(r"([\w.-]+)/[\w./*-]*", text)
+            if match is None or match.group(1) not in rooms | set(FOLDERS):
+                continue
+            place = root if match.group(1) in FOLDERS else root / "src"
+            if not any(any(place.glob(text.rstrip("/") + ending)) for ending in ("", ".h", ".cpp")):
+                found.append(f"{page.name}:{i}: no {text}")
+    return found
+
+
+class Program:
+    """What `hone` knows: commands from its help, options of each from the option table and from its help."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        self.commands = re.findall(r"(?m)^  ([a-z][a-z-]*)  ", self.says("help"))
+        self.options = {command: self.options_of(command) for command in self.commands}
+        self.all_options = set().union(*self.options.values())
+
+    def says(self, *words):
+        return subprocess.run([self.path, *words], capture_output=True, text=True, check=False).stdout
+
+    def options_of(self, command):
+        found = set(re.findall(r"(?<![\w-])--([a-zA-Z]\w*)", self.says(command, "--help")))
+        if command in RUNS:
+            found |= {row["name"] for row in json.loads(self.says("options", "--method", command, "--json"))}
+        if command == "options":
+            found |= {"method", "json"}
+        if command in ("doctor", "bisect", "lr-find"):
+            found |= set().union(*(self.options_of(run) for run in RUNS))
+        return found | {"help", "config"}
+
+
+def commands_in(page):
+    """(line number, command line) of each call of hone, in blocks of shell and in code spans. What `console` blocks
+    call is run (wrong_transcripts)."""
+    found = [(i, span) for i, span in page.spans()]
+    for first, lines in page.fenced("sh"):
+        found += [(first + k, line.partition("  #")[0]) for k, line in enumerate(lines)]
+    return [(i, text.strip()) for i, text in found if re.match(r"(build/)?hone (?=[a-z|-])", text.strip())]
+
+
+def options_of_scripts():
+    """`--options` that the project's own scripts, tests and benchmarks name."""
+    files = [ROOT / "test", ROOT / "quickstart", *ROOT.glob("tools/*"), *ROOT.glob("bench/*"), *ROOT.glob("tests/*/*.py")]
+    own = pathlib.Path(__file__).resolve()
+    return set(re.findall(r"--[a-z][\w-]*", "".join(path.read_text(encoding="utf-8", errors="replace")
+                                                    for path in files if path.is_file() and path != own)))
+
+
+def unknown_words(page, program):
+    """Commands and --options of hone that it does not know, and `--option` spans that nobody knows."""
+    found = []
+    scripts = options_of_scripts()
+    for i, text in commands_in(page):
+        words = shlex.split(text, comments=True)[1:]
+        for command in words[0].split("|"):
+            if command not in program.commands and not command.startswith("--"):
+                found.append(f"{page.name}:{i}: hone has no command {command}")
+            for word in words[1:]:
+                option = word.partition("=")[0]
+                if option.startswith("--") and option[2:] not in program.options.get(command, program.all_options):
+                    found.append(f"{page.name}:{i}: hone {command} has no option {option}")
+    for i, span in page.spans():
+        match = re.match(r"--([a-zA-Z][\w-]*)", span)
+        if match and match.group(1) not in program.all_options and "--" + match.group(1) not in scripts:
+            found.append(f"{page.name}:{i}: nobody knows the option {span}")
+    return found
+
+
+def unknown_keys(page, program):
+    """Keys of YAML blocks, and of spans such as `learning_rate: 2e-4`, that are no options."""
+    found = [(i, match.group(1)) for i, span in page.spans() if (match := re.fullmatch(r"([a-z]\w*): \S.*", span))]
+    for first, lines in page.fenced("yaml"):
+        found += [(first + k, match.group(1)) for k, line in enumerate(lines) if (match := re.match(r"(\w+):", line))]
+    return [f"{page.name}:{i}: no option {key}" for i, key in found if key not in program.all_options]
+
+
+def in_order(quoted, whole):
+    """The first quoted line that `whole` does not have after the ones before it, or None. `text ...` quotes the
+    beginning of a line; a line of dots leaves lines out, as leaving them out without a word does."""
+    at = 0
+    for line in quoted:
+        if line.strip() in ("...", ""):
+            continue
+        begins = line.endswith(" ...")
+        text = line.removesuffix(" ...") if begins else line
+        while at < len(whole) and not (whole[at].startswith(text) if begins else whole[at].rstrip() == text.rstrip()):
+            at += 1
+        if at == len(whole):
+            return line
+        at += 1
+    return None
+
+
+def wrong_transcripts(page, program):
+    """Blocks of kind `console`: each `$ build/hone ...` is run, and prints the lines below it (`in_order`)."""
+    found = []
+    for first, lines in page.fenced("console"):
+        starts = [k for k, line in enumerate(lines) if line.startswith("$ ")] + [len(lines)]
+        if starts[0] != 0:
+            found.append(f"{page.name}:{first}: a console block begins with `$ build/hone`")
+        for begin, end in zip(starts, starts[1:]):
+            words = shlex.split(lines[begin].removeprefix("$ "), comments=True)
+            if words[0] != "build/hone":
+                found.append(f"{page.name}:{first + begin}: only `build/hone` is run here")
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                for name in ("examples", "models", "src"):
+                    (pathlib.Path(folder) / name).symlink_to(ROOT / name)
+                done = subprocess.run([program.path, *words[1:]], cwd=folder, capture_output=True, text=True, check=False)
+            missing = in_order(lines[begin + 1:end], (done.stdout + done.stderr).splitlines())
+            if missing is not None:
+                found.append(f"{page.name}:{first + begin}: {lines[begin]} does not print: {missing}")
+    return found
+
+
+def wrong_quickstart_quotes(page, output):
+    """What README quotes from ./quickstart, against the output that is kept: a `text` block that begins as that output
+    does, and counts `N of M` beside the word quickstart."""
+    found, quoted = [], 0
+    for first, lines in page.fenced("text"):
+        if not lines[0].startswith("== "):
+            continue
+        quoted += 1
+        missing = in_order(lines, output.splitlines())
+        if missing is not None:
+            found.append(f"{page.name}:{first}: {QUICKSTART_OUTPUT} does not have, in this order: {missing}")
+    for i, text in passages(page):
+        if "quickstart" in text:
+            counts = re.findall(r"\b\d+ of \d+\b", text)
+            squeezed = re.sub(r" +", " ", output)
+            found += [f"{page.name}:{i}: {QUICKSTART_OUTPUT} does not have {count}" for count in counts if count not in squeezed]
+            quoted += len(counts)
+    return found if quoted else [f"{page.name}: quotes nothing of ./quickstart"]
+
+
+def styled():
+    return [page for page in pages() if page.name not in AS_THEY_ARE]
+
+
+def collect(collector, chosen, *more):
+    return [finding for page in chosen for finding in collector(page, *more)]
+
+
+def test_readme_has_at_most_150_lines(_):
+    return collect(long_page, [page for page in pages() if page.name == "README.md"])
+
+
+def test_no_line_is_above_140_columns(_):
+    return collect(wide_lines, styled())
+
+
+def test_no_sentence_is_above_30_words(_):
+    return collect(long_sentences, styled())
+
+
+def test_relative_links_resolve(_):
+    return collect(dead_links, pages())
+
+
+def test_paths_that_are_quoted_exist(_):
+    return collect(lost_paths, styled())
+
+
+def test_commands_and_options_that_are_quoted_exist(program):
+    return collect(unknown_words, styled(), program) + collect(unknown_keys, styled(), program)
+
+
+def test_transcripts_are_what_hone_prints(program):
+    return collect(wrong_transcripts, styled(), program)
+
+
+def test_readme_quotes_the_quickstart(_):
+    output = (ROOT / QUICKSTART_OUTPUT).read_text(encoding="utf-8")
+    return collect(wrong_quickstart_quotes, [page for page in pages() if page.name == "README.md"], output)
+
+
+def broken_pages(program):
+    """(collector's findings, what they have to hold) for texts that each break one rule."""
+    page = lambda text: Page("README.md", text)
+    long = " ".join(["word"] * 31) + "."
+    yield long_page(page("\n" * 151)), "151 lines"
+    yield wide_lines(page("a" * 141)), "README.md:1: 141 columns"
+    yield long_sentences(page("Short.\n\n" + long)), "README.md:3: 31 words"
+    yield long_sentences(page("- one\n- " + long.replace(" ", "\n  "))), "README.md:2: 31 words"
+    yield long_sentences(page("| a | " + long + " |")), "31 words"
+    yield long_sentences(page("Read `a b c` [" + long + "](x).")), "33 words"
+    yield dead_links(page("[a](docs/none.md)")), "no file docs/none.md"
+    yield dead_links(page("[a](docs/flow.md#none)")), "no heading for docs/flow.md#none"
+    yield dead_links(page("[a][b]\n\n[c]: docs/flow.md")), "no target for [b]"
+    yield dead_links(page("[a][b]\n\n[b]: none.md")), "README.md:3: no file none.md"
+    yield lost_paths(page("`src/none.cpp`")), "no src/none.cpp"
+    yield lost_paths(page("`base/{error,none}.h`")), "no base/none.h"
+    yield unknown_words(page("`hone nothing`"), program), "no command nothing"
+    yield unknown_words(page("```sh\nbuild/hone sft --packng true  # --none\n```"), program), "hone sft has no option --packng"
+    yield unknown_words(page("Say `--packng`."), program), "nobody knows the option --packng"
+    yield unknown_keys(page("```yaml\npackng: true\n```"), program), "README.md:2: no option packng"
+    yield unknown_keys(page("`packng: true`"), program), "no option packng"
+    yield wrong_transcripts(page("```console\n$ build/hone version\nnone\n```"), program), "does not print: none"
+    yield wrong_quickstart_quotes(page("```\n== a\nc\nb\n```"), "== a\nb\nc\n"), "in this order: b"
+    yield wrong_quickstart_quotes(page("The quickstart: 3 of 4."), "2 of   4"), "does not have 3 of 4"
+    yield wrong_quickstart_quotes(page("Nothing."), ""), "quotes nothing"
+
+
+def test_each_check_can_fail(program):
+    return [f"expected `{wanted}`, found {findings}" for findings, wanted in broken_pages(program)
+            if len(findings) != 1 or wanted not in findings[0]]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hone", type=pathlib.Path, default=ROOT / "build" / "hone")
+    args = parser.parse_args()
+    failed = not args.hone.exists()
+    if failed:
+        print(f"not ok there_is_a_program\n  no {args.hone}: build it first, or name it with --hone")
+        sys.exit(1)
+    program = Program(args.hone.resolve())
+    for name, test in [(n, f) for n, f in globals().items() if n.startswith("test_")]:
+        try:
+            findings = test(program)
+        except Exception as error:  # a test that raises has failed, whatever it raised
+            findings = [f"{type(error).__name__}: {error}"]
+        failed = failed or bool(findings)
+        print("\n  ".join([f"not ok {name[5:]}", *findings]) if findings else f"ok {name[5:]}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
