@@ -12,6 +12,7 @@
 #include "model/explicit_layer.h"
 #include "model/families.h"
 #include "ops/attention.h"
+#include "ops/index_tensor.h"
 #include "ops/linear_logprob.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
@@ -56,30 +57,39 @@ void check_tensors(const WeightSource& source) {
   }
 }
 
+// How the tensors of a model are kept.
+struct Held {
+  Numbers numbers;
+  Storage storage;
+  const Quantise& quantise;
+  at::Device device;
+};
+
 ops::Weight stored(const at::Tensor& plain, Storage storage) {
   return storage == Storage::kPacked && ops::Weight::can_pack(plain) ? ops::Weight::pack(plain)
                                                                      : ops::Weight(plain);
 }
 
-ops::Weight read_weight(const WeightSource& source, const std::string& name, const Numbers& numbers,
-                        Storage storage, const Quantise& quantise) {
-  std::shared_ptr<const ops::Quantised> matrix;
+ops::Weight read_weight(const WeightSource& source, const std::string& name, const Held& held) {
+  std::optional<ops::Quantised> matrix;
   if (source.quantisation(name)) {
-    matrix = std::make_shared<const ops::Quantised>(source.read_quantised(name));
-  } else if (quantise) {
-    matrix = std::make_shared<const ops::Quantised>(
-        ops::quantise(source.read(name, numbers.residual), *quantise, source.path().string() + ": " + name));
+    matrix = source.read_quantised(name);
+  } else if (held.quantise) {
+    matrix = ops::quantise(source.read(name, held.numbers.residual), *held.quantise,
+                           source.path().string() + ": " + name);
   }
-  return matrix ? ops::Weight::quantised(std::move(matrix), numbers.linear)
-                : stored(source.read(name, numbers.linear), storage);
+  if (!matrix) return stored(source.read(name, held.numbers.linear).to(held.device), held.storage);
+  return ops::Weight::quantised(std::make_shared<const ops::Quantised>(matrix->to(held.device)),
+                                held.numbers.linear);
 }
 
-ops::Linear read_linear(const WeightSource& source, const std::string& name, const Numbers& numbers,
-                        Storage storage, const Quantise& quantise) {
+ops::Linear read_linear(const WeightSource& source, const std::string& name, const Held& held) {
   ops::Linear linear;
   linear.name = name;
-  linear.weight = read_weight(source, name + ".weight", numbers, storage, quantise);
-  if (source.has(name + ".bias")) linear.bias = source.read(name + ".bias", numbers.linear);
+  linear.weight = read_weight(source, name + ".weight", held);
+  if (source.has(name + ".bias")) {
+    linear.bias = source.read(name + ".bias", held.numbers.linear).to(held.device);
+  }
   return linear;
 }
 
@@ -106,29 +116,32 @@ KvCache KvCache::after(std::shared_ptr<const KvCache> prefix) {
   return {.layers = {}, .length = length, .prefix = std::move(prefix), .room = 0};
 }
 
-CausalLm::CausalLm(const WeightSource& source, Numbers numbers, Storage storage, const Quantise& quantise)
+CausalLm::CausalLm(const WeightSource& source, Numbers numbers, Storage storage, const Quantise& quantise,
+                   at::Device device)
     : config_(source.config()), numbers_(numbers) {
   check_tensors(source);
   const TensorNames& names = traits_of(config_.family).names;
-  const auto norm = [&](const std::string& name) { return source.read(name + ".weight", numbers.residual); };
+  const Held held{numbers, storage, quantise, device};
+  const auto read = [&](const std::string& name, at::ScalarType dtype) {
+    return source.read(name, dtype).to(device);
+  };
+  const auto norm = [&](const std::string& name) { return read(name + ".weight", numbers.residual); };
   final_norm_ = norm(std::string(names.final_norm.hf));
   const std::string embedding = std::string(names.embedding.hf) + ".weight";
   if (config_.tie_word_embeddings) {
     // One matrix where the head's numbers are the embedding's; rows are widened when they are looked up.
     const bool one = numbers.residual == numbers.linear || source.stored_dtype(embedding) == numbers.linear;
-    const at::Tensor read = source.read(embedding, one ? numbers.linear : numbers.residual);
-    head_ = stored(read.to(numbers.linear), storage);
-    embedding_ = one ? head_ : ops::Weight(read);
+    const at::Tensor rows = read(embedding, one ? numbers.linear : numbers.residual);
+    head_ = stored(rows.to(numbers.linear), storage);
+    embedding_ = one ? head_ : ops::Weight(rows);
   } else {
-    embedding_ = source.read(embedding, numbers.residual);
-    head_ = stored(source.read(std::string(names.head.hf) + ".weight", numbers.linear), storage);
+    embedding_ = read(embedding, numbers.residual);
+    head_ = stored(read(std::string(names.head.hf) + ".weight", numbers.linear), storage);
   }
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
     const auto name = [&prefix](const NamePair& pair) { return prefix + std::string(pair.hf); };
-    const auto linear = [&](const NamePair& pair) {
-      return read_linear(source, name(pair), numbers, storage, quantise);
-    };
+    const auto linear = [&](const NamePair& pair) { return read_linear(source, name(pair), held); };
     DecoderLayer layer;
     layer.input_norm = norm(name(names.input_norm));
     layer.post_attention_norm = norm(name(names.post_attention_norm));
@@ -151,6 +164,7 @@ CausalLm::CausalLm(const WeightSource& source, Numbers numbers, Storage storage,
     inv_freq_ = ops::rope_scale_llama3(
         inv_freq_, {r->factor, r->low_freq_factor, r->high_freq_factor, r->original_max_position_embeddings});
   }
+  inv_freq_ = inv_freq_.to(device);
 }
 
 at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
@@ -162,7 +176,7 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
                              "use the tokenizer that came with the model"});
     }
   }
-  return embedding_.rows(at::tensor(ids, final_norm_.options().dtype(at::kLong))).to(numbers_.residual);
+  return embedding_.rows(ops::index_tensor(ids, device())).to(numbers_.residual);
 }
 
 std::optional<ops::HeadRows> CausalLm::head_rows(bool adapters_on) const {
@@ -216,7 +230,8 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       const auto size = static_cast<std::int64_t>(ids[i].size());
       const std::int64_t room = caches[i]->room > 0 ? std::max(caches[i]->room, size) : size + 1;
-      caches[i]->layers.emplace_back(config_.num_key_value_heads, config_.head_dim, numbers_.linear, room);
+      caches[i]->layers.emplace_back(config_.num_key_value_heads, config_.head_dim, numbers_.linear, room,
+                                     device());
     }
   }
   const ops::RopeTable table = rope(positions);
@@ -233,7 +248,7 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
   base::enter_layer(-1);
   for (std::size_t i = 0; i < ids.size(); ++i) caches[i]->length += static_cast<std::int64_t>(ids[i].size());
   if (x.size(0) != static_cast<std::int64_t>(last.size())) {
-    x = x.index_select(0, at::tensor(last, x.options().dtype(at::kLong)));
+    x = x.index_select(0, ops::index_tensor(last, device()));
   }
   at::Tensor out = at::empty(x.sizes(), x.options().dtype(numbers_.linear));
   ops::rms_norm_into(out, x, final_norm_, config_.rms_norm_eps);
@@ -250,7 +265,7 @@ at::Tensor CausalLm::plain_logits(const at::Tensor& hidden, const ops::PassConte
   at::Tensor logits = at::linear(read, head_.dense()).to(at::kFloat);
   if (!head_rows(pass.adapters_on)) return logits;
   const at::Tensor own = at::linear(read, token_rows_.values().to(head_.dtype())).to(at::kFloat);
-  return logits.index_copy(1, at::tensor(token_rows_.ids(), read.options().dtype(at::kLong)), own);
+  return logits.index_copy(1, ops::index_tensor(token_rows_.ids(), device()), own);
 }
 
 Quantise CausalLm::quantised() const {

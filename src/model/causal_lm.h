@@ -5,6 +5,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <functional>
 #include <memory>
@@ -55,8 +56,10 @@ class CausalLm {
   // With `quantise` a linear is quantised as it is read, from numbers of the residual's dtype, as
   // transformers does with those of from_pretrained's dtype: no more than one is held in full. A model is
   // quantised here or never, so that adapters are always attached after it (FAULTS GRAD-04).
+  // Tensors are read on the CPU, one at a time, and held on `device`: what each function below returns is
+  // there.
   CausalLm(const WeightSource& source, Numbers numbers, Storage storage = Storage::kPlain,
-           const Quantise& quantise = {});
+           const Quantise& quantise = {}, at::Device device = at::kCPU);
 
   // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given;
   // segments without a prefix (ExplicitPass takes them).
@@ -77,6 +80,7 @@ class CausalLm {
 
   const ModelConfig& config() const { return config_; }
   const Numbers& numbers() const { return numbers_; }
+  at::Device device() const { return final_norm_.device(); }
   bool packed() const { return head_.is_packed(); }
   Quantise quantised() const;  // how the linears are held; the first of them speaks for all
   // What explicit_pass.h walks through.

@@ -203,7 +203,7 @@ at::Tensor explicit_layer_forward(const DecoderLayer& layer, const LayerPass& pa
                    tiles.reserve(segments.size());
                    for (const ops::AttentionSegment& s : segments) {
                      tiles.emplace_back(config.num_key_value_heads, config.head_dim, heads.k.scalar_type(),
-                                        s.end - s.begin);
+                                        s.end - s.begin, heads.k.device());
                      const ops::KvTiles* const before =
                          s.prefix == ops::kNoSegment ? nullptr : &tiles[static_cast<std::size_t>(s.prefix)];
                      caches.push_back({.before = before, .own = &tiles.back()});

@@ -59,7 +59,7 @@ at::Tensor ExplicitPass::forward(const at::Tensor& rows, std::optional<Recompute
     x = explicit_layer_forward(layers[i], pass, x, segments_, recompute.value_or(Recompute::kNone), tape);
   }
   base::enter_layer(-1);
-  rows_ = RepeatedRows(rows, x.size(0));
+  rows_ = RepeatedRows(rows, x.size(0), x.device());
   last_ = x.index_select(0, rows_.different());
   at::Tensor out = at::empty(last_.sizes(), last_.options().dtype(model_.numbers().linear));
   ops::rms_norm_into(out, last_, model_.final_norm(), model_.config().rms_norm_eps);

@@ -25,9 +25,9 @@ class ExplicitPass {
  public:
   ExplicitPass(const CausalLm& model, const data::Batch& batch, const ops::PassContext& context);
 
-  // Final-norm output of the tokens `rows` [n] int64, in the linears' dtype [n, H]. A row may come more than
-  // once: the last of a shared prompt predicts the first token of every completion. With `recompute` a tape
-  // is kept for backward(); without, nothing is.
+  // Final-norm output of the tokens `rows` [n] int64 (on the CPU), in the linears' dtype [n, H], on the
+  // model's device. A row may come more than once: the last of a shared prompt predicts the first token of
+  // every completion. With `recompute` a tape is kept for backward(); without, nothing is.
   at::Tensor forward(const at::Tensor& rows, std::optional<Recompute> recompute);
 
   // From d [n, H] (any float dtype), the gradient of what forward returned, to the .grad of every LoRA side,

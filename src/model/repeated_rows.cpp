@@ -3,14 +3,16 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
+#include "ops/index_tensor.h"
 
 namespace hone::model {
 
-RepeatedRows::RepeatedRows(const at::Tensor& rows, std::int64_t tokens)
-    : count_(rows.numel()), different_(rows) {
-  base::require(rows.dim() == 1 && rows.scalar_type() == at::kLong, "RepeatedRows", "rows [n] int64");
-  const at::Tensor on_cpu = rows.to(at::kCPU).contiguous();
-  const std::int64_t* const row = on_cpu.const_data_ptr<std::int64_t>();
+RepeatedRows::RepeatedRows(const at::Tensor& rows, std::int64_t tokens, at::Device device)
+    : count_(rows.numel()) {
+  base::require(rows.dim() == 1 && rows.scalar_type() == at::kLong && rows.is_cpu(), "RepeatedRows",
+                "rows [n] int64 on the CPU");
+  const at::Tensor dense = rows.contiguous();
+  const std::int64_t* const row = dense.const_data_ptr<std::int64_t>();
   std::vector<std::int64_t> index_of(static_cast<std::size_t>(tokens), -1), different, index, first;
   std::vector<std::size_t> repeats;
   struct Places {
@@ -33,9 +35,9 @@ RepeatedRows::RepeatedRows(const at::Tensor& rows, std::int64_t tokens)
     }
     index.push_back(token);
   }
-  if (again.empty()) return;
-  const auto tensor = [&](const std::vector<std::int64_t>& x) { return at::tensor(x, rows.options()); };
+  const auto tensor = [&](const std::vector<std::int64_t>& x) { return ops::index_tensor(x, device); };
   different_ = tensor(different);
+  if (again.empty()) return;
   index_ = tensor(index);
   first_ = tensor(first);
   for (const Places& places : again) again_.push_back({tensor(places.place), tensor(places.token)});

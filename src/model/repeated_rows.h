@@ -5,6 +5,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <vector>
@@ -14,11 +15,12 @@ namespace hone::model {
 class RepeatedRows {
  public:
   RepeatedRows() = default;
-  // rows [n] int64, each of 0..tokens-1; InternalError otherwise.
-  RepeatedRows(const at::Tensor& rows, std::int64_t tokens);
+  // rows [n] int64 on the CPU, each of 0..tokens-1; InternalError otherwise. What it hands out is on
+  // `device`.
+  RepeatedRows(const at::Tensor& rows, std::int64_t tokens, at::Device device = at::kCPU);
 
   std::int64_t count() const { return count_; }               // n
-  const at::Tensor& different() const { return different_; }  // [u] int64; `rows` itself where u = n
+  const at::Tensor& different() const { return different_; }  // [u] int64
   at::Tensor spread(const at::Tensor& x) const;               // [u, ..] -> [n, ..]
   // [n, H] -> [u, H], sums in fp32 in the order of the places; itself where u = n.
   at::Tensor gather(const at::Tensor& d) const;

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
+#include "ops/index_tensor.h"
 
 namespace hone::model {
 
@@ -25,8 +26,8 @@ TokenRows::Places TokenRows::places(const std::vector<std::int64_t>& ids,
     rows.push_back(found->second);
   }
   if (rows.empty()) return {};
-  const auto options = values_.options().dtype(at::kLong).requires_grad(false);
-  return {.token = at::tensor(tokens, options), .row = at::tensor(rows, options)};
+  return {.token = ops::index_tensor(tokens, values_.device()),
+          .row = ops::index_tensor(rows, values_.device())};
 }
 
 at::Tensor TokenRows::put(const at::Tensor& x, const Places& places) const {

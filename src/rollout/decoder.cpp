@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/cpu/team.h"
 #include "ops/linear_logprob.h"
-#include "ops/team.h"
 #include "rollout/scores.h"
 
 namespace hone::rollout {
@@ -141,10 +141,10 @@ void Decoder::take(Sequence& sequence, const Draw& draw) const {
 }
 
 void Decoder::sample(std::span<const Ready> ready, const at::Tensor& hidden) {
-  const at::Tensor logits = model_.logits(hidden).contiguous();  // [rows, V]
-  const at::Tensor on_cpu = logits.cpu();
-  const auto vocabulary = static_cast<std::size_t>(on_cpu.size(1));
-  const float* const rows = on_cpu.const_data_ptr<float>();
+  // [rows, V]: the one copy of a token to the host, where it is drawn and its facts are taken.
+  const at::Tensor logits = model_.logits(hidden).cpu().contiguous();
+  const auto vocabulary = static_cast<std::size_t>(logits.size(1));
+  const float* const rows = logits.const_data_ptr<float>();
   const bool recorded = options_.logprobs || options_.entropies;
   struct Drawn {
     bool finite = false;

@@ -20,7 +20,7 @@ class Queue {
   Queue(const model::CausalLm& model, const Prompts& prompts, const GenerateOptions& options)
       : prompts_(prompts),
         options_(options),
-        limit_(kv_limit(options)),
+        limit_(kv_limit(options, model.device())),
         shared_(options.share_prompt ? prompts.size() : 0),
         remaining_(prompts.size(), options.samples) {
     check_stop_ids(model.config(), options);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/process_memory.h"
+#include "ops/device_memory.h"
 #include "ops/kv_tiles.h"
 
 namespace hone::rollout {
@@ -22,8 +22,8 @@ KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::in
   return {.prompt = options.share_prompt ? tiles(prompt_tokens) * tile : 0, .sample = room * tile};
 }
 
-std::int64_t kv_limit(const GenerateOptions& options) {
-  return options.kv_memory > 0 ? options.kv_memory : base::free_memory() / 2;
+std::int64_t kv_limit(const GenerateOptions& options, at::Device device) {
+  return options.kv_memory > 0 ? options.kv_memory : ops::device_memory(device).free / 2;
 }
 
 }  // namespace hone::rollout

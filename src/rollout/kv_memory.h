@@ -19,7 +19,7 @@ struct KvBytes {
 KvBytes kv_bytes(const model::ModelConfig& config, at::ScalarType dtype, std::int64_t prompt_tokens,
                  const GenerateOptions& options);
 
-// options.kv_memory, or when that is 0 half of what is free.
-std::int64_t kv_limit(const GenerateOptions& options);
+// options.kv_memory, or when that is 0 half of what is free on `device`.
+std::int64_t kv_limit(const GenerateOptions& options, at::Device device = at::kCPU);
 
 }  // namespace hone::rollout
