@@ -1,4 +1,4 @@
-// What an examination says about one class of fault (FAULTS: 60 codes; doctor/catalogue/catalogue.h): plain
+// What an examination says about one class of fault (60 codes; doctor/catalogue/catalogue.h): plain
 // data that every room can make and report/ prints.
 #pragma once
 

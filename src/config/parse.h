@@ -35,7 +35,7 @@ void require_file(const std::string& path, const std::string& option, const std:
 std::string rows_file(const std::string& path, const std::string& option, const std::string& split,
                       const std::string& where);
 
-// dtype and bf16 -> Precision (docs/DESIGN, "Numbers").
+// dtype and bf16 -> Precision (docs/options.md, Precision).
 Precision resolve_precision(const Settings& settings);
 // load_in_4bit, load_in_8bit and bnb_4bit_quant_type. UserError for both.
 QuantisedBase quantised_base(const Settings& settings);

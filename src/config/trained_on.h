@@ -12,7 +12,7 @@ namespace hone::config {
 // Of an adapter that was trained on a base in 4 or 8 bits: the base's options (load_in_4bit, load_in_8bit,
 // bnb_4bit_quant_type, use_bnb_nested_quant, and dtype, which the codes depend on) from the plan.yaml in
 // `adapter`, or in the run's folder above it for a checkpoint, where the user set none of them; with a note.
-// Without them the adapter would lie on another base than its own (FAULTS CKPT-02). Adapters of other
+// Without them the adapter would lie on another base than its own (CKPT-02). Adapters of other
 // programs have no plan: nothing is done.
 // So too base_adapters, from the base_adapters.json beside the adapter.
 void take_base_options(Settings& settings, const std::string& adapter, std::vector<std::string>& notes);

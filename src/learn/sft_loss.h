@@ -1,4 +1,5 @@
-// SFT's loss: TRL 1.16 SFTTrainer loss_type "nll", sum over scored tokens / N (TRL.md 2.5).
+// SFT's loss: TRL 1.16 SFTTrainer loss_type "nll", sum over scored tokens / N
+// (docs/design.md, SFT's loss).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -55,7 +55,7 @@ class CausalLm {
   // aside when it is tied.
   // With `quantise` a linear is quantised as it is read, from numbers of the residual's dtype, as
   // transformers does with those of from_pretrained's dtype: no more than one is held in full. A model is
-  // quantised here or never, so that adapters are always attached after it (FAULTS GRAD-04).
+  // quantised here or never, so that adapters are always attached after it (GRAD-04).
   // Tensors are read on the CPU, one at a time, and held on `device`: what each function below returns is
   // there.
   CausalLm(const WeightSource& source, Numbers numbers, Storage storage = Storage::kPlain,

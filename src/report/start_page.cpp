@@ -75,7 +75,7 @@ std::string data_lines(const data::DataFacts& data, std::int64_t packed_rows) {
   return out;
 }
 
-constexpr double kLengthBias = 1.2;  // FAULTS PREF-02: a fifth longer in the mean
+constexpr double kLengthBias = 1.2;  // PREF-02: a fifth longer on average
 
 std::string preference_lines(const train::PreferenceStartFacts& facts) {
   const data::PreferenceFacts& data = facts.data;

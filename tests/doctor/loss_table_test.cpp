@@ -1,4 +1,4 @@
-// Every row of FAULTS' table under RL-01, and the edges between them.
+// Every row of the table of RL-01 (docs/design.md), and the edges between them.
 #include "doctor/watch/loss_table.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// P1 and P2 on tiny runs: a healthy one, and one for every fault that they name.
+// Probes P1 and P2 on tiny runs: a healthy one, and one for every fault that they name.
 #include "doctor/probes/gradient_reach.h"
 
 #include <ATen/ATen.h>

@@ -1,4 +1,4 @@
-// P11: kernels beside libtorch, and children that die, hang, err or are right.
+// Probe P11: kernels beside libtorch, and children that die, hang, err or are right.
 #include <gtest/gtest.h>
 
 #include <fstream>

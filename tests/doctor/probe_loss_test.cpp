@@ -1,4 +1,4 @@
-// P3 on tiny runs, and passes over the model that are wrong.
+// Probe P3 on tiny runs, and passes over the model that are wrong.
 #include <ATen/ATen.h>
 
 #include <limits>

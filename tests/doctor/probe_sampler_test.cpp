@@ -1,4 +1,4 @@
-// P7 on tiny runs, and samplers that hold other weights.
+// Probe P7 on tiny runs, and samplers that hold other weights.
 #include <ATen/ATen.h>
 
 #include "probe_runs.h"

@@ -1,5 +1,5 @@
-// P4, over all rows: what the tokeniser counted (data::DataFacts), and what the template and the embedding
-// make of it.
+// Probe P4 (docs/design.md) over all rows: what the tokenizer counted (data::DataFacts), and what template
+// and embedding make of it.
 #include <iterator>
 
 #include "doctor/checks/check_parts.h"
@@ -14,7 +14,7 @@ using data::DataFacts;
 
 namespace {
 
-// FAULTS' thresholds.
+// Of rows; docs/design.md, Thresholds.
 constexpr double kEmptyRows = 0.10;
 constexpr double kLostWarn = 0.01, kLostFail = 0.10;
 constexpr double kMostRowsCut = 0.50;  // rows that lose their end

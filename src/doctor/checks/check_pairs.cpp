@@ -14,7 +14,7 @@ using data::PreferenceFacts;
 
 namespace {
 
-constexpr double kEmptyPairs = 0.10, kBoundaryFail = 0.05;  // FAULTS' thresholds, as of rows
+constexpr double kEmptyPairs = 0.10, kBoundaryFail = 0.05;  // as of rows (docs/design.md)
 constexpr double kPairsCutWarn = 0.10;
 constexpr double kEqualWarn = 0.01, kEqualFail = 0.50;
 constexpr double kLonger = 0.20;  // of the mean lengths

@@ -1,4 +1,4 @@
-// P1 and P2 with the optimizer as a parameter: tests hand in one that is broken.
+// Probes P1 and P2 with the optimizer as a parameter: tests hand in one that is broken.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// P11 with its shapes, its patience and its machine as parameters.
+// Probe P11 with its shapes, its patience and its machine as parameters.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// P3 with the pass over the model as a parameter: tests hand in one that is broken.
+// Probe P3 with the pass over the model as a parameter: tests hand in one that is broken.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// P9: memory for the longest batch, and room for every planned checkpoint. Steps and warm-up are
+// Probe P9: memory for the longest batch, and room for every planned checkpoint. Steps and warm-up are
 // check_schedule's.
 #include <algorithm>
 #include <cmath>

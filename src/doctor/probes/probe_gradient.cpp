@@ -1,4 +1,4 @@
-// P1, P2: gradient and update reach.
+// Probes P1 and P2 (docs/design.md): gradient and update reach.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -18,7 +18,7 @@ using base::Verdict;
 
 constexpr int kRehearsalSteps = 2;
 constexpr int kMostSteps = 5;
-constexpr double kSmallestUpdate = 1e-6, kLargestUpdate = 1e-2;  // |dW| / |W| a step (FAULTS, NUM-08)
+constexpr double kSmallestUpdate = 1e-6, kLargestUpdate = 1e-2;  // |dW| / |W| a step (NUM-08)
 constexpr double kStoredFail = 0.5, kStoredWarn = 0.9;           // NUM-01
 constexpr double kHalfUlp = 1.0 / (1 << 24);                     // of fp32, relative
 constexpr double kArithmetic = 1e-3;  // what fp32 may make of the update's formula, relative

@@ -1,4 +1,4 @@
-// P11: every GEMM and attention shape of the run in a child process.
+// Probe P11 (docs/design.md): every GEMM and attention shape of the run in a child process.
 #include <torch/headeronly/version.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// P3: loss identities.
+// Probe P3 (docs/design.md): loss identities.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -17,14 +17,14 @@ namespace {
 
 using base::Level;
 
-constexpr double kPretrained = 0.6;       // of ln V (FAULTS, NUM-02)
+constexpr double kPretrained = 0.6;       // of ln V (NUM-02)
 constexpr double kGuessing = 1.2;         // above: worse than a model that knows nothing
 constexpr double kUniform = 0.1;          // how near ln V loss and entropy of random weights are
 constexpr double kReference = 1e-3;       // of ln 2: bf16 kernels may differ in their last places
 constexpr std::int64_t kLossTokens = 48;  // of two rows
 constexpr train::RehearsalRequest kLook = {.max_tokens = 64, .backward = false, .training = false};
 
-// Of mean |d log p|, 1 - cosine, and the relative difference of the norms (FAULTS, NUM-04, NUM-05).
+// Of mean |d log p|, 1 - cosine, and the relative difference of the norms (NUM-04, NUM-05).
 struct Bounds {
   double logprob, cosine, norm;
 };

@@ -1,4 +1,4 @@
-// P5: one batch, over and over: whatever is wrong that no other probe has a name for.
+// Probe P5 (docs/design.md): one batch, over and over: whatever is wrong that no other probe has a name for.
 #include <ATen/ATen.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// P12: a resumed run is the same run.
+// Probe P12 (docs/design.md): a resumed run is the same run.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 

@@ -1,6 +1,6 @@
-// P8: rewards tried on answers of which it is known how good they are. Before a run the user's own functions
-// see right answers alone, from a column of the data that holds them; `--deep` shows them junk besides. Our
-// own see both at any time.
+// Probe P8 (docs/design.md): rewards tried on answers whose quality is known. Before a run the user's own
+// functions get only right answers, from a column of the data that holds them; with `--deep` they also get
+// junk. Built-in ones get both at any time.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -22,7 +22,7 @@ constexpr std::size_t kRows = 8, kDeepRows = 16;
 constexpr double kPatience = 5;      // seconds of a function's, before a run
 constexpr double kSlow = 1;          // seconds a call
 constexpr double kUnreadable = 0.5;  // share of golds
-constexpr double kPairs = 0.7;       // a reward model's right answers, FAULTS RL-06
+constexpr double kPairs = 0.7;       // a reward model's right answers (RL-06)
 constexpr const char* kJunk = "lorem ipsum qx zzyx blah blah, und so weiter";
 constexpr const char* kTags = "<think>\n</think>\n<answer>\n</answer>\n\\boxed{}\n#### ";
 

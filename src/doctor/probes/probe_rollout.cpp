@@ -1,5 +1,5 @@
-// P6: real completions, before anything is trained: do they end, do rewards tell them apart, how fast do they
-// come?
+// Probe P6 (docs/design.md): real completions, before anything is trained. Do they end, do rewards tell them
+// apart, how fast do they come?
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,8 +20,8 @@ namespace {
 
 constexpr double kSeconds = 60, kUncappedSeconds = 30;
 constexpr std::int64_t kUncappedPrompts = 16, kUncappedTokens = 2048;
-constexpr double kSampleCutWarn = 0.3, kSampleCutFail = 0.8;  // axolotl's healthy and red; FAULTS RL-03
-constexpr double kDeadWarn = 0.5, kDeadGoal = 0.3;            // rewardspy's alert; FAULTS RL-02
+constexpr double kSampleCutWarn = 0.3, kSampleCutFail = 0.8;  // axolotl's healthy and red; RL-03
+constexpr double kDeadWarn = 0.5, kDeadGoal = 0.3;            // rewardspy's alert; RL-02
 constexpr std::int64_t kEnoughGroups = 8, kEnoughSamples = 64;
 
 double quantile(std::vector<double> values, double share) {

@@ -1,4 +1,4 @@
-// P10: save, load, merge.
+// Probe P10 (docs/design.md): save, load, merge.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -21,7 +21,7 @@ using base::Level;
 namespace fs = base::fs;
 
 constexpr std::int64_t kRoundTripTokens = 64;
-constexpr double kMostRoundTripKl = 0.01, kLeastAgreement = 0.98;  // FAULTS, CKPT-02
+constexpr double kMostRoundTripKl = 0.01, kLeastAgreement = 0.98;  // CKPT-02
 
 // Tokens of the data, or any when there are too few.
 data::Batch probe_tokens(const train::OpenedRun& run) {

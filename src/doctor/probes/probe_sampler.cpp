@@ -1,4 +1,5 @@
-// P7: the sampler is the trainer, with the adapter as it is, perturbed, off, and after an update.
+// Probe P7 (docs/design.md): the sampler is the trainer, with the adapter as it is, perturbed, off, and
+// after an update.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace {
 
 using base::Level;
 
-constexpr double kInvestigate = 0.05;  // exp |d log p| of 1.05 (FAULTS, RL-10)
+constexpr double kInvestigate = 0.05;  // exp |d log p| of 1.05 (RL-10)
 constexpr std::int64_t kSampledTokens = 64;
 
 // Largest |sampler's - trainer's| log-probability that arithmetic may make.

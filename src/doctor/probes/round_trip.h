@@ -1,4 +1,4 @@
-// P10 and P12 with writing and reading as parameters: tests hand in ones that lose something.
+// Probes P10 and P12 with writing and reading as parameters: tests hand in ones that lose something.
 #pragma once
 
 #include <functional>

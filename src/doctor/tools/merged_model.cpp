@@ -15,7 +15,7 @@ namespace hone::doctor {
 namespace {
 
 constexpr std::int64_t kKept = 64;                        // likeliest tokens
-constexpr double kMostKl = 0.01, kLeastAgreement = 0.98;  // FAULTS, CKPT-02
+constexpr double kMostKl = 0.01, kLeastAgreement = 0.98;  // CKPT-02
 constexpr double kNearTie = 0.05;                         // difference of two probabilities
 
 // Log-probabilities [n, V], on the CPU, of what follows the prompt, where each token of the completion was

@@ -44,7 +44,7 @@ struct MergedLikeness {
 MergedLikeness likeness_of(const model::CausalLm& other, const std::vector<GreedyPath>& paths);
 
 // CKPT-02: ok when all prompts are the same; a note when what differs were near ties and the KL is small; a
-// warning beyond FAULTS' limits (KL 0.01, 98 % of tokens); a failure when the adapter is hardly in it though
+// warning beyond the limits (KL 0.01, 98 % of tokens); a failure when the adapter is hardly in it though
 // the type is wide enough for it, or when a number is not finite.
 // `what`: "the merged model"; `narrow`: the type that the file holds, when it has fewer bits than 16.
 base::Verdict merged_verdict(const MergedLikeness& found, const std::string& what, const std::string& narrow);

@@ -1,5 +1,5 @@
-// What a loss of GRPO or RLOO means: "loss 0" has at least seven causes there, two of them healthy (FAULTS,
-// class RL-01). A function of numbers that every step has at hand.
+// What a loss of GRPO or RLOO means (docs/design.md, Loss 0 in GRPO): it has at least seven causes, two of
+// them healthy. A function of numbers that every step has.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@ namespace hone::doctor::limits {
 // ---- how much must have been seen before anything is said of rollouts: generation batches, and completions
 // in them
 constexpr std::int64_t kBatchesToSpeak = 3;   // ours
-constexpr std::int64_t kSamplesToWarn = 64;   // ours; FAULTS RL-04: "std 0 over 64+ samples"
+constexpr std::int64_t kSamplesToWarn = 64;   // ours; RL-04: no spread in so many
 constexpr std::int64_t kSamplesToFail = 128;  // ours: a solve rate of 2.3 % shows a success with 95 %
 constexpr std::int64_t kSamplesOfFirst = 8;   // ours: of the first batch, for what is plain at once
 constexpr std::int64_t kBatchesInWindow = 8;  // ours
@@ -30,39 +30,39 @@ constexpr double kEntropyCollapse = 0.01;     // axolotl: 0.05 to 0.5 healthy, b
 constexpr double kEntropyOfGuessing = 0.7;    // ours: of ln V; trained models stay below 0.4 of it
 constexpr double kKlDiverged = 2.0;           // axolotl: above 2 diverged
 constexpr std::int64_t kStepsOfCollapse = 3;  // ours: one batch may be odd
-constexpr double kOneToken = 0.5;             // FAULTS: one token is more than half of a sample
+constexpr double kOneToken = 0.5;             // ours: one token is more than half of a completion
 constexpr std::int64_t kRepeatsFrom = 16;     // ours: tokens; shorter answers may well be one token twice
 constexpr double kRepeatsWarn = 0.1, kRepeatsFail = 0.5;  // ours: share of completions
 
 // ---- RL-10: |sampler's - trainer's| log-probability, the largest of a step
-constexpr double kGapFp32 = 1e-4;  // DESIGN: sampler = trainer
+constexpr double kGapFp32 = 1e-4;  // the promise sampler = trainer (docs/design.md)
 constexpr double kGapBf16 = 1e-3;  // the same; where the kernels promise bits it is 0
 constexpr double kGapBf16Elsewhere =
     0.1;  // axolotl: mean below 0.1 healthy; libtorch's bf16 products promise no bits
 constexpr double kGapFailFactor = 100;  // ours
 
 // ---- GRAD-02, GRAD-05: steps 1 to 3, then every 50th; three checks after another
-constexpr std::int64_t kFirstChecks = 3, kCheckEvery = 50, kChecksToFail = 3;  // FAULTS GRAD-02
+constexpr std::int64_t kFirstChecks = 3, kCheckEvery = 50, kChecksToFail = 3;  // ours
 
 // ---- NUM-08
-constexpr std::int64_t kStepsAboveInitial = 20;  // FAULTS NUM-08
+constexpr std::int64_t kStepsAboveInitial = 20;  // ours
 constexpr std::int64_t kInitialSteps = 5;        // ours: the initial loss is their mean
 constexpr double kAboveWarn = 1.02;              // ours: a loss that stays where it began is no divergence
 constexpr double kAboveFail = 1.5;               // ours; and at least 1 nat
-constexpr double kNormOverMedian = 10;           // FAULTS NUM-08: 10 x running median
+constexpr double kNormOverMedian = 10;           // ours: 10 times the running median
 constexpr std::int64_t kNormHistory = 50, kNormFrom = 20,
                        kNormSteps = 3;  // ours: one spike is clipped and forgotten
 
 // ---- MEM-02
-constexpr std::int64_t kMemorySteps = 50;      // FAULTS MEM-02: a linear fit over 50 steps
+constexpr std::int64_t kMemorySteps = 50;      // ours: a line through so many steps
 constexpr std::int64_t kMemorySkip = 10;       // ours: buffers of the first steps are no creep
 constexpr double kMemoryFit = 0.9;             // ours: R^2; a staircase of longer batches is no line
 constexpr double kMemoryGrowth = 64e6;         // ours: bytes in those steps
 constexpr std::int64_t kMemoryStepsLeft = 20;  // ours: then it pauses, while there is room to save
 
 // ---- PREF-01, PREF-02
-constexpr std::int64_t kStuckSteps = 5;  // FAULTS PREF-01
-constexpr double kStuckMargin = 1e-6;    // FAULTS PREF-01
+constexpr std::int64_t kStuckSteps = 5;  // ours: PREF-01
+constexpr double kStuckMargin = 1e-6;    // ours: PREF-01
 constexpr double kChosenFall = 0.5;      // ours: share of what log p(chosen) began with
 
 }  // namespace hone::doctor::limits
