@@ -2,7 +2,7 @@
 """GSM8K as prompts for GRPO: rows {"question", "answer"} of SOURCE/train.jsonl and test.jsonl (or of one file) to rows
 {"prompt": [...], "solution": "18"} in FOLDER, for accuracy_reward.
 
-SOURCE defaults to $HONE_DATA/gsm8k. An answer's number follows its last "####"; thousands separators go.
+SOURCE defaults to gsm8k in $HONE_DATA, or in data/ where that is not set. An answer's number follows its last "####"; thousands separators go.
 """
 import argparse
 import json
@@ -36,13 +36,13 @@ def convert(source, target, most):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--source", type=pathlib.Path, default=pathlib.Path(os.environ.get("HONE_DATA", "../shared/data")) / "gsm8k")
+    parser.add_argument("--source", type=pathlib.Path, default=pathlib.Path(os.environ.get("HONE_DATA", "data")) / "gsm8k")
     parser.add_argument("--most", type=int, default=0, help="rows of each file; 0: all")
     args = parser.parse_args()
     files = [args.source] if args.source.is_file() else [args.source / name for name in ("train.jsonl", "test.jsonl")]
     for file in files:
         if not file.is_file():
-            sys.exit(f"{file} is not there: --source names the folder with GSM8K's train.jsonl and test.jsonl")
+            sys.exit(f"{file} is not there: --source (or gsm8k in $HONE_DATA) is the folder with GSM8K's train.jsonl and test.jsonl")
         convert(file, args.folder / file.name, args.most)
 
 

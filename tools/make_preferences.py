@@ -3,7 +3,7 @@
 to FOLDER/train.jsonl and, every fifth problem, FOLDER/test.jsonl (held out: no problem is in both). The same for KTO, rows
 {"prompt", "completion", "label"}, right and wrong ones shuffled: FOLDER/marked-train.jsonl and FOLDER/marked-test.jsonl.
 
-SOURCE defaults to $HONE_DATA/gsm8k-preference.
+SOURCE defaults to gsm8k-preference in $HONE_DATA, or in data/ where that is not set.
 """
 import argparse
 import json
@@ -24,11 +24,11 @@ def converted(row, where):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--source", type=pathlib.Path, default=pathlib.Path(os.environ.get("HONE_DATA", "../shared/data")) / "gsm8k-preference")
+    parser.add_argument("--source", type=pathlib.Path, default=pathlib.Path(os.environ.get("HONE_DATA", "data")) / "gsm8k-preference")
     args = parser.parse_args()
     file = args.source if args.source.is_file() else args.source / "train.jsonl"
     if not file.is_file():
-        sys.exit(f"{file} is not there: --source names the folder with the pairs' train.jsonl")
+        sys.exit(f"{file} is not there: --source (or gsm8k-preference in $HONE_DATA) is the folder with the pairs' train.jsonl")
     with open(file, encoding="utf-8") as lines:
         rows = [converted(json.loads(line), f"{file}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
     problems = list(dict.fromkeys(row["prompt"][0]["content"] for row in rows))

@@ -42,7 +42,7 @@ std::vector<std::string> exam_parts(bool samples, Depth depth);
 Examination examine(train::OpenedRun& run, const ExamOptions& options,
                     const std::function<void(const ExamPart&)>& on_part = {});
 
-// ---- the parts, one file each. Every function looks and says; none throws for a fault that it finds.
+// ---- the parts, one file each (P1 to P12: docs/design.md, Probes). None throws for a fault that it finds.
 Verdicts check_plan(const train::OpenedRun& run);                                  // config: options alone
 Verdicts check_data(const train::OpenedRun& run);                                  // P4
 Verdicts probe_hardware(const train::OpenedRun& run, const ExamOptions& options);  // P11
