@@ -8,9 +8,9 @@
 #include "base/staging.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
+#include "config/option_secrets.h"
 #include "config/parse.h"
 #include "config/policy_plan.h"
-#include "config/secret_words.h"
 
 namespace hone::config {
 namespace {
@@ -46,7 +46,7 @@ bool looks_like_hub_name(const std::string& path) {
          !exists(path.substr(0, slash));
 }
 
-std::string neighbours(const fs::path& path) {
+std::string neighbors(const fs::path& path) {
   std::vector<std::string> names;
   std::error_code error;
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -60,7 +60,7 @@ std::string neighbours(const fs::path& path) {
   throw UserError(
       {.where = where,
        .expected = what,
-       .found = fmt::format("'{}' does not exist.{}", base::cut_text(path, 300), neighbours(path)),
+       .found = fmt::format("'{}' does not exist.{}", base::cut_text(path, 300), neighbors(path)),
        .cause = fs::path(path).is_relative() ? "the path is taken from the folder you call hone in" : "",
        .fix = "correct the path"});
 }
@@ -138,7 +138,7 @@ void require_model_path(const std::string& path, const std::string& option, cons
 }
 
 void require_adapter_path(const std::string& path, const std::string& option, const std::string& where) {
-  base::finish_publishing_before_reading(path, "adapter_config.json");
+  if (!path.empty()) base::finish_publishing_before_reading(path, "adapter_config.json");
   if (!is_folder(path)) missing("a folder with adapter_config.json as " + option, path, where);
   if (exists((fs::path(path) / "adapter_config.json").string())) return;
   throw UserError({.where = where,
@@ -195,7 +195,7 @@ void require_reward_model(const std::string& path, const std::string& option, co
 }
 
 // "path/to/file.py:function". True when that is what the word says.
-bool check_function_word(const std::string& word, const std::string& option, const std::string& where) {
+bool check_function_spec(const std::string& word, const std::string& option, const std::string& where) {
   const std::size_t colon = word.rfind(".py:");
   if (colon != std::string::npos && colon + 4 < word.size()) {
     const std::string file = word.substr(0, colon + 3);
@@ -213,11 +213,11 @@ bool check_function_word(const std::string& word, const std::string& option, con
 }
 
 // A word with a parenthesis is a built-in reward with parameters.
-void check_reward_word(const std::string& word, const std::string& where) {
+void check_reward_spec(const std::string& word, const std::string& where) {
   const bool plain = word.find('(') == std::string::npos;
-  require_whole_address(word, where);
+  require_unredacted_url(word, where);
   if (word.starts_with("http://") || word.starts_with("https://") || !plain) return;
-  if (check_function_word(word, "reward_funcs", where)) return;
+  if (check_function_spec(word, "reward_funcs", where)) return;
   if (word.find('/') != std::string::npos) require_reward_model(word, "reward_funcs", where);
 }
 
@@ -228,11 +228,11 @@ void check_reward_files(const Settings& settings) {
   const std::string model = settings.text(option);
   if (!model.empty()) require_reward_model(model, option, settings.where(option));
   for (const std::string& word : settings.list("reward_funcs")) {
-    check_reward_word(word, settings.where("reward_funcs"));
+    check_reward_spec(word, settings.where("reward_funcs"));
   }
   if (settings.schema().find("judge") != nullptr) {
-    require_whole_address(settings.text("judge"), settings.where("judge"));
-    check_function_word(settings.text("judge"), "judge", settings.where("judge"));
+    require_unredacted_url(settings.text("judge"), settings.where("judge"));
+    check_function_spec(settings.text("judge"), "judge", settings.where("judge"));
   }
   const std::string python = settings.text("python");
   if (python.find('/') != std::string::npos) require_file(python, "python", settings.where("python"));
@@ -262,7 +262,7 @@ void check_files(Plan& plan, const Settings& settings) {
     plan.dataset_name = rows_file(data, "dataset_name", settings.text("dataset_train_split"), data_where);
 
   // TRL looks at the test split only when it evaluates.
-  const bool evaluates = plan.eval_strategy != Every::kNo || plan.eval_on_start;
+  const bool evaluates = plan.eval_strategy != IntervalStrategy::kNo || plan.eval_on_start;
   if (!plan.dataset_test.empty()) {
     plan.dataset_test = rows_file(plan.dataset_test, "eval_dataset", settings.text("dataset_test_split"),
                                   settings.where("eval_dataset"));
@@ -270,7 +270,8 @@ void check_files(Plan& plan, const Settings& settings) {
     plan.dataset_test = split_file(data, settings.text("dataset_test_split"), "eval_dataset", data_where);
   } else if (evaluates) {
     throw UserError(
-        {.where = settings.where(plan.eval_strategy != Every::kNo ? "eval_strategy" : "eval_on_start"),
+        {.where =
+             settings.where(plan.eval_strategy != IntervalStrategy::kNo ? "eval_strategy" : "eval_on_start"),
          .expected = "rows to evaluate",
          .found = "no eval_dataset, and dataset_name is one file",
          .cause = {},

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "config/option_secrets.h"
 #include "config/option_table.h"
-#include "config/secret_words.h"
 
 namespace hone::config {
 
@@ -49,7 +49,7 @@ std::string mixed_yaml(const Settings& good, const std::vector<OptionDifference>
 
 std::string difference_lines(const OptionDifference& difference) {
   const auto line = [&](char sign, const std::optional<base::Json>& value) {
-    return value ? sign + yaml_line(difference.name, without_secrets(difference.name, *value))
+    return value ? sign + yaml_line(difference.name, redact_secrets(difference.name, *value))
                  : fmt::format("{}# {} is not set\n", sign, difference.name);
   };
   return line('-', difference.good) + line('+', difference.bad);

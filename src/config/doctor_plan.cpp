@@ -17,12 +17,6 @@ namespace {
 
 using base::UserError;
 
-std::string bare_name(const std::string& word) {
-  std::string name = word.substr(2, word.find('=') - 2);
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
 bool is_file_word(const std::string& word) {
   return word.ends_with(".yaml") || word.ends_with(".yml") || base::fs::is_regular_file(word);
 }
@@ -36,9 +30,9 @@ void require_one(const std::string& first, const std::string& second) {
                    .fix = "name one run"});
 }
 
-Method method_word_of(const std::string& word) {
+Method method_from_name(const std::string& word) {
   if (const auto method = find_method(word)) return *method;
-  const std::vector<std::string> known = method_words();
+  const std::vector<std::string> known = method_names();
   throw UserError({.where = "hone doctor",
                    .expected = fmt::format("a method ({}) or a YAML file", fmt::join(known, ", ")),
                    .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, known)),
@@ -61,13 +55,13 @@ DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
         require_one(plan.config, word);
         plan.config = word;
       } else {
-        method = method_word_of(word);
+        method = method_from_name(word);
       }
-    } else if (word.starts_with("--") && doctor_schema().find(bare_name(word)) != nullptr) {
+    } else if (word.starts_with("--") && doctor_schema().find(option_name(word)) != nullptr) {
       own.push_back(word);
       const bool has_value = at < arguments.size() && (arguments[at] == "true" || arguments[at] == "false");
       if (has_value) own.push_back(arguments[at++]);
-    } else if (bare_name(word) == "config") {
+    } else if (option_name(word) == "config") {
       const bool joined = word.find('=') != std::string::npos;
       const std::string file = joined                  ? word.substr(word.find('=') + 1)
                                : at < arguments.size() ? arguments[at++]
@@ -75,19 +69,16 @@ DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
       require_one(plan.config, file);
       plan.config = file;
     } else {
-      if (word.starts_with("--")) names.push_back(bare_name(word));
-      plan.words.push_back(word);
-      while (at < arguments.size() && !is_option_word(arguments[at])) plan.words.push_back(arguments[at++]);
+      if (word.starts_with("--")) names.push_back(option_name(word));
+      plan.arguments.push_back(word);
+      while (at < arguments.size() && !is_option_word(arguments[at]))
+        plan.arguments.push_back(arguments[at++]);
     }
   }
   Settings settings(doctor_schema());
   settings.read_arguments(own);
-  plan.deep = settings.flag("deep");
-  plan.strict = settings.flag("strict");
-  plan.json = settings.flag("json");
-  plan.fix = settings.flag("fix");
-  plan.verbose = settings.flag("verbose");
-  if (plan.config.empty() && plan.words.empty()) {
+  settings.fill(plan);
+  if (plan.config.empty() && plan.arguments.empty()) {
     throw UserError({.where = "hone doctor",
                      .expected = "a run to examine",
                      .found = "none",
@@ -103,7 +94,7 @@ DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
   }
   const std::string yaml = plan.config.empty() ? "" : base::read_text(plan.config);
   plan.method = method ? *method : method_of(yaml, names);
-  if (!plan.config.empty()) plan.words.insert(plan.words.begin(), {"--config", plan.config});
+  if (!plan.config.empty()) plan.arguments.insert(plan.arguments.begin(), {"--config", plan.config});
   return plan;
 }
 
@@ -112,10 +103,8 @@ FaultsPlan parse_faults(const std::vector<std::string>& arguments) {
   if (!words.empty() && !words[0].starts_with("-")) words.insert(words.begin(), "--code");
   Settings settings(faults_schema());
   settings.read_arguments(words);
-  FaultsPlan plan{.code = settings.text("code"),
-                  .json = settings.flag("json"),
-                  .markdown = settings.flag("markdown"),
-                  .shown = settings.text("shown")};
+  FaultsPlan plan;
+  settings.fill(plan);
   return plan;
 }
 

@@ -10,9 +10,9 @@
 namespace hone::config {
 
 struct DoctorPlan {
-  Method method = Method::kSft;    // the word, else as the options say (method_of.h)
-  std::string config;              // the run's YAML; empty: its options stand on the command line alone
-  std::vector<std::string> words;  // the run's arguments, --config among them: for parse_run
+  Method method = Method::kSft;        // the word, else as the options say (method_of.h)
+  std::string config;                  // the run's YAML; empty: its options stand on the command line alone
+  std::vector<std::string> arguments;  // the run's arguments, --config among them: for parse_run
   bool deep = false, strict = false, json = false, fix = false, verbose = false;
 
   bool operator==(const DoctorPlan&) const = default;

@@ -1,23 +1,22 @@
-// Names that TRL, transformers or PEFT used before, and names of neighbours: what to write instead.
+// Names that TRL, transformers or PEFT used before, and names of neighbors: what to write instead.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "config/option_table.h"
 
 namespace hone::config {
 namespace {
-constexpr std::string_view kPolicies = "grpo rloo";
 constexpr std::string_view kPairs = "dpo";
 constexpr std::string_view kOnline = "online-dpo";
-constexpr std::string_view kSamplers = "grpo rloo online-dpo";
 constexpr std::string_view kFixedData = "sft dpo reward kto";
 constexpr std::string_view kTraining = "sft dpo reward kto grpo rloo online-dpo";
-}  // namespace
 
-const std::vector<FormerName>& former_names() {
-  static const std::vector<FormerName> names = {
+// Names without an option of the same meaning, and those that need another word.
+std::vector<FormerName> without_a_row() {
+  return {
       {"warmup_ratio",
        "write warmup_steps instead: a value below 1 is a share of all steps (warmup_steps: 0.1)"},
-      {"evaluation_strategy", "write eval_strategy instead"},
       {"group_by_length",
        "train_sampling_strategy: group_by_length replaced it; hone does not have it yet: remove it"},
       {"overwrite_output_dir",
@@ -27,17 +26,10 @@ const std::vector<FormerName>& former_names() {
       {"max_seq_length", "write max_length instead"},
       {"max_prompt_length", "remove it; max_length bounds the whole row", kFixedData},
       {"max_prompt_length", "remove it: TRL 1.16 has none, and a prompt is never cut", kPolicies},
-      {"torch_dtype", "write dtype instead"},
-      {"bnb_4bit_use_double_quant", "write use_bnb_nested_quant instead"},
       {"bnb_4bit_compute_dtype", "remove it; dtype and bf16 say what is multiplied in, as in TRL"},
       {"quantization_config", "write load_in_4bit, bnb_4bit_quant_type and use_bnb_nested_quant instead"},
       {"no_cuda", "write use_cpu: true instead"},
       {"use_mps_device", "remove it"},
-      {"per_gpu_train_batch_size", "write per_device_train_batch_size instead"},
-      {"per_gpu_eval_batch_size", "write per_device_eval_batch_size instead"},
-      {"train_batch_size", "write per_device_train_batch_size instead"},
-      {"eval_batch_size", "write per_device_eval_batch_size instead"},
-      {"batch_size", "write per_device_train_batch_size instead"},
       {"include_tokens_per_second", "remove it; tokens per second are always shown"},
       {"fp16_opt_level", "remove it"},
       {"fp16_backend", "remove it"},
@@ -57,29 +49,12 @@ const std::vector<FormerName>& former_names() {
       {"dataset_batch_size", "remove it"},
       {"num_of_sequences", "remove it; packing fills rows of max_length tokens"},
       {"chars_per_token", "remove it; hone counts tokens"},
-      {"eval_accumulation_step", "write eval_accumulation_steps instead"},
-      {"use_liger", "write use_liger_kernel instead"},
-      {"epochs", "write num_train_epochs instead"},
-      {"num_epochs", "write num_train_epochs instead"},
-      {"lr", "write learning_rate instead"},
-      {"r", "write lora_r instead"},
-      {"lora_rank", "write lora_r instead"},
-      {"target_modules", "write lora_target_modules instead"},
-      {"exclude_modules", "write lora_exclude_modules instead"},
-      {"modules_to_save", "write lora_modules_to_save instead"},
       {"adapters", "write base_adapters for frozen ones below the trained one", kTraining},
       {"adapter_names", "write base_adapters for frozen ones below the trained one", kTraining},
-      {"frozen_adapters", "write base_adapters instead"},
       {"lora_model_dir", "write adapter_name_or_path to go on with one, base_adapters for frozen ones below",
        kTraining},
-      {"model", "write model_name_or_path instead"},
-      {"model_name", "write model_name_or_path instead"},
-      {"dataset", "write dataset_name instead"},
-      {"dataset_path", "write dataset_name instead"},
-      {"optimizer", "write optim instead"},
       {"max_completion_length", "remove it; max_length bounds a prompt with its completion", kPairs},
       {"max_completion_length", "remove it; max_length bounds a prompt with its completion", "kto"},
-      {"center_rewards", "write center_rewards_coefficient instead", "reward"},
       {"num_labels", "remove it: a reward model has one label", "reward"},
       {"ref_adapter_name", "remove it: the reference of a continued adapter is that adapter as it began",
        "kto"},
@@ -102,33 +77,22 @@ const std::vector<FormerName>& former_names() {
       {"train_on_responses_only", "write assistant_only_loss or completion_only_loss instead", "sft"},
       {"max_length", "remove it: a prompt is never cut; max_completion_length bounds the completion",
        kPolicies},
-      {"max_new_tokens", "write max_completion_length instead", kPolicies},
-      {"response_length", "write max_completion_length instead", kPolicies},
-      {"min_new_tokens", "write generation_kwargs: {min_new_tokens: 4}", kSamplers},
-      {"stop_strings", "write generation_kwargs: {stop_strings: [\"\\n\"]}", kSamplers},
-      {"eos_token_id", "write generation_kwargs: {eos_token_id: 2}", kSamplers},
-      {"stop_token_id", "write generation_kwargs: {eos_token_id: 2}", kSamplers},
-      {"rloo_k", "write num_generations instead", kPolicies},
-      {"group_size", "write num_generations instead", kPolicies},
-      {"kl_coef", "write beta instead", kPolicies},
-      {"cliprange", "write epsilon instead", kPolicies},
-      {"num_ppo_epochs", "write num_iterations instead", kPolicies},
-      {"reward_model_path", "write reward_model_name_or_path instead", kPolicies},
-      {"reward_model_name_or_path", "write reward_model_path instead", kOnline},
-      {"max_completion_length", "write max_new_tokens instead", kOnline},
+      {"min_new_tokens", "write generation_kwargs: {min_new_tokens: 4}", kHoneSamplers},
+      {"stop_strings", "write generation_kwargs: {stop_strings: [\"\\n\"]}", kHoneSamplers},
+      {"eos_token_id", "write generation_kwargs: {eos_token_id: 2}", kHoneSamplers},
+      {"stop_token_id", "write generation_kwargs: {eos_token_id: 2}", kHoneSamplers},
       {"max_prompt_length", "remove it; max_length bounds a prompt with its completion", kOnline},
       {"num_generations", "remove it: Online DPO takes two completions of a prompt", kOnline},
       {"ref_model", "remove it: the reference is the model without its adapter", kOnline},
       {"dataset_num_proc", "remove it; preparing prompts takes seconds in one thread", kOnline},
       {"gpu_memory_utilization", "remove it; hone samples with its own weights", kOnline},
-      {"wandb_log_unique_prompts", "write log_unique_prompts instead", kSamplers},
       {"vllm_guided_decoding_regex",
-       "vllm_structured_outputs_regex replaced it, which hone does not have yet", kSamplers},
-      {"vllm_device", "remove it; hone samples with its own weights", kSamplers},
-      {"vllm_dtype", "remove it; hone samples with its own weights", kSamplers},
-      {"vllm_max_model_len", "remove it; hone samples with its own weights", kSamplers},
+       "vllm_structured_outputs_regex replaced it, which hone does not have yet", kHoneSamplers},
+      {"vllm_device", "remove it; hone samples with its own weights", kHoneSamplers},
+      {"vllm_dtype", "remove it; hone samples with its own weights", kHoneSamplers},
+      {"vllm_max_model_len", "remove it; hone samples with its own weights", kHoneSamplers},
       {"use_liger_loss", "remove it; hone has its own kernels", kPolicies},
-      {"tools", "an argument of TRL's trainer, no option; hone has no tools yet: remove it", kSamplers},
+      {"tools", "an argument of TRL's trainer, no option; hone has no tools yet: remove it", kHoneSamplers},
       {"environment_factory",
        "an argument of TRL's trainer, no option; hone has no environments yet: remove it", kPolicies},
       {"rollout_func",
@@ -136,15 +100,27 @@ const std::vector<FormerName>& former_names() {
        "it",
        kPolicies},
   };
+}
+
+}  // namespace
+
+const std::vector<FormerName>& former_names() {
+  static const std::vector<FormerName> names = [] {
+    std::vector<FormerName> all = without_a_row();
+    for (const Option& row : method_options()) {
+      for (const std::string& former : split_words(row.former)) {
+        all.push_back({former, fmt::format("write {} instead", row.name), row.methods});
+      }
+    }
+    return all;
+  }();
   return names;
 }
 
 const FormerName* find_former_name(std::string_view name, std::string_view command) {
   const auto& names = former_names();
   const auto at = std::find_if(names.begin(), names.end(), [&](const FormerName& former) {
-    if (former.name != name) return false;
-    const std::vector<std::string> commands = split_words(former.commands);
-    return former.commands == "all" || std::find(commands.begin(), commands.end(), command) != commands.end();
+    return former.name == name && contains_word(former.commands, command);
   });
   return at == names.end() ? nullptr : &*at;
 }

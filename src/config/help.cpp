@@ -19,7 +19,7 @@ std::string shown_default(const Option& option) {
 
 // "  --lora_r int             rank of the adapter  [16]"
 std::string help_line(const Option& option) {
-  const std::string head = fmt::format("--{} {}", option.name, kind_word(option.kind));
+  const std::string head = fmt::format("--{} {}", option.name, kind_name(option.kind));
   std::string out =
       head.size() > 38 ? fmt::format("  {}\n  {:<38} ", head, "") : fmt::format("  {:<38} ", head);
   out += fmt::format("{}  [{}]\n", option.meaning, shown_default(option));
@@ -42,10 +42,10 @@ std::string wrapped(const std::vector<std::string>& words, std::string_view inde
   return out + line + "\n";
 }
 
-std::vector<std::string> names_of(const Schema& schema, Class answer) {
+std::vector<std::string> names_of(const Schema& schema, OptionClass option_class) {
   std::vector<std::string> out;
   for (const Option& option : schema.options) {
-    if (option.answer == answer) out.emplace_back(option.name);
+    if (option.option_class == option_class) out.emplace_back(option.name);
   }
   return out;
 }
@@ -68,25 +68,21 @@ std::string usage_of(const std::string& command) {
   if (command == "dpo") {
     return "hone dpo --config run.yaml [--option value ...]\n\n"
            "Trains a LoRA adapter on pairs of a chosen and a rejected completion (DPO and its relatives). "
-           "Options "
-           "have\n"
+           "Options have\n"
            "TRL's names and defaults; the command line wins over the file. Batch sizes count pairs.\n";
   }
   if (command == "online-dpo") {
     return "hone online-dpo --config run.yaml [--option value ...]\n\n"
            "Trains a LoRA adapter on pairs of completions that the model samples itself; rewards or a judge "
-           "say "
-           "which\n"
+           "say which\n"
            "is the better (Online DPO). Options have TRL's names and defaults; the command line wins over "
-           "the "
-           "file.\n"
+           "the file.\n"
            "Batch sizes count prompts.\n";
   }
   if (command == "reward") {
     return "hone reward --config run.yaml [--option value ...]\n\n"
            "Trains a reward model on pairs of a chosen and a rejected completion: a LoRA adapter with a "
-           "score "
-           "head,\n"
+           "score head,\n"
            "which grpo takes as a reward. Options have TRL's names and defaults; the command line wins over "
            "the file.\n"
            "Batch sizes count pairs.\n";
@@ -117,11 +113,9 @@ std::string usage_of(const std::string& command) {
   if (command == "doctor") {
     return "hone doctor [METHOD] run.yaml [--deep] [--strict] [--json] [--fix] [-v] [--option value ...]\n\n"
            "Examines a run before its first step and trains nothing. The method is the word, or the one "
-           "whose options "
-           "the\n"
+           "whose options the\n"
            "file has; options of the run may follow, as in the training commands. Ends with 0, with 1 for "
-           "warnings "
-           "under\n"
+           "warnings under\n"
            "--strict, with 2 for a failure.\n";
   }
   if (command == "faults") {
@@ -131,15 +125,13 @@ std::string usage_of(const std::string& command) {
   if (command == "bisect") {
     return "hone bisect good.yaml bad.yaml [--steps 3] [--method sft|grpo|rloo] [--json]\n\n"
            "Finds the smallest set of options, of those in which the two differ, that makes a run fail: each "
-           "try is a "
-           "run of a\n"
+           "try is a run of a\n"
            "few steps in a child process. Ends with 0 when it was found, 1 when it was not, or is flaky.\n";
   }
   if (command == "lr-find") {
     return "hone lr-find run.yaml [--steps 40] [--output lr-find] [--json]\n\n"
            "Proposes a learning rate: a short run in memory whose rate rises from step to step. Nothing is "
-           "written "
-           "to\n"
+           "written to\n"
            "output_dir. Ends with 1 when no rate of the range lowers the loss.\n";
   }
   if (command == "convert") {
@@ -150,9 +142,7 @@ std::string usage_of(const std::string& command) {
     return "hone export --model_name_or_path DIR --output model.gguf [--adapter_name_or_path DIR] [--outtype "
            "q4_k_m]\n\n"
            "Writes a model, with an adapter merged into it, as one file for llama.cpp: weights, tokenizer "
-           "and "
-           "chat "
-           "template.\n";
+           "and chat template.\n";
   }
   return "hone merge --adapter_name_or_path DIR --output DIR\n\n"
          "Adds a LoRA adapter to a copy of its base model, in float32. With --adapters A B [--weights 0.7 "
@@ -160,7 +150,7 @@ std::string usage_of(const std::string& command) {
          "[--combination linear|cat|svd|ties|...] several adapters of one base become one adapter.\n";
 }
 
-Json words_json(std::string_view words) {
+Json split_json(std::string_view words) {
   Json out = Json::array();
   for (const std::string& word : split_words(words)) out.push_back(word);
   return out;
@@ -169,28 +159,21 @@ Json words_json(std::string_view words) {
 Json row_json(const Option& option) {
   Json row;
   row["name"] = option.name;
-  row["type"] = kind_word(option.kind);
+  row["type"] = kind_name(option.kind);
   row["default"] = option.default_value();
   row["meaning"] = option.meaning;
-  row["class"] = class_word(option.answer);
+  row["class"] = option_class_name(option.option_class);
   if (!option.reason.empty()) row["reason"] = option.reason;
   if (option.kind == Kind::kChoice) {
-    row["values"] = words_json(option.values);
-    if (!option.same_values.empty()) row["same_values"] = words_json(option.same_values);
-    if (!option.not_yet.empty()) row["refused_values"] = words_json(option.not_yet);
+    row["values"] = split_json(option.values);
+    if (!option.same_values.empty()) row["same_values"] = split_json(option.same_values);
+    if (!option.not_yet.empty()) row["refused_values"] = split_json(option.not_yet);
   }
-  if (!option.range.words().empty()) row["range"] = option.range.words();
-  row["from"] = origin_word(option.origin);
+  if (!option.range.describe().empty()) row["range"] = option.range.describe();
+  row["from"] = option.origin;
   row["methods"] = option.methods;
   row["group"] = option.group;
   return row;
-}
-
-// "--lora-r" and "lora_r" are the same option.
-std::string bare_name(const std::string& word) {
-  std::string out = word.starts_with("--") ? word.substr(2) : word;
-  std::replace(out.begin(), out.end(), '-', '_');
-  return out;
 }
 
 }  // namespace
@@ -234,32 +217,32 @@ std::string command_help(const Schema& schema) {
   out += fmt::format("\n  {:<38} {}\n", "--config FILE", "a YAML file of options");
   std::string_view group;
   for (const Option& option : schema.options) {
-    if (option.answer != Class::kSupported) continue;
+    if (option.option_class != OptionClass::kSupported) continue;
     if (option.group != group) {
       group = option.group;
       out += fmt::format("\n{}\n", group);
     }
     out += help_line(option);
   }
-  const std::vector<std::string> answered = names_of(schema, Class::kAnswered);
-  if (!answered.empty()) {
-    out += "\nanswered: accepted with a note, since they have no meaning here\n" + wrapped(answered, "  ");
+  const std::vector<std::string> ignored = names_of(schema, OptionClass::kIgnored);
+  if (!ignored.empty()) {
+    out += "\nanswered: accepted with a note, since they have no meaning here\n" + wrapped(ignored, "  ");
   }
-  const std::vector<std::string> refused = names_of(schema, Class::kRefused);
+  const std::vector<std::string> refused = names_of(schema, OptionClass::kRefused);
   if (!refused.empty()) {
     out += "\nrefused: an error when set to anything but the default, since the result would differ\n" +
            wrapped(refused, "  ");
   }
-  if (!answered.empty()) out += fmt::format("\n`hone options NAME` says why.\n");
+  if (!ignored.empty()) out += fmt::format("\n`hone options NAME` says why.\n");
   return out;
 }
 
 std::string options_text(const Schema& schema) {
   std::string out;
   for (const Option& option : schema.options) {
-    out += fmt::format("{:<42} {:<7} {:<10} {:<22} {}\n", option.name, kind_word(option.kind),
-                       class_word(option.answer), shown_default(option),
-                       option.answer == Class::kSupported ? option.meaning : option.reason);
+    out += fmt::format("{:<42} {:<7} {:<10} {:<22} {}\n", option.name, kind_name(option.kind),
+                       option_class_name(option.option_class), shown_default(option),
+                       option.option_class == OptionClass::kSupported ? option.meaning : option.reason);
   }
   return out;
 }
@@ -277,15 +260,15 @@ std::string option_text(const Schema& schema, std::string_view name) {
   const auto line = [&out](std::string_view label, const std::string& text) {
     if (!text.empty()) out += fmt::format("  {:<9} {}\n", label, text);
   };
-  line("type", std::string(kind_word(option->kind)));
+  line("type", std::string(kind_name(option->kind)));
   line("default", shown_default(*option));
   line("values", fmt::format("{}", fmt::join(split_words(option->values), ", ")));
   line("same", fmt::format("{}", fmt::join(split_words(option->same_values), ", ")));
   line("refused", fmt::format("{}", fmt::join(split_words(option->not_yet), ", ")));
-  line("range", option->range.words());
-  line("class", std::string(class_word(option->answer)));
+  line("range", option->range.describe());
+  line("class", std::string(option_class_name(option->option_class)));
   line("why", std::string(option->reason));
-  line("from", std::string(origin_word(option->origin)));
+  line("from", std::string(option->origin));
   return out;
 }
 
@@ -312,7 +295,7 @@ std::string run_options(const std::vector<std::string>& arguments) {
       }
     } else if (at == 0 && schema_for(word) != nullptr && schema->find(word) == nullptr) {
       schema = schema_for(word);  // hone options grpo
-    } else if (const std::string bare = bare_name(word);
+    } else if (const std::string bare = option_name(word);
                !word.starts_with("--") || schema->find(bare) != nullptr) {
       name = bare;
     } else {

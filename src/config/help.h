@@ -9,8 +9,8 @@
 namespace hone::config {
 
 std::string program_help();  // hone --help
-std::string command_help(
-    const Schema& schema);  // hone sft --help: supported options by group, the rest by name
+// hone sft --help: supported options by group, the rest by name
+std::string command_help(const Schema& schema);
 std::string options_text(const Schema& schema);  // hone options: every row with its class
 std::string options_json(const Schema& schema);  // hone options --json: an array of rows
 std::string option_text(const Schema& schema,

@@ -10,9 +10,6 @@ namespace hone::config {
 
 namespace {
 
-constexpr Method kMethods[] = {Method::kSft,       Method::kGrpo,   Method::kRloo, Method::kDpo,
-                               Method::kOnlineDpo, Method::kReward, Method::kKto};
-
 // Top-level names, also those that merge keys bring in.
 void add_keys(const YAML::Node& map, std::vector<std::string>& out) {
   if (!map.IsMap()) return;
@@ -48,27 +45,15 @@ std::optional<Method> named_method(const std::string& yaml) {
 
 }  // namespace
 
-std::optional<Method> find_method(std::string_view word) {
-  for (const Method method : kMethods) {
-    if (method_word(method) == word) return method;
-  }
-  return std::nullopt;
-}
-
-std::vector<std::string> method_words() {
-  std::vector<std::string> out;
-  for (const Method method : kMethods) out.emplace_back(method_word(method));
-  return out;
-}
-
 Method method_of(const std::string& yaml, const std::vector<std::string>& more) {
   if (const auto named = named_method(yaml)) return *named;
   std::vector<std::string> keys = keys_of(yaml);
   keys.insert(keys.end(), more.begin(), more.end());
   for (std::string& key : keys) std::replace(key.begin(), key.end(), '-', '_');
-  Method best = kMethods[0];
+  Method best = Method::kSft;
   std::ptrdiff_t most = -1;
-  for (const Method method : kMethods) {
+  for (const std::string& word : method_names()) {
+    const Method method = *find_method(word);
     const Schema& schema = method_schema(method);
     const auto known = std::count_if(
         keys.begin(), keys.end(), [&schema](const std::string& key) { return schema.find(key) != nullptr; });

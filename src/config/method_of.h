@@ -11,10 +11,10 @@
 namespace hone::config {
 
 std::optional<Method> find_method(std::string_view word);  // "grpo"
-std::vector<std::string> method_words();                   // "sft", "grpo", ...
+std::vector<std::string> method_names();                   // "sft", "grpo", ...
 
 // Of a plan.yaml that a run wrote, the method that its first line names. Of others the first of
-// method_words() that has most of the keys: those of the text (empty: none) and `more` names. Text that is no
+// method_names() that has most of the keys: those of the text (empty: none) and `more` names. Text that is no
 // YAML counts as without keys: reading it for the run says what is wrong.
 Method method_of(const std::string& yaml, const std::vector<std::string>& more = {});
 

@@ -1,27 +1,14 @@
-#include "config/online_dpo_plan.h"
-
 #include <fmt/format.h>
 
-#include "base/error.h"
 #include "base/json_tools.h"
+#include "config/methods.h"
+#include "config/option_secrets.h"
 #include "config/policy_plan.h"
-#include "config/secret_words.h"
 
 namespace hone::config {
 namespace {
 
-using base::UserError;
-
 constexpr std::int64_t kPair = 2;  // completions of a prompt
-
-[[noreturn]] void conflict(const Settings& settings, const char* name, std::string expected,
-                           std::string found, std::string cause, std::string fix) {
-  throw UserError({.where = settings.where(name),
-                   .expected = std::move(expected),
-                   .found = std::move(found),
-                   .cause = std::move(cause),
-                   .fix = std::move(fix)});
-}
 
 bool is_address(const std::string& word) {
   return word.starts_with("http://") || word.starts_with("https://");
@@ -95,24 +82,14 @@ void resolve_online_dpo(Settings& settings) {
     conflict(settings, "beta", "beta above 0, or a list of such: one an epoch", yaml_text(betas),
              "without beta nothing holds the policy, and ipo divides by it", "the default is 0.1");
   }
-  if (settings.flag("disable_dropout")) settings.replace("lora_dropout", 0.0);
 }
 
-void fill_online_dpo(Plan& plan, const Settings& settings) {
-  PolicyPlan& policy = plan.policy = make_sampling_plan(settings);
+void finish_online_dpo(Plan& plan, const Settings& settings) {
+  PolicyPlan& policy = plan.policy;
+  finish_sampling(policy, settings);
   policy.num_generations = policy.num_generations_eval = kPair;
   policy.steps_per_generation = plan.gradient_accumulation_steps;
   policy.generation_batch_size = sequences_of(settings, kPair);
-  OnlineDpoPlan& online = plan.online;
-  online.loss_type = settings.text("loss_type");
-  online.beta = settings.value("beta").get<std::vector<double>>();
-  if (!settings.value("missing_eos_penalty").is_null()) {
-    online.missing_eos_penalty = settings.number("missing_eos_penalty");
-  }
-  online.skip_ties = settings.flag("skip_ties");
-  online.judge = settings.text("judge");
-  online.judge_model = settings.text("judge_model");
-  online.judge_prompt = settings.text("judge_prompt");
   if (policy.max_completion_length >= plan.max_length) {
     conflict(settings, settings.is_set("max_new_tokens") ? "max_new_tokens" : "max_length",
              fmt::format("max_new_tokens below max_length, {}", plan.max_length),

@@ -5,7 +5,24 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/json_tools.h"
+#include "config/size.h"
+
 namespace hone::config {
+
+std::string number_text(double value) {
+  std::string text = base::dump_json(base::Json(value));
+  const std::size_t exponent = text.find("e-0");
+  return exponent == std::string::npos ? text : text.erase(exponent + 2, 1);
+}
+
+std::string json_string(std::string_view text) {
+  return base::dump_json(base::Json(text));
+}
+
+std::int64_t bytes_of(const base::Json& value, const std::string& where) {
+  return size_in_bytes(value.is_null() ? std::string() : value.get<std::string>(), where);
+}
 
 bool Range::holds(double value) const {
   const bool low = least_open ? value > least : value >= least;
@@ -13,7 +30,7 @@ bool Range::holds(double value) const {
   return low && high;
 }
 
-std::string Range::words() const {
+std::string Range::describe() const {
   const bool low = std::isfinite(least);
   const bool high = std::isfinite(most);
   if (low && high)
@@ -24,27 +41,57 @@ std::string Range::words() const {
   return "";
 }
 
-Option Option::answered(std::string_view why) const {
+Option Option::bound(Kind type, std::string text, Binding field) const {
   Option row = *this;
-  row.answer = Class::kAnswered;
+  row.kind = type;
+  row.default_text = std::move(text);
+  row.binding = std::move(field);
+  return row;
+}
+
+Option Option::defaults(std::string_view text) const {
+  Option row = *this;
+  row.default_text = text;
+  return row;
+}
+
+Option Option::or_null() const {
+  return defaults("null");
+}
+
+Option Option::whole(Kind type) const {
+  Option row = defaults(std::string_view(default_text).substr(0, default_text.find('.')));
+  row.kind = type;
+  return row;
+}
+
+Option Option::ignored(std::string_view why) const {
+  Option row = *this;
+  row.option_class = OptionClass::kIgnored;
   row.reason = why;
   return row;
 }
 
 Option Option::refused(std::string_view why) const {
   Option row = *this;
-  row.answer = Class::kRefused;
+  row.option_class = OptionClass::kRefused;
   row.reason = why;
   return row;
 }
 
 Option Option::choice(std::string_view supported, std::string_view same, std::string_view later,
                       std::string_view why) const {
-  Option row = *this;
+  Option row = refusing(later, why.empty() ? reason : why);
+  row.kind = Kind::kChoice;
   row.values = supported;
   row.same_values = same;
+  return row;
+}
+
+Option Option::refusing(std::string_view later, std::string_view why) const {
+  Option row = *this;
   row.not_yet = later;
-  if (!why.empty()) row.reason = why;
+  row.reason = why;
   return row;
 }
 
@@ -61,14 +108,8 @@ Option Option::null_too() const {
 }
 
 Option Option::repeats() const {
-  Option row = *this;
+  Option row = defaults("[]");
   row.repeatable = true;
-  return row;
-}
-
-Option Option::from(Origin where) const {
-  Option row = *this;
-  row.origin = where;
   return row;
 }
 
@@ -78,9 +119,46 @@ Option Option::under(std::string_view heading) const {
   return row;
 }
 
-Option Option::only(std::string_view method_names) const {
+Option Option::of(std::string_view method_names) const {
   Option row = *this;
   row.methods = method_names;
+  return row;
+}
+
+Option Option::in(std::string_view method_names, const Change& change) const {
+  Option row = *this;
+  row.changes.emplace_back(method_names, change);
+  return row;
+}
+
+Option Option::formerly(std::string_view names) const {
+  Option row = *this;
+  row.former = names;
+  return row;
+}
+
+Option Option::changed_for(std::string_view method) const {
+  Option row = *this;
+  row.changes.clear();
+  const auto replace = [](auto& text, std::string_view other) {
+    if (!other.empty()) text = other;
+  };
+  for (const auto& [names, change] : changes) {
+    if (!contains_word(names, method)) continue;
+    replace(row.default_text, change.default_text);
+    replace(row.meaning, change.meaning);
+    replace(row.group, change.group);
+    replace(row.origin, change.origin);
+    if (change.option_class || !change.values.empty())
+      row.not_yet = change.not_yet, row.reason = change.reason;
+    replace(row.values, change.values);
+    replace(row.reason, change.reason);
+    row.option_class = change.option_class.value_or(row.option_class);
+    row.may_be_null = change.null_too.value_or(row.may_be_null);
+    // Every value has the same answer.
+    if (row.option_class != OptionClass::kSupported && row.kind == Kind::kChoice)
+      row.kind = Kind::kString, row.values = {};
+  }
   return row;
 }
 
@@ -100,17 +178,13 @@ std::vector<std::string> Schema::names() const {
   return out;
 }
 
-const Schema& sft_schema() {
-  static const Schema schema = [] {
-    Schema made{.command = "sft", .options = {}};
-    for (const auto& rows :
-         {model_options(), adapter_options(), data_options(), training_options(), optimizer_options(),
-          reporting_options(), saving_options(), machine_options(), doctor_options()}) {
-      made.options.insert(made.options.end(), rows.begin(), rows.end());
-    }
-    return made;
-  }();
-  return schema;
+void add(std::vector<Option>& rows, const Block& block, const std::vector<Option>& more) {
+  for (Option row : more) {
+    row.group = block.group;
+    row.origin = block.origin;
+    if (row.methods == kAll) row.methods = block.methods;
+    rows.push_back(std::move(row));
+  }
 }
 
 const std::vector<const Schema*>& all_schemas() {
@@ -132,83 +206,32 @@ const Schema* schema_for(std::string_view command) {
 std::vector<std::string> split_words(std::string_view text) {
   std::vector<std::string> out;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::size_t end = std::min(text.find_first_of(" ,", at), text.size());
     if (end > at) out.emplace_back(text.substr(at, end - at));
     at = end + 1;
   }
   return out;
 }
 
-std::string_view kind_word(Kind kind) {
-  switch (kind) {
-    case Kind::kBool:
-      return "bool";
-    case Kind::kInt:
-      return "int";
-    case Kind::kFloat:
-      return "float";
-    case Kind::kString:
-      return "string";
-    case Kind::kChoice:
-      return "choice";
-    case Kind::kList:
-      return "list";
-    case Kind::kIds:
-      return "ids";
-    case Kind::kMap:
-      return "map";
-    case Kind::kAny:
-      return "any";
+bool contains_word(std::string_view words, std::string_view word) {
+  if (words == kAll) return true;
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.find_first_of(" ,", at), words.size());
+    if (words.substr(at, end - at) == word) return true;
+    at = end + 1;
   }
-  return "";
+  return false;
 }
 
-std::string_view class_word(Class answer) {
-  switch (answer) {
-    case Class::kSupported:
-      return "supported";
-    case Class::kAnswered:
-      return "answered";
-    case Class::kRefused:
-      return "refused";
-  }
-  return "";
+std::string_view kind_name(Kind kind) {
+  constexpr std::array<std::string_view, 9> kWords = {"bool", "int", "float", "string", "choice",
+                                                      "list", "map", "ids",   "any"};
+  return kWords.at(static_cast<std::size_t>(kind));
 }
 
-std::string_view origin_word(Origin origin) {
-  switch (origin) {
-    case Origin::kSftConfig:
-      return "SFTConfig";
-    case Origin::kGrpoConfig:
-      return "GRPOConfig";
-    case Origin::kRlooConfig:
-      return "RLOOConfig";
-    case Origin::kDpoConfig:
-      return "DPOConfig";
-    case Origin::kOnlineDpoConfig:
-      return "OnlineDPOConfig";
-    case Origin::kRewardConfig:
-      return "RewardConfig";
-    case Origin::kKtoConfig:
-      return "KTOConfig";
-    case Origin::kGrpoScriptArguments:
-      return "GRPOScriptArguments";
-    case Origin::kRlooScriptArguments:
-      return "RLOOScriptArguments";
-    case Origin::kTrainingArguments:
-      return "TrainingArguments";
-    case Origin::kModelConfig:
-      return "ModelConfig";
-    case Origin::kScriptArguments:
-      return "ScriptArguments";
-    case Origin::kDatasetMixture:
-      return "DatasetMixtureConfig";
-    case Origin::kTrlCommand:
-      return "the trl command";
-    case Origin::kHone:
-      return "hone";
-  }
-  return "";
+std::string_view option_class_name(OptionClass option_class) {
+  constexpr std::array<std::string_view, 3> kWords = {"supported", "answered", "refused"};
+  return kWords.at(static_cast<std::size_t>(answer));
 }
 
 }  // namespace hone::config

@@ -1,55 +1,57 @@
-// Settings are a table: one row an option, with its type, default, meaning and what hone does with it.
+// Settings are a table: one row an option, with its meaning, the field of the plan that it fills (from which
+// its type and default follow), what it accepts, and what hone does with it.
 //
-// Names and defaults are those of TRL 1.16 (SFTConfig, GRPOConfig, RLOOConfig, DPOConfig, OnlineDPOConfig,
-// RewardConfig and KTOConfig with their transformers.TrainingArguments, ModelConfig, ScriptArguments,
-// DatasetMixtureConfig); rows of origin kHone are our own. A test holds the tables against the lists recorded
-// from TRL, so adding or losing a row is an event. The rows live in options_*.cpp, one theme a file.
+//   Option{"vespo_k_pos", "vespo: power, advantage at least 0"}.into(&PolicyPlan::vespo_k_pos)
+//
+// Help, the check of a value, plan.yaml, `hone options`, notes and near names all come from the row. An
+// option of several methods is one row, which says what they change (`in`). To add one: the row, and whoever
+// reads the field.
+//
+// Names and defaults are those of TRL 1.16 (the Config class of each method with its
+// transformers.TrainingArguments, ModelConfig, ScriptArguments, DatasetMixtureConfig); rows of origin kHone
+// are our own. A test holds the tables against the lists recorded from TRL, so adding or losing a row is an
+// event. The rows lie in options_*.cpp, one theme a file.
 #pragma once
 
+#include <array>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json.h"
+#include "config/binding.h"
+#include "config/plan.h"
 
 namespace hone::config {
 
-enum class Kind {
-  kBool,    // true, false (yes, no, 1, 0 too, as HfArgumentParser)
-  kInt,     // 64-bit whole number
-  kFloat,   // finite double
-  kString,  // any scalar
-  kChoice,  // one of the row's values
-  kList,    // strings; a lone scalar is a list of one
-  kMap,     // YAML mapping, or JSON text on the command line
-  kIds,     // token ids: a list, or a mapping of one name to a list; JSON, or numbers, on the command line
-  kAny,     // kept as it is read; for rows whose every value has the same answer
-};
-
-enum class Class {
+enum class OptionClass {
   kSupported,  // does what TRL does
-  kAnswered,   // has no meaning here or is replaced: the run goes on, one note
+  kIgnored,    // has no meaning here or is replaced: the run goes on, one note
   kRefused,    // the result would differ: an error unless the value is the default
 };
 
-enum class Origin {
-  kSftConfig,
-  kGrpoConfig,
-  kRlooConfig,
-  kDpoConfig,
-  kOnlineDpoConfig,
-  kRewardConfig,
-  kKtoConfig,
-  kGrpoScriptArguments,
-  kRlooScriptArguments,
-  kTrainingArguments,
-  kModelConfig,
-  kScriptArguments,
-  kDatasetMixture,
-  kTrlCommand,
-  kHone
-};
+// Where an option comes from: the Python class that has the field.
+inline constexpr std::string_view kHone = "hone";
+inline constexpr std::string_view kTrainingArguments = "TrainingArguments";
+inline constexpr std::string_view kModelConfig = "ModelConfig";
+inline constexpr std::string_view kScriptArguments = "ScriptArguments";
+inline constexpr std::string_view kDatasetMixture = "DatasetMixtureConfig";
+inline constexpr std::string_view kTrlCommand = "the trl command";
+inline constexpr std::string_view kMethodConfig = "Config";            // of the method: "DPOConfig"
+inline constexpr std::string_view kMethodScript = "ScriptArguments+";  // of the method: "GRPOScriptArguments"
+
+// Whose options they are: methods of TRL, also one that hone does not have.
+inline constexpr std::string_view kAll = "all";
+inline constexpr std::string_view kPolicies = "grpo, rloo";
+inline constexpr std::string_view kPoliciesAndDistillation = "grpo, rloo, distillation";
+inline constexpr std::string_view kHoneSamplers = "grpo, rloo, online-dpo";
+inline constexpr std::string_view kSamplers = "grpo, rloo, distillation, online-dpo";
+
+inline constexpr std::string_view kOneProcess = "hone runs in one process";  // the reason of several rows
 
 // A number's bounds, both inclusive unless `open`.
 struct Range {
@@ -59,55 +61,101 @@ struct Range {
   bool most_open = false;
 
   bool holds(double value) const;
-  std::string words() const;  // "at least 1", "from 0 to below 1"; "" when unbounded
+  std::string describe() const;  // "at least 1", "from 0 to below 1"; "" when unbounded
+};
+
+// What a method has otherwise than the row; "" and nullopt: as in the row. A reason stands with `answer` or
+// `values`, and replaces the row's even when it is "".
+struct Change {
+  std::string_view default_text = {};
+  std::string_view meaning = {};
+  std::optional<OptionClass> answer = {};
+  std::string_view reason = {};
+  std::string_view values = {}, not_yet = {};
+  std::optional<bool> null_too = {};
+  std::string_view group = {};
+  std::string_view after = {};  // the option that it follows in this method's list
+  std::string_view origin = {};
 };
 
 struct Option {
   std::string_view name;
-  Kind kind;
-  std::string_view default_text;  // JSON: "null", "8", "\"linear\"", "[]"
-  std::string_view meaning;       // one line
-  Class answer = Class::kSupported;
+  std::string_view meaning;  // one line
+  Kind kind = Kind::kString;
+  std::string default_text = "null";  // JSON: "null", "8", "\"linear\"", "[]"
+  OptionClass option_class = OptionClass::kSupported;
   std::string_view reason = {};       // why answered or refused
-  std::string_view values = {};       // kChoice: supported values, space separated
+  std::string values = {};            // kChoice: supported values, space separated
   std::string_view same_values = {};  // kChoice: accepted, one note (`reason`)
   std::string_view not_yet = {};      // kChoice: TRL's other values, refused with `reason`
   Range range = {};
   bool may_be_null = false;  // besides options whose default is null
   bool repeatable = false;   // kList: `--prompt a --prompt b` adds up
-  Origin origin = Origin::kHone;
-  std::string_view group = {};       // heading in --help
-  std::string_view methods = "all";  // "all", or names separated by spaces
+  std::string_view origin = kHone;
+  std::string_view group = {};      // heading in --help
+  std::string_view methods = kAll;  // names separated by ", "
+  std::string_view former = {};     // names that it had before or elsewhere, separated by spaces
+  Binding binding = {};             // none: a function of several options reads it
+  std::vector<std::pair<std::string_view, Change>> changes = {};  // methods, and what they change
 
-  // Row builders: each returns a changed copy, so that a row reads as one sentence.
-  Option answered(std::string_view why) const;
+  // Row builders: each returns a changed copy, so that a row reads as one sentence. `into` says the type and
+  // the default, which are the field's.
+  template <typename Part, typename Field>
+  Option into(Field Part::* field) const {
+    return bound(kind_of<Field>(), default_text_of(Part().*field), bind_field(field));
+  }
+  // A choice: `words` says the values and what they stand for.
+  template <typename Part, typename Enum, std::size_t N>
+  Option into(Enum Part::* field, const Words<Enum, N>& words) const {
+    Option row = bound(Kind::kChoice, "", bind_words(field, words));
+    for (const auto& [word, value] : words) {
+      row.values += (row.values.empty() ? "" : " ") + std::string(word);
+      if (value == Part().*field && row.default_text.empty()) row.default_text = json_string(word);
+    }
+    return row;
+  }
+  // A size: 2GB, 900MiB or bytes; null is 0.
+  template <typename Part>
+  Option into_bytes(std::int64_t Part::* field) const {
+    return bound(Kind::kString, "null", bind_bytes(field));
+  }
+  Option defaults(std::string_view text) const;  // another default than the field's
+  Option or_null() const;                        // null is the default, and stands for the field's 0
+  Option whole(Kind type = Kind::kFloat) const;  // the default is shown without a point: 10, not 10.0
+  Option ignored(std::string_view why) const;
   Option refused(std::string_view why) const;
   Option choice(std::string_view supported, std::string_view same = {}, std::string_view later = {},
                 std::string_view why = {}) const;
+  Option refusing(std::string_view later, std::string_view why) const;  // values of a choice
   Option within(Range bounds) const;
   Option null_too() const;
   Option repeats() const;
-  Option from(Origin where) const;
   Option under(std::string_view heading) const;
-  Option only(std::string_view method_names) const;
+  Option of(std::string_view method_names) const;
+  Option in(std::string_view method_names, const Change& change) const;
+  Option formerly(std::string_view names) const;
 
+  Option changed_for(std::string_view method) const;  // with what `in` says of it
   base::Json default_value() const;
   bool nullable() const { return may_be_null || default_text == "null"; }
+
+ private:
+  Option bound(Kind type, std::string text, Binding field) const;
 };
 
 inline Range at_least(double least) {
   return {.least = least};
 }
 // Steps and epochs are cast to whole 64-bit numbers, and multiplied.
-inline constexpr double kMostSteps = 1e9;
-inline constexpr double kMostThreads = 4096;
+inline constexpr double kMaxSteps = 1e9;
+inline constexpr double kMaxThreads = 4096;
 inline Range count_from_zero() {
-  return {.least = 0, .most = kMostSteps};
+  return {.least = 0, .most = kMaxSteps};
 }
 inline Range above(double least) {
   return {.least = least, .least_open = true};
 }
-inline Range share() {
+inline Range fraction() {
   return {.least = 0, .most = 1, .most_open = true};
 }  // [0, 1)
 
@@ -119,6 +167,12 @@ struct Schema {
   const Option* find(std::string_view name) const;  // null when unknown
   std::vector<std::string> names() const;
 };
+
+// The rows of `names` that a group adds to `rows`, with what they have in common.
+struct Block {
+  std::string_view group, origin, methods;
+};
+void add(std::vector<Option>& rows, const Block& block, const std::vector<Option>& more);
 
 const Schema& sft_schema();
 const Schema& grpo_schema();
@@ -142,30 +196,37 @@ const Schema* schema_for(std::string_view command);  // null for commands withou
 
 // A name that TRL, transformers or PEFT used before or elsewhere, and what to write instead.
 struct FormerName {
-  std::string_view name;
-  std::string_view advice;            // "write warmup_steps: 0.1; a value below 1 is a share of all steps"
-  std::string_view commands = "all";  // or names separated by spaces: elsewhere it is no former name
+  std::string name;
+  std::string advice;                // "write warmup_steps: 0.1; a value below 1 is a share of all steps"
+  std::string_view commands = kAll;  // or names separated by spaces or commas: elsewhere it is no former name
 };
 const FormerName* find_former_name(std::string_view name, std::string_view command);  // null: none
-const std::vector<FormerName>& former_names();
+const std::vector<FormerName>& former_names();  // those of the rows (`formerly`), and those without a row
 
 // The methods of TRL other than `command` whose option this is: "grpo, rloo"; "" when there is none, or when
 // `command` is not a method.
 std::string other_methods(std::string_view name, std::string_view command);
 
-std::vector<std::string> split_words(std::string_view text);
-std::string_view kind_word(Kind kind);      // "bool", "int", ...
-std::string_view class_word(Class answer);  // "supported", ...
-std::string_view origin_word(Origin origin);
+std::vector<std::string> split_words(std::string_view text);        // at spaces and commas
+bool contains_word(std::string_view words, std::string_view word);  // one of them; also where `words` is kAll
+std::string_view kind_name(Kind kind);                              // "bool", "int", ...
+std::string_view option_class_name(OptionClass option_class);       // "supported", ...
 
-// Rows by theme, in the order in which sft_schema() joins them; own rows of other methods in
-// options_policy.cpp, options_dpo.cpp, options_online_dpo.cpp, options_reward.cpp and options_kto.cpp.
+// The rows of the methods, before their changes, in the order of --help. Built once.
+const std::vector<Option>& method_options();
+
+// Their parts, one group of --help each, but that a method may move a row.
 std::vector<Option> model_options();
 std::vector<Option> adapter_options();
 std::vector<Option> data_options();
+std::vector<Option> reward_options();
+std::vector<Option> sampling_options();
+std::vector<Option> loss_options();
 std::vector<Option> training_options();
 std::vector<Option> optimizer_options();
-std::vector<Option> reporting_options();
+std::vector<Option> completion_options();
+std::vector<Option> logging_options();
+std::vector<Option> evaluation_options();
 std::vector<Option> saving_options();
 std::vector<Option> machine_options();
 std::vector<Option> doctor_options();

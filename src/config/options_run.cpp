@@ -1,181 +1,130 @@
-// Rows: when to speak, evaluate and save; the hub; the machine (transformers.TrainingArguments).
+// Rows: when to log, evaluate and save; the hub (transformers.TrainingArguments).
 #include "config/option_table.h"
 
 namespace hone::config {
 namespace {
-constexpr std::string_view kTracker = "read by trackers alone, which hone does not call";
-constexpr std::string_view kHub = "only read with push_to_hub, which hone does not have";
-constexpr std::string_view kBest = "only read with load_best_model_at_end, which hone does not have yet";
-constexpr std::string_view kLoader = "hone reads and prepares rows itself, without loader processes";
-constexpr std::string_view kOneProcess = "hone runs in one process";
+constexpr Words<IntervalStrategy, 3> kEveryWords = {{{"no", IntervalStrategy::kNo},
+                                                     {"steps", IntervalStrategy::kSteps},
+                                                     {"epoch", IntervalStrategy::kEpoch}}};
 constexpr std::string_view kMetrics = "evaluation computes the loss and token accuracy, batch by batch";
-
-std::vector<Option> grouped(std::vector<Option> rows, std::string_view group) {
-  for (Option& row : rows) row = row.from(Origin::kTrainingArguments).under(group);
-  return rows;
-}
+constexpr std::string_view kHub = "only read with push_to_hub, which hone does not have";
+constexpr std::string_view kTracker = "read by trackers alone, which hone does not call";
+constexpr std::string_view kBest = "only read with load_best_model_at_end, which hone does not have yet";
+constexpr std::string_view kSamplesThem = "an evaluation samples completions and scores them";
 }  // namespace
 
-std::vector<Option> reporting_options() {
-  std::vector<Option> rows = grouped(
+std::vector<Option> logging_options() {
+  std::vector<Option> rows;
+  add(rows, {"logging", kTrainingArguments, kAll},
       {
-          Option{"logging_strategy", Kind::kChoice, "\"steps\"", "when to log"}.choice("no steps epoch"),
-          Option{"logging_steps", Kind::kFloat, "10",
-                 "optimizer steps between logs; below 1: a share of all steps"}
+          Option{"logging_strategy", "when to log"}.into(&LoggingPlan::logging_strategy, kEveryWords),
+          Option{"logging_steps", "optimizer steps between logs; below 1: a share of all steps"}
+              .into(&LoggingPlan::logging_steps)
+              .whole()
               .within(count_from_zero()),
-          {"logging_first_step", Kind::kBool, "false", "log the first step too"},
-          {"report_to", Kind::kList, "\"none\"", "tensorboard or none; metrics.jsonl is always written"},
-          Option{"logging_nan_inf_filter", Kind::kBool, "true", "hide NaN losses from the log"}.answered(
+          Option{"logging_first_step", "log the first step too"}.into(&LoggingPlan::logging_first_step),
+          Option{"report_to", "tensorboard or none; metrics.jsonl is always written", Kind::kList,
+                 "\"none\""},
+          Option{"logging_nan_inf_filter", "hide NaN losses from the log", Kind::kBool, "true"}.ignored(
               "hone hides nothing: a loss that is NaN or infinite stops the run"),
-          Option{"include_num_input_tokens_seen", Kind::kAny, "\"no\"", "count the tokens"}.answered(
+          Option{"include_num_input_tokens_seen", "count the tokens", Kind::kAny, "\"no\""}.ignored(
               "tokens are always counted"),
-          Option{"log_level", Kind::kString, "\"passive\"", "verbosity of Python's logging"}.answered(
+          Option{"log_level", "verbosity of Python's logging", Kind::kString, "\"passive\""}.ignored(
               "hone has one progress line"),
-          Option{"log_level_replica", Kind::kString, "\"warning\"", "verbosity of replicas"}.answered(
+          Option{"log_level_replica", "verbosity of replicas", Kind::kString, "\"warning\""}.ignored(
               kOneProcess),
-          Option{"log_on_each_node", Kind::kBool, "true", "log on every node"}.answered(kOneProcess),
-          Option{"disable_tqdm", Kind::kBool, "null", "no progress bar"}.answered(
+          Option{"log_on_each_node", "log on every node", Kind::kBool, "true"}.ignored(kOneProcess),
+          Option{"disable_tqdm", "no progress bar", Kind::kBool, "null"}.ignored(
               "the progress line is plain where the output is not a terminal"),
-          Option{"run_name", Kind::kString, "null", "the run's name for trackers"}.answered(kTracker),
-          Option{"project", Kind::kString, "\"huggingface\"", "the project's name for trackers"}.answered(
+          Option{"run_name", "the run's name for trackers", Kind::kString, "null"}.ignored(kTracker),
+          Option{"project", "the project's name for trackers", Kind::kString, "\"huggingface\""}.ignored(
               kTracker),
-          Option{"trackio_space_id", Kind::kString, "null", "Trackio"}.answered(kTracker),
-          Option{"trackio_bucket_id", Kind::kString, "null", "Trackio"}.answered(kTracker),
-          Option{"trackio_static_space_id", Kind::kAny, "null", "Trackio"}.answered(kTracker),
-          Option{"skip_memory_metrics", Kind::kBool, "true", "memory report"}.answered(
+          Option{"trackio_space_id", "Trackio", Kind::kString, "null"}.ignored(kTracker),
+          Option{"trackio_bucket_id", "Trackio", Kind::kString, "null"}.ignored(kTracker),
+          Option{"trackio_static_space_id", "Trackio", Kind::kAny, "null"}.ignored(kTracker),
+          Option{"skip_memory_metrics", "memory report", Kind::kBool, "true"}.ignored(
               "hone reports memory itself"),
-          Option{"debug", Kind::kAny, "\"\"", "look for overflow"}.answered(
+          Option{"debug", "look for overflow", Kind::kAny, "\"\""}.ignored(
               "hone always looks: a value that is not finite stops the run"),
-      },
-      "logging");
-  const std::vector<Option> evaluation = grouped(
+      });
+  return rows;
+}
+
+std::vector<Option> evaluation_options() {
+  std::vector<Option> rows;
+  add(rows, {"evaluation", kTrainingArguments, kAll},
       {
-          Option{"eval_strategy", Kind::kChoice, "\"no\"", "when to evaluate"}.choice("no steps epoch"),
-          Option{"eval_steps", Kind::kFloat, "null",
-                 "optimizer steps between evaluations; below 1: a share of all steps; null: logging_steps"}
+          Option{"eval_strategy", "when to evaluate"}
+              .into(&EvaluationPlan::eval_strategy, kEveryWords)
+              .formerly("evaluation_strategy"),
+          Option{"eval_steps",
+                 "optimizer steps between evaluations; below 1: a share of all steps; null: "
+                 "logging_steps"}
+              .into(&EvaluationPlan::eval_steps)
+              .or_null()
               .within(count_from_zero()),
-          Option{"eval_delay", Kind::kFloat, "0", "wait before the first evaluation"}.refused("not yet"),
-          {"eval_on_start", Kind::kBool, "false", "evaluate before step 1"},
-          Option{"per_device_eval_batch_size", Kind::kInt, "8", "rows of an evaluation batch"}.within(
-              at_least(1)),
-          Option{"prediction_loss_only", Kind::kBool, "false", "return the loss alone"}.answered(kMetrics),
-          Option{"eval_do_concat_batches", Kind::kBool, "true", "join predictions"}.answered(kMetrics),
-          Option{"eval_use_gather_object", Kind::kBool, "false", "gather nested objects"}.answered(kMetrics),
-          Option{"eval_accumulation_steps", Kind::kInt, "null", "move predictions to the CPU"}.answered(
-              kMetrics),
-          Option{"include_for_metrics", Kind::kList, "[]", "inputs of compute_metrics"}.answered(kMetrics),
-          Option{"batch_eval_metrics", Kind::kBool, "false", "metrics batch by batch"}.answered(kMetrics),
-      },
-      "evaluation");
-  rows.insert(rows.end(), evaluation.begin(), evaluation.end());
+          Option{"eval_delay", "wait before the first evaluation", Kind::kFloat, "0"}.refused("not yet"),
+          Option{"eval_on_start", "evaluate before step 1"}.into(&EvaluationPlan::eval_on_start),
+          Option{"per_device_eval_batch_size", "rows of an evaluation batch"}
+              .into(&BatchPlan::per_device_eval_batch_size)
+              .within(at_least(1))
+              .formerly("per_gpu_eval_batch_size eval_batch_size")
+              .in("dpo, reward", {.meaning = "pairs of an evaluation batch"})
+              .in(kPolicies, {.meaning = "completions of an evaluation batch"})
+              .in("online-dpo", {.meaning = "prompts of an evaluation batch"}),
+          Option{"prediction_loss_only", "return the loss alone", Kind::kBool, "false"}.ignored(kMetrics).in(
+              kHoneSamplers, {.reason = kSamplesThem}),
+          Option{"eval_do_concat_batches", "join predictions", Kind::kBool, "true"}.ignored(kMetrics).in(
+              kHoneSamplers, {.reason = kSamplesThem}),
+          Option{"eval_use_gather_object", "gather nested objects", Kind::kBool, "false"}
+              .ignored(kMetrics)
+              .in(kHoneSamplers, {.reason = kSamplesThem}),
+          Option{"eval_accumulation_steps", "move predictions to the CPU", Kind::kInt, "null"}
+              .ignored(kMetrics)
+              .formerly("eval_accumulation_step")
+              .in(kHoneSamplers, {.reason = kSamplesThem}),
+          Option{"include_for_metrics", "inputs of compute_metrics", Kind::kList, "[]"}.ignored(kMetrics).in(
+              kHoneSamplers, {.reason = kSamplesThem}),
+          Option{"batch_eval_metrics", "metrics batch by batch", Kind::kBool, "false"}.ignored(kMetrics).in(
+              kHoneSamplers, {.reason = kSamplesThem}),
+      });
   return rows;
 }
 
 std::vector<Option> saving_options() {
-  return grouped(
+  std::vector<Option> rows;
+  add(rows, {"saving", kTrainingArguments, kAll},
       {
-          Option{"save_strategy", Kind::kChoice, "\"steps\"", "when to save"}.choice("no steps epoch", "",
-                                                                                     "best", "not yet"),
-          Option{"save_steps", Kind::kFloat, "500",
-                 "optimizer steps between checkpoints; below 1: a share of all steps"}
+          Option{"save_strategy", "when to save"}
+              .into(&SavingPlan::save_strategy, kEveryWords)
+              .refusing("best", "not yet"),
+          Option{"save_steps", "optimizer steps between checkpoints; below 1: a share of all steps"}
+              .into(&SavingPlan::save_steps)
+              .whole()
               .within(count_from_zero()),
-          Option{"save_total_limit", Kind::kInt, "null", "checkpoints to keep; null: all"}.within(
-              at_least(1)),
-          Option{"save_only_model", Kind::kBool, "false", "checkpoints without optimizer state"}.answered(
+          Option{"save_total_limit", "checkpoints to keep; null: all"}
+              .into(&SavingPlan::save_total_limit)
+              .or_null()
+              .within(at_least(1)),
+          Option{"save_only_model", "checkpoints without optimizer state", Kind::kBool, "false"}.ignored(
               "hone's checkpoints always hold what resuming needs"),
-          Option{"save_on_each_node", Kind::kBool, "false", "save on every node"}.answered(kOneProcess),
-          Option{"enable_jit_checkpoint", Kind::kBool, "false", "save when the machine is taken away"}
-              .answered("hone saves when it is interrupted"),
-          Option{"load_best_model_at_end", Kind::kBool, "false", "end with the best checkpoint"}.refused(
+          Option{"save_on_each_node", "save on every node", Kind::kBool, "false"}.ignored(kOneProcess),
+          Option{"enable_jit_checkpoint", "save when the machine is taken away", Kind::kBool, "false"}
+              .ignored("hone saves when it is interrupted"),
+          Option{"load_best_model_at_end", "end with the best checkpoint", Kind::kBool, "false"}.refused(
               "not yet"),
-          Option{"metric_for_best_model", Kind::kString, "null", "metric that ranks checkpoints"}.answered(
+          Option{"metric_for_best_model", "metric that ranks checkpoints", Kind::kString, "null"}.ignored(
               kBest),
-          Option{"greater_is_better", Kind::kBool, "null", "direction of that metric"}.answered(kBest),
-          Option{"push_to_hub", Kind::kBool, "false", "upload the model"}.refused(
+          Option{"greater_is_better", "direction of that metric", Kind::kBool, "null"}.ignored(kBest),
+          Option{"push_to_hub", "upload the model", Kind::kBool, "false"}.refused(
               "hone writes local files; upload output_dir with `hf upload`"),
-          Option{"hub_model_id", Kind::kString, "null", "repository on the hub"}.answered(kHub),
-          Option{"hub_token", Kind::kString, "null", "token for the hub"}.answered(kHub),
-          Option{"hub_private_repo", Kind::kBool, "null", "private repository"}.answered(kHub),
-          Option{"hub_strategy", Kind::kString, "\"every_save\"", "when to upload"}.answered(kHub),
-          Option{"hub_always_push", Kind::kBool, "false", "do not wait for earlier uploads"}.answered(kHub),
-          Option{"hub_revision", Kind::kString, "null", "branch on the hub"}.answered(kHub),
-      },
-      "saving");
-}
-
-std::vector<Option> machine_options() {
-  std::vector<Option> rows = grouped(
-      {
-          Option{"use_cpu", Kind::kBool, "false", "train on the CPU"}.answered(
-              "this build trains on the CPU"),
-          Option{"torch_empty_cache_steps", Kind::kInt, "null", "empty PyTorch's GPU cache"}.answered(
-              "there is no cache to empty"),
-          Option{"dataloader_num_workers", Kind::kInt, "0", "loader processes"}.answered(kLoader),
-          Option{"dataloader_pin_memory", Kind::kBool, "true", "pinned memory"}.answered(kLoader),
-          Option{"dataloader_persistent_workers", Kind::kBool, "false", "keep loader processes"}.answered(
-              kLoader),
-          Option{"dataloader_prefetch_factor", Kind::kInt, "null", "batches loaded ahead"}.answered(kLoader),
-          Option{"dataloader_multiprocessing_context", Kind::kString, "null", "how loaders start"}.answered(
-              kLoader),
-          Option{"dataloader_in_order", Kind::kBool, "true", "batches in order"}.answered(kLoader),
-          Option{"remove_unused_columns", Kind::kBool, "true", "drop other columns"}.answered(
-              "other columns are never read"),
-          Option{"label_names", Kind::kList, "null", "names of the labels"}.answered(
-              "hone makes the labels itself"),
-          Option{"accelerator_config", Kind::kAny, "null", "settings of Accelerate"}.refused("not yet"),
-          Option{"parallelism_config", Kind::kAny, "null", "parallelism of Accelerate"}.refused("not yet"),
-          Option{"fsdp", Kind::kAny, "null", "sharded training"}.refused("not yet: one process"),
-          Option{"fsdp_config", Kind::kAny, "null", "settings of FSDP"}.answered(
-              "only read with fsdp, which hone does not have yet"),
-          Option{"deepspeed", Kind::kAny, "null", "DeepSpeed"}.answered(
-              "one process: there is nothing to shard, whatever the stage; memory is planned before step 1"),
-          Option{"ddp_find_unused_parameters", Kind::kBool, "null", "distributed"}.answered(kOneProcess),
-          Option{"ddp_bucket_cap_mb", Kind::kInt, "null", "distributed"}.answered(kOneProcess),
-          Option{"ddp_broadcast_buffers", Kind::kBool, "null", "distributed"}.answered(kOneProcess),
-          Option{"ddp_static_graph", Kind::kBool, "null", "distributed"}.answered(kOneProcess),
-          Option{"ddp_backend", Kind::kString, "null", "distributed"}.answered(kOneProcess),
-          Option{"ddp_timeout", Kind::kInt, "1800", "distributed"}.answered(kOneProcess),
-          Option{"local_rank", Kind::kInt, "-1", "distributed"}.answered(kOneProcess),
-      },
-      "machine");
-  rows.push_back(
-      Option{"threads", Kind::kInt, "0", "threads; 0: as many as the processors this process may use"}
-          .within({.least = 0, .most = kMostThreads})
-          .under("machine"));
-  rows.push_back(
-      Option{"recompute", Kind::kChoice, "\"auto\"",
-             "what the backward computes again; results are bit-equal, memory falls and time grows in "
-             "this order: none, cheap (norms and SwiGLU), layer; auto: the first that fits memory_limit"}
-          .choice("auto none cheap layer")
-          .under("machine"));
-  rows.push_back(Option{"layer_form", Kind::kChoice, "\"auto\"",
-                        "explicit: a layer with a hand-written backward, for LoRA on frozen linears; plain: "
-                        "the same under autograd; auto: explicit where it can"}
-                     .choice("auto explicit plain")
-                     .under("machine"));
-  rows.push_back(Option{"memory_limit", Kind::kString, "null",
-                        "most memory of the run: 2.05GB, 900MiB or bytes; null or 0: what is free"}
-                     .under("machine"));
-  rows.push_back(Option{"env", Kind::kMap, "{}", "environment variables to set, in a YAML file"}
-                     .answered("hone reads no environment variables")
-                     .from(Origin::kTrlCommand)
-                     .under("machine"));
-  rows.push_back(Option{"accelerate_config", Kind::kString, "null", "how Accelerate launches processes"}
-                     .refused("not yet: one process")
-                     .from(Origin::kTrlCommand)
-                     .under("machine"));
-  return rows;
-}
-
-std::vector<Option> doctor_options() {
-  std::vector<Option> rows = {
-      {"skip_doctor", Kind::kBool, "false", "no examination before step 1; the watch stays"},
-      Option{"on_fault", Kind::kChoice, "\"pause\"",
-             "a fault found while the run goes on: warn, pause (save and end, to be resumed) or stop (end at "
-             "once)"}
-          .choice("warn pause stop"),
-  };
-  for (Option& row : rows) row = row.under("doctor");
+          Option{"hub_model_id", "repository on the hub", Kind::kString, "null"}.ignored(kHub),
+          Option{"hub_token", "token for the hub", Kind::kString, "null"}.ignored(kHub),
+          Option{"hub_private_repo", "private repository", Kind::kBool, "null"}.ignored(kHub),
+          Option{"hub_strategy", "when to upload", Kind::kString, "\"every_save\""}.ignored(kHub),
+          Option{"hub_always_push", "do not wait for earlier uploads", Kind::kBool, "false"}.ignored(kHub),
+          Option{"hub_revision", "branch on the hub", Kind::kString, "null"}.ignored(kHub),
+      });
   return rows;
 }
 

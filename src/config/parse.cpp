@@ -10,13 +10,8 @@
 #include "base/error.h"
 #include "base/json_tools.h"
 #include "base/suggest.h"
-#include "config/kto_plan.h"
-#include "config/online_dpo_plan.h"
-#include "config/policy_plan.h"
-#include "config/preference_plan.h"
-#include "config/reward_model_plan.h"
-#include "config/secret_words.h"
-#include "config/size.h"
+#include "config/methods.h"
+#include "config/option_secrets.h"
 #include "config/write_plan.h"
 
 namespace hone::config {
@@ -25,46 +20,12 @@ namespace {
 using base::Json;
 using base::UserError;
 
-Every every(const std::string& word) {
-  if (word == "no") return Every::kNo;
-  return word == "epoch" ? Every::kEpoch : Every::kSteps;
-}
-
-Scheduler scheduler(const std::string& word) {
-  static const std::map<std::string, Scheduler> names = {
-      {"linear", Scheduler::kLinear},
-      {"cosine", Scheduler::kCosine},
-      {"constant", Scheduler::kConstant},
-      {"constant_with_warmup", Scheduler::kConstantWithWarmup}};
-  return names.at(word);
-}
-
 constexpr std::string_view kPissaNiter = "pissa_niter_";
 
 LoraInit lora_init(const std::string& word) {
   if (word == "gaussian") return LoraInit::kGaussian;
   if (word.starts_with("pissa")) return LoraInit::kPissa;
   return word == "false" ? LoraInit::kFalse : LoraInit::kTrue;
-}
-
-Recompute recompute(const Settings& settings) {
-  static const std::map<std::string, Recompute> names = {{"auto", Recompute::kAuto},
-                                                         {"none", Recompute::kNone},
-                                                         {"cheap", Recompute::kCheap},
-                                                         {"layer", Recompute::kLayer}};
-  const Recompute asked = names.at(settings.text("recompute"));
-  const bool keep_all = asked == Recompute::kAuto && !settings.flag("gradient_checkpointing");
-  return keep_all ? Recompute::kNone : asked;
-}
-
-LayerForm layer_form(const std::string& word) {
-  if (word == "explicit") return LayerForm::kExplicit;
-  return word == "plain" ? LayerForm::kPlain : LayerForm::kAuto;
-}
-
-OnFault on_fault(const std::string& word) {
-  if (word == "warn") return OnFault::kWarn;
-  return word == "stop" ? OnFault::kStop : OnFault::kPause;
 }
 
 void require_set(const Settings& settings, const std::string& name, const std::string& example) {
@@ -143,89 +104,69 @@ bool tensorboard(const Settings& settings, std::vector<std::string>& notes) {
   return on;
 }
 
-void check_combinations(const Settings& settings) {
-  if (!settings.flag("use_peft")) {
-    throw UserError({.where = settings.where("use_peft"),
-                     .expected = "use_peft: true",
-                     .found = "use_peft: false, which trains every weight of the model",
-                     .cause = "full fine-tuning is not yet there",
-                     .fix = "set use_peft: true to train a LoRA adapter"});
+void check_packing(const Settings& settings) {
+  if (settings.schema().find("packing") == nullptr || !settings.value("max_length").is_null()) return;
+  for (const char* name : {"packing", "eval_packing"}) {
+    if (!settings.flag(name)) continue;
+    conflict(settings, name, fmt::format("max_length with {}", name), "max_length: null",
+             "a packed row is max_length tokens long", fmt::format("set max_length, or {}: false", name));
   }
-  const bool packs = settings.schema().find("packing") != nullptr;
-  if (packs && settings.flag("packing") && settings.value("max_length").is_null()) {
-    throw UserError({.where = settings.where("packing"),
-                     .expected = "max_length with packing",
-                     .found = "max_length: null",
-                     .cause = "a packed row is max_length tokens long",
-                     .fix = "set max_length, or packing: false"});
+}
+
+void check_targets(const Settings& settings) {
+  for (const char* name : {"lora_target_modules", "lora_exclude_modules"}) {
+    for (const std::string& item : settings.list(name)) {
+      if (item.empty()) conflict(settings, name, fmt::format("names in {}", name), "an empty name", "", "");
+    }
   }
-  if (packs && settings.flag("eval_packing") && settings.value("max_length").is_null()) {
-    throw UserError({.where = settings.where("eval_packing"),
-                     .expected = "max_length with eval_packing",
-                     .found = "max_length: null",
-                     .cause = "a packed row is max_length tokens long",
-                     .fix = "set max_length, or eval_packing: false"});
-  }
-  const std::string level = settings.text("recompute");
-  if (settings.text("layer_form") == "plain" && (level == "cheap" || level == "layer")) {
-    throw UserError(
-        {.where = settings.where("recompute"),
-         .expected = "recompute: none or auto with layer_form: plain",
-         .found = level,
-         .cause = "the plain layer keeps all that autograd keeps; only the explicit one recomputes",
-         .fix = "remove layer_form: plain, or recompute"});
-  }
+  const Json& targets = settings.value("lora_target_modules");
+  if (!targets.is_array() || !targets.empty()) return;
+  conflict(settings, "lora_target_modules", "at least one name in lora_target_modules", "an empty list",
+           "an adapter on nothing learns nothing", "write all-linear, or remove it for PEFT's choice");
+}
+
+void check_steps(const Settings& settings) {
   check_interval(settings, "logging_steps", "logging_strategy");
   check_interval(settings, "save_steps", "save_strategy");
   check_interval(settings, "eval_steps", "eval_strategy");
   if (settings.integer("max_steps") == 0) {
-    throw UserError({.where = settings.where("max_steps"),
-                     .expected = "max_steps above 0, or -1",
-                     .found = "0",
-                     .cause = "a run of no steps trains nothing",
-                     .fix = "write -1 to train num_train_epochs"});
+    conflict(settings, "max_steps", "max_steps above 0, or -1", "0", "a run of no steps trains nothing",
+             "write -1 to train num_train_epochs");
   }
   const double warmup = settings.number("warmup_steps");
-  if (warmup > 1 && warmup != std::floor(warmup)) {
-    throw UserError({.where = settings.where("warmup_steps"),
-                     .expected = "warmup_steps a whole number of steps, or a share of all steps below 1",
-                     .found = base::short_json(settings.value("warmup_steps")),
-                     .cause = {},
-                     .fix = {}});
+  if (warmup <= 1 || warmup == std::floor(warmup)) return;
+  conflict(settings, "warmup_steps", "warmup_steps a whole number of steps, or a share of all steps below 1",
+           base::short_json(settings.value("warmup_steps")), "", "");
+}
+
+void check_combinations(const Settings& settings) {
+  if (!settings.flag("use_peft")) {
+    conflict(settings, "use_peft", "use_peft: true",
+             "use_peft: false, which trains every weight of the model", "full fine-tuning is not yet there",
+             "set use_peft: true to train a LoRA adapter");
   }
+  check_packing(settings);
+  const std::string level = settings.text("recompute");
+  if (settings.text("layer_form") == "plain" && (level == "cheap" || level == "layer")) {
+    conflict(settings, "recompute", "recompute: none or auto with layer_form: plain", level,
+             "the plain layer keeps all that autograd keeps; only the explicit one recomputes",
+             "remove layer_form: plain, or recompute");
+  }
+  check_steps(settings);
   for (const char* name : {"seed", "data_seed"}) {
-    if (settings.value(name).is_number() && settings.integer(name) < 0) {
-      throw UserError({.where = settings.where(name),
-                       .expected = fmt::format("{} at least 0", name),
-                       .found = base::short_json(settings.value(name)),
-                       .cause = {},
-                       .fix = {}});
-    }
+    if (!settings.value(name).is_number() || settings.integer(name) >= 0) continue;
+    conflict(settings, name, fmt::format("{} at least 0", name), base::short_json(settings.value(name)), "",
+             "");
   }
-  for (const char* name : {"lora_target_modules", "lora_exclude_modules"}) {
-    const bool empty = settings.value(name).is_array() && settings.value(name).empty();
-    for (const std::string& item : settings.list(name)) {
-      if (item.empty())
-        throw UserError({.where = settings.where(name),
-                         .expected = fmt::format("names in {}", name),
-                         .found = "an empty name",
-                         .cause = {},
-                         .fix = {}});
-    }
-    if (empty && std::string_view(name) == "lora_target_modules") {
-      throw UserError({.where = settings.where(name),
-                       .expected = "at least one name in lora_target_modules",
-                       .found = "an empty list",
-                       .cause = "an adapter on nothing learns nothing",
-                       .fix = "write all-linear, or remove it for PEFT's choice"});
-    }
-  }
+  check_targets(settings);
 }
 
 // What transformers resolves after parsing, so that plan.yaml shows what is used.
 void resolve_defaults(Settings& settings) {
   if (settings.text("output_dir").empty()) settings.replace("output_dir", "trainer_output");
   if (settings.value("bf16").is_null()) settings.replace("bf16", true);
+  const bool has_switch = settings.schema().find("disable_dropout") != nullptr;
+  if (has_switch && settings.flag("disable_dropout")) settings.replace("lora_dropout", 0.0);
   const bool by_steps = settings.text("eval_strategy") == "steps";
   const Json& eval_steps = settings.value("eval_steps");
   if (by_steps && (eval_steps.is_null() || eval_steps.get<double>() == 0)) {
@@ -252,114 +193,9 @@ void fill_token_indices(Plan& plan, const Settings& settings) {
                    .fix = "write a list of token ids alone"});
 }
 
-void fill_adapter(Plan& plan, const Settings& settings) {
-  plan.use_peft = settings.flag("use_peft");
-  plan.lora_r = settings.integer("lora_r");
-  plan.lora_alpha = settings.number("lora_alpha");
-  plan.lora_dropout = settings.number("lora_dropout");
-  plan.lora_target_modules = settings.list("lora_target_modules");
-  plan.lora_exclude_modules = settings.list("lora_exclude_modules");
-  fill_token_indices(plan, settings);
-  plan.use_rslora = settings.flag("use_rslora");
-  plan.use_dora = settings.flag("use_dora");
-  const std::string init = settings.text("init_lora_weights");
-  plan.init_lora_weights = lora_init(init);
-  if (init.starts_with(kPissaNiter)) plan.pissa_niter = std::stoll(init.substr(kPissaNiter.size()));
-  if (plan.use_dora && plan.init_lora_weights == LoraInit::kPissa) {
-    throw UserError(
-        {.where = settings.where("init_lora_weights"),
-         .expected = "use_dora or pissa, not both",
-         .found = init,
-         .cause = "PiSSA's adapter is converted when it is saved, and a magnitude has no such form",
-         .fix = "leave one of them out"});
-  }
-  plan.adapter_name_or_path = settings.text("adapter_name_or_path");
-  const bool continues = !plan.adapter_name_or_path.empty();
-  plan.base_adapters = settings.list("base_adapters");
-  if (plan.use_dora && !continues && !plan.base_adapters.empty()) {
-    throw UserError({.where = settings.where("base_adapters"),
-                     .expected = "use_dora or base_adapters, not both",
-                     .found = "use_dora: true",
-                     .cause = "DoRA's magnitudes are of the base alone in PEFT, not of what lies below it",
-                     .fix = "hone merge the base_adapters into the base first, and train on that model"});
-  }
-  const bool off = plan.method != Method::kSft && settings.flag("disable_dropout");
-  if (continues && (off || settings.is_set("lora_dropout"))) plan.continued_dropout = plan.lora_dropout;
-}
-
-void fill_data(Plan& plan, const Settings& settings) {
-  plan.dataset_name = settings.text("dataset_name");
-  plan.dataset_test = settings.text("eval_dataset");
-  const bool cuts = settings.schema().find("max_length") != nullptr;  // grpo and rloo never cut a prompt
-  plan.max_length = cuts ? settings.maybe_integer("max_length").value_or(0) : 0;
-  if (settings.schema().find("chat_template_path") != nullptr) {
-    plan.eos_token = settings.text("eos_token");
-    plan.chat_template_path = settings.text("chat_template_path");
-  }
-  if (settings.schema().find("shuffle_dataset") != nullptr)
-    plan.shuffle_dataset = settings.flag("shuffle_dataset");
-  if (plan.method != Method::kSft) return;
-  plan.dataset_text_field = settings.text("dataset_text_field");
-  plan.packing = settings.flag("packing");
-  plan.eval_packing = settings.maybe_flag("eval_packing");
-  plan.completion_only_loss = settings.maybe_flag("completion_only_loss");
-  plan.assistant_only_loss = settings.flag("assistant_only_loss");
-}
-
-void fill_training(Plan& plan, const Settings& settings) {
-  plan.output_dir = settings.text("output_dir");
-  plan.per_device_train_batch_size = settings.integer("per_device_train_batch_size");
-  plan.per_device_eval_batch_size = settings.integer("per_device_eval_batch_size");
-  plan.gradient_accumulation_steps = settings.integer("gradient_accumulation_steps");
-  plan.num_train_epochs = settings.number("num_train_epochs");
-  plan.max_steps = settings.integer("max_steps");
-  plan.learning_rate = settings.number("learning_rate");
-  plan.lr_scheduler_type = scheduler(settings.text("lr_scheduler_type"));
-  plan.lr_num_cycles = num_cycles(settings);
-  plan.warmup_steps = settings.number("warmup_steps");
-  plan.weight_decay = settings.number("weight_decay");
-  plan.adam_beta1 = settings.number("adam_beta1");
-  plan.adam_beta2 = settings.number("adam_beta2");
-  plan.adam_epsilon = settings.number("adam_epsilon");
-  plan.max_grad_norm = settings.number("max_grad_norm");
-  plan.seed = settings.integer("seed");
-  if (plan.method != Method::kGrpo && plan.method != Method::kRloo) {
-    plan.data_seed = settings.maybe_integer("data_seed");
-    plan.shuffle_rows = settings.text("train_sampling_strategy") == "random";
-    plan.dataloader_drop_last = settings.flag("dataloader_drop_last");
-  } else {  // TRL's RepeatSampler
-    plan.shuffle_rows = plan.shuffle_dataset;
-    plan.dataloader_drop_last = true;
-  }
-  plan.threads = settings.integer("threads");
-  plan.recompute = recompute(settings);
-  plan.layer_form = layer_form(settings.text("layer_form"));
-  plan.skip_doctor = settings.flag("skip_doctor");
-  plan.on_fault = on_fault(settings.text("on_fault"));
-  plan.memory_limit = size_in_bytes(settings.text("memory_limit"), settings.where("memory_limit"));
-}
-
-void fill_run(Plan& plan, const Settings& settings) {
-  plan.logging_strategy = every(settings.text("logging_strategy"));
-  plan.logging_steps = settings.number("logging_steps");
-  plan.logging_first_step = settings.flag("logging_first_step");
-  plan.eval_strategy = every(settings.text("eval_strategy"));
-  plan.eval_steps = settings.value("eval_steps").is_null() ? 0 : settings.number("eval_steps");
-  plan.eval_on_start = settings.flag("eval_on_start");
-  plan.save_strategy = every(settings.text("save_strategy"));
-  plan.save_steps = settings.number("save_steps");
-  plan.save_total_limit = settings.maybe_integer("save_total_limit").value_or(0);
-  plan.resume_from_checkpoint = settings.text("resume_from_checkpoint");
-  if (plan.resume_from_checkpoint == "True") plan.resume_from_checkpoint = "true";
-  if (plan.resume_from_checkpoint == "false" || plan.resume_from_checkpoint == "False")
-    plan.resume_from_checkpoint.clear();
-}
-
 // Settings that are right and yet do nothing in this run.
 void note_idle_settings(const Settings& settings, std::vector<std::string>& notes) {
-  const auto changed = [&](const char* name) {
-    return settings.value(name) != settings.schema().find(name)->default_value();
-  };
+  const auto changed = [&](const char* name) { return settings.changed(name); };
   if (changed("adapter_name_or_path")) {
     for (const char* name : {"lora_r", "lora_alpha", "lora_target_modules", "lora_exclude_modules",
                              "trainable_token_indices", "use_rslora", "use_dora", "init_lora_weights"}) {
@@ -395,6 +231,66 @@ void note_base_adapters(const Plan& plan, std::vector<std::string>& notes) {
                                     note, below, plan.output_dir));
 }
 
+// init_lora_weights, use_dora, base_adapters and lora_dropout say together how the adapter begins.
+void finish_adapter(Plan& plan, const Settings& settings) {
+  fill_token_indices(plan, settings);
+  const std::string init = settings.text("init_lora_weights");
+  plan.init_lora_weights = lora_init(init);
+  if (init.starts_with(kPissaNiter)) plan.pissa_niter = std::stoll(init.substr(kPissaNiter.size()));
+  if (plan.use_dora && plan.init_lora_weights == LoraInit::kPissa) {
+    conflict(settings, "init_lora_weights", "use_dora or pissa, not both", init,
+             "PiSSA's adapter is converted when it is saved, and a magnitude has no such form",
+             "leave one of them out");
+  }
+  const bool continues = !plan.adapter_name_or_path.empty();
+  if (plan.use_dora && !continues && !plan.base_adapters.empty()) {
+    conflict(settings, "base_adapters", "use_dora or base_adapters, not both", "use_dora: true",
+             "DoRA's magnitudes are of the base alone in PEFT, not of what lies below it",
+             "hone merge the base_adapters into the base first, and train on that model");
+  }
+  const bool asked = plan.disable_dropout || settings.is_set("lora_dropout");
+  if (continues && asked) plan.continued_dropout = plan.lora_dropout;
+}
+
+// What the fields of the rows do not say by themselves.
+void finish_plan(Plan& plan, const Settings& settings) {
+  plan.precision = resolve_precision(settings);
+  plan.quantized_base = quantized_base(settings);
+  plan.use_bnb_nested_quant = settings.flag("load_in_4bit") && settings.flag("use_bnb_nested_quant");
+  finish_adapter(plan, settings);
+  // grpo and rloo never cut a prompt
+  if (settings.schema().find("max_length") == nullptr) plan.max_length = 0;
+  plan.lr_num_cycles = num_cycles(settings);
+  const bool keeps_all = plan.recompute == RecomputeMode::kAuto && !settings.flag("gradient_checkpointing");
+  if (keeps_all) plan.recompute = RecomputeMode::kNone;
+  std::string& resume = plan.resume_from_checkpoint;
+  if (resume == "True") resume = "true";
+  if (resume == "false" || resume == "False") resume.clear();
+  plan.tensorboard = tensorboard(settings, plan.notes);
+  note_idle_settings(settings, plan.notes);
+  note_base_adapters(plan, plan.notes);
+  method_row(plan.method).finish(plan, settings);
+}
+
+void fill(Plan& plan, const Settings& settings) {
+  settings.fill<ModelPlan>(plan);
+  settings.fill<AdapterPlan>(plan);
+  settings.fill<DataPlan>(plan);
+  settings.fill<BatchPlan>(plan);
+  settings.fill<OptimizerPlan>(plan);
+  settings.fill<LoggingPlan>(plan);
+  settings.fill<EvaluationPlan>(plan);
+  settings.fill<SavingPlan>(plan);
+  settings.fill<MachinePlan>(plan);
+  settings.fill<WatchPlan>(plan);
+  settings.fill<ReferencePlan>(plan);
+  settings.fill(plan.policy);
+  settings.fill(plan.preference);
+  settings.fill(plan.online);
+  settings.fill(plan.reward);
+  settings.fill(plan.kto);
+}
+
 // One spelling a value: 10 and 10.0 are the same number, and a list of one is its element (as TRL collapses
 // it).
 std::string resolved_text(const Option& option, const Json& value) {
@@ -416,7 +312,7 @@ Precision resolve_precision(const Settings& settings) {
   return settings.maybe_flag("bf16").value_or(true) ? Precision::kAutocast : Precision::kFloat32;
 }
 
-QuantisedBase quantised_base(const Settings& settings) {
+QuantizedBase quantized_base(const Settings& settings) {
   const bool four = settings.flag("load_in_4bit"), eight = settings.flag("load_in_8bit");
   if (four && eight) {
     throw UserError({.where = settings.where("load_in_8bit"),
@@ -425,9 +321,9 @@ QuantisedBase quantised_base(const Settings& settings) {
                      .cause = {},
                      .fix = "remove one of them"});
   }
-  if (eight) return QuantisedBase::kInt8;
-  if (!four) return QuantisedBase::kNone;
-  return settings.text("bnb_4bit_quant_type") == "fp4" ? QuantisedBase::kFp4 : QuantisedBase::kNf4;
+  if (eight) return QuantizedBase::kInt8;
+  if (!four) return QuantizedBase::kNone;
+  return settings.text("bnb_4bit_quant_type") == "fp4" ? QuantizedBase::kFp4 : QuantizedBase::kNf4;
 }
 
 Plan make_plan(Method method, Settings settings) {
@@ -438,41 +334,19 @@ Plan make_plan(Method method, Settings settings) {
   const bool replays = samples(method) && !settings.text("replay").empty();
   if (!replays) require_set(settings, "dataset_name", "train.jsonl");
   resolve_defaults(settings);
-  if (method == Method::kGrpo || method == Method::kRloo) resolve_policy(settings);
-  if (method == Method::kDpo) resolve_preference(settings);
-  if (method == Method::kOnlineDpo) resolve_online_dpo(settings);
-  if (method == Method::kReward) resolve_reward_model(settings);
-  if (method == Method::kKto) resolve_kto(settings);
+  method_row(method).resolve(settings);
   check_combinations(settings);
-
-  plan.model_name_or_path = settings.text("model_name_or_path");
-  plan.precision = resolve_precision(settings);
-  plan.quantised_base = quantised_base(settings);
-  plan.use_bnb_nested_quant = settings.flag("load_in_4bit") && settings.flag("use_bnb_nested_quant");
-  plan.base_model_name_for_adapter = settings.text("base_model_name_for_adapter");
-  fill_adapter(plan, settings);
-  fill_data(plan, settings);
-  fill_training(plan, settings);
-  fill_run(plan, settings);
-  plan.tensorboard = tensorboard(settings, plan.notes);
-  note_idle_settings(settings, plan.notes);
-  note_base_adapters(plan, plan.notes);
-  if (method == Method::kGrpo || method == Method::kRloo) {
-    plan.policy = make_policy_plan(method, settings, plan.notes);
-  }
-  if (method == Method::kDpo) plan.preference = make_preference_plan(settings, plan.notes);
-  if (method == Method::kOnlineDpo) fill_online_dpo(plan, settings);
-  if (method == Method::kReward) plan.reward = make_reward_model_plan(settings, plan.notes);
-  if (method == Method::kKto) plan.kto = make_kto_plan(settings, plan.notes);
+  fill(plan, settings);
+  finish_plan(plan, settings);
 
   for (const Option& option : settings.schema().options) {
-    const bool told = option.answer == Class::kAnswered && settings.is_set(option.name);
-    if (option.answer != Class::kSupported && !told) continue;
+    const bool told = option.option_class == OptionClass::kIgnored && settings.is_set(option.name);
+    if (option.option_class != OptionClass::kSupported && !told) continue;
     // The adapter's own counts, and plan.yaml must give the same run again.
     if (option.name == "lora_dropout" && !plan.adapter_name_or_path.empty() && !plan.continued_dropout)
       continue;
     plan.resolved.emplace_back(
-        option.name, resolved_text(option, without_secrets(option.name, settings.value(option.name))));
+        option.name, resolved_text(option, redact_secrets(option.name, settings.value(option.name))));
   }
   return plan;
 }

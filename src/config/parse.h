@@ -38,6 +38,6 @@ std::string rows_file(const std::string& path, const std::string& option, const 
 // dtype and bf16 -> Precision (docs/options.md, Precision).
 Precision resolve_precision(const Settings& settings);
 // load_in_4bit, load_in_8bit and bnb_4bit_quant_type. UserError for both.
-QuantisedBase quantised_base(const Settings& settings);
+QuantizedBase quantized_base(const Settings& settings);
 
 }  // namespace hone::config

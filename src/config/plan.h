@@ -19,21 +19,21 @@ constexpr bool samples(Method method) {
   return method == Method::kGrpo || method == Method::kRloo || method == Method::kOnlineDpo;
 }
 
-// How numbers are kept and multiplied (docs/DESIGN, "Numbers"); resolved from `dtype` and `bf16`.
+// How numbers are kept and multiplied (docs/options.md, Precision); resolved from `dtype` and `bf16`.
 enum class Precision {
   kFloat32,   // dtype float32, bf16 false: everything fp32, the parity mode
   kAutocast,  // dtype float32, bf16 true (TRL's default): frozen linears and GEMMs bf16, the rest fp32
   kBFloat16,  // dtype bfloat16 or auto: bf16 stored, fp32 inside norms, softmax and loss
 };
 
-enum class Every { kNo, kSteps, kEpoch };                  // *_strategy options
+enum class IntervalStrategy { kNo, kSteps, kEpoch };       // *_strategy options
 enum class LoraInit { kTrue, kGaussian, kFalse, kPissa };  // init_lora_weights
-// What the backward computes again (model/explicit_layer.h); the results are bit-equal. kAuto: the first
+// What the backward computes again (model/fused_layer.h); the results are bit-equal. kAuto: the first
 // level in this order whose planned peak fits memory_limit (train/memory_plan.h).
-enum class Recompute { kAuto, kNone, kCheap, kLayer };
+enum class RecomputeMode { kAuto, kNone, kCheap, kLayer };
 // load_in_4bit with bnb_4bit_quant_type, or load_in_8bit.
-enum class QuantisedBase { kNone, kNf4, kFp4, kInt8 };
-enum class LayerForm { kAuto, kExplicit, kPlain };  // kAuto: explicit where it can
+enum class QuantizedBase { kNone, kNf4, kFp4, kInt8 };
+enum class LayerForm { kAuto, kFused, kAutograd };  // kAuto: explicit where it can
 enum class OnFault { kWarn, kPause, kStop };        // what the doctor's watch does about a failure
 enum class PackingStrategy { kBfd };
 enum class Scheduler { kLinear, kCosine, kConstant, kConstantWithWarmup };
@@ -87,7 +87,6 @@ struct PolicyPlan {
   std::optional<double> importance_sampling_clip_min, importance_sampling_clip_max = 3.0;
   bool normalize_advantages = false;                           // RLOO
   std::optional<std::pair<double, double>> reward_clip_range;  // RLOO
-  bool disable_dropout = false;
 
   // rewards (rewards/open_reward.h)
   std::vector<std::string> reward_funcs;  // reward_model_name_or_path first; none only with replay
@@ -97,7 +96,6 @@ struct PolicyPlan {
   double reward_timeout = 60;  // seconds a call
 
   // ours
-  bool share_prompt = true;    // the prompt of a group computed once, in sampling and in training
   std::string replay;          // a file of rollouts (train/rollout_batch.h) instead of sampling and rewards
   bool dump_rollouts = false;  // write output_dir/rollouts.jsonl in that form
 
@@ -122,11 +120,7 @@ struct PreferencePlan {
   std::optional<double> ld_alpha;
   bool use_weighting = false;
   double discopop_tau = 0.05;
-  bool precompute_ref_log_probs = false;
-  std::optional<std::int64_t> precompute_ref_batch_size;
   std::string truncation_mode = "keep_start";  // or keep_end
-  bool disable_dropout = true;
-  bool share_prompt = true;  // ours: the prompt of a pair computed once
 
   bool operator==(const PreferencePlan&) const = default;
 };
@@ -140,7 +134,7 @@ struct OnlineDpoPlan {
 
   // ours
   bool skip_ties = false;   // pairs of equal scores do not train; false: their first completion is the better
-  std::string judge;        // rewards/judge.h, in the place of rewards; empty: none
+  std::string judge;        // rewards/http/judge.h, in the place of rewards; empty: none
   std::string judge_model;  // that an endpoint is asked for
   std::string judge_prompt;  // what it is asked; empty: judge.h's
 
@@ -152,8 +146,6 @@ struct OnlineDpoPlan {
 struct RewardModelPlan {
   std::optional<double> center_rewards_coefficient;
   std::string pad_token;  // a score is that of the last token that is another; empty: the tokenizer's
-  bool disable_dropout = true;
-  bool share_prompt = true;  // ours: what the two of a pair begin with is computed once
 
   bool operator==(const RewardModelPlan&) const = default;
 };
@@ -163,31 +155,27 @@ struct KtoPlan {
   std::string loss_type = "kto";  // or apo_zero_unpaired
   double beta = 0.1;
   double desirable_weight = 1, undesirable_weight = 1;
-  bool precompute_ref_log_probs = false;
-  std::optional<std::int64_t> precompute_ref_batch_size;
-  bool disable_dropout = true;
 
   bool operator==(const KtoPlan&) const = default;
 };
 
-struct Plan {
-  Method method = Method::kSft;
-
-  // model
+struct ModelPlan {
   std::string model_name_or_path;  // folder in Hugging Face format, or a .gguf file
   Precision precision = Precision::kAutocast;
-  QuantisedBase quantised_base = QuantisedBase::kNone;
-  bool use_bnb_nested_quant = false;  // 4-bit only: the scales are quantised too
-  std::string
-      base_model_name_for_adapter;  // base_model_name_or_path in adapter_config.json; empty: the model folder
+  QuantizedBase quantized_base = QuantizedBase::kNone;
+  bool use_bnb_nested_quant = false;  // 4-bit only: the scales are quantized too
 
-  // adapter
+  bool operator==(const ModelPlan&) const = default;
+};
+
+struct AdapterPlan {
   bool use_peft = false;
   std::int64_t lora_r = 16;
   double lora_alpha = 32;
   double lora_dropout = 0.05;
-  std::vector<std::string>
-      lora_target_modules;  // one element: a regex or "all-linear", as PEFT treats a string
+  bool disable_dropout = false;  // every method but sft: lora_dropout is 0, a continued adapter's too
+  // one element: a regex or "all-linear", as PEFT treats a string
+  std::vector<std::string> lora_target_modules;
   std::vector<std::string> lora_exclude_modules;
   std::vector<std::int64_t> trainable_token_indices;
   std::string trainable_token_module;  // of its mapping form, "embed_tokens"; empty: the list form
@@ -197,10 +185,15 @@ struct Plan {
   std::int64_t pissa_niter = 0;            // of pissa_niter_N; 0: the whole decomposition
   std::string adapter_name_or_path;        // continue this adapter; empty: a new one
   std::vector<std::string> base_adapters;  // folders of frozen ones below it, part of the base
-  std::optional<double>
-      continued_dropout;  // lora_dropout, when set beside adapter_name_or_path; empty: the adapter's
+  // lora_dropout, when set beside adapter_name_or_path; empty: the adapter's
+  std::optional<double> continued_dropout;
+  // base_model_name_or_path in adapter_config.json; empty: the model folder
+  std::string base_model_name_for_adapter;
 
-  // data
+  bool operator==(const AdapterPlan&) const = default;
+};
+
+struct DataPlan {
   // the .jsonl file; a folder is resolved to its <split>.jsonl; empty only with policy.replay
   std::string dataset_name;
   std::string dataset_test;  // evaluation .jsonl; empty: none
@@ -215,13 +208,26 @@ struct Plan {
   std::string eos_token;           // override; empty: the tokenizer's
   std::string chat_template_path;  // override; empty: the tokenizer's
 
-  // run
-  std::string output_dir;
+  bool operator==(const DataPlan&) const = default;
+};
+
+// How many rows at a time, in which order, how long.
+struct BatchPlan {
   std::int64_t per_device_train_batch_size = 8;
   std::int64_t per_device_eval_batch_size = 8;
   std::int64_t gradient_accumulation_steps = 1;
   double num_train_epochs = 3.0;
   std::int64_t max_steps = -1;  // > 0 wins over num_train_epochs
+  std::int64_t seed = 42;
+  std::optional<std::int64_t> data_seed;
+  bool shuffle_rows = true;  // train_sampling_strategy random (true) or sequential
+  bool dataloader_drop_last = false;
+  bool share_prompt = true;  // ours: the prompt of a pair or a group is computed once, in sampling too
+
+  bool operator==(const BatchPlan&) const = default;
+};
+
+struct OptimizerPlan {
   double learning_rate = 2e-5;
   Scheduler lr_scheduler_type = Scheduler::kLinear;
   double lr_num_cycles = 0.5;  // lr_scheduler_kwargs.num_cycles
@@ -231,34 +237,79 @@ struct Plan {
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
   double max_grad_norm = 1.0;  // 0: no clipping
-  std::int64_t seed = 42;
-  std::optional<std::int64_t> data_seed;
-  bool shuffle_rows = true;  // train_sampling_strategy random (true) or sequential
-  bool dataloader_drop_last = false;
 
-  // when to speak, evaluate and save
-  Every logging_strategy = Every::kSteps;
+  bool operator==(const OptimizerPlan&) const = default;
+};
+
+struct LoggingPlan {
+  IntervalStrategy logging_strategy = IntervalStrategy::kSteps;
   double logging_steps = 10;  // < 1: a share of all steps
   bool logging_first_step = false;
-  Every eval_strategy = Every::kNo;
+  bool tensorboard = false;  // report_to
+
+  bool operator==(const LoggingPlan&) const = default;
+};
+
+struct EvaluationPlan {
+  IntervalStrategy eval_strategy = IntervalStrategy::kNo;
   double eval_steps = 0;  // 0: as logging_steps
   bool eval_on_start = false;
-  Every save_strategy = Every::kSteps;
+
+  bool operator==(const EvaluationPlan&) const = default;
+};
+
+struct SavingPlan {
+  std::string output_dir;
+  IntervalStrategy save_strategy = IntervalStrategy::kSteps;
   double save_steps = 500;
   std::int64_t save_total_limit = 0;   // 0: keep all
   std::string resume_from_checkpoint;  // empty: no; "true": the newest in output_dir; or a folder
-  bool tensorboard = false;            // report_to
 
-  // machine
-  std::int64_t threads = 0;                // 0: as many as the processors this process may use
-  Recompute recompute = Recompute::kAuto;  // kNone too when gradient_checkpointing is false and this is auto
+  bool operator==(const SavingPlan&) const = default;
+};
+
+struct MachinePlan {
+  std::int64_t threads = 0;  // 0: as many as the processors this process may use
+  RecomputeMode recompute =
+      RecomputeMode::kAuto;  // kNone too when gradient_checkpointing is false and this is auto
   LayerForm layer_form = LayerForm::kAuto;
   std::int64_t memory_limit = 0;  // bytes; 0: what is free when the run begins
+  // Of weights, adapter, optimizer and passes, as libtorch names it. No option sets it yet: the tests'
+  // stand-in (tests/standin) is the only other one.
+  std::string device = "cpu";
 
-  // doctor
+  bool operator==(const MachinePlan&) const = default;
+};
+
+// The doctor, before and while a run goes on.
+struct WatchPlan {
   bool skip_doctor = false;            // no examination before step 1
   OnFault on_fault = OnFault::kPause;  // a failure while the run goes on; one before step 1 always stops it
 
+  bool operator==(const WatchPlan&) const = default;
+};
+
+// The reference of DPO and KTO.
+struct ReferencePlan {
+  bool precompute_ref_log_probs = false;
+  std::optional<std::int64_t> precompute_ref_batch_size;
+
+  bool operator==(const ReferencePlan&) const = default;
+};
+
+// A run: one struct a concern. What takes a run's options takes the concern that it reads.
+struct Plan : ModelPlan,
+              AdapterPlan,
+              DataPlan,
+              BatchPlan,
+              OptimizerPlan,
+              LoggingPlan,
+              EvaluationPlan,
+              SavingPlan,
+              MachinePlan,
+              WatchPlan,
+              ReferencePlan {
+  Method method = Method::kSft;
   PolicyPlan policy;          // kGrpo, kRloo and kOnlineDpo
   PreferencePlan preference;  // kDpo
   OnlineDpoPlan online;       // kOnlineDpo

@@ -8,9 +8,10 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "base/suggest.h"
-#include "config/sampling_keywords.h"
-#include "config/size.h"
+#include "config/generation_kwargs.h"
+#include "config/methods.h"
 
 namespace hone::config {
 namespace {
@@ -148,15 +149,6 @@ void resolve_grpo(Settings& settings) {
   if (!asked) settings.replace("vllm_importance_sampling_correction", false);
 }
 
-void conflict(const Settings& settings, const char* name, std::string expected, std::string found,
-              std::string cause, std::string fix) {
-  throw UserError({.where = settings.where(name),
-                   .expected = std::move(expected),
-                   .found = std::move(found),
-                   .cause = std::move(cause),
-                   .fix = std::move(fix)});
-}
-
 void check_correction(const Settings& settings, const PolicyPlan& plan) {
   const auto& least = plan.importance_sampling_clip_min;
   const auto& most = plan.importance_sampling_clip_max;
@@ -206,15 +198,11 @@ void check_policy(const Settings& settings, const PolicyPlan& plan) {
   if (replays) check_replay(settings);
 }
 
-bool changed(const Settings& settings, std::string_view name) {
-  return settings.value(name) != settings.schema().find(name)->default_value();
-}
-
 // Settings that are right and yet do nothing, and the warnings that TRL prints.
 void note_grpo(const Settings& settings, const PolicyPlan& plan, std::vector<std::string>& notes) {
   const auto idle = [&](std::initializer_list<const char*> names, std::string_view why) {
     for (const char* name : names) {
-      if (changed(settings, name)) notes.push_back(fmt::format("{}: not used, {}", name, why));
+      if (settings.changed(name)) notes.push_back(fmt::format("{}: not used, {}", name, why));
     }
   };
   const std::string& loss = plan.loss_type;
@@ -240,8 +228,7 @@ void note_grpo(const Settings& settings, const PolicyPlan& plan, std::vector<std
   if (plan.importance_sampling_correction) {
     notes.emplace_back(
         "vllm_importance_sampling_correction: as it is set; hone samples with the trainer's own weights, so "
-        "that "
-        "without top_k, top_p, min_p or a penalty every weight is 1");
+        "that without top_k, top_p, min_p or a penalty every weight is 1");
   } else {
     idle({"vllm_importance_sampling_mode", "vllm_importance_sampling_clip_max",
           "vllm_importance_sampling_clip_min"},
@@ -269,73 +256,11 @@ void note_grpo(const Settings& settings, const PolicyPlan& plan, std::vector<std
   }
 }
 
-std::optional<double> maybe_number(const Settings& settings, const char* name) {
-  return settings.value(name).is_null() ? std::nullopt : std::optional(settings.number(name));
-}
-
-std::vector<double> numbers(const Settings& settings, const char* name) {
-  const Json& value = settings.value(name);
-  return value.is_null() ? std::vector<double>() : value.get<std::vector<double>>();
-}
-
-void fill_grpo(PolicyPlan& plan, const Settings& settings) {
-  plan.loss_type = settings.text("loss_type");
-  plan.importance_sampling_level = settings.text("importance_sampling_level");
-  plan.scale_rewards = settings.text("scale_rewards");
-  plan.multi_objective_aggregation = settings.text("multi_objective_aggregation");
-  plan.delta = maybe_number(settings, "delta");
-  plan.sapo_temperature_neg = settings.number("sapo_temperature_neg");
-  plan.sapo_temperature_pos = settings.number("sapo_temperature_pos");
-  plan.vespo_k_pos = settings.number("vespo_k_pos");
-  plan.vespo_lambda_pos = settings.number("vespo_lambda_pos");
-  plan.vespo_k_neg = settings.number("vespo_k_neg");
-  plan.vespo_lambda_neg = settings.number("vespo_lambda_neg");
-  plan.use_bias_correction_kl = settings.flag("use_bias_correction_kl");
-  plan.top_entropy_quantile = settings.number("top_entropy_quantile");
-  plan.entropy_coef = settings.number("entropy_coef");
-  plan.use_adaptive_entropy = settings.flag("use_adaptive_entropy");
-  plan.entropy_coef_min = settings.number("entropy_coef_min");
-  plan.entropy_coef_max = settings.number("entropy_coef_max");
-  plan.entropy_coef_delta = settings.number("entropy_coef_delta");
-  plan.entropy_target = settings.number("entropy_target");
-  plan.off_policy_mask_threshold = maybe_number(settings, "off_policy_mask_threshold");
-  plan.importance_sampling_correction = settings.flag("vllm_importance_sampling_correction");
-  plan.importance_sampling_mode = settings.text("vllm_importance_sampling_mode");
-  plan.importance_sampling_clip_max = maybe_number(settings, "vllm_importance_sampling_clip_max");
-  plan.importance_sampling_clip_min = maybe_number(settings, "vllm_importance_sampling_clip_min");
-}
-
-void fill_rloo(PolicyPlan& plan, const Settings& settings) {
-  plan.loss_type = "rloo";
-  plan.importance_sampling_level = "sequence";
-  plan.scale_rewards = "none";
-  plan.normalize_advantages = settings.flag("normalize_advantages");
-  const std::vector<double> range = numbers(settings, "reward_clip_range");
-  if (settings.value("reward_clip_range").is_null()) return;
-  if (range.size() != 2 || range[0] >= range[1]) {
-    conflict(settings, "reward_clip_range", "two numbers, the lower first, for reward_clip_range",
-             yaml_text(settings.value("reward_clip_range")), "", "write reward_clip_range: [-10, 10]");
-  }
-  plan.reward_clip_range = std::pair(range[0], range[1]);
-}
-
-void fill_sampling(PolicyPlan& plan, const Settings& settings) {
-  const bool online = settings.schema().find("max_new_tokens") != nullptr;
-  const auto longest = settings.maybe_integer(online ? "max_new_tokens" : "max_completion_length");
-  if (!longest) {
-    conflict(settings, "max_completion_length", "a number of tokens for max_completion_length", "null",
-             "memory is planned for the longest completion", "the default is 512");
-  }
-  plan.max_completion_length = *longest;
-  plan.temperature = settings.number("temperature");
-  plan.top_p = settings.number("top_p");
-  plan.top_k = settings.integer("top_k");
-  plan.min_p = maybe_number(settings, "min_p").value_or(0);
-  plan.repetition_penalty = settings.number("repetition_penalty");
-  apply_generation_kwargs(settings, plan);
-  const Json& variables = settings.value("chat_template_kwargs");
-  if (!variables.is_null() && !variables.empty()) plan.chat_template_kwargs = base::dump_json(variables);
-  plan.kv_memory = size_in_bytes(settings.text("kv_memory"), settings.where("kv_memory"));
+void check_clip_range(const Settings& settings) {
+  const Json& range = settings.value("reward_clip_range");
+  if (range.is_null() || (range.size() == 2 && range[0] < range[1])) return;
+  conflict(settings, "reward_clip_range", "two numbers, the lower first, for reward_clip_range",
+           yaml_text(range), "", "write reward_clip_range: [-10, 10]");
 }
 
 }  // namespace
@@ -379,7 +304,7 @@ const char* reward_model_option(const Settings& settings) {
                                                                 : "reward_model_name_or_path";
 }
 
-std::vector<std::string> reward_words(const Settings& settings) {
+std::vector<std::string> reward_specs(const Settings& settings) {
   std::vector<std::string> words;
   const std::string model = settings.text(reward_model_option(settings));
   if (!model.empty()) words.push_back(model);
@@ -397,11 +322,11 @@ void resolve_policy(Settings& settings) {
   resolve_groups(settings);
   resolve_numbers(settings, "reward_weights");
   if (settings.value("epsilon_high").is_null()) settings.replace("epsilon_high", settings.value("epsilon"));
-  if (settings.flag("disable_dropout")) settings.replace("lora_dropout", 0.0);
   if (settings.schema().find("loss_type") != nullptr) {
     resolve_grpo(settings);
   } else {
     resolve_numbers(settings, "reward_clip_range");
+    check_clip_range(settings);
   }
 }
 
@@ -410,43 +335,30 @@ std::int64_t sequences_of(const Settings& settings, std::int64_t group) {
                  settings.integer("gradient_accumulation_steps"));
 }
 
-PolicyPlan make_sampling_plan(const Settings& settings) {
-  PolicyPlan plan;
-  fill_sampling(plan, settings);
-  plan.disable_dropout = settings.flag("disable_dropout");
-  plan.reward_funcs = reward_words(settings);
-  plan.reward_weights = numbers(settings, "reward_weights");
-  plan.python = settings.text("python");
-  plan.reward_workers = settings.integer("reward_workers");
-  plan.reward_timeout = settings.number("reward_timeout");
-  plan.share_prompt = settings.flag("share_prompt");
-  plan.replay = settings.text("replay");
-  plan.dump_rollouts = settings.flag("dump_rollouts");
-  plan.log_completions = settings.flag("log_completions");
-  plan.num_completions_to_print = settings.maybe_integer("num_completions_to_print").value_or(0);
-  plan.log_unique_prompts = settings.flag("log_unique_prompts");
-  return plan;
+void finish_sampling(PolicyPlan& plan, const Settings& settings) {
+  if (plan.max_completion_length == 0) {
+    conflict(settings, "max_completion_length", "a number of tokens for max_completion_length", "null",
+             "memory is planned for the longest completion", "the default is 512");
+  }
+  apply_generation_kwargs(settings, plan);
+  const Json& variables = settings.value("chat_template_kwargs");
+  if (!variables.is_null() && !variables.empty()) plan.chat_template_kwargs = base::dump_json(variables);
+  plan.reward_funcs = reward_specs(settings);
 }
 
-PolicyPlan make_policy_plan(Method method, const Settings& settings, std::vector<std::string>& notes) {
-  PolicyPlan plan = make_sampling_plan(settings);
-  plan.num_generations = settings.integer("num_generations");
-  plan.num_generations_eval = settings.integer("num_generations_eval");
-  plan.generation_batch_size = settings.integer("generation_batch_size");
-  plan.steps_per_generation = settings.integer("steps_per_generation");
-  plan.num_iterations = settings.integer("num_iterations");
-  plan.beta = settings.number("beta");
-  plan.epsilon = settings.number("epsilon");
-  plan.epsilon_high = maybe_number(settings, "epsilon_high");
-  plan.mask_truncated_completions = settings.flag("mask_truncated_completions");
-  if (method == Method::kGrpo) {
-    fill_grpo(plan, settings);
-    note_grpo(settings, plan, notes);
+void finish_policy(Plan& plan, const Settings& settings) {
+  PolicyPlan& policy = plan.policy;
+  finish_sampling(policy, settings);
+  plan.shuffle_rows = plan.shuffle_dataset;  // TRL's RepeatSampler
+  plan.dataloader_drop_last = true;
+  if (plan.method == Method::kGrpo) {
+    note_grpo(settings, policy, plan.notes);
   } else {
-    fill_rloo(plan, settings);
+    policy.loss_type = "rloo";
+    policy.importance_sampling_level = "sequence";
+    policy.scale_rewards = "none";
   }
-  check_policy(settings, plan);
-  return plan;
+  check_policy(settings, policy);
 }
 
 }  // namespace hone::config

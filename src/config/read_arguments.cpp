@@ -33,8 +33,7 @@ std::vector<Argument> split_arguments(const std::vector<std::string>& words, con
     }
     Argument argument;
     const std::size_t equals = word.find('=');
-    argument.name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-    std::replace(argument.name.begin(), argument.name.end(), '-', '_');
+    argument.name = option_name(word);
     if (equals != std::string::npos) argument.values.push_back(word.substr(equals + 1));
     while (equals == std::string::npos && at < words.size() && !is_option_word(words[at])) {
       argument.values.push_back(words[at++]);
@@ -62,6 +61,13 @@ bool is_option_word(const std::string& word) {
   if (word.size() < 2 || word[0] != '-') return false;
   if (word.substr(0, word.find('=')).find(' ') != std::string::npos) return false;
   return !((word[1] >= '0' && word[1] <= '9') || word[1] == '.');
+}
+
+std::string option_name(const std::string& word) {
+  std::string name = word.substr(word.starts_with("--") ? 2 : 0);
+  name = name.substr(0, name.find('='));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 }
 
 void Settings::read_arguments(const std::vector<std::string>& words) {

@@ -45,12 +45,12 @@ class Budget {
   void take(const YAML::Node& node, int depth) {
     constexpr std::size_t kNode = 32;
     spent_ += kNode + (node.IsScalar() ? node.Scalar().size() : 0);
-    if (depth <= kMostYamlDepth && spent_ <= kMostYamlValues) return;
-    const bool deep = depth > kMostYamlDepth;
+    if (depth <= kMaxYamlDepth && spent_ <= kMaxYamlValues) return;
+    const bool deep = depth > kMaxYamlDepth;
     throw base::UserError(
         {.where = document_.at(node.Mark()),
-         .expected = deep ? fmt::format("values nested at most {} levels deep", kMostYamlDepth)
-                          : fmt::format("values of at most {} together", base::human_bytes(kMostYamlValues)),
+         .expected = deep ? fmt::format("values nested at most {} levels deep", kMaxYamlDepth)
+                          : fmt::format("values of at most {} together", base::human_bytes(kMaxYamlValues)),
          .found = deep ? "a deeper one" : "more",
          .cause = "an alias (*name) within what it names, or aliases of aliases",
          .fix = "write the value out"});
@@ -79,7 +79,7 @@ Json free_value(const YAML::Node& node, Budget& budget, int depth = 0) {
     }
     return out;
   }
-  static const Option any{"", Kind::kAny, "null", ""};
+  static const Option any{"", "", Kind::kAny};
   return convert_text(any, node.Scalar(), is_plain(node), "");
 }
 
@@ -204,7 +204,7 @@ bool has_second_document(const std::string& text) {
 }  // namespace
 
 void Settings::read_yaml(const std::string& path) {
-  read_yaml_text(base::read_settings(path, kMostYamlBytes), path);
+  read_yaml_text(base::read_settings(path, kMaxYamlBytes), path);
 }
 
 void Settings::read_yaml_text(const std::string& text, const std::string& file_name) {

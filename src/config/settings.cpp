@@ -25,11 +25,6 @@ bool means_default(const Option& option, const Json& value) {
   return value == fallback || (is_off(value) && is_off(fallback));
 }
 
-bool has_word(std::string_view words, const std::string& word) {
-  const std::vector<std::string> all = split_words(words);
-  return std::find(all.begin(), all.end(), word) != all.end();
-}
-
 // "pissa_niter_16" is a case of the value "pissa_niter_N".
 std::string with_number_as_n(const std::string& word) {
   const std::size_t end = word.find_last_not_of("0123456789");
@@ -41,28 +36,30 @@ std::string with_number_as_n(const std::string& word) {
 void check_choice(const Option& option, const Setting& setting, std::vector<std::string>& notes) {
   if (setting.value.is_null()) return;
   const std::string word = setting.value.get<std::string>();
-  if (has_word(option.values, with_number_as_n(word)) || has_word(option.values, word)) return;
-  if (has_word(option.same_values, word)) {
+  const bool pattern = word.ends_with("_N");  // "pissa_niter_N" is no value itself
+  if (contains_word(option.values, with_number_as_n(word)) && !pattern) return;
+  if (contains_word(option.same_values, word)) {
     notes.push_back(fmt::format("{}: {} means the same here as {}", option.name, word,
                                 split_words(option.values).front()));
     return;
   }
   const std::string supported = fmt::format("{}", fmt::join(split_words(option.values), ", "));
-  if (has_word(option.not_yet, word)) {
+  if (contains_word(option.not_yet, word)) {
     throw base::UserError({.where = setting.where,
                            .expected = fmt::format("a value of {} that hone has", option.name),
                            .found = word,
                            .cause = std::string(option.reason),
                            .fix = "choose " + supported});
   }
-  // A value that hone has is the better neighbour.
-  std::string near = base::did_you_mean(word, split_words(option.values));
-  if (near.empty()) near = base::did_you_mean(word, split_words(option.same_values));
-  if (near.empty()) near = base::did_you_mean(word, split_words(option.not_yet));
+  // A value that hone has is the better neighbor.
+  std::string near = pattern ? "" : base::did_you_mean(word, split_words(option.values));
+  for (const std::string_view others : {option.same_values, option.not_yet}) {
+    if (near.empty()) near = base::did_you_mean(word, split_words(others));
+  }
   throw base::UserError({.where = setting.where,
                          .expected = fmt::format("a value of {}", option.name),
                          .found = fmt::format("'{}'.{}", base::cut_text(word, 200), near),
-                         .cause = {},
+                         .cause = pattern ? "N stands for a whole number" : "",
                          .fix = "choose " + supported});
 }
 
@@ -71,8 +68,8 @@ void check_choice(const Option& option, const Setting& setting, std::vector<std:
 Range range_of(const Option& option) {
   Range range = option.range;
   if (option.kind != Kind::kInt || option.name == "seed" || option.name == "data_seed") return range;
-  range.least = std::max(range.least, -kMostSteps);
-  range.most = std::min(range.most, kMostSteps);
+  range.least = std::max(range.least, -kMaxSteps);
+  range.most = std::min(range.most, kMaxSteps);
   return range;
 }
 
@@ -81,11 +78,12 @@ void check_range(const Option& option, const Setting& setting) {
   if (!setting.value.is_number() || range.holds(setting.value.get<double>())) return;
   // The bound that was meant for this option, as long as it is the one that was passed.
   const bool own = !option.range.holds(setting.value.get<double>());
-  throw base::UserError({.where = setting.where,
-                         .expected = fmt::format("{} {}", option.name, (own ? option.range : range).words()),
-                         .found = base::short_json(setting.value),
-                         .cause = {},
-                         .fix = fmt::format("the default is {}", option.default_text)});
+  throw base::UserError(
+      {.where = setting.where,
+       .expected = fmt::format("{} {}", option.name, (own ? option.range : range).describe()),
+       .found = base::short_json(setting.value),
+       .cause = {},
+       .fix = fmt::format("the default is {}", option.default_text)});
 }
 
 // Bytes that are not UTF-8 could not be written to plan.yaml and read again, and a path ends at its first
@@ -128,7 +126,7 @@ std::vector<std::string> Settings::check() const {
     const auto at = settings_.find(option.name);
     if (at == settings_.end()) continue;
     const Setting& setting = at->second;
-    if (option.answer == Class::kRefused && !means_default(option, setting.value)) {
+    if (option.option_class == OptionClass::kRefused && !means_default(option, setting.value)) {
       throw base::UserError(
           {.where = setting.where,
            .expected = fmt::format("{} at its default {}", option.name, option.default_text),
@@ -138,7 +136,7 @@ std::vector<std::string> Settings::check() const {
     }
     if (option.kind == Kind::kChoice) check_choice(option, setting, notes);
     check_range(option, setting);
-    if (option.answer != Class::kAnswered) continue;
+    if (option.option_class != OptionClass::kIgnored) continue;
     const auto [note, fresh] = told.emplace(option.reason, notes.size());
     if (fresh) {
       notes.push_back(fmt::format("{}: {}", option.name, option.reason));
@@ -207,6 +205,28 @@ std::vector<std::string> Settings::list(std::string_view name) const {
   if (found.is_null()) return {};
   if (found.is_string()) return {found.get<std::string>()};
   return found.get<std::vector<std::string>>();
+}
+
+bool Settings::changed(std::string_view name) const {
+  const Option* option = schema_->find(name);
+  return option != nullptr && value(name) != option->default_value();
+}
+
+void Settings::fill(std::type_index type, void* part) const {
+  for (const Option& option : schema_->options) {
+    const bool ours = option.binding.set && option.binding.part == type;
+    if (ours && option.option_class == OptionClass::kSupported)
+      option.binding.set(part, value(option.name), where(option.name));
+  }
+}
+
+void conflict(const Settings& settings, std::string_view name, std::string expected, std::string found,
+              std::string cause, std::string fix) {
+  throw base::UserError({.where = settings.where(name),
+                         .expected = std::move(expected),
+                         .found = std::move(found),
+                         .cause = std::move(cause),
+                         .fix = std::move(fix)});
 }
 
 }  // namespace hone::config

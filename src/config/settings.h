@@ -24,8 +24,9 @@ base::Json convert_text(const Option& option, std::string_view text, bool plain,
 
 // "-5", "-.5" and "- a list item" are values; other words that begin with '-' are options (argparse).
 bool is_option_word(const std::string& word);
+std::string option_name(const std::string& word);  // "--lora-r=8", "lora_r": "lora_r"
 
-// UserError for a name outside the table: a former name gets its replacement, others their neighbour.
+// UserError for a name outside the table: a former name gets its replacement, others their neighbor.
 [[noreturn]] void throw_unknown(const Schema& schema, std::string_view name, const std::string& where,
                                 bool dashes);
 
@@ -56,16 +57,28 @@ class Settings {
   double number(std::string_view name) const;
   std::string text(std::string_view name) const;  // null: ""
   std::vector<std::string> list(std::string_view name) const;
+  bool changed(std::string_view name) const;  // it has another value than its default
+
+  // Writes the values of the supported options whose rows are bound to fields of Part (binding.h).
+  template <typename Part>
+  void fill(Part& part) const {
+    fill(typeid(Part), &part);
+  }
 
   const Schema& schema() const { return *schema_; }
 
  private:
   void set(const Option& option, base::Json value, std::string where);
+  void fill(std::type_index type, void* part) const;
 
   const Schema* schema_;
   std::map<std::string, Setting, std::less<>> settings_;
   mutable std::map<std::string, base::Json, std::less<>> defaults_;
 };
+
+// UserError about the value of option `name`.
+[[noreturn]] void conflict(const Settings& settings, std::string_view name, std::string expected,
+                           std::string found, std::string cause, std::string fix);
 
 // A value as a reader of YAML would write it: plain where that is safe, else in double quotes.
 std::string yaml_text(const base::Json& value);

@@ -11,7 +11,7 @@
 namespace hone::config {
 namespace {
 
-constexpr double kMostBytes = 9e15;  // whole in a double
+constexpr double kMaxBytes = 9e15;  // whole in a double
 
 std::string lower_without_spaces(std::string_view text) {
   std::string out;
@@ -38,7 +38,7 @@ std::int64_t size_in_bytes(std::string_view text, const std::string& where) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
   const double* scale = unit(std::string_view(word).substr(static_cast<std::size_t>(end - word.data())));
   const double bytes = scale == nullptr ? -1 : number * *scale;
-  if (error == std::errc() && bytes >= 0 && bytes <= kMostBytes) return std::llround(bytes);
+  if (error == std::errc() && bytes >= 0 && bytes <= kMaxBytes) return std::llround(bytes);
   throw base::UserError(
       {.where = where,
        .expected = "a size such as 2.05GB, 900MiB or 2050000000",

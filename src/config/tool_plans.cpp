@@ -13,7 +13,6 @@
 #include "config/method_of.h"
 #include "config/parse.h"
 #include "config/policy_plan.h"
-#include "config/size.h"
 #include "config/trained_on.h"
 
 namespace hone::config {
@@ -29,9 +28,8 @@ Settings read(const Schema& schema, const std::vector<std::string>& arguments) {
   return settings;
 }
 
-std::string needed(const Settings& settings, const std::string& name) {
-  const std::string value = settings.text(name);
-  if (!value.empty()) return value;
+void needed(const Settings& settings, const std::string& name) {
+  if (!settings.text(name).empty()) return;
   throw UserError({.where = fmt::format("hone {}", settings.schema().command),
                    .expected = fmt::format("option --{}", name),
                    .found = "it is not set",
@@ -73,8 +71,6 @@ std::vector<double> weights_of(const Settings& settings, std::size_t count) {
 void read_recipe(const Settings& settings, MergePlan& plan) {
   const bool svd = plan.combination.ends_with("svd"), ties = plan.combination.starts_with("ties");
   const bool prunes = ties || plan.combination.starts_with("magnitude_prune");
-  plan.elects_by_frequency = settings.text("majority_sign_method") == "frequency";
-  plan.svd_rank = settings.maybe_integer("svd_rank").value_or(0);
   if (!settings.value("density").is_null()) {
     plan.density = settings.number("density");
   } else if (prunes && !plan.adapters.empty()) {
@@ -117,33 +113,18 @@ void check_sampling(const Settings& settings, const SamplingPlan& plan, std::vec
   }
 }
 
-void read_sampling(const Settings& settings, SamplingPlan& plan, std::vector<std::string>& notes) {
-  plan.max_new_tokens = settings.integer("max_new_tokens");
-  plan.min_new_tokens = settings.integer("min_new_tokens");
-  plan.temperature = settings.number("temperature");
-  plan.top_k = settings.integer("top_k");
-  plan.top_p = settings.number("top_p");
-  plan.min_p = settings.number("min_p");
-  plan.repetition_penalty = settings.number("repetition_penalty");
-  plan.stop_strings = settings.list("stop_strings");
-  plan.seed = settings.integer("seed");
-  check_sampling(settings, plan, notes);
-}
-
 bool nested_quant(const Settings& settings) {
   return settings.flag("load_in_4bit") && settings.flag("use_bnb_nested_quant");
 }
 
 ComparePlan compare_plan(const Settings& settings) {
-  ComparePlan plan = {.count = settings.integer("compare"),
-                      .prompts = settings.text("prompts"),
-                      .max_new_tokens = settings.integer("max_new_tokens"),
-                      .precision = resolve_precision(settings),
-                      .threads = settings.integer("threads")};
-  // Products in bfloat16 would differ as much as a file in float16. The codes of a quantised base depend on
+  ComparePlan plan;
+  settings.fill(plan);
+  plan.precision = resolve_precision(settings);
+  // Products in bfloat16 would differ as much as a file in float16. The codes of a quantized base depend on
   // dtype, so there that stays.
   const bool codes_of_bf16 =
-      quantised_base(settings) != QuantisedBase::kNone && plan.precision == Precision::kBFloat16;
+      quantized_base(settings) != QuantizedBase::kNone && plan.precision == Precision::kBFloat16;
   if (!codes_of_bf16 && !settings.maybe_flag("bf16").value_or(false)) plan.precision = Precision::kFloat32;
   if (!plan.prompts.empty()) require_file(plan.prompts, "prompts", settings.where("prompts"));
   return plan;
@@ -187,8 +168,8 @@ std::string first_adapter(const Settings& settings) {
 void note_other_bases(const DecodingPlan& plan, std::vector<std::string>& notes) {
   for (const NamedAdapter& one : plan.adapters) {
     const TrainedOn own = trained_on(one.folder);
-    if (own.base == QuantisedBase::kNone && plan.quantised_base == QuantisedBase::kNone) continue;
-    if (own == TrainedOn{.base = plan.quantised_base, .nested = plan.use_bnb_nested_quant}) continue;
+    if (own.base == QuantizedBase::kNone && plan.quantized_base == QuantizedBase::kNone) continue;
+    if (own == TrainedOn{.base = plan.quantized_base, .nested = plan.use_bnb_nested_quant}) continue;
     notes.push_back(
         fmt::format("adapters: {} was trained on a base that was held otherwise (load_in_4bit, "
                     "load_in_8bit) than the one it speaks from here",
@@ -197,9 +178,9 @@ void note_other_bases(const DecodingPlan& plan, std::vector<std::string>& notes)
 }
 
 void read_decoding(const Settings& settings, DecodingPlan& plan) {
-  plan.model_name_or_path = needed(settings, "model_name_or_path");
-  plan.adapter_name_or_path = settings.text("adapter_name_or_path");
-  plan.base_adapters = settings.list("base_adapters");
+  needed(settings, "model_name_or_path");
+  settings.fill<DecodingPlan>(plan);
+  settings.fill<SamplingPlan>(plan);
   for (const std::string& word : settings.list("adapters"))
     plan.adapters.push_back(named_adapter(word, settings.where("adapters")));
   if (!plan.adapters.empty() && !plan.adapter_name_or_path.empty()) {
@@ -210,9 +191,8 @@ void read_decoding(const Settings& settings, DecodingPlan& plan) {
                      .fix = "name all of them in adapters; those that are always on go into base_adapters"});
   }
   plan.precision = resolve_precision(settings);
-  plan.quantised_base = quantised_base(settings);
+  plan.quantized_base = quantized_base(settings);
   plan.use_bnb_nested_quant = nested_quant(settings);
-  plan.threads = settings.integer("threads");
 }
 
 void require_model(const Settings& settings, const DecodingPlan& plan) {
@@ -230,17 +210,10 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   Settings settings = read(generate_schema(), arguments);
   GeneratePlan plan;
   plan.notes = settings.check();
-  take_base_options(settings, first_adapter(settings), plan.notes);
+  inherit_base_options(settings, first_adapter(settings), plan.notes);
   read_decoding(settings, plan);
   note_other_bases(plan, plan.notes);
-  plan.prompts = settings.list("prompt");
-  plan.prompts_file = settings.text("prompts");
-  plan.chat = settings.maybe_flag("chat");
-  plan.num_return_sequences = settings.integer("num_return_sequences");
-  plan.max_batch_size = settings.integer("max_batch_size");
-  plan.kv_memory = size_in_bytes(settings.text("kv_memory"), settings.where("kv_memory"));
-  plan.output = settings.text("output");
-  plan.logprobs = settings.flag("logprobs");
+  settings.fill(plan);
   if (plan.prompts.empty() && plan.prompts_file.empty()) {
     throw UserError({.where = "hone generate",
                      .expected = "something to complete",
@@ -248,7 +221,7 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
                      .cause = {},
                      .fix = "write --prompt 'TEXT', or --prompts FILE.jsonl with a prompt column"});
   }
-  read_sampling(settings, plan, plan.notes);
+  check_sampling(settings, plan, plan.notes);
   if (plan.num_return_sequences > 1 && plan.temperature == 0) {
     throw UserError({.where = settings.where("num_return_sequences"),
                      .expected = "a temperature above 0 for several completions of a prompt",
@@ -270,7 +243,7 @@ ChatPlan parse_chat(const std::vector<std::string>& arguments) {
   Settings settings = read(chat_schema(), words);
   ChatPlan plan;
   plan.notes = settings.check();
-  take_base_options(settings, first_adapter(settings), plan.notes);
+  inherit_base_options(settings, first_adapter(settings), plan.notes);
   if (!settings.is_set("model_name_or_path")) {
     throw UserError({.where = "hone chat",
                      .expected = "a model to talk with",
@@ -280,9 +253,8 @@ ChatPlan parse_chat(const std::vector<std::string>& arguments) {
   }
   read_decoding(settings, plan);
   note_other_bases(plan, plan.notes);
-  plan.system_prompt = settings.text("system_prompt");
-  plan.chat_template_path = settings.text("chat_template_path");
-  read_sampling(settings, plan, plan.notes);
+  settings.fill(plan);
+  check_sampling(settings, plan, plan.notes);
   require_model(settings, plan);
   if (!plan.chat_template_path.empty()) {
     require_file(plan.chat_template_path, "chat_template_path", settings.where("chat_template_path"));
@@ -294,13 +266,10 @@ ConvertPlan parse_convert(const std::vector<std::string>& arguments) {
   const Settings settings = read(convert_schema(), arguments);
   ConvertPlan plan;
   plan.notes = settings.check();
-  plan.input = needed(settings, "input");
-  plan.output = needed(settings, "output");
-  const std::string dtype = settings.text("dtype");
-  plan.dtype = dtype == "float32"   ? StorageType::kFloat32
-               : dtype == "float16" ? StorageType::kFloat16
-                                    : StorageType::kBFloat16;
-  plan.quantise = quantised_base(settings);
+  needed(settings, "input");
+  needed(settings, "output");
+  settings.fill(plan);
+  plan.quantize = quantized_base(settings);
   plan.use_bnb_nested_quant = nested_quant(settings);
   require_model_path(plan.input, "input", settings.where("input"));
   require_new(plan.output, settings.where("output"));
@@ -311,16 +280,12 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
   Settings settings = read(merge_schema(), arguments);
   MergePlan plan;
   plan.notes = settings.check();
-  take_base_options(settings, settings.text("adapter_name_or_path"), plan.notes);
-  plan.adapters = settings.list("adapters");
-  plan.adapter_name_or_path = plan.adapters.empty() ? needed(settings, "adapter_name_or_path")
-                                                    : settings.text("adapter_name_or_path");
-  plan.base_adapters = settings.list("base_adapters");
-  plan.output = needed(settings, "output");
-  plan.model_name_or_path = settings.text("model_name_or_path");
-  plan.trained_on = quantised_base(settings);
+  inherit_base_options(settings, settings.text("adapter_name_or_path"), plan.notes);
+  settings.fill(plan);
+  if (plan.adapters.empty()) needed(settings, "adapter_name_or_path");
+  needed(settings, "output");
+  plan.trained_on = quantized_base(settings);
   plan.use_bnb_nested_quant = nested_quant(settings);
-  plan.combination = settings.text("combination");
   plan.weights = weights_of(settings, plan.adapters.size());
   read_recipe(settings, plan);
   if (!plan.adapters.empty() && !plan.adapter_name_or_path.empty()) {
@@ -368,27 +333,19 @@ ExportPlan parse_export(const std::vector<std::string>& arguments) {
   Settings settings = read(export_schema(), arguments);
   ExportPlan plan;
   plan.notes = settings.check();
-  take_base_options(settings, settings.text("adapter_name_or_path"), plan.notes);
-  plan.model_name_or_path = settings.text("model_name_or_path");
-  plan.adapter_name_or_path = settings.text("adapter_name_or_path");
+  inherit_base_options(settings, settings.text("adapter_name_or_path"), plan.notes);
+  settings.fill(plan);
   if (plan.model_name_or_path.empty() && plan.adapter_name_or_path.empty())
     needed(settings, "model_name_or_path");
   if (!plan.adapter_name_or_path.empty() || !settings.list("base_adapters").empty()) {
-    plan.trained_on = quantised_base(settings);
+    plan.trained_on = quantized_base(settings);
     plan.use_bnb_nested_quant = nested_quant(settings);
-  } else if (quantised_base(settings) != QuantisedBase::kNone) {
+  } else if (quantized_base(settings) != QuantizedBase::kNone) {
     plan.notes.push_back(fmt::format("{}: has no effect without an adapter that was trained on such a base",
                                      settings.flag("load_in_4bit") ? "load_in_4bit" : "load_in_8bit"));
   }
-  plan.output = needed(settings, "output");
+  needed(settings, "output");
   plan.compare = compare_plan(settings);
-  const std::string type = settings.text("outtype");
-  plan.outtype = type == "f32"      ? GgufOutType::kF32
-                 : type == "bf16"   ? GgufOutType::kBF16
-                 : type == "q8_0"   ? GgufOutType::kQ8_0
-                 : type == "q4_k_m" ? GgufOutType::kQ4_K_M
-                                    : GgufOutType::kF16;
-  plan.base_adapters = settings.list("base_adapters");
   require_adapters(settings, plan.adapter_name_or_path);
   if (!plan.model_name_or_path.empty()) {
     require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
@@ -409,7 +366,7 @@ RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments) {
   const Settings settings = read(reward_test_schema(), arguments);
   RewardTestPlan plan;
   plan.notes = settings.check();
-  plan.reward_funcs = reward_words(settings);
+  plan.reward_funcs = reward_specs(settings);
   if (plan.reward_funcs.empty()) {
     throw UserError({.where = "hone reward-test",
                      .expected = "option --reward_funcs",
@@ -417,12 +374,8 @@ RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments) {
                      .cause = {},
                      .fix = "write --reward_funcs accuracy_reward, or rewards.py:my_function"});
   }
-  plan.dataset_name = needed(settings, "dataset_name");
-  plan.python = settings.text("python");
-  plan.reward_workers = settings.integer("reward_workers");
-  plan.reward_timeout = settings.number("reward_timeout");
-  plan.max_completion_length = settings.integer("max_completion_length");
-  plan.limit = settings.integer("limit");
+  needed(settings, "dataset_name");
+  settings.fill(plan);
   check_reward_files(settings);
   plan.dataset_name = rows_file(plan.dataset_name, "dataset_name", "train", settings.where("dataset_name"));
   return plan;
@@ -435,17 +388,15 @@ BisectPlan parse_bisect(const std::vector<std::string>& arguments) {
   const Settings settings = read(bisect_schema(), words);
   BisectPlan plan;
   plan.notes = settings.check();
-  plan.good = needed(settings, "good");
-  plan.bad = needed(settings, "bad");
-  plan.steps = settings.integer("steps");
-  plan.timeout = settings.number("timeout");
-  plan.json = settings.flag("json");
+  needed(settings, "good");
+  needed(settings, "bad");
+  settings.fill(plan);
   require_file(plan.good, "good", settings.where("good"));
   require_file(plan.bad, "bad", settings.where("bad"));
   if (const std::string word = settings.text("method"); !word.empty()) {
     const std::optional<Method> method = find_method(word);
     if (!method) {
-      const std::vector<std::string> known = method_words();
+      const std::vector<std::string> known = method_names();
       throw UserError({.where = settings.where("method"),
                        .expected = fmt::format("one of {}", fmt::join(known, ", ")),
                        .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, known)),
@@ -468,12 +419,9 @@ LrFindPlan parse_lr_find(const std::vector<std::string>& arguments) {
   const Settings settings = read(lr_find_schema(), words);
   LrFindPlan plan;
   plan.notes = settings.check();
-  plan.run = needed(settings, "run");
-  plan.steps = settings.integer("steps");
-  plan.lowest = settings.number("lowest");
-  plan.highest = settings.number("highest");
-  plan.output = needed(settings, "output");
-  plan.json = settings.flag("json");
+  needed(settings, "run");
+  needed(settings, "output");
+  settings.fill(plan);
   if (plan.lowest >= plan.highest) {
     throw UserError({.where = settings.where("highest"),
                      .expected = fmt::format("highest above lowest, {}", plan.lowest),

@@ -39,7 +39,7 @@ struct DecodingPlan : SamplingPlan {
   std::vector<std::string> base_adapters;  // frozen ones below it
   std::vector<NamedAdapter> adapters;      // several, of which one is on at a time
   Precision precision = Precision::kAutocast;
-  QuantisedBase quantised_base = QuantisedBase::kNone;
+  QuantizedBase quantized_base = QuantizedBase::kNone;
   bool use_bnb_nested_quant = false;
   std::int64_t threads = 0;  // 0: as many as the processors this process may use
   std::vector<std::string> notes;
@@ -77,7 +77,7 @@ struct ConvertPlan {
   std::string input;
   std::string output;
   StorageType dtype = StorageType::kBFloat16;
-  QuantisedBase quantise = QuantisedBase::kNone;
+  QuantizedBase quantize = QuantizedBase::kNone;
   bool use_bnb_nested_quant = false;
   std::vector<std::string> notes;
 
@@ -107,7 +107,7 @@ struct MergePlan {
   bool elects_by_frequency = false;        // ties
   std::int64_t svd_rank = 0;               // 0: the largest of the adapters
   std::string output;
-  QuantisedBase trained_on = QuantisedBase::kNone;  // how the base was held in training
+  QuantizedBase trained_on = QuantizedBase::kNone;  // how the base was held in training
   bool use_bnb_nested_quant = false;
   ComparePlan compare;
   std::vector<std::string> notes;
@@ -124,7 +124,7 @@ struct ExportPlan {
   std::vector<std::string> base_adapters;
   std::string output;  // a new .gguf file
   GgufOutType outtype = GgufOutType::kF16;
-  QuantisedBase trained_on = QuantisedBase::kNone;  // how the base was held in training
+  QuantizedBase trained_on = QuantizedBase::kNone;  // how the base was held in training
   bool use_bnb_nested_quant = false;
   ComparePlan compare;
   std::vector<std::string> notes;

@@ -40,12 +40,12 @@ struct FromPlan {
   std::string path;
   std::map<std::string, std::string, std::less<>> values;
 };
-std::optional<FromPlan> quantised_by_plan(const std::string& adapter, std::vector<std::string>& notes) {
+std::optional<FromPlan> quantized_by_plan(const std::string& adapter, std::vector<std::string>& notes) {
   FromPlan out{.path = adapter.empty() ? "" : plan_of(adapter), .values = {}};
   if (out.path.empty()) return std::nullopt;
   YAML::Node plan;
   try {
-    plan = YAML::Load(base::read_settings(out.path, kMostYamlBytes));
+    plan = YAML::Load(base::read_settings(out.path, kMaxYamlBytes));
   } catch (const std::exception&) {  // too large, unreadable, no YAML
     notes.push_back(out.path +
                     ": not read; if the adapter was trained with load_in_4bit or load_in_8bit, say so here");
@@ -60,7 +60,7 @@ std::optional<FromPlan> quantised_by_plan(const std::string& adapter, std::vecto
 }
 
 // What it was trained above; hone writes the file beside PEFT's two.
-void take_base_adapters(Settings& settings, const std::string& adapter, std::vector<std::string>& notes) {
+void inherit_base_adapters(Settings& settings, const std::string& adapter, std::vector<std::string>& notes) {
   const fs::path path = fs::path(adapter) / "base_adapters.json";
   std::error_code ignored;
   if (adapter.empty() || settings.is_set("base_adapters") || !fs::is_regular_file(path, ignored)) return;
@@ -82,12 +82,12 @@ void take_base_adapters(Settings& settings, const std::string& adapter, std::vec
 
 }  // namespace
 
-void take_base_options(Settings& settings, const std::string& adapter, std::vector<std::string>& notes) {
-  take_base_adapters(settings, adapter, notes);
+void inherit_base_options(Settings& settings, const std::string& adapter, std::vector<std::string>& notes) {
+  inherit_base_adapters(settings, adapter, notes);
   for (const char* name : kBaseOptions) {
     if (std::string_view(name) != "dtype" && settings.is_set(name)) return;
   }
-  const auto plan = quantised_by_plan(adapter, notes);
+  const auto plan = quantized_by_plan(adapter, notes);
   if (!plan) return;
   const std::vector<Option>& options = settings.schema().options;
   std::string taken;
@@ -107,13 +107,13 @@ void take_base_options(Settings& settings, const std::string& adapter, std::vect
 
 TrainedOn trained_on(const std::string& adapter) {
   std::vector<std::string> unread;
-  const auto plan = quantised_by_plan(adapter, unread);
+  const auto plan = quantized_by_plan(adapter, unread);
   if (!plan) return {};
   const bool eight = plan->values.at("load_in_8bit") == "true";
   const bool fp4 = plan->values.at("bnb_4bit_quant_type") == "fp4";
-  return {.base = eight ? QuantisedBase::kInt8
-                  : fp4 ? QuantisedBase::kFp4
-                        : QuantisedBase::kNf4,
+  return {.base = eight ? QuantizedBase::kInt8
+                  : fp4 ? QuantizedBase::kFp4
+                        : QuantizedBase::kNf4,
           .nested = !eight && plan->values.at("use_bnb_nested_quant") == "true"};
 }
 

@@ -15,11 +15,11 @@ namespace hone::config {
 // Without them the adapter would lie on another base than its own (CKPT-02). Adapters of other
 // programs have no plan: nothing is done.
 // So too base_adapters, from the base_adapters.json beside the adapter.
-void take_base_options(Settings& settings, const std::string& adapter, std::vector<std::string>& notes);
+void inherit_base_options(Settings& settings, const std::string& adapter, std::vector<std::string>& notes);
 
-// The same for who has no settings; not quantised: nobody says otherwise.
+// The same for who has no settings; not quantized: nobody says otherwise.
 struct TrainedOn {
-  QuantisedBase base = QuantisedBase::kNone;
+  QuantizedBase base = QuantizedBase::kNone;
   bool nested = false;
   bool operator==(const TrainedOn&) const = default;
 };

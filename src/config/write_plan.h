@@ -10,10 +10,10 @@ namespace hone::config {
 
 // Every supported option in table order, grouped, and the answered ones that the user set.
 // parse_run_text(plan.method, write_plan(plan), ...) == plan, but for secrets, which are left out
-// (secret_words.h): an address that lacks its secret is refused then.
+// (option_secrets.h): an address that lacks its secret is refused then.
 std::string write_plan(const Plan& plan);
 
-std::string_view method_word(Method method);  // "sft"
+std::string_view method_name(Method method);  // "sft"
 const Schema& method_schema(Method method);   // its options
 
 }  // namespace hone::config

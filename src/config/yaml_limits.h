@@ -6,8 +6,8 @@
 
 namespace hone::config {
 
-inline constexpr std::size_t kMostYamlBytes = std::size_t{1} << 20;   // of a file
-inline constexpr std::size_t kMostYamlValues = std::size_t{1} << 20;  // bytes, with every alias written out
-inline constexpr int kMostYamlDepth = 100;
+inline constexpr std::size_t kMaxYamlBytes = std::size_t{1} << 20;   // of a file
+inline constexpr std::size_t kMaxYamlValues = std::size_t{1} << 20;  // bytes, with every alias written out
+inline constexpr int kMaxYamlDepth = 100;
 
 }  // namespace hone::config

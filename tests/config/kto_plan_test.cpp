@@ -1,5 +1,3 @@
-#include "config/kto_plan.h"
-
 #include "config/helpers.h"
 #include "config/method_of.h"
 #include "config/option_table.h"
@@ -21,6 +19,7 @@ TEST_F(KtoPlanTest, DefaultsAreTrls) {
   expected.output_dir = "trainer_output";
   expected.learning_rate = 1e-6;
   expected.shuffle_rows = false;
+  expected.disable_dropout = true;
   expected.lora_dropout = 0;  // disable_dropout
   expected.resolved = plan.resolved;
   EXPECT_EQ(plan, expected);
@@ -41,13 +40,10 @@ TEST_F(KtoPlanTest, EveryOptionReachesThePlan) {
   expected = {};
   expected.undesirable_weight = 0;
   expect({"--undesirable_weight", "0"});
-  expected = {};
-  expected.precompute_ref_log_probs = true;
-  expected.precompute_ref_batch_size = 4;
-  expect({"--precompute_ref_log_probs", "--precompute_ref_batch_size", "4"});
-  expected = {};
-  expected.disable_dropout = false;
-  expect({"--no_disable_dropout"});
+  const Plan precomputed = kto({"--precompute_ref_log_probs", "--precompute_ref_batch_size", "4"});
+  EXPECT_TRUE(precomputed.precompute_ref_log_probs);
+  EXPECT_EQ(precomputed.precompute_ref_batch_size, 4);
+  EXPECT_FALSE(kto({"--no_disable_dropout"}).disable_dropout);
 }
 
 // Where KTOTrainer raises.

@@ -1,5 +1,3 @@
-#include "config/online_dpo_plan.h"
-
 #include "config/helpers.h"
 #include "config/option_table.h"
 #include "config/write_plan.h"

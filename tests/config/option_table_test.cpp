@@ -41,7 +41,7 @@ TEST(OptionTable, HasEveryOptionOfTrlWithItsDefaultAndOrigin) {
       const Option* row = schema.find(name);
       ASSERT_NE(row, nullptr) << schema.command << ": " << name << " has no row";
       EXPECT_EQ(row->default_value(), fact["default"]) << schema.command << ": " << name;
-      EXPECT_EQ(origin_word(row->origin), fact["class"].get<std::string>()) << schema.command << ": " << name;
+      EXPECT_EQ(row->origin, fact["class"].get<std::string>()) << schema.command << ": " << name;
     }
   }
 }

@@ -1,5 +1,3 @@
-#include "config/preference_plan.h"
-
 #include "config/helpers.h"
 #include "config/option_table.h"
 #include "config/write_plan.h"
@@ -19,6 +17,7 @@ TEST_F(PreferencePlanTest, DefaultsAreTrls) {
   expected.dataset_name = path("train.jsonl");
   expected.output_dir = "trainer_output";
   expected.learning_rate = 1e-6;
+  expected.disable_dropout = true;
   expected.lora_dropout = 0;  // disable_dropout
   expected.resolved = plan.resolved;
   EXPECT_EQ(plan, expected);
@@ -54,19 +53,14 @@ TEST_F(PreferencePlanTest, EveryOptionReachesThePlan) {
   expected.loss_type = {"discopop"};
   expected.discopop_tau = 0.1;
   expect({"--loss_type", "discopop", "--discopop_tau", "0.1"});
-  expected = {};
-  expected.precompute_ref_log_probs = true;
-  expected.precompute_ref_batch_size = 4;
-  expect({"--precompute_ref_log_probs", "--precompute_ref_batch_size", "4"});
+  const Plan precomputed = dpo({"--precompute_ref_log_probs", "--precompute_ref_batch_size", "4"});
+  EXPECT_TRUE(precomputed.precompute_ref_log_probs);
+  EXPECT_EQ(precomputed.precompute_ref_batch_size, 4);
   expected = {};
   expected.truncation_mode = "keep_end";
   expect({"--truncation_mode", "keep_end"});
-  expected = {};
-  expected.disable_dropout = false;
-  expect({"--no_disable_dropout"});
-  expected = {};
-  expected.share_prompt = false;
-  expect({"--no_share_prompt"});
+  EXPECT_FALSE(dpo({"--no_disable_dropout"}).disable_dropout);
+  EXPECT_FALSE(dpo({"--no_share_prompt"}).share_prompt);
   EXPECT_EQ(dpo({"--no_disable_dropout"}).lora_dropout, 0.05);
   EXPECT_EQ(dpo({"--max_length", "null"}).max_length, 0);
   EXPECT_EQ(dpo({"--data_seed", "3"}).data_seed, 3);

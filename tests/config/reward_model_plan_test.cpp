@@ -1,5 +1,3 @@
-#include "config/reward_model_plan.h"
-
 #include "config/helpers.h"
 #include "config/method_of.h"
 #include "config/option_table.h"
@@ -20,6 +18,7 @@ TEST_F(RewardModelPlanTest, DefaultsAreTrls) {
   expected.dataset_name = path("train.jsonl");
   expected.output_dir = "trainer_output";
   expected.learning_rate = 1e-4;
+  expected.disable_dropout = true;
   expected.lora_dropout = 0;  // disable_dropout
   expected.resolved = plan.resolved;
   EXPECT_EQ(plan, expected);
@@ -34,12 +33,8 @@ TEST_F(RewardModelPlanTest, EveryOptionReachesThePlan) {
   expected = {};
   expected.pad_token = "<pad>";
   expect({"--pad_token", "<pad>"});
-  expected = {};
-  expected.disable_dropout = false;
-  expect({"--no_disable_dropout"});
-  expected = {};
-  expected.share_prompt = false;
-  expect({"--no_share_prompt"});
+  EXPECT_FALSE(reward({"--no_disable_dropout"}).disable_dropout);
+  EXPECT_FALSE(reward({"--no_share_prompt"}).share_prompt);
   expected = {};
   expect({"--lora_task_type", "SEQ_CLS", "--lora_modules_to_save", "score"});
   EXPECT_EQ(reward({"--max_length", "null"}).max_length, 0);

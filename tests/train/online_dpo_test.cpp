@@ -1,6 +1,6 @@
 // Online DPO from the outside: pairs and their scores, whole runs on the tiny Llama with rewards, a reward
 // model and a judge, resume, replay of what a run dumped, evaluation, rehearsing.
-#include "train/online_dpo.h"
+#include "train/methods/online_dpo/online_pairs.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -17,9 +17,11 @@
 #include "train/run_folder.h"
 
 namespace hone::train {
-namespace {
+namespace online_dpo_test {
 
 namespace fs = base::fs;
+
+using namespace online_dpo;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
@@ -40,7 +42,8 @@ RolloutBatch batch_of(const std::vector<std::vector<double>>& rewards) {
 }
 
 config::Plan pair_plan() {
-  config::Plan plan{.method = config::Method::kOnlineDpo};
+  config::Plan plan;
+  plan.method = config::Method::kOnlineDpo;
   plan.max_length = 100;
   plan.per_device_train_batch_size = 2;
   return plan;
@@ -164,7 +167,7 @@ class OnlineDpoRun : public testing::Test {
                               std::int64_t stop_after = 0) {
     auto watcher = std::make_unique<Watcher>();
     watcher->stop_after = stop_after;
-    run_online_dpo(plan(name, more), *watcher, watcher->stop);
+    begin_run(*open_run(plan(name, more), *watcher), *watcher, watcher->stop);
     return watcher;
   }
   std::string adapter(const std::string& name) { return base::read_text(root_ / name / kAdapterWeightsFile); }
@@ -296,7 +299,7 @@ TEST_F(OnlineDpoRun, PairsWithoutAScoreAreLeftOutAndEndARunOfThem) {
 
 TEST_F(OnlineDpoRun, RehearsalChangesNothing) {
   Watcher silent;
-  const auto run = open_online_dpo(plan("run", kLength), silent);
+  const auto run = open_run(plan("run", kLength), silent);
   const at::Tensor values = run->adapter->flat().clone();
   run->adapter->zero_gradient();
   const Rehearsal first = run->method->rehearse({.max_tokens = 64});
@@ -312,7 +315,7 @@ TEST_F(OnlineDpoRun, RehearsalChangesNothing) {
 
 TEST_F(OnlineDpoRun, SamplesOfAStepRunAgainAlone) {
   Watcher silent;
-  const auto run = open_online_dpo(plan("run", kLength), silent);
+  const auto run = open_run(plan("run", kLength), silent);
   run->adapter->zero_gradient();
   run->method->backward(0);
   int seen = 0;
@@ -324,5 +327,5 @@ TEST_F(OnlineDpoRun, SamplesOfAStepRunAgainAlone) {
   EXPECT_EQ(seen, 4);
 }
 
-}  // namespace
+}  // namespace online_dpo_test
 }  // namespace hone::train

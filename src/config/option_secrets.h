@@ -11,10 +11,10 @@ namespace hone::config {
 
 // `value` of `option` as plans, checkpoints and messages have it: *** for tokens of the hub and for secrets
 // in addresses (base/secrets.h).
-base::Json without_secrets(std::string_view option, const base::Json& value);
+base::Json redact_secrets(std::string_view option, const base::Json& value);
 
 // UserError for an address out of a written plan whose secret is *** there.
-void require_whole_address(const std::string& word, const std::string& where);
+void require_unredacted_url(const std::string& word, const std::string& where);
 
 // UserError, which does not tell the word, where it is neither empty nor a variable's name.
 void require_variable_name(const std::string& word, const std::string& where);

@@ -1,4 +1,4 @@
-#include "config/sampling_keywords.h"
+#include "config/generation_kwargs.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ using base::Json;
 using base::UserError;
 
 constexpr const char* kName = "generation_kwargs";
-constexpr std::int64_t kMostTokenId = 0x7FFFFFFF;
+constexpr std::int64_t kMaxTokenId = 0x7FFFFFFF;
 
 const std::vector<std::string>& known_keys() {
   static const std::vector<std::string> keys = {
@@ -25,7 +25,7 @@ const std::vector<std::string>& known_keys() {
   return keys;
 }
 
-struct Entry {
+struct Keyword {
   const Settings& settings;
   const std::string& key;
   const Json& value;
@@ -43,14 +43,14 @@ struct Entry {
     if (!value.is_number_integer() || value.get<std::int64_t>() < least) {
       wrong(fmt::format("a whole number, at least {}", least));
     }
-    if (value.get<double>() > kMostSteps) wrong(fmt::format("a whole number, at most {}", kMostSteps));
+    if (value.get<double>() > kMaxSteps) wrong(fmt::format("a whole number, at most {}", kMaxSteps));
     return value.get<std::int64_t>();
   }
   // In the bounds of the option of the same name.
   double number() const {
     const Range& range = settings.schema().find(key)->range;
     if (!value.is_number() || !range.holds(value.get<double>()))
-      wrong(fmt::format("a number {}", range.words()));
+      wrong(fmt::format("a number {}", range.describe()));
     return value.get<double>();
   }
   std::vector<std::string> texts() const {
@@ -67,8 +67,7 @@ struct Entry {
     const Json list = value.is_array() ? value : Json::array({value});
     std::vector<std::int64_t> out;
     for (const Json& item : list) {
-      if (!item.is_number_integer() || item.get<std::int64_t>() < 0 ||
-          item.get<std::int64_t>() > kMostTokenId)
+      if (!item.is_number_integer() || item.get<std::int64_t>() < 0 || item.get<std::int64_t>() > kMaxTokenId)
         wrong("token ids");
       out.push_back(item.get<std::int64_t>());
     }
@@ -85,40 +84,41 @@ struct Entry {
        .fix = fmt::format("hone has {}", fmt::join(known_keys(), ", "))});
 }
 
-void apply(const Entry& entry, PolicyPlan& plan) {
-  const std::string& key = entry.key;
+void apply(const Keyword& keyword, PolicyPlan& plan) {
+  const std::string& key = keyword.key;
   if (key == "top_k") {
-    plan.top_k = entry.integer(0);
+    plan.top_k = keyword.integer(0);
   } else if (key == "top_p") {
-    plan.top_p = entry.number();
+    plan.top_p = keyword.number();
   } else if (key == "min_p") {
-    plan.min_p = entry.number();
+    plan.min_p = keyword.number();
   } else if (key == "repetition_penalty") {
-    plan.repetition_penalty = entry.number();
+    plan.repetition_penalty = keyword.number();
   } else if (key == "min_new_tokens") {
-    plan.min_new_tokens = entry.integer(0);
+    plan.min_new_tokens = keyword.integer(0);
   } else if (key == "stop_strings") {
-    plan.stop_strings = entry.texts();
+    plan.stop_strings = keyword.texts();
   } else if (key == "eos_token_id") {
-    plan.stop_token_ids = entry.ids();
+    plan.stop_token_ids = keyword.ids();
   } else if (key == "do_sample") {
-    if (entry.value != Json(true)) {
-      entry.wrong("true", "completions that are all the same have no advantages", "remove it");
+    if (keyword.value != Json(true)) {
+      keyword.wrong("true", "completions that are all the same have no advantages", "remove it");
     }
   } else if (key == "temperature") {
-    if (entry.number() != plan.temperature) {
-      entry.wrong(fmt::format("the value of temperature, {},", plan.temperature),
-                  "the model would sample at one temperature and train at another",
-                  fmt::format("write temperature: {} in its place", base::short_json(entry.value)));
+    if (keyword.number() != plan.temperature) {
+      keyword.wrong(fmt::format("the value of temperature, {},", plan.temperature),
+                    "the model would sample at one temperature and train at another",
+                    fmt::format("write temperature: {} in its place", base::short_json(keyword.value)));
     }
   } else if (key == "max_new_tokens") {
-    if (entry.integer(1) != plan.max_completion_length) {
-      entry.wrong(fmt::format("the value of {}, {},", entry.length, plan.max_completion_length),
-                  fmt::format("losses and memory go by {}", entry.length),
-                  fmt::format("write {}: {} in its place", entry.length, base::short_json(entry.value)));
+    if (keyword.integer(1) != plan.max_completion_length) {
+      keyword.wrong(
+          fmt::format("the value of {}, {},", keyword.length, plan.max_completion_length),
+          fmt::format("losses and memory go by {}", keyword.length),
+          fmt::format("write {}: {} in its place", keyword.length, base::short_json(keyword.value)));
     }
   } else {
-    unknown(entry.settings, key);
+    unknown(keyword.settings, key);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "config/secret_words.h"
+#include "config/option_secrets.h"
 
 #include <algorithm>
 
@@ -7,19 +7,19 @@
 
 namespace hone::config {
 
-base::Json without_secrets(std::string_view option, const base::Json& value) {
+base::Json redact_secrets(std::string_view option, const base::Json& value) {
   if (value.is_string()) {
     if (option == "hub_token") return std::string(base::kRedacted);
-    return base::without_secrets(value.get_ref<const std::string&>());
+    return base::redact_secrets(value.get_ref<const std::string&>());
   }
   if (!value.is_structured()) return value;
   base::Json out = value;
-  for (base::Json& one : out) one = without_secrets(option, one);
+  for (base::Json& one : out) one = redact_secrets(option, one);
   return out;
 }
 
-void require_whole_address(const std::string& word, const std::string& where) {
-  if (!base::lacks_secrets(word)) return;
+void require_unredacted_url(const std::string& word, const std::string& where) {
+  if (!base::is_redacted(word)) return;
   throw base::UserError({.where = where,
                          .expected = "the whole address",
                          .found = word + ", with *** in the place of a secret",

@@ -1,0 +1,33 @@
+// The training methods as rows: what their options are called and which rules they add. To add one: a row in
+// methods.cpp, its name in the rows of its options (options_*.cpp), and its rules.
+#pragma once
+
+#include <string_view>
+
+#include "config/plan.h"
+#include "config/settings.h"
+
+namespace hone::config {
+
+struct MethodRow {
+  Method method;
+  std::string_view word;                   // the command
+  std::string_view config;                 // TRL's class of its options
+  std::string_view script;                 // its script's, where that has one of its own
+  void (*resolve)(Settings&);              // writes back what follows from several options; UserError
+  void (*finish)(Plan&, const Settings&);  // of a filled plan: what no row says, checks, notes; UserError
+};
+const MethodRow& method_row(Method method);
+
+// The rules, in policy_plan.cpp (grpo and rloo) and the files of the other methods.
+void resolve_policy(Settings& settings);
+void finish_policy(Plan& plan, const Settings& settings);
+void resolve_preference(Settings& settings);
+void finish_preference(Plan& plan, const Settings& settings);
+void resolve_online_dpo(Settings& settings);
+void finish_online_dpo(Plan& plan, const Settings& settings);
+void resolve_reward_model(Settings& settings);
+void finish_reward_model(Plan& plan, const Settings& settings);
+void finish_kto(Plan& plan, const Settings& settings);
+
+}  // namespace hone::config
