@@ -162,6 +162,20 @@ def lost_paths(page, root=ROOT):
     return found
 
 
+def lost_names(page, sources):
+    """Code spans that are C++ names (`FusedPass::forward`, `StagedFolder`) and stand nowhere in `sources`."""
+    found = []
+    for i, span in page.spans():
+        if re.fullmatch(r"(\w+::)+\w+|([A-Z]+[a-z]+){2,}", span):
+            found += [f"{page.name}:{i}: no {name} of {span} in src/" for name in span.split("::")
+                      if not re.search(rf"\b{name}\b", sources)]
+    return found
+
+
+def all_sources():
+    return "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*") if path.suffix in (".h", ".cpp"))
+
+
 class Program:
     """What `hone` knows: commands from its help, options of each from the option table and from its help."""
 
@@ -317,6 +331,10 @@ def test_paths_that_are_quoted_exist(_):
     return collect(lost_paths, styled())
 
 
+def test_names_that_are_quoted_exist(_):
+    return collect(lost_names, styled(), all_sources())
+
+
 def test_commands_and_options_that_are_quoted_exist(program):
     return collect(unknown_words, styled(), program) + collect(unknown_keys, styled(), program)
 
@@ -346,6 +364,8 @@ def broken_pages(program):
     yield dead_links(page("[a][b]\n\n[b]: none.md")), "README.md:3: no file none.md"
     yield lost_paths(page("`src/none.cpp`")), "no src/none.cpp"
     yield lost_paths(page("`base/{error,none}.h`")), "no base/none.h"
+    yield lost_names(page("`NoClass` and `Known::none`"), "NoClass Known"), "no none of Known::none"
+    yield lost_names(page("`NoClass` and `Known::none`"), "Known none"), "no NoClass of NoClass"
     yield unknown_words(page("`hone nothing`"), program), "no command nothing"
     yield unknown_words(page("```sh\nbuild/hone sft --packng true  # --none\n```"), program), "hone sft has no option --packng"
     yield unknown_words(page("Say `--packng`."), program), "nobody knows the option --packng"
