@@ -22,6 +22,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MOST_LINES, MOST_COLUMNS, MOST_WORDS = 150, 140, 30
 AS_THEY_ARE = {"docs/faults.md"}
 FOLDERS = ("src", "tests", "tools", "docs", "bench", "examples", "cmake", "text-ffi")
+# Documents that stand outside the project: a reader does not have them.
+OUTSIDE = r"\b(DESIGN|FAULTS|docs/DESIGN)\b|\.\./shared|\b(TRL|SPEED|STYLE|CUDA|RANKS|RECIPES|LIBTORCH|LIBRARIES)\.md\b"
 QUICKSTART_OUTPUT = "docs/quickstart-output.txt"
 # `hone` commands whose options are a run's
 RUNS = ("sft", "grpo", "rloo", "dpo", "online-dpo", "kto", "reward")
@@ -174,6 +176,31 @@ def lost_names(page, sources):
 
 def all_sources():
     return "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*") if path.suffix in (".h", ".cpp"))
+
+
+def lost_citations(name, text, root=ROOT):
+    """Comments that cite a document outside the project, or a page or heading of docs/ that is not there."""
+    found = []
+    for i, line in enumerate(text.splitlines(), 1):
+        outside = re.search(OUTSIDE, line)
+        if outside:
+            found.append(f"{name}:{i}: cites {outside.group(0)}")
+        for page, heading in re.findall(r"(?<![\w/'])docs/([\w-]+\.md)(?:, ([A-Z][\w' ]+))?", line):
+            file = root / "docs" / page
+            headings = re.findall(r"(?m)^#+ (.*)$", file.read_text(encoding="utf-8")) if file.exists() else []
+            if not file.exists() or (heading and heading.strip() not in headings):
+                found.append(f"{name}:{i}: no docs/{page} {heading}".rstrip())
+    return found
+
+
+def cited_from():
+    """(name, text) of the files whose comments cite docs/."""
+    paths = [ROOT / "CMakeLists.txt", ROOT / "test", ROOT / "quickstart"]
+    for folder in ("src", "tests", "tools", "bench", "cmake", "examples"):
+        paths += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".h", ".cpp", ".py", ".sh", ".txt", ".cmake", ".yaml", "")]
+    for path in paths:
+        if path.is_file() and "fixtures" not in path.parts and path != pathlib.Path(__file__).resolve():
+            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8", errors="replace")
 
 
 class Program:
@@ -335,6 +362,10 @@ def test_names_that_are_quoted_exist(_):
     return collect(lost_names, styled(), all_sources())
 
 
+def test_comments_cite_what_is_there(_):
+    return [finding for name, text in cited_from() for finding in lost_citations(name, text)]
+
+
 def test_commands_and_options_that_are_quoted_exist(program):
     return collect(unknown_words, styled(), program) + collect(unknown_keys, styled(), program)
 
@@ -366,6 +397,10 @@ def broken_pages(program):
     yield lost_paths(page("`base/{error,none}.h`")), "no base/none.h"
     yield lost_names(page("`NoClass` and `Known::none`"), "NoClass Known"), "no none of Known::none"
     yield lost_names(page("`NoClass` and `Known::none`"), "Known none"), "no NoClass of NoClass"
+    yield lost_citations("a.h", "\n// as DESIGN says"), "a.h:2: cites DESIGN"
+    yield lost_citations("a.h", "// docs/none.md"), "a.h:1: no docs/none.md"
+    yield lost_citations("a.h", "// (docs/design.md, Nothing)"), "no docs/design.md Nothing"
+    yield lost_citations("a.h", "// (docs/design.md, Probes)\n// ../shared/x"), "a.h:2: cites ../shared"
     yield unknown_words(page("`hone nothing`"), program), "no command nothing"
     yield unknown_words(page("```sh\nbuild/hone sft --packng true  # --none\n```"), program), "hone sft has no option --packng"
     yield unknown_words(page("Say `--packng`."), program), "nobody knows the option --packng"
