@@ -199,6 +199,28 @@ def test_commands_and_options_that_are_quoted_exist(program):
     return collect(unknown_words, styled(), program) + collect(unknown_keys, styled(), program)
 
 
+def test_examples_hold_options_that_exist(program):
+    """The YAML of examples/, and the commands in its comments."""
+    found = []
+    for path in sorted((ROOT / "examples").glob("*.yaml")):
+        text = path.read_text(encoding="utf-8")
+        name = path.relative_to(ROOT).as_posix()
+        commands = "\n".join(re.sub(r"^# *(.*&& )?", "", line) if line.startswith("#") else "" for line in text.splitlines())
+        found += unknown_keys(Page(name, f"```yaml\n{text}\n```"), program) + unknown_words(Page(name, f"```sh\n{commands}\n```"), program)
+    return found
+
+
+def test_counts_of_options_are_those_of_trl(_):
+    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    found = []
+    for path in sorted((ROOT / "tests" / "fixtures" / "config").glob("trl_*_options.json")):
+        count = len(json.loads(path.read_text(encoding="utf-8"))["options"])
+        method = {"online-dpo": "Online DPO", "reward": "reward models"}.get(path.name.split("_")[1], path.name.split("_")[1].upper())
+        if f"| {method} | {count} |" not in page:
+            found.append(f"docs/options.md: {method} has {count} options in {path.name}")
+    return found
+
+
 def test_transcripts_are_what_hone_prints(program):
     return collect(wrong_transcripts, styled(), program)
 
