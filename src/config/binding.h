@@ -1,12 +1,12 @@
-// How a row of the option table fills a field of a plan: the field's type says what the option accepts, and
-// its initial value what the default is.
+// How a row of the option table fills a field of a plan: the field's type gives the values that the option
+// accepts, and its initial value the default.
 //
 //   bool                     true, false           std::vector<std::string>   a list, of one where a scalar
 //   is given std::int64_t             a whole number        std::vector<double>        the same of numbers
 //   double                   a number              std::optional<T>           null is the empty one
-//   std::string              any scalar            an enum, with its Words    one of the words
+//   std::string              any scalar            an enum, with its Choices    one of the words
 //
-// Where null is accepted for another type it gives T(): 0, "", {}.
+// Null for another type, where it is accepted, gives T(): 0, "", {}.
 #pragma once
 
 #include <algorithm>
@@ -32,17 +32,17 @@ enum class Kind {
   kFloat,   // finite double
   kString,  // any scalar
   kChoice,  // one of the row's values
-  kList,    // strings; a lone scalar is a list of one
+  kList,    // strings; a scalar is a list of one
   kMap,     // YAML mapping, or JSON text on the command line
   kIds,     // token ids: a list, or a mapping of one name to a list; JSON, or numbers, on the command line
-  kAny,     // kept as it is read; for rows whose every value has the same answer
+  kAny,     // kept as read; for rows that treat every value alike
 };
 
-// The words of a choice and what they stand for, in the order of --help.
+// The values of a choice and their enumerators, in the order of --help.
 template <typename Enum, std::size_t N>
-using Words = std::array<std::pair<std::string_view, Enum>, N>;
+using Choices = std::array<std::pair<std::string_view, Enum>, N>;
 
-// A field of one of the structs that a plan is made of.
+// A field of one of the plan's structs.
 struct Binding {
   std::type_index part = typeid(void);  // the struct; void: none
   // Writes `value`, of the option's kind, to the field of *part. `where` is for messages.
@@ -125,11 +125,11 @@ Binding bind_field(Field Part::* field) {
 
 // `words` outlives the binding.
 template <typename Part, typename Enum, std::size_t N>
-Binding bind_words(Enum Part::* field, const Words<Enum, N>& words) {
+Binding bind_choices(Enum Part::* field, const Choices<Enum, N>& words) {
   return {typeid(Part), [field, &words](void* part, const base::Json& value, const std::string&) {
             const auto word =
                 std::find_if(words.begin(), words.end(), [&](const auto& one) { return one.first == value; });
-            base::require(word != words.end(), "config::bind_words", "a checked value of a choice");
+            base::require(word != words.end(), "config::bind_choices", "a checked value of a choice");
             static_cast<Part*>(part)->*field = word->second;
           }};
 }

@@ -15,7 +15,7 @@ namespace {
 using base::Json;
 using base::UserError;
 
-constexpr const char* kName = "generation_kwargs";
+constexpr const char* kKwargs = "generation_kwargs";
 constexpr std::int64_t kMaxTokenId = 0x7FFFFFFF;
 
 const std::vector<std::string>& known_keys() {
@@ -33,8 +33,8 @@ struct Keyword {
 
   [[noreturn]] void wrong(const std::string& expected, const std::string& cause = {},
                           const std::string& fix = {}) const {
-    throw UserError({.where = settings.where(kName),
-                     .expected = fmt::format("{} for {}.{}", expected, kName, key),
+    throw UserError({.where = settings.where(kKwargs),
+                     .expected = fmt::format("{} for {}.{}", expected, kKwargs, key),
                      .found = base::short_json(value),
                      .cause = cause,
                      .fix = fix});
@@ -77,7 +77,7 @@ struct Keyword {
 
 [[noreturn]] void unknown(const Settings& settings, const std::string& key) {
   throw UserError(
-      {.where = settings.where(kName),
+      {.where = settings.where(kKwargs),
        .expected = "keys that hone has in generation_kwargs",
        .found = fmt::format("'{}'.{}", base::cut_text(key, 200), base::did_you_mean(key, known_keys())),
        .cause = "a key that hone ignored would change what is sampled",
@@ -125,7 +125,7 @@ void apply(const Keyword& keyword, PolicyPlan& plan) {
 }  // namespace
 
 void apply_generation_kwargs(const Settings& settings, PolicyPlan& plan) {
-  const Json& keywords = settings.value(kName);
+  const Json& keywords = settings.value(kKwargs);
   if (keywords.is_null()) return;
   const bool online = settings.schema().find("max_new_tokens") != nullptr;
   const char* const length = online ? "max_new_tokens" : "max_completion_length";
@@ -137,7 +137,7 @@ void apply_generation_kwargs(const Settings& settings, PolicyPlan& plan) {
   }
   if (plan.min_new_tokens > plan.max_completion_length) {
     throw UserError(
-        {.where = settings.where(kName),
+        {.where = settings.where(kKwargs),
          .expected = fmt::format("min_new_tokens of at most {}, {}", length, plan.max_completion_length),
          .found = fmt::format("{}", plan.min_new_tokens),
          .cause = {},

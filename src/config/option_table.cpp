@@ -187,22 +187,6 @@ void add(std::vector<Option>& rows, const Block& block, const std::vector<Option
   }
 }
 
-const std::vector<const Schema*>& all_schemas() {
-  static const std::vector<const Schema*> all = {
-      &sft_schema(),    &grpo_schema(),   &rloo_schema(),        &dpo_schema(),    &online_dpo_schema(),
-      &reward_schema(), &kto_schema(),    &generate_schema(),    &chat_schema(),   &convert_schema(),
-      &merge_schema(),  &export_schema(), &reward_test_schema(), &doctor_schema(), &faults_schema(),
-      &bisect_schema(), &lr_find_schema()};
-  return all;
-}
-
-const Schema* schema_for(std::string_view command) {
-  for (const Schema* schema : all_schemas()) {
-    if (schema->command == command) return schema;
-  }
-  return nullptr;
-}
-
 std::vector<std::string> split_words(std::string_view text) {
   std::vector<std::string> out;
   for (std::size_t at = 0; at < text.size();) {
@@ -231,7 +215,7 @@ std::string_view kind_name(Kind kind) {
 
 std::string_view option_class_name(OptionClass option_class) {
   constexpr std::array<std::string_view, 3> kWords = {"supported", "answered", "refused"};
-  return kWords.at(static_cast<std::size_t>(answer));
+  return kWords.at(static_cast<std::size_t>(option_class));
 }
 
 }  // namespace hone::config

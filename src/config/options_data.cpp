@@ -4,7 +4,7 @@
 
 namespace hone::config {
 namespace {
-constexpr Words<PackingStrategy, 1> kPackingStrategyWords = {{{"bfd", PackingStrategy::kBfd}}};
+constexpr Choices<PackingStrategy, 1> kPackingStrategyWords = {{{"bfd", PackingStrategy::kBfd}}};
 constexpr std::string_view kNeverPads = "hone never pads";
 }  // namespace
 

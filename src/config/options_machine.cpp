@@ -3,13 +3,13 @@
 
 namespace hone::config {
 namespace {
-constexpr Words<RecomputeMode, 4> kRecomputeWords = {{{"auto", RecomputeMode::kAuto},
+constexpr Choices<RecomputeMode, 4> kRecomputeWords = {{{"auto", RecomputeMode::kAuto},
                                                       {"none", RecomputeMode::kNone},
                                                       {"cheap", RecomputeMode::kCheap},
                                                       {"layer", RecomputeMode::kLayer}}};
-constexpr Words<LayerForm, 3> kLayerFormWords = {
+constexpr Choices<LayerForm, 3> kLayerFormWords = {
     {{"auto", LayerForm::kAuto}, {"explicit", LayerForm::kFused}, {"plain", LayerForm::kAutograd}}};
-constexpr Words<OnFault, 3> kOnFaultWords = {
+constexpr Choices<OnFault, 3> kOnFaultWords = {
     {{"warn", OnFault::kWarn}, {"pause", OnFault::kPause}, {"stop", OnFault::kStop}}};
 constexpr std::string_view kLoader = "hone reads and prepares rows itself, without loader processes";
 constexpr std::string_view kColumns = "rewards are given every other column of the data";

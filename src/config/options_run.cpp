@@ -3,7 +3,7 @@
 
 namespace hone::config {
 namespace {
-constexpr Words<IntervalStrategy, 3> kEveryWords = {{{"no", IntervalStrategy::kNo},
+constexpr Choices<IntervalStrategy, 3> kEveryWords = {{{"no", IntervalStrategy::kNo},
                                                      {"steps", IntervalStrategy::kSteps},
                                                      {"epoch", IntervalStrategy::kEpoch}}};
 constexpr std::string_view kMetrics = "evaluation computes the loss and token accuracy, batch by batch";

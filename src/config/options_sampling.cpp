@@ -113,10 +113,10 @@ std::vector<Option> sampling_options() {
               .into(&PolicyPlan::temperature)
               .within(above(0))
               .in("online-dpo", {.default_text = "0.9", .meaning = "divides the logits in sampling"}),
-          Option{"top_p", "sample from the likeliest tokens that hold this share"}
+          Option{"top_p", "sample from the most likely tokens that hold this share"}
               .into(&PolicyPlan::top_p)
               .within({.least = 0, .most = 1, .least_open = true}),
-          Option{"top_k", "sample from the k likeliest tokens; 0: all"}
+          Option{"top_k", "sample from the k most likely tokens; 0: all"}
               .into(&PolicyPlan::top_k)
               .within(at_least(0)),
           Option{"min_p", "sample from tokens at least min_p times as likely as the best"}

@@ -12,15 +12,15 @@ namespace {
 using Rows = std::vector<Option>;
 
 constexpr std::string_view kFloat16 = "NUM-03: float16 overflows; use bfloat16";
-constexpr Words<StorageType, 3> kStorageWords = {{{"bfloat16", StorageType::kBFloat16},
+constexpr Choices<StorageType, 3> kStorageWords = {{{"bfloat16", StorageType::kBFloat16},
                                                   {"float32", StorageType::kFloat32},
                                                   {"float16", StorageType::kFloat16}}};
-constexpr Words<GgufOutType, 5> kOutTypeWords = {{{"f16", GgufOutType::kF16},
+constexpr Choices<GgufOutType, 5> kOutTypeWords = {{{"f16", GgufOutType::kF16},
                                                   {"q8_0", GgufOutType::kQ8_0},
                                                   {"q4_k_m", GgufOutType::kQ4_K_M},
                                                   {"bf16", GgufOutType::kBF16},
                                                   {"f32", GgufOutType::kF32}}};
-constexpr Words<bool, 2> kSignWords = {{{"total", false}, {"frequency", true}}};
+constexpr Choices<bool, 2> kSignWords = {{{"total", false}, {"frequency", true}}};
 
 Schema grouped(std::string command, const std::vector<Rows>& parts) {
   Schema schema{.command = std::move(command), .options = {}};
@@ -62,14 +62,14 @@ Rows sampling_rows(std::string_view max_new_tokens, std::string_view temperature
           Option{"min_new_tokens", "before these no end of sequence can be drawn"}
               .into(&SamplingPlan::min_new_tokens)
               .within(at_least(0)),
-          Option{"temperature", "0: always the likeliest token"}
+          Option{"temperature", "0: always the most likely token"}
               .into(&SamplingPlan::temperature)
               .defaults(temperature)
               .within(at_least(0)),
-          Option{"top_k", "sample from the k likeliest tokens; 0: all"}
+          Option{"top_k", "sample from the k most likely tokens; 0: all"}
               .into(&SamplingPlan::top_k)
               .within(at_least(0)),
-          Option{"top_p", "sample from the likeliest tokens that hold this share"}
+          Option{"top_p", "sample from the most likely tokens that hold this share"}
               .into(&SamplingPlan::top_p)
               .within({.least = 0, .most = 1, .least_open = true}),
           Option{"min_p", "sample from tokens at least min_p times as likely as the best"}

@@ -3,11 +3,11 @@
 
 namespace hone::config {
 namespace {
-constexpr Words<Scheduler, 4> kSchedulerWords = {{{"linear", Scheduler::kLinear},
+constexpr Choices<Scheduler, 4> kSchedulerWords = {{{"linear", Scheduler::kLinear},
                                                   {"cosine", Scheduler::kCosine},
                                                   {"constant", Scheduler::kConstant},
                                                   {"constant_with_warmup", Scheduler::kConstantWithWarmup}}};
-constexpr Words<bool, 2> kShuffleWords = {{{"random", true}, {"sequential", false}}};
+constexpr Choices<bool, 2> kShuffleWords = {{{"random", true}, {"sequential", false}}};
 constexpr std::string_view kRecompute =
     "gradient_checkpointing and recompute decide; the results do not depend on it";
 constexpr std::string_view kCompiled = "hone is compiled already";

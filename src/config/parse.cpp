@@ -175,8 +175,8 @@ void resolve_defaults(Settings& settings) {
 }
 
 void fill_token_indices(Plan& plan, const Settings& settings) {
-  constexpr const char* kName = "trainable_token_indices";
-  const Json& value = settings.value(kName);
+  constexpr const char* kIndices = "trainable_token_indices";
+  const Json& value = settings.value(kIndices);
   if (value.is_null()) return;
   const Json& ids = value.is_object() ? value.begin().value() : value;
   plan.trainable_token_indices = ids.get<std::vector<std::int64_t>>();
@@ -184,7 +184,7 @@ void fill_token_indices(Plan& plan, const Settings& settings) {
   plan.trainable_token_module = value.begin().key();
   const std::string& module = plan.trainable_token_module;
   if (module == "embed_tokens" || module == "model.embed_tokens") return;
-  throw UserError({.where = settings.where(kName),
+  throw UserError({.where = settings.where(kIndices),
                    .expected = "embed_tokens: a list of token ids",
                    .found = fmt::format("'{}'", module),
                    .cause =
