@@ -2,10 +2,9 @@
 // With --generate: whole completions through rollout::generate, for bench/decode_beside.py.
 //
 // usage: bench_decode [--model FOLDER | --shapes q05b] [--batch 1,2,4,8,16] [--context 64,256,512]
-// [--most_tokens 4096]
+//                     [--most_tokens 4096]
 //                     [--generate NEW_TOKENS --prompt 64] [--rollout NEW_TOKENS --prompt 512] [--lora RANK]
-//                     [--storage packed|plain] [--milliseconds 400]
-//                     [--threads 2]
+//                     [--storage packed|plain] [--milliseconds 400] [--threads 2]
 //                     [--instructions avx512_bf16] [--json FILE] [--quick]
 // With --rollout: steps of a sampler as training has it, --batch samples of one prompt that they share, at
 // temperature 1 with log-probabilities and entropies. --lora: on every linear, in all three.

@@ -1,7 +1,7 @@
 // Each operator of src/ops beside the limit of the machine, as a Markdown table on stdout.
 //
-// usage: bench_ops [--model FOLDER | --shapes q05b] [--only TEXT] [--tokens 1024] [--length 256] [--threads
-// 2]
+// usage: bench_ops [--model FOLDER | --shapes q05b] [--only TEXT] [--tokens 1024] [--length 256]
+//                  [--threads 2]
 //                  [--instructions avx512_bf16] [--milliseconds 150] [--warm] [--json FILE] [--quick]
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>

@@ -1,8 +1,8 @@
 // The machine's rates, and what a pass over a model of these shapes must at least cost there, as JSON on
 // stdout.
 //
-// usage: bench_probe [--model FOLDER | --shapes q05b] [--threads 2] [--lengths 256,256,256,256] [--scored
-// 1020]
+// usage: bench_probe [--model FOLDER | --shapes q05b] [--threads 2] [--lengths 256,256,256,256]
+//                    [--scored 1020]
 //                    [--lora_r 16] [--fp32] [--json FILE] [--quick]
 #include <iostream>
 

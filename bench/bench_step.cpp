@@ -3,11 +3,10 @@
 // 68) with 512 scored. On demand: 8 completions of 64 tokens with a prompt of 512 that they share, or with
 // the prompt repeated before each.
 //
-// usage: bench_step [--model FOLDER | --shapes q05b] [--pass training,scored,shared,repeated] [--recompute
-// cheap,layer]
-// [--steps 2]
-//                   [--layer_form explicit|plain] [--storage plain|packed] [--dropout_percent 0] [--threads
-//                   2]
+// usage: bench_step [--model FOLDER | --shapes q05b] [--pass training,scored,shared,repeated]
+//                   [--recompute cheap,layer] [--steps 2]
+//                   [--layer_form explicit|plain] [--storage plain|packed] [--dropout_percent 0]
+//                   [--threads 2]
 //                   [--instructions avx512_bf16] [--json FILE] [--quick]
 #include <ATen/ATen.h>
 
@@ -22,7 +21,7 @@
 #include "bench/probe.h"
 #include "bench/work.h"
 #include "learn/adamw.h"
-#include "model/explicit_pass.h"
+#include "model/fused_pass.h"
 #include "ops/linear_logprob.h"
 #include "train/scored_pass.h"
 
@@ -45,7 +44,7 @@ struct Pass {
   }
 };
 
-std::vector<std::string> words_of(const std::string& text) {
+std::vector<std::string> split_words(const std::string& text) {
   std::vector<std::string> out;
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) out.push_back(part);
@@ -72,9 +71,10 @@ Pass pass_of(const std::string& word) {
                        {"small", {"2 x 16", {16, 16}, 15}}});
 }
 
-model::Recompute recompute_of(const std::string& word) {
-  using enum model::Recompute;
-  return one_of<model::Recompute>("recompute", word, {{"none", kNone}, {"cheap", kCheap}, {"layer", kLayer}});
+model::RecomputeLevel recompute_of(const std::string& word) {
+  using enum model::RecomputeLevel;
+  return one_of<model::RecomputeLevel>("recompute", word,
+                                       {{"none", kNone}, {"cheap", kCheap}, {"layer", kLayer}});
 }
 
 // Model, adapter and optimizer: what a step works on.
@@ -103,7 +103,8 @@ class Trainee {
   }
 
   // The same in pieces, as train/scored_pass.cpp's explicit pass puts them together.
-  std::vector<std::pair<std::string, double>> phases(const data::Batch& batch, model::Recompute recompute) {
+  std::vector<std::pair<std::string, double>> phases(const data::Batch& batch,
+                                                     model::RecomputeLevel recompute) {
     adapter_.zero_gradient();
     std::vector<std::int64_t> source, target, row;
     for (const data::Segment& s : batch.segments) {
@@ -119,7 +120,7 @@ class Trainee {
     const ops::PassContext context = {
         .training = true, .seed = 1, .step = 1, .token_row = &row, .token_position = &batch.positions};
     const double t0 = now();
-    model::ExplicitPass pass(model_, batch, context);
+    model::FusedPass pass(model_, batch, context);
     const at::Tensor rows = pass.forward(at::tensor(source, at::kLong), recompute);
     const double t1 = now();
     const auto found =
@@ -159,7 +160,7 @@ Result measure_pass(Trainee& trainee, const Pass& pass, const train::PassForm& f
              .form = name,
              .shape = pass.shape(),
              .work = pass_work(trainee.config(), pass.shape(), kRank,
-                               form.is_explicit && form.recompute == model::Recompute::kLayer)};
+                               form.is_fused && form.recompute == model::RecomputeLevel::kLayer)};
   reset_peak_memory();
   std::vector<double> seconds;
   for (std::int64_t i = 0; i < steps; ++i) {
@@ -175,7 +176,7 @@ Result measure_pass(Trainee& trainee, const Pass& pass, const train::PassForm& f
   out.peak_mb = peak_memory_mb();
   std::sort(seconds.begin(), seconds.end());
   out.timing = {.best = seconds.front(), .median = seconds[seconds.size() / 2], .repetitions = steps};
-  if (form.is_explicit) out.phases = trainee.phases(batch, form.recompute);
+  if (form.is_fused) out.phases = trainee.phases(batch, form.recompute);
   return out;
 }
 
@@ -229,8 +230,8 @@ int run(int argc, char** argv) {
       common_flags());
   prepare_process(arguments);
   const bool quick = arguments.flag("quick");
-  const bool is_explicit = one_of<bool>("layer_form", arguments.text("layer_form", "explicit"),
-                                        {{"explicit", true}, {"plain", false}});
+  const bool is_fused = one_of<bool>("layer_form", arguments.text("layer_form", "explicit"),
+                                     {{"explicit", true}, {"plain", false}});
   const auto storage =
       one_of<model::Storage>("storage", arguments.text("storage", "plain"),
                              {{"plain", model::Storage::kPlain}, {"packed", model::Storage::kPacked}});
@@ -239,18 +240,17 @@ int run(int argc, char** argv) {
   Trainee trainee(*source, storage, 0.01 * static_cast<double>(arguments.number("dropout_percent", 0)));
   const Pass small = pass_of("small");
   trainee.step(make_batch(trainee.config(), small.lengths, small.scored_each),
-               {.is_explicit = is_explicit});  // warm up
+               {.is_fused = is_fused});  // warm up
 
   std::vector<Result> results;
-  for (const std::string& pass : words_of(arguments.text("pass", quick ? "small" : "training,scored"))) {
+  for (const std::string& pass : split_words(arguments.text("pass", quick ? "small" : "training,scored"))) {
     // The pass of 544 tokens is measured where recompute is not the question.
-    const std::string otherwise = !is_explicit || pass == "scored" ? "none"
-                                  : pass == "training"             ? "cheap,layer"
-                                                                   : "cheap";
-    for (const std::string& level : words_of(arguments.text("recompute", otherwise))) {
-      const train::PassForm form{.is_explicit = is_explicit, .recompute = recompute_of(level)};
-      results.push_back(measure_pass(trainee, pass_of(pass), form,
-                                     is_explicit ? "explicit, " + level : "plain",
+    const std::string otherwise = !is_fused || pass == "scored" ? "none"
+                                  : pass == "training"          ? "cheap,layer"
+                                                                : "cheap";
+    for (const std::string& level : split_words(arguments.text("recompute", otherwise))) {
+      const train::PassForm form{.is_fused = is_fused, .recompute = recompute_of(level)};
+      results.push_back(measure_pass(trainee, pass_of(pass), form, is_fused ? "explicit, " + level : "plain",
                                      arguments.number("steps", quick ? 1 : 2)));
     }
   }

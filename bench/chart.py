@@ -1,8 +1,8 @@
-"""Line charts as SVG: panels side by side, both axes logarithmic, each line labelled at its end. No library."""
+"""Line charts as SVG: panels side by side, both axes logarithmic, each line labeled at its end. No library."""
 import html
 import math
 
-COLOURS = {"hone": "#0a7d5a", "TRL": "#b3472a", "limit": "#767676"}
+COLORS = {"hone": "#0a7d5a", "TRL": "#b3472a", "limit": "#767676"}
 OTHER = "#444444"
 WIDTH, HEIGHT, TOP, BOTTOM, LEFT, RIGHT = 430, 330, 58, 50, 52, 62  # of a panel
 
@@ -13,8 +13,8 @@ def ticks(low, high):
             if low * 0.999 <= m * 10.0**e <= high * 1.001]
 
 
-def text(x, y, words, size=11, anchor="middle", colour="#333333", weight="normal"):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{colour}" font-weight="{weight}">'
+def text(x, y, words, size=11, anchor="middle", color="#333333", weight="normal"):
+    return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="{color}" font-weight="{weight}">'
             f"{html.escape(str(words))}</text>")
 
 
@@ -38,13 +38,13 @@ def panel(left, title, lines, low, high):
     for name, points in lines.items():
         if not points:
             continue
-        colour = COLOURS.get(name, OTHER)
+        color = COLORS.get(name, OTHER)
         path = " ".join(f"{at_x(x):.1f},{at_y(y):.1f}" for x, y in points)
         dashes = ' stroke-dasharray="5 4"' if name == "limit" else ""
-        out.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
+        out.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"{dashes}/>')
         if name != "limit":
-            out += [f'<circle cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" r="3.2" fill="{colour}"/>' for x, y in points]
-        out.append(text(at_x(points[-1][0]) + 8, at_y(points[-1][1]) + 4, name, anchor="start", colour=colour, weight="bold"))
+            out += [f'<circle cx="{at_x(x):.1f}" cy="{at_y(y):.1f}" r="3.2" fill="{color}"/>' for x, y in points]
+        out.append(text(at_x(points[-1][0]) + 8, at_y(points[-1][1]) + 4, name, anchor="start", color=color, weight="bold"))
     return out
 
 

@@ -80,11 +80,11 @@ class RandomWeights final : public model::WeightSource {
 
 ops::Instructions level_of(const std::string& name) {
   using enum ops::Instructions;
-  for (const ops::Instructions level : {kPlain, kAvx2, kAvx512, kAvx512Bf16}) {
+  for (const ops::Instructions level : {kPortable, kAvx2, kAvx512, kAvx512Bf16}) {
     if (name == ops::name_of(level)) return level;
   }
   std::string all;
-  for (const ops::Instructions level : {kPlain, kAvx2, kAvx512, kAvx512Bf16})
+  for (const ops::Instructions level : {kPortable, kAvx2, kAvx512, kAvx512Bf16})
     all += std::string(" ") + ops::name_of(level);
   throw base::UserError({.where = "--instructions", .expected = "one of" + all, .found = name});
 }

@@ -24,12 +24,12 @@ Heads heads_of(const model::ModelConfig& config) {
   return {config.num_attention_heads, config.num_key_value_heads, config.head_dim};
 }
 
-// q, k, v as slices of one joined buffer, as the layer has them.
-struct Joined {
+// q, k, v as slices of one concatenated buffer, as the layer has them.
+struct ConcatQkv {
   at::Tensor q, k, v;
 };
 
-Joined joined(std::int64_t tokens, const Heads& h) {
+ConcatQkv concat(std::int64_t tokens, const Heads& h) {
   const at::Tensor all = random_bf16({tokens, (h.n + 2 * h.k) * h.d});
   const auto slice = [&](std::int64_t first, std::int64_t heads) {
     return all.narrow(1, first * h.d, heads * h.d).unflatten(1, {heads, h.d});
@@ -60,7 +60,7 @@ double pair_flop(const Heads& h) {
 }
 
 struct Training {
-  Joined parts;
+  ConcatQkv parts;
   std::vector<KvTiles> tiles;
   std::vector<AttentionRows> rows;
   at::Tensor out, lse;
@@ -70,7 +70,7 @@ std::shared_ptr<Training> training(const Packed& packed, const Heads& h) {
   const auto held = std::make_shared<Training>();
   const Segments segments = segments_of(packed);
   const std::int64_t tokens = segments.back().end;
-  held->parts = joined(tokens, h);
+  held->parts = concat(tokens, h);
   held->tiles.reserve(segments.size());
   for (const auto& [begin, end, prefix] : segments) {
     KvTiles& tiles = held->tiles.emplace_back(h.k, h.d, at::kBFloat16, end - begin);
@@ -94,7 +94,7 @@ Case backward(const Packed& packed, const Heads& h) {
   const auto held = training(packed, h);
   ops::attend_tiles(held->out, held->lse, held->parts.q, held->rows);
   const Segments segments = segments_of(packed);
-  const Joined d = joined(segments.back().end, h);
+  const ConcatQkv d = concat(segments.back().end, h);
   const at::Tensor d_out = random_bf16({segments.back().end, h.n * h.d});
   return {.flop = 2.5 * pair_flop(h) * causal_pairs(packed.lengths, packed.prompt), .run = [=] {
             ops::packed_attention_backward(d.q, d.k, d.v, d_out, held->parts.q, held->parts.k, held->parts.v,
@@ -114,7 +114,7 @@ Case decode(std::int64_t batch, std::int64_t context, const Heads& h) {
   held->tiles.reserve(static_cast<std::size_t>(batch));
   for (std::int64_t i = 0; i < batch; ++i) {
     KvTiles& tiles = held->tiles.emplace_back(h.k, h.d, at::kBFloat16, context);
-    const Joined parts = joined(context, h);
+    const ConcatQkv parts = concat(context, h);
     tiles.append(parts.k, parts.v);
     held->rows.push_back({.begin = i, .end = i + 1, .before = {}, .own = &tiles, .own_offset = context - 1});
   }
@@ -127,7 +127,7 @@ Case decode(std::int64_t batch, std::int64_t context, const Heads& h) {
 
 Case append(std::int64_t tokens, const Heads& h) {
   const auto tiles = std::make_shared<KvTiles>(h.k, h.d, at::kBFloat16, tokens);
-  const Joined parts = joined(tokens, h);
+  const ConcatQkv parts = concat(tokens, h);
   return {.bytes = 8 * static_cast<double>(tokens * h.k * h.d),
           .run = [=] { tiles->append(parts.k, parts.v); },
           .prepare = [=] { tiles->truncate(0); }};

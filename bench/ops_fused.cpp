@@ -36,7 +36,7 @@ Case norm_backward(std::int64_t tokens, std::int64_t width) {
 }
 
 struct Rotation {
-  at::Tensor x;  // [T, N, D], a slice of a joined buffer
+  at::Tensor x;  // [T, N, D], a slice of a concatenated buffer
   at::Tensor norm;
   ops::RopeTable table;
 };

@@ -12,8 +12,8 @@ namespace hone::bench {
 
 namespace {
 
+using ops::GemmDirection;
 using ops::GemmTerm;
-using ops::Side;
 using ops::Weight;
 
 double count(std::int64_t a, std::int64_t b, std::int64_t c = 1) {
@@ -29,8 +29,8 @@ Weight weight_of(const at::Tensor& plain, bool packed) {
 }
 
 // A product of many rows is bound by its FLOP; a weight that is read once an output tile stays in the cache.
-Case layer_product(const Shape& shape, std::int64_t rows, Side side, bool packed) {
-  const bool forward = side == Side::kForward;
+Case layer_product(const Shape& shape, std::int64_t rows, GemmDirection side, bool packed) {
+  const bool forward = side == GemmDirection::kForward;
   const auto weight = std::make_shared<Weight>(weight_of(random_bf16({shape.out, shape.in}), packed));
   const at::Tensor a = random_bf16({rows, forward ? shape.in : shape.out});
   const at::Tensor out = random_bf16({rows, forward ? shape.out : shape.in});
@@ -40,33 +40,33 @@ Case layer_product(const Shape& shape, std::int64_t rows, Side side, bool packed
           }};
 }
 
-// out = x W^T + low B^T: what a linear with a LoRA side does in one pass over the output.
+// out = x W^T + lora_a_out B^T: what a linear with a LoRA side does in one pass over the output.
 Case product_with_side(const Shape& shape, std::int64_t rows, std::int64_t rank) {
   const auto weight = std::make_shared<Weight>(random_bf16({shape.out, shape.in}));
   const auto b = std::make_shared<Weight>(random_bf16({shape.out, rank}));
-  const at::Tensor x = random_bf16({rows, shape.in}), low = random_bf16({rows, rank});
+  const at::Tensor x = random_bf16({rows, shape.in}), lora_a_out = random_bf16({rows, rank});
   const at::Tensor out = random_bf16({rows, shape.out});
   return {.flop = 2 * count(rows, shape.in, shape.out) + 2 * count(rows, rank, shape.out), .run = [=] {
             const std::array<GemmTerm, 2> terms = {
-                GemmTerm{.a = x, .weight = weight.get(), .side = Side::kForward},
-                GemmTerm{.a = low, .weight = b.get(), .side = Side::kForward}};
+                GemmTerm{.a = x, .weight = weight.get(), .side = GemmDirection::kForward},
+                GemmTerm{.a = lora_a_out, .weight = b.get(), .side = GemmDirection::kForward}};
             ops::gemm(out, terms);
           }};
 }
 
-// low = x A^T: as many bytes as FLOP's worth of time, so both are counted.
-Case low_product(const Shape& shape, std::int64_t rows, std::int64_t rank) {
+// lora_a_out = x A^T: as many bytes as FLOP's worth of time, so both are counted.
+Case lora_a_product(const Shape& shape, std::int64_t rows, std::int64_t rank) {
   const auto a = std::make_shared<Weight>(random_bf16({rank, shape.in}));
-  const at::Tensor x = random_bf16({rows, shape.in}), low = random_bf16({rows, rank});
+  const at::Tensor x = random_bf16({rows, shape.in}), lora_a_out = random_bf16({rows, rank});
   return {.flop = 2 * count(rows, shape.in, rank),
           .bytes = 2 * count(rows, shape.in) + 2 * count(rows, rank),
           .run = [=] {
-            const GemmTerm term{.a = x, .weight = a.get(), .side = Side::kForward};
-            ops::gemm(low, {&term, 1}, {.scale = 2.0});
+            const GemmTerm term{.a = x, .weight = a.get(), .side = GemmDirection::kForward};
+            ops::gemm(lora_a_out, {&term, 1}, {.scale = 2.0});
           }};
 }
 
-// dA [r, in] += d_low^T x, or dB [out, r] += d^T low through its transposed view.
+// dA [r, in] += d_lora_a_out^T x, or dB [out, r] += d^T lora_a_out through its transposed view.
 Case outer(std::int64_t rows, std::int64_t rank, std::int64_t width, bool transposed) {
   const at::Tensor left = random_bf16({rows, rank}), right = random_bf16({rows, width});
   const at::Tensor sum = transposed ? at::zeros({width, rank}).t() : at::zeros({rank, width});
@@ -94,7 +94,8 @@ Case decode_products(const model::ModelConfig& config, std::int64_t rows, bool p
   }
   return {.bytes = bytes, .run = [held] {
             for (std::size_t i = 0; i < held->weights.size(); ++i) {
-              const GemmTerm term{.a = held->a[i], .weight = &held->weights[i], .side = Side::kForward};
+              const GemmTerm term{
+                  .a = held->a[i], .weight = &held->weights[i], .side = GemmDirection::kForward};
               ops::gemm(held->out[i], {&term, 1});
             }
           }};
@@ -109,13 +110,13 @@ std::vector<Entry> product_entries(const OpsShape& shape) {
     if (s.name == std::string("v") || s.name == std::string("up")) continue;  // as k and gate
     for (const bool packed : {false, true}) {
       const std::string kind = packed ? "packed" : "plain";
-      out.push_back(
-          {label("gemm " + kind, s, rows), [=] { return layer_product(s, rows, Side::kForward, packed); }});
+      out.push_back({label("gemm " + kind, s, rows),
+                     [=] { return layer_product(s, rows, GemmDirection::kForward, packed); }});
       out.push_back({label("gemm backward " + kind, s, rows),
-                     [=] { return layer_product(s, rows, Side::kBackward, packed); }});
+                     [=] { return layer_product(s, rows, GemmDirection::kBackward, packed); }});
     }
     out.push_back({label("gemm with LoRA term", s, rows), [=] { return product_with_side(s, rows, rank); }});
-    out.push_back({label("LoRA low", s, rows), [=] { return low_product(s, rows, rank); }});
+    out.push_back({label("LoRA low", s, rows), [=] { return lora_a_product(s, rows, rank); }});
     out.push_back({label("add_outer dA", s, rows), [=] { return outer(rows, rank, s.in, false); }});
     out.push_back({label("add_outer dB", s, rows), [=] { return outer(rows, rank, s.out, true); }});
   }

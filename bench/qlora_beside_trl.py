@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""QLoRA (4-bit nf4, double quantised) in hone and in TRL with bitsandbytes, and LoRA on bf16 in hone, in turn, on the same model folder
+"""QLoRA (4-bit nf4, double quantized) in hone and in TRL with bitsandbytes, and LoRA on bf16 in hone, in turn, on the same model folder
 and rows: seconds a step, tokens a second, peak memory, and the losses. Everything is said in the Markdown that is written to --out.
 
 usage: PYTHONPATH=FOLDER bench/qlora_beside_trl.py --model FOLDER --out bench/results/NAME.md [--pairs 3] [--batch 4] [--length 256] [--steps 4]
                            [--gradient_checkpointing] [--recompute none|cheap|layer] [--single] [--quick]
 PYTHONPATH: a folder that holds bitsandbytes 0.50.2 (pip install --no-deps --target FOLDER bitsandbytes==0.50.2); the rest is the environment
 of tests/parity/setup. TRL keeps its defaults (use_bnb_nested_quant is set on both sides; the compute type is bfloat16, as dtype says).
---single: single quantisation (4.5 bits a number instead of 4.13).
+--single: single quantization (4.5 bits a number instead of 4.13).
 """
 import argparse
 import json
@@ -33,10 +33,10 @@ seconds, first = [], []
 class Clock(TrainerCallback):
     def on_step_begin(self, *_, **__): first.append(time.time()); self.started = time.perf_counter()
     def on_step_end(self, *_, **__): seconds.append(time.perf_counter() - self.started)
-quantised = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=o["nested"], bnb_4bit_compute_dtype=torch.bfloat16)
+quantized = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=o["nested"], bnb_4bit_compute_dtype=torch.bfloat16)
 args = SFTConfig(output_dir=o["out"], max_steps=o["steps"], bf16=True, use_cpu=True, gradient_checkpointing=o["checkpointing"], logging_steps=1,
                  save_strategy="no", learning_rate=1e-4, disable_tqdm=True, report_to="none", per_device_train_batch_size=o["batch"], max_length=o["length"],
-                 model_init_kwargs=dict(dtype="bfloat16", quantization_config=quantised, device_map={"": "cpu"}))
+                 model_init_kwargs=dict(dtype="bfloat16", quantization_config=quantized, device_map={"": "cpu"}))
 trainer = SFTTrainer(o["model"], args=args, train_dataset=Dataset.from_list([json.loads(line) for line in open(o["data"])]),
                      peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM"), callbacks=[Clock()])
 trainer.train()
@@ -71,7 +71,7 @@ def trl(o, folder):
 
 def report(a, o, results, lines_of_setting):
     tokens = a.batch * a.length
-    kind = "4-bit nf4, double quantised" if o["nested"] else "4-bit nf4"
+    kind = "4-bit nf4, double quantized" if o["nested"] else "4-bit nf4"
     lines = [f"# QLoRA r 16 all-linear on {kind}, batch {a.batch} x {a.length}, {a.threads} threads: hone beside TRL with bitsandbytes", "",
              f"model {pathlib.Path(a.model).name}; {'gradient checkpointing in TRL' if a.gradient_checkpointing else 'no checkpointing in TRL'}; hone: recompute "
              f"{o['recompute']}; bfloat16, dropout 0, learning rate 1e-4; {a.pairs} rounds in turn, {a.steps} steps each, the first left out, median of the "
@@ -98,7 +98,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--gradient_checkpointing", action="store_true")
     parser.add_argument("--recompute", choices=("none", "cheap", "layer"))
-    parser.add_argument("--single", action="store_true", help="single quantisation")
+    parser.add_argument("--single", action="store_true", help="single quantization")
     parser.add_argument("--quick", action="store_true", help="one round of small steps: does it run?")
     a = parser.parse_args()
     if a.quick:

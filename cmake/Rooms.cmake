@@ -2,9 +2,9 @@
 # TORCH rooms share one precompiled header for ATen (hone_pch): a translation unit costs 2.5 s instead of 9.
 
 set(HONE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wconversion -Werror
-    -Wno-missing-field-initializers)  # designated initialisers leave out what keeps its default
-# g++ 12 sees uninitialised values in its own <regex> when it instruments it.
-set(HONE_SANITIZE -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1
+    -Wno-missing-field-initializers)  # designated initializers leave out what keeps its default
+# g++ 12 sees uninitialized values in its own <regex> when it instruments it.
+set(HONE_SANITIZE -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g1
     -Wno-maybe-uninitialized)
 
 if(HONE_TSAN)
@@ -73,17 +73,17 @@ function(hone_rooms table)
   endforeach()
 endfunction()
 
-# hone_embed(TARGET FILE NAME...): the text of files as `extern const std::string_view NAME` of namespace hone::rewards.
-function(hone_embed target header)
-  set(code "// Made by cmake/Rooms.cmake.\n#include \"${header}\"\n\nnamespace hone::rewards {\n\n")
+# hone_embed(ROOM HEADER FILE NAME...): the text of files as `extern const std::string_view NAME` of namespace hone::ROOM.
+function(hone_embed room header)
+  set(code "// Made by cmake/Rooms.cmake.\n#include \"${header}\"\n\nnamespace hone::${room} {\n\n")
   while(ARGN)
     list(POP_FRONT ARGN file name)
     file(READ ${CMAKE_SOURCE_DIR}/src/${file} text)
     string(APPEND code "const std::string_view ${name} = R\"HONE_TEXT(${text})HONE_TEXT\";\n\n")
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${file})
   endwhile()
-  string(APPEND code "}  // namespace hone::rewards\n")
-  set(made ${CMAKE_BINARY_DIR}/embedded_${target}.cpp)
+  string(APPEND code "}  // namespace hone::${room}\n")
+  set(made ${CMAKE_BINARY_DIR}/embedded_${room}.cpp)
   file(GENERATE OUTPUT ${made} CONTENT "${code}")
-  target_sources(${target} PRIVATE ${made})
+  target_sources(hone_${room} PRIVATE ${made})
 endfunction()

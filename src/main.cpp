@@ -16,11 +16,8 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/suggest.h"
-#include "config/doctor_plan.h"
-#include "config/explain_plan.h"
+#include "config/commands.h"
 #include "config/help.h"
-#include "config/parse.h"
-#include "config/tool_plans.h"
 
 namespace {
 
@@ -28,16 +25,11 @@ using hone::base::InternalError;
 using hone::base::UserError;
 namespace config = hone::config;
 
-constexpr int kUserMistake = 2;                 // the user can mend it
+constexpr int kUserMistake = 2;                 // the user can fix it
 constexpr int kOurBug = 70;                     // EX_SOFTWARE
 constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
-const std::vector<std::string> kCommands = {
-    "sft",  "grpo",    "rloo",   "dpo",    "online-dpo", "kto",    "reward",  "generate",
-    "chat", "convert", "merge",  "export", "options",    "env",    "version", "reward-test",
-    "help", "doctor",  "faults", "bisect", "lr-find",    "explain"};
 const std::vector<std::string> kNotYet = {"launch", "plan"};
-const std::vector<std::string> kHidden = {"probe-hardware"};  // for hone's own children
 
 // The one way to print here; libhone_core has report/safe_streams.h.
 void say(std::FILE* stream, std::string_view text) {
@@ -61,7 +53,10 @@ bool asks_help(const std::vector<std::string>& words) {
                      .cause = {},
                      .fix = "`hone --help` lists the commands"});
   }
-  std::vector<std::string> names = kCommands;
+  std::vector<std::string> names;
+  for (const config::CommandRow& row : config::command_rows()) {
+    if (!row.what.empty()) names.emplace_back(row.name);
+  }
   names.insert(names.end(), kNotYet.begin(), kNotYet.end());
   throw UserError(
       {.where = "hone",
@@ -69,28 +64,6 @@ bool asks_help(const std::vector<std::string>& words) {
        .found = fmt::format("unknown command '{}'.{}", command, hone::base::did_you_mean(command, names)),
        .cause = {},
        .fix = "`hone --help` lists the commands"});
-}
-
-// The core parses again: what crosses the door is argv alone.
-void check_arguments(const std::string& command, const std::vector<std::string>& words) {
-  if (command == "sft") config::parse_run(config::Method::kSft, words);
-  if (command == "grpo") config::parse_run(config::Method::kGrpo, words);
-  if (command == "rloo") config::parse_run(config::Method::kRloo, words);
-  if (command == "dpo") config::parse_run(config::Method::kDpo, words);
-  if (command == "online-dpo") config::parse_run(config::Method::kOnlineDpo, words);
-  if (command == "reward") config::parse_run(config::Method::kReward, words);
-  if (command == "kto") config::parse_run(config::Method::kKto, words);
-  if (command == "reward-test") config::parse_reward_test(words);
-  if (command == "generate") config::parse_generate(words);
-  if (command == "chat") config::parse_chat(words);
-  if (command == "convert") config::parse_convert(words);
-  if (command == "merge") config::parse_merge(words);
-  if (command == "export") config::parse_export(words);
-  if (command == "doctor") config::parse_doctor(words);
-  if (command == "faults") config::parse_faults(words);
-  if (command == "bisect") config::parse_bisect(words);
-  if (command == "lr-find") config::parse_lr_find(words);
-  if (command == "explain") config::parse_explain(words);
 }
 
 int run_core(int argc, char** argv) {
@@ -125,21 +98,17 @@ int run(int argc, char** argv) {
     say(stdout, fmt::format("hone {}\n", kVersion));
     return 0;
   }
-  if (!has(kCommands, command) && !has(kHidden, command)) unknown_command(command);
+  const config::CommandRow* const row = config::find_command(command);
+  if (row == nullptr) unknown_command(command);
   if (command == "options" && !asks_help(words)) {
     say(stdout, config::run_options(words));
     return 0;
   }
-  if (asks_help(words) && command == "explain") {
-    say(stdout, config::explain_help());
-    return 0;
-  }
   if (asks_help(words)) {
-    const config::Schema* schema = config::schema_for(command);
-    say(stdout, schema != nullptr ? config::command_help(*schema) : config::program_help());
+    say(stdout, config::command_help(*row));
     return 0;
   }
-  check_arguments(command, words);
+  if (row->check != nullptr) row->check(words);  // the core parses again: what crosses the door is argv alone
   return run_core(argc, argv);
 }
 

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # What has to be on the machine before anything is built. Sourced by quickstart, test and tools/lint.
 #
-# Each check_* prints ONE sentence on stderr with the command that mends it, and returns 1. setup_machine runs
-# them all before it stops, so that a newcomer mends everything at once. Installs go to <name>.partial and are
+# Each check_* prints ONE sentence on stderr with the command that fixes it, and returns 1. setup_machine runs
+# them all before it stops, so that a newcomer fixes everything at once. Installs go to <name>.partial and are
 # renamed when complete: an interrupted one is never taken for a whole one.
 #
 # Sets: python (an interpreter with pip), CXX, CC, and PATH with third_party/tools where it is needed.

@@ -12,8 +12,8 @@ namespace hone::adapters {
 namespace {
 
 // The tensors alone: views of the adapter's flat buffer, without the gradients that belong to a leaf.
-ops::LoraSide kept(const ops::LoraSide& side) {
-  ops::LoraSide out;
+ops::LoraWeights kept(const ops::LoraWeights& side) {
+  ops::LoraWeights out;
   out.a = side.a.detach();
   out.b = side.b.detach();
   if (side.magnitude.defined()) out.magnitude = side.magnitude.detach();
@@ -48,7 +48,7 @@ void AdapterSet::load(const std::string& name, const base::fs::path& folder) {
   }
   One one{.name = name, .sides = {}, .token_rows = {}};
   {
-    const AsBefore guard{*this, find(active_)};
+    const RestoreActive guard{*this, find(active_)};
     const Adapter adapter = Adapter::load(model_, folder);
     require_kind(adapter.config(), /*score_head=*/false, folder.string());
     for (const ops::Linear* linear : model_.linears())

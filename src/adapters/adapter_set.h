@@ -13,9 +13,9 @@
 namespace hone::adapters {
 
 // What is kept of an adapter is its tensors alone (fp32): no gradients, and the copies that GEMMs read are
-// made anew for the one that is on. After a switch the model gives what a process that read this adapter
+// made again for the one that is on. After a switch the model gives what a process that read this adapter
 // alone would give, bit for bit, whatever ranks and modules the others have, DoRA among them. What lies below
-// (below.h) stays. Nothing here is trained.
+// (frozen_adapters.h) stays. Nothing here is trained.
 class AdapterSet {
  public:
   explicit AdapterSet(model::CausalLm& model) : model_(model) {}  // which must outlive it
@@ -35,14 +35,14 @@ class AdapterSet {
  private:
   struct One {
     std::string name;
-    std::vector<std::optional<ops::LoraSide>> sides;  // as many as the model's linears, in their order
+    std::vector<std::optional<ops::LoraWeights>> sides;  // as many as the model's linears, in their order
     model::TokenRows token_rows;
   };
   // Puts the model's adapter back, also when what was read is refused.
-  struct AsBefore {
+  struct RestoreActive {
     AdapterSet& set;
     const One* one;
-    ~AsBefore() {
+    ~RestoreActive() {
       set.put(one);
       set.model_.set_score_head({});
     }

@@ -75,7 +75,7 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
   adapter.targets_ = std::move(targets);
   std::int64_t total = 0;
   const std::vector<ops::Linear*> all = model.linears();
-  const auto lies_above = [](const ops::Linear* linear) { return linear->below.has_value(); };
+  const auto lies_above = [](const ops::Linear* linear) { return linear->frozen_lora.has_value(); };
   if (config.dora && std::any_of(all.begin(), all.end(), lies_above)) {
     throw base::UserError(
         {"option base_adapters", "a LoRA above them", "DoRA, which has magnitudes of rows",
@@ -113,7 +113,7 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
   };
   for (std::size_t i = 0; i < adapter.linears_.size(); ++i) {
     ops::Linear& linear = *adapter.linears_[i];
-    ops::LoraSide side;
+    ops::LoraWeights side;
     side.a = view({config.r, linear.weight.in()}, key_a(linear.name));
     side.b = view({linear.weight.out(), config.r}, key_b(linear.name));
     if (config.dora) side.magnitude = view({linear.weight.out()}, key_magnitude(linear.name));
@@ -133,34 +133,34 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
   return adapter;
 }
 
-void Adapter::begin_token_rows(const model::CausalLm& model) {
+void Adapter::init_token_rows(const model::CausalLm& model) {
   if (token_rows_.defined()) token_rows_.copy_(model.embed(config_.token_indices));
 }
 
 Adapter Adapter::attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed) {
   Adapter adapter = make(model, config, select_targets(config, model));
   const at::NoGradGuard no_grad;
-  adapter.begin_token_rows(model);
+  adapter.init_token_rows(model);
   const auto rank = static_cast<double>(config.r);
   for (std::size_t i = 0; i < adapter.linears_.size(); ++i) {
     const TrainableTensor& a = adapter.tensors_[adapter.tensors_per_module() * i];
     const TrainableTensor& b = adapter.tensors_[adapter.tensors_per_module() * i + 1];
-    if (config.init == config::LoraInit::kPissa) {
-      begin_pissa(*adapter.linears_[i], config.pissa_niter, seed);
+    if (config.init == LoraInit::kPissa) {
+      init_pissa(*adapter.linears_[i], config.pissa_niter, seed);
       continue;
     }
     // PEFT: kaiming_uniform(a = sqrt 5), that is a bound of 1/sqrt(fan_in); "gaussian" has deviation 1/r.
-    if (config.init == config::LoraInit::kGaussian) {
+    if (config.init == LoraInit::kGaussian) {
       fill(a.value, seed, a.name, Draw::kNormal, 1 / rank);
     } else {
       fill(a.value, seed, a.name, Draw::kUniform, 1 / std::sqrt(static_cast<double>(a.value.size(1))));
     }
-    if (config.init == config::LoraInit::kFalse)
+    if (config.init == LoraInit::kFalse)
       fill(b.value, seed, b.name, Draw::kUniform, 1 / std::sqrt(rank));
-    ops::LoraSide& side = *adapter.linears_[i]->lora;
+    ops::LoraWeights& side = *adapter.linears_[i]->lora;
     if (config.dora) side.magnitude.copy_(ops::dora_norm(*adapter.linears_[i]));
   }
-  if (config.init == config::LoraInit::kPissa) adapter.beginning_ = adapter.flat_.clone();
+  if (config.init == LoraInit::kPissa) adapter.initial_values_ = adapter.flat_.clone();
   return adapter;
 }
 
@@ -171,7 +171,7 @@ Adapter Adapter::load(model::CausalLm& model, const base::fs::path& folder) {
   Adapter adapter = make(model, stored.config, std::move(targets));
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < stored.modules.size(); ++i) {
-    ops::LoraSide& side = *adapter.linears_[i]->lora;
+    ops::LoraWeights& side = *adapter.linears_[i]->lora;
     side.a.copy_(stored.modules[i].a);
     side.b.copy_(stored.modules[i].b);
     if (stored.config.dora) side.magnitude.copy_(stored.modules[i].magnitude);
@@ -198,15 +198,15 @@ Adapter Adapter::resume_pissa(model::CausalLm& model, const base::fs::path& fold
   const at::NoGradGuard no_grad;
   const auto put = [&](std::int64_t from, double sign) {  // one half of what save() joined
     for (std::size_t i = 0; i < stored.modules.size(); ++i) {
-      const ops::LoraSide& side = *adapter.linears_[i]->lora;
+      const ops::LoraWeights& side = *adapter.linears_[i]->lora;
       at::Tensor(side.a).copy_(stored.modules[i].a.narrow(0, from, config.r));
       at::Tensor(side.b).copy_(stored.modules[i].b.narrow(1, from, config.r) * sign);
     }
   };
   put(config.r, -1);
-  for (ops::Linear* linear : adapter.linears_) take_out(*linear);
-  adapter.begin_token_rows(model);
-  adapter.beginning_ = adapter.flat_.clone();
+  for (ops::Linear* linear : adapter.linears_) subtract_lora(*linear);
+  adapter.init_token_rows(model);
+  adapter.initial_values_ = adapter.flat_.clone();
   put(0, 1);
   if (adapter.token_rows_.defined()) adapter.token_rows_.copy_(stored.token_rows);
   return adapter;
@@ -220,20 +220,20 @@ void Adapter::save(const base::fs::path& folder) const {
   std::map<std::string, at::Tensor> tensors;
   for (const TrainableTensor& t : tensors_) tensors[t.name] = t.value;
   LoraConfig config = config_;
-  if (beginning_.defined()) {
+  if (initial_values_.defined()) {
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < 2 * linears_.size(); ++i) {  // A and B in turn: PiSSA has no magnitudes
       const at::Tensor& now = tensors_[i].value;
-      const at::Tensor began = beginning_.narrow(0, offset, now.numel()).view(now.sizes());
+      const at::Tensor began = initial_values_.narrow(0, offset, now.numel()).view(now.sizes());
       tensors[tensors_[i].name] = i % 2 == 0 ? at::cat({now, began}, 0) : at::cat({now, -began}, 1);
       offset += now.numel();
     }
-    config.init = config::LoraInit::kTrue;
+    config.init = LoraInit::kTrue;
     config.r *= 2;
     config.alpha *= config.rslora ? std::sqrt(2.0) : 2.0;
   }
   write_adapter(folder, config, tensors);
-  write_below(folder, below_);
+  write_frozen_adapters(folder, frozen_adapters_);
 }
 
 void Adapter::zero_gradient() {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "adapters/below.h"
+#include "adapters/frozen_adapters.h"
+#include "adapters/lora_init.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "config/plan.h"
 #include "model/causal_lm.h"
 
 namespace hone::adapters {
@@ -26,16 +26,16 @@ struct LoraConfig {
   bool exclude_is_regex = false;
   bool rslora = false;
   bool dora = false;
-  config::LoraInit init = config::LoraInit::kTrue;
-  std::int64_t pissa_niter = 0;  // steps of the randomised decomposition; 0: the whole one
+  LoraInit init = LoraInit::kTrue;
+  std::int64_t pissa_niter = 0;  // steps of the randomized decomposition; 0: the whole one
   // A reward model's: score.weight [1, hidden size] is trained whole beside the LoRA (PEFT's task_type
   // SEQ_CLS and modules_to_save).
   bool score_head = false;
   // Rows of the embedding, by token id, that are trained beside the LoRA (PEFT's trainable_token_indices);
   // with a tied head they are the head's rows too, as PEFT ties them.
   std::vector<std::int64_t> token_indices;
-  std::string
-      token_module;  // the name they have in PEFT's mapping form, "embed_tokens"; empty: its list form
+  // the name they have in PEFT's mapping form, "embed_tokens"; empty: its list form
+  std::string token_module;
   std::string base_model_name_or_path;
   double scale() const;  // alpha / r, or alpha / sqrt(r)
 };
@@ -68,20 +68,21 @@ struct TrainableTensor {
 
 // The adapter's parameters in one flat fp32 buffer on the model's device; the model's LoraSides are views
 // into it. The model must outlive the adapter, and holds one adapter at a time: attach and load replace the
-// sides of an earlier one. Frozen adapters below it (below.h) come before it and stay; DoRA above them is a
-// UserError.
+// sides of an earlier one. Frozen adapters below it (frozen_adapters.h) come before it and stay; DoRA above
+// them is a UserError.
 class Adapter {
  public:
-  // A new adapter attached to `model`; A is initialised by counter-based randomness (seed, kLoraInit, module,
+  // A new adapter attached to `model`; A is initialized by counter-based randomness (seed, kLoraInit, module,
   // index). The rows of token_indices begin as the base's. With config.score_head the head is 0: the caller
   // fills score(). UserError for token_indices outside the vocabulary.
   // PiSSA takes the r largest singular directions out of each target's frozen weight and begins A and B with
   // them (pissa.h): the model without its adapter is then not the base any more.
   static Adapter attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed);
-  // A PiSSA run's saved adapter, in a model that was opened anew: base, values and beginning() as they were.
+  // A PiSSA run's saved adapter, in a model that was opened again: base, values and initial_values() as they
+  // were.
   static Adapter resume_pissa(model::CausalLm& model, const base::fs::path& folder, const LoraConfig& config);
   // PEFT's folder: adapter_config.json + adapter_model.safetensors. UserError when shapes, keys or options
-  // differ from what hone can honour (named).
+  // differ from what hone can honor (named).
   static Adapter load(model::CausalLm& model, const base::fs::path& folder);
 
   // Writes adapter_config.json and adapter_model.safetensors as PEFT does (fp32, metadata format=pt) into
@@ -97,25 +98,27 @@ class Adapter {
     return flat_gradient_;
   }  // [P] fp32: the .grad of each is a view into it
   // The values that a PiSSA adapter began with: with them the model is the base. Undefined for others.
-  const at::Tensor& beginning() const { return beginning_; }
+  const at::Tensor& initial_values() const { return initial_values_; }
   at::Tensor score() const { return score_; }  // [1, H] fp32, the last of tensors(); undefined: no head
   at::Tensor token_rows() const { return token_rows_; }  // [k, H] fp32; undefined: no token_indices
   void zero_gradient();
   void set_dropout(double p);  // of every adapted module, and of the config that is saved
   void set_base_model_name(std::string name) { config_.base_model_name_or_path = std::move(name); }
-  void set_below(Below below) { below_ = std::move(below); }  // what it is trained above: said when saved
+  void set_frozen_adapters(FrozenAdapters below) {
+    frozen_adapters_ = std::move(below);
+  }  // what it is trained above: said when saved
 
  private:
   // Buffers, views and sides for `targets`; values are zero.
   static Adapter make(model::CausalLm& model, const LoraConfig& config, std::vector<std::string> targets);
-  void begin_token_rows(const model::CausalLm& model);  // as the base's
+  void init_token_rows(const model::CausalLm& model);  // as the base's
   std::size_t tensors_per_module() const { return config_.dora ? 3 : 2; }
   LoraConfig config_;
-  Below below_;
+  FrozenAdapters frozen_adapters_;
   std::vector<std::string> targets_;
   std::vector<ops::Linear*> linears_;  // the model's, as many as targets_
   std::vector<TrainableTensor> tensors_;
-  at::Tensor flat_, flat_gradient_, beginning_, token_rows_, score_;
+  at::Tensor flat_, flat_gradient_, initial_values_, token_rows_, score_;
 };
 
 // The tensor of the rows of token_indices.

@@ -66,15 +66,15 @@ model::Adjust merged_weights(const model::WeightSource& source, const std::vecto
   const auto parts = read_parts(source.config(), adapters);
   const std::string embedding =
       std::string(model::traits_of(source.config().family).names.embedding.hf) + ".weight";
-  std::set<std::string> quantised;
+  std::set<std::string> quantized;
   if (trained_on) {
     for (const model::LinearSpec& linear : model::adaptable_linears(source.config()))
-      quantised.insert(linear.name + ".weight");
+      quantized.insert(linear.name + ".weight");
   }
-  const auto base_of = [&source, quantised, trained_on, held_in](const std::string& name) {
-    if (!quantised.contains(name) || source.quantisation(name)) return source.read(name, at::kFloat);
+  const auto base_of = [&source, quantized, trained_on, held_in](const std::string& name) {
+    if (!quantized.contains(name) || source.quantization(name)) return source.read(name, at::kFloat);
     const at::Tensor held = source.read(name, held_in);
-    return ops::dequantise(ops::quantise(held, *trained_on, source.path().string() + ": " + name),
+    return ops::dequantize(ops::quantize(held, *trained_on, source.path().string() + ": " + name),
                            at::kFloat);
   };
   return [=, &source](const std::string& name) -> std::optional<at::Tensor> {
@@ -87,7 +87,7 @@ model::Adjust merged_weights(const model::WeightSource& source, const std::vecto
     }
     const auto it = parts->by_weight.find(name);
     if (it == parts->by_weight.end()) {
-      return quantised.contains(name) ? std::optional(base_of(name)) : std::nullopt;
+      return quantized.contains(name) ? std::optional(base_of(name)) : std::nullopt;
     }
     at::Tensor merged = base_of(name);
     for (const auto& [module, scale] : it->second) merged = merged + at::mm(module->b, module->a) * scale;

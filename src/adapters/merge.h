@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "model/export.h"
 #include "model/weight_source.h"
-#include "ops/quantised.h"
+#include "ops/quantized.h"
 
 namespace hone::adapters {
 
@@ -27,8 +27,8 @@ model::Adjust merged_weights(const model::WeightSource& source, const std::vecto
 //
 // `trained_on`: how the base was held while the adapters were trained (load_in_4bit). Every linear of the
 // layers then begins as the numbers that its codes stand for, as in that run: merged onto the others, the
-// model is another one (CKPT-02). A base that is stored quantised needs none of it. `held_in`: the
-// type that its numbers were rounded to before, model::Numbers::residual of the run.
+// model is another one (CKPT-02). A base that is stored quantized needs none of it. `held_in`: the
+// type that its numbers were rounded to before, model::DtypePolicy::residual of the run.
 void merge_to_folder(const base::fs::path& base_model, const std::vector<base::fs::path>& adapters,
                      const base::fs::path& out, const std::optional<ops::QuantScheme>& trained_on = {},
                      at::ScalarType held_in = at::kFloat);

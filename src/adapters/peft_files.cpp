@@ -22,7 +22,7 @@ using base::Json;
 using base::UserError;
 
 constexpr const char* kPeftVersion = "0.21.2";
-constexpr double kMostAlpha = 1e9;  // a scale that fp32 and its products with weights hold
+constexpr double kMaxAlpha = 1e9;  // a scale that fp32 and its products with weights hold
 
 // Keys that hone reads, and those that change nothing when an adapter is used.
 const std::set<std::string>& understood() {
@@ -81,14 +81,14 @@ void read_names(const Json& json, const char* key, const std::string& where, std
   }
 }
 
-config::LoraInit read_init(const Json& json, const std::string& where) {
+LoraInit read_init(const Json& json, const std::string& where) {
   const auto it = json.find("init_lora_weights");
-  if (it == json.end() || it->is_null() || *it == Json(true)) return config::LoraInit::kTrue;
-  if (*it == Json(false)) return config::LoraInit::kFalse;
-  if (*it == Json("gaussian")) return config::LoraInit::kGaussian;
+  if (it == json.end() || it->is_null() || *it == Json(true)) return LoraInit::kTrue;
+  if (*it == Json(false)) return LoraInit::kFalse;
+  if (*it == Json("gaussian")) return LoraInit::kGaussian;
   // These start from other numbers but leave the base model as it is: the file's weights are all there is to
   // know.
-  if (*it == Json("eva") || *it == Json("orthogonal")) return config::LoraInit::kTrue;
+  if (*it == Json("eva") || *it == Json("orthogonal")) return LoraInit::kTrue;
   throw UserError(
       {where + ": init_lora_weights", "true, false or gaussian", base::short_json(*it),
        "this way of starting changes the base model's weights, so that the adapter alone is not enough",
@@ -216,7 +216,7 @@ std::string key_token_rows(const model::ModelConfig& model) {
 
 Json config_to_json(const LoraConfig& c) {
   const Json init =
-      c.init == config::LoraInit::kGaussian ? Json("gaussian") : Json(c.init == config::LoraInit::kTrue);
+      c.init == LoraInit::kGaussian ? Json("gaussian") : Json(c.init == LoraInit::kTrue);
   const bool integral = c.alpha == std::floor(c.alpha) && std::abs(c.alpha) < 1e15;
   const Json alpha = integral ? Json(static_cast<std::int64_t>(c.alpha)) : Json(c.alpha);
   Json json;
@@ -288,7 +288,7 @@ LoraConfig config_from_json(const Json& json, const std::string& where) {
     wrong(where, "r", "a positive integer", json["r"]);
   c.r = static_cast<std::int64_t>(rank);
   c.alpha = number_or(json, "lora_alpha", 8, where);
-  if (!(std::abs(c.alpha) <= kMostAlpha))
+  if (!(std::abs(c.alpha) <= kMaxAlpha))
     wrong(where, "lora_alpha", "a number of at most 1e9", json["lora_alpha"]);
   c.dropout = number_or(json, "lora_dropout", 0, where);
   if (!(c.dropout >= 0 && c.dropout < 1))

@@ -31,7 +31,7 @@ at::Tensor orthonormal(const at::Tensor& matrix) {
 }
 
 // Halko, Martinsson and Tropp 2009, algorithm 5.1 on the basis of their 4.4.
-Decomposition randomised(const at::Tensor& w, std::int64_t rank, std::int64_t niter, std::uint64_t seed,
+Decomposition randomized(const at::Tensor& w, std::int64_t rank, std::int64_t niter, std::uint64_t seed,
                          const std::string& name) {
   at::Tensor q = orthonormal(w.matmul(normal_matrix(w.size(1), rank, seed, name).to(w.device())));
   for (std::int64_t i = 0; i < niter; ++i) q = orthonormal(w.matmul(orthonormal(w.t().matmul(q))));
@@ -46,13 +46,13 @@ Decomposition whole(const at::Tensor& w, std::int64_t rank) {
 
 }  // namespace
 
-void begin_pissa(ops::Linear& linear, std::int64_t niter, std::uint64_t seed) {
+void init_pissa(ops::Linear& linear, std::int64_t niter, std::uint64_t seed) {
   const at::NoGradGuard no_grad;
-  const ops::LoraSide& side = *linear.lora;
+  const ops::LoraWeights& side = *linear.lora;
   const std::int64_t rank = side.a.size(0);
-  if (linear.weight.is_quantised()) {
-    throw base::UserError({"option init_lora_weights", "a base that is not quantised for pissa",
-                           ops::words_of(linear.weight.quantised().scheme),
+  if (linear.weight.is_quantized()) {
+    throw base::UserError({"option init_lora_weights", "a base that is not quantized for pissa",
+                           ops::describe(linear.weight.quantized().scheme),
                            "PiSSA takes the adapter's part out of the base's own numbers",
                            "init_lora_weights: true, or leave load_in_4bit out"});
   }
@@ -64,16 +64,16 @@ void begin_pissa(ops::Linear& linear, std::int64_t niter, std::uint64_t seed) {
                            "lower lora_r"});
   }
   const at::Tensor w = linear.weight.dense().to(at::kFloat);
-  const Decomposition d = niter > 0 ? randomised(w, rank, niter, seed, linear.name) : whole(w, rank);
+  const Decomposition d = niter > 0 ? randomized(w, rank, niter, seed, linear.name) : whole(w, rank);
   const at::Tensor root = (d.s / side.scale).sqrt();
   at::Tensor(side.a).copy_(root.unsqueeze(1) * d.vh);
   at::Tensor(side.b).copy_(d.u * root);
-  take_out(linear);
+  subtract_lora(linear);
 }
 
-void take_out(ops::Linear& linear) {
+void subtract_lora(ops::Linear& linear) {
   const at::NoGradGuard no_grad;
-  const ops::LoraSide& side = *linear.lora;
+  const ops::LoraWeights& side = *linear.lora;
   const at::Tensor rest = at::addmm(linear.weight.dense().to(at::kFloat), side.b, side.a, 1, -side.scale);
   const at::Tensor rounded = rest.to(linear.weight.dtype());
   if (linear.weight.is_packed()) {

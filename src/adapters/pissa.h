@@ -10,11 +10,11 @@ namespace hone::adapters {
 
 // With W = U S V^T and s the side's scale: A = sqrt(S_r / s) V_r^T, B = U_r sqrt(S_r / s), and W becomes W -
 // s B A in its own dtype, packed or not. `niter` 0 decomposes the whole of W (seconds for a matrix of a small
-// model); above 0 a randomised decomposition with that many subspace iterations (torch.svd_lowrank's), whose
+// model); above 0 a randomized decomposition with that many subspace iterations (torch.svd_lowrank's), whose
 // random numbers are counter-based on `seed` and the module's name.
-void begin_pissa(ops::Linear& linear, std::int64_t niter, std::uint64_t seed);
+void init_pissa(ops::Linear& linear, std::int64_t niter, std::uint64_t seed);
 
 // W becomes W - s B A, with A and B as they are.
-void take_out(ops::Linear& linear);
+void subtract_lora(ops::Linear& linear);
 
 }  // namespace hone::adapters

@@ -16,7 +16,7 @@ using base::UserError;
 
 constexpr const char* kTarget = "option lora_target_modules";
 constexpr const char* kExclude = "option lora_exclude_modules";
-constexpr std::size_t kMinimiseFrom = 20;  // PEFT's MIN_TARGET_MODULES_FOR_OPTIMIZATION
+constexpr std::size_t kMinimizeFrom = 20;  // PEFT's MIN_TARGET_MODULES_FOR_OPTIMIZATION
 
 // PEFT's re.fullmatch of one pattern with many names; all matches together have one budget of steps.
 class NamePattern {
@@ -119,7 +119,7 @@ std::vector<std::string> choose(const LoraConfig& config, const model::ModelConf
     throw UserError(
         {kTarget, "names of linears: " + short_names(modules),
          "'" + entry + "', which matches no module." + base::did_you_mean(entry, suggestions(modules)),
-         "a misspelt name", "correct or remove it; one that is ignored would train less than you asked"});
+         "a misspelled name", "correct or remove it; one that is ignored would train less than you asked"});
   }
   std::vector<std::string> chosen;
   for (const std::string& m : modules) {
@@ -152,7 +152,7 @@ void exclude(const LoraConfig& config, const std::vector<std::string>& modules,
       throw UserError(
           {kExclude, "names of modules: " + short_names(modules),
            "'" + entry + "', which matches no module." + base::did_you_mean(entry, suggestions(modules)),
-           "a misspelt name", "correct or remove it"});
+           "a misspelled name", "correct or remove it"});
     }
     std::erase_if(chosen, [&entry](const std::string& m) { return matches_entry(m, entry); });
   }
@@ -195,7 +195,7 @@ LoraConfig with_recorded_targets(LoraConfig config, const model::ModelConfig& mo
   }
   std::set<std::string> names;
   for (const model::LinearSpec& spec : model::adaptable_linears(model)) names.insert(spec.name);
-  if (names.size() >= kMinimiseFrom) {
+  if (names.size() >= kMinimizeFrom) {
     std::set<std::string> last_parts;
     for (const std::string& name : names) last_parts.insert(name.substr(name.rfind('.') + 1));
     names = std::move(last_parts);

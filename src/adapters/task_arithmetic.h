@@ -32,7 +32,7 @@ at::Tensor magnitude_prune(const std::vector<at::Tensor>& tasks, const std::vect
                            double density);
 
 // delta [out, in] as B A of rank `rank`: the largest singular directions, A [rank, in] orthonormal rows, B
-// [out, rank] with the singular values, which are 0 where delta has no more. Of a factorised delta = b a the
+// [out, rank] with the singular values, which are 0 where delta has no more. Of a factorized delta = b a the
 // decomposition is of the small factors, which is exact and cheap. The largest element of each row of A is
 // positive, so that the result is one.
 struct Factors {

@@ -9,7 +9,7 @@
 
 namespace hone::base {
 
-// Pass the last result as `crc` to go on with more bytes.
+// To continue with more bytes, pass the last result as `crc`.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0);
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t crc = 0);
 

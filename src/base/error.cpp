@@ -18,7 +18,7 @@ std::string format_error(const ErrorText& text) {
   line("found:  ", text.found);
   line("likely: ", text.cause);
   line("do:     ", text.fix);
-  return without_secrets(out);
+  return redact_secrets(out);
 }
 
 void require(bool condition, std::string_view where, std::string_view what) {

@@ -1,4 +1,4 @@
-// Errors: where it happened, what was expected, what was found, the likely cause, what to do.
+// Errors: where it happened, what was expected, what was found, the likely cause, and what to do.
 //
 // UserError     the user's files, options or data; shown without a stack trace, exit code 2.
 // InternalError our own bug; shown with a request to report it, exit code 70.
@@ -10,7 +10,7 @@
 
 namespace hone::base {
 
-// The five sentences of an error. `where` and `found` are required in practice; empty parts are left out.
+// The five sentences of an error. `where` and `found` are required in practice; empty parts are not printed.
 struct ErrorText {
   std::string where;     // file, line, column, option, tensor: "train.jsonl:12:7", "option packng"
   std::string expected;  // what would have been right

@@ -45,12 +45,12 @@ bool free_bytes(const fs::path& path, std::uint64_t& out) {
     throw UserError({.where = path.string(),
                      .expected = "a file",
                      .found = "no such file; its folder " + folder.string() + " does not exist either",
-                     .cause = "a misspelt path, or another working folder",
+                     .cause = "a misspelled path, or another working folder",
                      .fix = "correct the path"});
   }
-  constexpr std::size_t kMostNames = 10'000;
+  constexpr std::size_t kMaxNames = 10'000;
   std::vector<std::string> names;
-  for (fs::directory_iterator it(folder, ignored), end; it != end && names.size() < kMostNames;
+  for (fs::directory_iterator it(folder, ignored), end; it != end && names.size() < kMaxNames;
        it.increment(ignored)) {
     if (ignored) break;
     names.push_back(it->path().filename().string());
@@ -58,7 +58,7 @@ bool free_bytes(const fs::path& path, std::uint64_t& out) {
   throw UserError({.where = path.string(),
                    .expected = "a file",
                    .found = "no such file." + did_you_mean(path.filename().string(), names),
-                   .cause = "a misspelt path, or another working folder",
+                   .cause = "a misspelled path, or another working folder",
                    .fix = "correct the path"});
 }
 

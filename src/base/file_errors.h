@@ -20,18 +20,18 @@ bool is_full(int error_number);
 void sync_path(const fs::path& path);
 
 void rename_or_throw(const fs::path& from, const fs::path& to);
-// Both folders are synced: the name that goes to is on the disk before the one that it had is gone.
+// Syncs both folders: the new name is on the disk before the old one is removed.
 void rename_synced(const fs::path& from, const fs::path& to);
-void remove_or_throw(const fs::path& path);  // with everything below it; nothing there is no error
+void remove_or_throw(const fs::path& path);  // recursively; no error when nothing is there
 
-// Anything at `path`, also a link that leads nowhere.
+// True for anything at `path`, a dangling link included.
 bool is_there(const fs::path& path);
 
 // "." for a name without a folder.
 fs::path parent_of(const fs::path& path);
 
-// A lock without waiting, given back when the descriptor and its copies are closed. False: another holds it.
-// File systems without locks: true.
+// Tries to lock without waiting; the lock is released when the descriptor and its copies are closed. False
+// when another process holds it. True on file systems without locks.
 bool try_lock(int fd);
 
 // The open file is still the one at `path` (a link there is another file).
@@ -45,8 +45,8 @@ int lock_folder(const fs::path& folder);
 [[noreturn]] void throw_busy(const fs::path& path);
 [[noreturn]] void throw_not_ours(const fs::path& path, const fs::path& staged, std::string_view found);
 
-// Gives `fd`, which is to replace the file or folder at `old`, its mode, and its owner as far as the rights
-// allow. Nothing at `old`: nothing happens.
+// `fd` is about to replace the file or folder at `old`: copies the mode of `old` to it, and the owner if
+// permissions allow it. Does nothing when `old` does not exist.
 void keep_mode_and_owner(int fd, const fs::path& old);
 
 }  // namespace hone::base

@@ -1,4 +1,5 @@
-// ggml's tensor types: the ones read here with their block sizes, and the names of all for messages.
+// ggml's tensor types: those that hone reads, with their block sizes, and the names of all types for
+// messages.
 #pragma once
 
 #include <cstdint>

@@ -36,8 +36,8 @@ enum ValueType : std::uint32_t {
   kF64
 };
 
-constexpr std::uint64_t kMostDimensions = 4;  // GGML_MAX_DIMS
-constexpr std::int64_t kMostInt = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t kMaxDimensions = 4;  // GGML_MAX_DIMS
+constexpr std::int64_t kMaxInt = std::numeric_limits<std::int64_t>::max();
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& entry, std::string expected,
                          std::string found, std::string cause = "a damaged file, or one from a faulty writer",
@@ -173,7 +173,7 @@ std::int64_t as_int(const GgufValue& value, const fs::path& path, const std::str
   if (const auto* flag = std::get_if<bool>(&value)) return *flag ? 1 : 0;
   if (const auto* number = std::get_if<std::int64_t>(&value)) return *number;
   const auto number = std::get<std::uint64_t>(value);
-  if (number > static_cast<std::uint64_t>(kMostInt)) {
+  if (number > static_cast<std::uint64_t>(kMaxInt)) {
     refuse(path, entry, "a number below 2^63", std::to_string(number));
   }
   return static_cast<std::int64_t>(number);
@@ -217,7 +217,7 @@ TensorInfo read_tensor_info(Cursor& cursor, std::uint64_t number) {
   info.tensor.name = cursor.read_string("tensor " + std::to_string(number));
   const std::string entry = "tensor " + printable(info.tensor.name);
   const auto dimensions = cursor.read<std::uint32_t>(entry);
-  if (dimensions > kMostDimensions) {
+  if (dimensions > kMaxDimensions) {
     refuse(path, entry, "at most 4 dimensions", std::to_string(dimensions));
   }
   std::uint64_t count = 1;
@@ -228,7 +228,7 @@ TensorInfo read_tensor_info(Cursor& cursor, std::uint64_t number) {
     const auto extent = cursor.read<std::uint64_t>(entry);
     if (d == 0) row = extent;
     empty = empty || extent == 0;
-    fits = fits && extent <= static_cast<std::uint64_t>(kMostInt) &&
+    fits = fits && extent <= static_cast<std::uint64_t>(kMaxInt) &&
            !__builtin_mul_overflow(count, std::max<std::uint64_t>(extent, 1), &count);
     info.tensor.shape.insert(info.tensor.shape.begin(), static_cast<std::int64_t>(extent));
   }
@@ -237,7 +237,7 @@ TensorInfo read_tensor_info(Cursor& cursor, std::uint64_t number) {
   if (known == nullptr) {
     refuse(
         path, entry, "one of the types " + ggml_types_read(), "type " + ggml_type_name(type),
-        "a quantisation that hone does not read",
+        "a quantization that hone does not read",
         "convert the model with llama.cpp (llama-quantize --allow-requantize ... Q8_0), or use its original "
         "safetensors");
   }
@@ -248,7 +248,7 @@ TensorInfo read_tensor_info(Cursor& cursor, std::uint64_t number) {
            std::to_string(row));
   }
   fits = fits && !__builtin_mul_overflow(count / known->elements, known->bytes, &info.size) &&
-         count <= static_cast<std::uint64_t>(kMostInt);
+         count <= static_cast<std::uint64_t>(kMaxInt);
   if (!fits) refuse(path, entry, "a shape that fits in memory", "extents whose product overflows");
   if (empty) info.size = 0;
   info.offset = cursor.read<std::uint64_t>(entry);

@@ -1,6 +1,6 @@
-// GGUF, versions 2 and 3: metadata and quantised tensors of llama.cpp.
-// Every length, count, offset and type is checked against the file's size before it is used; a file that
-// lies is a UserError naming the entry.
+// GGUF, versions 2 and 3: metadata and quantized tensors of llama.cpp.
+// Every length, count, offset and type is checked against the file's size before it is used; an inconsistent
+// file is a UserError that names the entry.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,7 @@ class GgufFile {
   std::map<std::string, GgufValue, std::less<>> metadata_;
 };
 
-// Dequantises a whole tensor into `out` (numel floats), exactly as ggml's dequantize_row_* do.
-void dequantise(const GgufTensor& tensor, std::span<float> out);
+// Dequantizes a whole tensor into `out` (numel floats), exactly as ggml's dequantize_row_* do.
+void dequantize(const GgufTensor& tensor, std::span<float> out);
 
 }  // namespace hone::base

@@ -1,4 +1,4 @@
-// The typed doors of GgufFile, and dequantisation.
+// The typed doors of GgufFile, and dequantization.
 #include <cstring>
 #include <utility>
 
@@ -142,11 +142,11 @@ const std::vector<std::int64_t>* GgufFile::ints(std::string_view key) const {
   refuse_kind(path(), key, "a list of integers", *value);
 }
 
-void dequantise(const GgufTensor& tensor, std::span<float> out) {
+void dequantize(const GgufTensor& tensor, std::span<float> out) {
   const GgmlTypeInfo* info = find_ggml_type(static_cast<std::uint32_t>(tensor.type));
   require(info != nullptr && std::cmp_equal(out.size(), tensor.numel()) &&
               tensor.bytes.size() == out.size() / info->elements * info->bytes,
-          "dequantise", "room for every element of " + tensor.name);
+          "dequantize", "room for every element of " + tensor.name);
   if (out.empty()) return;
   if (tensor.type == GgmlType::kF32) {
     std::memcpy(out.data(), tensor.bytes.data(), tensor.bytes.size());
@@ -186,13 +186,13 @@ void dequantise(const GgufTensor& tensor, std::span<float> out) {
         break;
       }
       case GgmlType::kQ4_K:
-        dequantise_q4_k(block, &out[i]);
+        dequantize_q4_k(block, &out[i]);
         break;
       case GgmlType::kQ5_K:
-        dequantise_q5_k(block, &out[i]);
+        dequantize_q5_k(block, &out[i]);
         break;
       case GgmlType::kQ6_K:
-        dequantise_q6_k(block, &out[i]);
+        dequantize_q6_k(block, &out[i]);
         break;
       case GgmlType::kF32:
         break;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/quantise.h"
+#include "base/quantize.h"
 
 namespace hone::base {
 

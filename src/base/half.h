@@ -1,5 +1,5 @@
-// 16-bit floats to and from float, in plain integer arithmetic: exact one way, round to nearest even the
-// other.
+// 16-bit floats to and from float, in integer arithmetic. Widening is exact; narrowing rounds to nearest
+// even.
 #pragma once
 
 #include <bit>
@@ -43,7 +43,8 @@ constexpr std::uint16_t float_to_half(float value) {
     const std::uint32_t middle = 1U << (shift - 1);
     return kept + (rest > middle || (rest == middle && (kept & 1U) != 0) ? 1U : 0U);
   };
-  if (magnitude >= 0x38800000U) {  // normal: a carry out of the fraction moves the exponent, as it should
+  // normal: a carry out of the fraction increments the exponent, as it should
+  if (magnitude >= 0x38800000U) {
     return static_cast<std::uint16_t>(sign | rounded(magnitude - 0x38000000U, 13));
   }
   if (magnitude < 0x33000000U) return static_cast<std::uint16_t>(sign);  // below 2^-25

@@ -1,5 +1,5 @@
-// Stable 64-bit hashes (FNV-1a) for keys and "did this change": the same on every machine and in every
-// version. Not against an adversary.
+// Stable 64-bit hashes (FNV-1a) for keys and change detection: the same on every machine and in every
+// version. Not cryptographic.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// JSON with the order of keys kept, as Hugging Face's files are written.
+// JSON that keeps the order of keys, as in Hugging Face's files.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,17 +9,17 @@ namespace hone::base {
 
 using Json = nlohmann::ordered_json;
 
-// Deeper nesting is refused: printing and walking a value recurse.
+// Deeper nesting is an error, since printing and walking a value recurse.
 inline constexpr int kMaxJsonDepth = 256;
 
 // Parses `text`; `where` names the file. Throws UserError "[file:line:column] ..." on a syntax error, on
-// anything but white space after the value, on ill-formed UTF-8 and below kMaxJsonDepth; the column counts
-// characters, not bytes. `first_line` is the number of the text's first line in its file (JSONL rows).
-// Of a key given twice the last value counts, as in Python.
+// anything but white space after the value, on ill-formed UTF-8 and on nesting deeper than kMaxJsonDepth; the
+// column counts characters, not bytes. `first_line` is the number of the text's first line in its file (JSONL
+// rows). If a key occurs twice the last value is used, as in Python.
 Json parse_json(std::string_view text, const std::string& where, int first_line = 1);
 
-// The same, but an object with the same key twice is a UserError, and keys come sorted: for large files whose
-// order means nothing, since Json looks a key up in linear time (a vocabulary of 50,000 takes seconds).
+// The same, but a duplicate key is a UserError and keys are sorted. For large files in which order has no
+// meaning: Json looks a key up in linear time (a vocabulary of 50,000 takes seconds).
 nlohmann::json parse_json_unique(std::string_view text, const std::string& where);
 
 // One line, non-ASCII kept, invalid UTF-8 replaced; `indent` >= 0 for pretty printing.

@@ -187,7 +187,7 @@ void put_nibbles(const Levels& levels, std::byte* out) {
 }
 
 // `fifth`: 32 bytes whose bit s is the fifth bit of sub-block s; null: none.
-void dequantise_lines(const std::byte* block, const std::byte* fifth, const std::byte* nibbles, float* out) {
+void dequantize_lines(const std::byte* block, const std::byte* fifth, const std::byte* nibbles, float* out) {
   const float d = half_to_float(half_at(block)), m = half_to_float(half_at(block + 2));
   for (std::size_t s = 0; s < kSubs; ++s) {
     const SubScale sub = scale_at(block + 4, s);
@@ -240,11 +240,11 @@ float fit_scale(const float* x, std::uint8_t* levels) {
 
 }  // namespace
 
-void quantise_q4_k(const float* values, std::byte* block) {
+void quantize_q4_k(const float* values, std::byte* block) {
   put_nibbles(put_lines(values, kFourBits, block), block + 4 + kScaleBytes);
 }
 
-void quantise_q5_k(const float* values, std::byte* block) {
+void quantize_q5_k(const float* values, std::byte* block) {
   const Levels levels = put_lines(values, kFiveBits, block);
   std::byte* const fifth = block + 4 + kScaleBytes;
   for (std::size_t i = 0; i < kSub; ++i) {
@@ -255,7 +255,7 @@ void quantise_q5_k(const float* values, std::byte* block) {
   put_nibbles(levels, fifth + kSub);
 }
 
-void quantise_q6_k(const float* values, std::byte* block) {
+void quantize_q6_k(const float* values, std::byte* block) {
   std::byte* const low = block;
   std::byte* const high = block + 128;
   std::byte* const scales = block + 192;
@@ -292,16 +292,16 @@ void quantise_q6_k(const float* values, std::byte* block) {
   }
 }
 
-void dequantise_q4_k(const std::byte* block, float* out) {
-  dequantise_lines(block, nullptr, block + 4 + kScaleBytes, out);
+void dequantize_q4_k(const std::byte* block, float* out) {
+  dequantize_lines(block, nullptr, block + 4 + kScaleBytes, out);
 }
 
-void dequantise_q5_k(const std::byte* block, float* out) {
+void dequantize_q5_k(const std::byte* block, float* out) {
   const std::byte* const fifth = block + 4 + kScaleBytes;
-  dequantise_lines(block, fifth, fifth + kSub, out);
+  dequantize_lines(block, fifth, fifth + kSub, out);
 }
 
-void dequantise_q6_k(const std::byte* block, float* out) {
+void dequantize_q6_k(const std::byte* block, float* out) {
   const float d = half_to_float(half_at(block + 208));
   for (std::size_t e = 0; e < kKBlock; ++e) {
     const std::size_t half = e / 128, run = e % 128 / 32, i = e % 32;

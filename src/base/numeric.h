@@ -1,4 +1,4 @@
-// Checked arithmetic: conversions and divisions that would lose something throw InternalError.
+// Checked arithmetic: conversions and divisions that are not exact throw InternalError.
 #pragma once
 
 #include <concepts>

@@ -164,11 +164,11 @@ class Pattern::Machine {
   }
 
   bool split(const Instruction& one, int& pc, std::int32_t at) {
-    constexpr std::size_t kMostBits = std::size_t{1} << 28U;
+    constexpr std::size_t kMaxBits = std::size_t{1} << 28U;
     const bool known = one.c != Pattern::kNotRemembered;
     if (known && failures_.empty() && ++splits_ > patience_) {
       splits_ = 0;
-      if (program_.memorable * (text_.size() + 1) < kMostBits)
+      if (program_.memorable * (text_.size() + 1) < kMaxBits)
         failures_.assign(program_.memorable * (text_.size() + 1), false);
     }
     if (known && !failures_.empty() && failures_[place_of(one.c, at)]) return false;

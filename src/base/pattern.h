@@ -1,15 +1,15 @@
-// Regular expressions as Python's `re` reads them, over code points: the one engine for every pattern that
-// comes from an option or a file. It backtracks on a heap instead of the stack (std::regex recurses once a
-// character), and it remembers which ways failed, so that (a+)+$ takes time in proportion to the text.
+// Regular expressions as Python's `re` reads them, over code points. Every pattern from an option or a file
+// is matched by it. It backtracks on the heap instead of the stack (std::regex recurses once per character)
+// and remembers which branches failed, so that (a+)+$ takes time proportional to the text.
 //
 // Limits, each a UserError when the pattern is read: kMaxSource code points, groups kMaxDepth deep,
 // kMaxProgram instructions after {m,n} is written out. Matching throws PatternTooSlow after kMaxSteps steps
-// (only a back-reference, or a long text with a long pattern, gets there) or kMaxBranches open ways.
+// (reached only with a back-reference, or with a long text and a long pattern) or kMaxBranches open branches.
 //
-// Known: literals, escapes (\d \w \s \b \B \A \Z \n \xHH \uHHHH ...), classes, groups (plain, named, (?:),
-// (?i:) and (?ims) at the start), alternatives, * + ? {m,n} greedy and lazy, look-ahead, look-behind of fixed
-// width, back-references. Not known, and a UserError: possessive and atomic forms, conditionals, (?x), \p,
-// \N. \d is 0 to 9; \w takes every letter above ASCII; case is ignored for ASCII only.
+// Supported: literals, escapes (\d \w \s \b \B \A \Z \n \xHH \uHHHH ...), classes, groups (plain, named,
+// (?:), (?i:) and (?ims) at the start), alternatives, * + ? {m,n} greedy and lazy, look-ahead, look-behind of
+// fixed width, back-references. Not supported, and a UserError: possessive and atomic groups, conditionals,
+// (?x), \p, \N. \d is 0 to 9; \w matches every letter above ASCII; case is ignored for ASCII only.
 #pragma once
 
 #include <array>
@@ -26,10 +26,10 @@
 
 namespace hone::base {
 
-struct PatternTooSlow {};  // a call, or the calls that share a budget, took too many steps
+struct PatternTooSlow {};  // one call, or the calls that share a budget, took too many steps
 
 struct Match {
-  std::vector<std::ptrdiff_t> at;  // begin and end of group 0, 1, ...; -1: took no part
+  std::vector<std::ptrdiff_t> at;  // begin and end of group 0, 1, ...; -1: did not participate
   std::size_t begin(int group = 0) const {
     return static_cast<std::size_t>(at[2 * static_cast<std::size_t>(group)]);
   }
@@ -55,11 +55,11 @@ class Pattern {
     bool dot_all = false;
   };
 
-  // UserError at `where` when it does not parse, passes a limit, or uses what is not known here.
+  // UserError at `where` when the pattern does not parse, exceeds a limit, or uses unsupported syntax.
   Pattern(std::string_view utf8, Flags flags, const std::string& where);
   explicit Pattern(std::string_view utf8) : Pattern(utf8, {}, "pattern") {}
 
-  // Each call has kMaxSteps; the forms with `steps` take theirs from a budget that several calls share.
+  // Each call has a budget of kMaxSteps; the overloads with `steps` use a budget that several calls share.
   std::optional<Match> match(std::u32string_view text, std::size_t at = 0) const;  // beginning at `at`
   std::optional<Match> match(std::u32string_view text, std::size_t at, long& steps) const;
   bool full_match(std::u32string_view text, long& steps) const;  // re.fullmatch
@@ -72,8 +72,8 @@ class Pattern {
   std::u32string replace(std::u32string_view text, std::u32string_view with, long& steps) const;
   const std::map<std::string, int>& groups() const { return names_; }
 
-  // For tests: failed ways are remembered from the first step on, or never; else when a text needs many
-  // steps.
+  // For tests: failed branches are remembered from the first step on, or never. By default they are
+  // remembered once a text needs many steps.
   enum class Memory : unsigned char { kWhenSlow, kAlways, kNever };
   void keep_failures(Memory when) { memory_ = when; }
 

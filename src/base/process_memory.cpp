@@ -104,8 +104,8 @@ std::int64_t free_memory(const fs::path& proc, const fs::path& cgroups) {
 void release_pages(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uintptr_t begin =
-      address / page * page;  // pages shared with neighbours come back when they are read
+  // pages shared with neighbors come back when they are read
+  const std::uintptr_t begin = address / page * page;
   if (!bytes.empty()) {
     ::madvise(reinterpret_cast<void*>(begin), address + bytes.size() - begin, MADV_DONTNEED);  // only a hint
   }

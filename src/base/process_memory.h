@@ -1,5 +1,5 @@
-// What memory this process uses, and what it may use. Linux tells through /proc and cgroups; elsewhere only
-// the peak is known (getrusage), and 0 stands for "not known".
+// The memory that this process uses, and that it may use. Read from /proc and cgroups on Linux; elsewhere
+// only the peak is known (getrusage), and 0 means "not known".
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ struct ProcessMemory {
 
 ProcessMemory process_memory(const fs::path& proc = "/proc");
 
-// Bytes that a process may still take without pushing others out: MemAvailable, or less where a cgroup (v1 or
-// v2, the process's own or one above it) has less room; page cache that can be dropped counts as room.
+// Bytes that this process can still allocate without swapping: MemAvailable, or less when a cgroup (v1 or v2,
+// the process's own or a parent) has a lower limit. Page cache that can be dropped counts as free.
 std::int64_t free_memory(const fs::path& proc = "/proc", const fs::path& cgroups = "/sys/fs/cgroup");
 
-// The pages of a mapped file's `bytes` no longer count as this process's; they are read
-// again when they are touched.
+// Drops the pages of a mapped file's `bytes` from this process's resident memory; they are read again on
+// access.
 void release_pages(std::span<const std::byte> bytes);
 
 }  // namespace hone::base

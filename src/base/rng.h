@@ -11,8 +11,8 @@
 //   counter[2] = step
 //   counter[3] = substream bits 0..31
 //
-// Within the ranges step < 2^32, substream < 2^48 and index < 2^42 every combination has a counter of its
-// own; outside them an InternalError is thrown.
+// Within the ranges step < 2^32, substream < 2^48 and index < 2^42 every combination has a distinct counter;
+// outside them an InternalError is thrown.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ enum class Purpose : std::uint8_t { kLoraInit = 1, kDropout = 2, kSampling = 3, 
 // Ten rounds of Philox 4x32.
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
 
-// A stream of numbers for one (seed, purpose, step, substream); a number never depends on what was asked
-// before. Cheap to make and copy; safe to share between threads.
+// A stream of numbers for one (seed, purpose, step, substream); a number never depends on earlier calls.
+// Cheap to create and copy; safe to share between threads.
 class Stream {
  public:
   Stream(std::uint64_t seed, Purpose purpose, std::uint64_t step, std::uint64_t substream = 0);

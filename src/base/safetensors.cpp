@@ -15,7 +15,7 @@ namespace hone::base {
 
 namespace {
 
-constexpr std::uint64_t kMostHeader = 100'000'000;  // the Rust crate's own limit
+constexpr std::uint64_t kMaxHeader = 100'000'000;  // the Rust crate's own limit
 
 constexpr const char* kDamaged = "a damaged file, or one from a faulty writer";
 constexpr const char* kIncomplete = "perhaps an incomplete download";
@@ -76,7 +76,7 @@ Entry parse_entry(const fs::path& path, const std::string& name, const nlohmann:
   const auto known = dtype.is_string() ? dtype_from_safetensors(dtype.get<std::string>()) : std::nullopt;
   if (!known) {
     refuse(path, name, "one of the dtypes " + dtype_names(), "dtype " + printed(dtype),
-           "a quantised or newer format", "convert the model to BF16 or F32 first");
+           "a quantized or newer format", "convert the model to BF16 or F32 first");
   }
   out.tensor.dtype = *known;
   const nlohmann::json& shape = member(path, name, value, "shape");
@@ -157,8 +157,8 @@ std::string_view header_of(const fs::path& path, std::span<const std::byte> byte
   }
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kPrefix; ++i) length |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
-  if (length > kMostHeader) {
-    refuse(path, "", "a safetensors header of at most " + human_bytes(kMostHeader),
+  if (length > kMaxHeader) {
+    refuse(path, "", "a safetensors header of at most " + human_bytes(kMaxHeader),
            "a header length of " + human_bytes(length),
            "not a safetensors file, perhaps a Git LFS pointer or a "
            "PyTorch .bin under the wrong name");

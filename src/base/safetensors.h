@@ -1,8 +1,8 @@
 // safetensors: 8 bytes little-endian header length, a JSON header, then the tensors' bytes without gaps.
-// Reading maps the file and checks every offset before it hands out a span: in range, in order, without
-// overlap or hole, and of exactly the size that dtype and shape say. A violation is a UserError that names
-// file and tensor. Tensors of zero elements are legal. Spans are as aligned as the file lays them out: at
-// least to one byte; files of Hugging Face's writers and ours align the data section to 8.
+// Reading maps the file and checks every offset before it returns a span: in range, in order, without overlap
+// or gap, and of exactly the size that dtype and shape imply. A violation is a UserError that names file and
+// tensor. Tensors of zero elements are legal. Spans are aligned as in the file, possibly to one byte only;
+// Hugging Face's writers and ours align the data section to 8.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace hone::base {
 
-// A tensor as it lies in a file. `bytes` is valid while the SafetensorsFile lives.
+// A tensor as stored in a file. `bytes` is valid while the SafetensorsFile lives.
 struct StoredTensor {
   std::string name;
   DType dtype;
@@ -43,8 +43,8 @@ class SafetensorsFile {
 };
 
 // Writes `tensors` in the given order; header as Hugging Face writes it ("__metadata__" first, padded with
-// spaces to 8 bytes). Through FileWriter: an old file is replaced whole or, on any error, left untouched.
-// InternalError when a tensor's bytes do not fit its dtype and shape, or a name comes twice.
+// spaces to 8 bytes). Through FileWriter: an old file is replaced atomically or, on any error, left
+// unchanged. InternalError when a tensor's bytes do not fit its dtype and shape, or a name occurs twice.
 void write_safetensors(const fs::path& path, std::span<const StoredTensor> tensors,
                        const std::map<std::string, std::string>& metadata);
 

@@ -88,7 +88,7 @@ std::vector<Span> secrets_in(std::string_view text) {
 
 }  // namespace
 
-std::string without_secrets(std::string_view text) {
+std::string redact_secrets(std::string_view text) {
   std::string out;
   std::size_t done = 0;
   for (const Span& one : secrets_in(text)) {
@@ -101,7 +101,7 @@ std::string without_secrets(std::string_view text) {
   return out;
 }
 
-bool lacks_secrets(std::string_view text) {
+bool is_redacted(std::string_view text) {
   return std::ranges::any_of(secrets_in(text), [&](const Span& one) {
     return text.substr(one.begin, one.end - one.begin) == kRedacted;
   });

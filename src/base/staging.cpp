@@ -79,10 +79,10 @@ std::optional<fs::path> final_of_staging(const fs::path& path) {
 }
 
 fs::path resolve_links(const fs::path& path) {
-  constexpr int kMostLinks = 40;  // the kernel's limit
+  constexpr int kMaxLinks = 40;  // the kernel's limit
   fs::path at = path;
   std::error_code error;
-  for (int i = 0; i < kMostLinks; ++i) {
+  for (int i = 0; i < kMaxLinks; ++i) {
     if (!fs::is_symlink(fs::symlink_status(at, error))) return at;
     const fs::path link = fs::read_symlink(at, error);
     if (error) throw_system_error(path, "read", error.value());

@@ -1,5 +1,5 @@
-// Whether the user has asked the run to stop (the first Ctrl-C, SIGTERM or SIGHUP): for whoever waits for
-// long outside the training loop, such as a reward for an endpoint that is down.
+// Whether the user has asked the run to stop (the first Ctrl-C, SIGTERM or SIGHUP): for code that waits for
+// long outside the training loop, such as a reward whose endpoint is down.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Did-you-mean for unknown names.
+// Suggestions for unknown names.
 #pragma once
 
 #include <span>
@@ -8,10 +8,10 @@
 
 namespace hone::base {
 
-// Optimal string alignment distance (insert, delete, replace, swap neighbours), case-insensitive.
+// Optimal string alignment distance (insert, delete, replace, swap neighbors), case-insensitive.
 int edit_distance(std::string_view a, std::string_view b);
 
-// Up to `most` candidates near `name`, best first; empty when nothing is near.
+// Up to `most` candidates similar to `name`, best first; empty when none is similar.
 std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> candidates,
                                        int most = 3);
 

@@ -1,4 +1,4 @@
-// Whether text is UTF-8, for words that come from outside: options, YAML, file names.
+// Checks that text from outside (options, YAML, file names) is UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace hone::base {
 std::size_t bad_utf8_at(std::string_view text);
 // The text with each such byte as \xNN.
 std::string with_bad_utf8_shown(std::string_view text);
-// At most `most` bytes, cut between characters, with "..." where something was cut.
+// At most `most` bytes, cut between characters; ends in "..." when it was cut.
 std::string cut_text(std::string_view text, std::size_t most);
 
 }  // namespace hone::base

@@ -1,5 +1,5 @@
-// Where the program is, for whoever writes its last words: the operator that runs, its shapes, the layer, the
-// step. Set with a few relaxed stores an operator, read by a signal handler (commands/crash_signals.h). Texts
+// What the program is executing, for the crash report: the current operator, its shapes, the layer, the step.
+// Set with a few relaxed stores per operator, read by a signal handler (commands/crash_signals.h). Strings
 // are static.
 #pragma once
 
@@ -9,19 +9,19 @@
 namespace hone::base {
 
 struct Where {
-  std::atomic<const char*> op = nullptr;     // "gemm"; null: nothing was entered yet
+  std::atomic<const char*> op = nullptr;     // "gemm"; null: no operator has run yet
   std::atomic<const char*> dtype = nullptr;  // "bf16"
   std::atomic<std::int64_t> m = 0, n = 0, k = 0;
-  std::atomic<std::int64_t> layer = -1;  // decoder layer, -1: none
-  std::atomic<std::int64_t> step = 0;    // 1-based optimizer step that is being made; 0: before the first
+  std::atomic<std::int64_t> layer = -1;       // decoder layer, -1: none
+  std::atomic<std::int64_t> step = 0;         // current optimizer step, from 1; 0: before the first
   std::atomic<std::int64_t> checkpoint = -1;  // step of the newest checkpoint; -1: none
-  // Called on entering an operator: for tests that let one of them die.
+  // Called on entering an operator: for tests that make an operator crash.
   std::atomic<void (*)(const char* op)> on_enter = nullptr;
 };
 
 inline Where where;
 
-// An operator begins: of a product [m, k] x [k, n]; of attention m tokens, n heads, k elements a head.
+// Records that an operator begins. A product: [m, k] x [k, n]. Attention: m tokens, n heads, head_dim k.
 inline void enter(const char* op, std::int64_t m, std::int64_t n, std::int64_t k, const char* dtype) {
   where.op.store(op, std::memory_order_relaxed);
   where.m.store(m, std::memory_order_relaxed);

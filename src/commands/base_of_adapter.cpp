@@ -1,6 +1,6 @@
 #include "commands/base_of_adapter.h"
 
-#include "adapters/below.h"
+#include "adapters/frozen_adapters.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -8,10 +8,10 @@
 
 namespace hone::commands {
 
-std::vector<base::fs::path> adapter_above(const std::vector<std::string>& below, const std::string& adapter) {
+std::vector<base::fs::path> adapter_stack(const std::vector<std::string>& below, const std::string& adapter) {
   std::vector<base::fs::path> out(below.begin(), below.end());
   if (adapter.empty()) return out;
-  if (const auto note = adapters::below_note(adapter, below)) say_notes({*note});
+  if (const auto note = adapters::frozen_adapters_note(adapter, below)) print_notes({*note});
   out.emplace_back(adapter);
   return out;
 }

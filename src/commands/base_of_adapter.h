@@ -10,7 +10,7 @@ namespace hone::commands {
 
 // `adapter` and what it was trained above, in the order in which they are added up; says so when those in
 // `below` are not they. `adapter` may be empty.
-std::vector<base::fs::path> adapter_above(const std::vector<std::string>& below, const std::string& adapter);
+std::vector<base::fs::path> adapter_stack(const std::vector<std::string>& below, const std::string& adapter);
 
 // `named`, or the base that the adapter's adapter_config.json names; UserError when that is not on this
 // machine.

@@ -17,8 +17,8 @@
 #include "commands/commands.h"
 #include "commands/run_signals.h"
 #include "config/difference.h"
+#include "config/option_secrets.h"
 #include "config/parse.h"
-#include "config/secret_words.h"
 #include "config/tool_plans.h"
 #include "config/write_plan.h"
 #include "doctor/tools/bisect_trial.h"
@@ -46,9 +46,9 @@ const std::atomic<bool>& watch_signals() {
 }
 
 // A folder below the system's temporary one, removed with the object.
-class Workplace {
+class Workspace {
  public:
-  Workplace() {
+  Workspace() {
     std::string pattern = (fs::temp_directory_path() / "hone-bisect-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) {
       throw base::UserError({.where = pattern,
@@ -59,9 +59,9 @@ class Workplace {
     }
     path_ = pattern;
   }
-  Workplace(const Workplace&) = delete;
-  Workplace& operator=(const Workplace&) = delete;
-  ~Workplace() {
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
   }
@@ -111,12 +111,12 @@ class Bisection {
     }
     if (!plan_.json) {
       std::cout << "bisect    " << differences_.size() << " options differ; each try: hone "
-                << config::method_word(plan_.method) << ", " << plan_.steps << " steps\n"
+                << config::method_name(plan_.method) << ", " << plan_.steps << " steps\n"
                 << std::flush;
     }
     const rlimit no_core = {};  // children that die of a signal leave nothing behind
     setrlimit(RLIMIT_CORE, &no_core);
-    const doctor::Minimised found = doctor::minimise(
+    const doctor::Minimized found = doctor::minimize(
         differences_.size(), [this](const doctor::OptionSet& options) { return attempt(options); });
     if (plan_.json) {
       std::cout << base::printable_json(base::dump_json(as_json(found), 2)) << '\n';
@@ -132,7 +132,7 @@ class Bisection {
     if (done.trial.kind.empty()) {
       done.trial = doctor::run_trial(config::mixed_yaml(good_, differences_, options),
                                      {.program = fs::read_symlink("/proc/self/exe"),
-                                      .method = std::string(config::method_word(plan_.method)),
+                                      .method = std::string(config::method_name(plan_.method)),
                                       .steps = plan_.steps,
                                       .timeout = plan_.timeout,
                                       .folder = workplace_.fresh(),
@@ -196,7 +196,7 @@ class Bisection {
     return "";
   }
 
-  void tell(const doctor::Minimised& found) const {
+  void tell(const doctor::Minimized& found) const {
     switch (found.end) {
       case doctor::SearchEnd::kAllPass:
         std::cout << "RESULT    " << plan_.bad << " does not fail within " << plan_.steps
@@ -225,7 +225,7 @@ class Bisection {
     }
   }
 
-  base::Json as_json(const doctor::Minimised& found) const {
+  base::Json as_json(const doctor::Minimized& found) const {
     static const std::map<doctor::SearchEnd, const char*> ends = {
         {doctor::SearchEnd::kFound, "found"},
         {doctor::SearchEnd::kFlaky, "flaky"},
@@ -236,7 +236,7 @@ class Bisection {
         {doctor::Outcome::kFails, "fails"},
         {doctor::Outcome::kUnresolved, "unresolved"}};
     const auto shown = [](const std::string& name, const std::optional<base::Json>& value) {
-      return config::without_secrets(name, value.value_or(nullptr));
+      return config::redact_secrets(name, value.value_or(nullptr));
     };
     base::Json out = {{"end", ends.at(found.end)}, {"failure", failure_}, {"options", base::Json::array()}};
     for (const std::size_t i : found.options) {
@@ -263,7 +263,7 @@ class Bisection {
   const config::Settings good_, bad_;
   const std::vector<config::OptionDifference> differences_;
   const std::atomic<bool>& stop_;
-  Workplace workplace_;
+  Workspace workplace_;
   std::string failure_;  // how the bad configuration fails
   std::vector<Try> tries_;
 };
@@ -272,7 +272,7 @@ class Bisection {
 
 int bisect(const std::vector<std::string>& arguments) {
   const config::BisectPlan plan = config::parse_bisect(arguments);
-  say_notes(plan.notes);
+  print_notes(plan.notes);
   try {
     return Bisection(plan).run();
   } catch (const Interrupted&) {

@@ -35,8 +35,8 @@ void on_interrupt(int) {
   interrupted = true;
 }
 
-// Ctrl-C is a flag here: poll() returns, an answer stops after its token. Asked for each time anew, since the
-// second one within an answer ends the program, as by default.
+// Ctrl-C is a flag here: poll() returns, an answer stops after its token. Asked for each time again, since
+// the second one within an answer ends the program, as by default.
 void catch_interrupts() {
   interrupted = false;
   struct sigaction action = {};
@@ -108,12 +108,12 @@ class Chat {
         dialogue_(*opened_.model),
         typed_(isatty(STDIN_FILENO) == 1) {
     options_.logprobs = false;
-    begin_anew();
+    reset();
   }
 
   int run() {
     if (typed_) {
-      std::cerr << "/reset begins anew, /exit leaves, Ctrl-C stops an answer\n";
+      std::cerr << "/reset starts again, /exit leaves, Ctrl-C stops an answer\n";
       if (opened_.adapters) list_adapters();
     }
     std::string line;
@@ -138,7 +138,7 @@ class Chat {
   }
 
  private:
-  void begin_anew() {
+  void reset() {
     messages_ = Json::array();
     if (!plan_.system_prompt.empty()) add("system", plan_.system_prompt);
     dialogue_.reset();
@@ -164,7 +164,7 @@ class Chat {
     const std::string word = words.substr(0, end);
     if (words == "/exit") return true;
     if (words == "/reset") {
-      begin_anew();
+      reset();
     } else if (word == "/adapter" || words == "/adapters") {
       if (!opened_.adapters) throw_no_adapters(words);
       if (end != std::string::npos) switch_to(words.substr(words.find_first_not_of(" \t", end)));
@@ -237,7 +237,7 @@ class Chat {
   }
 
   std::vector<std::int32_t> conversation() const {
-    return text::tokenise_chat(
+    return text::tokenize_chat(
                text_.tokenizer, *text_.chat_template,
                {.messages = messages_, .tools = {}, .template_kwargs = {}, .add_generation_prompt = true})
         .ids;
@@ -262,11 +262,11 @@ class Chat {
         });
     say(stream.rest(completion.ids));
     std::cout << std::endl;
-    if (completion.ended == rollout::Ended::kCancelled && typed_) std::cerr << "(stopped)\n";
-    if (completion.ended == rollout::Ended::kLength) {
-      say_notes({options.max_new_tokens < plan_.max_new_tokens
-                     ? "the answer ends where the model's positions do; /reset begins anew"
-                     : "the answer ends at max_new_tokens " + std::to_string(plan_.max_new_tokens)});
+    if (completion.finish_reason == rollout::FinishReason::kCancelled && typed_) std::cerr << "(stopped)\n";
+    if (completion.finish_reason == rollout::FinishReason::kLength) {
+      print_notes({options.max_new_tokens < plan_.max_new_tokens
+                       ? "the answer ends where the model's positions do; /reset starts again"
+                       : "the answer ends at max_new_tokens " + std::to_string(plan_.max_new_tokens)});
     }
     return said;
   }
@@ -280,7 +280,7 @@ class Chat {
                            .expected = "fewer than the model's " + std::to_string(most) +
                                        " positions (max_position_embeddings)",
                            .found = std::to_string(prompt) + " tokens",
-                           .fix = "/reset begins anew"});
+                           .fix = "/reset starts again"});
   }
 
   const config::ChatPlan& plan_;
@@ -298,7 +298,7 @@ class Chat {
 
 int chat(const std::vector<std::string>& arguments) {
   const config::ChatPlan plan = config::parse_chat(arguments);
-  say_notes(plan.notes);
+  print_notes(plan.notes);
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
   train::OpenedText text = train::open_text(plan.model_name_or_path, plan.chat_template_path);
   if (text.chat_template == nullptr) {

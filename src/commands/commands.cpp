@@ -9,10 +9,12 @@
 #include <iostream>
 #include <map>
 #include <new>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/printable.h"
+#include "config/method_of.h"
 #include "report/safe_streams.h"
 
 namespace hone::commands {
@@ -26,13 +28,6 @@ using Command = int (*)(const std::vector<std::string>&);
 
 const std::map<std::string, Command, std::less<>>& table() {
   static const std::map<std::string, Command, std::less<>> commands = {
-      {"sft", &sft},
-      {"grpo", &grpo},
-      {"rloo", &rloo},
-      {"dpo", &dpo},
-      {"online-dpo", &online_dpo},
-      {"reward", &reward},
-      {"kto", &kto},
       {"generate", &generate},
       {"chat", &chat},
       {"convert", &convert},
@@ -56,8 +51,8 @@ int bug(std::string_view what) {
 }
 
 // A training step frees and takes the same memory again. glibc would give large pieces back to the kernel,
-// which clears every page anew: 12 % of a SmolLM2 step. Pieces below 32 MiB (glibc's own limit) stay with the
-// process.
+// which clears every page again: 12 % of a SmolLM2 step. Pieces below 32 MiB (glibc's own limit) stay with
+// the process.
 void keep_freed_memory() {
 #if defined(__GLIBC__)
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -66,16 +61,15 @@ void keep_freed_memory() {
 }
 
 int out_of_memory() {
-  std::cerr << "hone: expected enough memory\n  do:     lower per_device_train_batch_size or max_length, or "
-               "use a smaller "
-               "model\n";
+  std::cerr << "hone: expected enough memory\n"
+               "  do:     lower per_device_train_batch_size or max_length, or use a smaller model\n";
   return kUserMistake;
 }
 
 int run_command(const std::string& name, const std::vector<std::string>& arguments) {
-  const auto found = table().find(name);
-  base::require(found != table().end(), "command " + name, "a command that main.cpp lists");
-  const int code = found->second(arguments);
+  const std::optional<config::Method> method = config::find_method(name);
+  base::require(has_command(name), "command " + name, "a command of config/commands.cpp that needs tensors");
+  const int code = method ? train_method(*method, arguments) : table().find(name)->second(arguments);
   if (std::cout.flush()) return code;
   throw base::UserError({.where = "standard output",
                          .expected = "to be written",
@@ -86,7 +80,11 @@ int run_command(const std::string& name, const std::vector<std::string>& argumen
 
 }  // namespace
 
-void say_notes(const std::vector<std::string>& notes) {
+bool has_command(std::string_view name) {
+  return config::find_method(name).has_value() || table().contains(name);
+}
+
+void print_notes(const std::vector<std::string>& notes) {
   for (const auto& note : notes) std::cerr << "note      " << base::printable(note) << '\n';
 }
 

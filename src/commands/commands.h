@@ -2,7 +2,10 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "config/plan.h"
 
 namespace hone::commands {
 
@@ -10,25 +13,24 @@ namespace hone::commands {
 // (Ctrl-C).
 int run(int argc, char** argv);
 
-// Prints one line each to stderr: what was set and has no effect.
-void say_notes(const std::vector<std::string>& notes);
+// Whether there is a function for the command `name`: every row of config/commands.cpp that main.cpp does not
+// answer itself.
+bool has_command(std::string_view name);
 
-int sft(const std::vector<std::string>& arguments);     // hone sft --config run.yaml [--option value]
-int grpo(const std::vector<std::string>& arguments);    // hone grpo --config run.yaml [--option value]
-int rloo(const std::vector<std::string>& arguments);    // hone rloo --config run.yaml [--option value]
-int dpo(const std::vector<std::string>& arguments);     // hone dpo --config run.yaml [--option value]
-int reward(const std::vector<std::string>& arguments);  // hone reward --config run.yaml [--option value]
-int kto(const std::vector<std::string>& arguments);     // hone kto --config run.yaml [--option value]
-int online_dpo(
-    const std::vector<std::string>& arguments);  // hone online-dpo --config run.yaml [--option value]
+// Prints one line each to stderr: what was set and has no effect.
+void print_notes(const std::vector<std::string>& notes);
+
+// hone sft --config run.yaml [--option value], and the other methods. Returns 0, kInterrupted, or 3 where the
+// doctor's watch paused the run; UserError when the examination fails, or for on_fault: stop.
+int train_method(config::Method method, const std::vector<std::string>& arguments);
 int generate(const std::vector<std::string>& arguments);  // hone generate --model_name_or_path M --prompt P
 int chat(const std::vector<std::string>& arguments);      // hone chat M
 int convert(const std::vector<std::string>& arguments);   // hone convert --input model.gguf --output folder
-int merge(
-    const std::vector<std::string>& arguments);  // hone merge --model_name_or_path M --adapter_name_or_path A
+// hone merge --model_name_or_path M --adapter_name_or_path A
+int merge(const std::vector<std::string>& arguments);
 int export_model(const std::vector<std::string>& arguments);  // hone export --model_name_or_path M --output F
-int reward_test(
-    const std::vector<std::string>& arguments);          // hone reward-test --reward_funcs R --dataset_name D
+// hone reward-test --reward_funcs R --dataset_name D
+int reward_test(const std::vector<std::string>& arguments);
 int doctor(const std::vector<std::string>& arguments);   // hone doctor run.yaml
 int faults(const std::vector<std::string>& arguments);   // hone faults [CODE]
 int bisect(const std::vector<std::string>& arguments);   // hone bisect good.yaml bad.yaml

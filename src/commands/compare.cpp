@@ -50,7 +50,7 @@ std::vector<doctor::GreedyPath> right_paths(const config::ComparePlan& plan,
   opening.base_adapters = right.base_adapters;
   opening.adapter_name_or_path = right.adapter;
   opening.precision = plan.precision;
-  opening.quantised_base = right.trained_on;
+  opening.quantized_base = right.trained_on;
   opening.use_bnb_nested_quant = right.nested;
   const OpenedModel model = open_model(opening);
   const auto stop_ids = generate_options({}, model.model->config(), text.tokenizer).stop_ids;
@@ -83,10 +83,10 @@ int compare_with_adapter(const config::ComparePlan& plan, const std::vector<base
               << ": " << why << '\n';
     return 0;
   }
-  const model::CausalLm other(*model::open_weights(written.path), train::numbers(plan.precision),
+  const model::CausalLm other(*model::open_weights(written.path), train::dtype_policy(plan.precision),
                               model::Storage::kPacked);
   base::Verdict verdict =
-      doctor::merged_verdict(doctor::likeness_of(other, paths), written.words, written.narrow);
+      doctor::merged_verdict(doctor::compare_models(other, paths), written.words, written.narrow);
   if (verdict.level < base::Level::kWarn) verdict.what += "; " + verdict.evidence;
   std::cout << report::run_verdict_lines(verdict, 0, report::terminal_of(STDOUT_FILENO));
   return verdict.level == base::Level::kFail ? 2 : 0;

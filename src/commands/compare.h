@@ -13,7 +13,7 @@ struct AdapterOnBase {
   std::string base;
   std::vector<std::string> base_adapters;
   std::string adapter;  // empty: the model alone
-  config::QuantisedBase trained_on = config::QuantisedBase::kNone;
+  config::QuantizedBase trained_on = config::QuantizedBase::kNone;
   bool nested = false;
 };
 

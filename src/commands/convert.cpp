@@ -30,12 +30,12 @@ at::ScalarType scalar_type(config::StorageType type) {
 
 int convert(const std::vector<std::string>& arguments) {
   const config::ConvertPlan plan = config::parse_convert(arguments);
-  say_notes(plan.notes);
+  print_notes(plan.notes);
   const auto source = model::open_weights(plan.input);
   const auto facts =
       model::write_hf_folder(*source, plan.output,
                              {.dtype = scalar_type(plan.dtype),
-                              .quantise = train::quantise(plan.quantise, plan.use_bnb_nested_quant)});
+                              .quantize = train::quantize(plan.quantize, plan.use_bnb_nested_quant)});
   std::cout << report::visible_controls(plan.output) << ": " << facts.tensors << " tensors, "
             << report::human_bytes(facts.bytes)
             << (facts.tokenizer ? ", with its tokenizer\n" : "; the source has no tokenizer to copy\n");

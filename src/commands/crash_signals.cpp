@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/fault_stack.h"
 #include "base/json.h"
+#include "base/signal_stack.h"
 #include "base/where.h"
 #include "doctor/crash_text.h"
 #include "train/run_folder.h"
@@ -102,7 +102,7 @@ void on_crash(int signal, siginfo_t* info, void* /*context*/) {
   }
   if (stage == Stage::kReport) {
     stage = Stage::kWords;
-    doctor::crash_words(words, facts, folder_text.data(), report);
+    doctor::write_crash_message(words, facts, folder_text.data(), report);
     write_all(STDERR_FILENO, words.view());
   }
   die(signal);
@@ -112,8 +112,8 @@ void on_crash(int signal, siginfo_t* info, void* /*context*/) {
 constexpr int kStackOverflow = -1;  // no signal's number: the thread's stack is used up
 
 struct Planned {
-  std::vector<int>
-      signals;  // the first by the thread that enters the operator, the others by threads of their own
+  // the first by the thread that enters the operator, the others by threads of their own
+  std::vector<int> signals;
   std::int64_t step = 0;
   std::string op;
 };
@@ -129,7 +129,7 @@ int use_up_stack(volatile char* above) {
 }
 
 void fault(int signal) {
-  base::give_fault_stack();
+  base::install_signal_stack();
   volatile char first = 0;
   if (signal == kStackOverflow) use_up_stack(&first);
   std::raise(signal);
@@ -187,7 +187,7 @@ void plan_a_crash(std::string_view asked) {
 void watch_crash_signals(const std::filesystem::path& folder) {
   keep(folder_text, folder.string());
   keep(folder_json, base::dump_json(base::Json(folder.string())));
-  base::give_fault_stack();
+  base::install_signal_stack();
   for (const int signal : kSignals) {
     struct sigaction before = {};
     sigaction(signal, nullptr, &before);

@@ -9,7 +9,7 @@ namespace hone::commands {
 // SIGFPE, SIGSEGV, SIGILL, SIGBUS and SIGABRT: a paragraph on stderr, hone-crash-PID.json in `folder` (or the
 // current folder where that is not possible), then the default action: the exit status stays true. A signal
 // that was ignored stays so. When several threads fault at once the first one's words are written, whole; a
-// thread without base::give_fault_stack that uses up its stack dies without any.
+// thread without base::install_signal_stack that uses up its stack dies without any.
 //
 // For tests: HONE_CRASH=SIGNAL@OPERATOR, or SIGNAL@OPERATOR:STEP, raises it when that operator begins;
 // SIGNAL+SIGNAL+...@OPERATOR raises each in a thread of its own, at once. STACK in place of a signal uses up

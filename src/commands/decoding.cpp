@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "adapters/below.h"
+#include "adapters/frozen_adapters.h"
 #include "base/error.h"
 #include "commands/commands.h"
 #include "model/weight_source.h"
@@ -22,21 +22,22 @@ base::Json as_messages(const base::Json& prompt) {
 OpenedModel open_model(const config::DecodingPlan& plan) {
   OpenedModel out;
   out.model = std::make_unique<model::CausalLm>(
-      *model::open_weights(plan.model_name_or_path), train::numbers(plan.precision), model::Storage::kPacked,
-      train::quantise(plan.quantised_base, plan.use_bnb_nested_quant));  // packed: nothing here trains
-  adapters::lay_below(*out.model, plan.base_adapters);
-  const auto say_below = [&plan](const std::string& adapter) {
-    if (const auto note = adapters::below_note(adapter, plan.base_adapters)) say_notes({*note});
+      *model::open_weights(plan.model_name_or_path), train::dtype_policy(plan.precision),
+      model::Storage::kPacked,
+      train::quantize(plan.quantized_base, plan.use_bnb_nested_quant));  // packed: nothing here trains
+  adapters::attach_frozen(*out.model, plan.base_adapters);
+  const auto print_frozen_note = [&plan](const std::string& adapter) {
+    if (const auto note = adapters::frozen_adapters_note(adapter, plan.base_adapters)) print_notes({*note});
   };
   if (const std::string& folder = plan.adapter_name_or_path; !folder.empty()) {
-    say_below(folder);
+    print_frozen_note(folder);
     out.adapter = adapters::Adapter::load(*out.model, folder);
     adapters::require_kind(out.adapter->config(), /*score_head=*/false, folder);
   }
   if (plan.adapters.empty()) return out;
   out.adapters.emplace(*out.model);
   for (const config::NamedAdapter& one : plan.adapters) {
-    say_below(one.folder);
+    print_frozen_note(one.folder);
     out.adapters->load(one.name, one.folder);
   }
   out.adapters->activate(plan.adapters.front().name);
@@ -53,7 +54,7 @@ std::vector<std::int32_t> encode_prompt(const base::Json& source, const train::O
          .found = opened.chat_template ? "--chat false" : "a tokenizer without a chat template",
          .fix = opened.chat_template ? "leave out --chat false" : "give the prompts as text"});
   }
-  return text::tokenise_chat(opened.tokenizer, *opened.chat_template,
+  return text::tokenize_chat(opened.tokenizer, *opened.chat_template,
                              {.messages = as_messages(source),
                               .tools = {},
                               .template_kwargs = {},
@@ -82,15 +83,15 @@ rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, cons
   return out;
 }
 
-std::string_view ended_word(rollout::Ended ended) {
-  switch (ended) {
-    case rollout::Ended::kLength:
+std::string_view finish_reason_name(rollout::FinishReason finish_reason) {
+  switch (finish_reason) {
+    case rollout::FinishReason::kLength:
       return "length";
-    case rollout::Ended::kStopToken:
+    case rollout::FinishReason::kStopToken:
       return "stop_token";
-    case rollout::Ended::kStopString:
+    case rollout::FinishReason::kStopString:
       return "stop_string";
-    case rollout::Ended::kCancelled:
+    case rollout::FinishReason::kCancelled:
       return "cancelled";
   }
   return "";
@@ -108,12 +109,12 @@ std::string TextStream::piece(std::span<const std::int32_t> ids, bool whole) {
   constexpr std::string_view kIncomplete = "\xEF\xBF\xBD";  // U+FFFD
   // An incomplete character has at most 3 bytes, so a longer wait is for a character that was never one.
   constexpr std::size_t kLongestWait = 4;
-  const std::string before = tokenizer_.decode(ids.subspan(begin_, told_ - begin_), true);
+  const std::string before = tokenizer_.decode(ids.subspan(begin_, emitted_ - begin_), true);
   const std::string now = tokenizer_.decode(ids.subspan(begin_), true);
-  const bool waits = whole && now.ends_with(kIncomplete) && ids.size() - told_ < kLongestWait;
+  const bool waits = whole && now.ends_with(kIncomplete) && ids.size() - emitted_ < kLongestWait;
   if (waits || now.size() <= before.size()) return "";
-  begin_ = told_;
-  told_ = ids.size();
+  begin_ = emitted_;
+  emitted_ = ids.size();
   return now.substr(before.size());
 }
 

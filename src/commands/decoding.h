@@ -39,7 +39,7 @@ rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, cons
                                           const text::Tokenizer& tokenizer);
 
 // "stop_token", "stop_string", "length" or "cancelled"
-std::string_view ended_word(rollout::Ended ended);
+std::string_view finish_reason_name(rollout::FinishReason finish_reason);
 
 // The text of a growing list of tokens, piece by piece. A token that ends within a character waits for the
 // next, so that the pieces together are what decoding all tokens gives; special tokens are left out.
@@ -54,9 +54,9 @@ class TextStream {
   std::string piece(std::span<const std::int32_t> ids, bool whole);
 
   const text::Tokenizer& tokenizer_;
-  // Text of ids[0, told_) has been given; decoding begins at begin_, some tokens before: some decoders look
-  // at the token before (a space is left out at the beginning of a text).
-  std::size_t begin_ = 0, told_ = 0;
+  // Text of ids[0, emitted_) has been given; decoding begins at begin_, some tokens before: some decoders
+  // look at the token before (a space is left out at the beginning of a text).
+  std::size_t begin_ = 0, emitted_ = 0;
 };
 
 }  // namespace hone::commands

@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "commands/commands.h"
-#include "commands/own_places.h"
+#include "commands/program_paths.h"
 #include "config/doctor_plan.h"
 #include "config/edit_yaml.h"
 #include "config/parse.h"
@@ -47,7 +47,7 @@ std::string upper(std::string_view text) {
   return out;
 }
 
-std::string precision_words(config::Precision precision) {
+std::string describe_precision(config::Precision precision) {
   switch (precision) {
     case config::Precision::kFloat32:
       return "fp32";
@@ -60,12 +60,12 @@ std::string precision_words(config::Precision precision) {
 }
 
 std::string heading(const config::DoctorPlan& asked, const train::OpenedRun* run) {
-  const std::string method = upper(config::method_word(asked.method));
+  const std::string method = upper(config::method_name(asked.method));
   if (run == nullptr)
     return "hone doctor   " + asked.config + (asked.config.empty() ? "" : " · ") + method + "\n";
   const config::Plan& plan = run->plan;
   return "hone doctor   " + base::fs::path(plan.model_name_or_path).filename().string() + " · " + method +
-         " · LoRA r" + std::to_string(run->adapter->config().r) + " · " + precision_words(plan.precision) +
+         " · LoRA r" + std::to_string(run->adapter->config().r) + " · " + describe_precision(plan.precision) +
          " · " + std::to_string(run->start.total_steps) + " steps\n";
 }
 
@@ -147,7 +147,7 @@ void fix(const config::DoctorPlan& asked, const Session& session) {
   for (const std::string& line : edited.diff) out << "        " << line << '\n';
   base::write_file_atomic(asked.config, edited.text);
   for (const auto& [option, value] : repairs) {
-    for (const std::string& word : asked.words) {
+    for (const std::string& word : asked.arguments) {
       if (word == "--" + option)
         out << "note      --" << option << " on the command line still wins over the file\n";
     }
@@ -164,7 +164,7 @@ int doctor(const std::vector<std::string>& arguments) {
   std::unique_ptr<train::OpenedRun> run;
   train::RunListener silent;
   try {
-    plan = config::parse_run(asked.method, asked.words);
+    plan = config::parse_run(asked.method, asked.arguments);
     run = train::open_run(*plan, silent);
   } catch (const base::UserError& error) {
     session.begin(nullptr);

@@ -40,16 +40,16 @@ std::string narrow_type(config::GgufOutType type) {
 
 int export_model(const std::vector<std::string>& arguments) {
   const config::ExportPlan plan = config::parse_export(arguments);
-  say_notes(plan.notes);
-  const std::vector<base::fs::path> folded = adapter_above(plan.base_adapters, plan.adapter_name_or_path);
+  print_notes(plan.notes);
+  const std::vector<base::fs::path> folded = adapter_stack(plan.base_adapters, plan.adapter_name_or_path);
   const std::string base =
       base_of_adapter(plan.model_name_or_path, folded.empty() ? "" : folded.back().string());
   const auto source = model::open_weights(base);
-  const auto trained_on = train::quantise(plan.trained_on, plan.use_bnb_nested_quant);
+  const auto trained_on = train::quantize(plan.trained_on, plan.use_bnb_nested_quant);
   const model::Adjust adjust =
       folded.empty() ? model::Adjust()
                      : adapters::merged_weights(*source, folded, trained_on,
-                                                train::numbers(plan.compare.precision).residual);
+                                                train::dtype_policy(plan.compare.precision).residual);
   const std::vector<base::Json> prompts = prompts_to_compare(plan.compare);
   const model::GgufFacts facts = model::write_gguf(*source, plan.output, weights_of(plan.outtype), adjust);
   std::cout << report::visible_controls(plan.output) << ": " << base;

@@ -55,8 +55,8 @@ Json json_line(const Json& prompt, const std::string& adapter, const rollout::Co
               {"completion", text},
               {"completion_ids", completion.ids},
               {"tokens", completion.ids.size()},
-              {"stopped", completion.ended != rollout::Ended::kLength},
-              {"ended", ended_word(completion.ended)}};
+              {"stopped", completion.finish_reason != rollout::FinishReason::kLength},
+              {"ended", finish_reason_name(completion.finish_reason)}};
   if (!adapter.empty()) out["adapter"] = adapter;
   return out;
 }
@@ -94,7 +94,7 @@ std::string write(const std::vector<Answers>& answers, const std::vector<Json>& 
 
 int generate(const std::vector<std::string>& arguments) {
   const config::GeneratePlan plan = config::parse_generate(arguments);
-  say_notes(plan.notes);
+  print_notes(plan.notes);
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
   const train::OpenedText opened = train::open_text(plan.model_name_or_path, "");
   const bool chat = use_chat(plan, opened);

@@ -39,13 +39,12 @@ config::Plan plan_of(const std::string& file) {
   if (config::samples(method)) {
     throw base::UserError({.where = file,
                            .expected = "a run whose loss measures progress, such as one of sft",
-                           .found = "one of " + std::string(config::method_word(method)),
+                           .found = "one of " + std::string(config::method_name(method)),
                            .cause = "its loss says nothing about progress (the advantages of a group sum to "
-                                    "0), and a reward needs many "
-                                    "completions a point: a range test of it costs as much as a run",
+                                    "0), and a reward needs many completions a point: a range test of it "
+                                    "costs as much as a run",
                            .fix = "compare two short runs by their reward; TRL's default for grpo, 1e-6, is "
-                                  "for all weights: an adapter wants ten "
-                                  "to a hundred times that"});
+                                  "for all weights: an adapter wants ten to a hundred times that"});
   }
   const fs::path nowhere = fs::temp_directory_path() / ("hone-lr-find-" + std::to_string(getpid()));
   return config::parse_run(
@@ -97,7 +96,7 @@ void tell(const doctor::RangeResult& result, double configured) {
 
 int lr_find(const std::vector<std::string>& arguments) {
   const config::LrFindPlan asked = config::parse_lr_find(arguments);
-  say_notes(asked.notes);
+  print_notes(asked.notes);
   const config::Plan plan = plan_of(asked.run);
   const std::atomic<bool>& stop_requested = watch_stop_signals();
   train::RunListener silent;

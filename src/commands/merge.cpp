@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <iostream>
 
-#include "adapters/below.h"
 #include "adapters/combine.h"
+#include "adapters/frozen_adapters.h"
 #include "base/file.h"
 #include "commands/base_of_adapter.h"
 #include "commands/commands.h"
@@ -34,29 +34,29 @@ adapters::Combination combination_of(const std::string& word) {
 }
 
 // What one of the adapters was trained above has to be among them, in full: the result says nothing of it.
-void say_missing_below(const config::MergePlan& plan) {
-  std::vector<adapters::Below> whole;  // those that are in the result as they are
+void print_missing_frozen(const config::MergePlan& plan) {
+  std::vector<adapters::FrozenAdapters> whole;  // those that are in the result as they are
   for (std::size_t i = 0; i < plan.adapters.size(); ++i) {
     if (plan.combination == "cat" && plan.weights[i] == 1)
-      whole.push_back(adapters::below_of({plan.adapters[i]}));
+      whole.push_back(adapters::frozen_adapters_of({plan.adapters[i]}));
   }
   for (const std::string& adapter : plan.adapters) {
-    const adapters::Below below = adapters::read_below(adapter);
+    const adapters::FrozenAdapters below = adapters::read_frozen_adapters(adapter);
     for (std::size_t i = 0; i < below.folders.size(); ++i) {
-      const bool there = std::any_of(whole.begin(), whole.end(), [&](const adapters::Below& one) {
-        return one.prints.front() == below.prints[i];
+      const bool there = std::any_of(whole.begin(), whole.end(), [&](const adapters::FrozenAdapters& one) {
+        return one.checksums.front() == below.checksums[i];
       });
       if (there) continue;
-      say_notes({adapter + " was trained above " + below.folders[i] +
-                 ", which is not in the result in full (by cat, with weight 1): name it in base_adapters "
-                 "wherever the result is used"});
+      print_notes({adapter + " was trained above " + below.folders[i] +
+                   ", which is not in the result in full (by cat, with weight 1): name it in base_adapters "
+                   "wherever the result is used"});
     }
   }
 }
 
 int combine(const config::MergePlan& plan) {
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.compare.threads)));
-  say_missing_below(plan);
+  print_missing_frozen(plan);
   const std::string base = base_of_adapter(plan.model_name_or_path, plan.adapters.front());
   const auto source = model::open_weights(base);
   std::vector<adapters::StoredAdapter> stored;
@@ -82,13 +82,13 @@ int combine(const config::MergePlan& plan) {
 
 int merge(const std::vector<std::string>& arguments) {
   const config::MergePlan plan = config::parse_merge(arguments);
-  say_notes(plan.notes);
+  print_notes(plan.notes);
   if (!plan.adapters.empty()) return combine(plan);
   const std::string model = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
   const std::vector<base::Json> prompts = prompts_to_compare(plan.compare);
-  adapters::merge_to_folder(model, adapter_above(plan.base_adapters, plan.adapter_name_or_path), plan.output,
-                            train::quantise(plan.trained_on, plan.use_bnb_nested_quant),
-                            train::numbers(plan.compare.precision).residual);
+  adapters::merge_to_folder(model, adapter_stack(plan.base_adapters, plan.adapter_name_or_path), plan.output,
+                            train::quantize(plan.trained_on, plan.use_bnb_nested_quant),
+                            train::dtype_policy(plan.compare.precision).residual);
   std::cout << report::visible_controls(plan.output) << ": " << model << " with ";
   for (const std::string& below : plan.base_adapters) std::cout << below << " and ";
   std::cout << plan.adapter_name_or_path << " merged into it" << std::endl;

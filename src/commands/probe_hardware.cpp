@@ -38,8 +38,8 @@ std::string planted_fault(const doctor::KernelShape& shape) {
                        : word == "attention" ? !shape.is_gemm()
                        : word == "bf16"      ? shape.bf16
                        : word == "fp32"      ? !shape.bf16
-                       : word == "plain"     ? shape.plain
-                       : word == "explicit"  ? !shape.plain
+                       : word == "plain"     ? shape.autograd
+                       : word == "explicit"  ? !shape.autograd
                                              : word == shape.kind;
     if (!holds) return "";
     begin = end + 1;

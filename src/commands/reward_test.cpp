@@ -64,7 +64,7 @@ void print(const rewards::Trial& trial) {
 
 int reward_test(const std::vector<std::string>& arguments) {
   const config::RewardTestPlan plan = config::parse_reward_test(arguments);
-  say_notes(plan.notes);
+  print_notes(plan.notes);
   at::set_num_threads(static_cast<int>(train::threads_or_default(0)));
   const rewards::OpenOptions options{.python = plan.python,
                                      .workers = static_cast<int>(plan.reward_workers),
@@ -77,7 +77,7 @@ int reward_test(const std::vector<std::string>& arguments) {
   bool suspicious = false;
   for (std::size_t i = 0; i < rewards.size(); ++i) {
     const auto trial =
-        rewards::try_reward(*rewards[i], rewards::needed_columns(plan.reward_funcs[i], *rewards[i]), data);
+        rewards::try_reward(*rewards[i], rewards::required_columns(plan.reward_funcs[i], *rewards[i]), data);
     if (i > 0) std::cout << '\n';
     print(trial);
     suspicious = suspicious || !trial.suspicious.empty();

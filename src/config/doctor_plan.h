@@ -1,5 +1,5 @@
-// hone doctor and hone faults: what is asked for. A run's own options are kept as words, since what is wrong
-// with them is the doctor's to say.
+// The plans of hone doctor and hone faults. A run's own options are kept unparsed, so that the doctor can
+// report what is wrong with them.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 namespace hone::config {
 
 struct DoctorPlan {
-  Method method = Method::kSft;        // the word, else as the options say (method_of.h)
-  std::string config;                  // the run's YAML; empty: its options stand on the command line alone
+  Method method = Method::kSft;        // from the command line, else inferred from the options (method_of.h)
+  std::string config;                  // the run's YAML; empty: all options are on the command line
   std::vector<std::string> arguments;  // the run's arguments, --config among them: for parse_run
   bool deep = false, strict = false, json = false, fix = false, verbose = false;
 
@@ -19,14 +19,14 @@ struct DoctorPlan {
 };
 
 // hone doctor [METHOD] [run.yaml] [--deep] [--strict] [--json] [--fix] [-v] [--option value ...]
-// UserError for a method that is none, a file that cannot be read, and --fix without a file.
+// UserError for an unknown method, a file that cannot be read, and --fix without a file.
 DoctorPlan parse_doctor(const std::vector<std::string>& arguments);
 
 struct FaultsPlan {
   std::string code;  // empty: all
   bool json = false;
   bool markdown = false;
-  std::string shown;  // with markdown: a file of what tests have shown (report/fault_pages.h)
+  std::string shown;  // with markdown: a file of test results (report/fault_pages.h)
 };
 
 // hone faults [CODE] [--json] [--markdown [--shown FILE]]

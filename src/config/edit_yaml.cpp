@@ -6,20 +6,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/lines.h"
 
 namespace hone::config {
 
 namespace {
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> out;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    out.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return out;
-}
 
 // The option that a line sets at the top level, with '-' as '_'; "" for other lines.
 std::string option_of(const std::string& line) {
@@ -79,7 +70,7 @@ bool says(const std::string& text, const std::string& name, const std::string& v
 EditedYaml edit_yaml(const std::string& text, const std::vector<std::pair<std::string, std::string>>& changes,
                      const std::string& file_name) {
   EditedYaml out;
-  std::vector<std::string> lines = lines_of(text);
+  std::vector<std::string> lines = base::lines_of(text);
   for (const auto& [name, value] : changes) set_option(lines, name, value, out.diff);
   for (const std::string& line : lines) out.text += line + "\n";
   for (const auto& [name, value] : changes) {

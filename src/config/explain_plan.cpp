@@ -23,11 +23,4 @@ ExplainPlan parse_explain(const std::vector<std::string>& arguments) {
   return {.report = arguments[0]};
 }
 
-std::string explain_help() {
-  return "usage: hone explain REPORT|FOLDER\n\n"
-         "Why a run ended before its end: hone-crash-PID.json, hone-fault.json, or a run's output_dir. What "
-         "was found,\n"
-         "where, what it is not, the last healthy checkpoint, and how to go on.\n";
-}
-
 }  // namespace hone::config

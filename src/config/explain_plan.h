@@ -1,4 +1,4 @@
-// hone explain REPORT|FOLDER: a word and no options.
+// hone explain REPORT|FOLDER: one argument and no options.
 #pragma once
 
 #include <string>
@@ -7,15 +7,12 @@
 namespace hone::config {
 
 struct ExplainPlan {
-  std::string report;  // a report of hone's, or a run's output_dir; it exists
+  std::string report;  // a report of hone, or a run's output_dir; it exists
 
   bool operator==(const ExplainPlan&) const = default;
 };
 
 // `arguments` are the words after the command. Throws UserError.
 ExplainPlan parse_explain(const std::vector<std::string>& arguments);
-
-// What `hone explain --help` prints.
-std::string explain_help();
 
 }  // namespace hone::config

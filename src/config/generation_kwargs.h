@@ -1,4 +1,4 @@
-// generation_kwargs: what TRL hands to transformers' GenerationConfig beside its own options.
+// generation_kwargs: what TRL passes to transformers' GenerationConfig in addition to its own options.
 #pragma once
 
 #include "config/plan.h"
@@ -6,9 +6,9 @@
 
 namespace hone::config {
 
-// Its keys win over the options of the same name, as in TRL. UserError for keys that hone does not have, and
-// for a temperature or max_new_tokens that differs from the option: TRL would then train at another than it
-// samples. Checks what the two say together (min_new_tokens, stop_strings).
+// Its keys override the options of the same name, as in TRL. UserError for keys that hone does not have, and
+// for a temperature or max_new_tokens that differs from the option: TRL would then train with a value other
+// than the one it samples with. Checks the combination of both (min_new_tokens, stop_strings).
 void apply_generation_kwargs(const Settings& settings, PolicyPlan& plan);
 
 }  // namespace hone::config

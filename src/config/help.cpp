@@ -50,106 +50,6 @@ std::vector<std::string> names_of(const Schema& schema, OptionClass option_class
   return out;
 }
 
-std::string usage_of(const std::string& command) {
-  if (command == "sft") {
-    return "hone sft --config run.yaml [--option value ...]\n\n"
-           "Supervised fine-tuning of a LoRA adapter. Options have TRL's names and defaults; the command "
-           "line wins\n"
-           "over the file. A bool may stand alone (--packing) or be negated (--no_packing).\n";
-  }
-  if (command == "grpo" || command == "rloo") {
-    return fmt::format(
-        "hone {0} --config run.yaml [--option value ...]\n\n"
-        "Trains a LoRA adapter on completions that the model samples itself and rewards score ({1}). Options "
-        "have\n"
-        "TRL's names and defaults; the command line wins over the file. Batch sizes count completions.\n",
-        command, command == "grpo" ? "GRPO" : "RLOO");
-  }
-  if (command == "dpo") {
-    return "hone dpo --config run.yaml [--option value ...]\n\n"
-           "Trains a LoRA adapter on pairs of a chosen and a rejected completion (DPO and its relatives). "
-           "Options have\n"
-           "TRL's names and defaults; the command line wins over the file. Batch sizes count pairs.\n";
-  }
-  if (command == "online-dpo") {
-    return "hone online-dpo --config run.yaml [--option value ...]\n\n"
-           "Trains a LoRA adapter on pairs of completions that the model samples itself; rewards or a judge "
-           "say which\n"
-           "is the better (Online DPO). Options have TRL's names and defaults; the command line wins over "
-           "the file.\n"
-           "Batch sizes count prompts.\n";
-  }
-  if (command == "reward") {
-    return "hone reward --config run.yaml [--option value ...]\n\n"
-           "Trains a reward model on pairs of a chosen and a rejected completion: a LoRA adapter with a "
-           "score head,\n"
-           "which grpo takes as a reward. Options have TRL's names and defaults; the command line wins over "
-           "the file.\n"
-           "Batch sizes count pairs.\n";
-  }
-  if (command == "kto") {
-    return "hone kto --config run.yaml [--option value ...]\n\n"
-           "Trains a LoRA adapter on completions that are marked desirable or not (KTO). Options have TRL's "
-           "names and\n"
-           "defaults; the command line wins over the file. Batch sizes count rows.\n";
-  }
-  if (command == "reward-test") {
-    return "hone reward-test --reward_funcs NAME ... --dataset_name FILE.jsonl [--option value ...]\n\n"
-           "Tries rewards on the answers of the data and on empty, junk, cut and repeated ones.\n";
-  }
-  if (command == "generate") {
-    return "hone generate --model_name_or_path DIR --prompt 'TEXT' [--adapter_name_or_path DIR] [--option "
-           "value ...]\n\n"
-           "Completes prompts; with --adapters A B by each adapter in turn.\n";
-  }
-  if (command == "chat") {
-    return "hone chat MODEL [--adapter_name_or_path DIR] [--option value ...]\n\n"
-           "A conversation with the model, in its chat template. /reset begins anew, /exit or Ctrl-D leaves, "
-           "Ctrl-C\n"
-           "stops an answer. Reads a pipe too: one message a line. With --adapters NAME=DIR NAME=DIR the "
-           "model is\n"
-           "loaded once: /adapter NAME or /adapter none switches, /adapters lists; the conversation stays.\n";
-  }
-  if (command == "doctor") {
-    return "hone doctor [METHOD] run.yaml [--deep] [--strict] [--json] [--fix] [-v] [--option value ...]\n\n"
-           "Examines a run before its first step and trains nothing. The method is the word, or the one "
-           "whose options the\n"
-           "file has; options of the run may follow, as in the training commands. Ends with 0, with 1 for "
-           "warnings under\n"
-           "--strict, with 2 for a failure.\n";
-  }
-  if (command == "faults") {
-    return "hone faults [CODE] [--json]\n\n"
-           "The classes of fault that the doctor knows, or the page of one.\n";
-  }
-  if (command == "bisect") {
-    return "hone bisect good.yaml bad.yaml [--steps 3] [--method sft|grpo|rloo] [--json]\n\n"
-           "Finds the smallest set of options, of those in which the two differ, that makes a run fail: each "
-           "try is a run of a\n"
-           "few steps in a child process. Ends with 0 when it was found, 1 when it was not, or is flaky.\n";
-  }
-  if (command == "lr-find") {
-    return "hone lr-find run.yaml [--steps 40] [--output lr-find] [--json]\n\n"
-           "Proposes a learning rate: a short run in memory whose rate rises from step to step. Nothing is "
-           "written to\n"
-           "output_dir. Ends with 1 when no rate of the range lowers the loss.\n";
-  }
-  if (command == "convert") {
-    return "hone convert --input model.gguf --output DIR\n\n"
-           "Writes a GGUF file, or a model folder, as a Hugging Face folder.\n";
-  }
-  if (command == "export") {
-    return "hone export --model_name_or_path DIR --output model.gguf [--adapter_name_or_path DIR] [--outtype "
-           "q4_k_m]\n\n"
-           "Writes a model, with an adapter merged into it, as one file for llama.cpp: weights, tokenizer "
-           "and chat template.\n";
-  }
-  return "hone merge --adapter_name_or_path DIR --output DIR\n\n"
-         "Adds a LoRA adapter to a copy of its base model, in float32. With --adapters A B [--weights 0.7 "
-         "0.3]\n"
-         "[--combination linear|cat|svd|ties|...] several adapters of one base become one adapter.\n";
-}
-
 Json split_json(std::string_view words) {
   Json out = Json::array();
   for (const std::string& word : split_words(words)) out.push_back(word);
@@ -179,41 +79,22 @@ Json row_json(const Option& option) {
 }  // namespace
 
 std::string program_help() {
-  return "hone: post-trains language models, with TRL's option names, on Hugging Face files\n"
-         "\n"
-         "usage: hone COMMAND [--option value ...]\n"
-         "\n"
-         "  sft          train a LoRA adapter on examples        hone sft --config run.yaml\n"
-         "  grpo         train a LoRA adapter by rewards         hone grpo --config run.yaml\n"
-         "  rloo         the same with RLOO                      hone rloo --config run.yaml\n"
-         "  dpo          train a LoRA adapter on pairs           hone dpo --config run.yaml\n"
-         "  online-dpo   the same on pairs that it samples        hone online-dpo --config run.yaml\n"
-         "  kto          train a LoRA adapter on marked answers  hone kto --config run.yaml\n"
-         "  reward       train a reward model on pairs           hone reward --config run.yaml\n"
-         "  reward-test  try a reward on good and bad answers    hone reward-test --reward_funcs NAME "
-         "--dataset_name FILE\n"
-         "  generate     complete prompts                        hone generate --model_name_or_path DIR "
-         "--prompt 'TEXT'\n"
-         "  chat         talk with a model                       hone chat DIR\n"
-         "  convert      GGUF or folder -> Hugging Face folder   hone convert --input model.gguf --output "
-         "DIR\n"
-         "  merge        base + adapter -> model folder          hone merge --adapter_name_or_path DIR "
-         "--output DIR\n"
-         "  export       model + adapter -> GGUF for llama.cpp   hone export --model_name_or_path DIR "
-         "--output model.gguf\n"
-         "  doctor       examine a run before its first step     hone doctor run.yaml\n"
-         "  faults       what can go wrong, and what hone does   hone faults [CODE]\n"
-         "  bisect       which options make a run fail           hone bisect good.yaml bad.yaml\n"
-         "  lr-find      propose a learning rate                 hone lr-find run.yaml\n"
-         "  explain      why a run ended                         hone explain OUTPUT_DIR\n"
-         "  options      every option, and what is done with it  hone options [grpo] [--json] [NAME]\n"
-         "  env          versions and the machine\n"
-         "  version      the version\n"
-         "  help         this text; hone COMMAND --help for a command's options\n";
+  std::string out =
+      "hone: post-trains language models, with TRL's option names, on Hugging Face files\n\n"
+      "usage: hone COMMAND [--option value ...]\n\n";
+  for (const CommandRow& row : command_rows()) {
+    if (row.what.empty()) continue;
+    out += row.example.empty() ? fmt::format("  {:<12} {}\n", row.name, row.what)
+                               : fmt::format("  {:<12} {:<39} {}\n", row.name, row.what, row.example);
+  }
+  return out;
 }
 
-std::string command_help(const Schema& schema) {
-  std::string out = "usage: " + usage_of(schema.command);
+std::string command_help(const CommandRow& command) {
+  if (command.usage.empty()) return program_help();
+  std::string out = fmt::format("usage: {}", command.usage);
+  if (command.schema == nullptr) return out;
+  const Schema& schema = command.schema();
   out += fmt::format("\n  {:<38} {}\n", "--config FILE", "a YAML file of options");
   std::string_view group;
   for (const Option& option : schema.options) {

@@ -1,23 +1,24 @@
-// The texts of --help and `hone options`, made from the option table. Nothing here prints.
+// The texts of --help and `hone options`, generated from the option table. Nothing here prints.
 #pragma once
 
 #include <string>
 #include <string_view>
 
+#include "config/commands.h"
 #include "config/option_table.h"
 
 namespace hone::config {
 
 std::string program_help();  // hone --help
-// hone sft --help: supported options by group, the rest by name
-std::string command_help(const Schema& schema);
+// hone sft --help: what it does; supported options by group, the rest by name
+std::string command_help(const CommandRow& command);
 std::string options_text(const Schema& schema);  // hone options: every row with its class
 std::string options_json(const Schema& schema);  // hone options --json: an array of rows
 std::string option_text(const Schema& schema,
                         std::string_view name);  // hone options NAME; UserError when unknown
 
-// The words after `hone options`: [COMMAND | --method COMMAND] [--json] [NAME]; sft where none is named.
-// Throws UserError.
+// The arguments of `hone options`: [COMMAND | --method COMMAND] [--json] [NAME]; sft by default. Throws
+// UserError.
 std::string run_options(const std::vector<std::string>& arguments);
 
 }  // namespace hone::config

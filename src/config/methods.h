@@ -1,4 +1,4 @@
-// The training methods as rows: what their options are called and which rules they add. To add one: a row in
+// The training methods as rows: the names of their options and the rules that they add. To add one: a row in
 // methods.cpp, its name in the rows of its options (options_*.cpp), and its rules.
 #pragma once
 
@@ -11,11 +11,12 @@ namespace hone::config {
 
 struct MethodRow {
   Method method;
-  std::string_view word;                   // the command
-  std::string_view config;                 // TRL's class of its options
-  std::string_view script;                 // its script's, where that has one of its own
-  void (*resolve)(Settings&);              // writes back what follows from several options; UserError
-  void (*finish)(Plan&, const Settings&);  // of a filled plan: what no row says, checks, notes; UserError
+  std::string_view word;       // the command
+  std::string_view config;     // TRL's class of its options
+  std::string_view script;     // the class of its script, if it has its own
+  void (*resolve)(Settings&);  // resolves values that depend on several options; UserError
+  // completes a filled plan: derived fields, checks, notes; UserError
+  void (*finish)(Plan&, const Settings&);
 };
 const MethodRow& method_row(Method method);
 

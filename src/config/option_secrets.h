@@ -1,4 +1,4 @@
-// Secrets among the options: what is shown and written of them, and what cannot be read back.
+// Secrets among the options: how they are shown and written, and what cannot be read back.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace hone::config {
 
-// `value` of `option` as plans, checkpoints and messages have it: *** for tokens of the hub and for secrets
-// in addresses (base/secrets.h).
+// `value` of `option` as shown in plans, checkpoints and messages: *** for hub tokens and for secrets in
+// addresses (base/secrets.h).
 base::Json redact_secrets(std::string_view option, const base::Json& value);
 
-// UserError for an address out of a written plan whose secret is *** there.
+// UserError for an address from a written plan in which the secret is ***.
 void require_unredacted_url(const std::string& word, const std::string& where);
 
-// UserError, which does not tell the word, where it is neither empty nor a variable's name.
+// UserError when the value is neither empty nor a variable's name; the message does not show the value.
 void require_variable_name(const std::string& word, const std::string& where);
 
 // judge_api_key_env as the plan has it, "" when it is not set.

@@ -214,7 +214,7 @@ std::string_view kind_name(Kind kind) {
 }
 
 std::string_view option_class_name(OptionClass option_class) {
-  constexpr std::array<std::string_view, 3> kWords = {"supported", "answered", "refused"};
+  constexpr std::array<std::string_view, 3> kWords = {"supported", "ignored", "refused"};
   return kWords.at(static_cast<std::size_t>(option_class));
 }
 

@@ -285,10 +285,13 @@ void fill(Plan& plan, const Settings& settings) {
   settings.fill<WatchPlan>(plan);
   settings.fill<ReferencePlan>(plan);
   settings.fill(plan.policy);
+  settings.fill<learn::PolicyLossParameters>(plan.policy);
   settings.fill(plan.preference);
+  settings.fill<learn::PreferenceLossParameters>(plan.preference);
   settings.fill(plan.online);
   settings.fill(plan.reward);
   settings.fill(plan.kto);
+  settings.fill<learn::KtoLossParameters>(plan.kto);
 }
 
 // One spelling a value: 10 and 10.0 are the same number, and a list of one is its element (as TRL collapses

@@ -1,4 +1,4 @@
-// Rules of the methods that sample, which grpo, rloo and online-dpo share.
+// Rules that the sampling methods share: grpo, rloo and online-dpo.
 #pragma once
 
 #include <string>
@@ -9,22 +9,21 @@
 
 namespace hone::config {
 
-// What every method that samples makes of a filled plan: generation_kwargs, chat_template_kwargs, the
-// rewards.
+// Completes a filled plan of a sampling method: generation_kwargs, chat_template_kwargs, the rewards.
 void finish_sampling(PolicyPlan& plan, const Settings& settings);
-// `group` completions for each prompt of a step: group * per_device_train_batch_size *
-// gradient_accumulation_steps. UserError when that is beyond reason.
+// The completions of a step, `group` for each prompt: group * per_device_train_batch_size *
+// gradient_accumulation_steps. UserError when the product is too large.
 std::int64_t sequences_of(const Settings& settings, std::int64_t group);
-void check_replay(const Settings& settings);  // UserError for what a replay cannot do
-// The words of a list, written back as numbers. UserError for one that is none.
+void check_replay(const Settings& settings);  // UserError for options that a replay does not support
+// Replaces the strings of a list by numbers. UserError for one that is not a number.
 void resolve_numbers(Settings& settings, const char* name);
 
-// reward_model_name_or_path (online-dpo: reward_model_path) and reward_funcs, in the order in which TRL's
-// script joins them. UserError for a reward without a name.
+// reward_model_name_or_path (online-dpo: reward_model_path) and reward_funcs, in the order of TRL's script.
+// UserError for a reward without a name.
 std::vector<std::string> reward_specs(const Settings& settings);
 const char* reward_model_option(const Settings& settings);
 
-// The files that rewards name are there: `file.py:function`, a model folder, an interpreter given as a path.
+// Checks that the files of rewards exist: `file.py:function`, a model folder, an interpreter given as a path.
 void check_reward_files(const Settings& settings);
 
 }  // namespace hone::config

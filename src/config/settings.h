@@ -1,5 +1,5 @@
-// What the user set: values by option name, each with the place it came from. Later places win:
-// defaults, then the YAML file, then the command line, as TrlParser does.
+// The user's settings: values by option name, each with its origin. Later origins override earlier ones:
+// defaults, then the YAML file, then the command line, as in TrlParser.
 #pragma once
 
 #include <map>
@@ -22,11 +22,12 @@ struct Setting {
 // are never null. A number in quotes is still a number: TRL converts strings by the option's type.
 base::Json convert_text(const Option& option, std::string_view text, bool plain, const std::string& where);
 
-// "-5", "-.5" and "- a list item" are values; other words that begin with '-' are options (argparse).
+// "-5", "-.5" and "- a list item" are values; other arguments that begin with '-' are options (argparse).
 bool is_option_word(const std::string& word);
 std::string option_name(const std::string& word);  // "--lora-r=8", "lora_r": "lora_r"
 
-// UserError for a name outside the table: a former name gets its replacement, others their neighbor.
+// UserError for a name outside the table: for a former name it gives the replacement, for others similar
+// names.
 [[noreturn]] void throw_unknown(const Schema& schema, std::string_view name, const std::string& where,
                                 bool dashes);
 
@@ -37,18 +38,18 @@ class Settings {
   // Both throw UserError: unreadable file, YAML syntax, duplicate or unknown key, wrong type.
   void read_yaml(const std::string& path);
   void read_yaml_text(const std::string& text, const std::string& file_name);
-  // `--config FILE` is read first wherever it stands. Accepts --name value, --name=value, --flag, --no_flag,
-  // several values for a list; dashes and underscores are the same.
+  // `--config FILE` is read first, wherever it is on the command line. Accepts --name value, --name=value,
+  // --flag, --no_flag, several values for a list; dashes and underscores are equivalent.
   void read_arguments(const std::vector<std::string>& arguments);
 
-  // Range, choice and class of every value that was set. Returns one note for each reason of
-  // answered options, which names them.
+  // Checks range, choice and class of every value that was set. Returns one note for each reason of ignored
+  // options, with the options' names.
   std::vector<std::string> check() const;
 
   bool is_set(std::string_view name) const;
-  const base::Json& value(std::string_view name) const;   // what was set, else the default
+  const base::Json& value(std::string_view name) const;   // the set value, else the default
   std::string where(std::string_view name) const;         // "run.yaml:7", "--name", or "name (default)"
-  void replace(std::string_view name, base::Json value);  // a resolved default; keeps `where`
+  void replace(std::string_view name, base::Json value);  // sets a resolved value; keeps `where`
 
   bool flag(std::string_view name) const;  // null counts as false
   std::optional<bool> maybe_flag(std::string_view name) const;
@@ -57,7 +58,7 @@ class Settings {
   double number(std::string_view name) const;
   std::string text(std::string_view name) const;  // null: ""
   std::vector<std::string> list(std::string_view name) const;
-  bool changed(std::string_view name) const;  // it has another value than its default
+  bool changed(std::string_view name) const;  // its value differs from the default
 
   // Writes the values of the supported options whose rows are bound to fields of Part (binding.h).
   template <typename Part>
@@ -80,7 +81,7 @@ class Settings {
 [[noreturn]] void conflict(const Settings& settings, std::string_view name, std::string expected,
                            std::string found, std::string cause, std::string fix);
 
-// A value as a reader of YAML would write it: plain where that is safe, else in double quotes.
+// A value as YAML: plain if that is safe, else in double quotes.
 std::string yaml_text(const base::Json& value);
 
 }  // namespace hone::config

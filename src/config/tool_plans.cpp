@@ -109,7 +109,7 @@ void check_sampling(const Settings& settings, const SamplingPlan& plan, std::vec
   for (const char* name : {"top_k", "top_p", "min_p"}) {
     if (plan.temperature > 0 || !settings.is_set(name)) continue;
     notes.push_back(
-        fmt::format("{}: has no effect at temperature 0, which always takes the likeliest token", name));
+        fmt::format("{}: has no effect at temperature 0, which always takes the most likely token", name));
   }
 }
 

@@ -1,5 +1,5 @@
 // The plans of the small commands: generate, chat, convert, merge, export, reward-test, bisect and lr-find.
-// Same table, same errors as a run.
+// They use the same option table and errors as a run.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace hone::config {
 
-// How completions are drawn; names of transformers' GenerationConfig.
+// How completions are sampled; names of transformers' GenerationConfig.
 struct SamplingPlan {
   std::int64_t max_new_tokens = 64;
   std::int64_t min_new_tokens = 0;
@@ -26,18 +26,18 @@ struct SamplingPlan {
   bool operator==(const SamplingPlan&) const = default;
 };
 
-// An adapter that can be switched to: --adapters NAME=FOLDER, or FOLDER with its last part as the name.
+// An adapter that can be switched on: --adapters NAME=FOLDER, or FOLDER, whose last part is then the name.
 struct NamedAdapter {
   std::string name, folder;
   bool operator==(const NamedAdapter&) const = default;
 };
 
-// What generate and chat share: the model, what is on it, and how it is held.
+// Shared by generate and chat: the model, its adapters, and its storage.
 struct DecodingPlan : SamplingPlan {
   std::string model_name_or_path;          // folder, or .gguf file
-  std::string adapter_name_or_path;        // empty: the model alone, or `adapters`
-  std::vector<std::string> base_adapters;  // frozen ones below it
-  std::vector<NamedAdapter> adapters;      // several, of which one is on at a time
+  std::string adapter_name_or_path;        // empty: no adapter, or `adapters`
+  std::vector<std::string> base_adapters;  // frozen adapters below it
+  std::vector<NamedAdapter> adapters;      // several, one of which is on at a time
   Precision precision = Precision::kAutocast;
   QuantizedBase quantized_base = QuantizedBase::kNone;
   bool use_bnb_nested_quant = false;
@@ -47,8 +47,8 @@ struct DecodingPlan : SamplingPlan {
   bool operator==(const DecodingPlan&) const = default;
 };
 
-// hone generate: completions for prompts, one a line in `output` (JSONL) or on the terminal; with `adapters`
-// by each of them in turn.
+// hone generate: completions for prompts, one per line in `output` (JSONL) or on the terminal; with
+// `adapters`, from each adapter in turn.
 struct GeneratePlan : DecodingPlan {
   std::vector<std::string> prompts;  // --prompt, repeatable
   std::string prompts_file;          // .jsonl with a `prompt` column; empty: none
@@ -84,11 +84,11 @@ struct ConvertPlan {
   bool operator==(const ConvertPlan&) const = default;
 };
 
-// What merge and export compare what they wrote with: the model with its adapter, on greedy completions.
+// How merge and export compare their result with the model and its adapter: on greedy completions.
 struct ComparePlan {
-  std::int64_t count = 10;           // prompts; 0: nothing is compared
+  std::int64_t count = 10;           // prompts; 0: no comparison
   std::string prompts;               // .jsonl with a `prompt` column; empty: built-in questions
-  std::int64_t max_new_tokens = 32;  // of each completion
+  std::int64_t max_new_tokens = 32;  // per completion
   Precision precision = Precision::kFloat32;
   std::int64_t threads = 0;
 
@@ -101,13 +101,13 @@ struct MergePlan {
   std::string adapter_name_or_path;        // empty: `adapters` are combined, and output is an adapter
   std::vector<std::string> base_adapters;  // merged with it
   std::vector<std::string> adapters;       // two or more
-  std::vector<double> weights;             // one an adapter
-  std::string combination = "linear";      // PEFT's words
+  std::vector<double> weights;             // one per adapter
+  std::string combination = "linear";      // as named in PEFT
   double density = 1;                      // of ties and magnitude_prune
   bool elects_by_frequency = false;        // ties
   std::int64_t svd_rank = 0;               // 0: the largest of the adapters
   std::string output;
-  QuantizedBase trained_on = QuantizedBase::kNone;  // how the base was held in training
+  QuantizedBase trained_on = QuantizedBase::kNone;  // how the base was stored in training
   bool use_bnb_nested_quant = false;
   ComparePlan compare;
   std::vector<std::string> notes;
@@ -120,11 +120,11 @@ enum class GgufOutType { kF32, kBF16, kF16, kQ8_0, kQ4_K_M };
 // hone export: a model, with an adapter merged into it, as one GGUF file for llama.cpp.
 struct ExportPlan {
   std::string model_name_or_path;    // empty: the base that adapter_config.json names
-  std::string adapter_name_or_path;  // empty: the model alone
+  std::string adapter_name_or_path;  // empty: only the model
   std::vector<std::string> base_adapters;
   std::string output;  // a new .gguf file
   GgufOutType outtype = GgufOutType::kF16;
-  QuantizedBase trained_on = QuantizedBase::kNone;  // how the base was held in training
+  QuantizedBase trained_on = QuantizedBase::kNone;  // how the base was stored in training
   bool use_bnb_nested_quant = false;
   ComparePlan compare;
   std::vector<std::string> notes;
@@ -132,7 +132,7 @@ struct ExportPlan {
   bool operator==(const ExportPlan&) const = default;
 };
 
-// hone reward-test: a run's rewards tried on the answers of the data, and on bad ones.
+// hone reward-test: tests a run's rewards on the answers of the data, and on bad ones.
 struct RewardTestPlan {
   std::vector<std::string> reward_funcs;  // at least one; as in PolicyPlan
   std::string dataset_name;               // the .jsonl file
@@ -146,13 +146,12 @@ struct RewardTestPlan {
   bool operator==(const RewardTestPlan&) const = default;
 };
 
-// hone bisect: the options of a bad configuration, of those in which it differs from a good one, that make it
-// fail.
+// hone bisect: finds the options that make a bad configuration fail, among those that differ from a good one.
 struct BisectPlan {
   std::string good, bad;         // YAML files
-  Method method = Method::kSft;  // the one whose options the files have
-  std::int64_t steps = 3;        // of each try
-  double timeout = 600;          // seconds a try
+  Method method = Method::kSft;  // the method of both files
+  std::int64_t steps = 3;        // per try
+  double timeout = 600;          // seconds per try
   bool json = false;
   std::vector<std::string> notes;
 
@@ -163,7 +162,7 @@ struct BisectPlan {
 struct LrFindPlan {
   std::string run;  // the YAML file of the run
   std::int64_t steps = 40;
-  double lowest = 1e-6, highest = 0.1;  // learning rates, rising by the same factor each step
+  double lowest = 1e-6, highest = 0.1;  // learning rates, multiplied by the same factor each step
   std::string output = "lr-find";       // .json and .svg are added
   bool json = false;
   std::vector<std::string> notes;
@@ -171,14 +170,15 @@ struct LrFindPlan {
   bool operator==(const LrFindPlan&) const = default;
 };
 
-// `arguments` are the words after the command; each accepts --config FILE too. Throw UserError.
+// `arguments` are those after the command; each also accepts --config FILE. Throw UserError.
 GeneratePlan parse_generate(const std::vector<std::string>& arguments);
-ChatPlan parse_chat(const std::vector<std::string>& arguments);  // the first word may be the model
+ChatPlan parse_chat(const std::vector<std::string>& arguments);  // the first argument may be the model
 ConvertPlan parse_convert(const std::vector<std::string>& arguments);
 MergePlan parse_merge(const std::vector<std::string>& arguments);
 ExportPlan parse_export(const std::vector<std::string>& arguments);
 RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments);
-BisectPlan parse_bisect(const std::vector<std::string>& arguments);   // the first two words may be the files
-LrFindPlan parse_lr_find(const std::vector<std::string>& arguments);  // the first word may be the file
+// the first two arguments may be the files
+BisectPlan parse_bisect(const std::vector<std::string>& arguments);
+LrFindPlan parse_lr_find(const std::vector<std::string>& arguments);  // the first argument may be the file
 
 }  // namespace hone::config

@@ -1,4 +1,4 @@
-// What an adapter was trained on, as its run's plan.yaml says.
+// The base that an adapter was trained on, from its run's plan.yaml.
 #pragma once
 
 #include <string>
@@ -9,15 +9,14 @@
 
 namespace hone::config {
 
-// Of an adapter that was trained on a base in 4 or 8 bits: the base's options (load_in_4bit, load_in_8bit,
-// bnb_4bit_quant_type, use_bnb_nested_quant, and dtype, which the codes depend on) from the plan.yaml in
-// `adapter`, or in the run's folder above it for a checkpoint, where the user set none of them; with a note.
-// Without them the adapter would lie on another base than its own (CKPT-02). Adapters of other
-// programs have no plan: nothing is done.
-// So too base_adapters, from the base_adapters.json beside the adapter.
+// For an adapter that was trained on a 4-bit or 8-bit base: unless the user set one of them, takes the base's
+// options (load_in_4bit, load_in_8bit, bnb_4bit_quant_type, use_bnb_nested_quant, and dtype, which determines
+// the codes) from the plan.yaml in `adapter` or, for a checkpoint, in the run's folder above it, with a note.
+// Otherwise the adapter would be used on a base other than its own (CKPT-02). Adapters of other programs have
+// no plan: nothing is changed. The same for base_adapters, from the base_adapters.json beside the adapter.
 void inherit_base_options(Settings& settings, const std::string& adapter, std::vector<std::string>& notes);
 
-// The same for who has no settings; not quantized: nobody says otherwise.
+// The same for callers without settings; not quantized unless the plan.yaml says so.
 struct TrainedOn {
   QuantizedBase base = QuantizedBase::kNone;
   bool nested = false;

@@ -1,4 +1,4 @@
-// plan.yaml: the resolved run. Given back with --config it is the same run.
+// plan.yaml: the resolved run. With --config it gives the same run.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace hone::config {
 
-// Every supported option in table order, grouped, and the answered ones that the user set.
-// parse_run_text(plan.method, write_plan(plan), ...) == plan, but for secrets, which are left out
-// (option_secrets.h): an address that lacks its secret is refused then.
+// Every supported option in table order, grouped, and the ignored options that the user set.
+// parse_run_text(plan.method, write_plan(plan), ...) == plan, except for secrets, which are left out
+// (option_secrets.h): an address without its secret is then an error.
 std::string write_plan(const Plan& plan);
 
 std::string_view method_name(Method method);  // "sft"

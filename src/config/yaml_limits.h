@@ -1,5 +1,4 @@
-// Bounds on YAML, in which a few bytes can stand for very much: an alias may be used again and again, within
-// others that are, and within itself.
+// Limits for YAML, in which nested or recursive aliases can expand a few bytes to very many values.
 #pragma once
 
 #include <cstddef>

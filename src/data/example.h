@@ -1,4 +1,4 @@
-// The plain structs that leave this room: one tokenised row, and one packed batch.
+// The plain structs that leave this room: one tokenized row, and one packed batch.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace hone::data {
 
 constexpr std::int64_t kIgnore = -100;  // a label that is not scored (torch's ignore_index)
 
-// One row after tokenisation and truncation.
+// One row after tokenization and truncation.
 struct Example {
   std::int64_t row = 0;                  // line of the data file, from 0; the key of its randomness
   std::vector<std::int32_t> ids;         // [T]

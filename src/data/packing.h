@@ -20,7 +20,7 @@ std::vector<PackedRow> no_packing(const std::vector<Example>& examples);
 
 // Bins of at most max_length tokens, in TRL's order: bins as they were opened, members as they were put in.
 // TRL packs within chunks of 1,000 examples (datasets.map(batched)); so no bin spans two chunks. Examples
-// without a token are left out. No example may be longer than max_length (tokenise_rows has cut them):
+// without a token are left out. No example may be longer than max_length (tokenize_rows has cut them):
 // InternalError.
 std::vector<PackedRow> pack_bfd(const std::vector<Example>& examples, std::int64_t max_length);
 

@@ -10,6 +10,7 @@
 #include "base/json_tools.h"
 #include "base/suggest.h"
 #include "data/row_checks.h"
+#include "data/row_encoder.h"
 #include "data/row_threads.h"
 #include "data/rows.h"
 
@@ -123,13 +124,13 @@ void extract_prompt(PreferenceRow& row, const std::string& where) {
 class PreferenceReader {
  public:
   PreferenceReader(const base::fs::path& path, ImplicitPrompts implicit)
-      : takes_(implicit == ImplicitPrompts::kTaken) {
+      : takes_(implicit == ImplicitPrompts::kExtract) {
     out_.path = path;
   }
 
   void take(Json row, int line) {
     const std::string where = out_.path.string() + ":" + std::to_string(line);
-    if (!takes_ && (out_.tokenised || (out_.rows.empty() && row.contains("chosen_ids")))) {
+    if (!takes_ && (out_.tokenized || (out_.rows.empty() && row.contains("chosen_ids")))) {
       take_ids(row, line, where);
       return;
     }
@@ -182,7 +183,7 @@ class PreferenceReader {
       }
     }
     take_margin(row, where, taken);
-    out_.tokenised = out_.implicit = true;
+    out_.tokenized = out_.implicit = true;
     out_.rows.push_back(std::move(taken));
   }
 
@@ -244,21 +245,21 @@ std::size_t shared_tokens(const std::vector<std::int32_t>& a, const std::vector<
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-class PairTokeniser {
+class PairTokenizer {
  public:
-  PairTokeniser(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+  PairTokenizer(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
                 const text::ChatTemplate* chat_template, const PreferenceOptions& options)
       : rows_(rows),
-        tokenizer_(tokenizer),
-        chat_template_(chat_template),
-        options_(options),
-        eos_(tokenizer.special().eos.value_or("")) {}
+        encoder_(rows.conversational, tokenizer, chat_template, options.vocab_size),
+        options_(options) {}
 
   PairDone row(std::size_t index) const {
     const PreferenceRow& row = rows_.rows[index];
-    const std::vector<std::int32_t> prompt = prompt_ids(row, index);
-    const std::vector<std::int32_t> chosen = whole_ids(row, row.chosen, index);
-    const std::vector<std::int32_t> rejected = whole_ids(row, row.rejected, index);
+    const RowName where = [&] { return rows_.where(index); };
+    const EncodedRow parts = {row.prompt, row.tools, row.template_kwargs, where};
+    const std::vector<std::int32_t> prompt = encoder_.prompt(parts);
+    const std::vector<std::int32_t> chosen = encoder_.whole(parts, row.chosen);
+    const std::vector<std::int32_t> rejected = encoder_.whole(parts, row.rejected);
     const std::size_t length = std::min(shared_tokens(prompt, chosen), shared_tokens(prompt, rejected));
     PairDone done;
     done.boundary_mismatch = length < prompt.size();
@@ -268,45 +269,15 @@ class PairTokeniser {
     done.dropped = limit > 0 && !options_.keep_end && length >= limit;
     if (done.dropped) return done;
     done.cut = limit > 0 && static_cast<std::size_t>(done.longest) > limit;
-    done.pair.chosen = side(chosen, length, "chosen", index);
-    done.pair.rejected = side(rejected, length, "rejected", index);
+    done.pair.chosen = sequence(chosen, length, "chosen", where);
+    done.pair.rejected = sequence(rejected, length, "rejected", where);
     return done;
   }
 
  private:
-  std::vector<std::int32_t> prompt_ids(const PreferenceRow& row, std::size_t index) const {
-    if (rows_.conversational) return render(row, row.prompt, /*add_generation_prompt=*/true, index);
-    return tokenizer_.encode(row.prompt.get<std::string>(), /*add_special=*/true).ids;
-  }
-
-  std::vector<std::int32_t> whole_ids(const PreferenceRow& row, const Json& completion,
-                                      std::size_t index) const {
-    if (rows_.conversational) {
-      Json both = row.prompt;
-      both.insert(both.end(), completion.begin(), completion.end());
-      return render(row, both, /*add_generation_prompt=*/false, index);
-    }
-    std::string text = completion;
-    if (!text.ends_with(eos_)) text += eos_;
-    return tokenizer_.encode(row.prompt.get<std::string>() + text, /*add_special=*/true).ids;
-  }
-
-  std::vector<std::int32_t> render(const PreferenceRow& row, const Json& messages, bool add_generation_prompt,
-                                   std::size_t index) const {
-    return naming_row([&] { return rows_.where(index); },
-                      [&] {
-                        return text::tokenise_chat(tokenizer_, *chat_template_,
-                                                   {.messages = messages,
-                                                    .tools = row.tools,
-                                                    .template_kwargs = row.template_kwargs,
-                                                    .add_generation_prompt = add_generation_prompt})
-                            .ids;
-                      });
-  }
-
-  PreferenceSide side(const std::vector<std::int32_t>& ids, std::size_t prompt, const char* column,
-                      std::size_t index) const {
-    if (ids.size() <= prompt) throw_empty(column, index);
+  PreferenceSequence sequence(const std::vector<std::int32_t>& ids, std::size_t prompt, const char* column,
+                              const RowName& where) const {
+    if (ids.size() <= prompt) throw_empty_completion(where() + " " + column);
     const auto limit = static_cast<std::size_t>(options_.max_length);
     std::size_t begin = 0, end = ids.size();
     if (limit > 0 && ids.size() > limit) {
@@ -315,35 +286,17 @@ class PairTokeniser {
     }
     const std::size_t first = std::max(begin, prompt);  // of the completion
     const std::size_t context = std::max(first, begin + 1);
-    if (context >= end) throw_nothing_scored(column, index);
-    check_token_ids(ids, options_.vocab_size, tokenizer_, [&] { return rows_.where(index); });
+    if (context >= end) throw_one_token(where() + " " + column);
+    encoder_.check(ids, where);
     const auto at = [&](std::size_t i) { return ids.begin() + static_cast<std::ptrdiff_t>(i); };
     return {.context = {at(begin), at(context)},
             .scored = {at(context), at(end)},
             .completion = static_cast<std::int64_t>(end - first)};
   }
 
-  [[noreturn]] void throw_empty(const char* column, std::size_t index) const {
-    throw UserError({.where = rows_.where(index) + " " + column,
-                     .expected = "a completion",
-                     .found = "nothing: the prompt with it has no token more than the prompt alone",
-                     .cause = "an empty completion, or a template that closes the prompt's last turn itself",
-                     .fix = "write a completion into this row, or remove the row"});
-  }
-
-  [[noreturn]] void throw_nothing_scored(const char* column, std::size_t index) const {
-    throw UserError({.where = rows_.where(index) + " " + column,
-                     .expected = "a token to train on, with a token before it",
-                     .found = "a sequence of one token",
-                     .cause = "an empty prompt, and a tokenizer that puts no token before it",
-                     .fix = "write a prompt into this row, or remove the row"});
-  }
-
   const PreferenceRows& rows_;
-  const text::Tokenizer& tokenizer_;
-  const text::ChatTemplate* chat_template_;
+  RowEncoder encoder_;
   const PreferenceOptions& options_;
-  std::string eos_;
 };
 
 void add_facts(const PairDone& done, PreferenceFacts& facts) {
@@ -357,10 +310,10 @@ void add_facts(const PairDone& done, PreferenceFacts& facts) {
   facts.completion_tokens +=
       static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size());
   facts.pairs_cut += done.cut ? 1 : 0;
-  facts.equal += pair.sides_equal() ? 1 : 0;
+  facts.equal += pair.completions_equal() ? 1 : 0;
   facts.mean_chosen += static_cast<double>(pair.chosen.completion);
   facts.mean_rejected += static_cast<double>(pair.rejected.completion);
-  for (const PreferenceSide* one : {&pair.chosen, &pair.rejected}) {
+  for (const PreferenceSequence* one : {&pair.chosen, &pair.rejected}) {
     facts.longest_prompt = std::max(facts.longest_prompt, static_cast<std::int64_t>(one->context.size()));
   }
 }
@@ -376,12 +329,12 @@ void check_result(const PreferenceRows& rows, const PreferenceFacts& facts,
          .cause = "a long system prompt, or a small max_length",
          .fix = "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"});
   }
-  require_differing_sides(rows.path, facts);
+  require_different_completions(rows.path, facts);
 }
 
 }  // namespace
 
-void require_differing_sides(const base::fs::path& file, const PreferenceFacts& facts) {
+void require_different_completions(const base::fs::path& file, const PreferenceFacts& facts) {
   if (facts.equal == facts.kept) {
     throw UserError({.where = file.string(),
                      .expected = "a chosen and a rejected completion that differ (PREF-01)",
@@ -409,13 +362,13 @@ PreferenceRows read_preference_rows(const base::fs::path& path, ImplicitPrompts 
   return parse_preference_rows(text, file, implicit);
 }
 
-PreferenceData tokenise_preferences(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+PreferenceData tokenize_preferences(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
                                     const text::ChatTemplate* chat_template,
                                     const PreferenceOptions& options) {
   require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
   std::vector<PairDone> all(rows.rows.size());
   RowThreads<PairDone>(all, row_threads(options.threads, all.size())).run([&] {
-    return PairTokeniser(rows, tokenizer, chat_template, options);
+    return PairTokenizer(rows, tokenizer, chat_template, options);
   });
   PreferenceData out;
   out.facts.rows = static_cast<std::int64_t>(all.size());

@@ -2,14 +2,14 @@
 // its collator).
 //
 //   {"prompt": "2 + 3 =", "chosen": " 5", "rejected": " 6"}
-//   {"prompt": [{"role": "user", ...}], "chosen": [{"role": "assistant", ...}], "rejected": [{"role":
-//   "assistant", ...}]}
-//   {"chosen": "2 + 3 = 5", "rejected": "2 + 3 = 6"}      the prompt is what both begin with (TRL's
-//   extract_prompt):
-//                                                        characters, a space before the difference being the
-//                                                        completion's, or messages. The first row says
-//                                                        whether a file's prompts are explicit.
-//   beside them, for templates: `tools` (list, or its text) and `chat_template_kwargs` (object)
+//   {"prompt": [{"role": "user", ...}], "chosen": [{"role": "assistant", ...}],
+//    "rejected": [{"role": "assistant", ...}]}
+//   {"chosen": "2 + 3 = 5", "rejected": "2 + 3 = 6"}
+//
+// Without a column `prompt` the prompt is the longest common prefix of chosen and rejected (TRL's
+// extract_prompt), in characters or in messages; a space before the difference belongs to the completion.
+// The first row decides for the whole file.
+// Optional columns for templates: `tools` (list, or its text) and `chat_template_kwargs` (object)
 //
 // Tokens: prompt, prompt + chosen and prompt + rejected are encoded apart; the completions begin where the
 // three part ways. Text: EOS is appended where a completion does not end with it, and special tokens are
@@ -45,7 +45,7 @@ struct PreferenceRow {
 struct PreferenceRows {
   base::fs::path path;
   bool conversational = false;
-  bool tokenised = false;  // kLeft: chosen and rejected are lists of token ids (chosen_ids, rejected_ids)
+  bool tokenized = false;  // kKeep: chosen and rejected are lists of token ids (chosen_ids, rejected_ids)
   bool implicit = false;   // no column `prompt`: prompts stand in chosen and rejected
   std::vector<PreferenceRow> rows;
 
@@ -54,18 +54,18 @@ struct PreferenceRows {
 
 // What becomes of the prompts of rows without such a column: taken out into PreferenceRow::prompt, or left
 // where they are, as a reward model reads them; then `margin` is read too, a number in every row or in none.
-enum class ImplicitPrompts { kTaken, kLeft };
+enum class ImplicitPrompts { kExtract, kKeep };
 
 // A .jsonl file, or a folder's train.jsonl. UserError for: what data/rows.h says of files, a column absent
 // (naming those there) or of the wrong type, rows of both kinds, conversations that share no message
-// (kTaken).
+// (kExtract).
 PreferenceRows read_preference_rows(const base::fs::path& path,
-                                    ImplicitPrompts implicit = ImplicitPrompts::kTaken);
+                                    ImplicitPrompts implicit = ImplicitPrompts::kExtract);
 PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path& path,
-                                     ImplicitPrompts implicit = ImplicitPrompts::kTaken);
+                                     ImplicitPrompts implicit = ImplicitPrompts::kExtract);
 
 // One of the two sequences, cut to max_length.
-struct PreferenceSide {
+struct PreferenceSequence {
   std::vector<std::int32_t> context;  // [P] P > 0: what comes before the first scored token
   std::vector<std::int32_t> scored;   // [C] C > 0
   // Completion tokens: C, and one more where the context is a completion's own first token, which nothing
@@ -77,10 +77,10 @@ struct PreferenceSide {
 
 struct PreferencePair {
   std::int64_t row = 0;  // of the file, from 0
-  PreferenceSide chosen, rejected;
+  PreferenceSequence chosen, rejected;
 
   bool shares_context() const { return chosen.context == rejected.context; }
-  bool sides_equal() const { return shares_context() && chosen.scored == rejected.scored; }
+  bool completions_equal() const { return shares_context() && chosen.scored == rejected.scored; }
   // With the context once where it can be.
   std::int64_t tokens(bool share) const {
     const bool once = share && shares_context();
@@ -100,14 +100,14 @@ struct PreferenceFacts {
   std::int64_t prompts_too_long = 0;   // dropped: the prompt alone fills max_length
   std::int64_t too_long = 0;           // dropped: one of the two is longer than max_length (reward models)
   std::int64_t equal = 0;              // kept, chosen and rejected of the same tokens: no gradient (PREF-01)
-  std::int64_t boundary_mismatches = 0;  // the prompt is tokenised differently with a completion (DATA-06)
+  std::int64_t boundary_mismatches = 0;  // the prompt is tokenized differently with a completion (DATA-06)
   std::int64_t longest = 0;              // tokens of a sequence, before the cut
   std::int64_t longest_prompt = 0;       // of the kept
   double mean_chosen = 0, mean_rejected = 0;  // completion tokens of the kept (PREF-02)
 };
 
 // UserError (PREF-01) when the two sides of every kept pair are the same tokens.
-void require_differing_sides(const base::fs::path& file, const PreferenceFacts& facts);
+void require_different_completions(const base::fs::path& file, const PreferenceFacts& facts);
 
 struct PreferenceOptions {
   std::int64_t max_length = 1024;  // 0: off
@@ -124,7 +124,7 @@ struct PreferenceData {
 // UserError: messages without a chat template, text without an EOS to append, a completion that adds no
 // token, a token id outside the embedding, no pair left, or only pairs whose two sides are the same
 // (PREF-01). Of several bad rows the first is named.
-PreferenceData tokenise_preferences(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+PreferenceData tokenize_preferences(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
                                     const text::ChatTemplate* chat_template,
                                     const PreferenceOptions& options);
 

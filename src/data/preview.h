@@ -1,4 +1,4 @@
-// One example as text, piece by piece, with which pieces are targets: for the coloured example before step 1.
+// One example as text, piece by piece, with which pieces are targets: for the colored example before step 1.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace hone::data {
 
 struct PreviewPiece {
-  std::string text;         // special tokens included; the text of neighbouring tokens with the same flag
+  std::string text;         // special tokens included; the text of neighboring tokens with the same flag
   bool supervised = false;  // a target; the first token never is
 };
 

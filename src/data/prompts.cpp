@@ -101,15 +101,15 @@ std::string render(const PromptRow& row, const text::ChatTemplate& chat_template
   if (own.is_object()) kwargs.update(own);
   Json tools = column_or_null(row, "tools");
   if (tools.empty()) tools = Json();
-  return naming_row([&] { return row.where; },
-                    [&] {
-                      return chat_template
-                          .render({.messages = row.prompt,
-                                   .tools = std::move(tools),
-                                   .template_kwargs = std::move(kwargs),
-                                   .add_generation_prompt = true})
-                          .text;
-                    });
+  return with_row_context([&] { return row.where; },
+                          [&] {
+                            return chat_template
+                                .render({.messages = row.prompt,
+                                         .tools = std::move(tools),
+                                         .template_kwargs = std::move(kwargs),
+                                         .add_generation_prompt = true})
+                                .text;
+                          });
 }
 
 void check_ids(const std::vector<std::int32_t>& ids, const PromptRow& row, const text::Tokenizer& tokenizer,
@@ -162,16 +162,16 @@ std::vector<PromptRow> read_prompt_rows(const base::fs::path& path, const std::s
   return out;
 }
 
-std::vector<TokenisedPrompt> tokenise_prompts(const std::vector<PromptRow>& rows,
+std::vector<TokenizedPrompt> tokenize_prompts(const std::vector<PromptRow>& rows,
                                               const text::Tokenizer& tokenizer,
                                               const text::ChatTemplate* chat_template,
                                               const Json& template_kwargs, std::int64_t vocab_size) {
-  std::vector<TokenisedPrompt> out;
+  std::vector<TokenizedPrompt> out;
   out.reserve(rows.size());
   for (const PromptRow& row : rows) {
     const bool chat = row.prompt.is_array();
     if (chat && chat_template == nullptr) throw_no_template(row);
-    TokenisedPrompt prompt;
+    TokenizedPrompt prompt;
     prompt.text = chat ? render(row, *chat_template, template_kwargs) : row.prompt.get<std::string>();
     prompt.ids = tokenizer.encode(prompt.text, /*add_special=*/!chat).ids;
     check_ids(prompt.ids, row, tokenizer, vocab_size);

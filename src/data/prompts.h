@@ -34,7 +34,7 @@ struct PromptRow {
 // UserError as read_prompts, and for prompts of both kinds, and messages as data/rows.h checks them.
 std::vector<PromptRow> read_prompt_rows(const base::fs::path& path, const std::string& split = "train");
 
-struct TokenisedPrompt {
+struct TokenizedPrompt {
   std::vector<std::int32_t> ids;
   std::string text;  // what the model reads: a conversation as its template renders it
 };
@@ -46,7 +46,7 @@ struct TokenisedPrompt {
 // here `tools` and `chat_template_kwargs` reach it as in SFT, an empty list of tools as none. `vocab_size` >
 // 0: ids at or above it are a UserError (DATA-10), before anything is generated. UserError too for a prompt
 // without tokens and for messages without a chat template (nullptr).
-std::vector<TokenisedPrompt> tokenise_prompts(const std::vector<PromptRow>& rows,
+std::vector<TokenizedPrompt> tokenize_prompts(const std::vector<PromptRow>& rows,
                                               const text::Tokenizer& tokenizer,
                                               const text::ChatTemplate* chat_template,
                                               const base::Json& template_kwargs, std::int64_t vocab_size = 0);

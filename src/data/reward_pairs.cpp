@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "data/row_checks.h"
+#include "data/row_encoder.h"
 #include "data/row_threads.h"
 
 namespace hone::data {
@@ -20,15 +21,13 @@ struct WholePairDone {
   std::int64_t longest = 0, tokens = 0;
 };
 
-class WholeTokeniser {
+class WholeTokenizer {
  public:
-  WholeTokeniser(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+  WholeTokenizer(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
                  const text::ChatTemplate* chat_template, const RewardPairOptions& options)
       : rows_(rows),
-        tokenizer_(tokenizer),
-        chat_template_(chat_template),
-        options_(options),
-        eos_(tokenizer.special().eos.value_or("")) {}
+        encoder_(rows.conversational, tokenizer, chat_template, options.vocab_size),
+        options_(options) {}
 
   WholePairDone row(std::size_t index) const {
     const PreferenceRow& row = rows_.rows[index];
@@ -53,38 +52,19 @@ class WholeTokeniser {
  private:
   std::vector<std::int32_t> ids_of(const PreferenceRow& row, const Json& completion, const char* column,
                                    std::size_t index) const {
-    std::vector<std::int32_t> ids = encode(row, completion, index);
+    const RowName where = [&] { return rows_.where(index); };
+    std::vector<std::int32_t> ids =
+        rows_.tokenized ? completion.get<std::vector<std::int32_t>>()
+                        : encoder_.whole({row.prompt, row.tools, row.template_kwargs, where}, completion);
     if (ids.empty()) {
-      throw UserError({.where = rows_.where(index) + " " + column,
+      throw UserError({.where = where() + " " + column,
                        .expected = "a sequence to score",
                        .found = "no tokens",
                        .cause = "an empty text",
                        .fix = "write an answer into this row, or remove the row"});
     }
-    check_token_ids(ids, options_.vocab_size, tokenizer_, [&] { return rows_.where(index); });
+    encoder_.check(ids, where);
     return ids;
-  }
-
-  std::vector<std::int32_t> encode(const PreferenceRow& row, const Json& completion,
-                                   std::size_t index) const {
-    if (rows_.tokenised) return completion.get<std::vector<std::int32_t>>();
-    if (!rows_.conversational) {
-      std::string text = completion;
-      if (!text.ends_with(eos_)) text += eos_;
-      if (!row.prompt.is_null()) text = row.prompt.get<std::string>() + text;
-      return tokenizer_.encode(text, /*add_special=*/true).ids;
-    }
-    Json messages = row.prompt.is_null() ? Json::array() : row.prompt;
-    messages.insert(messages.end(), completion.begin(), completion.end());
-    return naming_row([&] { return rows_.where(index); },
-                      [&] {
-                        return text::tokenise_chat(tokenizer_, *chat_template_,
-                                                   {.messages = messages,
-                                                    .tools = row.tools,
-                                                    .template_kwargs = row.template_kwargs,
-                                                    .add_generation_prompt = false})
-                            .ids;
-                      });
   }
 
   // Up to the token that has the score; of pad tokens alone, transformers takes the first.
@@ -94,7 +74,8 @@ class WholeTokeniser {
     return size;
   }
 
-  static PreferenceSide side(const std::vector<std::int32_t>& ids, std::size_t shared, std::size_t scored) {
+  static PreferenceSequence side(const std::vector<std::int32_t>& ids, std::size_t shared,
+                                 std::size_t scored) {
     const auto at = [&](std::size_t i) { return ids.begin() + static_cast<std::ptrdiff_t>(i); };
     return {.context = {at(0), at(shared)},
             .scored = {at(shared), at(scored)},
@@ -102,10 +83,8 @@ class WholeTokeniser {
   }
 
   const PreferenceRows& rows_;
-  const text::Tokenizer& tokenizer_;
-  const text::ChatTemplate* chat_template_;
+  RowEncoder encoder_;
   const RewardPairOptions& options_;
-  std::string eos_;
 };
 
 void check_result(const PreferenceRows& rows, const PreferenceFacts& facts,
@@ -119,25 +98,25 @@ void check_result(const PreferenceRows& rows, const PreferenceFacts& facts,
          .cause = "a small max_length: a reward model's rows are never cut",
          .fix = "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"});
   }
-  require_differing_sides(rows.path, facts);
+  require_different_completions(rows.path, facts);
 }
 
 }  // namespace
 
 std::int64_t pair_tokens(const PreferencePair& pair) {
   std::int64_t out = 0;
-  for (const PreferenceSide* side : {&pair.chosen, &pair.rejected})
+  for (const PreferenceSequence* side : {&pair.chosen, &pair.rejected})
     out += static_cast<std::int64_t>(side->context.size()) + side->completion;
   return out;
 }
 
-RewardPairs tokenise_reward_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+RewardPairs tokenize_reward_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
                                   const text::ChatTemplate* chat_template, const RewardPairOptions& options) {
-  if (!rows.tokenised)
+  if (!rows.tokenized)
     require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/true);
   std::vector<WholePairDone> all(rows.rows.size());
   RowThreads<WholePairDone>(all, row_threads(options.threads, all.size())).run([&] {
-    return WholeTokeniser(rows, tokenizer, chat_template, options);
+    return WholeTokenizer(rows, tokenizer, chat_template, options);
   });
   RewardPairs out;
   PreferenceFacts& facts = out.facts;
@@ -152,7 +131,7 @@ RewardPairs tokenise_reward_pairs(const PreferenceRows& rows, const text::Tokeni
     facts.kept += 1;
     facts.tokens += done.tokens;
     facts.completion_tokens += done.pair.chosen.completion + done.pair.rejected.completion;
-    facts.equal += done.pair.sides_equal() ? 1 : 0;
+    facts.equal += done.pair.completions_equal() ? 1 : 0;
     facts.mean_chosen += static_cast<double>(done.pair.chosen.completion);
     facts.mean_rejected += static_cast<double>(done.pair.rejected.completion);
     facts.longest_prompt =

@@ -31,7 +31,7 @@ struct RewardPairOptions {
 };
 
 struct RewardPairs {
-  // PreferenceSide::context: what the two begin with (all but the last token of the shorter one at most;
+  // PreferenceSequence::context: what the two begin with (all but the last token of the shorter one at most;
   // where they differ from the start, each its own first token), `scored`: the rest up to the token that has
   // the score, at least one; `completion`: tokens of the rest with the pad tokens at the end. A context is
   // empty only beside a sequence of one token.
@@ -42,7 +42,7 @@ struct RewardPairs {
 
 // UserError: messages without a chat template, text without an EOS to append, a sequence without tokens, a
 // token id outside the embedding, no pair left, or only pairs whose two sides are the same (PREF-01).
-RewardPairs tokenise_reward_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+RewardPairs tokenize_reward_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
                                   const text::ChatTemplate* chat_template, const RewardPairOptions& options);
 
 // Tokens of both sequences, pad tokens at the end included.

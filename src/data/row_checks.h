@@ -18,7 +18,7 @@ using RowName = std::function<std::string()>;  // "train.jsonl:12"; asked for wh
 
 // call(), whose UserErrors then begin with the row.
 template <typename Call>
-auto naming_row(const RowName& where, Call&& call) {
+auto with_row_context(const RowName& where, Call&& call) {
   try {
     return std::forward<Call>(call)();
   } catch (const base::UserError& error) {

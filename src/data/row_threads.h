@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/fault_stack.h"
+#include "base/signal_stack.h"
 
 namespace hone::data {
 
@@ -48,7 +48,7 @@ class RowThreads {
     std::vector<std::jthread> others;
     for (int i = 1; i < threads_; ++i) {
       others.emplace_back([&work] {
-        base::give_fault_stack();
+        base::install_signal_stack();
         work();
       });
     }

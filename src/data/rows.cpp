@@ -80,7 +80,7 @@ std::string name_of(const Form& form, const std::string& text_field) {
                                          "' (dataset_text_field), 'messages', or 'prompt' and 'completion'"
                                    : "a column '" + missing + "' beside the other half of the pair",
        .found = "columns: " + join(there) + "." + hint,
-       .cause = row.contains("input_ids") ? "the rows are already tokenised, which hone does not read"
+       .cause = row.contains("input_ids") ? "the rows are already tokenized, which hone does not read"
                                           : "the data has another format than SFT needs",
        .fix = missing.empty() ? "rename the column, or name it with dataset_text_field"
                               : "add the column, or use one 'text' column"});

@@ -3,8 +3,7 @@
 // Forms, as TRL names them (docs: dataset formats), by the columns of the first row:
 //   prompt + completion   both strings, or both lists of messages
 //   messages              a list of messages; `conversations` is read as messages, and its from/value keys
-//   become
-//                         role/content (trl maybe_convert_to_chatml: the values stay as they are, "gpt" too)
+//                         become role/content (trl maybe_convert_to_chatml: values are unchanged, "gpt" too)
 //   text                  one string, in the column dataset_text_field
 // A message is {"role": string, "content": string | list | null, ...}; content may be absent beside
 // tool_calls. Beside them, for templates: `tools` (list, or the text of one) and `chat_template_kwargs`

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json_tools.h"
 #include "data/row_checks.h"
+#include "data/row_encoder.h"
 #include "data/row_threads.h"
 #include "data/rows.h"
 
@@ -107,20 +108,20 @@ struct UnpairedDone {
   bool dropped = false, boundary_mismatch = false;
 };
 
-class UnpairedTokeniser {
+class UnpairedTokenizer {
  public:
-  UnpairedTokeniser(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
+  UnpairedTokenizer(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
                     const text::ChatTemplate* chat_template, const UnpairedOptions& options)
       : rows_(rows),
-        tokenizer_(tokenizer),
-        chat_template_(chat_template),
-        options_(options),
-        eos_(tokenizer.special().eos.value_or("")) {}
+        encoder_(rows.conversational, tokenizer, chat_template, options.vocab_size),
+        options_(options) {}
 
   UnpairedDone row(std::size_t index) const {
     const UnpairedRow& row = rows_.rows[index];
-    std::vector<std::int32_t> prompt = prompt_ids(row, index);
-    const std::vector<std::int32_t> whole = whole_ids(row, index);
+    const RowName where = [&] { return rows_.where(index); };
+    const EncodedRow parts = {row.prompt, row.tools, row.template_kwargs, where};
+    const std::vector<std::int32_t> prompt = encoder_.prompt(parts);
+    const std::vector<std::int32_t> whole = encoder_.whole(parts, row.completion);
     const auto length = std::mismatch(prompt.begin(), prompt.end(), whole.begin(), whole.end()).second;
     UnpairedDone done;
     done.boundary_mismatch = length - whole.begin() < static_cast<std::ptrdiff_t>(prompt.size());
@@ -128,81 +129,34 @@ class UnpairedTokeniser {
     done.completion.assign(length, whole.end());
     done.dropped =
         options_.max_length > 0 && static_cast<std::int64_t>(done.prompt.size()) >= options_.max_length;
-    if (!done.dropped) check(done, whole, index);
+    if (done.dropped) return done;
+    if (done.completion.empty()) throw_empty_completion(where() + " completion");
+    if (whole.size() < 2) throw_one_token(where());
+    encoder_.check(whole, where);
     return done;
   }
 
  private:
-  std::vector<std::int32_t> prompt_ids(const UnpairedRow& row, std::size_t index) const {
-    if (rows_.conversational) return render(row, row.prompt, /*add_generation_prompt=*/true, index);
-    return tokenizer_.encode(row.prompt.get<std::string>(), /*add_special=*/true).ids;
-  }
-
-  std::vector<std::int32_t> whole_ids(const UnpairedRow& row, std::size_t index) const {
-    if (rows_.conversational) {
-      Json both = row.prompt;
-      both.insert(both.end(), row.completion.begin(), row.completion.end());
-      return render(row, both, /*add_generation_prompt=*/false, index);
-    }
-    std::string text = row.completion;
-    if (!text.ends_with(eos_)) text += eos_;
-    return tokenizer_.encode(row.prompt.get<std::string>() + text, /*add_special=*/true).ids;
-  }
-
-  std::vector<std::int32_t> render(const UnpairedRow& row, const Json& messages, bool add_generation_prompt,
-                                   std::size_t index) const {
-    return naming_row([&] { return rows_.where(index); },
-                      [&] {
-                        return text::tokenise_chat(tokenizer_, *chat_template_,
-                                                   {.messages = messages,
-                                                    .tools = row.tools,
-                                                    .template_kwargs = row.template_kwargs,
-                                                    .add_generation_prompt = add_generation_prompt})
-                            .ids;
-                      });
-  }
-
-  void check(const UnpairedDone& done, const std::vector<std::int32_t>& whole, std::size_t index) const {
-    if (done.completion.empty()) {
-      throw UserError(
-          {.where = rows_.where(index) + " completion",
-           .expected = "a completion",
-           .found = "nothing: the prompt with it has no token more than the prompt alone",
-           .cause = "an empty completion, or a template that closes the prompt's last turn itself",
-           .fix = "write a completion into this row, or remove the row"});
-    }
-    if (whole.size() < 2) {
-      throw UserError({.where = rows_.where(index),
-                       .expected = "a token to train on, with a token before it",
-                       .found = "a sequence of one token",
-                       .cause = "an empty prompt, and a tokenizer that puts no token before it",
-                       .fix = "write a prompt into this row, or remove the row"});
-    }
-    check_token_ids(whole, options_.vocab_size, tokenizer_, [&] { return rows_.where(index); });
-  }
-
   const UnpairedRows& rows_;
-  const text::Tokenizer& tokenizer_;
-  const text::ChatTemplate* chat_template_;
+  RowEncoder encoder_;
   const UnpairedOptions& options_;
-  std::string eos_;
 };
 
 // A prompt with a completion, cut to max_length. Without a prompt the first token is context.
-PreferenceSide make_side(const std::vector<std::int32_t>& prompt, const std::vector<std::int32_t>& completion,
-                         std::int64_t max_length) {
+PreferenceSequence make_side(const std::vector<std::int32_t>& prompt,
+                             const std::vector<std::int32_t>& completion, std::int64_t max_length) {
   std::size_t size = completion.size();
   if (max_length > 0) size = std::min(size, static_cast<std::size_t>(max_length) - prompt.size());
   const auto end = completion.begin() + static_cast<std::ptrdiff_t>(size);
-  PreferenceSide out{.context = prompt, .scored = {}, .completion = static_cast<std::int64_t>(size)};
+  PreferenceSequence out{.context = prompt, .scored = {}, .completion = static_cast<std::int64_t>(size)};
   auto first = completion.begin();
   if (prompt.empty()) out.context.push_back(*first++);
   out.scored.assign(first, end);
   return out;
 }
 
-void add_facts(const UnpairedDone& done, const PreferenceSide& side, bool desirable, std::int64_t max_length,
-               UnpairedFacts& facts) {
+void add_facts(const UnpairedDone& done, const PreferenceSequence& side, bool desirable,
+               std::int64_t max_length, UnpairedFacts& facts) {
   const auto whole = static_cast<std::int64_t>(done.prompt.size() + done.completion.size());
   facts.kept += 1;
   facts.desirable += desirable ? 1 : 0;
@@ -237,12 +191,12 @@ UnpairedRows read_unpaired_rows(const base::fs::path& path) {
   return out;
 }
 
-UnpairedData tokenise_unpaired(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
+UnpairedData tokenize_unpaired(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
                                const text::ChatTemplate* chat_template, const UnpairedOptions& options) {
   require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
   std::vector<UnpairedDone> all(rows.rows.size());
   RowThreads<UnpairedDone>(all, row_threads(options.threads, all.size())).run([&] {
-    return UnpairedTokeniser(rows, tokenizer, chat_template, options);
+    return UnpairedTokenizer(rows, tokenizer, chat_template, options);
   });
   UnpairedData out;
   UnpairedFacts& facts = out.facts;

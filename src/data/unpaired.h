@@ -5,7 +5,8 @@
 //   {"prompt": [{"role": "user", ...}], "completion": [{"role": "assistant", ...}], "label": false}
 //   rows of pairs (data/preferences.h), with or without prompts: of every thousand rows first the chosen
 //   ones, desirable, then the rejected ones, not (unpair_preference_dataset on batches of datasets.map's
-//   size) beside them, for templates: `tools` (list, or its text) and `chat_template_kwargs` (object)
+//   size)
+// Optional columns for templates: `tools` (list, or its text) and `chat_template_kwargs` (object)
 //
 // Tokens: prompt and prompt + completion are encoded apart; the completion begins where the two part ways.
 // Text: EOS is appended to a completion that does not end with it, and special tokens are added (BOS).
@@ -55,7 +56,7 @@ struct UnpairedFacts {
   std::int64_t tokens = 0, completion_tokens = 0;  // of the kept
   std::int64_t rows_cut = 0;                       // kept, longer than max_length
   std::int64_t prompts_too_long = 0;               // dropped: the prompt alone fills max_length
-  std::int64_t boundary_mismatches = 0;            // the prompt is tokenised differently with its completion
+  std::int64_t boundary_mismatches = 0;            // the prompt is tokenized differently with its completion
   std::int64_t longest = 0;                        // tokens of a sequence, before the cut
   std::int64_t longest_prompt = 0;                 // of the kept
 };
@@ -77,7 +78,7 @@ struct UnpairedData {
 
 // UserError: messages without a chat template, text without an EOS to append, a completion that adds no
 // token, a token id outside the embedding, no row left. Of several bad rows the first is named.
-UnpairedData tokenise_unpaired(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
+UnpairedData tokenize_unpaired(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
                                const text::ChatTemplate* chat_template, const UnpairedOptions& options);
 
 }  // namespace hone::data

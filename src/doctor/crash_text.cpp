@@ -39,8 +39,7 @@ std::string_view fix_of(int signal) {
     case SIGFPE:
     case SIGILL:
       return "`hone doctor` tries every shape of this run in a child process; layer_form: plain and dtype: "
-             "float32 take "
-             "other kernels";
+             "float32 take other kernels";
     case SIGBUS:
       return "leave the model's files alone while a run goes on";
     default:
@@ -49,7 +48,7 @@ std::string_view fix_of(int signal) {
   }
 }
 
-FixedText& operator_words(FixedText& out, const CrashFacts& facts) {
+FixedText& write_operator(FixedText& out, const CrashFacts& facts) {
   if (facts.op == nullptr) return out << "before the first operator";
   out << facts.op << " " << (facts.dtype != nullptr ? facts.dtype : "?");
   const bool attention = std::strncmp(facts.op, "attention", 9) == 0;
@@ -126,12 +125,13 @@ std::string_view signal_name(int signal) {
   }
 }
 
-void crash_words(FixedText& out, const CrashFacts& facts, std::string_view folder, std::string_view report) {
+void write_crash_message(FixedText& out, const CrashFacts& facts, std::string_view folder,
+                         std::string_view report) {
   out << "\nhone: CRASH " << crash_code(facts.signal) << (crash_code(facts.signal).empty() ? "" : "  ")
       << "signal " << static_cast<std::int64_t>(facts.signal) << " (" << signal_name(facts.signal)
       << detail(facts.signal, facts.code) << ")";
   if (facts.step > 0) out << " at step " << facts.step;
-  operator_words(out << "\n  where:  ", facts);
+  write_operator(out << "\n  where:  ", facts);
   out << "\n  likely: " << cause_of(facts.signal);
   if (!crash_code(facts.signal).empty()) out << "\n  not:    " << kNotThis;
   if (facts.checkpoint >= 0) {
@@ -182,7 +182,7 @@ std::string explain_crash(const base::Json& report) {
                             .step = number("step", 0),
                             .checkpoint = number("checkpoint", -1)};
   FixedText out;
-  crash_words(out, facts, folder, "");
+  write_crash_message(out, facts, folder, "");
   return std::string(out.view().substr(1));  // without its empty line
 }
 

@@ -45,7 +45,8 @@ std::string_view crash_code(int signal);
 std::string_view signal_name(int signal);
 
 // What stderr gets. `folder`: output_dir; `report`: where the report was written, empty: nowhere.
-void crash_words(FixedText& out, const CrashFacts& facts, std::string_view folder, std::string_view report);
+void write_crash_message(FixedText& out, const CrashFacts& facts, std::string_view folder,
+                         std::string_view report);
 // The report, one JSON object. `folder` is JSON's text of output_dir with its quotes.
 void crash_json(FixedText& out, const CrashFacts& facts, std::string_view folder);
 

@@ -39,12 +39,12 @@ double step_tokens(const train::OpenedRun& run) {
     return sequences * static_cast<double>(pairs.tokens) /
            static_cast<double>(std::max<std::int64_t>(1, pairs.kept));
   }
-  if (run.prompts() == nullptr) return sequences * run.start.train_data.mean_length;
+  if (!run.samples()) return sequences * run.start.train_data.mean_length;
   return sequences * static_cast<double>(plan.policy.max_completion_length);
 }
 
 double sampled_tokens(const train::OpenedRun& run) {
-  if (run.prompts() == nullptr) return 0;
+  if (!run.samples()) return 0;
   const config::PolicyPlan& policy = run.plan.policy;
   return kSampledPrompts * static_cast<double>(policy.num_generations * policy.max_completion_length);
 }

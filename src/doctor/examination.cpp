@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/stopwatch.h"
 #include "doctor/error_verdict.h"
-#include "doctor/words.h"
+#include "doctor/number_format.h"
 
 namespace hone::doctor {
 
@@ -92,7 +92,7 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
   const auto start = Clock::now();
   Examination out;
   for (const Part& part : kParts) {
-    if (!takes_part(part, run.prompts() != nullptr, options.depth)) continue;
+    if (!takes_part(part, run.samples(), options.depth)) continue;
     if (part.runs_model && out.failed()) continue;
     const auto begin = Clock::now();
     ExamPart found{.name = std::string(part.name), .verdicts = look(part, run, options)};

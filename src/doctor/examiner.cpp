@@ -44,36 +44,36 @@ std::string summary(const Examination& examination) {
 void Examiner::before_first_step(train::OpenedRun& run) {
   const Examination examination = examine(run, options_, [this](const ExamPart& part) {
     for (const base::Verdict& one : part.verdicts) {
-      if (one.level != base::Level::kOk) listener_.judged(one, 0);
+      if (one.level != base::Level::kOk) listener_.on_verdict(one, 0);
     }
   });
   const std::vector<const base::Verdict*> failures = examination.failures();
   if (!failures.empty()) stop(failures);
-  listener_.judged({.level = base::Level::kOk, .part = "doctor", .what = summary(examination)}, 0);
+  listener_.on_verdict({.level = base::Level::kOk, .part = "doctor", .what = summary(examination)}, 0);
 }
 
 void Guards::before_first_step(train::OpenedRun& run) {
   for (train::RunGuard* guard : guards_) guard->before_first_step(run);
 }
 
-void Guards::backward_done(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter) {
-  for (train::RunGuard* guard : guards_) guard->backward_done(step, loss, adapter);
+void Guards::on_backward(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter) {
+  for (train::RunGuard* guard : guards_) guard->on_backward(step, loss, adapter);
 }
 
-void Guards::not_finite(std::int64_t step, double loss, double grad_norm) {
-  for (train::RunGuard* guard : guards_) guard->not_finite(step, loss, grad_norm);
+void Guards::on_not_finite(std::int64_t step, double loss, double grad_norm) {
+  for (train::RunGuard* guard : guards_) guard->on_not_finite(step, loss, grad_norm);
 }
 
-train::Course Guards::stepped(const train::StepFacts& facts, const adapters::Adapter& adapter) {
-  train::Course course = train::Course::kGoOn;
+train::GuardAction Guards::on_step(const train::StepFacts& facts, const adapters::Adapter& adapter) {
+  train::GuardAction course = train::GuardAction::kContinue;
   for (train::RunGuard* guard : guards_) {
-    if (guard->stepped(facts, adapter) == train::Course::kPause) course = train::Course::kPause;
+    if (guard->on_step(facts, adapter) == train::GuardAction::kPause) course = train::GuardAction::kPause;
   }
   return course;
 }
 
-void Guards::saved(const std::string& folder, std::int64_t step) {
-  for (train::RunGuard* guard : guards_) guard->saved(folder, step);
+void Guards::on_save(const std::string& folder, std::int64_t step) {
+  for (train::RunGuard* guard : guards_) guard->on_save(folder, step);
 }
 
 train::StateFiles Guards::state_files() const {

@@ -29,11 +29,10 @@ class Guards final : public train::RunGuard {
  public:
   void add(train::RunGuard& guard) { guards_.push_back(&guard); }
   void before_first_step(train::OpenedRun& run) override;
-  void backward_done(std::int64_t step, const train::StepLoss& loss,
-                     const adapters::Adapter& adapter) override;
-  void not_finite(std::int64_t step, double loss, double grad_norm) override;
-  train::Course stepped(const train::StepFacts& facts, const adapters::Adapter& adapter) override;
-  void saved(const std::string& folder, std::int64_t step) override;
+  void on_backward(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter) override;
+  void on_not_finite(std::int64_t step, double loss, double grad_norm) override;
+  train::GuardAction on_step(const train::StepFacts& facts, const adapters::Adapter& adapter) override;
+  void on_save(const std::string& folder, std::int64_t step) override;
   train::StateFiles state_files() const override;
   std::int64_t pinned_step() const override;
 

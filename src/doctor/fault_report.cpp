@@ -42,13 +42,13 @@ std::string go_on(const fs::path& folder, std::int64_t checkpoint, std::int64_t 
   std::string out;
   if (checkpoint < 0) {
     line(out, "saved", "no checkpoint yet");
-    line(out, "go on", "begin anew with the same command");
+    line(out, "go on", "start again with the same command");
     return out;
   }
   if (healthy < 0) {
     line(out, "saved",
          train::checkpoint_path(folder, checkpoint).string() + ", after the fault was suspected");
-    line(out, "go on", "begin anew, changed: no checkpoint is from before it");
+    line(out, "go on", "start again, changed: no checkpoint is from before it");
     return out;
   }
   const bool same = healthy == checkpoint;
@@ -98,7 +98,7 @@ Json read_json(const fs::path& file) {
 std::string explain_running(const RunningState& state, const fs::path& folder) {
   const Fate fate = fate_of(state);
   std::string out;
-  line(out, "what", fate_words(state, fate));
+  line(out, "what", describe_fate(state, fate));
   if (fate == Fate::kAlive) return out;
   if (fate == Fate::kMemory) {
     line(out, "code", "MEM-02");

@@ -31,8 +31,8 @@ std::string text_of(const RunningState& state) {
   const int size =
       std::snprintf(text, sizeof text,
                     "{\"format\": \"hone-running-1\", \"pid\": %10lld, \"boot\": \"%.64s\", \"total_steps\": "
-                    "%12lld, \"step\": %12lld, "
-                    "\"checkpoint\": %12lld, \"resident\": %16lld, \"free\": %16lld}\n",
+                    "%12lld, \"step\": %12lld, \"checkpoint\": %12lld, \"resident\": %16lld, \"free\": "
+                    "%16lld}\n",
                     number(state.pid), state.boot.c_str(), number(state.total_steps), number(state.step),
                     number(state.checkpoint), number(state.resident), number(state.free));
   return {text, static_cast<std::size_t>(size > 0 ? size : 0)};
@@ -97,7 +97,7 @@ Fate fate_of(const RunningState& state) {
                                                                                       : Fate::kKilled;
 }
 
-std::string fate_words(const RunningState& state, Fate fate) {
+std::string describe_fate(const RunningState& state, Fate fate) {
   const std::string memory = state.resident > 0 ? " (memory then: " + base::gigabytes(state.resident) +
                                                       " used, " + base::gigabytes(state.free) + " free)"
                                                 : "";

@@ -52,6 +52,6 @@ Fate fate_of(const RunningState& state);
 
 // "the last run here was killed at step 12 of 100 (memory then: 21.9 GB of 22.3 GB): probably the kernel's
 // out-of-memory killer"
-std::string fate_words(const RunningState& state, Fate fate);
+std::string describe_fate(const RunningState& state, Fate fate);
 
 }  // namespace hone::doctor

@@ -16,8 +16,8 @@ constexpr double kZeroSpread = 1e-8;   // torch.isclose(std, 0)
 struct Moments {
   std::int64_t count = 0;
   double mean = kNan, std = kNan;
-  bool equal =
-      true;  // all the same number, or fewer than two: the mean is then that number, without rounding
+  // all the same number, or fewer than two: the mean is then that number, without rounding
+  bool equal = true;
 };
 
 template <typename At>

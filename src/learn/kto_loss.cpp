@@ -25,7 +25,7 @@ std::pair<double, double> row_loss(const KtoLossOptions& options, bool desirable
 }
 
 // Of the rows of one label.
-struct Side {
+struct GroupStats {
   std::int64_t rows = 0, tokens = 0;
   double rewards = 0, logps = 0, logits = 0;
 };
@@ -55,7 +55,7 @@ KtoGradient kto_gradient(const KtoTokens& tokens, const KtoLossOptions& options)
   const double kl = estimates ? std::max(0.0, tokens.kl) : 0;
   KtoGradient out;
   at::Tensor d = at::empty({n}, at::kDouble);
-  std::array<Side, 2> sides;  // rejected, chosen
+  std::array<GroupStats, 2> sides;  // rejected, chosen
   const double *logp = logprob.const_data_ptr<double>(), *logit = mean_logit.const_data_ptr<double>();
   double* slope = d.mutable_data_ptr<double>();
   for (std::size_t i = 0; i < rows; ++i) {
@@ -63,12 +63,12 @@ KtoGradient kto_gradient(const KtoTokens& tokens, const KtoLossOptions& options)
     const double sum = std::accumulate(logp, logp + count, 0.0);
     const bool desirable = tokens.desirable[i] != 0;
     const double x = sum - tokens.reference[i];
-    const double share =
+    const double row_weight =
         (desirable ? options.desirable_weight : options.undesirable_weight) / static_cast<double>(rows);
     const auto [loss, by_x] = row_loss(options, desirable, x, kl);
-    out.loss += share * loss;
-    std::fill(slope, slope + count, share * by_x);
-    Side& side = sides[desirable ? 1 : 0];
+    out.loss += row_weight * loss;
+    std::fill(slope, slope + count, row_weight * by_x);
+    GroupStats& side = sides[desirable ? 1 : 0];
     side.rows += 1;
     side.tokens += count;
     side.rewards += options.beta * x;

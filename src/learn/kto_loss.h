@@ -17,16 +17,16 @@
 #include <utility>
 #include <vector>
 
+#include "learn/loss_parameters.h"
+
 namespace hone::learn {
 
 enum class KtoLossType { kKto, kApoZeroUnpaired };
 KtoLossType kto_loss_type(std::string_view name);  // by TRL's names; InternalError for others
 
 // TRL's options and defaults (KTOConfig).
-struct KtoLossOptions {
+struct KtoLossOptions : KtoLossParameters {
   KtoLossType type = KtoLossType::kKto;
-  double beta = 0.1;
-  double desirable_weight = 1, undesirable_weight = 1;
 };
 
 // A micro-batch of B rows. Tensors of any device and floating dtype.

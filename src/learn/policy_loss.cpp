@@ -159,7 +159,7 @@ PolicyLoss policy_loss(const PolicyTokens& tokens, const PolicyLossOptions& opti
   if (with_kl) {
     const at::Tensor gap = tokens.ref_logprob.to(at::kDouble) - parts.logprob;
     kl = gap.exp() - gap - 1;
-    if (options.bias_correction_kl) kl = kl * spread(ratio.rho);
+    if (options.use_bias_correction_kl) kl = kl * spread(ratio.rho);
   }
 
   at::Tensor loss, phi;

@@ -12,7 +12,7 @@
 //   log ratio   token level: l_t - o_t
 //               sequence level (GSPO): sum_t m (l - o) / max(1, |i|), one a sequence
 //   rho         exp(log ratio)  [coef_1]; exactly 1 where no old logprob is given: it is then sg(l)
-//   KL_t        exp(r - l) - (r - l) - 1, times rho (with its gradient) where bias_correction_kl
+//   KL_t        exp(r - l) - (r - l) - 1, times rho (with its gradient) where use_bias_correction_kl
 //
 //   loss type                     L_t
 //   grpo bnpo dr_grpo dapo luspo  -min(min(rho, delta) A, clip(rho, 1 - epsilon, 1 + epsilon_high) A)
@@ -61,6 +61,8 @@
 #include <utility>
 #include <vector>
 
+#include "learn/loss_parameters.h"
+
 namespace hone::learn {
 
 enum class PolicyLossType { kGrpo, kBnpo, kDrGrpo, kDapo, kCispo, kLuspo, kSapo, kVespo, kRloo };
@@ -70,23 +72,12 @@ enum class Span { kStep, kMicroBatch };
 // vllm_importance_sampling_mode. kNone: sampler and trainer are taken to be the same distribution.
 enum class SamplingCorrection { kNone, kTokenMask, kTokenTruncate, kSequenceMask, kSequenceTruncate };
 
-// TRL's options and defaults (GRPOConfig), but sampling_correction, which TRL has on under vLLM only.
-struct PolicyLossOptions {
+// TRL's options and defaults (GRPOConfig), but sampling_correction, which TRL has on under vLLM only. entropy_coef
+// is the step's; 0: no bonus.
+struct PolicyLossOptions : PolicyLossParameters {
   PolicyLossType loss_type = PolicyLossType::kDapo;
   ImportanceLevel importance_level = ImportanceLevel::kToken;
-  double epsilon = 0.2;
-  std::optional<double> epsilon_high;  // unset: epsilon
-  std::optional<double> delta;
-  double beta = 0;
-  bool bias_correction_kl = true;  // use_bias_correction_kl
-  bool mask_truncated_completions = false;
-  double top_entropy_quantile = 1.0;
-  std::optional<double> off_policy_mask_threshold;
   SamplingCorrection sampling_correction = SamplingCorrection::kNone;
-  std::optional<double> sampling_clip_min, sampling_clip_max = 3.0;  // vllm_importance_sampling_clip_*
-  double sapo_temperature_neg = 1.05, sapo_temperature_pos = 1.0;
-  double vespo_k_pos = 2.0, vespo_lambda_pos = 3.0, vespo_k_neg = 3.0, vespo_lambda_neg = 2.0;
-  double entropy_coef = 0;     // of this step; 0: no bonus
   bool entropy_bonus = false;  // there is one, though entropy_coef is 0 just now (adaptive): its metrics
   double max_completion_length = 512;  // dr_grpo
   Span span = Span::kStep;

@@ -125,8 +125,8 @@ SamplingRatio sampling_ratio(const PolicyTokens& tokens, const PolicyLossOptions
   const bool by_sequence = detail::corrects_sequences(options);
   SamplingRatio out{.ratio = (by_sequence ? parts.sum(diff) : diff).exp()};
   const double infinity = std::numeric_limits<double>::infinity();
-  const double low = options.sampling_clip_min.value_or(-infinity);
-  const double high = options.sampling_clip_max.value_or(infinity);
+  const double low = options.importance_sampling_clip_min.value_or(-infinity);
+  const double high = options.importance_sampling_clip_max.value_or(infinity);
   if (options.sampling_correction == SamplingCorrection::kTokenTruncate ||
       options.sampling_correction == SamplingCorrection::kSequenceTruncate)
     out.ratio = out.ratio.clamp(low, high);

@@ -128,8 +128,8 @@ at::Tensor exo_pair(const at::Tensor& logits, double epsilon) {
 }
 
 at::Tensor discopop(const at::Tensor& logits, double tau) {
-  const at::Tensor share = at::sigmoid(logits / tau);
-  return -at::log_sigmoid(logits) * (1 - share) + at::exp(-logits) * share;
+  const at::Tensor modulation = at::sigmoid(logits / tau);
+  return -at::log_sigmoid(logits) * (1 - modulation) + at::exp(-logits) * modulation;
 }
 
 // [B], or a scalar for sft.

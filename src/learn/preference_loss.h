@@ -6,11 +6,12 @@
 // completion's scored tokens (its tokens, but the very first of a sequence without a prompt, which nothing
 // predicts):
 //
-//   logp   = sum_t w_t log p_t;  w_t = 1, or with ld_alpha (LD-DPO): 1 up to the shorter completion's length,
-//   ld_alpha beyond c, r   = logp - reference logp, of chosen and rejected s_c, s_r = f(c), f(r):  reverse_kl
-//   x;  forward_kl 1 - exp(-x);  js_divergence log 2 + log sigmoid(x);
-//              alpha_divergence (exp((a - 1) x) - 1) / (a - 1), the exponent at most 80; x where |a - 1| <
-//              1e-6
+//   logp   = sum_t w_t log p_t;  w_t = 1, or with ld_alpha (LD-DPO): 1 up to the shorter completion's
+//            length, ld_alpha beyond
+//   c, r   = logp - reference logp, of chosen and rejected
+//   s_c, s_r = f(c), f(r):  reverse_kl x;  forward_kl 1 - exp(-x);  js_divergence log 2 + log sigmoid(x);
+//              alpha_divergence (exp((a - 1) x) - 1) / (a - 1), the exponent at most 80; x where
+//              |a - 1| < 1e-6
 //   D      = s_c - s_r;  |c|, |r| = completion tokens, unscored ones too, at least 1
 //   b = beta, e = label_smoothing, ls = log sigmoid, sg = sigmoid
 //
@@ -21,13 +22,17 @@
 //   nca_pair      -ls(b c) - ls(-b c) / 2 - ls(-b r) / 2
 //   bco_pair      -ls(b c) - ls(-b r)
 //   sppo_hard     (c - 1 / (2 b))^2 + (r + 1 / (2 b))^2
-//   aot           -(1 - e) ls(b d) - e ls(-b d), d = sort(logp_c - logp_r) - sort(the reference's), over the
-//   micro-batch aot_unpaired  the same, d = sort(c) - sort(r) apo_zero      1 - sg(b c) + sg(b r) apo_down
-//   sg(b c) + 1 - sg(b (c - r)) discopop      u = b D, m = sg(u / discopop_tau): -ls(u) (1 - m) + exp(-u) m
+//   aot           -(1 - e) ls(b d) - e ls(-b d), d = sort(logp_c - logp_r) - sort(the reference's), over
+//                 the micro-batch
+//   aot_unpaired  the same, d = sort(c) - sort(r)
+//   apo_zero      1 - sg(b c) + sg(b r)
+//   apo_down      sg(b c) + 1 - sg(b (c - r))
+//   discopop      u = b D, m = sg(u / discopop_tau): -ls(u) (1 - m) + exp(-u) m
 //   sft           mean -log p over the chosen tokens of the micro-batch, one number for every pair
 //
 //   use_weighting (WPO): times exp(mean_t(log p - log sum_v p_v^2)) of chosen and of rejected, without
-//   gradient loss = sum over terms of weight * mean over pairs
+//   gradient
+//   loss = sum over terms of weight * mean over pairs
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,6 +43,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "learn/loss_parameters.h"
 
 namespace hone::learn {
 
@@ -70,15 +77,9 @@ struct PreferenceTerm {
 };
 
 // TRL's options and defaults (DPOConfig).
-struct PreferenceLossOptions {
+struct PreferenceLossOptions : PreferenceLossParameters {
   std::vector<PreferenceTerm> terms = {{}};
-  double beta = 0.1;
-  double label_smoothing = 0;
   FDivergence f_divergence = FDivergence::kReverseKl;
-  double f_alpha_divergence_coef = 0.5;
-  double discopop_tau = 0.05;
-  std::optional<double> ld_alpha;
-  bool use_weighting = false;
 };
 
 // A micro-batch of B pairs: sequences chosen 0, rejected 0, chosen 1, ... Tensors of any device and floating

@@ -30,24 +30,24 @@ RewardGradient reward_gradient(const at::Tensor& scores, const std::vector<doubl
   RewardGradient out;
   out.d_score = at::zeros({2 * pairs}, at::kDouble);
   double* d = out.d_score.mutable_data_ptr<double>();
-  const double share = 1 / static_cast<double>(pairs);
+  const double row_weight = 1 / static_cast<double>(pairs);
   double right = 0, margin = 0, sum = 0, center = 0;
   for (std::int64_t i = 0; i < pairs; ++i) {
     const double chosen = score[2 * i], rejected = score[2 * i + 1];
     const double gap = chosen - rejected - (margins.empty() ? 0 : margins[static_cast<std::size_t>(i)]);
-    out.loss += softplus_of_minus(gap) * share;
-    d[2 * i] = -sigmoid(-gap) * share;
-    d[2 * i + 1] = sigmoid(-gap) * share;
-    center += (chosen + rejected) * (chosen + rejected) * share;
-    right += chosen > rejected ? share : 0;
-    margin += (chosen - rejected) * share;
+    out.loss += softplus_of_minus(gap) * row_weight;
+    d[2 * i] = -sigmoid(-gap) * row_weight;
+    d[2 * i + 1] = sigmoid(-gap) * row_weight;
+    center += (chosen + rejected) * (chosen + rejected) * row_weight;
+    right += chosen > rejected ? row_weight : 0;
+    margin += (chosen - rejected) * row_weight;
     sum += chosen + rejected;
   }
   if (center_rewards_coefficient) {
     out.loss += *center_rewards_coefficient * center;
     for (std::int64_t i = 0; i < 2 * pairs; ++i) {
       const double both = score[i - i % 2] + score[i - i % 2 + 1];
-      d[i] += *center_rewards_coefficient * 2 * both * share;
+      d[i] += *center_rewards_coefficient * 2 * both * row_weight;
     }
   }
   const auto [least, most] = std::minmax_element(score, score + 2 * pairs);

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
-#include "config/plan.h"
-
 namespace hone::learn {
 
+enum class Scheduler { kLinear, kCosine, kConstant, kConstantWithWarmup };  // lr_scheduler_type
+
 struct ScheduleSpec {
-  config::Scheduler type = config::Scheduler::kLinear;
+  Scheduler type = Scheduler::kLinear;
   std::int64_t warmup_steps = 0;
   std::int64_t total_steps = 0;
   double num_cycles = 0.5;  // cosine

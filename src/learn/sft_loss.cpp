@@ -88,8 +88,8 @@ TokenFacts token_facts(const at::Tensor& logits, const at::Tensor& targets) {
 }
 
 at::Tensor nll_loss(const at::Tensor& logprob, double denominator) {
-  return -logprob.sum() /
-         std::max(denominator, 1.0);  // TRL clamps: a step without targets has loss 0, not NaN
+  // TRL clamps: a step without targets has loss 0, not NaN
+  return -logprob.sum() / std::max(denominator, 1.0);
 }
 
 }  // namespace hone::learn

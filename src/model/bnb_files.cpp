@@ -36,7 +36,7 @@ const char* type_name(QuantType type) {
                                 const std::string& expected, const std::string& found) {
   throw UserError({where + ": " + base::cut_text(name, 200), expected, base::cut_text(found, 200),
                    "the file is damaged, or not bitsandbytes' own",
-                   "download the model again, or take the unquantised one"});
+                   "download the model again, or take the unquantized one"});
 }
 
 std::string module_of(const std::string& weight) {
@@ -108,7 +108,7 @@ BnbMatrix parse_state(const base::StoredTensor& stored, const base::StoredTensor
 at::Tensor read_part(const TensorTable& tensors, const std::string& name, at::ScalarType dtype,
                      std::int64_t count, const std::string& where) {
   const auto it = tensors.find(name);
-  if (it == tensors.end()) throw_damaged(where, name, "this part of a quantised matrix", "no such tensor");
+  if (it == tensors.end()) throw_damaged(where, name, "this part of a quantized matrix", "no such tensor");
   const std::span<const std::byte> bytes = it->second->bytes;
   const auto wanted = static_cast<std::size_t>(count) * c10::elementSize(dtype);
   if (bytes.size() != wanted) {
@@ -121,7 +121,7 @@ at::Tensor read_part(const TensorTable& tensors, const std::string& name, at::Sc
 }
 
 // As Python's json.dumps, with its blanks, and in the order of QuantState.as_dict.
-std::string state_text(const ops::Quantised& matrix) {
+std::string state_text(const ops::Quantized& matrix) {
   const auto number = [](double value) { return base::dump_json(Json(value)); };
   const std::string dtype = matrix.source == at::kBFloat16 ? "bfloat16"
                             : matrix.source == at::kHalf   ? "float16"
@@ -179,9 +179,9 @@ bool is_bnb_part(const std::string& name, const std::map<std::string, BnbMatrix>
   return false;
 }
 
-ops::Quantised read_bnb_matrix(const TensorTable& tensors, const std::string& name, const BnbMatrix& matrix,
+ops::Quantized read_bnb_matrix(const TensorTable& tensors, const std::string& name, const BnbMatrix& matrix,
                                const std::string& where) {
-  ops::Quantised out;
+  ops::Quantized out;
   out.scheme = matrix.scheme;
   out.out = matrix.shape[0];
   out.in = matrix.shape[1];
@@ -221,7 +221,7 @@ std::vector<std::string> bnb_tensor_names(const ops::QuantScheme& scheme, const 
   return names;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> bnb_tensors(const ops::Quantised& matrix,
+std::vector<std::pair<std::string, at::Tensor>> bnb_tensors(const ops::Quantized& matrix,
                                                             const std::string& name) {
   std::vector<at::Tensor> parts;
   if (matrix.scheme.type == QuantType::kInt8) {

@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/where.h"
 #include "model/bnb_files.h"
-#include "model/explicit_layer.h"
 #include "model/families.h"
+#include "model/fused_layer.h"
 #include "ops/attention.h"
 #include "ops/index_tensor.h"
 #include "ops/linear_logprob.h"
@@ -59,9 +59,9 @@ void check_tensors(const WeightSource& source) {
 
 // How the tensors of a model are kept.
 struct Held {
-  Numbers numbers;
+  DtypePolicy dtypes;
   Storage storage;
-  const Quantise& quantise;
+  const Quantize& quantize;
   at::Device device;
 };
 
@@ -71,16 +71,16 @@ ops::Weight stored(const at::Tensor& plain, Storage storage) {
 }
 
 ops::Weight read_weight(const WeightSource& source, const std::string& name, const Held& held) {
-  std::optional<ops::Quantised> matrix;
-  if (source.quantisation(name)) {
-    matrix = source.read_quantised(name);
-  } else if (held.quantise) {
-    matrix = ops::quantise(source.read(name, held.numbers.residual), *held.quantise,
+  std::optional<ops::Quantized> matrix;
+  if (source.quantization(name)) {
+    matrix = source.read_quantized(name);
+  } else if (held.quantize) {
+    matrix = ops::quantize(source.read(name, held.dtypes.residual), *held.quantize,
                            source.path().string() + ": " + name);
   }
-  if (!matrix) return stored(source.read(name, held.numbers.linear).to(held.device), held.storage);
-  return ops::Weight::quantised(std::make_shared<const ops::Quantised>(matrix->to(held.device)),
-                                held.numbers.linear);
+  if (!matrix) return stored(source.read(name, held.dtypes.linear).to(held.device), held.storage);
+  return ops::Weight::quantized(std::make_shared<const ops::Quantized>(matrix->to(held.device)),
+                                held.dtypes.linear);
 }
 
 ops::Linear read_linear(const WeightSource& source, const std::string& name, const Held& held) {
@@ -88,7 +88,7 @@ ops::Linear read_linear(const WeightSource& source, const std::string& name, con
   linear.name = name;
   linear.weight = read_weight(source, name + ".weight", held);
   if (source.has(name + ".bias")) {
-    linear.bias = source.read(name + ".bias", held.numbers.linear).to(held.device);
+    linear.bias = source.read(name + ".bias", held.dtypes.linear).to(held.device);
   }
   return linear;
 }
@@ -116,27 +116,27 @@ KvCache KvCache::after(std::shared_ptr<const KvCache> prefix) {
   return {.layers = {}, .length = length, .prefix = std::move(prefix), .room = 0};
 }
 
-CausalLm::CausalLm(const WeightSource& source, Numbers numbers, Storage storage, const Quantise& quantise,
+CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage storage, const Quantize& quantize,
                    at::Device device)
-    : config_(source.config()), numbers_(numbers) {
+    : config_(source.config()), dtypes_(dtypes) {
   check_tensors(source);
   const TensorNames& names = traits_of(config_.family).names;
-  const Held held{numbers, storage, quantise, device};
+  const Held held{dtypes, storage, quantize, device};
   const auto read = [&](const std::string& name, at::ScalarType dtype) {
     return source.read(name, dtype).to(device);
   };
-  const auto norm = [&](const std::string& name) { return read(name + ".weight", numbers.residual); };
+  const auto norm = [&](const std::string& name) { return read(name + ".weight", dtypes.residual); };
   final_norm_ = norm(std::string(names.final_norm.hf));
   const std::string embedding = std::string(names.embedding.hf) + ".weight";
   if (config_.tie_word_embeddings) {
     // One matrix where the head's numbers are the embedding's; rows are widened when they are looked up.
-    const bool one = numbers.residual == numbers.linear || source.stored_dtype(embedding) == numbers.linear;
-    const at::Tensor rows = read(embedding, one ? numbers.linear : numbers.residual);
-    head_ = stored(rows.to(numbers.linear), storage);
+    const bool one = dtypes.residual == dtypes.linear || source.stored_dtype(embedding) == dtypes.linear;
+    const at::Tensor rows = read(embedding, one ? dtypes.linear : dtypes.residual);
+    head_ = stored(rows.to(dtypes.linear), storage);
     embedding_ = one ? head_ : ops::Weight(rows);
   } else {
-    embedding_ = read(embedding, numbers.residual);
-    head_ = stored(read(std::string(names.head.hf) + ".weight", numbers.linear), storage);
+    embedding_ = read(embedding, dtypes.residual);
+    head_ = stored(read(std::string(names.head.hf) + ".weight", dtypes.linear), storage);
   }
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
@@ -176,7 +176,7 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
                              "use the tokenizer that came with the model"});
     }
   }
-  return embedding_.rows(ops::index_tensor(ids, device())).to(numbers_.residual);
+  return embedding_.rows(ops::index_tensor(ids, device())).to(dtypes_.residual);
 }
 
 std::optional<ops::HeadRows> CausalLm::head_rows(bool adapters_on) const {
@@ -185,7 +185,7 @@ std::optional<ops::HeadRows> CausalLm::head_rows(bool adapters_on) const {
 }
 
 ops::RopeTable CausalLm::rope(const std::vector<std::int64_t>& positions) const {
-  return ops::rope_table(inv_freq_, positions, numbers_.residual);
+  return ops::rope_table(inv_freq_, positions, dtypes_.residual);
 }
 
 at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pass) const {
@@ -230,7 +230,7 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       const auto size = static_cast<std::int64_t>(ids[i].size());
       const std::int64_t room = caches[i]->room > 0 ? std::max(caches[i]->room, size) : size + 1;
-      caches[i]->layers.emplace_back(config_.num_key_value_heads, config_.head_dim, numbers_.linear, room,
+      caches[i]->layers.emplace_back(config_.num_key_value_heads, config_.head_dim, dtypes_.linear, room,
                                      device());
     }
   }
@@ -243,14 +243,14 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
       const KvCache* const prefix = caches[i]->prefix.get();
       tiles[i] = {.before = prefix ? &prefix->layers[l] : nullptr, .own = &caches[i]->layers[l]};
     }
-    x = explicit_layer_step(layers_[l], layer_pass, x, segments, tiles);
+    x = fused_layer_step(layers_[l], layer_pass, x, segments, tiles);
   }
   base::enter_layer(-1);
   for (std::size_t i = 0; i < ids.size(); ++i) caches[i]->length += static_cast<std::int64_t>(ids[i].size());
   if (x.size(0) != static_cast<std::int64_t>(last.size())) {
     x = x.index_select(0, ops::index_tensor(last, device()));
   }
-  at::Tensor out = at::empty(x.sizes(), x.options().dtype(numbers_.linear));
+  at::Tensor out = at::empty(x.sizes(), x.options().dtype(dtypes_.linear));
   ops::rms_norm_into(out, x, final_norm_, config_.rms_norm_eps);
   return out;
 }
@@ -260,7 +260,7 @@ at::Tensor CausalLm::logits(const at::Tensor& hidden, const ops::PassContext& pa
   return ops::head_logits(hidden.to(head_.dtype()), head_, own ? &*own : nullptr);
 }
 
-at::Tensor CausalLm::plain_logits(const at::Tensor& hidden, const ops::PassContext& pass) const {
+at::Tensor CausalLm::autograd_logits(const at::Tensor& hidden, const ops::PassContext& pass) const {
   const at::Tensor read = hidden.to(head_.dtype());
   at::Tensor logits = at::linear(read, head_.dense()).to(at::kFloat);
   if (!head_rows(pass.adapters_on)) return logits;
@@ -268,9 +268,9 @@ at::Tensor CausalLm::plain_logits(const at::Tensor& hidden, const ops::PassConte
   return logits.index_copy(1, ops::index_tensor(token_rows_.ids(), device()), own);
 }
 
-Quantise CausalLm::quantised() const {
+Quantize CausalLm::quantized() const {
   for (const ops::Linear* linear : linears()) {
-    if (linear->weight.is_quantised()) return linear->weight.quantised().scheme;
+    if (linear->weight.is_quantized()) return linear->weight.quantized().scheme;
   }
   return std::nullopt;
 }
@@ -309,17 +309,17 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
     norm(names.q_norm, layer.q_norm);
     norm(names.k_norm, layer.k_norm);
     for (const ops::Linear* linear : layer.linears()) {
-      if (linear->weight.is_quantised()) {
-        for (const auto& [name, part] : bnb_tensors(linear->weight.quantised(), linear->name + ".weight")) {
+      if (linear->weight.is_quantized()) {
+        for (const auto& [name, part] : bnb_tensors(linear->weight.quantized(), linear->name + ".weight")) {
           add(name, part);
         }
       } else {
         add(linear->name + ".weight", linear->weight.dense());
       }
       add(linear->name + ".bias", linear->bias);
-      if (!linear->below) continue;
-      add(linear->name + " below: lora_A", linear->below->a.dense());
-      add(linear->name + " below: lora_B", linear->below->b.dense());
+      if (!linear->frozen_lora) continue;
+      add(linear->name + " below: lora_A", linear->frozen_lora->a.dense());
+      add(linear->name + " below: lora_B", linear->frozen_lora->b.dense());
     }
   }
   add(std::string(names.final_norm.hf) + ".weight", final_norm_);
@@ -339,7 +339,7 @@ std::int64_t CausalLm::parameter_bytes() const {
   for_each_part([&](const ops::Weight& w) { bytes += w.bytes(); },
                 [&](const at::Tensor& t) { bytes += static_cast<std::int64_t>(t.nbytes()); });
   for (const ops::Linear* linear : linears()) {
-    if (linear->below) bytes += linear->below->a.bytes() + linear->below->b.bytes();
+    if (linear->frozen_lora) bytes += linear->frozen_lora->a.bytes() + linear->frozen_lora->b.bytes();
   }
   const bool one_matrix = config_.tie_word_embeddings && embedding_.dtype() == head_.dtype();
   return bytes - (one_matrix ? head_.bytes() : 0);

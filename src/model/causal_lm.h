@@ -1,7 +1,7 @@
-// A decoder-only language model: its weights, its plain form under autograd (hidden: the definition), and
-// generation. The explicit training pass is explicit_pass.h.
+// A decoder-only language model: its weights, its autograd form (hidden(), the reference), and generation.
+// The fused training pass is fused_pass.h.
 //
-// Shapes: T tokens of all segments end to end, H hidden, V vocabulary, N heads, K kv heads, D head_dim.
+// Shapes: T tokens of all segments, packed, H hidden, V vocabulary, N heads, K kv heads, D head_dim.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,96 +27,96 @@
 
 namespace hone::model {
 
-// Keys and values of one sequence, all layers, for generation. Grows with every CausalLm::step. What several
-// sequences begin with may lie in a `prefix` that they read in place; their own tiles begin after it, as
-// those of data::Segment::prefix in training.
+// Keys and values of one sequence, all layers, for generation. Grows with every CausalLm::step. Sequences
+// with the same beginning may share it as a `prefix`, which they read in place; their own tiles start after
+// it, as with data::Segment::prefix in training.
 struct KvCache {
   std::vector<ops::KvTiles> layers;       // of its own tokens; empty before the first step
   std::int64_t length = 0;                // tokens, the prefix's included
-  std::shared_ptr<const KvCache> prefix;  // read and not written; null: none. Has none itself
-  std::int64_t room = 0;           // own tokens that the first step makes room for; 0: its tokens and one
-  void truncate(std::int64_t to);  // forgets the tokens after the first `to`, which the prefix is part of
-  KvCache clone() const;           // a sequence of its own that begins alike, after the same prefix
+  std::shared_ptr<const KvCache> prefix;  // read only; null: none. Has no prefix itself
+  std::int64_t room = 0;           // capacity in own tokens at the first step; 0: that step's tokens and one
+  void truncate(std::int64_t to);  // keeps the first `to` tokens, the prefix included
+  KvCache clone() const;           // a separate sequence with the same tokens and prefix
   static KvCache after(std::shared_ptr<const KvCache> prefix);
 };
 
-// How the frozen matrices are kept (ops/weight.h): methods that only train keep a plain copy, those that
-// sample keep a pack. Where no pack is possible (fp32, other machines) the copy is plain.
+// How the frozen matrices are kept (ops/weight.h): plain for methods that only train, packed for those that
+// sample. Where packing is not possible (fp32, other machines) they are plain.
 enum class Storage { kPlain, kPacked };
 
-// What becomes of the linears of the layers; the head, the embedding and the norms are never quantised. Those
-// of a checkpoint that is quantised already stay as they are.
-using Quantise = std::optional<ops::QuantScheme>;
+// How the layers' linears are quantized; the head, the embedding and the norms never are. The linears of a
+// quantized checkpoint stay as they are.
+using Quantize = std::optional<ops::QuantScheme>;
 
 class CausalLm {
  public:
-  // Reads every tensor the family's table names; UserError for an absent or misshapen one, and for one that
-  // the family has no place for (more layers, biases or norms than config.json says). A file's head is left
-  // aside when it is tied.
-  // With `quantise` a linear is quantised as it is read, from numbers of the residual's dtype, as
-  // transformers does with those of from_pretrained's dtype: no more than one is held in full. A model is
-  // quantised here or never, so that adapters are always attached after it (GRAD-04).
-  // Tensors are read on the CPU, one at a time, and held on `device`: what each function below returns is
-  // there.
-  CausalLm(const WeightSource& source, Numbers numbers, Storage storage = Storage::kPlain,
-           const Quantise& quantise = {}, at::Device device = at::kCPU);
+  // Reads every tensor the family's table names; UserError for a missing tensor, a wrong shape, or a tensor
+  // that the config does not have (more layers, biases or norms than config.json says). A tied head in the
+  // file is ignored. With `quantize` a linear is quantized as it is read, from values in the residual's
+  // dtype, as transformers does with from_pretrained's dtype; only one linear at a time is held in full
+  // precision. A model is quantized here or never, so that adapters are always attached afterwards (GRAD-04).
+  // Tensors are read on the CPU, one at a time, and moved to `device`, where the results of all functions
+  // below are.
+  CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage storage = Storage::kPlain,
+           const Quantize& quantize = {}, at::Device device = at::kCPU);
 
   // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given;
-  // segments without a prefix (ExplicitPass takes them).
-  // Under autograd the gradient reaches the LoRA sides and token_rows() only. UserError for a token id
+  // segments without a prefix (FusedPass takes them).
+  // Under autograd the gradient reaches only the LoRA weights and token_rows(). UserError for a token id
   // outside the embedding.
   at::Tensor hidden(const data::Batch& batch, const ops::PassContext& pass) const;
-  // Generation: sequence i contributes its new tokens `ids[i]` after what caches[i] holds; returns the
-  // final-norm hidden state of each sequence's last token [n, H] in the linears' dtype and appends to the
-  // caches. The explicit layer, no autograd. UserError for a token id outside the embedding: nothing is
-  // appended.
+  // Generation: appends the new tokens `ids[i]` to sequence i, whose earlier tokens are in caches[i]; returns
+  // the final-norm hidden state of each sequence's last token [n, H] in the linears' dtype and appends to the
+  // caches. Uses the fused layer, without autograd. UserError for a token id outside the embedding; then
+  // nothing is appended.
   at::Tensor step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
                   const ops::PassContext& pass) const;
-  // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype): ops::head_logits. Of the pass only
-  // adapters_on is read.
+  // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype): ops::head_logits. Reads only
+  // adapters_on of the pass.
   at::Tensor logits(const at::Tensor& hidden, const ops::PassContext& pass = {}) const;
-  // The same by libtorch, differentiable in hidden and in the head's own rows: the plain form.
-  at::Tensor plain_logits(const at::Tensor& hidden, const ops::PassContext& pass = {}) const;
+  // The same in autograd form, differentiable in hidden and in the head's trained rows.
+  at::Tensor autograd_logits(const at::Tensor& hidden, const ops::PassContext& pass = {}) const;
 
   const ModelConfig& config() const { return config_; }
-  const Numbers& numbers() const { return numbers_; }
+  const DtypePolicy& dtypes() const { return dtypes_; }
   at::Device device() const { return final_norm_.device(); }
   bool packed() const { return head_.is_packed(); }
-  Quantise quantised() const;  // how the linears are held; the first of them speaks for all
-  // What explicit_pass.h walks through.
+  Quantize quantized() const;  // how the linears are stored, by the first of them
+  // Used by fused_pass.h.
   const std::vector<DecoderLayer>& layers() const { return layers_; }
   const ops::Weight& head() const { return head_; }
   const at::Tensor& final_norm() const { return final_norm_; }
-  at::Tensor embed(
-      const std::vector<std::int64_t>& ids) const;  // [T, H], the base's; UserError for an id outside
+  // [T, H], the base's; UserError for an id outside
+  at::Tensor embed(const std::vector<std::int64_t>& ids) const;
   ops::RopeTable rope(const std::vector<std::int64_t>& positions) const;
   // Every linear of every layer, in module order (q,k,v,o,gate,up,down per layer): what adapters attach to.
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
-  // Of a reward model: the head [1, H] fp32 that its adapter owns and trains, as it does the LoRA sides.
-  // Undefined: a language model.
+  // Of a reward model: the head [1, H] fp32, which its adapter owns and trains like the LoRA weights.
+  // Undefined for a language model.
   const at::Tensor& score_head() const { return score_head_; }
   void set_score_head(at::Tensor head) { score_head_ = std::move(head); }
-  // Rows of the embedding that an adapter owns and trains; where the head is tied they are its rows too.
+  // Rows of the embedding that an adapter owns and trains; if the head is tied they are also rows of the
+  // head.
   const TokenRows& token_rows() const { return token_rows_; }
   void set_token_rows(TokenRows rows) { token_rows_ = std::move(rows); }
-  // Of them what the head reads in this pass; nothing where it is not tied.
+  // The rows of them that the head reads in this pass; none if it is not tied.
   std::optional<ops::HeadRows> head_rows(bool adapters_on) const;
-  // Every tensor of the base model under Hugging Face's name, a tied head left out, and of the frozen
-  // adapters below: what must not change in training. Those of a packed model are copies; of a quantised
-  // linear the parts that a file would have.
+  // Every tensor of the base model under Hugging Face's name, without a tied head, and of the frozen
+  // adapters: what must not change in training. Copies for a packed model; for a quantized linear, its parts
+  // as in a file.
   std::vector<std::pair<std::string, at::Tensor>> frozen_tensors() const;
   std::int64_t parameter_count() const;  // of the base model, a tied head counted once
-  // As held in memory, with the head's copy when its dtype differs, and the frozen adapters below.
+  // As held in memory, with the head's copy when its dtype differs, and with the frozen adapters.
   std::int64_t parameter_bytes() const;
 
  private:
   void for_each_part(const std::function<void(const ops::Weight&)>& matrix,
                      const std::function<void(const at::Tensor&)>& vector) const;
   ModelConfig config_;
-  Numbers numbers_;
-  ops::Weight embedding_;  // [V, H] in numbers_.residual, or the head itself
-  ops::Weight head_;       // [V, H] in numbers_.linear
+  DtypePolicy dtypes_;
+  ops::Weight embedding_;  // [V, H] in dtypes_.residual, or the head itself
+  ops::Weight head_;       // [V, H] in dtypes_.linear
   at::Tensor final_norm_;  // [H]
   at::Tensor inv_freq_;    // [D/2] fp32
   at::Tensor score_head_;

@@ -1,4 +1,4 @@
-// The pre-norm decoder layer of Llama, Qwen2 and Qwen3 in plain form (transformers modeling_llama, 5.23).
+// The pre-norm decoder layer of Llama, Qwen2 and Qwen3 in autograd form (transformers modeling_llama, 5.23).
 //
 // Shapes: T tokens, H hidden, N heads, K kv heads, D head_dim, I intermediate.
 //
@@ -19,9 +19,9 @@
 
 namespace hone::model {
 
-// How weights are stored and multiplied; config::Precision in this room's words: kFloat32 {float, float},
-// kAutocast {bfloat16, float}, kBFloat16 {bfloat16, bfloat16}.
-struct Numbers {
+// How weights are stored and multiplied; config::Precision as dtypes: kFloat32 {float, float}, kAutocast
+// {bfloat16, float}, kBFloat16 {bfloat16, bfloat16}.
+struct DtypePolicy {
   at::ScalarType linear = at::kFloat;    // frozen linears, their GEMMs, attention
   at::ScalarType residual = at::kFloat;  // embedding, norms, residual stream
 };
@@ -39,8 +39,8 @@ struct DecoderLayer {
 // Rotated q [T, N, D], rotated k and v [T, K, D], in the linears' dtype -> [T, N * D].
 using Attend = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
 
-// x [T, H] -> [T, H] in the residual's dtype. `attend` decides who sees whom. Differentiable in x and the
-// LoRA sides.
+// x [T, H] -> [T, H] in the residual's dtype. `attend` computes the attention. Differentiable in x and the
+// LoRA weights.
 at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, const at::Tensor& x,
                          const ops::RopeTable& rope, const ops::PassContext& pass, const Attend& attend);
 

@@ -25,7 +25,7 @@ struct Planned {
   std::vector<std::int64_t> shape;
   at::ScalarType dtype;
   std::int64_t bytes;
-  std::optional<ops::QuantScheme> quantise = {};
+  std::optional<ops::QuantScheme> quantize = {};
 };
 
 base::DType disk_type(at::ScalarType dtype) {
@@ -51,14 +51,14 @@ const char* config_name(at::ScalarType dtype) {
   return dtype == at::kFloat ? "float32" : dtype == at::kHalf ? "float16" : "bfloat16";
 }
 
-constexpr std::int64_t kQuantisedTables = 16LL << 10;  // at most: a matrix's tables and state, headers too
+constexpr std::int64_t kQuantizedTables = 16LL << 10;  // at most: a matrix's tables and state, headers too
 
 std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOptions& options) {
   std::vector<Planned> plan;
-  std::set<std::string> quantised;
-  if (options.quantise) {
+  std::set<std::string> quantized;
+  if (options.quantize) {
     for (const LinearSpec& linear : adaptable_linears(source.config()))
-      quantised.insert(linear.name + ".weight");
+      quantized.insert(linear.name + ".weight");
   }
   for (const TensorSpec& spec : expected_tensors(source.config())) {
     if (!source.has(spec.name)) throw_absent_tensor(source.path().string(), spec.name, source.names());
@@ -67,10 +67,10 @@ std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOption
     for (const std::int64_t n : source.shape(spec.name)) numel *= n;
     plan.push_back({spec.name, source.shape(spec.name), dtype,
                     numel * static_cast<std::int64_t>(c10::elementSize(dtype))});
-    if (!quantised.contains(spec.name)) continue;
-    plan.back().quantise = options.quantise;
-    plan.back().bytes = ops::quantised_bytes(plan.back().shape[0], plan.back().shape[1], *options.quantise) +
-                        kQuantisedTables;
+    if (!quantized.contains(spec.name)) continue;
+    plan.back().quantize = options.quantize;
+    plan.back().bytes = ops::quantized_bytes(plan.back().shape[0], plan.back().shape[1], *options.quantize) +
+                        kQuantizedTables;
   }
   std::sort(plan.begin(), plan.end(), [](const Planned& a, const Planned& b) { return a.name < b.name; });
   return plan;
@@ -98,10 +98,10 @@ std::string file_name(std::size_t index, std::size_t count) {
   return text;
 }
 
-ops::Quantised quantised(const WeightSource& source, const Planned& p,
+ops::Quantized quantized(const WeightSource& source, const Planned& p,
                          const std::optional<at::Tensor>& replaced) {
-  if (!replaced && source.quantisation(p.name) == p.quantise) return source.read_quantised(p.name);
-  return ops::quantise(replaced ? *replaced : source.read(p.name, p.dtype), *p.quantise,
+  if (!replaced && source.quantization(p.name) == p.quantize) return source.read_quantized(p.name);
+  return ops::quantize(replaced ? *replaced : source.read(p.name, p.dtype), *p.quantize,
                        source.path().string() + ": " + p.name);
 }
 
@@ -120,8 +120,8 @@ void write_file(const WeightSource& source, const std::vector<Planned>& file, co
     const std::optional<at::Tensor> replaced = adjust ? adjust(p.name) : std::nullopt;
     base::require(!replaced || replaced->sizes().vec() == p.shape, "write_hf_folder",
                   "an adjusted tensor of the old shape");
-    if (p.quantise) {
-      for (const auto& [name, part] : bnb_tensors(quantised(source, p, replaced), p.name)) store(name, part);
+    if (p.quantize) {
+      for (const auto& [name, part] : bnb_tensors(quantized(source, p, replaced), p.name)) store(name, part);
     } else {
       store(p.name, replaced ? replaced->to(p.dtype).contiguous() : source.read(p.name, p.dtype));
     }
@@ -133,7 +133,7 @@ void write_configs(const WeightSource& source, at::ScalarType dtype, const Expor
                    const path& out) {
   Json json = source.config().json;
   json.erase("quantization_config");
-  if (options.quantise) json["quantization_config"] = quantization_config(*options.quantise, dtype);
+  if (options.quantize) json["quantization_config"] = quantization_config(*options.quantize, dtype);
   json[json.contains("dtype") ? "dtype" : "torch_dtype"] = config_name(dtype);
   base::write_file_atomic(out / "config.json", base::dump_json(json, 2) + "\n");
   std::error_code ec;
@@ -189,8 +189,8 @@ ExportFacts write_hf_folder(const WeightSource& source, const path& out, const E
     write_file(source, files[i], adjust, staged.path() / name);
     for (const Planned& p : files[i]) {
       map[p.name] = name;
-      if (!p.quantise) continue;
-      for (const std::string& part : bnb_tensor_names(*p.quantise, p.name)) map[part] = name;
+      if (!p.quantize) continue;
+      for (const std::string& part : bnb_tensor_names(*p.quantize, p.name)) map[part] = name;
     }
   }
   if (files.size() > 1) {

@@ -1,7 +1,7 @@
-// The table of model families: what sets each apart from Llama, and what its tensors are called.
+// The table of model families: how each differs from Llama, and the names of its tensors.
 //
-// Adding a family that fits the decoder layer of decoder_layer.h is one row in families.cpp and one parity
-// case; one that needs another layer brings a file of its own beside it.
+// A family that fits the layer of decoder_layer.h takes one row in families.cpp and one parity case; a family
+// with another layer also takes a file for it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct NamePair {
   std::string_view hf, gguf;
 };
 
-// Names of transformers' Llama-like decoders; a row may point at another set.
+// Names of transformers' Llama-like decoders; a row may name another set.
 struct TensorNames {
   NamePair embedding{"model.embed_tokens", "token_embd"};
   NamePair final_norm{"model.norm", "output_norm"};
@@ -53,7 +53,7 @@ const FamilyTraits& traits_of(Family family);
 const FamilyTraits* find_family(std::string_view model_type);  // nullptr when hone does not have it
 std::string known_families();                                  // "llama, qwen2, qwen3"
 
-// One tensor that a model of this config has.
+// One tensor of a model.
 struct TensorSpec {
   std::string name;       // Hugging Face's: "model.layers.0.self_attn.q_proj.weight"
   std::string gguf_name;  // "blk.0.attn_q.weight"
@@ -64,7 +64,7 @@ struct TensorSpec {
 // All of them in model order: embedding, layers, final norm, and the head unless it is tied.
 std::vector<TensorSpec> expected_tensors(const ModelConfig& config);
 
-// Modules that an adapter may be put on, in model order: "model.layers.0.self_attn.q_proj" ... [out, in].
+// Modules that can have an adapter, in model order: "model.layers.0.self_attn.q_proj" ... [out, in].
 struct LinearSpec {
   std::string name;
   std::int64_t out = 0, in = 0;

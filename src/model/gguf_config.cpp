@@ -27,7 +27,7 @@ Json llama3_scaling(const base::GgufFile& file, const base::GgufTensor& tensor, 
         {where, std::to_string(head_dim / 2) + " factors", std::to_string(tensor.numel()), "", ""});
   }
   const at::Tensor divisors = at::empty({head_dim / 2}, at::kFloat);
-  base::dequantise(tensor, {divisors.data_ptr<float>(), static_cast<std::size_t>(head_dim / 2)});
+  base::dequantize(tensor, {divisors.data_ptr<float>(), static_cast<std::size_t>(head_dim / 2)});
   ops::Llama3Scaling guess;
   guess.factor = divisors.max().item<double>();
   const at::Tensor plain = ops::rope_inverse_frequencies(theta, head_dim);

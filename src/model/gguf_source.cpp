@@ -1,4 +1,4 @@
-// A GGUF file under Hugging Face's names: dequantised, and Q and K rows put back in transformers' order.
+// A GGUF file under Hugging Face's names: dequantized, and Q and K rows put back in transformers' order.
 #include <ATen/ATen.h>
 
 #include <map>
@@ -70,7 +70,7 @@ class GgufSource final : public WeightSource {
     }
     const bool direct = entry.permuted_heads == 0 && out.scalar_type() == at::kFloat;
     const at::Tensor w = direct ? out : at::empty(entry.tensor->shape, at::kFloat);
-    base::dequantise(*entry.tensor, {w.data_ptr<float>(), static_cast<std::size_t>(w.numel())});
+    base::dequantize(*entry.tensor, {w.data_ptr<float>(), static_cast<std::size_t>(w.numel())});
     base::release_pages(entry.tensor->bytes);
     if (!direct) out.copy_(entry.permuted_heads == 0 ? w : unpermute_rows(w, entry.permuted_heads));
   }

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/ggml_types.h"
 #include "base/gguf_write.h"
-#include "base/quantise.h"
+#include "base/quantize.h"
 #include "ops/rope.h"
 #include "text/gguf_tokenizer.h"
 #include "text/gguf_vocabulary.h"
@@ -21,7 +21,7 @@ namespace {
 
 using base::GgmlType;
 
-constexpr std::int64_t kSlab = 1 << 22;  // elements quantised between two writes
+constexpr std::int64_t kSlab = 1 << 22;  // elements quantized between two writes
 
 std::uint32_t file_type(GgufWeights weights) {  // llama.cpp's LLAMA_FTYPE_*
   switch (weights) {
@@ -166,9 +166,9 @@ at::Tensor interleave_rows(const at::Tensor& w, std::int64_t heads) {
 }
 
 void require_finite(const at::Tensor& values, GgmlType type, const std::string& where) {
-  constexpr double kMostHalf = 65504;
+  constexpr double kMaxHalf = 65504;
   const double peak = values.abs().max().item<double>();
-  const bool too_large = type == GgmlType::kF16 && peak > kMostHalf;
+  const bool too_large = type == GgmlType::kF16 && peak > kMaxHalf;
   if (std::isfinite(peak) && !too_large) return;
   throw base::UserError({where, too_large ? "weights up to 65504, where F16 ends" : "finite weights",
                          too_large ? std::to_string(peak) : "infinite or not-a-number values",
@@ -190,7 +190,7 @@ void append_tensor(base::GgufWriter& writer, const at::Tensor& tensor, GgmlType 
     const std::int64_t count = std::min(kSlab, tensor.numel() - begin);
     buffer.resize(bytes_of(count));
     at::parallel_for(0, count / block, 64, [&](std::int64_t from, std::int64_t to) {
-      base::quantise(type, {values + begin + from * block, static_cast<std::size_t>((to - from) * block)},
+      base::quantize(type, {values + begin + from * block, static_cast<std::size_t>((to - from) * block)},
                      {buffer.data() + bytes_of(from * block), bytes_of((to - from) * block)});
     });
     writer.append(buffer);

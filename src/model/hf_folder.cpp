@@ -22,7 +22,7 @@ using base::UserError;
 
 constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
-constexpr std::size_t kMostIndexBytes = 100'000'000;  // as many as a safetensors header may have
+constexpr std::size_t kMaxIndexBytes = 100'000'000;  // as many as a safetensors header may have
 
 at::ScalarType scalar_type(const base::StoredTensor& tensor, const std::string& where) {
   switch (tensor.dtype) {
@@ -37,8 +37,8 @@ at::ScalarType scalar_type(const base::StoredTensor& tensor, const std::string& 
   }
   throw UserError({where + ": " + tensor.name, "weights of type F32, F16 or BF16",
                    std::string(base::safetensors_name(tensor.dtype)),
-                   "a quantised checkpoint, and not one of bitsandbytes'",
-                   "take the unquantised model, or a GGUF of it"});
+                   "a quantized checkpoint, and not one of bitsandbytes'",
+                   "take the unquantized model, or a GGUF of it"});
 }
 
 class HfFolder final : public WeightSource {
@@ -53,21 +53,21 @@ class HfFolder final : public WeightSource {
     } else {
       const bool pickled = base::fs::exists(folder / "pytorch_model.bin", ec) ||
                            base::fs::exists(folder / "pytorch_model.bin.index.json", ec);
-      throw UserError(
-          {folder.string(), "model.safetensors or model.safetensors.index.json",
-           pickled ? "pytorch_model.bin" : "no weights",
-           pickled ? "an old checkpoint; hone does not read pickled files"
-                   : "the download is incomplete; in memory the base would take " + planned_words(config_),
-           pickled ? "save it once with safetensors: transformers' save_pretrained does" : ""});
+      throw UserError({folder.string(), "model.safetensors or model.safetensors.index.json",
+                       pickled ? "pytorch_model.bin" : "no weights",
+                       pickled ? "an old checkpoint; hone does not read pickled files"
+                               : "the download is incomplete; in memory the base would take " +
+                                     describe_planned_bytes(config_),
+                       pickled ? "save it once with safetensors: transformers' save_pretrained does" : ""});
     }
-    quantised_ = find_bnb_matrices(tensors_, folder.string());
+    quantized_ = find_bnb_matrices(tensors_, folder.string());
   }
 
   const ModelConfig& config() const override { return config_; }
   bool has(const std::string& name) const override { return tensors_.contains(name); }
   std::vector<std::int64_t> shape(const std::string& name) const override {
-    const auto it = quantised_.find(name);
-    return it != quantised_.end() ? it->second.shape : find(name).shape;
+    const auto it = quantized_.find(name);
+    return it != quantized_.end() ? it->second.shape : find(name).shape;
   }
   bool is_gguf() const override { return false; }
   const base::fs::path& path() const override { return folder_; }
@@ -75,28 +75,28 @@ class HfFolder final : public WeightSource {
   std::vector<std::string> names() const override {
     std::vector<std::string> all;
     for (const auto& [name, where] : tensors_) {
-      if (!is_bnb_part(name, quantised_)) all.push_back(name);
+      if (!is_bnb_part(name, quantized_)) all.push_back(name);
     }
     return all;
   }
 
   at::ScalarType stored_dtype(const std::string& name) const override {
-    const auto it = quantised_.find(name);
-    return it != quantised_.end() ? it->second.source : scalar_type(find(name), folder_.string());
+    const auto it = quantized_.find(name);
+    return it != quantized_.end() ? it->second.source : scalar_type(find(name), folder_.string());
   }
 
-  std::optional<ops::QuantScheme> quantisation(const std::string& name) const override {
-    const auto it = quantised_.find(name);
-    return it != quantised_.end() ? std::optional(it->second.scheme) : std::nullopt;
+  std::optional<ops::QuantScheme> quantization(const std::string& name) const override {
+    const auto it = quantized_.find(name);
+    return it != quantized_.end() ? std::optional(it->second.scheme) : std::nullopt;
   }
 
-  ops::Quantised read_quantised(const std::string& name) const override {
-    return read_bnb_matrix(tensors_, name, quantised_.at(name), folder_.string());
+  ops::Quantized read_quantized(const std::string& name) const override {
+    return read_bnb_matrix(tensors_, name, quantized_.at(name), folder_.string());
   }
 
   void read_into(const std::string& name, at::Tensor out) const override {
-    if (quantised_.contains(name)) {
-      out.copy_(ops::dequantise(read_quantised(name), out.scalar_type()));
+    if (quantized_.contains(name)) {
+      out.copy_(ops::dequantize(read_quantized(name), out.scalar_type()));
       return;
     }
     const base::StoredTensor& stored = find(name);
@@ -132,7 +132,7 @@ class HfFolder final : public WeightSource {
 
   void open_shards() {
     const std::string where = (folder_ / kIndex).string();
-    const base::Json index = base::parse_json(base::read_settings(folder_ / kIndex, kMostIndexBytes), where);
+    const base::Json index = base::parse_json(base::read_settings(folder_ / kIndex, kMaxIndexBytes), where);
     if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
       throw UserError(
           {where, "an object with a weight_map", "none", "the index is damaged", "download it again"});
@@ -176,7 +176,7 @@ class HfFolder final : public WeightSource {
   ModelConfig config_;
   std::vector<base::SafetensorsFile> files_;
   TensorTable tensors_;  // into files_
-  std::map<std::string, BnbMatrix> quantised_;
+  std::map<std::string, BnbMatrix> quantized_;
 };
 
 }  // namespace

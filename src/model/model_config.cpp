@@ -17,11 +17,11 @@ using base::Json;
 using base::UserError;
 
 // Far above any model: a lying file must not cost memory, and products of these stay within 64 bits.
-constexpr std::int64_t kMostLayers = 10000;
-constexpr std::int64_t kMostExtent = std::int64_t{1} << 24;  // rows or columns of a matrix
-constexpr double kMostWeights = 1e13;
-constexpr std::int64_t kMostInt32 = 0x7FFFFFFF;             // positions, token ids
-constexpr double kLeastFactor = 1e-12, kMostFactor = 1e30;  // of what scales positions: fp32 holds them
+constexpr std::int64_t kMaxLayers = 10000;
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 24;  // rows or columns of a matrix
+constexpr double kMaxWeights = 1e13;
+constexpr std::int64_t kMaxInt32 = 0x7FFFFFFF;             // positions, token ids
+constexpr double kLeastFactor = 1e-12, kMaxFactor = 1e30;  // of what scales positions: fp32 holds them
 
 // The value of `key`, or nullptr when it is absent or null: transformers treats both alike.
 const Json* lookup(const Json& json, const char* key) {
@@ -44,7 +44,7 @@ std::int64_t int_or(const Json& json, const char* key, std::int64_t fallback, co
 }
 
 std::int64_t positive(const Json& json, const char* key, const std::string& where,
-                      std::int64_t most = kMostExtent) {
+                      std::int64_t most = kMaxExtent) {
   const Json* v = lookup(json, key);
   if (v == nullptr) {
     throw UserError({where, std::string("the field ") + key, "no such field",
@@ -113,7 +113,7 @@ double positive_float(const Json& json, const char* key, const std::string& wher
                      "an incomplete rope_scaling or rope_parameters", ""});
   }
   const double x = float_or(json, key, 0, where);
-  if (!(x >= kLeastFactor && x <= kMostFactor)) wrong_type(where, key, "a positive number", *v);
+  if (!(x >= kLeastFactor && x <= kMaxFactor)) wrong_type(where, key, "a positive number", *v);
   return x;
 }
 
@@ -152,7 +152,7 @@ void parse_rope(const Json& json, const std::string& where, ModelConfig& config)
                        "hone does not have this scaling of positions yet", "take a model without it"});
     }
   }
-  if (!(config.rope_theta >= kLeastFactor && config.rope_theta <= kMostFactor)) {
+  if (!(config.rope_theta >= kLeastFactor && config.rope_theta <= kMaxFactor)) {
     throw UserError({where, "a positive rope_theta", std::to_string(config.rope_theta), "", ""});
   }
 }
@@ -164,13 +164,13 @@ void refuse_unsupported(const Json& json, const std::string& where, const ModelC
     throw UserError({where, "hidden_act silu", "'" + base::cut_text(act, 200) + "'",
                      "hone has no other activation for this family", ""});
   }
-  if (const Json* quantised = lookup(json, "quantization_config")) {
-    // What is quantised, and how, the tensors themselves say (bnb_files.h).
-    const std::string method = quantised->is_object() ? string_or(*quantised, "quant_method", "", where) : "";
+  if (const Json* quantized = lookup(json, "quantization_config")) {
+    // What is quantized, and how, the tensors themselves say (bnb_files.h).
+    const std::string method = quantized->is_object() ? string_or(*quantized, "quant_method", "", where) : "";
     if (method != "bitsandbytes") {
       throw UserError({where, "weights in float32, float16 or bfloat16, or bitsandbytes' 4 and 8 bits",
                        "a quantization_config" + (method.empty() ? "" : " of " + base::cut_text(method, 200)),
-                       "the checkpoint is stored quantised", "take the unquantised model, or a GGUF of it"});
+                       "the checkpoint is stored quantized", "take the unquantized model, or a GGUF of it"});
     }
   }
   if (float_or(json, "attention_dropout", 0.0, where) != 0.0) {
@@ -211,8 +211,8 @@ void check_heads(const ModelConfig& c, const std::string& where) {
   if (c.head_dim % 2 != 0) {
     throw UserError({where, "an even head_dim", std::to_string(c.head_dim), "", ""});
   }
-  if (c.num_attention_heads * c.head_dim > kMostExtent) {
-    throw UserError({where, "at most " + std::to_string(kMostExtent) + " columns of all heads",
+  if (c.num_attention_heads * c.head_dim > kMaxExtent) {
+    throw UserError({where, "at most " + std::to_string(kMaxExtent) + " columns of all heads",
                      std::to_string(c.num_attention_heads) + " heads of " + std::to_string(c.head_dim),
                      "the file is damaged", ""});
   }
@@ -220,7 +220,7 @@ void check_heads(const ModelConfig& c, const std::string& where) {
              heads = static_cast<double>(c.num_attention_heads * c.head_dim);
   const double weights = static_cast<double>(c.num_hidden_layers) * hidden * (4 * heads + 3 * mlp) +
                          2 * static_cast<double>(c.vocab_size) * hidden;
-  if (weights > kMostWeights) {
+  if (weights > kMaxWeights) {
     throw UserError({where, "sizes of a model that a machine could hold",
                      base::short_json(Json(weights)) + " weights", "the file is damaged", ""});
   }
@@ -233,7 +233,7 @@ std::vector<std::int64_t> token_ids(const Json& json, const char* key, const std
   if (v == nullptr) return {};
   std::vector<std::int64_t> ids;
   for (const Json& id : v->is_array() ? *v : Json::array({*v})) {
-    if (!id.is_number_integer() || id.get<double>() < -1 || id.get<double>() > kMostInt32)
+    if (!id.is_number_integer() || id.get<double>() < -1 || id.get<double>() > kMaxInt32)
       wrong_type(where, key, "a token id or a list of them", *v);
     ids.push_back(id.get<std::int64_t>());
   }
@@ -252,8 +252,8 @@ ModelConfig parse_model_config(const Json& json, const std::string& where) {
   c.hidden_size = positive(json, "hidden_size", where);
   c.intermediate_size = positive(json, "intermediate_size", where);
   c.num_hidden_layers = positive(json, "num_hidden_layers", where, INT64_MAX);
-  if (c.num_hidden_layers > kMostLayers) {
-    throw UserError({where, "at most " + std::to_string(kMostLayers) + " layers",
+  if (c.num_hidden_layers > kMaxLayers) {
+    throw UserError({where, "at most " + std::to_string(kMaxLayers) + " layers",
                      std::to_string(c.num_hidden_layers), "the file is damaged", ""});
   }
   c.num_attention_heads = positive(json, "num_attention_heads", where);
@@ -272,7 +272,7 @@ ModelConfig parse_model_config(const Json& json, const std::string& where) {
                      ""});
   }
   c.max_position_embeddings = int_or(json, "max_position_embeddings", family.default_max_position, where);
-  if (c.max_position_embeddings <= 0 || c.max_position_embeddings > kMostInt32)
+  if (c.max_position_embeddings <= 0 || c.max_position_embeddings > kMaxInt32)
     wrong_type(where, "max_position_embeddings", "a positive integer below 2^31", c.max_position_embeddings);
   c.rms_norm_eps = float_or(json, "rms_norm_eps", 1e-6, where);
   if (!(c.rms_norm_eps >= 0 && c.rms_norm_eps <= 1))

@@ -1,4 +1,4 @@
-// config.json of a supported family, both forms: the old one (rope_theta, rope_scaling, torch_dtype) and
+// config.json of a supported family, in both formats: the old one (rope_theta, rope_scaling, torch_dtype) and
 // transformers 5's (rope_parameters, dtype).
 #pragma once
 
@@ -44,12 +44,12 @@ struct ModelConfig {
   base::Json json;  // the whole file, kept for writing it back
 };
 
-// UserError for an unknown model_type (naming those hone has), a missing or wrong field, a rope type or an
-// activation hone does not implement, sliding windows in use.
+// UserError for an unknown model_type (naming the supported ones), a missing or wrong field, a rope type or
+// activation that hone does not implement, or sliding windows in use.
 ModelConfig parse_model_config(const base::Json& json, const std::string& where);
 // The same from a GGUF's metadata (general.architecture and its keys); `json` is the config.json that
-// transformers would read for it, old form. Llama 3's scaling is recovered from the tensor rope_freqs.weight.
-// UserError as above.
+// transformers would read for it, in the old format. Llama 3's scaling is recovered from the tensor
+// rope_freqs.weight. UserError as above.
 ModelConfig model_config_from_gguf(const base::GgufFile& file);
 // A token id, a list of them or null, as eos_token_id is written.
 std::vector<std::int64_t> token_ids(const base::Json& json, const char* key, const std::string& where);

@@ -11,7 +11,7 @@
 namespace hone::model {
 
 std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at::ScalarType residual,
-                           const std::optional<ops::QuantScheme>& quantise) {
+                           const std::optional<ops::QuantScheme>& quantize) {
   const auto linear_size = static_cast<std::int64_t>(c10::elementSize(linear));
   const auto residual_size = static_cast<std::int64_t>(c10::elementSize(residual));
   const FamilyTraits& traits = traits_of(config.family);
@@ -23,8 +23,8 @@ std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at:
   for (const TensorSpec& spec : expected_tensors(config)) {
     const std::int64_t numbers =
         std::accumulate(spec.shape.begin(), spec.shape.end(), std::int64_t{1}, std::multiplies<>());
-    if (quantise && linears.contains(spec.name)) {
-      bytes += ops::quantised_bytes(spec.shape[0], spec.shape[1], *quantise);
+    if (quantize && linears.contains(spec.name)) {
+      bytes += ops::quantized_bytes(spec.shape[0], spec.shape[1], *quantize);
     } else if (spec.name == embedding) {
       // A tied one is the head's own, whose numbers the file has.
       bytes += numbers * (config.tie_word_embeddings ? linear_size : residual_size);
@@ -36,9 +36,9 @@ std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at:
   return bytes;
 }
 
-std::string planned_words(const ModelConfig& config) {
-  const auto bytes = [&](const std::optional<ops::QuantScheme>& quantise) {
-    return base::gigabytes(planned_bytes(config, at::kBFloat16, at::kBFloat16, quantise));
+std::string describe_planned_bytes(const ModelConfig& config) {
+  const auto bytes = [&](const std::optional<ops::QuantScheme>& quantize) {
+    return base::gigabytes(planned_bytes(config, at::kBFloat16, at::kBFloat16, quantize));
   };
   return bytes(std::nullopt) + " in bfloat16, " +
          bytes(ops::QuantScheme{.type = ops::QuantType::kNf4, .nested = true}) +

@@ -1,4 +1,4 @@
-// The memory of a base of which only config.json is there.
+// The memory of a base model, from config.json only.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -8,15 +8,15 @@
 #include <string>
 
 #include "model/model_config.h"
-#include "ops/quantised.h"
+#include "ops/quantized.h"
 
 namespace hone::model {
 
-// CausalLm::parameter_bytes() with plain matrices, of a file whose numbers are of the type `linear`.
+// CausalLm::parameter_bytes() with plain matrices, for a file of dtype `linear`.
 std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at::ScalarType residual,
-                           const std::optional<ops::QuantScheme>& quantise = {});
+                           const std::optional<ops::QuantScheme>& quantize = {});
 
 // "15.23 GB in bfloat16, 5.55 GB with load_in_4bit and use_bnb_nested_quant"
-std::string planned_words(const ModelConfig& config);
+std::string describe_planned_bytes(const ModelConfig& config);
 
 }  // namespace hone::model

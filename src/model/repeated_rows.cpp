@@ -35,9 +35,12 @@ RepeatedRows::RepeatedRows(const at::Tensor& rows, std::int64_t tokens, at::Devi
     }
     index.push_back(token);
   }
+  if (again.empty()) {
+    different_ = rows.to(device);
+    return;
+  }
   const auto tensor = [&](const std::vector<std::int64_t>& x) { return ops::index_tensor(x, device); };
   different_ = tensor(different);
-  if (again.empty()) return;
   index_ = tensor(index);
   first_ = tensor(first);
   for (const Places& places : again) again_.push_back({tensor(places.place), tensor(places.token)});

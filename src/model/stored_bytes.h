@@ -1,4 +1,4 @@
-// From a mapped file into memory of our own.
+// Copies from a mapped file into our own memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,8 @@
 
 namespace hone::model {
 
-// Copies numbers of type `stored`, as they lie in a mapped file, into `out`: contiguous, on the CPU, as many
-// numbers, any float dtype. Large tensors take every thread. The pages that were copied are released.
+// Copies numbers of type `stored` from a mapped file into `out`, which is contiguous, on the CPU, of the same
+// size and any float dtype. Large tensors use all threads. The copied pages are released.
 void copy_stored(std::span<const std::byte> bytes, at::ScalarType stored, const at::Tensor& out);
 
 }  // namespace hone::model

@@ -1,8 +1,7 @@
-// Rows of the embedding that an adapter trains in the place of the base's own: PEFT 0.21.2's
-// trainable_token_indices (tuners/trainable_tokens/layer.py). Where the head is tied they are its rows too.
-// The base's matrices stay as they are: rows are put in after the lookup. A row of pad_token_id is trained as
-// any other: PEFT hands padding_idx to F.embedding, so that there it silently gets no gradient from the
-// lookup.
+// Rows of the embedding that an adapter trains instead of the base's: PEFT 0.21.2's trainable_token_indices
+// (tuners/trainable_tokens/layer.py). If the head is tied they are also rows of the head. The base's matrices
+// are unchanged: the rows are replaced after the lookup. The row of pad_token_id is trained like any other;
+// in PEFT it silently gets no gradient from the lookup, since padding_idx is passed to F.embedding.
 //
 // Shapes: k rows, T tokens, H hidden.
 #pragma once
@@ -27,15 +26,14 @@ class TokenRows {
   const std::vector<std::int64_t>& ids() const { return ids_; }
   const at::Tensor& values() const { return values_; }
 
-  // Where some of the k stand in a batch, [m] int64 each: tokens, and which of the k. Undefined: nowhere, or
-  // the pass has adapters off.
+  // Occurrences of the k rows in a batch, [m] int64 each: the token's place, and the index of the row.
+  // Undefined: none, or the pass has adapters off.
   struct Places {
     at::Tensor token, row;
     bool any() const { return token.defined(); }
   };
   Places places(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const;
-  // x [T, H] with these rows put in, in x's dtype (x itself where there are none); differentiable in
-  // values().
+  // x [T, H] with these rows replaced, in x's dtype (x itself if there are none); differentiable in values().
   at::Tensor put(const at::Tensor& x, const Places& places) const;
   // values().grad() += the rows of d [T, H], d loss / d put(), in the order of tokens, in fp32.
   void add_gradient(const at::Tensor& d, const Places& places) const;

@@ -14,8 +14,8 @@ at::Tensor WeightSource::read(const std::string& name, at::ScalarType dtype) con
   return out;
 }
 
-ops::Quantised WeightSource::read_quantised(const std::string& name) const {
-  throw base::InternalError({"WeightSource::read_quantised", "a quantised matrix", name, "", ""});
+ops::Quantized WeightSource::read_quantized(const std::string& name) const {
+  throw base::InternalError({"WeightSource::read_quantized", "a quantized matrix", name, "", ""});
 }
 
 std::unique_ptr<WeightSource> open_weights(const base::fs::path& path) {
@@ -23,7 +23,7 @@ std::unique_ptr<WeightSource> open_weights(const base::fs::path& path) {
   if (base::fs::is_directory(path, ec)) return open_hf_folder(path);
   if (!base::fs::exists(path, ec)) {
     throw base::UserError({path.string(), "a model: a folder in Hugging Face format, or a .gguf file",
-                           "nothing there", "a misspelt path, or a model that was never downloaded",
+                           "nothing there", "a misspelled path, or a model that was never downloaded",
                            "give the path of a folder on this machine: hone fetches nothing by itself"});
   }
   if (path.extension() == ".gguf") return open_gguf(path);

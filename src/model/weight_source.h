@@ -1,5 +1,5 @@
 // Where a model's tensors come from: a Hugging Face folder (model.safetensors, or shards with an index) or a
-// GGUF. Hands out tensors under Hugging Face's names, memory-mapped until they are read.
+// GGUF. Tensors have Hugging Face's names and are memory-mapped until they are read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/model_config.h"
-#include "ops/quantised.h"
+#include "ops/quantized.h"
 
 namespace hone::model {
 
@@ -21,32 +21,32 @@ class WeightSource {
   virtual std::vector<std::string> names() const = 0;
   virtual bool has(const std::string& name) const = 0;
   virtual std::vector<std::int64_t> shape(const std::string& name) const = 0;
-  // Into `out`: contiguous, of shape(name) (rows of a joined matrix, say), rounded to its dtype. UserError
-  // when absent (naming the file and near names). What was read leaves no page of the file in resident
-  // memory.
+  // Reads into `out`: contiguous, of shape(name) (for example rows of a concatenated matrix), rounded to its
+  // dtype. UserError when absent (naming the file and similar names). The file's pages are released from
+  // resident memory afterwards.
   virtual void read_into(const std::string& name, at::Tensor out) const = 0;
-  at::Tensor read(const std::string& name, at::ScalarType dtype) const;    // a fresh tensor
-  virtual at::ScalarType stored_dtype(const std::string& name) const = 0;  // GGUF quantised: float32
-  // How the file holds this matrix, when it is one of bitsandbytes' (bnb_files.h): names() then has its codes
-  // alone, shape() and read_into() are those of the numbers it stands for. Empty: held in full, or absent.
-  virtual std::optional<ops::QuantScheme> quantisation(const std::string& /*name*/) const {
+  at::Tensor read(const std::string& name, at::ScalarType dtype) const;    // a new tensor
+  virtual at::ScalarType stored_dtype(const std::string& name) const = 0;  // GGUF quantized: float32
+  // The scheme of this matrix when bitsandbytes quantized it (bnb_files.h): names() then has only its codes,
+  // while shape() and read_into() are those of the dequantized matrix. Empty: not quantized, or absent.
+  virtual std::optional<ops::QuantScheme> quantization(const std::string& /*name*/) const {
     return std::nullopt;
   }
-  // One that quantisation() names. UserError when a part is absent or damaged.
-  virtual ops::Quantised read_quantised(const std::string& name) const;
+  // A matrix that quantization() names. UserError when a part is absent or damaged.
+  virtual ops::Quantized read_quantized(const std::string& name) const;
   virtual bool is_gguf() const = 0;
-  virtual const base::fs::path& path() const = 0;  // as opened: the folder or the .gguf file
+  virtual const base::fs::path& path() const = 0;  // as given: the folder or the .gguf file
 };
 
-// Detects by what `path` is. UserError for a folder without config.json or weights, an index that names an
-// absent shard, a file that is neither.
+// Chooses the kind by `path`. UserError for a folder without config.json or weights, an index that names a
+// missing shard, or a file of another format.
 std::unique_ptr<WeightSource> open_weights(const base::fs::path& path);
 
-// The two kinds, which open_weights chooses between.
+// The two kinds, between which open_weights chooses.
 std::unique_ptr<WeightSource> open_hf_folder(const base::fs::path& folder);
 std::unique_ptr<WeightSource> open_gguf(const base::fs::path& file);
 
-// UserError that names `name`, what `where` holds instead, and the nearest name there.
+// Throws a UserError with `name`, the contents of `where`, and the most similar name there.
 [[noreturn]] void throw_absent_tensor(const std::string& where, const std::string& name,
                                       const std::vector<std::string>& present);
 

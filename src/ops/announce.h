@@ -1,4 +1,4 @@
-// An operator says that it begins (base/where.h).
+// Records that an operator begins (base/where.h).
 #pragma once
 
 #include <c10/core/ScalarType.h>

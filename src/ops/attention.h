@@ -1,5 +1,5 @@
-// Causal attention with grouped queries. First the plain form, differentiable: libtorch's
-// scaled_dot_product_attention for each sequence. Then the explicit form over KvTiles.
+// Causal attention with grouped queries. First the autograd form: libtorch's scaled_dot_product_attention for
+// each sequence. Then the fused form over KvTiles.
 //
 // Shapes: T tokens of all segments, N query heads, K key-value heads (N a multiple of K), D head_dim. All in
 // one dtype; softmax in fp32 inside; scale D^-0.5.
@@ -22,18 +22,18 @@ at::Tensor packed_attention(const at::Tensor& q, const at::Tensor& k, const at::
 
 constexpr std::int64_t kNoSegment = -1;
 
-// Tokens [begin, end) of one sequence among packed ones. With a prefix, the index of a segment before this
-// one that has none itself, they see all of its tokens, then their own causally: a prompt that several
-// completions share.
+// Tokens [begin, end) of one sequence in a packed batch. `prefix` is the index of an earlier segment that has
+// no prefix itself: these tokens attend to all of its tokens, then to their own causally. This is how several
+// completions share a prompt.
 struct AttentionSegment {
   std::int64_t begin = 0, end = 0;
   std::int64_t prefix = kNoSegment;
 };
 
-// ---- the explicit form: flash attention (Dao 2022) over tiles of 64 keys, fp32 partials, grouped queries
+// ---- the fused form: flash attention (Dao 2022) over tiles of 64 keys, fp32 partials, grouped queries
 
-// Rows [begin, end) of q are consecutive tokens of one sequence. They see all of `before`, in order (a shared
-// prompt), and of `own` the first own_offset + i + 1 tokens for row begin + i. `own` already holds them.
+// Rows [begin, end) of q are consecutive tokens of one sequence. Row begin + i attends to all of `before`, in
+// order (a shared prompt), and to the first own_offset + i + 1 tokens of `own`, which already holds them.
 struct AttentionRows {
   std::int64_t begin = 0, end = 0;
   std::vector<const KvTiles*> before;
@@ -42,30 +42,30 @@ struct AttentionRows {
 };
 
 // q [T, N, D] (rows may be strided, a row's heads are contiguous) -> out [T, N * D] (rows may be strided) and
-// lse [T, N] fp32, the natural log sum exp of the scaled scores (may be undefined: not wanted; rows may be
-// strided). Sliding windows, when window > 0: the token at place t sees keys t - window + 1 to t, places
-// counted over `before` and `own` (whole tiles are skipped).
+// lse [T, N] fp32, the natural log-sum-exp of the scaled scores (undefined: not wanted; rows may be strided).
+// Sliding windows, when window > 0: the token at position t attends to keys t - window + 1 to t, with
+// positions counted over `before` and `own` (whole tiles are skipped).
 //
-// On the CPU a row's bits do not depend on the other rows of the call, nor on how many rows came at once, nor
-// on threads; they depend on the row, the tiles and the instructions. bf16: AVX512-BF16 where D is a multiple
-// of 16 and at most 256, probabilities rounded to bf16 for the product with the values; else, and in fp32,
-// portable C++ in fp32. Other devices: ATen, without that promise.
+// On the CPU the bits of a row depend only on the row, the tiles and the instruction set, not on the other
+// rows of the call, their number or the number of threads. bf16 uses AVX512-BF16 if D is a multiple of 16 and
+// at most 256, with probabilities rounded to bf16 for the product with the values; otherwise, and in fp32,
+// portable C++ in fp32. Other devices use ATen, without this guarantee.
 void attend_tiles(at::Tensor out, at::Tensor lse, const at::Tensor& q, const std::vector<AttentionRows>& rows,
                   std::int64_t window = 0);
 
-// Gradients of attention in `segments` (in order, covering 0..T without a gap; each sees its prefix, then
-// itself causally), from the forward's out and lse. q, k, v as in packed_attention (rows may be strided);
-// out, d_out [T, N * D]; dq, dk, dv like q, k, v (rows may be strided: slices of a joined buffer), written,
-// not added to; they may lie where q, k and v lie. All in one dtype; sums in fp32.
+// Gradients of attention in `segments` (in order, covering 0..T without a gap; each attends to its prefix,
+// then to itself causally), from the forward's out and lse. q, k, v as in packed_attention (rows may be
+// strided); out, d_out [T, N * D]; dq, dk, dv like q, k, v (rows may be strided: slices of a concatenated
+// buffer), overwritten, not accumulated; they may alias q, k and v. All in one dtype; sums in fp32.
 //
-// A shared prompt is exact: with the lse and out of both parts of the keys together, p = exp(s - lse) and
-// delta = sum d_out out are those of the whole row, so dq is the sum over both parts, and dk, dv of the
-// prompt the sum over its own tokens and all that follow it, in the order of the segments. Neighbouring
-// segments with the same prefix are multiplied together. The AVX512-BF16 form gives a segment, or a prompt
-// and all that share it, the same bits in any company and on any number of threads: queries in chunks by the
-// lengths alone, whose shares of dk and dv are added in order. The plain form (libtorch's products in fp32)
-// goes through key-value heads one by one, in blocks of kBackwardQueries queries: its memory grows with a
-// segment's length, not with the square.
+// A shared prompt is exact: lse and out cover both parts of the keys, so p = exp(s - lse) and delta = sum
+// d_out out are those of the whole row. dq is the sum over both parts; dk and dv of the prompt are sums over
+// its own tokens and all segments that follow it, in order. Neighboring segments with the same prefix are
+// multiplied together. In the AVX512-BF16 form the bits of a segment, or of a prompt and all segments that
+// share it, do not depend on the rest of the batch or on the number of threads: queries are split into chunks
+// by the lengths only, and the chunks' contributions to dk and dv are added in order. The ATen form
+// (libtorch's products in fp32) processes key-value heads one at a time, in blocks of kBackwardQueries
+// queries: its memory is linear in the segment length, not quadratic.
 void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, const at::Tensor& d_out,
                                const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const at::Tensor& out, const at::Tensor& lse,
@@ -73,10 +73,11 @@ void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, cons
 
 constexpr std::int64_t kBackwardQueries = 256;
 
-// What packed_attention_backward takes beside its arguments, at most, in bytes.
+// Upper bound of packed_attention_backward's temporary memory, in bytes.
 struct AttentionSizes {
-  std::int64_t tokens = 0, longest = 0;  // of all segments together, and of the longest
-  // Of the longest prefix, and of all neighbouring segments that share one, together; 0 without prefixes.
+  std::int64_t tokens = 0, longest = 0;  // of all segments in total, and of the longest
+  // Tokens of the longest prefix, and of all neighboring segments that share one, in total; 0 without
+  // prefixes.
   std::int64_t prefix = 0, sharing = 0;
   std::int64_t heads = 1, kv_heads = 1, head_dim = 0;
   std::int64_t threads = 1;

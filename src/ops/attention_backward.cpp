@@ -34,7 +34,7 @@ bool rows_are_dense(const at::Tensor& x) {
   return x.stride(-1) == 1 && (x.dim() == 2 || x.size(1) == 1 || x.stride(1) == x.size(2));
 }
 
-// The kernel packs keys and values by pairs of neighbouring elements.
+// The kernel packs keys and values by pairs of neighboring elements.
 bool pairs_are_aligned(const at::Tensor& x) {
   return x.stride(0) % 2 == 0 && reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 4 == 0;
 }
@@ -52,13 +52,13 @@ void packed_attention_backward(at::Tensor dq, at::Tensor dk, at::Tensor dv, cons
   for (const at::Tensor& x : {dq, dk, dv, d_out, q, k, v, out, lse}) fast = fast && rows_are_dense(x);
   fast = fast && pairs_are_aligned(k) && pairs_are_aligned(v);
   const AttentionBackward x{dq, dk, dv, d_out, q, k, v, out, lse, segments};
-  (fast ? attention_backward_fast : attention_backward_plain)(x, families);
+  (fast ? attention_backward_fast : attention_backward_aten)(x, families);
 }
 
 std::int64_t packed_attention_backward_bytes(const AttentionSizes& s) {
   if (s.longest == 0) return 0;
   const bool fast = s.device.is_cpu() && attention_backward_has_kernel(s.dtype, s.head_dim);
-  return fast ? attention_backward_fast_bytes(s) : attention_backward_plain_bytes(s);
+  return fast ? attention_backward_fast_bytes(s) : attention_backward_aten_bytes(s);
 }
 
 }  // namespace hone::ops

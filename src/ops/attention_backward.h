@@ -16,8 +16,8 @@ struct AttentionBackward {
   const std::vector<AttentionSegment>& segments;
 };
 
-void attention_backward_plain(const AttentionBackward& x, const std::vector<Family>& families);
-std::int64_t attention_backward_plain_bytes(const AttentionSizes& sizes);
+void attention_backward_aten(const AttentionBackward& x, const std::vector<Family>& families);
+std::int64_t attention_backward_aten_bytes(const AttentionSizes& sizes);
 
 bool attention_backward_has_kernel(at::ScalarType dtype, std::int64_t head_dim);  // on this machine's CPU
 void attention_backward_fast(const AttentionBackward& x, const std::vector<Family>& families);

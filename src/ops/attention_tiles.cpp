@@ -180,10 +180,10 @@ class Plan {
   std::int64_t cost_ = 0;
 };
 
-attention_kernels::PlainLevel plain_level() {
-  if (instructions() >= Instructions::kAvx512) return attention_kernels::PlainLevel::kAvx512;
-  return instructions() == Instructions::kAvx2 ? attention_kernels::PlainLevel::kAvx2
-                                               : attention_kernels::PlainLevel::kPlain;
+attention_kernels::PortableLevel plain_level() {
+  if (instructions() >= Instructions::kAvx512) return attention_kernels::PortableLevel::kAvx512;
+  return instructions() == Instructions::kAvx2 ? attention_kernels::PortableLevel::kAvx2
+                                               : attention_kernels::PortableLevel::kPortable;
 }
 
 void attend_cpu(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
@@ -195,15 +195,15 @@ void attend_cpu(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& 
   const std::int64_t block_rows =
       fast ? std::clamp<std::int64_t>(attention_kernels::kBlockElements / dim / 8 * 8, 8, 48) : 48;
   const Plan plan(out, lse, q, rows, window, block_rows);
-  const attention_kernels::PlainLevel level = plain_level();
+  const attention_kernels::PortableLevel level = plain_level();
   const auto work = [&](std::int64_t i, std::int64_t) {
     const attention_kernels::Forward& block = plan.blocks()[static_cast<std::size_t>(i)].forward;
     if (fast) {
       attention_kernels::forward_bf16(block);
       return;
     }
-    const auto scratch = std::make_unique_for_overwrite<float[]>(attention_kernels::plain_scratch(dim));
-    attention_kernels::forward_plain(block, bf16, level, scratch.get());
+    const auto scratch = std::make_unique_for_overwrite<float[]>(attention_kernels::portable_scratch(dim));
+    attention_kernels::forward_portable(block, bf16, level, scratch.get());
   };
   // A row times a tile of D 64 is about 0.1 us.
   constexpr std::int64_t kWorthThreads = 48;

@@ -17,12 +17,12 @@ at::Tensor factor(const Linear& linear) {
   return linear.lora->magnitude.detach() / dora_norm(linear);
 }
 
-// x W^T + low B^T in fp32; `low` may be undefined.
-at::Tensor product(const Linear& linear, const at::Tensor& x, const at::Tensor& low) {
+// x W^T + lora_a_out B^T in fp32; `lora_a_out` may be undefined.
+at::Tensor product(const Linear& linear, const at::Tensor& x, const at::Tensor& lora_a_out) {
   at::Tensor out = at::empty({x.size(0), linear.weight.out()}, x.options().dtype(at::kFloat));
-  std::vector<GemmTerm> terms = {{x, &linear.weight, Side::kForward}};
-  if (low.defined()) {
-    terms.push_back({low, &linear.lora->b_operand(linear.weight.dtype()), Side::kForward});
+  std::vector<GemmTerm> terms = {{x, &linear.weight, GemmDirection::kForward}};
+  if (lora_a_out.defined()) {
+    terms.push_back({lora_a_out, &linear.lora->b_operand(linear.weight.dtype()), GemmDirection::kForward});
   }
   gemm(out, terms);
   return out;
@@ -31,8 +31,8 @@ at::Tensor product(const Linear& linear, const at::Tensor& x, const at::Tensor& 
 }  // namespace
 
 at::Tensor dora_norm(const Linear& linear) {
-  const LoraSide& side = *linear.lora;
-  LoraSide::Norm& kept = side.norm_;
+  const LoraWeights& side = *linear.lora;
+  LoraWeights::Norm& kept = side.norm_;
   const std::int64_t a_version = side.a._version(), b_version = side.b._version();
   if (kept.values.defined() && kept.a.is_same(side.a) && kept.b.is_same(side.b) &&
       kept.a_version == a_version && kept.b_version == b_version) {
@@ -54,11 +54,11 @@ at::Tensor dora_norm(const Linear& linear) {
 
 at::Tensor dora_forward(const Linear& linear, const at::Tensor& y, const at::Tensor& input,
                         const PassContext& pass) {
-  const LoraSide& side = *linear.lora;
+  const LoraWeights& side = *linear.lora;
   const at::ScalarType dtype = linear.weight.dtype();
   const at::Tensor scaled = side.magnitude / dora_norm(linear);  // [out] fp32
-  const at::Tensor low = at::linear(input, side.a.to(dtype));
-  const at::Tensor lora = at::linear(low, side.b.to(dtype)).to(at::kFloat) * side.scale;
+  const at::Tensor lora_a_out = at::linear(input, side.a.to(dtype));
+  const at::Tensor lora = at::linear(lora_a_out, side.b.to(dtype)).to(at::kFloat) * side.scale;
   const at::Tensor wide = y.to(at::kFloat);
   const bool dropping = pass.training && side.dropout > 0;
   const at::Tensor base = dropping                ? at::linear(input, linear.weight.dense()).to(at::kFloat)
@@ -68,8 +68,8 @@ at::Tensor dora_forward(const Linear& linear, const at::Tensor& y, const at::Ten
 }
 
 void dora_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& dropped,
-               const at::Tensor& low, const at::Tensor& residual) {
-  at::Tensor sum = product(linear, dropped, low).mul_(factor(linear));
+               const at::Tensor& lora_a_out, const at::Tensor& residual) {
+  at::Tensor sum = product(linear, dropped, lora_a_out).mul_(factor(linear));
   if (!dropped.is_same(x)) sum.add_(product(linear, x - dropped, {}));
   if (linear.bias.defined()) sum.add_(linear.bias);
   if (residual.defined()) sum.add_(residual);
@@ -81,11 +81,11 @@ at::Tensor dora_inner_gradient(const Linear& linear, const at::Tensor& d_out) {
 }
 
 void dora_magnitude_backward(const Linear& linear, const at::Tensor& d_out, const at::Tensor& dropped,
-                             const at::Tensor& low) {
+                             const at::Tensor& lora_a_out) {
   const at::Tensor& magnitude = linear.lora->magnitude;
   base::require(magnitude.grad().defined(), "ops::linears_backward",
                 "a gradient buffer for every side's magnitude");
-  const at::Tensor inner = product(linear, dropped, low).mul_(d_out);
+  const at::Tensor inner = product(linear, dropped, lora_a_out).mul_(d_out);
   magnitude.mutable_grad().add_(inner.sum(0).div_(dora_norm(linear)));
 }
 

@@ -13,7 +13,7 @@
 namespace hone::ops {
 namespace {
 
-// splitmix64's finaliser: spreads nearby numbers over all 64 bits.
+// splitmix64's finalizer: spreads nearby numbers over all 64 bits.
 std::uint64_t mix(std::uint64_t z) {
   z += 0x9E3779B97F4A7C15ULL;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;

@@ -13,16 +13,16 @@ namespace hone::ops {
 namespace {
 
 std::int64_t depth(const GemmTerm& term) {
-  return term.side == Side::kForward ? term.weight->in() : term.weight->out();
+  return term.side == GemmDirection::kForward ? term.weight->in() : term.weight->out();
 }
 
 std::int64_t width(const GemmTerm& term) {
-  return term.side == Side::kForward ? term.weight->out() : term.weight->in();
+  return term.side == GemmDirection::kForward ? term.weight->out() : term.weight->in();
 }
 
 at::Tensor right_of(const GemmTerm& term) {
   const at::Tensor w = term.weight->dense();
-  return term.side == Side::kForward ? w.t() : w;
+  return term.side == GemmDirection::kForward ? w.t() : w;
 }
 
 void check(const at::Tensor& out, std::span<const GemmTerm> terms, const Epilogue& epilogue) {
@@ -52,7 +52,7 @@ bool runs_bf16(const at::Tensor& out, std::span<const GemmTerm> terms) {
   return std::all_of(terms.begin(), terms.end(), [](const GemmTerm& term) {
     const Weight& weight = *term.weight;
     if (!is_bf16_here(term.a)) return false;
-    if (weight.is_quantised()) return weight.quantised().codes.device().is_cpu();
+    if (weight.is_quantized()) return weight.quantized().codes.device().is_cpu();
     return is_bf16_here(weight.is_packed() ? weight.panels() : weight.plain());
   });
 }

@@ -1,11 +1,11 @@
-// Matrix products of the explicit layer: sums of products with frozen or small matrices, in one pass over the
+// Matrix products of the fused layer: sums of products with frozen or small matrices, in one pass over the
 // output.
 //
-// Contract of the bf16 form on avx512_bf16 (gemm_kernels.cpp), on which "the sampler is the trainer" rests:
-// an element of the output is a chain of fp32 additions over the terms in order, and inside a term over pairs
-// of neighbouring k in order (vdpbf16ps). It does not depend on M, on the other rows, on packing, on tiles or
-// on threads, bit for bit. Elsewhere (fp32, other machines) the products are libtorch's, which promises no
-// such thing.
+// Contract of the bf16 form on avx512_bf16 (gemm_kernels.cpp), which makes the sampler's log-probabilities
+// those of the trainer: an element of the output is a chain of fp32 additions over the terms in order, and
+// inside a term over pairs of neighboring k in order (vdpbf16ps). It does not depend on M, on the other rows,
+// on packing, on tiles or on threads, bit for bit. Elsewhere (fp32, other machines) the products are
+// libtorch's, which does not guarantee this.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,12 +20,12 @@ namespace hone::ops {
 
 // Which way a matrix [out, in] is read: kForward is a W^T (a [M, in], result [M, out]), kBackward a W (a [M,
 // out], result [M, in]), the input gradient.
-enum class Side { kForward, kBackward };
+enum class GemmDirection { kForward, kBackward };
 
 struct GemmTerm {
   at::Tensor a;  // [M, K], the matrix's dtype; rows may be strided
   const Weight* weight = nullptr;
-  Side side = Side::kForward;
+  GemmDirection side = GemmDirection::kForward;
 };
 
 struct Epilogue {
@@ -35,7 +35,7 @@ struct Epilogue {
 };
 
 // out [M, N] = cast(scale * (sum of terms) + bias + residual), added in fp32 in this order and rounded once.
-// out is bf16 or fp32; its rows may be strided (a slice of a joined buffer).
+// out is bf16 or fp32; its rows may be strided (a slice of a concatenated buffer).
 void gemm(at::Tensor out, std::span<const GemmTerm> terms, const Epilogue& epilogue = {});
 
 struct Gemm {
@@ -43,8 +43,8 @@ struct Gemm {
   std::vector<GemmTerm> terms;
   Epilogue epilogue;
 };
-// gemm() of each, none of which reads what another writes: the bf16 form shares all out among the threads at
-// once.
+// gemm() of each; none may read another's output. The bf16 form distributes all of them over the threads
+// together.
 void gemms(std::span<const Gemm> products);
 
 // out += left^T right: the gradient of a small-rank factor. left [T, R] with small R, right [T, N], one

@@ -12,7 +12,7 @@
 namespace hone::ops {
 namespace {
 
-void multiply(const at::Tensor& out, const at::Tensor& a, const Weight& weight, Side side,
+void multiply(const at::Tensor& out, const at::Tensor& a, const Weight& weight, GemmDirection side,
               const at::Tensor& residual = {}) {
   const std::array<GemmTerm, 1> terms = {{{.a = a, .weight = &weight, .side = side}}};
   gemm(out, terms, {.residual = residual});
@@ -31,7 +31,7 @@ HeadBlock::HeadBlock(const at::Tensor& hidden, const Weight& head, const HeadRow
                     own->rows.in() == head.in() && own->rows.dtype() == head.dtype(),
                 "ops::HeadBlock", "rows [k, H] of the head's dtype, one an id");
   own_logits_ = at::empty({hidden.size(0), own->rows.out()}, hidden.options().dtype(at::kFloat));
-  multiply(own_logits_, hidden, own->rows, Side::kForward);
+  multiply(own_logits_, hidden, own->rows, GemmDirection::kForward);
 }
 
 HeadBlock::Places HeadBlock::places(std::int64_t column, std::int64_t width) const {
@@ -50,7 +50,7 @@ HeadBlock::Places HeadBlock::places(std::int64_t column, std::int64_t width) con
 void HeadBlock::logits(const at::Tensor& out, std::int64_t column) const {
   const std::int64_t width = out.size(1);
   const bool whole = column == 0 && width == head_.out();
-  multiply(out, hidden_, whole ? head_ : head_.slice(column, column + width), Side::kForward);
+  multiply(out, hidden_, whole ? head_ : head_.slice(column, column + width), GemmDirection::kForward);
   if (const Places own = places(column, width); own.row.defined()) {
     at::Tensor(out).index_copy_(1, own.column, own_logits_.index_select(1, own.row));
   }
@@ -65,7 +65,7 @@ void HeadBlock::add_product(const at::Tensor& gradient, const at::Tensor& coeffi
     share = coefficients.index_select(1, own.column).to(at::kFloat);
     at::Tensor(coefficients).index_fill_(1, own.column, 0);
   }
-  multiply(gradient, coefficients, head_.slice(column, column + width), Side::kBackward, gradient);
+  multiply(gradient, coefficients, head_.slice(column, column + width), GemmDirection::kBackward, gradient);
   if (share.defined()) at::Tensor(gradient).addmm_(share, own_->rows.rows(own.row).to(at::kFloat));
 }
 

@@ -1,7 +1,7 @@
-// A head of which some rows are not the frozen matrix's: rows that an adapter trains where the head is tied
-// to the embedding (PEFT's trainable_token_indices). The frozen matrix is never written. Its products are put
-// right for these rows instead: they are those of the head with the rows in place, in the bf16 form
-// (ops/gemm.h) bit for bit in the logits.
+// A head of which an adapter trains some rows, because the head is tied to the embedding (PEFT's
+// trainable_token_indices). The frozen matrix is never written: its products are corrected for these rows.
+// The result is that of the head with the rows replaced; in the bf16 form (ops/gemm.h) the logits are
+// bit-equal to it.
 //
 // Shapes: n rows of hidden, H hidden, V vocabulary, k rows of an adapter, w the width of a tile of V.
 #pragma once
@@ -20,23 +20,23 @@ struct HeadRows {
   Weight rows;                    // [k, H] in the head's dtype
 };
 
-// A block of hidden rows and the head that reads it, tile by tile. All must outlive it.
+// A block of hidden rows and the head that reads it, tile by tile. The arguments must outlive it.
 class HeadBlock {
  public:
-  // hidden [n, H] with rows of neighbouring elements; `own` null: the frozen matrix alone.
+  // hidden [n, H] with contiguous rows; `own` null: only the frozen matrix.
   HeadBlock(const at::Tensor& hidden, const Weight& head, const HeadRows* own);
 
   // out [n, w] fp32 becomes the logits of columns [column, column + w) of the vocabulary.
   void logits(const at::Tensor& out, std::int64_t column) const;
-  // gradient [n, H] fp32 += coefficients [n, w] times these rows of the head. Of the rows of the adapter the
-  // coefficients are 0 after it.
+  // gradient [n, H] fp32 += coefficients [n, w] times these rows of the head. Sets the coefficients of the
+  // adapter's rows to 0.
   void add_product(const at::Tensor& gradient, const at::Tensor& coefficients, std::int64_t column) const;
   // [n, k] fp32: the logits of the adapter's rows; undefined without any.
   const at::Tensor& own_logits() const { return own_logits_; }
 
  private:
-  // Those of the adapter's rows in a tile: the places in it, and in HeadRows::ids, [m] int64; undefined:
-  // none.
+  // The adapter's rows in a tile: their columns in it and their indices in HeadRows::ids, [m] int64;
+  // undefined: none.
   struct Places {
     at::Tensor column, row;
   };
@@ -60,7 +60,7 @@ struct HeadRowsLoss {
   at::Tensor own_logits;      // [n, k] fp32, temperature not applied: TokenLogprobs::own_logits
   at::Tensor log_sum;         // [n] fp32, temperature applied
   at::Tensor d_logprob;       // [n] fp32
-  at::Tensor entropy = {};    // [n] fp32; read with d_entropy alone
+  at::Tensor entropy = {};    // [n] fp32; read only with d_entropy
   at::Tensor d_entropy = {};  // [n] fp32, or undefined: the loss has none
   double temperature = 1.0;
 };

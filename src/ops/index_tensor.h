@@ -1,4 +1,4 @@
-// Numbers that the host has, as an index of a device's operators: made where it is used.
+// An index tensor on a device from numbers on the host.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,7 +8,7 @@
 
 namespace hone::ops {
 
-// [n] int64 on `device`: one copy from the host where that is not the CPU.
+// [n] int64 on `device`: one copy from the host unless `device` is the CPU.
 inline at::Tensor index_tensor(const std::vector<std::int64_t>& values, at::Device device) {
   return at::tensor(values, at::TensorOptions(at::kLong).device(device));
 }

@@ -1,9 +1,9 @@
 // Keys and values of one sequence in one layer, in tiles of 64 tokens, as the attention kernels read them.
-// Prefill, decode and training all go through it, so that a row's attention has the same bits in each.
+// Prefill, decode and training all use it, so that a row's attention has the same bits in each.
 //
-// A tile starts at a multiple of 64 tokens from the sequence's own start, whatever else is in the batch. For
-// bf16: keys of a tile and head as [D / 2][64][2], values as [32][D][2] (pairs side by side, for vdpbf16ps).
-// For fp32: keys [D][64], values [64][D]. Unwritten places are zero.
+// A tile starts at a multiple of 64 tokens from the sequence's own start, independent of the rest of the
+// batch. For bf16: keys of a tile and head as [D / 2][64][2], values as [32][D][2] (pairs side by side, for
+// vdpbf16ps). For fp32: keys [D][64], values [64][D]. Unwritten positions are zero.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,20 +18,20 @@ constexpr std::int64_t kKvTile = 64;
 class KvTiles {
  public:
   KvTiles() = default;
-  // Room for `capacity` tokens at first; grows by doubling. fp32, or bf16 with an even head_dim.
+  // Initial capacity in tokens; grows by doubling. fp32, or bf16 with an even head_dim.
   KvTiles(std::int64_t kv_heads, std::int64_t head_dim, at::ScalarType dtype, std::int64_t capacity,
           at::Device device = at::kCPU);
 
   // k (already rotated) and v [n, K, D] on the tiles' device; rows may be strided, a row's heads are
   // contiguous.
   void append(const at::Tensor& k, const at::Tensor& v);
-  void truncate(std::int64_t length);  // forgets what lies after; the room stays
+  void truncate(std::int64_t length);  // drops the tokens after it; the capacity stays
   KvTiles clone() const;               // with memory of its own; copying the object shares it
 
   std::int64_t length() const { return length_; }
   std::int64_t kv_heads() const { return kv_heads_; }
   std::int64_t head_dim() const { return head_dim_; }
-  std::int64_t bytes() const;  // of the room, not only of what is written
+  std::int64_t bytes() const;  // of the capacity, not only of what is written
   // [K, tiles, 64 * D] each, in the layout above.
   const at::Tensor& keys() const { return keys_; }
   const at::Tensor& values() const { return values_; }

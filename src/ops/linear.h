@@ -1,5 +1,5 @@
-// y = x W^T + b + (x A_f^T) B_f^T + s * ((x * dropout) A^T) B^T: the one linear that every layer uses. A_f
-// and B_f are frozen adapters below the trained one, if there are any. Formula: PEFT 0.21.2 lora/layer.py
+// y = x W^T + b + (x A_f^T) B_f^T + s * ((x * dropout) A^T) B^T: the linear that every layer uses. A_f and
+// B_f are the frozen adapters below the trained one, if there are any. Formula: PEFT 0.21.2 lora/layer.py
 // Linear.forward; s = alpha / r, or alpha / sqrt(r) with rsLoRA. With DoRA (a magnitude m): ops/dora.h.
 //
 // Shapes: x [T, in], W [out, in], b [out], A [r, in], B [out, r], y [T, out].
@@ -20,41 +20,41 @@ namespace hone::ops {
 
 struct Linear;
 
-// The trainable side of one linear.
-struct LoraSide {
+// The trainable weights of one linear.
+struct LoraWeights {
   at::Tensor a;          // [r, in] fp32, requires grad
   at::Tensor b;          // [out, r] fp32, requires grad
-  at::Tensor magnitude;  // [out] fp32, requires grad: DoRA's; undefined: plain LoRA
+  at::Tensor magnitude;  // [out] fp32, requires grad: DoRA's; undefined: LoRA
   double scale = 1.0;
   double dropout = 0.0;           // probability of dropping a feature of x
   std::uint64_t dropout_key = 0;  // (layer, module) as one number; see dropout_mask
 
-  // A and B as the explicit form's GEMM reads them, in the base's dtype `dtype`: made again when the master
-  // is another tensor or has changed since (told by its version counter, which whoever writes through a raw
-  // pointer must bump). Not for two threads at once.
+  // A and B as the fused form's GEMM reads them, in the base's dtype `dtype`. Cached; made again when the
+  // master is another tensor or has changed since (by its version counter, which code that writes through a
+  // raw pointer must increment). Not thread-safe.
   const Weight& a_operand(at::ScalarType dtype) const { return operand(a, a_shadow_, dtype); }
   const Weight& b_operand(at::ScalarType dtype) const { return operand(b, b_shadow_, dtype); }
 
  private:
   struct Shadow {
     Weight weight;
-    at::Tensor master;  // what it was made of
+    at::Tensor master;  // the tensor it was made from
     std::int64_t version = 0;
   };
   static const Weight& operand(const at::Tensor& master, Shadow& shadow, at::ScalarType dtype);
   mutable Shadow a_shadow_, b_shadow_;
   friend at::Tensor dora_norm(const Linear& linear);
   struct Norm {
-    at::Tensor values, a, b;  // and what it was made of
+    at::Tensor values, a, b;  // and the tensors it was made from
     std::int64_t a_version = 0, b_version = 0;
   };
   mutable Norm norm_;
 };
 
-// Frozen adapters under one linear: part of the base, on where adapters are off too, and never dropped out.
-// Several are one side, their A below each other and their B beside each other. In W's dtype, also where W is
-// quantised. Not together with a LoraSide that has a magnitude.
-struct FrozenSide {
+// Frozen adapters under one linear: part of the base model, so on even when adapters are off, and without
+// dropout. Several adapters are concatenated: A along the rows, B along the columns. In W's dtype, also when
+// W is quantized. Not together with a LoraWeights that has a magnitude.
+struct FrozenLora {
   Weight a;  // [r, in], the rows of each adapter times its scale
   Weight b;  // [out, r]
 };
@@ -63,23 +63,23 @@ struct Linear {
   std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj"
   Weight weight;     // [out, in], frozen
   at::Tensor bias;   // [out] or undefined
-  std::optional<FrozenSide> below;
-  std::optional<LoraSide> lora;
+  std::optional<FrozenLora> frozen_lora;
+  std::optional<LoraWeights> lora;
 };
 
-// What randomness and adapters mean in this pass; handed down by the caller, never ambient.
+// Dropout and adapters in this pass; passed by the caller, never global.
 struct PassContext {
   bool training = false;    // dropout on
   bool adapters_on = true;  // false: the reference model
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
-  // [T] each: which row of the data a token came from, and its place in it. Key the dropout mask, so that it
-  // does not depend on packing or batch shape. May be undefined when training is false.
+  // [T] each: which row of the data a token came from, and its place in it. They key the dropout mask, so
+  // that it does not depend on packing or batch shape. May be undefined when training is false.
   const std::vector<std::int64_t>* token_row = nullptr;
   const std::vector<std::int64_t>* token_position = nullptr;
 };
 
-// Differentiable in x, A and B; W, b and the frozen side are treated as constants.
+// Differentiable in x, A and B; W, b and the frozen adapters are treated as constants.
 at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass);
 
 // The [T, features] fp32 mask of 0 and 1/(1-p) for one adapted module: element (t, f) is a pure function of

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kBlockRows = 1024;
 
-void multiply(const at::Tensor& out, const at::Tensor& a, const Weight& weight, Side side,
+void multiply(const at::Tensor& out, const at::Tensor& a, const Weight& weight, GemmDirection side,
               const at::Tensor& residual = {}) {
   const std::array<GemmTerm, 1> terms = {{{.a = a, .weight = &weight, .side = side}}};
   gemm(out, terms, {.residual = residual});
@@ -35,7 +35,7 @@ void check_targets(const at::Tensor& targets, std::int64_t n, std::int64_t vocab
                 "targets in 0..V-1");
 }
 
-// Rows of neighbouring elements, as a Weight and the kernels read them: a copy where they are not.
+// Rows of neighboring elements, as a Weight and the kernels read them: a copy where they are not.
 at::Tensor dense_rows(const at::Tensor& hidden) {
   return hidden.stride(1) == 1 ? hidden : hidden.contiguous();
 }
@@ -165,12 +165,12 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
       const Weight part = head.slice(column, column + width);
       const at::Tensor d = Tiles::of(tiles.logits, count, width);
       const at::Tensor rounded = Tiles::of(tiles.chances, count, width);
-      multiply(d, h, part, Side::kForward);
+      multiply(d, h, part, GemmDirection::kForward);
       tile_backward(rows, d, column, rounded);
       const at::Tensor& narrow = rounded.defined() ? rounded : d;
-      multiply(d_hidden, narrow, part, Side::kBackward, d_hidden);
+      multiply(d_hidden, narrow, part, GemmDirection::kBackward, d_hidden);
       const at::Tensor d_part = out.weight.narrow(0, column, width);
-      multiply(d_part, narrow.t().contiguous(), rows_of_h, Side::kBackward, d_part);
+      multiply(d_part, narrow.t().contiguous(), rows_of_h, GemmDirection::kBackward, d_part);
     });
   });
   return out;

@@ -2,11 +2,11 @@
 // (Milakov and Gimelshein 2018; rescaled as flash attention does), only for the rows that are scored.
 //
 // Shapes: n scored rows, H hidden, V vocabulary. logits = hidden W^T / temperature.
-// Cost: 2 FLOP a head weight and row forward, 2 more when the gradient is wanted; nothing later: the gradient
-// of log p by h is one [H] vector a row whatever loss follows, and the loss multiplies it by the row's
-// scalar. Everything after the GEMM is fp32; the sum of the gradient over tiles too (TRL's chunked_logprob.py
-// found that rounding each chunk to bf16 biases the entropy). With the bf16 GEMM (ops/gemm.h) a row's results
-// do not depend on the other rows, and logprob_of(head_logits(...)) gives the bits of linear_logprob.
+// Cost per head weight and row: 2 FLOP forward, 2 more with the gradient, and none in the backward: d log p /
+// d h is one [H] vector per row for every loss, and the loss multiplies it by the row's scalar. Everything
+// after the GEMM is fp32; including the sum of the gradient over tiles (TRL's chunked_logprob.py found that
+// rounding each chunk to bf16 biases the entropy). With the bf16 GEMM (ops/gemm.h) a row's results do not
+// depend on the other rows, and logprob_of(head_logits(...)) gives the bits of linear_logprob.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +24,7 @@ struct TokenLogprobs {
   at::Tensor logprob;          // log p(target), temperature applied
   at::Tensor entropy;          // of the full softmax, temperature applied
   at::Tensor is_top1;          // 1 where the target is the first argmax
-  at::Tensor log_sum;          // log sum exp of the row: what a trainable head's backward needs
+  at::Tensor log_sum;          // log sum exp of the row: needed by a trainable head's backward
   at::Tensor gradient;         // [n, H] fp32: d logprob / d hidden; undefined unless asked for
   at::Tensor log_sum_squares;  // log sum_v p_v^2, temperature applied; undefined unless asked for
   at::Tensor own_logits = {};  // [n, k] of options.own, temperature not applied: for their gradient
@@ -34,15 +34,15 @@ struct LogprobOptions {
   bool gradient = false;
   double temperature = 1.0;
   bool squares = false;
-  const HeadRows* own = nullptr;  // rows that stand in the head's place; outlive the call
+  const HeadRows* own = nullptr;  // rows that replace the head's; must outlive the call
 };
 
 // hidden [n, H] in the head's dtype and of any strides, targets [n] int64 in 0..V-1.
 TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const at::Tensor& targets,
                              const LogprobOptions& options = {});
 
-// The form for a trainable head, which recomputes the tiles: from d loss / d logprob [n] fp32 to d loss / d
-// hidden [n, H] fp32 and d loss / d W [V, H] fp32. Nothing calls it yet: every head is frozen so far.
+// The backward for a trainable head, which recomputes the tiles: from d loss / d logprob [n] fp32 to d loss /
+// d hidden [n, H] fp32 and d loss / d W [V, H] fp32. Not called yet: every head is frozen so far.
 struct HeadGradients {
   at::Tensor hidden, weight;
 };
@@ -52,23 +52,23 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
 
 // The gradient of an entropy bonus: from linear_logprob's log_sum and entropy [n] fp32, at the same
 // temperature, and d loss / d entropy [n] to d loss / d hidden [n, H] fp32. Of one row,
-// d entropy / d logit_j = -p_j (log p_j + entropy) / temperature. Recomputes the tiles: 4 FLOP a head weight
-// and row, and no [n, V] either; coefficients are rounded to the head's dtype as linear_logprob's are.
+// d entropy / d logit_j = -p_j (log p_j + entropy) / temperature. Recomputes the tiles: 4 FLOP per head
+// weight and row, and no [n, V] tensor; coefficients are rounded to the head's dtype, as in linear_logprob.
 at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& log_sum,
                             const at::Tensor& entropy, const at::Tensor& d_entropy, double temperature = 1.0,
                             const HeadRows* own = nullptr);
 
-// [H] fp32: the mean of the head's rows. hidden times it is the mean of a row's logits, temperature not
-// applied.
+// [H] fp32: the mean of the head's rows. Its product with hidden is the mean of a row's logits, temperature
+// not applied.
 at::Tensor mean_row(const Weight& head);
-// [H] fp32: what `own` in the place of the head's rows add to it.
+// [H] fp32: what replacing the head's rows by `own` adds to that mean.
 at::Tensor mean_row_change(const Weight& head, const HeadRows& own);
 
-// What a sampler needs: [n, V] fp32, temperature not applied.
+// Logits for a sampler: [n, V] fp32, temperature not applied.
 at::Tensor head_logits(const at::Tensor& hidden, const Weight& head, const HeadRows* own = nullptr);
 
-// Facts of `targets` under logits [n, V] from head_logits (temperature not applied), in linear_logprob's
-// order of additions. No gradient.
+// The results of linear_logprob for `targets` from logits [n, V] of head_logits (temperature not applied), in
+// its order of additions. No gradient.
 TokenLogprobs logprob_of(const at::Tensor& logits, const at::Tensor& targets, double temperature = 1.0);
 
 }  // namespace hone::ops

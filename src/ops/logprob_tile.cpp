@@ -27,8 +27,8 @@ Places places_in(const at::Tensor& targets, std::int64_t first_column, std::int6
   return {column.ge(0).logical_and_(column.lt(width)), column.clamp(0, width - 1).unsqueeze(1)};
 }
 
-void take_plain(SoftmaxRows& rows, const at::Tensor& logits, std::int64_t first_column,
-                const at::Tensor& probabilities, const at::Tensor& accumulator) {
+void take_aten(SoftmaxRows& rows, const at::Tensor& logits, std::int64_t first_column,
+               const at::Tensor& probabilities, const at::Tensor& accumulator) {
   const auto [most, index] = logits.max(1);
   const at::Tensor rises = most.gt(rows.peak);
   const at::Tensor peak = at::where(rises, most, rows.peak);
@@ -99,14 +99,14 @@ SoftmaxRows::SoftmaxRows(const at::Tensor& the_targets, double the_temperature, 
 
 void take_tile(SoftmaxRows& rows, const at::Tensor& logits, std::int64_t first_column,
                const at::Tensor& probabilities, const at::Tensor& accumulator) {
-  (has_kernel(logits) ? take_kernel : take_plain)(rows, logits, first_column, probabilities, accumulator);
+  (has_kernel(logits) ? take_kernel : take_aten)(rows, logits, first_column, probabilities, accumulator);
 }
 
 void take_row(SoftmaxRows& rows, const at::Tensor& logits) {
   if (has_kernel(logits)) return take_row_kernel(rows, logits);
   for (std::int64_t column = 0; column < logits.size(1); column += kTileColumns) {
-    take_plain(rows, logits.narrow(1, column, std::min(kTileColumns, logits.size(1) - column)), column, {},
-               {});
+    take_aten(rows, logits.narrow(1, column, std::min(kTileColumns, logits.size(1) - column)), column, {},
+              {});
   }
 }
 

@@ -1,4 +1,4 @@
-// Root-mean-square norm in plain form (transformers LlamaRMSNorm; Zhang and Sennrich 2019).
+// Root-mean-square norm (transformers LlamaRMSNorm; Zhang and Sennrich 2019), in autograd form and fused.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,18 +9,18 @@ namespace hone::ops {
 // weight. x [..., H], weight [H]; the result has the wider dtype of the two. Differentiable in x.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
-// d by x of x * rsqrt(mean(x^2) + eps), given the gradient g of that: what the plain backwards share. One
-// dtype.
+// The gradient by x of x * rsqrt(mean(x^2) + eps), given the gradient g of that; shared by the portable
+// backwards. One dtype.
 at::Tensor rms_gradient(const at::Tensor& g, const at::Tensor& x, double eps);
 
-// ---- the fused forms of the explicit layer: one pass, no autograd
+// ---- the fused forms: one pass, no autograd
 
-// out [T, H] = the same formula; out's dtype may be narrower than the wider one (the linear's, which would
-// round it next). x [T, H], contiguous.
+// out [T, H] = the same formula; out's dtype may be narrower than the formula's: the next linear would round
+// it anyway. x [T, H], contiguous.
 void rms_norm_into(at::Tensor out, const at::Tensor& x, const at::Tensor& weight, double eps);
 
-// dx [T, H] += d(norm) by x, given dy [T, H] (fp32 or bf16): the residual path's gradient is already in dx.
-// Only the input's gradient: the weight is frozen. fp32 inside, rounded once to dx's dtype.
+// dx [T, H] += d(norm) by x, given dy [T, H] (fp32 or bf16): dx already holds the residual path's gradient.
+// Only the input's gradient: the weight is frozen. Computed in fp32, rounded once to dx's dtype.
 void rms_norm_backward_add(at::Tensor dx, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                            double eps);
 

@@ -69,10 +69,10 @@ at::Tensor rope_scale_linear(const at::Tensor& inv_freq, double factor) {
 
 RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>& positions,
                      at::ScalarType dtype) {
-  const at::Tensor position =
-      at::tensor(positions, at::kLong).to(inv_freq.device(), at::kFloat).unsqueeze(1);  // [T, 1]
-  const at::Tensor angle = position * inv_freq.unsqueeze(0);                            // [T, D/2]
-  const at::Tensor both = at::cat({angle, angle}, 1);                                   // [T, D]
+  // [T, 1]
+  const at::Tensor position = at::tensor(positions, at::kLong).to(inv_freq.device(), at::kFloat).unsqueeze(1);
+  const at::Tensor angle = position * inv_freq.unsqueeze(0);  // [T, D/2]
+  const at::Tensor both = at::cat({angle, angle}, 1);         // [T, D]
   return {both.cos().to(dtype), both.sin().to(dtype)};
 }
 

@@ -10,7 +10,7 @@
 
 namespace hone::ops {
 
-// theta^(-2i/D), i = 0 .. D/2-1, in fp32 with transformers' own operations.
+// theta^(-2i/D), i = 0 .. D/2-1, in fp32 with the same operations as transformers.
 at::Tensor rope_inverse_frequencies(double theta, std::int64_t head_dim);
 
 // Llama 3's scaling (_compute_llama3_parameters): wavelengths above original/low are stretched by factor,
@@ -35,11 +35,11 @@ RopeTable rope_table(const at::Tensor& inv_freq, const std::vector<std::int64_t>
 // Differentiable in x.
 at::Tensor rope_apply(const at::Tensor& x, const RopeTable& table);
 
-// ---- the fused forms of the explicit layer
+// ---- the fused forms
 
 // Q/K norm (Qwen3; `norm_weight` [D], or undefined: none), then rotation. x and out [T, N, D] in the linears'
-// dtype, rows may be strided (slices of a joined q|k|v buffer); out may be x. fp32 inside, rounded where the
-// plain form rounds.
+// dtype, rows may be strided (slices of a concatenated q|k|v buffer); out may be x. Computed in fp32, rounded
+// where the autograd form rounds.
 void norm_rope_into(at::Tensor out, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
                     const RopeTable& table);
 

@@ -8,9 +8,9 @@ namespace hone::ops {
 // silu(gate) * up, both [T, I], in their own dtype. Differentiable in both.
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
-// ---- the fused forms of the explicit layer: gate and up may be slices of a joined [T, 2 I] buffer
+// ---- the fused forms: gate and up may be slices of a concatenated [T, 2 I] buffer
 
-// out [T, I] = silu(gate) * up, fp32 inside, rounded once.
+// out [T, I] = silu(gate) * up, computed in fp32, rounded once.
 void swiglu_into(at::Tensor out, const at::Tensor& gate, const at::Tensor& up);
 
 // In place: gate and up hold the forward's inputs on entry and their gradients on return, given d [T, I].

@@ -41,7 +41,7 @@ void copy_row(const kernels::Bf16* panels, std::int64_t in, std::int64_t row, ke
 Weight::Weight(at::Tensor plain) : plain_(std::move(plain)) {
   if (!plain_.defined()) return;
   base::require(plain_.dim() == 2, "ops::Weight", "a matrix");
-  base::require(plain_.size(1) <= 1 || plain_.stride(1) == 1, "ops::Weight", "rows of neighbouring elements");
+  base::require(plain_.size(1) <= 1 || plain_.stride(1) == 1, "ops::Weight", "rows of neighboring elements");
   out_ = plain_.size(0);
   in_ = plain_.size(1);
 }
@@ -78,34 +78,34 @@ Weight Weight::packed_where_possible(const at::Tensor& plain) {
   return can_pack(plain) ? pack(plain) : Weight(plain);
 }
 
-Weight Weight::quantised(std::shared_ptr<const Quantised> matrix, at::ScalarType compute) {
+Weight Weight::quantized(std::shared_ptr<const Quantized> matrix, at::ScalarType compute) {
   base::require(matrix != nullptr && (compute == at::kFloat || compute == at::kBFloat16),
-                "ops::Weight::quantised", "a matrix, and bf16 or float32 to multiply in");
+                "ops::Weight::quantized", "a matrix, and bf16 or float32 to multiply in");
   Weight out;
   out.out_ = matrix->out;
   out.in_ = matrix->in;
-  out.quantised_ = std::move(matrix);
+  out.quantized_ = std::move(matrix);
   out.compute_ = compute;
   return out;
 }
 
-const Quantised& Weight::quantised() const {
-  base::require(is_quantised(), "ops::Weight", "a quantised matrix");
-  return *quantised_;
+const Quantized& Weight::quantized() const {
+  base::require(is_quantized(), "ops::Weight", "a quantized matrix");
+  return *quantized_;
 }
 
 at::ScalarType Weight::dtype() const {
-  if (is_quantised()) return compute_;
+  if (is_quantized()) return compute_;
   return is_packed() ? at::kBFloat16 : plain().scalar_type();
 }
 
 at::Device Weight::device() const {
-  if (is_quantised()) return quantised_->codes.device();
+  if (is_quantized()) return quantized_->codes.device();
   return is_packed() ? panels_.device() : plain().device();
 }
 
 std::int64_t Weight::bytes() const {
-  if (is_quantised()) return quantised_->bytes();
+  if (is_quantized()) return quantized_->bytes();
   return static_cast<std::int64_t>(is_packed() ? panels_.nbytes() : plain().nbytes());
 }
 
@@ -120,7 +120,7 @@ const at::Tensor& Weight::panels() const {
 }
 
 at::Tensor Weight::dense() const {
-  if (is_quantised()) return dequantise(*quantised_, compute_);
+  if (is_quantized()) return dequantize(*quantized_, compute_);
   if (!is_packed()) return plain();
   const at::Tensor panels = panels_.view({panels_of(out_), (in_ + 1) / 2, kPanelRows, 2});
   const at::Tensor padded = panels.transpose(1, 2).reshape({panels_of(out_) * kPanelRows, (in_ + 1) / 2 * 2});

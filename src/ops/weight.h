@@ -1,13 +1,13 @@
-// A frozen matrix W [out, in] as the GEMM reads it: one plain copy, or one pack.
+// A frozen matrix W [out, in] as the GEMM reads it: plain (a tensor), packed, or quantized.
 //
 // The pack is for bf16 on a CPU with avx512_bf16: panels of 32 rows of W, each [in / 2][32][2] (pairs of
-// neighbouring inputs side by side, as vdpbf16ps wants them), rows padded with zeros to a multiple of 32,
+// neighboring inputs side by side, as vdpbf16ps reads them), rows padded with zeros to a multiple of 32,
 // inputs to a multiple of 2. Decode reads it at the speed of memory; forward, input gradient, embedding
-// lookup and dense() all read the same copy. A plain matrix is packed panel by panel while it is multiplied,
-// which costs a few percent of a large product and most of a small one.
+// lookup and dense() all read the same copy. A plain matrix is packed panel by panel during the product,
+// which costs a few percent of a large product and most of the time of a small one.
 //
-// Or quantised (ops/quantised.h): the codes are the only copy. The bf16 GEMM dequantises a panel at a time
-// into its scratch; other products dequantise the matrix for as long as they run.
+// Quantized (ops/quantized.h): the codes are the only copy. The bf16 GEMM dequantizes a panel at a time into
+// its scratch; other products dequantize the matrix for as long as they run.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,26 +15,26 @@
 #include <cstdint>
 #include <memory>
 
-#include "ops/quantised.h"
+#include "ops/quantized.h"
 
 namespace hone::ops {
 
 class Weight {
  public:
   Weight() = default;
-  // Plain: [out, in], any float dtype; rows may be strided (a slice of a joined matrix), elements of a row
-  // not.
+  // Plain: [out, in], any float dtype; rows may be strided (a slice of a concatenated matrix), the elements
+  // of a row are contiguous.
   Weight(at::Tensor plain);  // NOLINT(google-explicit-constructor): a tensor is a plain weight
   // A pack of the same numbers. `plain` is bf16 on the CPU; can_pack() must hold.
   static Weight pack(const at::Tensor& plain);
   static bool can_pack(const at::Tensor& plain);
   static Weight packed_where_possible(const at::Tensor& plain);  // else plain
-  // Multiplied as the matrix that dequantise(matrix, compute) gives, bit for bit; compute is bf16 or float32.
-  static Weight quantised(std::shared_ptr<const Quantised> matrix, at::ScalarType compute);
+  // Products are those of dequantize(matrix, compute), bit for bit; compute is bf16 or float32.
+  static Weight quantized(std::shared_ptr<const Quantized> matrix, at::ScalarType compute);
 
-  bool defined() const { return plain_.defined() || panels_.defined() || quantised_ != nullptr; }
+  bool defined() const { return plain_.defined() || panels_.defined() || quantized_ != nullptr; }
   bool is_packed() const { return panels_.defined(); }
-  bool is_quantised() const { return quantised_ != nullptr; }
+  bool is_quantized() const { return quantized_ != nullptr; }
   std::int64_t out() const { return out_; }
   std::int64_t in() const { return in_; }
   at::ScalarType dtype() const;
@@ -43,18 +43,18 @@ class Weight {
 
   const at::Tensor& plain() const;     // InternalError unless plain
   const at::Tensor& panels() const;    // flat bf16; InternalError unless packed
-  const Quantised& quantised() const;  // InternalError unless quantised
-  at::Tensor dense() const;  // [out, in]: itself when plain, a copy when packed (exact) or quantised
-  // Rows begin..end without a copy: begin a multiple of kPanelRows, end one too or out(). Not of a quantised
-  // one.
+  const Quantized& quantized() const;  // InternalError unless quantized
+  at::Tensor dense() const;  // [out, in]: the tensor when plain, a copy when packed (exact) or quantized
+  // Rows begin..end without a copy: begin a multiple of kPanelRows, end too, or out(). Not for a quantized
+  // matrix.
   Weight slice(std::int64_t begin, std::int64_t end) const;
-  // Rows `ids` [n] int64 -> [n, in], contiguous: the embedding lookup. Not of a quantised one.
+  // Rows `ids` [n] int64 -> [n, in], contiguous: the embedding lookup. Not for a quantized matrix.
   at::Tensor rows(const at::Tensor& ids) const;
 
  private:
   at::Tensor plain_, panels_;
-  std::shared_ptr<const Quantised> quantised_;
-  at::ScalarType compute_ = at::kFloat;  // of a quantised one
+  std::shared_ptr<const Quantized> quantized_;
+  at::ScalarType compute_ = at::kFloat;  // of a quantized one
   std::int64_t out_ = 0, in_ = 0;
 };
 

@@ -17,7 +17,7 @@ class CompletionsFiles {
   // come again. The folder is made with the first file.
   CompletionsFiles(const base::fs::path& output_dir, std::int64_t first_step);
   // The file whole, or not at all; an older one of the same step is replaced, and several batches of one step
-  // (gradient accumulation over more than one) stand in it after another. UserError when the disk is full.
+  // (gradient accumulation over more than one) follow each other in it. UserError when the disk is full.
   void write(const train::RolloutFacts& facts);
 
  private:

@@ -16,9 +16,9 @@ namespace {
 
 constexpr int kWithoutTerminal = 100;
 constexpr int kIndent = 4, kGap = 2;
-constexpr int kLeastText = 16;                   // columns of a completion
-constexpr int kLeastNumber = 7, kMostName = 24;  // columns of a number: "-100.00"
-constexpr int kMostExtra = 24;
+constexpr int kLeastText = 16;                  // columns of a completion
+constexpr int kLeastNumber = 7, kMaxName = 24;  // columns of a number: "-100.00"
+constexpr int kMaxExtra = 24;
 constexpr std::string_view kCut = " (truncated)";
 
 std::string number(double value) {
@@ -44,7 +44,7 @@ struct Column {
   std::vector<std::string> cells;  // one a shown completion
 };
 
-std::vector<std::size_t> chosen(const train::RolloutFacts& facts, const CompletionsShown& shown) {
+std::vector<std::size_t> chosen(const train::RolloutFacts& facts, const CompletionsTableOptions& shown) {
   std::vector<std::size_t> all;
   std::set<std::string_view> prompts;
   for (std::size_t i = 0; i < facts.completions.size(); ++i) {
@@ -85,8 +85,8 @@ void set_widths(std::vector<Column>& columns, int for_columns) {
   for (Column& column : columns) {
     int cells = column.right ? kLeastNumber : 1;
     for (const std::string& each : column.cells) cells = std::max(cells, columns_of(each));
-    if (!column.right) cells = std::min(cells, kMostExtra);
-    column.width = std::max(cells, std::min(columns_of(column.name), kMostName));
+    if (!column.right) cells = std::min(cells, kMaxExtra);
+    column.width = std::max(cells, std::min(columns_of(column.name), kMaxName));
     total += column.width + kGap;
   }
   while (total > for_columns) {
@@ -100,7 +100,7 @@ void set_widths(std::vector<Column>& columns, int for_columns) {
 
 }  // namespace
 
-std::string completions_table(const train::RolloutFacts& facts, const CompletionsShown& shown,
+std::string completions_table(const train::RolloutFacts& facts, const CompletionsTableOptions& shown,
                               const Terminal& terminal) {
   const int width = terminal.columns > 0 ? terminal.columns : kWithoutTerminal;
   const std::vector<std::size_t> rows = chosen(facts, shown);

@@ -10,7 +10,7 @@
 namespace hone::report {
 
 // The options log_completions, num_completions_to_print and log_unique_prompts.
-struct CompletionsShown {
+struct CompletionsTableOptions {
   bool table = false;
   std::int64_t most = 0;  // completions a table, spread evenly over the batch; 0: all (TRL takes a sample)
   bool unique_prompts = false;  // one completion a prompt
@@ -25,7 +25,7 @@ struct CompletionsShown {
 // "-" is None. Columns of log_extra stand between advantage and completion. Texts are cut to the terminal's
 // width (100 columns when it has none), with control characters made visible; in a narrow terminal names and
 // columns of log_extra are cut too, and at least 16 columns are left to a completion.
-std::string completions_table(const train::RolloutFacts& facts, const CompletionsShown& shown,
+std::string completions_table(const train::RolloutFacts& facts, const CompletionsTableOptions& shown,
                               const Terminal& terminal);
 
 }  // namespace hone::report

@@ -13,7 +13,7 @@ namespace hone::report {
 namespace {
 
 using doctor::FaultClass;
-using doctor::Standing;
+using doctor::FaultStatus;
 
 constexpr int kColumns = 110;
 constexpr std::size_t kLabel = 13;
@@ -22,7 +22,7 @@ std::size_t width(int columns) {
   return static_cast<std::size_t>(columns > 40 ? std::min(columns, kColumns) : kColumns);
 }
 
-std::string when_words(std::string_view letters) {
+std::string describe_when(std::string_view letters) {
   static const std::map<char, std::string> words = {{'C', "the options"},
                                                     {'P', "a rehearsal before step 1"},
                                                     {'R', "the running job"},
@@ -34,15 +34,15 @@ std::string when_words(std::string_view letters) {
 
 // "impossible here: why" and its kin.
 std::string in_hone(const FaultClass& fault) {
-  std::string out(doctor::standing_word(fault.standing));
-  if (fault.standing == Standing::kImpossible) out = "cannot happen";
+  std::string out(doctor::fault_status_name(fault.status));
+  if (fault.status == FaultStatus::kImpossible) out = "cannot happen";
   if (!fault.why.empty()) out += fmt::format(": {}", fault.why);
   return out;
 }
 
-std::string count_of(const std::vector<FaultClass>& faults, Standing standing) {
-  return std::to_string(std::count_if(
-      faults.begin(), faults.end(), [standing](const FaultClass& one) { return one.standing == standing; }));
+std::string count_of(const std::vector<FaultClass>& faults, FaultStatus status) {
+  return std::to_string(std::count_if(faults.begin(), faults.end(),
+                                      [status](const FaultClass& one) { return one.status == status; }));
 }
 
 // A cell of a Markdown table.
@@ -65,8 +65,8 @@ std::string shown_cell(std::string_view code, const std::vector<ShownFault>& sho
 }
 
 std::string how_cell(const FaultClass& fault) {
-  if (fault.standing == Standing::kChecked) return cell(fault.check);
-  if (fault.standing == Standing::kNotYet) return cell(fault.why);
+  if (fault.status == FaultStatus::kChecked) return cell(fault.check);
+  if (fault.status == FaultStatus::kNotYet) return cell(fault.why);
   return fmt::format("{} (`{}`)", cell(fault.why), fault.proof);
 }
 
@@ -101,15 +101,15 @@ std::vector<ShownFault> read_shown_faults(std::string_view text, const std::stri
 std::string faults_list(const std::vector<FaultClass>& faults) {
   std::string out;
   for (const FaultClass& one : faults) {
-    out += fmt::format("{:<8} {:<15} {:<11} {}\n", one.code, one.flag, doctor::standing_word(one.standing),
+    out += fmt::format("{:<8} {:<15} {:<11} {}\n", one.code, one.flag, doctor::fault_status_name(one.status),
                        one.name);
   }
   return out + fmt::format(
-                   "\n{} classes: {} checked, {} impossible by construction, {} not yet. `hone faults CODE` "
-                   "is the page of "
-                   "one.\n",
-                   faults.size(), count_of(faults, Standing::kChecked),
-                   count_of(faults, Standing::kImpossible), count_of(faults, Standing::kNotYet));
+                   "\n"
+                   "{} classes: {} checked, {} impossible by construction, {} not yet. `hone faults CODE` is "
+                   "the page of one.\n",
+                   faults.size(), count_of(faults, FaultStatus::kChecked),
+                   count_of(faults, FaultStatus::kImpossible), count_of(faults, FaultStatus::kNotYet));
 }
 
 std::string fault_page(const FaultClass& fault, int columns) {
@@ -118,7 +118,7 @@ std::string fault_page(const FaultClass& fault, int columns) {
     if (text.empty()) return;
     out += fmt::format("  {:<{}}{}\n", label, kLabel - 2, wrap_text(text, kLabel, width(columns)));
   };
-  line("elsewhere", fmt::format("{}; found in {}", fault.flag, when_words(fault.when)));
+  line("elsewhere", fmt::format("{}; found in {}", fault.flag, describe_when(fault.when)));
   line("symptom", fault.symptom);
   line("cause", fault.cause);
   line("check", fault.check);
@@ -139,7 +139,7 @@ base::Json fault_json(const FaultClass& fault) {
   out["cause"] = fault.cause;
   out["check"] = fault.check;
   out["do"] = fault.advice;
-  out["status"] = doctor::standing_word(fault.standing);
+  out["status"] = doctor::fault_status_name(fault.status);
   if (!fault.places.empty()) out["where"] = fault.places;
   if (!fault.why.empty()) out["why"] = fault.why;
   if (!fault.proof.empty()) out["proof"] = fault.proof;
@@ -157,17 +157,17 @@ std::string faults_markdown(const std::vector<FaultClass>& faults, const std::ve
       "run.yaml` examines a\n"
       "run; every training run is examined before its first step, and watched by the same codes.\n\n"
       "This file is printed by `hone faults --markdown --shown tests/faults/shown.tsv`; a test compares "
-      "them. \"Elsewhere\" "
-      "is how\nthe fault shows in other tools: SILENT (the run \"succeeds\"), QUIET (a line that is "
-      "ignored), LOUD (it "
-      "ends).\n"
+      "them. \"Elsewhere\" is how\n"
+      "the fault shows in other tools: SILENT (the run \"succeeds\"), QUIET (a line that is ignored), LOUD "
+      "(it ends).\n"
       "\"Shown by\" is the case of tests/faults that injects it, and the answer.\n\n"
-      "| code | class | elsewhere | in hone | how | shown by |\n| --- | --- | --- | --- | --- | --- |\n",
-      faults.size(), count_of(faults, Standing::kChecked), count_of(faults, Standing::kImpossible),
-      count_of(faults, Standing::kNotYet));
+      "| code | class | elsewhere | in hone | how | shown by |\n"
+      "| --- | --- | --- | --- | --- | --- |\n",
+      faults.size(), count_of(faults, FaultStatus::kChecked), count_of(faults, FaultStatus::kImpossible),
+      count_of(faults, FaultStatus::kNotYet));
   for (const FaultClass& one : faults) {
     out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", one.code, cell(one.name), one.flag,
-                       doctor::standing_word(one.standing), how_cell(one), shown_cell(one.code, shown));
+                       doctor::fault_status_name(one.status), how_cell(one), shown_cell(one.code, shown));
   }
   out +=
       "\n## Healthy runs\n\nRuns without a fault, which the doctor must let pass.\n\n| run | result |\n| --- "
@@ -178,9 +178,12 @@ std::string faults_markdown(const std::vector<FaultClass>& faults, const std::ve
   const auto is_founding = [](const ShownFault& one) { return one.code == "founding"; };
   if (std::none_of(shown.begin(), shown.end(), is_founding)) return out;
   out +=
-      "\n## Founding cases\n\nThe runs whose reports hone began with, in their own configuration, and what "
-      "TRL 1.16 does with "
-      "them.\n\n| case | result |\n| --- | --- |\n";
+      "\n"
+      "## Founding cases\n\n"
+      "The runs whose reports hone began with, in their own configuration, and what TRL 1.16 does with "
+      "them.\n\n"
+      "| case | result |\n"
+      "| --- | --- |\n";
   for (const ShownFault& one : shown) {
     if (is_founding(one)) out += fmt::format("| {} | {} |\n", cell(one.name), cell(one.result));
   }
@@ -190,7 +193,7 @@ std::string faults_markdown(const std::vector<FaultClass>& faults, const std::ve
 std::string impossible_lines(const std::vector<FaultClass>& faults, int columns) {
   std::string out = "impossible by construction\n";
   for (const FaultClass& one : faults) {
-    if (one.standing != Standing::kImpossible) continue;
+    if (one.status != FaultStatus::kImpossible) continue;
     out += fmt::format("  {:<9}{}\n", one.code, wrap_text(one.why, 11, width(columns)));
     out += fmt::format("  {:<9}{}\n", "", one.proof);
   }

@@ -14,7 +14,7 @@ namespace hone::report {
 class MetricsFile {
  public:
   // Opens `path` for appending; lines of steps after `first_step` (a killed run's) are dropped, and with
-  // them a torn last line and any that has no number as its step. first_step 0 starts the file anew. The
+  // them a torn last line and any that has no number as its step. first_step 0 starts a new file. The
   // record of an earlier run's end goes with the first record of this one: a run that was killed between that
   // line and its last file ends once. `evaluates_again`: an evaluation of `first_step` is made again, so a
   // record of one goes too.

@@ -12,7 +12,7 @@ namespace hone::report {
 
 namespace {
 
-constexpr int kMostColumns = 160;
+constexpr int kMaxColumns = 160;
 
 // A piece of the line; of those that do not fit, the greatest `rank` goes first.
 struct Piece {
@@ -132,7 +132,7 @@ std::string ProgressLine::text(const train::StepFacts& facts, std::int64_t total
   const auto width = std::to_string(total_steps).size();
   const std::string step = fmt::format("step {:>{}}/{}", facts.step, width, total_steps);
   // A line as wide as the terminal would wrap, and could not be rewritten.
-  const int columns = terminal_.columns > 0 ? std::min(kMostColumns, terminal_.columns - 1) : kMostColumns;
+  const int columns = terminal_.columns > 0 ? std::min(kMaxColumns, terminal_.columns - 1) : kMaxColumns;
   if (has_value(facts.metrics, "reward")) return policy_text(facts, step, left, columns);
   const double rate = facts.seconds > 0 ? static_cast<double>(facts.tokens_this_step) / facts.seconds : 0;
   // KTO's micro-batches may hold one side alone.

@@ -64,7 +64,7 @@ std::vector<double> logged_rewards(const base::fs::path& metrics) {
 
 }  // namespace
 
-void RunReport::started(const train::StartFacts& facts) {
+void RunReport::on_start(const train::StartFacts& facts) {
   out_ << start_page(facts, line_.terminal()) << std::flush;
   const base::fs::path folder = facts.output_dir;
   folder_ = folder;
@@ -74,12 +74,12 @@ void RunReport::started(const train::StartFacts& facts) {
   if (tensorboard_) events_ = std::make_unique<TensorboardWriter>(folder, facts.first_step);
 }
 
-void RunReport::judged(const base::Verdict& verdict, std::int64_t step) {
+void RunReport::on_verdict(const base::Verdict& verdict, std::int64_t step) {
   end_live_line();
   out_ << run_verdict_lines(verdict, step, line_.terminal()) << std::flush;
 }
 
-void RunReport::rolled_out(const train::RolloutFacts& facts) {
+void RunReport::on_rollout(const train::RolloutFacts& facts) {
   const bool has_completions = !facts.completions.empty();  // an evaluation has warnings alone
   if (has_completions && !completions_)
     completions_ = std::make_unique<CompletionsFiles>(folder_, first_step_);
@@ -92,14 +92,14 @@ void RunReport::rolled_out(const train::RolloutFacts& facts) {
   }
 }
 
-void RunReport::stepped(const train::StepFacts& facts, std::int64_t total_steps) {
+void RunReport::on_step(const train::StepFacts& facts, std::int64_t total_steps) {
   last_line_ = line_.text(facts, total_steps);
   if (!line_.terminal().interactive) return;
   out_ << "\r\x1b[K" << last_line_ << std::flush;
   live_ = true;
 }
 
-void RunReport::logged(const train::LogRecord& record) {
+void RunReport::on_log(const train::LogRecord& record) {
   metrics_->write(record);
   if (events_) {
     for (const auto& [name, value] : record.values) {
@@ -110,18 +110,18 @@ void RunReport::logged(const train::LogRecord& record) {
     events_->flush();
   }
   if (has_value(record.values, "eval_loss")) {
-    say_evaluation(record);
+    print_evaluation(record);
   } else if (has_value(record.values, "loss")) {
-    say_logged_step();
+    print_logged_step();
   }
 }
 
-void RunReport::say_evaluation(const train::LogRecord& record) {
+void RunReport::print_evaluation(const train::LogRecord& record) {
   end_live_line();
   out_ << evaluation_line(record) << std::flush;
 }
 
-void RunReport::say_logged_step() {
+void RunReport::print_logged_step() {
   if (!line_.terminal().interactive) out_ << last_line_ << '\n';
   if (to_show_) {
     end_live_line();
@@ -131,7 +131,7 @@ void RunReport::say_logged_step() {
   out_ << std::flush;
 }
 
-void RunReport::say_reward_of_the_run() {
+void RunReport::print_run_reward() {
   if (!metrics_) return;
   const std::vector<double> rewards = logged_rewards(folder_ / train::kMetricsFile);
   if (rewards.size() < 2) return;
@@ -144,7 +144,7 @@ void RunReport::say_reward_of_the_run() {
                       mean(rewards.begin()), mean(rewards.rbegin()), tenth, rewards.size());
 }
 
-void RunReport::measured(const train::MemoryFacts& facts) {
+void RunReport::on_memory(const train::MemoryFacts& facts) {
   end_live_line();
   const std::string peak = base::gigabytes(facts.peak), planned = base::gigabytes(facts.planned);
   out_ << fmt::format("memory    peak {}{}, planned {}\n", peak,
@@ -158,14 +158,14 @@ void RunReport::measured(const train::MemoryFacts& facts) {
   out_ << std::flush;  // and not in metrics.jsonl, which is the same bits when a run is repeated or resumed
 }
 
-void RunReport::saved(const std::string& folder, std::int64_t) {
+void RunReport::on_save(const std::string& folder, std::int64_t) {
   end_live_line();
   out_ << "saved     " << folder << '\n' << std::flush;
 }
 
-void RunReport::finished(const std::string& folder, bool interrupted, std::int64_t step) {
+void RunReport::on_finish(const std::string& folder, bool interrupted, std::int64_t step) {
   end_live_line();
-  say_reward_of_the_run();
+  print_run_reward();
   for (const std::string& warning : warnings_.repeated())
     out_ << "warning   " << visible_controls(warning) << '\n';
   if (interrupted) {

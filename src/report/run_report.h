@@ -22,28 +22,28 @@ namespace hone::report {
 class RunReport final : public train::RunListener {
  public:
   // `out` outlives the report.
-  RunReport(std::ostream& out, Terminal terminal, bool tensorboard, CompletionsShown shown = {})
+  RunReport(std::ostream& out, Terminal terminal, bool tensorboard, CompletionsTableOptions shown = {})
       : out_(out), line_(terminal), tensorboard_(tensorboard), shown_(shown) {}
 
-  void started(const train::StartFacts& facts) override;
-  void judged(const base::Verdict& verdict, std::int64_t step) override;
-  void rolled_out(const train::RolloutFacts& facts) override;
-  void stepped(const train::StepFacts& facts, std::int64_t total_steps) override;
-  void logged(const train::LogRecord& record) override;
-  void measured(const train::MemoryFacts& facts) override;
-  void saved(const std::string& folder, std::int64_t step) override;
-  void finished(const std::string& folder, bool interrupted, std::int64_t step) override;
+  void on_start(const train::StartFacts& facts) override;
+  void on_verdict(const base::Verdict& verdict, std::int64_t step) override;
+  void on_rollout(const train::RolloutFacts& facts) override;
+  void on_step(const train::StepFacts& facts, std::int64_t total_steps) override;
+  void on_log(const train::LogRecord& record) override;
+  void on_memory(const train::MemoryFacts& facts) override;
+  void on_save(const std::string& folder, std::int64_t step) override;
+  void on_finish(const std::string& folder, bool interrupted, std::int64_t step) override;
 
  private:
   void end_live_line();
-  void say_evaluation(const train::LogRecord& record);
-  void say_logged_step();
-  void say_reward_of_the_run();
+  void print_evaluation(const train::LogRecord& record);
+  void print_logged_step();
+  void print_run_reward();
 
   std::ostream& out_;
   ProgressLine line_;
   bool tensorboard_;
-  CompletionsShown shown_;
+  CompletionsTableOptions shown_;
   Warnings warnings_;
   std::optional<train::RolloutFacts> to_show_;  // the newest, until its table is shown
   base::fs::path folder_;                       // output_dir

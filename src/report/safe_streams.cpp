@@ -24,8 +24,8 @@ std::size_t begin_of_unfinished(std::string_view text) {
 }  // namespace
 
 bool SafeBuffer::put_all(std::string_view text) {
-  const auto size = static_cast<std::streamsize>(text.size());
-  return out_->sputn(text.data(), size) == size;
+  return out_->sputn(text.data(), static_cast<std::streamsize>(text.size())) ==
+         static_cast<std::streamsize>(text.size());
 }
 
 bool SafeBuffer::put(std::string_view text) {

@@ -11,7 +11,7 @@
 namespace hone::report {
 
 // Passes on base::printable() of what is written. Only to a terminal the sequences that hone itself makes
-// (Terminal's colours and the line that rewrites itself) pass too; each has to be written in one piece. A
+// (Terminal's colors and the line that rewrites itself) pass too; each has to be written in one piece. A
 // character of UTF-8 may come in pieces; what is incomplete at a flush is spelled out. JSON goes through
 // base::printable_json first.
 class SafeBuffer : public std::streambuf {

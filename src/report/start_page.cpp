@@ -71,7 +71,7 @@ std::string data_lines(const data::DataFacts& data, std::int64_t packed_rows) {
   line(data.rows_losing_eos,
        "rows lost their end-of-sequence token to the cut: the model will not learn to stop there");
   line(data.rows_without_eos_target, "rows never have the end of sequence as a target");
-  line(data.prompt_boundary_mismatches, "rows whose prompt is tokenised differently with its completion");
+  line(data.prompt_boundary_mismatches, "rows whose prompt is tokenized differently with its completion");
   return out;
 }
 
@@ -93,7 +93,7 @@ std::string preference_lines(const train::PreferenceStartFacts& facts) {
   line(data.prompts_too_long, "pairs dropped: the prompt alone fills max_length");
   line(data.too_long, "pairs dropped: one of the two is longer than max_length");
   line(data.pairs_cut, "pairs cut at max_length");
-  line(data.boundary_mismatches, "pairs whose prompt is tokenised differently with a completion");
+  line(data.boundary_mismatches, "pairs whose prompt is tokenized differently with a completion");
   const auto [shorter, longer] = std::minmax(data.mean_chosen, data.mean_rejected);
   if (longer > kLengthBias * shorter) {
     out += fmt::format("          {} completions are {:.0f} % longer: length may be learned (PREF-02)\n",
@@ -121,7 +121,7 @@ std::string unpaired_lines(const train::UnpairedStartFacts& facts) {
     out += "          from pairs: of each thousand, every chosen one, then every rejected one\n";
   line(data.prompts_too_long, "rows dropped: the prompt alone fills max_length");
   line(data.rows_cut, "rows cut at max_length");
-  line(data.boundary_mismatches, "rows whose prompt is tokenised differently with its completion");
+  line(data.boundary_mismatches, "rows whose prompt is tokenized differently with its completion");
   if (facts.eval_rows > 0)
     out += fmt::format("          evaluated on {} rows\n", human_count(facts.eval_rows));
   return out + "loss      " + facts.loss + "\nreference " + facts.reference + "\n";
@@ -163,10 +163,10 @@ std::string example_lines(const train::StartFacts& facts, const Terminal& termin
     if (!piece.supervised) {
       body += terminal.dim(text);
     } else {
-      body += terminal.colour ? terminal.green(text) : "⟦" + text + "⟧";
+      body += terminal.color ? terminal.green(text) : "⟦" + text + "⟧";
     }
   }
-  const std::string targets = "targets are " + (terminal.colour ? terminal.green("green") : "in ⟦⟧");
+  const std::string targets = "targets are " + (terminal.color ? terminal.green("green") : "in ⟦⟧");
   std::string out = "example   " + (facts.policy ? "a prompt as the model reads it" : targets) + "\n";
   std::size_t begin = 0;
   while (begin <= body.size()) {

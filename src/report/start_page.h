@@ -10,7 +10,7 @@
 
 namespace hone::report {
 
-// Several lines, ending in a newline. Without colour the targets stand between "⟦" and "⟧".
+// Several lines, ending in a newline. Without color the targets stand between "⟦" and "⟧".
 std::string start_page(const train::StartFacts& facts, const Terminal& terminal);
 
 }  // namespace hone::report

@@ -20,20 +20,20 @@ std::string wrap(bool on, std::string_view code, std::string_view text) {
 }  // namespace
 
 std::string Terminal::bold(std::string_view text) const {
-  return wrap(colour, "1", text);
+  return wrap(color, "1", text);
 }
 std::string Terminal::green(std::string_view text) const {
-  return wrap(colour, "32", text);
+  return wrap(color, "32", text);
 }
 std::string Terminal::dim(std::string_view text) const {
-  return wrap(colour, "2", text);
+  return wrap(color, "2", text);
 }
 
 Terminal terminal_of(int descriptor) {
   const bool interactive = isatty(descriptor) == 1;
   winsize size{};
   const bool known = interactive && ioctl(descriptor, TIOCGWINSZ, &size) == 0;
-  return {.interactive = interactive, .colour = interactive, .columns = known ? size.ws_col : 0};
+  return {.interactive = interactive, .color = interactive, .columns = known ? size.ws_col : 0};
 }
 
 std::string visible_controls(std::string_view text) {

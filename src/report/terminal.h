@@ -1,4 +1,4 @@
-// Colours and widths of a terminal, and human forms of numbers. Plain text when the output is no terminal.
+// Colors and widths of a terminal, and human forms of numbers. Plain text when the output is no terminal.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace hone::report {
 
 struct Terminal {
   bool interactive = false;  // one line that rewrites itself
-  bool colour = false;
+  bool color = false;
   int columns = 0;  // 0: not known, or no terminal
 
   std::string bold(std::string_view text) const;
@@ -17,7 +17,7 @@ struct Terminal {
   std::string dim(std::string_view text) const;
 };
 
-// What stands behind an open file: interactive, coloured and as wide as it is when it is a terminal.
+// What stands behind an open file: interactive, colored and as wide as it is when it is a terminal.
 Terminal terminal_of(int descriptor);
 
 // base::printable(): so that no data can steer a terminal. Said where text from files, models or options

@@ -25,7 +25,7 @@ std::size_t columns_for(const Terminal& terminal) {
   return static_cast<std::size_t>(terminal.columns > 40 ? std::min(terminal.columns, kColumns) : kColumns);
 }
 
-std::string coloured(const Terminal& terminal, Level level, std::string_view text) {
+std::string colored(const Terminal& terminal, Level level, std::string_view text) {
   if (level == Level::kOk) return terminal.green(text);
   return level == Level::kNote ? std::string(text) : terminal.bold(text);
 }
@@ -55,7 +55,7 @@ int line_count(const std::string& text) {
   return static_cast<int>(std::count(text.begin(), text.end(), '\n'));
 }
 
-std::string count_words(std::size_t count, std::string_view one) {
+std::string describe_count(std::size_t count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
@@ -83,7 +83,7 @@ std::string ok_text(const doctor::ExamPart& part, std::size_t columns) {
 
 }  // namespace
 
-std::string_view level_word(Level level) {
+std::string_view level_name(Level level) {
   switch (level) {
     case Level::kOk:
       return "ok";
@@ -107,7 +107,7 @@ std::string VerdictLines::prefix(const std::string& name, Level level) const {
   const std::string total = std::to_string(parts_.size());
   const std::string number = fmt::format("[{:>{}}/{}]", at - parts_.begin() + 1, total.size(), total);
   return fmt::format("{} {:<10} {}", number, name,
-                     coloured(terminal_, level, fmt::format("{:<4}", level_word(level))));
+                     colored(terminal_, level, fmt::format("{:<4}", level_name(level))));
 }
 
 // Without -v, lines are spent on failures first: a note has one line, and none when the screen is full.
@@ -184,27 +184,27 @@ int VerdictLines::exit_code(bool strict) const {
 
 std::string VerdictLines::result(double seconds, bool strict) const {
   const int code = exit_code(strict);
-  std::string words = fmt::format("{}, {}.", count_words(come_.size(), "part"), short_seconds(seconds));
+  std::string words = fmt::format("{}, {}.", describe_count(come_.size(), "part"), short_seconds(seconds));
   if (errors_ > 0) {
     words =
-        fmt::format("{}{}. Nothing was trained; the examination took {}.", count_words(errors_, "error"),
-                    warnings_ > 0 ? ", " + count_words(warnings_, "warning") : "", short_seconds(seconds));
+        fmt::format("{}{}. Nothing was trained; the examination took {}.", describe_count(errors_, "error"),
+                    warnings_ > 0 ? ", " + describe_count(warnings_, "warning") : "", short_seconds(seconds));
   } else if (warnings_ > 0) {
-    words = fmt::format("{}, {}, {}.", count_words(warnings_, "warning"), count_words(come_.size(), "part"),
-                        short_seconds(seconds));
+    words = fmt::format("{}, {}, {}.", describe_count(warnings_, "warning"),
+                        describe_count(come_.size(), "part"), short_seconds(seconds));
   }
-  if (hidden_ > 0) words += fmt::format(" {} more with -v.", count_words(hidden_, "remark"));
+  if (hidden_ > 0) words += fmt::format(" {} more with -v.", describe_count(hidden_, "remark"));
   const Level level = errors_ > 0 ? Level::kFail : warnings_ > 0 ? Level::kWarn : Level::kOk;
   const std::string_view word = errors_ > 0 ? "FAIL" : "OK";
   return fmt::format("{}  {}  {}   exit {}\n", terminal_.bold("RESULT"),
-                     coloured(terminal_, level, fmt::format("{:<4}", word)), words, code);
+                     colored(terminal_, level, fmt::format("{:<4}", word)), words, code);
 }
 
 std::string run_verdict_lines(const Verdict& verdict, std::int64_t step, const Terminal& terminal) {
   const std::size_t columns = columns_for(terminal);
   const std::string when = step > 0 ? fmt::format("step {}  ", step) : "";
   std::string out =
-      fmt::format("doctor    {}{}  {}\n", when, coloured(terminal, verdict.level, level_word(verdict.level)),
+      fmt::format("doctor    {}{}  {}\n", when, colored(terminal, verdict.level, level_name(verdict.level)),
                   wrap_text(visible_controls(with_code(verdict)), 20, columns));
   if (verdict.level < Level::kWarn) return out;
   return out + detail_lines(verdict, verdict.fix, 10, 10, columns);
@@ -212,7 +212,7 @@ std::string run_verdict_lines(const Verdict& verdict, std::int64_t step, const T
 
 base::Json verdict_json(const Verdict& verdict) {
   base::Json out;
-  std::string level(level_word(verdict.level));
+  std::string level(level_name(verdict.level));
   if (verdict.level == Level::kFail) level = "fail";
   out["code"] = verdict.code;
   out["level"] = level;

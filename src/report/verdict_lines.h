@@ -59,6 +59,6 @@ base::Json examination_json(const std::vector<doctor::ExamPart>& parts,
                             const std::vector<std::string>& planned, double seconds, bool strict);
 
 // "ok", "note", "warn", "FAIL"
-std::string_view level_word(base::Level level);
+std::string_view level_name(base::Level level);
 
 }  // namespace hone::report

@@ -40,7 +40,7 @@ const std::map<std::string, BuiltIn>& built_in() {
 
 enum class Kind { kBuiltIn, kTrl, kPython, kModel };
 
-std::string parameter(const RewardWord& word, const std::string& key, const std::string& or_else) {
+std::string parameter(const RewardSpec& word, const std::string& key, const std::string& or_else) {
   for (const auto& [name, value] : word.parameters)
     if (name == key) return value;
   return or_else;
@@ -80,7 +80,7 @@ Kind kind_of(const std::string& word) {
     if (fs::exists(fs::path(word) / file, error)) return Kind::kModel;
   }
   if (word.find('(') != std::string::npos || built_in().contains(word)) {
-    const RewardWord parsed = parse_reward_word(word);
+    const RewardSpec parsed = parse_reward_spec(word);
     const auto found = built_in().find(parsed.name);
     if (found == built_in().end()) unknown(word, parsed.name);
     const bool trl = !found->second.python.empty() && parameter(parsed, "engine", "native") == "math_verify";
@@ -101,14 +101,14 @@ class TrlReward : public Reward {
 
   const std::string& name() const override { return name_; }
   int parallel_calls() const override { return inner_->parallel_calls(); }
-  void begin_anew() override { inner_->begin_anew(); }
+  void reset() override { inner_->reset(); }
   void give_up() override { inner_->give_up(); }
   Scores score(const Request& request) override {
     Request out = request;
-    base::Json golds = base::Json::array();
+    base::Json gold_answers = base::Json::array();
     for (const auto& gold : column_texts(request, column_, name_))
-      golds.push_back(!gold ? std::string() : column_ == "solution" ? *gold : after_hashes(*gold));
-    out.columns["solution"] = std::move(golds);
+      gold_answers.push_back(!gold ? std::string() : column_ == "solution" ? *gold : after_hashes(*gold));
+    out.columns["solution"] = std::move(gold_answers);
     for (base::Json& one : out.completions)
       if (one.is_string()) one = base::Json::array({{{"role", "assistant"}, {"content", one}}});
     return inner_->score(out);
@@ -121,11 +121,11 @@ class TrlReward : public Reward {
 };
 
 std::string python_word(const std::string& word, Kind kind) {
-  return kind == Kind::kTrl ? built_in().at(parse_reward_word(word).name).python : word;
+  return kind == Kind::kTrl ? built_in().at(parse_reward_spec(word).name).python : word;
 }
 
 std::unique_ptr<Reward> open_trl(const std::string& word, std::unique_ptr<Reward> inner) {
-  const RewardWord parsed = parse_reward_word(word);
+  const RewardSpec parsed = parse_reward_spec(word);
   const BuiltIn& entry = built_in().at(parsed.name);
   if (parameter(parsed, "lenient", "") == "true" ||
       parameter(parsed, "delimiter", "</think>") != "</think>") {
@@ -138,9 +138,9 @@ std::unique_ptr<Reward> open_trl(const std::string& word, std::unique_ptr<Reward
 }
 
 // Of a word that is no function of the user's.
-std::vector<std::string> columns_of_word(const std::string& word) {
+std::vector<std::string> columns_of_spec(const std::string& word) {
   if (kind_of(word) == Kind::kModel) return {};
-  const RewardWord parsed = parse_reward_word(word);
+  const RewardSpec parsed = parse_reward_spec(word);
   const std::string column = parameter(parsed, "column", built_in().at(parsed.name).column);
   return column.empty() ? std::vector<std::string>() : std::vector<std::string>{column};
 }
@@ -160,7 +160,7 @@ std::vector<std::unique_ptr<Reward>> open_rewards(const std::vector<std::string>
   for (std::size_t i = 0; i < words.size();
        ++i) {  // what is wrong with a word is said before a worker starts
     if (kinds[i] == Kind::kBuiltIn) {
-      const RewardWord parsed = parse_reward_word(words[i]);
+      const RewardSpec parsed = parse_reward_spec(words[i]);
       out[i] = built_in().at(parsed.name).make(Parameters(parsed));
     } else if (kinds[i] == Kind::kModel) {
       if (!options.open_model) {
@@ -190,12 +190,12 @@ bool is_model(const std::string& word) {
   return kind_of(word) == Kind::kModel;
 }
 
-std::vector<std::string> needed_columns(const std::string& word, const OpenOptions& options) {
-  return kind_of(word) == Kind::kPython ? python_needed_columns(word, options) : columns_of_word(word);
+std::vector<std::string> required_columns(const std::string& word, const OpenOptions& options) {
+  return kind_of(word) == Kind::kPython ? python_required_columns(word, options) : columns_of_spec(word);
 }
 
-std::vector<std::string> needed_columns(const std::string& word, const Reward& opened) {
-  return kind_of(word) == Kind::kPython ? opened.needed_columns() : columns_of_word(word);
+std::vector<std::string> required_columns(const std::string& word, const Reward& opened) {
+  return kind_of(word) == Kind::kPython ? opened.required_columns() : columns_of_spec(word);
 }
 
 }  // namespace hone::rewards

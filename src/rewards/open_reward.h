@@ -8,8 +8,7 @@
 //   path/to/file.py:function                                     a function of the user's Python
 //   package.module.function                                      the same by its import path
 //   http://host:port/path, https://...                           an endpoint (http_reward.h)
-//   a folder with config.json                                    a sequence-classification model: train/
-//   opens it
+//   a folder with config.json                                    a sequence-classification model (train/)
 #pragma once
 
 #include <functional>
@@ -39,9 +38,9 @@ std::vector<std::unique_ptr<Reward>> open_rewards(const std::vector<std::string>
 
 // Columns of the data that a reward cannot do without ("answer" of exact_match(column=answer)); of a Python
 // function: those parameters without a default that TRL does not pass itself.
-std::vector<std::string> needed_columns(const std::string& word, const OpenOptions& options);
+std::vector<std::string> required_columns(const std::string& word, const OpenOptions& options);
 // The same of a word that is open: starts nothing.
-std::vector<std::string> needed_columns(const std::string& word, const Reward& opened);
+std::vector<std::string> required_columns(const std::string& word, const Reward& opened);
 
 // Whose code a word calls: the user's, which is not called without need, or ours.
 bool is_user_code(const std::string& word);

@@ -14,8 +14,8 @@
 
 namespace hone::rewards {
 
-constexpr double kNone =
-    std::numeric_limits<double>::quiet_NaN();  // TRL's None: this function does not score it
+// TRL's None: this function does not score it
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 // One call: n completions, whole groups of the same prompt beside each other, in the batch's order.
 struct Request {
@@ -45,14 +45,14 @@ struct Scores {
   // was repeated".
   std::vector<std::string> notes;
   // When no sample was scored and every one is a Failure: the error of a run whose other calls go no better.
-  // Whether they do is judged over a generation batch, and over batches (broken_batches.h).
+  // Whether they do is judged over a generation batch, and over batches (failure_tracker.h).
   std::optional<base::ErrorText> broken;
   double seconds = 0;
 };
 
 // Ends the run, whatever the function has scored before: an endpoint that stays down beyond the limit of
 // http_reward.h, or Ctrl-C while it is waited for.
-class NoMoreScores : public base::UserError {
+class RewardUnavailable : public base::UserError {
  public:
   using base::UserError::UserError;
 };
@@ -64,17 +64,18 @@ class Reward {
   virtual const std::string& name() const = 0;
   // Called from several threads at once. What goes wrong with samples is in Scores::failures, and broken when
   // that is all of them; one bad row never throws. UserError for what is wrong with every call: a column that
-  // is missing, a wrong address, a worker that cannot start. NoMoreScores as it says.
+  // is missing, a wrong address, a worker that cannot start. RewardUnavailable as it says.
   virtual Scores score(const Request& request) = 0;
-  // Columns of the data that it cannot do without, as its own code says (needed_columns of open_reward.h).
-  virtual std::vector<std::string> needed_columns() const { return {}; }
+  // Columns of the data that it cannot do without, as its own code says (required_columns of open_reward.h).
+  virtual std::vector<std::string> required_columns() const { return {}; }
   // How many calls at once are worth it: workers of a function, 1 for native ones.
   virtual int parallel_calls() const { return 1; }
-  // Calls that wait for an endpoint, and later ones that would, throw NoMoreScores at once: the run ends.
+  // Calls that wait for an endpoint, and later ones that would, throw RewardUnavailable at once: the run
+  // ends.
   virtual void give_up() {}
   // Leaves behind what earlier calls have left in a function (counters, caches, the state of `random`): the
   // next call is as the first. No call may be under way.
-  virtual void begin_anew() {}
+  virtual void reset() {}
 };
 
 }  // namespace hone::rewards

@@ -60,7 +60,7 @@ void RewardQueue::take(const Call& call, Scores scores, const std::exception_ptr
   if (error) {
     try {
       std::rethrow_exception(error);
-    } catch (const NoMoreScores&) {
+    } catch (const RewardUnavailable&) {
       return end();
     } catch (const base::UserError& wrong) {
       if (!broken_.has_scored(call.function)) return end();

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "rewards/broken_batches.h"
+#include "rewards/failure_tracker.h"
 #include "rewards/reward.h"
 
 namespace hone::rewards {
@@ -29,7 +29,7 @@ class RewardQueue {
   // Scores of the submitted requests in order, [request][function]; waits for them: a generation batch. The
   // UserError of a function that has scored before is a request that it failed on. Rethrows the first other
   // error after the calls under way have ended; UserError for a function that fails on everything
-  // (broken_batches.h). The queue is then empty.
+  // (failure_tracker.h). The queue is then empty.
   std::vector<std::vector<Scores>> collect();
 
  private:
@@ -47,7 +47,7 @@ class RewardQueue {
   std::deque<Request> requests_;  // pointers into it stay while others are appended
   std::vector<std::vector<Scores>> scores_;
   std::vector<int> busy_;  // calls under way of each function
-  BrokenBatches broken_;
+  FailureTracker broken_;
   std::size_t running_ = 0;
   std::exception_ptr error_;
   bool closing_ = false;

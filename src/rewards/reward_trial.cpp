@@ -69,7 +69,7 @@ class Tester {
     const std::string column = find_gold_column(needed, data_.columns);
     if (!needed.empty()) out_.gold_column = column;
     try {
-      if (!column.empty()) golds(column);
+      if (!column.empty()) gold_answers(column);
       same("empty", "");
       same("junk", kJunk);
       judge();
@@ -132,7 +132,7 @@ class Tester {
   }
 
   // The gold in several forms, and what is made of the form that scores best.
-  void golds(const std::string& column) {
+  void gold_answers(const std::string& column) {
     Request all;
     all.completions.assign(data_.prompts.size(), "");
     all.columns = data_.columns;
@@ -182,7 +182,7 @@ class Tester {
       suspect(std::to_string(failures) + " answers could not be scored (NaN, an exception, a time-out)");
     if (scored == 0) suspect("gives no answer a score");
     if (scored > 0 && lowest_ == highest_)
-      suspect("gives every answer the same score: nothing can be learnt from it");
+      suspect("gives every answer the same score: nothing can be learned from it");
     if (out_.seconds > kSlow) suspect("takes more than a second a call");
     if (mean("empty") > 0) suspect("rewards an empty answer");
     if (!reads_gold) return;

@@ -34,7 +34,7 @@ struct Trial {
   std::vector<std::string> suspicious;  // sentences; empty: nothing
 };
 
-// `needed`: needed_columns() of the reward's word.
+// `needed`: required_columns() of the reward's word.
 Trial try_reward(Reward& reward, const std::vector<std::string>& needed, const TrialData& data);
 
 }  // namespace hone::rewards

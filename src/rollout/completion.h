@@ -34,7 +34,7 @@ struct GenerateOptions {
   std::function<bool(std::span<const std::int32_t>)> stops;
 };
 
-enum class Ended {
+enum class FinishReason {
   kLength,      // max_new_tokens
   kStopToken,   // the last id is one of stop_ids
   kStopString,  // `stops` said so
@@ -51,7 +51,7 @@ struct Completion {
   // Entropy of the full distribution at the sampler's temperature where each id was drawn;
   // ops/linear_logprob.h.
   std::vector<float> entropies;
-  Ended ended = Ended::kLength;
+  FinishReason finish_reason = FinishReason::kLength;
 };
 
 }  // namespace hone::rollout

@@ -109,15 +109,15 @@ void check_stop_ids(const model::ModelConfig& model, const GenerateOptions& opti
 
 Draw Decoder::draw(Sampler& sampler, Sequence& sequence, std::span<const float> logits) const {
   const std::uint64_t position = sequence.completion.ids.size();
-  const bool penalised = options_.sampler.repetition_penalty != 1;
+  const bool penalized = options_.sampler.repetition_penalty != 1;
   const bool too_early = static_cast<std::int64_t>(position) < options_.min_new_tokens;
   const double uniform =
       sampling_uniform(options_.seed, options_.step, sequence.prompt_index, sequence.sample, position);
-  if (!penalised && !too_early) return sampler.draw(logits, options_.sampler, uniform);
+  if (!penalized && !too_early) return sampler.draw(logits, options_.sampler, uniform);
   std::vector<float> scores(logits.begin(), logits.end());
-  if (penalised) {
+  if (penalized) {
     if (sequence.seen.empty()) sequence.seen = distinct(sequence.prompt);
-    penalise(scores, sequence.seen, options_.sampler.repetition_penalty);
+    penalize(scores, sequence.seen, options_.sampler.repetition_penalty);
   }
   if (too_early) forbid(scores, options_.stop_ids);
   return sampler.draw(scores, options_.sampler, uniform);
@@ -132,9 +132,9 @@ void Decoder::take(Sequence& sequence, const Draw& draw) const {
   const auto& stop_ids = options_.stop_ids;
   sequence.done = true;
   if (std::find(stop_ids.begin(), stop_ids.end(), draw.id) != stop_ids.end()) {
-    completion.ended = Ended::kStopToken;
+    completion.finish_reason = FinishReason::kStopToken;
   } else if (options_.stops && options_.stops(completion.ids)) {
-    completion.ended = Ended::kStopString;
+    completion.finish_reason = FinishReason::kStopString;
   } else {
     sequence.done = static_cast<std::int64_t>(completion.ids.size()) >= options_.max_new_tokens;
   }
@@ -223,7 +223,7 @@ void Decoder::advance(std::span<Sequence> live) {
     ready.push_back({fed[i], static_cast<std::int64_t>(rows.size())});
     rows.push_back(row);
   }
-  const SharedPrompt* before = nullptr;  // the samples of a prompt are neighbours
+  const SharedPrompt* before = nullptr;  // the samples of a prompt are neighbors
   for (Sequence& one : live) {
     if (!begins(one)) continue;
     one.cache = model::KvCache::after({one.shared, &one.shared->cache});

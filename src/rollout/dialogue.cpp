@@ -33,7 +33,7 @@ Completion Dialogue::answer(std::span<const std::int32_t> prompt, std::uint64_t 
     decoder.advance({&sequence, 1});
     const auto& ids = sequence.completion.ids;
     if (ids.size() > before && on_token && !on_token(ids) && !sequence.done) {
-      sequence.completion.ended = Ended::kCancelled;
+      sequence.completion.finish_reason = FinishReason::kCancelled;
       sequence.done = true;
     }
   }

@@ -18,8 +18,9 @@ class Dialogue {
 
   // Completes `prompt`, the whole conversation as tokens; of what it shares with the last one and its answer,
   // from the beginning on, nothing is computed again. `on_token(completion so far)` is called after each
-  // token; false ends the answer (Ended::kCancelled). Sampling is keyed by (seed, step, turn, 0, position).
-  // UserError as generate(); after one, or an exception of on_token, the next call computes all anew.
+  // token; false ends the answer (FinishReason::kCancelled). Sampling is keyed by (seed, step, turn, 0,
+  // position). UserError as generate(); after one, or an exception of on_token, the next call computes all
+  // again.
   Completion answer(std::span<const std::int32_t> prompt, std::uint64_t turn, const GenerateOptions& options,
                     const std::function<bool(std::span<const std::int32_t>)>& on_token);
 

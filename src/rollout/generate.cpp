@@ -27,7 +27,7 @@ class Queue {
     for (std::size_t i = 0; i < prompts.size(); ++i) {
       const std::string where = "prompt " + std::to_string(i + 1);
       check_prompt(prompts[i], model.config(), options, where);
-      bytes_.push_back(kv_bytes(model.config(), model.numbers().linear,
+      bytes_.push_back(kv_bytes(model.config(), model.dtypes().linear,
                                 static_cast<std::int64_t>(prompts[i].size()), options));
       if (options.kv_memory > 0) require_room(bytes_.back().prompt + bytes_.back().sample, where);
     }

@@ -12,7 +12,7 @@ bool all_finite(std::span<const float> logits) {
   return bad == 0;
 }
 
-void penalise(std::span<float> scores, std::span<const std::int32_t> seen, double penalty) {
+void penalize(std::span<float> scores, std::span<const std::int32_t> seen, double penalty) {
   const auto factor = static_cast<float>(penalty);  // transformers multiplies in fp32
   for (const std::int32_t id : seen) {
     if (id < 0 || static_cast<std::size_t>(id) >= scores.size()) continue;

@@ -12,8 +12,8 @@ bool all_finite(std::span<const float> logits);
 
 // RepetitionPenaltyLogitsProcessor: each token of `seen` (distinct ids of prompt and completion; ids outside
 // the vocabulary are passed over) is made less likely: a positive score is divided by `penalty`, a negative
-// one multiplied. A penalty below 1 makes them likelier.
-void penalise(std::span<float> scores, std::span<const std::int32_t> seen, double penalty);
+// one multiplied. A penalty below 1 makes them more likely.
+void penalize(std::span<float> scores, std::span<const std::int32_t> seen, double penalty);
 
 // MinNewTokensLengthLogitsProcessor: these tokens cannot be drawn.
 void forbid(std::span<float> scores, std::span<const std::int64_t> ids);

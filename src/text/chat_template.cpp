@@ -116,14 +116,14 @@ Rendered ChatTemplate::render(const ChatRequest& request) const {
   return out;
 }
 
-TokenisedChat tokenise_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+TokenizedChat tokenize_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                             const ChatRequest& request) {
   Rendered rendered = chat_template.render(request);
   Encoding encoding = tokenizer.encode(rendered.text, false, true);
   auto& spans = rendered.generation_spans;
   std::sort(spans.begin(), spans.end());
 
-  TokenisedChat out;
+  TokenizedChat out;
   out.ids = std::move(encoding.ids);
   out.assistant.assign(out.ids.size(), 0);
   for (std::size_t i = 0; i < out.ids.size(); ++i) {

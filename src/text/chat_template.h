@@ -28,11 +28,9 @@ struct ChatRequest {
 // A template comes with a model folder that nobody vouches for. Limits, each an error of one sentence:
 //   source     256 KiB; 1,000 operators, members or filters applied to one another; 1,000 branches of elif
 //   rendering  5 million instructions + 50 for each byte of the conversation; 64 MB of memory + 32 bytes for
-//   each
-//              byte; 1 s of CPU time + 2 s for each MB
+//              each byte; 1 s of CPU time + 2 s for each MB
 //   values     a width of 1,000,000 (ljust, rjust, zfill, tojson's indent); what is printed: 200 levels, a
-//   million
-//              parts
+//              million parts
 //   calls      500 levels of macros and recursive loops
 // Real templates use less than a hundredth of these. A rendering that has to be stopped in the middle costs
 // the memory that it held; a process that did so 12 times renders no more.
@@ -54,11 +52,11 @@ class ChatTemplate {
 
 // The tokens of a rendered conversation and its assistant mask: mask[i] is 1 when token i's bytes overlap a
 // generation span (transformers' return_assistant_tokens_mask). Encoded with add_special = false.
-struct TokenisedChat {
+struct TokenizedChat {
   std::vector<std::int32_t> ids;        // [T]
   std::vector<std::uint8_t> assistant;  // [T]
 };
-TokenisedChat tokenise_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
+TokenizedChat tokenize_chat(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                             const ChatRequest& request);
 
 }  // namespace hone::text

@@ -24,7 +24,7 @@ Json byte_level(bool gpt2_pattern) {
           {"use_regex", gpt2_pattern}};
 }
 
-std::vector<PreTokeniser> known_pre_tokenisers() {
+std::vector<PreTokenizer> known_pre_tokenizers() {
   const Json digits = {{"type", "Digits"}, {"individual_digits", true}};
   return {
       {.name = "smollm", .steps = Json::array({digits}), .gpt2_pattern = true},

@@ -1,5 +1,5 @@
 // What the reader and the writer of a GGUF's tokenizer share: token types, and what the names of
-// pre-tokenisers stand for.
+// pre-tokenizers stand for.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ enum class TokenType : std::int32_t {
 };
 
 // What a name in tokenizer.ggml.pre stands for.
-struct PreTokeniser {
+struct PreTokenizer {
   std::string_view name;
   base::Json steps;   // before ByteLevel, in order
   bool gpt2_pattern;  // ByteLevel splits by GPT-2's own pattern
@@ -31,7 +31,7 @@ struct PreTokeniser {
 };
 
 // All that hone reads and writes; of names for one thing the first is written.
-std::vector<PreTokeniser> known_pre_tokenisers();
+std::vector<PreTokenizer> known_pre_tokenizers();
 
 // ByteLevel as tokenizer.json has it; `gpt2_pattern`: it splits too.
 base::Json byte_level(bool gpt2_pattern);

@@ -64,11 +64,11 @@ class Converter {
                            .fix = std::move(fix)});
   }
 
-  PreTokeniser find_pre() const {
+  PreTokenizer find_pre() const {
     constexpr const char* kKey = "tokenizer.ggml.pre";
     const std::string name = file_.has(kKey) ? file_.require_string(kKey) : "default";
     std::string known;
-    for (PreTokeniser& pre : known_pre_tokenisers()) {
+    for (PreTokenizer& pre : known_pre_tokenizers()) {
       if (pre.name == name) return std::move(pre);
       known += (known.empty() ? "" : ", ") + std::string(pre.name);
     }
@@ -203,7 +203,7 @@ class Converter {
   }
 
   const base::GgufFile& file_;
-  PreTokeniser pre_;
+  PreTokenizer pre_;
   const std::vector<std::string>* tokens_ = nullptr;
   const std::vector<std::int64_t>* types_ = nullptr;
 };

@@ -27,7 +27,7 @@ bool flag(const Doc& object, const char* name) {
   return member(object, name) == Doc(true);
 }
 
-// Steps of a pre-tokeniser or post-processor: the members of a Sequence, or the thing itself; none when null.
+// Steps of a pre-tokenizer or post-processor: the members of a Sequence, or the thing itself; none when null.
 std::vector<Doc> steps_of(const Doc& part, const char* members) {
   if (part.is_null()) return {};
   std::vector<Doc> out;
@@ -64,7 +64,7 @@ class Vocabulary {
            "a GGUF describes it by scores that tokenizer.json does not hold",
            "convert the merged folder (hone merge) with llama.cpp's convert_hf_to_gguf.py");
     }
-    const PreTokeniser pre = find_pre(model);
+    const PreTokenizer pre = find_pre(model);
     add("model", std::string("gpt2"));
     add("pre", std::string(pre.name));
     add_tokens(model);
@@ -90,7 +90,7 @@ class Vocabulary {
   }
 
   // By what tokenizer.json does, not by what the model is called.
-  PreTokeniser find_pre(const Doc& model) const {
+  PreTokenizer find_pre(const Doc& model) const {
     std::vector<Doc> steps = steps_of(member(json_, "pre_tokenizer"), "pretokenizers");
     const Doc last = steps.empty() ? Doc(nullptr) : steps.back();
     const bool bytes = member(last, "type") == Doc("ByteLevel") && !flag(last, "add_prefix_space");
@@ -98,15 +98,15 @@ class Vocabulary {
     const Doc& normalizer = member(json_, "normalizer");
     const bool nfc = member(normalizer, "type") == Doc("NFC");
     std::string known;
-    for (PreTokeniser& pre : known_pre_tokenisers()) {
+    for (PreTokenizer& pre : known_pre_tokenizers()) {
       const bool same = bytes && flag(last, "use_regex") == pre.gpt2_pattern && Doc(steps) == Doc(pre.steps);
       const bool normal = normalizer.is_null() || (nfc && pre.nfc);
       if (same && normal && flag(model, "ignore_merges") == pre.ignore_merges) return std::move(pre);
       known += (known.empty() ? "" : ", ") + std::string(pre.name);
     }
-    fail("pre_tokenizer", "one of llama.cpp's pre-tokenisers that hone knows: " + known,
+    fail("pre_tokenizer", "one of llama.cpp's pre-tokenizers that hone knows: " + known,
          member(json_, "pre_tokenizer").dump(),
-         "llama.cpp splits text by the name of a pre-tokeniser; another one would give other tokens",
+         "llama.cpp splits text by the name of a pre-tokenizer; another one would give other tokens",
          "convert the merged folder (hone merge) with llama.cpp's convert_hf_to_gguf.py");
   }
 
@@ -172,7 +172,7 @@ class Vocabulary {
     return std::nullopt;
   }
 
-  void add_special(const PreTokeniser& pre) {
+  void add_special(const PreTokenizer& pre) {
     const SpecialTokens& named = files_.special;
     const auto put_id = [this](const char* key, std::optional<std::int64_t> id) {
       if (id) add(key, static_cast<std::uint32_t>(*id));

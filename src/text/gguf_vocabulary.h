@@ -15,12 +15,11 @@ struct SpecialIds {
   std::optional<std::int64_t> bos, eos, pad;
 };
 
-// tokenizer.ggml.*: model "gpt2", the pre-tokeniser's name, `rows` tokens and their types (rows of the
+// tokenizer.ggml.*: model "gpt2", the pre-tokenizer's name, `rows` tokens and their types (rows of the
 // embedding without a token are unused "[PAD17]"), merges, ids of special tokens, whether BOS or EOS is
 // added, and tokenizer.chat_template. Types are llama.cpp's converter's: added tokens that are special, or
-// that look it
-// ("<|...|>"), are control tokens, other added ones are user-defined.
-// UserError for a tokenizer that is not byte-level BPE, a pre-tokeniser whose name hone does not know, a
+// look special ("<|...|>"), are control tokens, other added ones are user-defined.
+// UserError for a tokenizer that is not byte-level BPE, a pre-tokenizer whose name hone does not know, a
 // token id beyond `rows`, or two tokens of one id.
 std::vector<base::GgufEntry> gguf_vocabulary(const TokenizerFiles& files, std::int64_t rows,
                                              const SpecialIds& fallback);

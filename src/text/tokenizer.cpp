@@ -12,7 +12,7 @@ namespace hone::text {
 namespace {
 
 using base::cut_text;
-constexpr std::size_t kMostMessage = 500;  // bytes: errors of parsers quote the file
+constexpr std::size_t kMaxMessage = 500;  // bytes: errors of parsers quote the file
 
 void check(int status, const RustText& message, const std::string& what, const char* expected,
            const TokenizerFiles& files) {
@@ -20,14 +20,14 @@ void check(int status, const RustText& message, const std::string& what, const c
   if (status == HONE_TEXT_ERROR) {
     throw base::UserError({.where = what,
                            .expected = expected,
-                           .found = cut_text(message.view(), kMostMessage),
+                           .found = cut_text(message.view(), kMaxMessage),
                            .cause = "",
                            .fix = ""});
   }
   throw base::UserError(
       {.where = (base::fs::path(files.where) / kTokenizerJson).string(),
        .expected = "a tokenizer that can be applied to " + what,
-       .found = (status == HONE_TEXT_LIMIT ? "it " : "it gave up: ") + cut_text(message.view(), kMostMessage),
+       .found = (status == HONE_TEXT_LIMIT ? "it " : "it gave up: ") + cut_text(message.view(), kMaxMessage),
        .cause = "a tokenizer.json that is damaged or was made to harm, or a text far longer than any "
                 "model reads",
        .fix = "take tokenizer.json from the model's own repository again"});
@@ -70,7 +70,7 @@ std::unique_ptr<Tokenizer::Impl> Tokenizer::Impl::make(TokenizerFiles files) {
     throw base::UserError(
         {.where = (base::fs::path(impl->files.where) / kTokenizerJson).string(),
          .expected = "a tokenizer in the format of Hugging Face's tokenizers 0.23",
-         .found = (status == HONE_TEXT_LIMIT ? "a file that " : "") + cut_text(message.view(), kMostMessage),
+         .found = (status == HONE_TEXT_LIMIT ? "a file that " : "") + cut_text(message.view(), kMaxMessage),
          .cause = "a download that broke off, or a pointer file of git-lfs",
          .fix = "download the file again and compare its size"});
   }

@@ -19,8 +19,8 @@ namespace hone::text {
 
 struct Encoding {
   std::vector<std::int32_t> ids;  // [T]
-  std::vector<std::pair<std::uint32_t, std::uint32_t>>
-      byte_offsets;  // [T] or empty; [begin, end) in the input
+  // [T] or empty; [begin, end) in the input
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> byte_offsets;
 };
 
 // The named special tokens of tokenizer_config.json, in text form. `named` holds all of them ("bos_token",
@@ -46,7 +46,7 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  // `add_special`: what the post-processor adds (BOS for Llama 3). Special tokens in the text are recognised.
+  // `add_special`: what the post-processor adds (BOS for Llama 3). Special tokens in the text are recognized.
   Encoding encode(std::string_view text, bool add_special, bool want_offsets = false) const;
   std::string decode(std::span<const std::int32_t> ids, bool skip_special) const;
   std::optional<std::int32_t> token_to_id(std::string_view token) const;

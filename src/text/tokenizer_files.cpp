@@ -142,7 +142,7 @@ TokenizerFiles read_tokenizer_folder(const base::fs::path& folder) {
     throw base::UserError({.where = folder.string(),
                            .expected = "a folder with tokenizer.json",
                            .found = exists ? "a file" : "nothing there",
-                           .cause = exists ? "" : "a misspelt path, or a model that is not on this machine",
+                           .cause = exists ? "" : "a misspelled path, or a model that is not on this machine",
                            .fix = "give the path of a folder with the model's files"});
   }
   if (!base::fs::exists(folder / kTokenizerJson)) throw_no_tokenizer(folder);

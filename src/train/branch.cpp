@@ -15,7 +15,7 @@ using base::Json;
 
 namespace {
 
-constexpr const char* kFormat = "hone-branch-1";
+constexpr const char* kBranchFormat = "hone-branch-1";
 
 void move_to(const fs::path& from, const fs::path& to) {
   std::error_code error;
@@ -101,7 +101,7 @@ void move_all(const fs::path& output_dir, const Branch& branch) {
   fs::remove(from, not_empty);
 }
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& found) {
+[[noreturn]] void refuse_record(const fs::path& path, const std::string& found) {
   throw base::UserError({.where = path.string(),
                          .expected = "the record of a move that was cut short, as hone writes it",
                          .found = found,
@@ -115,18 +115,18 @@ Branch read_branch(const fs::path& path) {
   const auto text = [&](const char* name) -> std::string {
     const auto found = json.is_object() ? json.find(name) : json.end();
     if (!json.is_object() || found == json.end() || !found->is_string())
-      refuse(path, std::string("no text of the name ") + name);
+      refuse_record(path, std::string("no text of the name ") + name);
     return found->get<std::string>();
   };
-  if (text("format") != kFormat) refuse(path, "format " + text("format"));
+  if (text("format") != kBranchFormat) refuse_record(path, "format " + text("format"));
   Branch out{.to = text("to"), .back = text("back")};
   const auto name = abandoned_name_of(out.to);
-  if (!name || fs::path(out.to).has_parent_path()) refuse(path, "\"to\": " + out.to);
+  if (!name || fs::path(out.to).has_parent_path()) refuse_record(path, "\"to\": " + out.to);
   out.after = name->after;
   const fs::path back = out.back;
   const bool good = back.empty() || (checkpoint_step(back) && abandoned_name_of(back.parent_path()) &&
                                      !back.parent_path().has_parent_path());
-  if (!good) refuse(path, "\"back\": " + out.back);
+  if (!good) refuse_record(path, "\"back\": " + out.back);
   return out;
 }
 
@@ -149,7 +149,7 @@ std::optional<Branch> plan_branch(const fs::path& output_dir, const fs::path& fo
   return out;
 }
 
-std::string words_of(const Branch& branch) {
+std::string describe(const Branch& branch) {
   std::string out;
   for (const std::int64_t step : branch.steps)
     out += (out.empty() ? "" : ", ") + checkpoint_path({}, step).string();
@@ -163,7 +163,7 @@ std::string words_of(const Branch& branch) {
 
 void make_branch(const fs::path& output_dir, const Branch& branch) {
   const fs::path record = output_dir / kBranchFile;
-  const Json json = {{"format", kFormat}, {"to", branch.to}, {"back", branch.back}};
+  const Json json = {{"format", kBranchFormat}, {"to", branch.to}, {"back", branch.back}};
   base::write_file_atomic(record, base::dump_json(json) + "\n");
   finish_branch(output_dir);
 }

@@ -35,7 +35,7 @@ std::optional<Branch> plan_branch(const base::fs::path& output_dir, const base::
                                   std::int64_t step);
 
 // One line for the start page.
-std::string words_of(const Branch& branch);
+std::string describe(const Branch& branch);
 
 // Moves. UserError when a rename fails; the next start ends it then.
 void make_branch(const base::fs::path& output_dir, const Branch& branch);

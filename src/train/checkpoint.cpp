@@ -61,8 +61,8 @@ base::StoredTensor stored(const char* name, const at::Tensor& tensor) {
 }
 
 void write_optimizer(const fs::path& path, const learn::AdamWState& optimizer) {
-  const std::array<base::StoredTensor, 2> tensors = {stored(kMoment1, optimizer.m),
-                                                     stored(kMoment2, optimizer.v)};
+  const at::Tensor m = optimizer.m.cpu(), v = optimizer.v.cpu();
+  const std::array<base::StoredTensor, 2> tensors = {stored(kMoment1, m), stored(kMoment2, v)};
   base::write_safetensors(path, tensors, {{"format", "pt"}, {"step", std::to_string(optimizer.step)}});
 }
 

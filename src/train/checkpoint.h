@@ -33,7 +33,7 @@ struct CheckpointParts {
   const TrainerStateFacts& facts;
   const config::Plan& plan;
   const text::Tokenizer& tokenizer;
-  // The method's own (Method::state_files()): name and text. Only in checkpoints, not at the top.
+  // The method's own (TrainingMethod::state_files()): name and text. Only in checkpoints, not at the top.
   std::vector<std::pair<std::string, std::string>> method_files = {};
 };
 

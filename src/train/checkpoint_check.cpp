@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <optional>
+#include <ranges>
 
 #include "base/crc32c.h"
 #include "base/safetensors.h"
@@ -18,11 +19,11 @@ using base::UserError;
 namespace {
 
 // 2: hone_state.json without a checksum of its own. Counts up when an older hone would misread it.
-constexpr int kFormat = 3, kUnsealed = 2;
+constexpr int kStateFormat = 3, kUnsealed = 2;
 constexpr std::string_view kSealBegin = ",\n \"crc32c\": ", kSealEnd = "\n}\n";
 constexpr const char* kSealKey = "crc32c";
 // Of a million logged records it has some 300 MB; more is no state of a run.
-constexpr std::uintmax_t kMostStateBytes = std::uintmax_t{1} << 30U;
+constexpr std::uintmax_t kMaxStateBytes = std::uintmax_t{1} << 30U;
 constexpr const char* kOther = "resume from another checkpoint-N folder";
 
 [[noreturn]] void damaged(const fs::path& file, const std::string& expected, const std::string& found,
@@ -82,21 +83,21 @@ CheckedCheckpoint read_state(const fs::path& path) {
   require_file(path);
   std::error_code error;
   const std::uintmax_t bytes = fs::file_size(path, error);
-  if (!error && bytes > kMostStateBytes)
-    damaged(path, "at most " + base::human_bytes(kMostStateBytes), base::human_bytes(bytes));
+  if (!error && bytes > kMaxStateBytes)
+    damaged(path, "at most " + base::human_bytes(kMaxStateBytes), base::human_bytes(bytes));
   const std::string text = base::read_text(path);
   const auto seal = seal_of(text);
   if (seal && base::crc32c(std::string_view(text).substr(0, seal->begin)) != seal->crc32c)
     damaged(path, std::to_string(text.size()) + " bytes as they were saved", "another checksum");
   CheckedCheckpoint out{.state = parse_state(text, path), .sealed = seal.has_value()};
   const Json format = out.state.value("format", Json());
-  if (format == kFormat && seal) return out;
+  if (format == kStateFormat && seal) return out;
   const bool unsealed = format == kUnsealed && !out.state.contains(kSealKey);
   if (unsealed) return out;
-  if (format == kFormat || format == kUnsealed || !format.is_number_integer())
+  if (format == kStateFormat || format == kUnsealed || !format.is_number_integer())
     damaged(path, "a checksum at its end", "none, or one that is not hone's");
   throw UserError({.where = path.string(),
-                   .expected = "format " + std::to_string(kFormat),
+                   .expected = "format " + std::to_string(kStateFormat),
                    .found = "format " + base::dump_json(format),
                    .cause = "a checkpoint of another version of hone",
                    .fix = "resume with that version, or continue its adapter with adapter_name_or_path"});
@@ -187,8 +188,8 @@ FoundCheckpoint find_newest(const fs::path& output_dir) {
   FoundCheckpoint out;
   std::optional<base::ErrorText> first;
   const auto steps = checkpoint_steps(output_dir);
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    out.folder = checkpoint_path(output_dir, *step);
+  for (const std::int64_t step : steps | std::views::reverse) {
+    out.folder = checkpoint_path(output_dir, step);
     try {
       const CheckedCheckpoint found = check_checkpoint(out.folder);
       out.step = found.step;
@@ -224,8 +225,8 @@ std::string moved_to(const fs::path& output_dir, const fs::path& asked) {
   const auto step = checkpoint_step(asked);
   if (!step) return "";
   const auto all = abandoned_checkpoints(output_dir);
-  for (auto one = all.rbegin(); one != all.rend(); ++one) {
-    if (one->step == *step) return one->folder.string();
+  for (const auto& one : all | std::views::reverse) {
+    if (one.step == *step) return one.folder.string();
   }
   const fs::path live = checkpoint_path(output_dir, *step);
   return fs::is_regular_file(live / kHoneStateFile) ? live.string() : "";
@@ -234,7 +235,7 @@ std::string moved_to(const fs::path& output_dir, const fs::path& asked) {
 }  // namespace
 
 std::string sealed_state(const Json& state) {
-  Json out = {{"format", kFormat}};
+  Json out = {{"format", kStateFormat}};
   out.update(state);
   std::string text = base::dump_json(out, 1);
   text.erase(text.size() - 2);  // the last line, "}"

@@ -9,9 +9,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/process_memory.h"
+#include "base/stopwatch.h"
 #include "base/where.h"
 #include "learn/schedule.h"
+#include "ops/device_memory.h"
 #include "rewards/reward.h"
 #include "train/checkpoint.h"
 #include "train/guard.h"
@@ -22,11 +23,8 @@ namespace hone::train {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+using base::Clock;
+using base::seconds_since;
 
 // The loop's moving parts, so that each action below is a few lines.
 class Loop {
@@ -53,7 +51,7 @@ class Loop {
   struct Interrupted {};  // in the middle of a step; the steps before are saved
 
   LoopResult run_steps() {
-    p_.method.begin_after(p_.state.step);
+    p_.method.resume_after(p_.state.step);
     if (p_.plan.eval_on_start && p_.state.step == 0 && p_.method.has_evaluation()) evaluate();
     if (p_.state.evaluation_due) evaluate_again();
     bool pause = false;
@@ -62,8 +60,8 @@ class Loop {
       const std::int64_t done = p_.state.step;
       const bool epoch_ends = done % p_.method.steps_per_epoch() == 0;
       const Actions due = actions_after(p_.plan, intervals_, done, total_steps_, epoch_ends);
-      p_.listener.stepped(facts, total_steps_);
-      pause = p_.guard != nullptr && p_.guard->stepped(facts, p_.adapter) == Course::kPause;
+      p_.listener.on_step(facts, total_steps_);
+      pause = p_.guard != nullptr && p_.guard->on_step(facts, p_.adapter) == GuardAction::kPause;
       if (done == first_step_ + 1) measure(/*at_end=*/false);
       if (due.log) log(facts);
       if (due.evaluate && p_.method.has_evaluation()) evaluate();
@@ -86,7 +84,7 @@ class Loop {
     base::where.step.store(index + 1, std::memory_order_relaxed);
     p_.adapter.zero_gradient();
     const StepLoss loss = saving_first([&] { return p_.method.backward(index); });
-    if (p_.guard != nullptr) p_.guard->backward_done(index + 1, loss, p_.adapter);
+    if (p_.guard != nullptr) p_.guard->on_backward(index + 1, loss, p_.adapter);
     const double grad_norm = learn::clip_gradient(p_.adapter.flat_gradient(), p_.plan.max_grad_norm);
     require_finite(loss.loss, grad_norm, index);
     const double learning_rate = p_.plan.learning_rate * learn::schedule_factor(schedule_, index);
@@ -95,7 +93,7 @@ class Loop {
                                          .epsilon = p_.plan.adam_epsilon,
                                          .weight_decay = p_.plan.weight_decay};
     learn::adamw_step(p_.adapter.flat(), p_.adapter.flat_gradient(), p_.optimizer, options, learning_rate);
-    p_.method.stepped(index);
+    p_.method.on_step(index);
     // ---- and ends here
     return account(loss, grad_norm, learning_rate, seconds_since(start));
   }
@@ -128,7 +126,7 @@ class Loop {
 
   void require_finite(double loss, double grad_norm, std::int64_t index) const {
     if (std::isfinite(loss) && std::isfinite(grad_norm)) return;
-    if (p_.guard != nullptr) p_.guard->not_finite(index + 1, loss, grad_norm);
+    if (p_.guard != nullptr) p_.guard->on_not_finite(index + 1, loss, grad_norm);
     std::string first_bad;
     for (const auto& tensor : p_.adapter.tensors()) {
       if (at::isfinite(tensor.value.grad()).all().item<bool>()) continue;
@@ -142,13 +140,12 @@ class Loop {
          .cause =
              "NUM-02: the learning rate is too high for this data and precision, or the base has bad values",
          .fix = "lower learning_rate, or set dtype: float32 and bf16: false to see whether precision is the "
-                "cause; the "
-                "step was not applied and earlier checkpoints are whole"});
+                "cause; the step was not applied and earlier checkpoints are whole"});
   }
 
   void record(const LogRecord& entry) {
     p_.state.log_history.push_back(log_history_entry(entry));
-    p_.listener.logged(entry);
+    p_.listener.on_log(entry);
   }
 
   void log(const StepFacts& facts) {
@@ -172,7 +169,7 @@ class Loop {
       return call();
     } catch (const GuardStop&) {
       throw;
-    } catch (const rewards::NoMoreScores&) {
+    } catch (const rewards::RewardUnavailable&) {
       // Ctrl-C while a reward was waited for: the step that it cut short was not done.
       if (!p_.stop_requested.load() || p_.state.step == 0) throw_saved();
       if (!is_saved()) save();
@@ -244,10 +241,10 @@ class Loop {
 
   void measure(bool at_end) {
     if (p_.planned_memory == 0 || p_.state.step == first_step_) return;
-    p_.listener.measured({.step = p_.state.step,
-                          .peak = base::process_memory().peak,
-                          .planned = p_.planned_memory,
-                          .at_end = at_end});
+    p_.listener.on_memory({.step = p_.state.step,
+                           .peak = ops::device_memory(p_.adapter.flat().device()).peak,
+                           .planned = p_.planned_memory,
+                           .at_end = at_end});
   }
 
   CheckpointParts checkpoint_parts() {
@@ -275,9 +272,9 @@ class Loop {
     save_checkpoint(p_.plan.output_dir, checkpoint_parts());
     const std::string folder = checkpoint_path(p_.plan.output_dir, p_.state.step).string();
     base::where.checkpoint.store(p_.state.step, std::memory_order_relaxed);
-    if (p_.guard != nullptr) p_.guard->saved(folder, p_.state.step);
+    if (p_.guard != nullptr) p_.guard->on_save(folder, p_.state.step);
     rotate();
-    p_.listener.saved(folder, p_.state.step);
+    p_.listener.on_save(folder, p_.state.step);
   }
 
   void rotate() {

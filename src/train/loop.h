@@ -22,7 +22,7 @@ class RunGuard;  // train/guard.h
 
 // What one optimizer step's forward and backward passes found.
 struct StepLoss {
-  double loss = 0;  // summed over micro-batches, normalised over the whole step
+  double loss = 0;  // summed over micro-batches, normalized over the whole step
   // TRL's metrics, those of a micro-batch or of a generation batch one after the other: a name may come
   // several times. What is logged is the plain mean since the last log, NaN left out.
   std::vector<NamedValue> metrics;
@@ -66,17 +66,17 @@ struct ReplayedSample {
 };
 
 // A training method: one file each (sft.cpp).
-class Method {
+class TrainingMethod {
  public:
-  virtual ~Method() = default;
+  virtual ~TrainingMethod() = default;
   // Before the first backward() or evaluate() of a run: `steps` steps were done by the run that it goes on
   // from.
-  virtual void begin_after(std::int64_t /*steps*/) {}
+  virtual void resume_after(std::int64_t /*steps*/) {}
   // Adds step `step`'s (0-based) gradients to the adapter's; must be a pure function of parameters, `step`
   // and state_files(). When it throws, state_files() is what it was before.
   virtual StepLoss backward(std::int64_t step) = 0;
   // After the optimizer has moved the parameters: step `step` (0-based) is done.
-  virtual void stepped(std::int64_t /*step*/) {}
+  virtual void on_step(std::int64_t /*step*/) {}
   virtual bool has_evaluation() const = 0;
   virtual EvalFacts evaluate() = 0;
   virtual std::int64_t steps_per_epoch() const = 0;
@@ -97,7 +97,7 @@ class Method {
 struct LoopParts {
   const config::Plan& plan;
   adapters::Adapter& adapter;
-  Method& method;
+  TrainingMethod& method;
   const text::Tokenizer& tokenizer;
   RunListener& listener;
   const std::atomic<bool>& stop_requested;  // set by Ctrl-C: finish the step, save, return
@@ -114,9 +114,9 @@ struct LoopResult {
 };
 
 // Runs from state.step to the end. UserError when loss or gradient norm is not finite: the step is not
-// applied, and the last checkpoint stays what it was. An error of Method::backward or evaluate (a reward that
-// fails, a judge that does not answer) ends the run too, after a checkpoint of the last completed step, which
-// the error then names; the resumed run ends bit-equal to one without that error.
+// applied, and the last checkpoint stays what it was. An error of TrainingMethod::backward or evaluate (a
+// reward that fails, a judge that does not answer) ends the run too, after a checkpoint of the last completed
+// step, which the error then names; the resumed run ends bit-equal to one without that error.
 LoopResult run_loop(LoopParts parts);
 
 }  // namespace hone::train

@@ -5,11 +5,12 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/process_memory.h"
 #include "ops/attention.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
+#include "ops/device_memory.h"
 #include "rollout/kv_memory.h"
 #include "train/machine.h"
+#include "train/open_model.h"
 
 namespace hone::train {
 namespace {
@@ -23,8 +24,10 @@ std::int64_t sum_of_largest(std::vector<std::int64_t> values, std::int64_t count
 }
 
 // q, k and v read one input, gate and up another.
-std::int64_t largest_rank_below(const std::vector<const ops::Linear*>& linears) {
-  const auto rank = [&](std::size_t i) { return linears[i]->below ? linears[i]->below->a.out() : 0; };
+std::int64_t largest_frozen_rank(const std::vector<const ops::Linear*>& linears) {
+  const auto rank = [&](std::size_t i) {
+    return linears[i]->frozen_lora ? linears[i]->frozen_lora->a.out() : 0;
+  };
   std::int64_t out = 0;
   for (std::size_t q = 0; q + kModulesOfALayer <= linears.size(); q += kModulesOfALayer)
     out = std::max(
@@ -73,27 +76,28 @@ void count_shared_prompts(MemoryInputs& inputs, const model::CausalLm& model, st
                                             .kv_heads = inputs.model.num_key_value_heads,
                                             .head_dim = inputs.model.head_dim,
                                             .threads = inputs.threads,
-                                            .dtype = model.numbers().linear});
+                                            .dtype = model.dtypes().linear,
+                                            .device = model.device()});
 }
 
 MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
                            const LongestBatch& train, const LongestBatch& eval) {
   MemoryInputs out;
   out.model = model.config();
-  out.linear_size = static_cast<std::int64_t>(c10::elementSize(model.numbers().linear));
-  out.residual_size = static_cast<std::int64_t>(c10::elementSize(model.numbers().residual));
+  out.linear_size = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
+  out.residual_size = static_cast<std::int64_t>(c10::elementSize(model.dtypes().residual));
   out.program_bytes = program_bytes;
   out.base_bytes = model.parameter_bytes();
   out.packed = model.packed();
-  if (const model::Quantise scheme = model.quantised()) out.quantised = ops::words_of(*scheme);
-  out.by_panels = ops::instructions() == ops::Instructions::kAvx512Bf16;
+  if (const model::Quantize scheme = model.quantized()) out.quantized = ops::describe(*scheme);
+  out.by_panels = model.device().is_cpu() && ops::instructions() == ops::Instructions::kAvx512Bf16;
   const std::vector<const ops::Linear*> linears = model.linears();
-  out.below_rank = largest_rank_below(linears);
+  out.frozen_rank = largest_frozen_rank(linears);
   for (std::size_t i = 0; i < linears.size(); ++i) {
     const ops::Weight& weight = linears[i]->weight;
-    if (weight.is_quantised()) out.largest_linear = std::max(out.largest_linear, weight.out() * weight.in());
+    if (weight.is_quantized()) out.largest_linear = std::max(out.largest_linear, weight.out() * weight.in());
     if (!linears[i]->lora) continue;
-    const ops::LoraSide& side = *linears[i]->lora;
+    const ops::LoraWeights& side = *linears[i]->lora;
     const auto place = static_cast<std::int64_t>(i);
     out.adapted.push_back({.layer = place / kModulesOfALayer,
                            .module = place % kModulesOfALayer,
@@ -119,18 +123,19 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
                                                                  .kv_heads = out.model.num_key_value_heads,
                                                                  .head_dim = out.model.head_dim,
                                                                  .threads = out.threads,
-                                                                 .dtype = model.numbers().linear});
+                                                                 .dtype = model.dtypes().linear,
+                                                                 .device = model.device()});
   return out;
 }
 
 std::int64_t sampling_bytes(const model::CausalLm& model, const config::Plan& plan,
                             std::int64_t longest_prompt, const rollout::GenerateOptions& options) {
   const model::ModelConfig& shape = model.config();
-  const rollout::KvBytes kv = rollout::kv_bytes(shape, model.numbers().linear, longest_prompt, options);
+  const rollout::KvBytes kv = rollout::kv_bytes(shape, model.dtypes().linear, longest_prompt, options);
   const std::int64_t groups = plan.policy.generation_batch_size / plan.policy.num_generations;
   std::int64_t keys = groups * (kv.prompt + plan.policy.num_generations * kv.sample);
   if (options.kv_memory > 0) keys = std::min(keys, options.kv_memory);
-  const auto element = static_cast<std::int64_t>(c10::elementSize(model.numbers().linear));
+  const auto element = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
   const std::int64_t read = std::min(options.prefill_tokens, groups * longest_prompt);
   const std::int64_t heads = (shape.num_attention_heads + 2 * shape.num_key_value_heads) * shape.head_dim;
   const std::int64_t prefill = read * (4 * shape.hidden_size + heads + 3 * shape.intermediate_size) * element;
@@ -138,27 +143,31 @@ std::int64_t sampling_bytes(const model::CausalLm& model, const config::Plan& pl
          std::min(options.batch_size, plan.policy.generation_batch_size) * shape.vocab_size * 4;
 }
 
-MemoryLimit memory_limit(const config::Plan& plan) {
+std::int64_t bytes_in_use(const config::MachinePlan& plan) {
+  return ops::device_memory(device(plan)).in_use;
+}
+
+MemoryLimit memory_limit(const config::MachinePlan& plan) {
   if (plan.memory_limit > 0) return {.bytes = plan.memory_limit, .is_set = true};
-  const std::int64_t free = base::free_memory();
-  return {.bytes = free == 0 ? 0 : free + base::process_memory().resident, .is_set = false};
+  const ops::DeviceMemory memory = ops::device_memory(device(plan));
+  return {.bytes = memory.free == 0 ? 0 : memory.free + memory.in_use, .is_set = false};
 }
 
 PassForm pass_form(const MemoryPlan& plan) {
   const auto level = [&] {
     switch (plan.recompute) {
-      case config::Recompute::kNone:
-        return model::Recompute::kNone;
-      case config::Recompute::kCheap:
-        return model::Recompute::kCheap;
-      case config::Recompute::kLayer:
-        return model::Recompute::kLayer;
-      case config::Recompute::kAuto:
+      case config::RecomputeMode::kNone:
+        return model::RecomputeLevel::kNone;
+      case config::RecomputeMode::kCheap:
+        return model::RecomputeLevel::kCheap;
+      case config::RecomputeMode::kLayer:
+        return model::RecomputeLevel::kLayer;
+      case config::RecomputeMode::kAuto:
         break;
     }
     throw base::InternalError({"pass_form", "a chosen recompute level", "auto", "", ""});
   };
-  return {.is_explicit = plan.explicit_layer, .recompute = level()};
+  return {.is_fused = plan.fused_layer, .recompute = level()};
 }
 
 }  // namespace hone::train

@@ -1,15 +1,4 @@
-// From a model with its adapter and its data to the numbers of a memory plan. In the order of a run:
-//
-// clang-format off
-//   const std::int64_t program = base::process_memory().resident;  // after the data, just before the model is read
-//   model::CausalLm model(...);
-//   adapters::Adapter adapter = ...;
-//   const LongestBatch longest = longest_batch(data.examples, data.rows, plan.per_device_train_batch_size);
-//   start.memory = plan_memory(memory_inputs(model, plan, program, longest, eval_longest), plan.layer_form,
-//                              plan.recompute, memory_limit(plan));
-//   SftMethod method(..., pass_form(start.memory));
-//   run_loop({..., .planned_memory = start.memory.total});
-// clang-format on
+// From a model with its adapter and its data to the numbers of a memory plan (train/opening.cpp).
 #pragma once
 
 #include <cstdint>
@@ -39,6 +28,9 @@ LongestBatch largest_batch(const std::vector<RowSize>& rows, std::int64_t batch_
 void count_shared_prompts(MemoryInputs& inputs, const model::CausalLm& model, std::int64_t longest_prompt,
                           std::int64_t sharing);
 
+// What is in use on the plan's device: before the model is read, by the program and its data.
+std::int64_t bytes_in_use(const config::MachinePlan& plan);
+
 // Everything but the data: what the model holds and trains. The adapter is attached.
 MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
                            const LongestBatch& train, const LongestBatch& eval);
@@ -48,9 +40,9 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
 std::int64_t sampling_bytes(const model::CausalLm& model, const config::Plan& plan,
                             std::int64_t longest_prompt, const rollout::GenerateOptions& options);
 
-// plan.memory_limit, or what this process holds already and what is free beside it. Asked at any time before
-// step 1.
-MemoryLimit memory_limit(const config::Plan& plan);
+// plan.memory_limit, or what this process holds on the plan's device already and what is free there. Asked at
+// any time before step 1.
+MemoryLimit memory_limit(const config::MachinePlan& plan);
 
 PassForm pass_form(const MemoryPlan& plan);
 

@@ -1,6 +1,6 @@
-// Bytes are counted from what the code keeps: model/explicit_layer.cpp (tape and scratch), ops/linear.cpp and
-// what autograd saves (plain form), train/scored_pass.cpp (head). T tokens of the longest micro-batch, e and
-// E bytes of an element of the linears and of the residual stream.
+// Bytes are counted from what the code keeps: model/fused_layer.cpp (tape and scratch),
+// ops/reference/linear.cpp and what autograd saves (plain form), train/scored_pass.cpp (head). T tokens of
+// the longest micro-batch, e and E bytes of an element of the linears and of the residual stream.
 #include "train/memory_plan.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace hone::train {
 namespace {
 
 using config::LayerForm;
-using config::Recompute;
+using config::RecomputeMode;
 
 // Pages of libtorch, thread stacks and allocator's slack that only training touches; measured (docs/log.md).
 constexpr std::int64_t kFirstUse = 60LL << 20;
@@ -57,16 +57,16 @@ struct Shapes {
 };
 
 // What LayerTape holds, a token and layer; then the low-rank products of all layers.
-std::int64_t explicit_tape(const MemoryInputs& in, const Shapes& s, Recompute level) {
+std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
   std::int64_t token = 2 * s.hidden * s.residual + s.heads * s.e + 4 * in.model.num_attention_heads;
-  if (level != Recompute::kLayer) token += (s.qkv + (in.model.qk_norm ? s.qk : 0) + 2 * s.mlp) * s.e;
-  if (level == Recompute::kNone) token += (2 * s.hidden + s.mlp) * s.e;
+  if (level != RecomputeMode::kLayer) token += (s.qkv + (in.model.qk_norm ? s.qk : 0) + 2 * s.mlp) * s.e;
+  if (level == RecomputeMode::kNone) token += (2 * s.hidden + s.mlp) * s.e;
   return in.train.tokens * (token * s.taped_layers() + s.rank_sum * s.e);
 }
 
 // The most that one layer holds beyond the tape, over its forward and its backward.
-std::int64_t explicit_scratch(const MemoryInputs& in, const Shapes& s, Recompute level) {
-  const bool all = level == Recompute::kNone, some = level != Recompute::kLayer;
+std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
+  const bool all = level == RecomputeMode::kNone, some = level != RecomputeMode::kLayer;
   const std::int64_t norms = all ? 0 : s.hidden * s.e;  // each of the two
   const std::int64_t qkv = some ? 0 : (s.qkv + (in.model.qk_norm ? s.qk : 0)) * s.e;
   const std::int64_t gate_up = some ? 0 : 2 * s.mlp * s.e, product = all ? 0 : s.mlp * s.e;
@@ -75,8 +75,8 @@ std::int64_t explicit_scratch(const MemoryInputs& in, const Shapes& s, Recompute
     return in.dropout ? width * (s.e + 4) : 0;
   };  // + its fp32 mask
 
-  const std::int64_t tiles =
-      2 * (s.qkv - s.heads) * s.e;  // keys and values again, in tiles; room for odd ends
+  // keys and values again, in tiles; room for odd ends
+  const std::int64_t tiles = 2 * (s.qkv - s.heads) * s.e;
   const std::int64_t forward = std::max(norms + qkv + tiles + dropped(s.hidden),
                                         2 * norms + gate_up + product + stream + dropped(s.mlp));
   // d in the linears' dtype, the product's gradient; with dropout the side's own way back
@@ -86,12 +86,12 @@ std::int64_t explicit_scratch(const MemoryInputs& in, const Shapes& s, Recompute
       norms + qkv + (s.heads + s.qkv + s.hidden) * s.e + dropped(s.hidden);
   return std::max(s.tokens * std::max(forward, stream + mlp_backward),
                   s.tokens * (stream + attention_backward) + in.attention_backward) +
-         s.tokens * in.below_rank * s.e + in.threads * kThreadScratch;
+         s.tokens * in.frozen_rank * s.e + in.threads * kThreadScratch;
 }
 
 // linear_logprob: the gathered rows, their norm, the gradient and its scaled copy, one tile of logits; of
 // rows of the head that are trained their logits, log-probabilities, probabilities and coefficients.
-std::int64_t explicit_head(const Shapes& s) {
+std::int64_t fused_head_bytes(const Shapes& s) {
   const std::int64_t tile = std::min(s.scored, kHeadRows) * kHeadColumns * 6;
   return s.scored * (s.hidden * (s.residual + s.e + 2 * 4) + s.head_rows * (4 * 4 + s.e)) + tile;
 }
@@ -120,16 +120,16 @@ std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
   return tape;
 }
 
-std::int64_t plain_scratch(const MemoryInputs& in, const Shapes& s) {
+std::int64_t portable_scratch(const MemoryInputs& in, const Shapes& s) {
   const std::int64_t mask = in.dropout ? 8 * s.mlp : 0;  // fp32, and its product
-  return s.tokens * (5 * s.mlp * s.e + 4 * s.hidden * s.residual + mask + in.below_rank * s.e) +
+  return s.tokens * (5 * s.mlp * s.e + 4 * s.hidden * s.residual + mask + in.frozen_rank * s.e) +
          in.threads * kThreadScratch;
 }
 
-std::int64_t plain_head(const MemoryInputs& in, const Shapes& s) {
+std::int64_t plain_head_bytes(const MemoryInputs& in, const Shapes& s) {
   const std::int64_t vocabulary = in.model.vocab_size;
-  const std::int64_t tile =
-      std::min(s.scored, kPlainHeadRows) * vocabulary * (2 * 4 + s.e);  // logits, d, both cast
+  // logits, d, both cast
+  const std::int64_t tile = std::min(s.scored, kPlainHeadRows) * vocabulary * (2 * 4 + s.e);
   const std::int64_t rows = s.head_rows > 0 ? std::min(s.scored, kPlainHeadRows) * vocabulary * 4 : 0;
   return s.scored * s.hidden * 2 * s.residual + tile + rows +
          std::min(s.scored, kPlainBlock) * vocabulary * 8;
@@ -140,19 +140,19 @@ std::int64_t batch_bytes(const MemoryInputs& in, const Shapes& s) {
   return s.tokens * (in.accumulation * 3 * 8 + tables) + s.scored * 2 * 8;
 }
 
-// Products dequantise a matrix at a time, but for the bf16 GEMM of the explicit layer.
-std::int64_t dequantised_bytes(const MemoryInputs& in, bool explicit_layer) {
-  if (in.quantised.empty() || (explicit_layer && in.linear_size == 2 && in.by_panels)) return 0;
+// Products dequantize a matrix at a time, but for the bf16 GEMM of the explicit layer.
+std::int64_t dequantized_bytes(const MemoryInputs& in, bool fused_layer) {
+  if (in.quantized.empty() || (fused_layer && in.linear_size == 2 && in.by_panels)) return 0;
   return in.largest_linear * in.linear_size;
 }
 
-std::string base_words(const MemoryInputs& in) {
-  const std::string out = in.below_rank > 0 ? "base weights and adapters" : "base weights";
-  if (!in.quantised.empty()) return out + ", " + in.quantised;
+std::string describe_base(const MemoryInputs& in) {
+  const std::string out = in.frozen_rank > 0 ? "base weights and adapters" : "base weights";
+  if (!in.quantized.empty()) return out + ", " + in.quantized;
   return in.packed ? out + ", packed" : out;
 }
 
-std::string number(double value) {
+std::string two_digits(double value) {
   char text[64];
   std::snprintf(text, sizeof text, "%.2f", value);
   return text;
@@ -162,32 +162,32 @@ bool fits(const MemoryPlan& plan, const MemoryLimit& limit) {
   return limit.bytes == 0 || plan.total <= limit.bytes;
 }
 
-std::string limit_words(const MemoryLimit& limit) {
+std::string describe_limit(const MemoryLimit& limit) {
   return (limit.is_set ? "" : "the free ") + base::gigabytes(limit.bytes);
 }
 
 [[noreturn]] void throw_too_large(const MemoryInputs& in, const MemoryPlan& leanest,
                                   const MemoryLimit& limit) {
   std::string found = "the leanest plan (" +
-                      std::string(leanest.explicit_layer ? "recompute layer" : "layer form plain") +
-                      ") needs " + base::gigabytes(leanest.total) + ":";
+                      std::string(leanest.fused_layer ? "recompute layer" : "layer form plain") + ") needs " +
+                      base::gigabytes(leanest.total) + ":";
   std::int64_t of_batch = 0;
   for (std::size_t i = 0; i < leanest.segments.size(); ++i) {
     found +=
         (i == 0 ? " " : ", ") + leanest.segments[i].name + " " + base::gigabytes(leanest.segments[i].bytes);
-    if (i >= kFirstOfBatch)
-      of_batch += leanest.segments[i].bytes;  // what comes after program, base and adapter
+    // what comes after program, base and adapter
+    if (i >= kFirstOfBatch) of_batch += leanest.segments[i].bytes;
   }
   const bool batch_can = leanest.total - of_batch < limit.bytes;
   std::string fix = batch_can ? "lower per_device_train_batch_size or max_length" : "take a smaller model";
   if (!batch_can && in.linear_size == 4) fix += ", or bf16: true";
-  if (!leanest.explicit_layer) fix += ", or remove layer_form: plain";
+  if (!leanest.fused_layer) fix += ", or remove layer_form: plain";
   fix += limit.is_set ? ", or raise memory_limit"
                       : ", or end other programs; memory_limit: " +
-                            number(std::ceil(static_cast<double>(leanest.total) / 1e7) / 100) +
+                            two_digits(std::ceil(static_cast<double>(leanest.total) / 1e7) / 100) +
                             "GB runs it nevertheless";
   throw base::UserError({.where = "memory plan",
-                         .expected = "a run within " + limit_words(limit) + " (MEM-01)",
+                         .expected = "a run within " + describe_limit(limit) + " (MEM-01)",
                          .found = found,
                          .cause = "the longest micro-batch has " + std::to_string(in.train.tokens) +
                                   " tokens, " + std::to_string(in.train.scored) + " of them scored",
@@ -195,7 +195,7 @@ std::string limit_words(const MemoryLimit& limit) {
 }
 
 bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
-  if (form == LayerForm::kPlain) {
+  if (form == LayerForm::kAutograd) {
     why = "layer form plain: as set";
     return false;
   }
@@ -220,37 +220,37 @@ bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
 
 }  // namespace
 
-std::string_view recompute_word(Recompute level) {
+std::string_view recompute_name(RecomputeMode level) {
   switch (level) {
-    case Recompute::kNone:
+    case RecomputeMode::kNone:
       return "none";
-    case Recompute::kCheap:
+    case RecomputeMode::kCheap:
       return "cheap";
-    case Recompute::kLayer:
+    case RecomputeMode::kLayer:
       return "layer";
-    case Recompute::kAuto:
+    case RecomputeMode::kAuto:
       break;
   }
   return "auto";
 }
 
-MemoryPlan memory_of(const MemoryInputs& in, bool explicit_layer, Recompute level) {
-  base::require(level != Recompute::kAuto, "train::memory_of", "a level, not auto");
+MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode level) {
+  base::require(level != RecomputeMode::kAuto, "train::memory_of", "a level, not auto");
   const Shapes s(in);
   // parameters, gradients and two moments; the explicit form's GEMMs read a copy in the linears' dtype
-  const std::int64_t shadow = explicit_layer && in.linear_size != 4 ? in.linear_size : 0;
+  const std::int64_t shadow = fused_layer && in.linear_size != 4 ? in.linear_size : 0;
   MemoryPlan out;
-  out.explicit_layer = explicit_layer;
-  out.recompute = explicit_layer ? level : Recompute::kNone;
+  out.fused_layer = fused_layer;
+  out.recompute = fused_layer ? level : RecomputeMode::kNone;
   out.segments = {
       {"program and data", in.program_bytes + kFirstUse},
-      {base_words(in), in.base_bytes},
+      {describe_base(in), in.base_bytes},
       {"adapter and optimizer", in.adapter_parameters * (4 * 4 + shadow)},
       {"tape of " + std::to_string(s.taped_layers()) + " layers",
-       explicit_layer ? explicit_tape(in, s, level) : plain_tape(in, s)},
-      {"one layer's scratch", (explicit_layer ? explicit_scratch(in, s, level) : plain_scratch(in, s)) +
-                                  dequantised_bytes(in, explicit_layer)},
-      {"head", explicit_layer ? explicit_head(s) : plain_head(in, s)},
+       fused_layer ? fused_tape(in, s, level) : plain_tape(in, s)},
+      {"one layer's scratch", (fused_layer ? fused_scratch(in, s, level) : portable_scratch(in, s)) +
+                                  dequantized_bytes(in, fused_layer)},
+      {"head", fused_layer ? fused_head_bytes(s) : plain_head_bytes(in, s)},
       {"batch", batch_bytes(in, s)},
   };
   // Sampling and training take turns: what the larger needs more than the other.
@@ -265,36 +265,40 @@ MemoryPlan memory_of(const MemoryInputs& in, bool explicit_layer, Recompute leve
   return out;
 }
 
-MemoryPlan plan_memory(const MemoryInputs& in, LayerForm form, Recompute level, const MemoryLimit& limit) {
+MemoryPlan plan_memory(const MemoryInputs& in, LayerForm form, RecomputeMode level,
+                       const MemoryLimit& limit) {
   std::string why_layer;
-  const bool explicit_layer = choose_explicit(in, form, why_layer);
+  const bool fused_layer = choose_explicit(in, form, why_layer);
   MemoryPlan plan;
   std::string without;  // the levels that do not fit, and what they would need
-  std::vector<Recompute> levels = {level};
-  if (level == Recompute::kAuto) levels = {Recompute::kNone, Recompute::kCheap, Recompute::kLayer};
-  if (!explicit_layer) levels = {Recompute::kNone};
-  for (const Recompute candidate : levels) {
-    plan = memory_of(in, explicit_layer, candidate);
+  std::vector<RecomputeMode> levels = {level};
+  if (level == RecomputeMode::kAuto)
+    levels = {RecomputeMode::kNone, RecomputeMode::kCheap, RecomputeMode::kLayer};
+  if (!fused_layer) levels = {RecomputeMode::kNone};
+  for (const RecomputeMode candidate : levels) {
+    plan = memory_of(in, fused_layer, candidate);
     if (fits(plan, limit)) break;
     if (candidate == levels.back()) break;
-    without += (without.empty() ? "; " : ", ") + std::string(recompute_word(candidate)) +
+    without += (without.empty() ? "; " : ", ") + std::string(recompute_name(candidate)) +
                (without.empty() ? " would need " : " ") + base::gigabytes(plan.total);
   }
   const bool fitting = fits(plan, limit);
-  if (!fitting && level == Recompute::kAuto) throw_too_large(in, plan, limit);
+  if (!fitting && level == RecomputeMode::kAuto) throw_too_large(in, plan, limit);
 
   plan.limit = limit;
   plan.why_layer = why_layer;
-  plan.why_recompute = "recompute " + std::string(recompute_word(plan.recompute)) + ": ";
-  const std::string within = limit.bytes == 0 ? "the free memory is not known" : "fits " + limit_words(limit);
-  if (!explicit_layer) {
+  plan.why_recompute = "recompute " + std::string(recompute_name(plan.recompute)) + ": ";
+  const std::string within =
+      limit.bytes == 0 ? "the free memory is not known" : "fits " + describe_limit(limit);
+  if (!fused_layer) {
     plan.why_recompute += "the plain layer keeps what autograd keeps" + std::string(fitting ? "" : ", ");
   } else {
     plan.why_recompute +=
-        level != Recompute::kAuto ? "as set" + std::string(fitting ? "" : ", ") : within + without;
+        level != RecomputeMode::kAuto ? "as set" + std::string(fitting ? "" : ", ") : within + without;
   }
   if (!fitting)
-    plan.why_recompute += "over " + limit_words(limit) + " by " + base::gigabytes(plan.total - limit.bytes);
+    plan.why_recompute +=
+        "over " + describe_limit(limit) + " by " + base::gigabytes(plan.total - limit.bytes);
   return plan;
 }
 

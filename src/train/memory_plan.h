@@ -3,7 +3,7 @@
 //
 //   const MemoryInputs inputs = memory_inputs(model, plan, program_bytes, longest, {});
 //   start.memory = plan_memory(inputs, plan.layer_form, plan.recompute, memory_limit(plan));
-//   ... start.memory.recompute and .explicit_layer say what to run; the loop compares .total with the peak.
+//   ... start.memory.recompute and .fused_layer say what to run; the loop compares .total with the peak.
 #pragma once
 
 #include <cstdint>
@@ -32,16 +32,16 @@ struct MemoryInputs {
   model::ModelConfig model;
   std::int64_t linear_size = 2;    // bytes of an element: frozen linears and their GEMMs
   std::int64_t residual_size = 4;  // ... residual stream, norms, embedding
-  std::int64_t program_bytes =
-      0;                        // resident just before the model is read: program, libtorch, tokenizer, data
-  std::int64_t base_bytes = 0;  // CausalLm::parameter_bytes()
-  bool packed = false;          // the base is held as packs (ops/weight.h)
-  std::string quantised;        // ops::words_of its linears; empty: held in full
-  std::int64_t largest_linear = 0;  // numbers of the largest quantised linear: dequantised whole at times
+  // resident just before the model is read: program, libtorch, tokenizer, data
+  std::int64_t program_bytes = 0;
+  std::int64_t base_bytes = 0;      // CausalLm::parameter_bytes()
+  bool packed = false;              // the base is held as packs (ops/weight.h)
+  std::string quantized;            // ops::describe() of its linears; empty: held in full
+  std::int64_t largest_linear = 0;  // numbers of the largest quantized linear: dequantized whole at times
   bool by_panels = false;           // but not by the bf16 GEMM of this machine
   // Of frozen adapters below, which base_bytes counts: ranks of a layer's modules that read one input, the
   // most together.
-  std::int64_t below_rank = 0;
+  std::int64_t frozen_rank = 0;
   std::int64_t adapter_parameters = 0;
   std::vector<AdaptedLinear> adapted;
   std::int64_t token_rows = 0;  // rows of the embedding that are trained
@@ -70,23 +70,23 @@ struct MemoryPlan {
   std::vector<MemorySegment> segments;  // in the order in which they come to be
   std::int64_t total = 0;               // their sum: the planned peak
   MemoryLimit limit;
-  bool explicit_layer = true;
-  config::Recompute recompute = config::Recompute::kNone;  // never kAuto; kNone in plain form
+  bool fused_layer = true;
+  config::RecomputeMode recompute = config::RecomputeMode::kNone;  // never kAuto; kNone in autograd form
   std::string why_layer;      // "layer form explicit: base frozen, adapters are LoRA on linears"
   std::string why_recompute;  // "recompute cheap: fits 2.95 GB; none would need 3.30 GB"
 };
 
 // The plan of one form and level, whether it fits or not; level is not kAuto.
-MemoryPlan memory_of(const MemoryInputs& inputs, bool explicit_layer, config::Recompute level);
+MemoryPlan memory_of(const MemoryInputs& inputs, bool fused_layer, config::RecomputeMode level);
 
 // The form that was asked for, or with kAuto the explicit one where it can run; in explicit form the level
 // that was asked for, or with kAuto the first of none, cheap, layer whose total is within the limit.
 // UserError when
-//   kExplicit is asked for and the base or anything but LoRA is trained;
+//   kFused is asked for and the base or anything but LoRA is trained;
 //   kAuto is asked for and not even the leanest level fits: with the segments and what to lower.
-MemoryPlan plan_memory(const MemoryInputs& inputs, config::LayerForm form, config::Recompute level,
+MemoryPlan plan_memory(const MemoryInputs& inputs, config::LayerForm form, config::RecomputeMode level,
                        const MemoryLimit& limit);
 
-std::string_view recompute_word(config::Recompute level);  // "none", "cheap", "layer", "auto"
+std::string_view recompute_name(config::RecomputeMode level);  // "none", "cheap", "layer", "auto"
 
 }  // namespace hone::train

@@ -10,11 +10,13 @@
 #include "adapters/peft_files.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/stopwatch.h"
 #include "config/trained_on.h"
 #include "data/example.h"
 #include "model/causal_lm.h"
-#include "model/explicit_pass.h"
-#include "rewards/broken_batches.h"
+#include "model/fused_pass.h"
+#include "ops/index_tensor.h"
+#include "rewards/failure_tracker.h"
 #include "train/open_model.h"
 #include "train/score_source.h"
 
@@ -64,19 +66,20 @@ Place place_of(const base::fs::path& folder) {
 
 class ModelReward final : public rewards::Reward {
  public:
-  ModelReward(const base::fs::path& folder, config::Precision precision, Json template_kwargs)
+  ModelReward(const base::fs::path& folder, config::Precision precision, Json template_kwargs,
+              at::Device device)
       : name_(folder.has_filename() ? folder.filename().string() : folder.parent_path().filename().string()),
         place_(place_of(folder)),
         text_(open_text(place_.tokenizer, "")),
         template_kwargs_(std::move(template_kwargs)) {
     const DecoderSource source(model::open_weights(place_.model));
-    const model::Numbers formats = numbers(precision);
+    const model::DtypePolicy formats = dtype_policy(precision);
     const config::TrainedOn held =
         place_.adapter.empty() ? config::TrainedOn() : config::trained_on(place_.adapter.string());
-    model_.emplace(source, formats, model::Storage::kPacked, quantise(held.base, held.nested));
+    model_.emplace(source, formats, model::Storage::kPacked, quantize(held.base, held.nested), device);
     pad_ = text_.tokenizer.pad_id();
     if (!place_.adapter.empty()) {
-      lay_below_it();
+      attach_frozen_adapters();
       adapter_.emplace(adapters::Adapter::load(*model_, place_.adapter));
       score_ = adapter_->score().detach();
       return;
@@ -90,13 +93,13 @@ class ModelReward final : public rewards::Reward {
            .cause = "a language model, which gives no score",
            .fix = "name a reward model, or a function"});
     }
-    score_ = stored->to(formats.linear).to(at::kFloat);
+    score_ = stored->to(formats.linear).to(device, at::kFloat);
   }
 
   const std::string& name() const override { return name_; }
 
   rewards::Scores score(const rewards::Request& request) override {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = base::Clock::now();
     base::require(request.prompts.size() == request.size(), name_, "a prompt of every completion");
     rewards::Scores out;
     out.values.assign(request.size(), rewards::kNone);
@@ -129,16 +132,16 @@ class ModelReward final : public rewards::Reward {
     }
     if (!members.empty()) run();
     out.broken = rewards::all_failed("reward " + name_, out, request.size());
-    out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    out.seconds = base::seconds_since(start);
     return out;
   }
 
  private:
   // An adapter that was trained above others says which.
-  void lay_below_it() {
-    const adapters::Below trained = adapters::read_below(place_.adapter);
-    if (adapters::lay_below(*model_, trained.folders) == trained) return;
-    throw base::UserError({.where = (place_.adapter / adapters::kBelowFile).string(),
+  void attach_frozen_adapters() {
+    const adapters::FrozenAdapters trained = adapters::read_frozen_adapters(place_.adapter);
+    if (adapters::attach_frozen(*model_, trained.folders) == trained) return;
+    throw base::UserError({.where = (place_.adapter / adapters::kFrozenAdaptersFile).string(),
                            .expected = "the adapters below it as they were when it was trained",
                            .found = "other weights in their folders",
                            .cause = "they were trained again since",
@@ -165,7 +168,7 @@ class ModelReward final : public rewards::Reward {
     } else {
       messages.push_back({{"role", "assistant"}, {"content", completion}});
     }
-    return text::tokenise_chat(text_.tokenizer, *text_.chat_template,
+    return text::tokenize_chat(text_.tokenizer, *text_.chat_template,
                                {.messages = messages,
                                 .tools = {},
                                 .template_kwargs = template_kwargs_,
@@ -193,9 +196,9 @@ class ModelReward final : public rewards::Reward {
   std::vector<double> run_pass(const data::Batch& batch, const std::vector<std::int64_t>& rows) const {
     const at::NoGradGuard no_grad;
     const ops::PassContext context = {.training = false, .adapters_on = adapter_.has_value()};
-    model::ExplicitPass pass(*model_, batch, context);
-    const at::Tensor hidden = pass.forward(at::tensor(rows, at::kLong), std::nullopt).to(at::kFloat);
-    const at::Tensor scores = at::linear(hidden, score_).squeeze(1).to(at::kDouble).contiguous();
+    model::FusedPass pass(*model_, batch, context);
+    const at::Tensor hidden = pass.forward(ops::index_tensor(rows, at::kCPU), std::nullopt).to(at::kFloat);
+    const at::Tensor scores = at::linear(hidden, score_).squeeze(1).to(at::kCPU, at::kDouble).contiguous();
     const double* const data = scores.const_data_ptr<double>();
     return {data, data + scores.numel()};
   }
@@ -222,8 +225,8 @@ class ModelReward final : public rewards::Reward {
 }  // namespace
 
 std::unique_ptr<rewards::Reward> open_model_reward(const std::string& folder, config::Precision precision,
-                                                   const Json& template_kwargs) {
-  return std::make_unique<ModelReward>(folder, precision, template_kwargs);
+                                                   const Json& template_kwargs, at::Device device) {
+  return std::make_unique<ModelReward>(folder, precision, template_kwargs, device);
 }
 
 }  // namespace hone::train

@@ -9,6 +9,8 @@
 // Rows are packed without padding, so a score does not depend on the rest of the batch.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <memory>
 #include <string>
 
@@ -22,8 +24,10 @@ namespace hone::train {
 // PEFT): its base is base_model_name_or_path, its tokenizer the folder's own where it has one.
 //
 // UserError for a folder that is no such model: several labels, no score.weight, no tokenizer. Named after
-// the folder's last part. `template_kwargs` (object or null) is chat_template_kwargs.
+// the folder's last part. `template_kwargs` (object or null) is chat_template_kwargs. Held and run on
+// `device`.
 std::unique_ptr<rewards::Reward> open_model_reward(const std::string& folder, config::Precision precision,
-                                                   const base::Json& template_kwargs = {});
+                                                   const base::Json& template_kwargs = {},
+                                                   at::Device device = at::kCPU);
 
 }  // namespace hone::train

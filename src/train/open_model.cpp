@@ -34,7 +34,11 @@ OpenedText open_text(const config::Plan& plan) {
   return out;
 }
 
-model::Numbers numbers(config::Precision precision) {
+at::Device device(const config::MachinePlan& plan) {
+  return at::Device(plan.device);
+}
+
+model::DtypePolicy dtype_policy(config::Precision precision) {
   switch (precision) {
     case config::Precision::kFloat32:
       return {.linear = at::kFloat, .residual = at::kFloat};
@@ -43,33 +47,33 @@ model::Numbers numbers(config::Precision precision) {
     case config::Precision::kBFloat16:
       return {.linear = at::kBFloat16, .residual = at::kBFloat16};
   }
-  throw base::InternalError({.where = "numbers", .expected = "a known precision", .found = "another"});
+  throw base::InternalError({.where = "dtype_policy", .expected = "a known precision", .found = "another"});
 }
 
-model::Quantise quantise(config::QuantisedBase base, bool nested) {
+model::Quantize quantize(config::QuantizedBase base, bool nested) {
   switch (base) {
-    case config::QuantisedBase::kNone:
+    case config::QuantizedBase::kNone:
       return std::nullopt;
-    case config::QuantisedBase::kNf4:
+    case config::QuantizedBase::kNf4:
       return ops::QuantScheme{.type = ops::QuantType::kNf4, .nested = nested};
-    case config::QuantisedBase::kFp4:
+    case config::QuantizedBase::kFp4:
       return ops::QuantScheme{.type = ops::QuantType::kFp4, .nested = nested};
-    case config::QuantisedBase::kInt8:
+    case config::QuantizedBase::kInt8:
       return ops::QuantScheme{.type = ops::QuantType::kInt8};
   }
-  throw base::InternalError({.where = "quantise", .expected = "a known base", .found = "another"});
+  throw base::InternalError({.where = "quantize", .expected = "a known base", .found = "another"});
 }
 
-model::Quantise quantise(const config::Plan& plan) {
-  return quantise(plan.quantised_base, plan.use_bnb_nested_quant);
+model::Quantize quantize(const config::Plan& plan) {
+  return quantize(plan.quantized_base, plan.use_bnb_nested_quant);
 }
 
-// transformers keeps the checkpoint's own quantisation as well.
-std::optional<std::string> quantised_note(const config::Plan& plan, const model::CausalLm& model) {
-  const model::Quantise asked = quantise(plan), found = model.quantised();
+// transformers keeps the checkpoint's own quantization as well.
+std::optional<std::string> quantized_note(const config::Plan& plan, const model::CausalLm& model) {
+  const model::Quantize asked = quantize(plan), found = model.quantized();
   if (!asked || asked == found) return std::nullopt;
-  return "the checkpoint is quantised already (" + ops::words_of(*found) +
-         "), and stays so: " + ops::words_of(*asked) + " was asked for";
+  return "the checkpoint is quantized already (" + ops::describe(*found) +
+         "), and stays so: " + ops::describe(*asked) + " was asked for";
 }
 
 std::uint64_t plan_seed(const config::Plan& plan) {

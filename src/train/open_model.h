@@ -21,11 +21,12 @@ struct OpenedText {
 OpenedText open_text(const base::fs::path& model, const std::string& chat_template_path);
 OpenedText open_text(const config::Plan& plan);
 
-model::Numbers numbers(config::Precision precision);
-model::Quantise quantise(config::QuantisedBase base, bool nested);
-model::Quantise quantise(const config::Plan& plan);
-// A note when the checkpoint is quantised already and the plan asks for something else.
-std::optional<std::string> quantised_note(const config::Plan& plan, const model::CausalLm& model);
+at::Device device(const config::MachinePlan& plan);
+model::DtypePolicy dtype_policy(config::Precision precision);
+model::Quantize quantize(config::QuantizedBase base, bool nested);
+model::Quantize quantize(const config::Plan& plan);
+// A note when the checkpoint is quantized already and the plan asks for something else.
+std::optional<std::string> quantized_note(const config::Plan& plan, const model::CausalLm& model);
 std::uint64_t plan_seed(const config::Plan& plan);
 
 }  // namespace hone::train

@@ -8,64 +8,47 @@
 #include <atomic>
 #include <memory>
 #include <optional>
-#include <span>
-#include <string>
-#include <vector>
+#include <variant>
 
 #include "adapters/lora.h"
 #include "config/plan.h"
-#include "data/preferences.h"
 #include "model/causal_lm.h"
 #include "model/weight_source.h"
-#include "rewards/reward.h"
 #include "train/guard.h"
 #include "train/loop.h"
 #include "train/open_model.h"
+#include "train/run_data.h"
 #include "train/run_setup.h"
 #include "train/step_facts.h"
 
 namespace hone::train {
 
-struct SftData;
-struct PolicyPrompts;
-
-// Its parts refer to each other: it stays where it was made. Methods derive from it what they own besides.
+// Its parts refer to each other: it stays where it was made.
 struct OpenedRun {
-  explicit OpenedRun(const config::Plan& of) : plan(of), place(of) {}
-  virtual ~OpenedRun() = default;
+  explicit OpenedRun(const config::Plan& of) : plan(of), directory(of) {}
   OpenedRun(const OpenedRun&) = delete;
   OpenedRun& operator=(const OpenedRun&) = delete;
 
   const config::Plan plan;
-  RunPlace place;
+  RunDirectory directory;
   std::unique_ptr<model::WeightSource> source;
   std::optional<OpenedText> text;
   std::optional<model::CausalLm> model;
   std::optional<adapters::Adapter> adapter;
-  std::optional<Standing> standing;
+  std::optional<ResumeState> resume_state;
   StartFacts start;
-  std::unique_ptr<Method> method;
+  RunData data;
+  std::unique_ptr<TrainingMethod> method;
 
-  // What a method of that kind reads; null or empty for others.
-  virtual const SftData* examples() const { return nullptr; }
-  virtual const PolicyPrompts* prompts() const { return nullptr; }
-  virtual const std::vector<data::PreferencePair>* pairs() const { return nullptr; }
-  virtual std::span<const std::unique_ptr<rewards::Reward>> rewards() const { return {}; }
-  // Of each of them, the columns that it cannot do without (rewards::needed_columns).
-  virtual std::span<const std::vector<std::string>> reward_columns() const { return {}; }
-  // Just before step 1, when output_dir is there.
-  virtual void opened() {}
+  bool has_examples() const { return std::holds_alternative<ExampleData>(data); }
+  bool has_pairs() const { return std::holds_alternative<PairData>(data); }
+  bool samples() const { return std::holds_alternative<SampledData>(data); }
+  const SampledData& sampled() const { return std::get<SampledData>(data); }  // of a method that samples
 };
 
 // Reads, checks, attaches, plans; writes nothing. UserError when the input is at fault. `listener` must
-// outlive the run.
+// outlive the run. The row of the plan's method (train/methods/methods.h) says how.
 std::unique_ptr<OpenedRun> open_run(const config::Plan& plan, RunListener& listener);
-std::unique_ptr<OpenedRun> open_sft(const config::Plan& plan, RunListener& listener);
-std::unique_ptr<OpenedRun> open_policy(const config::Plan& plan, RunListener& listener);  // GRPO and RLOO
-std::unique_ptr<OpenedRun> open_dpo(const config::Plan& plan, RunListener& listener);
-std::unique_ptr<OpenedRun> open_online_dpo(const config::Plan& plan, RunListener& listener);
-std::unique_ptr<OpenedRun> open_reward_model(const config::Plan& plan, RunListener& listener);
-std::unique_ptr<OpenedRun> open_kto(const config::Plan& plan, RunListener& listener);
 
 // Makes output_dir, announces, trains, saves. `guard` may be null.
 LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bool>& stop_requested,

@@ -1,32 +1,83 @@
 #include "train/opening.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
 
 #include "learn/schedule.h"
+#include "train/machine.h"
+#include "train/memory_inputs.h"
 
 namespace hone::train {
 
-model::CausalLm& read_base(OpenedRun& run) {
-  const bool plain = run.plan.layer_form == config::LayerForm::kPlain;
-  return run.model.emplace(*run.source, numbers(run.plan.precision),
-                           plain ? model::Storage::kPlain : model::Storage::kPacked, quantise(run.plan));
-}
+namespace {
 
 void begin_start_page(OpenedRun& run, std::optional<std::int64_t> longest) {
   const config::Plan& plan = run.plan;
   StartFacts& start = run.start;
   start.notes = plan.notes;
   if (const auto note = convert_note(plan, *run.source)) start.notes.push_back(*note);
-  if (const auto note = quantised_note(plan, *run.model)) start.notes.push_back(*note);
-  start.notes.insert(start.notes.end(), run.standing->notes.begin(), run.standing->notes.end());
+  if (const auto note = quantized_note(plan, *run.model)) start.notes.push_back(*note);
+  start.notes.insert(start.notes.end(), run.resume_state->notes.begin(), run.resume_state->notes.end());
   if (longest) {
     const std::int64_t kept = plan.max_length > 0 ? std::min(plan.max_length, *longest) : *longest;
     if (const auto note = beyond_positions(kept, run.model->config())) start.notes.push_back(*note);
   }
-  start.resumed_from = run.standing->resumed_from;
+  start.resumed_from = run.resume_state->resumed_from;
   start.trained = trained_facts(*run.model, *run.adapter);
+}
+
+// `scores`: of a score head, which reads one token of each side.
+LongestBatch longest_pairs(const PairData& data, std::int64_t batch_size, bool share, bool scores) {
+  std::vector<RowSize> rows;
+  for (const data::PreferencePair& pair : data.pairs) {
+    const std::size_t scored = scores ? 2 : pair.chosen.scored.size() + pair.rejected.scored.size();
+    rows.push_back({.tokens = pair.tokens(share),
+                    .scored = static_cast<std::int64_t>(scored),
+                    .segment = std::max(pair.chosen.tokens(), pair.rejected.tokens())});
+  }
+  return largest_batch(rows, batch_size);
+}
+
+}  // namespace
+
+std::unique_ptr<OpenedRun> open_source(const config::Plan& asked) {
+  at::set_num_threads(static_cast<int>(threads_or_default(asked.threads)));
+  auto run = std::make_unique<OpenedRun>(asked);
+  run->source = model::open_weights(run->plan.model_name_or_path);
+  run->text.emplace(open_text(run->plan));
+  return run;
+}
+
+Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t> longest,
+                const AttachOptions& options) {
+  const config::Plan& plan = run.plan;
+  Attached out{.program_bytes = bytes_in_use(plan), .reference = {}};
+  const bool packs = options.packs && plan.layer_form != config::LayerForm::kAutograd;
+  model::CausalLm& model = run.model.emplace(*run.source, dtype_policy(plan.precision),
+                                             packs ? model::Storage::kPacked : model::Storage::kPlain,
+                                             quantize(plan), device(plan));
+  at::Tensor continued;  // before the run's own is attached: the model holds one at a time
+  if (options.wants_reference && !plan.adapter_name_or_path.empty()) {
+    continued = adapters::Adapter::load(model, plan.adapter_name_or_path).flat().clone();
+  }
+  adapters::Adapter& adapter = run.adapter.emplace(open_adapter(model, plan, run.directory));
+  out.reference = {.parameters = adapter.flat(),
+                   .values = options.wants_reference && adapter.initial_values().defined()
+                                 ? adapter.initial_values()
+                                 : continued};
+  if (plan.disable_dropout) adapter.set_dropout(0);
+  require_room_for_checkpoint(run.directory, adapter);
+  run.resume_state.emplace(
+      find_resume_state(plan, run.directory, adapter, data_fingerprint(file.path, file.rows)));
+  begin_start_page(run, longest);
+  return out;
+}
+
+void plan_run_memory(OpenedRun& run, const MemoryInputs& inputs) {
+  run.start.memory = plan_memory(inputs, run.plan.layer_form, run.plan.recompute, memory_limit(run.plan));
 }
 
 void end_start_page(OpenedRun& run) {
@@ -34,14 +85,48 @@ void end_start_page(OpenedRun& run) {
   start.total_steps = run.method->total_steps();
   start.steps_per_epoch = run.method->steps_per_epoch();
   start.warmup_steps = learn::resolve_warmup(run.plan.warmup_steps, start.total_steps);
-  start.first_step = run.standing->state.step;
-  start.evaluation_due = run.standing->state.evaluation_due;
+  start.first_step = run.resume_state->state.step;
+  start.evaluation_due = run.resume_state->state.evaluation_due;
   start.output_dir = run.plan.output_dir;
 }
 
-std::vector<ColouredPiece> example_of(const data::PreferencePair& pair, const text::Tokenizer& tokenizer) {
+PairParts pair_parts(OpenedRun& run, std::optional<PairData> eval, Reference reference) {
+  return {.plan = run.plan,
+          .model = *run.model,
+          .train = std::get<PairData>(run.data),
+          .eval = std::move(eval),
+          .form = pass_form(run.start.memory),
+          .reference = std::move(reference)};
+}
+
+MemoryInputs pair_memory(const OpenedRun& run, std::int64_t program_bytes, const PairData* eval,
+                         std::int64_t longest_prompt) {
+  const config::Plan& plan = run.plan;
+  const bool share = may_share(plan), scores = run.model->score_head().defined();
+  const auto longest = [&](const PairData& data, std::int64_t batch_size) {
+    return longest_pairs(data, batch_size, share, scores);
+  };
+  MemoryInputs out =
+      memory_inputs(*run.model, plan, program_bytes,
+                    longest(std::get<PairData>(run.data), plan.per_device_train_batch_size),
+                    eval == nullptr ? LongestBatch() : longest(*eval, plan.per_device_eval_batch_size));
+  if (scores) out.adapter_parameters += run.model->config().hidden_size;
+  if (share)
+    count_shared_prompts(out, *run.model, longest_prompt, scores ? out.train.tokens : out.train.scored);
+  return out;
+}
+
+bool may_share(const config::Plan& plan) {
+  return plan.share_prompt && plan.layer_form != config::LayerForm::kAutograd;
+}
+
+std::vector<ColoredPiece> example_of(const data::PreferencePair& pair, const text::Tokenizer& tokenizer) {
   return {{.text = tokenizer.decode(pair.chosen.context, false), .supervised = false},
           {.text = tokenizer.decode(pair.chosen.scored, false), .supervised = true}};
+}
+
+std::string reference_line(const config::Plan& plan) {
+  return describe_reference(plan) + (plan.precompute_ref_log_probs ? ", computed once, before step 1" : "");
 }
 
 std::string short_number(double value) {

@@ -1,30 +1,29 @@
 #include "train/pair_pass.h"
 
-#include <numeric>
+#include "train/micro_batches.h"
 
 namespace hone::train {
 
 PairPass make_pair_pass(const std::vector<data::PreferencePair>& pairs, const std::vector<std::int64_t>& rows,
-                        bool share_prompt, std::int64_t row_base) {
+                        bool share_prompt, std::int64_t row_base, Sides sides) {
   RolloutBatch batch;
   PairPass out;
-  const auto add_context = [&](const data::PreferencePair& pair, const data::PreferenceSide& side) {
-    batch.prompts.push_back({.row = pair.row, .ids = side.context});
-  };
   for (const std::int64_t row : rows) {
     const data::PreferencePair& pair = pairs.at(static_cast<std::size_t>(row));
-    add_context(pair, pair.chosen);
+    bool stands = false;  // the context that both have
     for (const data::PreferenceSide* side : {&pair.chosen, &pair.rejected}) {
-      if (side == &pair.rejected && !pair.shares_context()) add_context(pair, *side);
+      const bool wanted = sides == Sides::kBoth || (sides == Sides::kChosen) == (side == &pair.chosen);
+      if (!wanted || side->scored.empty()) continue;
+      if (!stands) batch.prompts.push_back({.row = pair.row, .ids = side->context});
+      stands = pair.shares_context();
       batch.samples.push_back({.prompt = batch.prompts.size() - 1, .ids = side->scored});
+      out.rows.push_back(row);
       out.scored.push_back(static_cast<std::int64_t>(side->scored.size()));
       out.completion.push_back(side->completion);
       out.tokens += side->tokens();
     }
   }
-  std::vector<std::size_t> all(batch.samples.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  out.pass = make_policy_pass(batch, all, share_prompt, row_base);
+  out.pass = make_policy_pass(batch, all_of(batch.samples.size()), share_prompt, row_base);
   return out;
 }
 

@@ -37,8 +37,8 @@ class PolicyOrder {
   explicit PolicyOrder(PolicyOrderOptions options);
 
   std::vector<PolicySlice> step_slices(std::int64_t step) const;  // of step `step`, from 0
-  std::vector<std::int64_t> prompts(
-      std::int64_t generation) const;  // row numbers, prompts_per_generation of them
+  // row numbers, prompts_per_generation of them
+  std::vector<std::int64_t> prompts(std::int64_t generation) const;
   bool is_last_use(std::int64_t generation, std::int64_t step) const;  // no step after `step` trains on it
   // Whether every use of a generation batch falls into the step that it was generated in: the ratio is
   // exactly 1.

@@ -5,63 +5,34 @@
 
 #include <optional>
 
-#include "learn/sft_loss.h"
-#include "model/explicit_pass.h"
+#include "ops/index_tensor.h"
 #include "ops/linear_logprob.h"
 
 namespace hone::train {
 
 namespace {
 
-constexpr std::int64_t kHeadTile = 512;  // rows of the plain form's logits at a time
-
-at::Tensor index_tensor(const std::vector<std::int64_t>& values) {
-  at::Tensor out = at::empty({static_cast<std::int64_t>(values.size())}, at::kLong);
-  std::copy(values.begin(), values.end(), out.mutable_data_ptr<std::int64_t>());
-  return out;
-}
-
-std::vector<std::int64_t> token_rows(const data::Batch& batch) {
-  std::vector<std::int64_t> rows(batch.ids.size());
-  for (const data::Segment& segment : batch.segments) {
-    std::fill(rows.begin() + segment.begin, rows.begin() + segment.end, segment.row);
-  }
-  return rows;
-}
-
-// A pass with what its forward needs by reference.
+// A pass with its targets [n], on the model's device.
 struct Run {
-  Run(const model::CausalLm& lm, const PolicyPass& policy_pass, const PassKey& key, bool adapters_on)
+  Run(const model::CausalLm& lm, const PolicyPass& policy_pass, const RngKey& key, const PassForm& form)
       : model(lm),
-        pass(policy_pass),
-        rows(token_rows(policy_pass.batch)),
-        source(index_tensor(policy_pass.source)),
-        target(index_tensor(policy_pass.target)),
-        context{.training = key.training,
-                .adapters_on = adapters_on,
-                .seed = key.seed,
-                .step = key.step,
-                .token_row = &rows,
-                .token_position = &policy_pass.batch.positions} {}
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+        pass(lm, policy_pass.batch, key, form),
+        target(ops::index_tensor(policy_pass.target, lm.device())) {}
 
   const model::CausalLm& model;
-  const PolicyPass& pass;
-  std::vector<std::int64_t> rows;
-  at::Tensor source, target;
-  ops::PassContext context;
+  BatchPass pass;
+  at::Tensor target;
 };
 
-// The plain head in tiles of rows, each with its graph, to `use(begin, size, tile rows, scores of the tile)`.
+// The autograd head in tiles of rows, each with its graph, to `use(begin, size, tile rows, scores of the tile)`.
 template <typename Use>
-void plain_head(const Run& run, const at::Tensor& rows, double temperature, const ExtraScores& extra,
+void autograd_head(const Run& run, const at::Tensor& rows, double temperature, const ExtraScores& extra,
                 const Use& use) {
   for (std::int64_t begin = 0; begin < rows.size(0); begin += kHeadTile) {
     const std::int64_t size = std::min(kHeadTile, rows.size(0) - begin);
     at::Tensor tile = rows.narrow(0, begin, size).detach();
     if (at::GradMode::is_enabled()) tile.requires_grad_(true);
-    const at::Tensor logits = run.model.plain_logits(tile, run.context) / temperature;
+    const at::Tensor logits = run.model.autograd_logits(tile, run.pass.context()) / temperature;
     const at::Tensor z = at::log_softmax(logits, -1);
     const at::Tensor target = run.target.narrow(0, begin, size);
     PolicyScores scores{.logprob = z.gather(1, target.unsqueeze(1)).squeeze(1),
@@ -75,7 +46,7 @@ void plain_head(const Run& run, const at::Tensor& rows, double temperature, cons
   }
 }
 
-PolicyScores score_plainly(const Run& run, const at::Tensor& rows, double temperature,
+PolicyScores score_under_autograd(const Run& run, const at::Tensor& rows, double temperature,
                            const ExtraScores& extra) {
   const at::NoGradGuard no_grad;
   const auto column = [&](bool wanted) {
@@ -87,7 +58,7 @@ PolicyScores score_plainly(const Run& run, const at::Tensor& rows, double temper
                    .is_top1 = column(facts),
                    .mean_logit = column(facts),
                    .log_sum_squares = column(extra.squares)};
-  plain_head(run, rows, temperature, extra,
+  autograd_head(run, rows, temperature, extra,
              [&](auto begin, auto size, const auto&, const PolicyScores& tile) {
                const auto put = [&](const at::Tensor& to, const at::Tensor& from) {
                  if (to.defined()) to.narrow(0, begin, size).copy_(from);
@@ -120,38 +91,58 @@ PolicyScores scores_of(const Run& run, const ops::TokenLogprobs& found, const at
   return out;
 }
 
-at::Tensor plain_rows(const Run& run) {
-  return run.model.hidden(run.pass.batch, run.context).index_select(0, run.source);
+// The scores where losses are made.
+PolicyScores on_host(PolicyScores scores) {
+  if (scores.logprob.is_cpu()) return scores;
+  std::vector<at::Tensor*> fields;
+  std::vector<at::Tensor> values;
+  for (at::Tensor* field :
+       {&scores.logprob, &scores.entropy, &scores.is_top1, &scores.mean_logit, &scores.log_sum_squares}) {
+    if (!field->defined()) continue;
+    fields.push_back(field);
+    values.push_back(field->detach());
+  }
+  const at::Tensor all = at::stack(values).cpu();
+  for (std::size_t i = 0; i < fields.size(); ++i) *fields[i] = all[static_cast<std::int64_t>(i)];
+  return scores;
+}
+
+// What `loss` makes of the scores, with its gradients on the model's device.
+learn::PolicyGradient gradient_of(const std::function<learn::PolicyGradient(const PolicyScores&)>& loss,
+                                  const PolicyScores& scores, at::Device device) {
+  learn::PolicyGradient out = loss(on_host(scores));
+  out.d_logprob = out.d_logprob.to(device);
+  if (out.d_entropy.defined()) out.d_entropy = out.d_entropy.to(device);
+  return out;
 }
 
 }  // namespace
 
-PolicyScores score_policy(const model::CausalLm& model, const PolicyPass& pass, const PassKey& key,
-                          double temperature, const PassForm& form, bool adapters_on,
-                          const ExtraScores& extra) {
+PolicyScores score_policy(const model::CausalLm& model, const PolicyPass& pass, const RngKey& key,
+                          double temperature, const PassForm& form, const ExtraScores& extra) {
   const at::NoGradGuard no_grad;
-  const Run run(model, pass, key, adapters_on);
-  if (!form.is_explicit) return score_plainly(run, plain_rows(run), temperature, extra);
-  model::ExplicitPass explicit_pass(model, pass.batch, run.context);
-  const at::Tensor hidden = explicit_pass.forward(run.source, std::nullopt);
-  const std::optional<ops::HeadRows> own = model.head_rows(adapters_on);
+  Run run(model, pass, key, form);
+  const at::Tensor hidden = run.pass.forward(pass.source, /*trains=*/false);
+  if (!form.is_fused) return on_host(score_under_autograd(run, hidden, temperature, extra));
+  const std::optional<ops::HeadRows> own = model.head_rows(key.adapters_on);
   const ops::TokenLogprobs found =
       ops::linear_logprob(hidden, model.head(), run.target,
                           {.temperature = temperature, .squares = extra.squares, .own = pointer(own)});
-  return scores_of(run, found, hidden, own, temperature, extra);
+  return on_host(scores_of(run, found, hidden, own, temperature, extra));
 }
 
-learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPass& pass, const PassKey& key,
+learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPass& pass, const RngKey& key,
                                    double temperature, const PassForm& form,
                                    const std::function<learn::PolicyGradient(const PolicyScores&)>& loss,
                                    const ExtraScores& extra) {
-  const Run run(model, pass, key, true);
-  if (!form.is_explicit) {
+  Run run(model, pass, key, form);
+  const at::Tensor hidden = run.pass.forward(pass.source, /*trains=*/true);
+  if (!form.is_fused) {
     const at::AutoGradMode with_grad(true);
-    const at::Tensor rows = plain_rows(run);
-    learn::PolicyGradient out = loss(score_plainly(run, rows, temperature, extra));
-    at::Tensor gradient = at::empty_like(rows);
-    plain_head(run, rows, temperature, {},
+    learn::PolicyGradient out =
+        gradient_of(loss, score_under_autograd(run, hidden, temperature, extra), model.device());
+    at::Tensor gradient = at::empty_like(hidden);
+    autograd_head(run, hidden, temperature, {},
                [&](auto begin, auto size, const auto& tile, const PolicyScores& scores) {
                  at::Tensor sum = (scores.logprob * out.d_logprob.narrow(0, begin, size)).sum();
                  if (out.d_entropy.defined())
@@ -159,17 +150,16 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
                  sum.backward();
                  gradient.narrow(0, begin, size).copy_(tile.grad());
                });
-    rows.backward(gradient);
+    run.pass.backward(gradient);
     return out;
   }
   const at::NoGradGuard no_grad;
-  model::ExplicitPass explicit_pass(model, pass.batch, run.context);
-  const at::Tensor hidden = explicit_pass.forward(run.source, form.recompute);
   const std::optional<ops::HeadRows> own = model.head_rows(true);
   ops::TokenLogprobs found = ops::linear_logprob(
       hidden, model.head(), run.target,
       {.gradient = true, .temperature = temperature, .squares = extra.squares, .own = pointer(own)});
-  learn::PolicyGradient out = loss(scores_of(run, found, hidden, own, temperature, extra));
+  learn::PolicyGradient out =
+      gradient_of(loss, scores_of(run, found, hidden, own, temperature, extra), model.device());
   found.gradient.mul_(out.d_logprob.unsqueeze(1));
   if (out.d_entropy.defined()) {
     found.gradient.add_(ops::entropy_backward(hidden, model.head(), found.log_sum, found.entropy,
@@ -186,7 +176,7 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
                                  .d_entropy = out.d_entropy,
                                  .temperature = temperature});
   }
-  explicit_pass.backward(std::move(found.gradient));
+  run.pass.backward(std::move(found.gradient));
   return out;
 }
 

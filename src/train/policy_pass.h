@@ -8,32 +8,32 @@
 
 #include "learn/policy_loss.h"
 #include "model/causal_lm.h"
+#include "train/batch_pass.h"
 #include "train/policy_batch.h"
-#include "train/scored_pass.h"
 
 namespace hone::train {
 
 // What a method wants of each token besides.
 struct ExtraScores {
-  at::Tensor
-      mean_row;  // ops::mean_row(head): wanted are PolicyScores::mean_logit and is_top1. Undefined: neither
+  // ops::mean_row(head): wanted are PolicyScores::mean_logit and is_top1. Undefined: neither
+  at::Tensor mean_row;
   bool squares = false;  // PolicyScores::log_sum_squares
 };
 
-// Of the pass's n scored tokens, fp32; the tempered full softmax.
+// Of the pass's n scored tokens, fp32, on the CPU, where losses are made; the tempered full softmax.
 struct PolicyScores {
   at::Tensor logprob, entropy;                      // [n]
   at::Tensor is_top1, mean_logit, log_sum_squares;  // [n], where ExtraScores asks for them
 };
 
-// Forward only; `adapters_on` false is the reference model.
-PolicyScores score_policy(const model::CausalLm& model, const PolicyPass& pass, const PassKey& key,
-                          double temperature, const PassForm& form, bool adapters_on = true,
-                          const ExtraScores& extra = {});
+// Forward only.
+PolicyScores score_policy(const model::CausalLm& model, const PolicyPass& pass, const RngKey& key,
+                          double temperature, const PassForm& form, const ExtraScores& extra = {});
 
 // Forward, `loss` of its scores, and the backward of loss's d_logprob (and d_entropy, when defined) into the
-// adapters' gradients. The plain form takes passes without shared prompts.
-learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPass& pass, const PassKey& key,
+// adapters' gradients. Scores cross to the host in one copy, gradients in one each. The autograd form takes
+// passes without shared prompts.
+learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPass& pass, const RngKey& key,
                                    double temperature, const PassForm& form,
                                    const std::function<learn::PolicyGradient(const PolicyScores&)>& loss,
                                    const ExtraScores& extra = {});

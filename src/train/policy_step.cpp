@@ -8,20 +8,13 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "train/micro_batches.h"
 
 namespace hone::train {
 
 namespace {
 
 using config::PolicyPlan;
-
-learn::PolicyLossType loss_type(const std::string& word) {
-  using enum learn::PolicyLossType;
-  static const std::map<std::string, learn::PolicyLossType> types = {
-      {"grpo", kGrpo},   {"bnpo", kBnpo}, {"dr_grpo", kDrGrpo}, {"dapo", kDapo}, {"cispo", kCispo},
-      {"luspo", kLuspo}, {"sapo", kSapo}, {"vespo", kVespo},    {"rloo", kRloo}};
-  return types.at(word);
-}
 
 learn::SamplingCorrection correction(const PolicyPlan& policy) {
   using enum learn::SamplingCorrection;
@@ -34,19 +27,8 @@ learn::SamplingCorrection correction(const PolicyPlan& policy) {
   return modes.at(policy.importance_sampling_mode);
 }
 
-learn::ScaleRewards scale(const std::string& word) {
-  if (word == "batch") return learn::ScaleRewards::kBatch;
-  return word == "none" ? learn::ScaleRewards::kNone : learn::ScaleRewards::kGroup;
-}
-
-std::vector<std::size_t> all_samples(const RolloutBatch& batch) {
-  std::vector<std::size_t> out(batch.samples.size());
-  std::iota(out.begin(), out.end(), std::size_t{0});
-  return out;
-}
-
 // One field of the samples end to end, or undefined when one of them lacks it.
-at::Tensor joined(const RolloutBatch& batch, std::span<const std::size_t> samples,
+at::Tensor field_of(const RolloutBatch& batch, std::span<const std::size_t> samples,
                   std::vector<float> RolloutSample::* field) {
   std::vector<float> values;
   for (const std::size_t i : samples) {
@@ -108,22 +90,8 @@ void add_reward_metrics(const learn::Advantages& found, const RolloutBatch& batc
   metrics.emplace_back("dead_groups", static_cast<double>(found.dead_groups) / groups);
 }
 
-learn::PolicyTokens batch_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples) {
-  learn::PolicyTokens out;
-  out.old_logprob = joined(batch, samples, &RolloutSample::old_logprobs);
-  out.logprob = out.old_logprob;
-  out.ref_logprob = joined(batch, samples, &RolloutSample::ref_logprobs);
-  out.sampling_logprob = joined(batch, samples, &RolloutSample::sampling_logprobs);
-  out.sequence = sequence_of_tokens(batch, samples);
-  out.truncated = truncated(batch, samples);
-  std::vector<double> advantages;
-  for (const std::size_t i : samples) advantages.push_back(batch.samples[i].advantage);
-  out.advantages = at::tensor(advantages, at::kDouble);
-  return out;
-}
-
 void add_sampling_ratio(ScoredRollouts& out, const learn::PolicyLossOptions& options) {
-  const std::vector<std::size_t> all = all_samples(out.batch);
+  const std::vector<std::size_t> all = all_of(out.batch.samples.size());
   const learn::PolicyTokens tokens = batch_tokens(out.batch, all);
   if (!tokens.old_logprob.defined() || !tokens.sampling_logprob.defined()) {
     throw base::UserError({.where = "vllm_importance_sampling_correction",
@@ -151,81 +119,56 @@ void add_sampling_ratio(ScoredRollouts& out, const learn::PolicyLossOptions& opt
                       {"sampling/importance_sampling_ratio/max", found.ratio_max}});
 }
 
-learn::Advantages advantages_of(const RolloutBatch& batch, const config::Plan& plan, std::int64_t group,
-                                const learn::PolicyLossOptions& options, std::vector<NamedValue>& metrics) {
-  std::vector<double> rewards;
+learn::RewardTable reward_table(const RolloutBatch& batch, const PolicyPlan& policy, std::int64_t group,
+                                std::vector<double>& rewards) {
   for (const RolloutSample& sample : batch.samples) {
     rewards.insert(rewards.end(), sample.rewards.begin(), sample.rewards.end());
   }
-  const PolicyPlan& policy = plan.policy;
-  const learn::RewardTable table{.rewards = rewards,
-                                 .functions = static_cast<std::int64_t>(batch.reward_names.size()),
-                                 .group_size = group,
-                                 .weights = policy.reward_weights};
-  if (plan.method != config::Method::kRloo) {
-    return learn::grpo_advantages(table,
-                                  {.scale_rewards = scale(policy.scale_rewards),
-                                   .aggregation = policy.multi_objective_aggregation == "normalize_then_sum"
-                                                      ? learn::Aggregation::kNormalizeThenSum
-                                                      : learn::Aggregation::kSumThenNormalize});
-  }
-  std::vector<double> kl;
-  if (policy.beta != 0) {
-    const std::vector<std::size_t> all = all_samples(batch);
-    const learn::RlooPenalty penalty = learn::rloo_penalty(batch_tokens(batch, all), options);
-    const at::Tensor sums = penalty.sum.contiguous();
-    kl.assign(sums.const_data_ptr<double>(), sums.const_data_ptr<double>() + sums.numel());
-    metrics.emplace_back("kl", penalty.mean);
-  }
-  return learn::rloo_advantages(table, {.normalize_advantages = policy.normalize_advantages,
-                                        .reward_clip_range = policy.reward_clip_range,
-                                        .beta = policy.beta,
-                                        .kl = kl});
+  return {.rewards = rewards,
+          .functions = static_cast<std::int64_t>(batch.reward_names.size()),
+          .group_size = group,
+          .weights = policy.reward_weights};
 }
 
 }  // namespace
 
-learn::PolicyLossOptions policy_loss_options(const config::Plan& plan) {
-  const PolicyPlan& p = plan.policy;
-  learn::PolicyLossOptions out;
-  out.loss_type =
-      plan.method == config::Method::kRloo ? learn::PolicyLossType::kRloo : loss_type(p.loss_type);
+learn::PolicyTokens batch_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples) {
+  learn::PolicyTokens out;
+  out.old_logprob = field_of(batch, samples, &RolloutSample::old_logprobs);
+  out.logprob = out.old_logprob;
+  out.ref_logprob = field_of(batch, samples, &RolloutSample::ref_logprobs);
+  out.sampling_logprob = field_of(batch, samples, &RolloutSample::sampling_logprobs);
+  out.sequence = sequence_of_tokens(batch, samples);
+  out.truncated = truncated(batch, samples);
+  std::vector<double> advantages;
+  for (const std::size_t i : samples) advantages.push_back(batch.samples[i].advantage);
+  out.advantages = at::tensor(advantages, at::kDouble);
+  return out;
+}
+
+learn::PolicyLossOptions policy_loss_options(const PolicyPlan& p) {
+  learn::PolicyLossOptions out{p};
   out.importance_level = p.importance_sampling_level == "sequence" ? learn::ImportanceLevel::kSequence
                                                                    : learn::ImportanceLevel::kToken;
-  out.epsilon = p.epsilon;
-  out.epsilon_high = p.epsilon_high;
-  out.delta = p.delta;
-  out.beta = plan.method == config::Method::kRloo ? 0 : p.beta;  // RLOO's stands in its rewards
-  out.bias_correction_kl = p.use_bias_correction_kl;
-  out.mask_truncated_completions = p.mask_truncated_completions;
-  out.top_entropy_quantile = p.top_entropy_quantile;
-  out.off_policy_mask_threshold = p.off_policy_mask_threshold;
   out.sampling_correction = correction(p);
-  out.sampling_clip_min = p.importance_sampling_clip_min;
-  out.sampling_clip_max = p.importance_sampling_clip_max;
-  out.sapo_temperature_neg = p.sapo_temperature_neg;
-  out.sapo_temperature_pos = p.sapo_temperature_pos;
-  out.vespo_k_pos = p.vespo_k_pos;
-  out.vespo_lambda_pos = p.vespo_lambda_pos;
-  out.vespo_k_neg = p.vespo_k_neg;
-  out.vespo_lambda_neg = p.vespo_lambda_neg;
-  out.entropy_coef = p.entropy_coef;
   out.entropy_bonus = p.entropy_coef != 0 || p.use_adaptive_entropy;
   out.max_completion_length = static_cast<double>(p.max_completion_length);
   return out;
 }
 
-ScoredRollouts score_rollouts(RolloutBatch batch, const config::Plan& plan, std::int64_t group,
-                              const std::function<void(RolloutBatch&)>& reference) {
-  const learn::PolicyLossOptions options = policy_loss_options(plan);
+ScoredRollouts score_rollouts(RolloutBatch batch, const PolicyPlan& policy, const GroupLoss& loss,
+                              std::int64_t group, const std::function<void(RolloutBatch&)>& reference) {
+  const learn::PolicyLossOptions options = loss.options(policy);
   ScoredRollouts out;
   out.batch = std::move(batch);
   const bool known =
       std::all_of(out.batch.samples.begin(), out.batch.samples.end(),
                   [](const RolloutSample& one) { return one.ref_logprobs.size() == one.ids.size(); });
-  if (plan.policy.beta != 0 && !known) reference(out.batch);
+  if (policy.beta != 0 && !known) reference(out.batch);
   add_length_metrics(out.batch, out.metrics);
-  const learn::Advantages found = advantages_of(out.batch, plan, group, options, out.metrics);
+  std::vector<double> rewards;
+  const learn::Advantages found =
+      loss.advantages(out.batch, reward_table(out.batch, policy, group, rewards), policy, out.metrics);
   out.unscorable = found.unscorable_rows;
   add_reward_metrics(found, out.batch, group, out.metrics);
   for (std::size_t i = 0; i < out.batch.samples.size(); ++i)
@@ -234,19 +177,20 @@ ScoredRollouts score_rollouts(RolloutBatch batch, const config::Plan& plan, std:
   for (const RolloutSample& sample : out.batch.samples) {
     out.tokens += static_cast<std::int64_t>(out.batch.prompts[sample.prompt].ids.size() + sample.ids.size());
   }
-  out.generation_tokens = scored_tokens(out.batch, all_samples(out.batch), plan);
+  out.generation_tokens = scored_tokens(out.batch, all_of(out.batch.samples.size()), policy);
   return out;
 }
 
 learn::PolicyTokens policy_tokens(const ScoredRollouts& rollouts, std::span<const std::size_t> samples,
-                                  const PolicyScores& scores, bool with_old, const config::Plan& plan) {
+                                  const PolicyScores& scores, bool with_old,
+                                  const PolicyPlan& policy) {
   learn::PolicyTokens out = batch_tokens(rollouts.batch, samples);
   out.logprob = scores.logprob;
   out.entropy = scores.entropy;
   // TRL knows the sampler's own distribution under its correction alone; else the old one stands for it.
-  if (!plan.policy.importance_sampling_correction) out.sampling_logprob.reset();
+  if (!policy.importance_sampling_correction) out.sampling_logprob.reset();
   if (!with_old) out.old_logprob.reset();
-  if (plan.policy.beta == 0) out.ref_logprob.reset();
+  if (policy.beta == 0) out.ref_logprob.reset();
   if (!rollouts.sampling_ratio.empty()) {
     std::vector<at::Tensor> ratios;
     for (const std::size_t i : samples) ratios.push_back(rollouts.sampling_ratio[i]);
@@ -256,16 +200,16 @@ learn::PolicyTokens policy_tokens(const ScoredRollouts& rollouts, std::span<cons
 }
 
 PolicyScores recorded_scores(const RolloutBatch& batch, std::span<const std::size_t> samples) {
-  return {.logprob = joined(batch, samples, &RolloutSample::old_logprobs),
-          .entropy = joined(batch, samples, &RolloutSample::entropies)};
+  return {.logprob = field_of(batch, samples, &RolloutSample::old_logprobs),
+          .entropy = field_of(batch, samples, &RolloutSample::entropies)};
 }
 
 double scored_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples,
-                     const config::Plan& plan) {
+                     const PolicyPlan& policy) {
   double out = 0;
   for (const std::size_t i : samples) {
     const RolloutSample& sample = batch.samples[i];
-    if (plan.policy.mask_truncated_completions && sample.truncated) continue;
+    if (policy.mask_truncated_completions && sample.truncated) continue;
     out += static_cast<double>(sample.ids.size());
   }
   return out;

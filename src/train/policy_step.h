@@ -19,7 +19,19 @@
 
 namespace hone::train {
 
-learn::PolicyLossOptions policy_loss_options(const config::Plan& plan);
+// What GRPO and RLOO do each in its own way.
+struct GroupLoss {
+  learn::PolicyLossOptions (*options)(const config::PolicyPlan&);
+  // Of the rewards of a generation batch; what the method logs besides is added to `metrics`.
+  learn::Advantages (*advantages)(const RolloutBatch& batch, const learn::RewardTable& rewards,
+                                  const config::PolicyPlan& policy, std::vector<NamedValue>& metrics);
+};
+
+// The fields that both take as they are; loss_type is the method's.
+learn::PolicyLossOptions policy_loss_options(const config::PolicyPlan& policy);
+
+// Tokens of `samples` with what was recorded and computed of them, but for the pass's own scores.
+learn::PolicyTokens batch_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples);
 
 // A generation batch ready to be trained on.
 struct ScoredRollouts {
@@ -34,19 +46,20 @@ struct ScoredRollouts {
 // Advantages and metrics of rewards, log-probabilities of the reference where beta needs them (`reference`
 // gives those of the samples, in order, when the batch has none). `group` is num_generations, 1 in some
 // evaluations.
-ScoredRollouts score_rollouts(RolloutBatch batch, const config::Plan& plan, std::int64_t group,
-                              const std::function<void(RolloutBatch&)>& reference);
+ScoredRollouts score_rollouts(RolloutBatch batch, const config::PolicyPlan& policy, const GroupLoss& loss,
+                              std::int64_t group, const std::function<void(RolloutBatch&)>& reference);
 
 // Tokens of `samples` as the loss takes them; logprob and entropy are the pass's own. `with_old` false: the
 // ratio is exactly 1.
 learn::PolicyTokens policy_tokens(const ScoredRollouts& rollouts, std::span<const std::size_t> samples,
-                                  const PolicyScores& scores, bool with_old, const config::Plan& plan);
+                                  const PolicyScores& scores, bool with_old,
+                                  const config::PolicyPlan& policy);
 
 // What was recorded when the samples were drawn, as scores; undefined tensors when something is missing.
 PolicyScores recorded_scores(const RolloutBatch& batch, std::span<const std::size_t> samples);
 
 // Tokens that count in the loss: all but those of truncated completions under mask_truncated_completions.
 double scored_tokens(const RolloutBatch& batch, std::span<const std::size_t> samples,
-                     const config::Plan& plan);
+                     const config::PolicyPlan& policy);
 
 }  // namespace hone::train

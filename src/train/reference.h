@@ -2,50 +2,49 @@
 // adapter began with.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <string>
 
-#include "adapters/lora.h"
-#include "train/open_run.h"
-#include "train/run_setup.h"
+#include "config/plan.h"
 
 namespace hone::train {
 
-// Attaches the run's adapter and what lies below it (open_adapter), and gives its reference, as
-// Adapter::flat() holds values: TRL's of a continued adapter is that adapter as it began (PEFT's "ref"), also
-// in a resumed run; a PiSSA adapter took its beginning out of the base, so that beginning is its reference.
-// Undefined: the base alone, as for any other new adapter, with base_adapters if there are any, or where
-// `wanted` is false.
-inline at::Tensor open_adapter_and_reference(OpenedRun& run, bool wanted = true) {
-  at::Tensor continued;  // before the run's own is attached: the model holds one at a time
-  if (wanted && !run.plan.adapter_name_or_path.empty()) {
-    continued = adapters::Adapter::load(*run.model, run.plan.adapter_name_or_path).flat().clone();
-  }
-  const adapters::Adapter& adapter = run.adapter.emplace(open_adapter(*run.model, run.plan, run.place));
-  return wanted && adapter.beginning().defined() ? adapter.beginning() : continued;
-}
-
-// The same in words, of the plan.
-inline std::string reference_words(const config::Plan& plan) {
-  if (!plan.adapter_name_or_path.empty()) return "the adapter as it is in " + plan.adapter_name_or_path;
-  return plan.base_adapters.empty() ? "the base without the adapter"
-                                    : "the base with base_adapters, without the adapter";
-}
-
 // `values` in the place of `parameters`, as long as this lives.
-class Swapped {
+class ScopedParameterSwap {
  public:
-  Swapped(at::Tensor parameters, const at::Tensor& values)
+  ScopedParameterSwap(at::Tensor parameters, const at::Tensor& values)
       : parameters_(std::move(parameters)), kept_(parameters_.clone()) {
     parameters_.copy_(values);
   }
-  ~Swapped() { parameters_.copy_(kept_); }
-  Swapped(const Swapped&) = delete;
-  Swapped& operator=(const Swapped&) = delete;
+  ~ScopedParameterSwap() { parameters_.copy_(kept_); }
+  ScopedParameterSwap(const ScopedParameterSwap&) = delete;
+  ScopedParameterSwap& operator=(const ScopedParameterSwap&) = delete;
 
  private:
   at::Tensor parameters_, kept_;
 };
+
+struct Reference {
+  at::Tensor parameters;  // Adapter::flat() [P]
+  at::Tensor values;      // [P], which take the place of `parameters`; undefined: the base alone
+
+  // score(adapters_on) with the reference's weights, without gradients.
+  template <typename Score>
+  auto score(const Score& score_with) const {
+    const at::NoGradGuard no_grad;
+    if (!values.defined()) return score_with(false);
+    const ScopedParameterSwap swap(parameters, values);
+    return score_with(true);
+  }
+};
+
+// Which it is, in words, of the plan.
+inline std::string describe_reference(const config::Plan& plan) {
+  if (!plan.adapter_name_or_path.empty()) return "the adapter as it is in " + plan.adapter_name_or_path;
+  return plan.base_adapters.empty() ? "the base without the adapter"
+                                    : "the base with base_adapters, without the adapter";
+}
 
 }  // namespace hone::train

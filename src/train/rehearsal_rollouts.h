@@ -1,4 +1,4 @@
-// Completions for Method::rehearse of methods that sample.
+// Completions for TrainingMethod::rehearse of methods that sample.
 #pragma once
 
 #include <ATen/core/Tensor.h>

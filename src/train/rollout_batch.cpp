@@ -13,7 +13,7 @@ namespace {
 using base::Json;
 using base::UserError;
 
-constexpr const char* kFormat = "hone-rollouts-1";
+constexpr const char* kRolloutsFormat = "hone-rollouts-1";
 
 // nlohmann's get() casts: a fraction or 1e300 would become some number.
 std::int64_t whole_of(const Json& value, const std::string& what, const std::string& where) {
@@ -63,7 +63,7 @@ std::vector<std::int32_t> ids_of(const Json& json, const std::string& where) {
   return out;
 }
 
-RolloutSample sample_of(const Json& json, std::size_t prompts, std::size_t functions,
+RolloutSample sample_from_json(const Json& json, std::size_t prompts, std::size_t functions,
                         const std::string& where) {
   RolloutSample out;
   out.prompt = static_cast<std::size_t>(whole_of(json.at("prompt"), "the number of a prompt", where));
@@ -119,7 +119,7 @@ Json to_json(const RolloutBatch& batch) {
     if (!sample.text.empty()) one["text"] = sample.text;
     samples.push_back(std::move(one));
   }
-  Json out = {{"format", kFormat},
+  Json out = {{"format", kRolloutsFormat},
               {"generation", batch.generation},
               {"reward_names", batch.reward_names},
               {"prompts", prompts},
@@ -131,9 +131,9 @@ Json to_json(const RolloutBatch& batch) {
 RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where) {
   RolloutBatch out;
   try {
-    if (json.at("format") != kFormat) {
+    if (json.at("format") != kRolloutsFormat) {
       throw UserError({.where = where,
-                       .expected = std::string("format ") + kFormat,
+                       .expected = std::string("format ") + kRolloutsFormat,
                        .found = base::dump_json(json.at("format"))});
     }
     out.generation = whole_of(json.at("generation"), "the number of a generation batch", where);
@@ -146,7 +146,7 @@ RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where)
       }
     }
     for (const Json& sample : json.at("samples")) {
-      out.samples.push_back(sample_of(sample, out.prompts.size(), out.reward_names.size(),
+      out.samples.push_back(sample_from_json(sample, out.prompts.size(), out.reward_names.size(),
                                       where + " sample " + std::to_string(out.samples.size())));
     }
     for (const Json& slice : json.value("slices", Json::array())) {

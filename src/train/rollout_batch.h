@@ -36,8 +36,8 @@ struct RolloutPrompt {
 struct RolloutSample {
   std::size_t prompt = 0;         // in RolloutBatch::prompts
   std::vector<std::int32_t> ids;  // [C], the stop token included
-  bool truncated =
-      false;  // ended by max_completion_length (a stop string is an end here; TRL counts it as truncated)
+  // ended by max_completion_length (a stop string is an end here; TRL counts it as truncated)
+  bool truncated = false;
   std::string text;             // without special tokens
   std::vector<double> rewards;  // one a function, NaN for None
   // [C] each, or empty: not known

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/stopwatch.h"
 #include "rollout/generate.h"
 #include "text/stop_strings.h"
 
@@ -13,15 +14,12 @@ namespace hone::train {
 
 namespace {
 
+using base::Clock;
 using base::Json;
-using Clock = std::chrono::steady_clock;
+using base::seconds_since;
 
 // Evaluation's samples are keyed apart from every training batch (base/rng.h takes steps below 2^32).
 constexpr std::uint64_t kEvaluationStep = 0xFFFFFFFE;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // What TRL hands to a reward function as a completion.
 Json completion_json(const Json& prompt, const std::string& text) {
@@ -34,7 +32,7 @@ RolloutSample sample_of(const rollout::Completion& done, std::size_t prompt, con
   RolloutSample out;
   out.prompt = prompt;
   out.ids = done.ids;
-  out.truncated = done.ended == rollout::Ended::kLength;
+  out.truncated = done.finish_reason == rollout::FinishReason::kLength;
   out.text = tokenizer.decode(done.ids, true);
   out.rewards.assign(functions, rewards::kNone);
   out.old_logprobs = done.logprobs;
@@ -52,15 +50,15 @@ void add_token_facts(CompletionFacts& to, const std::vector<std::int32_t>& ids,
   const auto most = std::max_element(counts.begin(), counts.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == counts.end()) return;
-  to.commonest = tokenizer.decode(std::span(&most->first, 1), false);
-  to.commonest_share = static_cast<double>(most->second) / static_cast<double>(ids.size());
+  to.most_common_token = tokenizer.decode(std::span(&most->first, 1), false);
+  to.most_common_fraction = static_cast<double>(most->second) / static_cast<double>(ids.size());
 }
 
 }  // namespace
 
 std::int64_t PolicyPrompts::longest() const {
   std::size_t out = 0;
-  for (const data::TokenisedPrompt& one : tokens) out = std::max(out, one.ids.size());
+  for (const data::TokenizedPrompt& one : tokens) out = std::max(out, one.ids.size());
   return static_cast<std::int64_t>(out);
 }
 
@@ -81,7 +79,7 @@ rollout::GenerateOptions sampling_options(const config::Plan& plan, const model:
   out.stop_ids.insert(out.stop_ids.end(), policy.stop_token_ids.begin(), policy.stop_token_ids.end());
   out.kv_memory = policy.kv_memory;
   out.batch_size = policy.generation_batch_size;
-  out.share_prompt = policy.share_prompt;
+  out.share_prompt = plan.share_prompt;
   out.entropies = true;
   if (!policy.stop_strings.empty()) {
     out.stops = [stops = policy.stop_strings, &tokenizer](std::span<const std::int32_t> ids) {
@@ -98,7 +96,7 @@ void UnscoredBatches::see(bool none, std::int64_t generation) {
   throw base::UserError(
       {.where = "generation batch " + std::to_string(generation),
        .expected = "completions that a reward function scores",
-       .found = "not one in " + std::to_string(kMost) + " batches after another",
+       .found = "not one in " + std::to_string(kMost) + " batches in a row",
        .cause = "the reward functions return None, hang or die for every completion; the warnings say which",
        .fix = "`hone reward-test` calls them on known answers; raise reward_timeout if they are slow"});
 }

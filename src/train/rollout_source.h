@@ -21,7 +21,7 @@ namespace hone::train {
 
 struct PolicyPrompts {
   std::vector<data::PromptRow> rows;
-  std::vector<data::TokenisedPrompt> tokens;
+  std::vector<data::TokenizedPrompt> tokens;
   std::int64_t longest() const;
 };
 

@@ -63,10 +63,10 @@ adapters::Adapter load_adapter(model::CausalLm& model, const fs::path& folder, c
 }
 
 // A resumed run has the base it began with.
-void require_same_below(const fs::path& checkpoint, const adapters::Below& below) {
-  const adapters::Below began = adapters::read_below(checkpoint);
+void require_same_frozen(const fs::path& checkpoint, const adapters::FrozenAdapters& below) {
+  const adapters::FrozenAdapters began = adapters::read_frozen_adapters(checkpoint);
   if (began == below) return;
-  const auto words = [](const adapters::Below& of) {
+  const auto words = [](const adapters::FrozenAdapters& of) {
     std::string out;
     for (const std::string& folder : of.folders) out += (out.empty() ? "" : ", ") + folder;
     return out.empty() ? "none" : out;
@@ -75,12 +75,12 @@ void require_same_below(const fs::path& checkpoint, const adapters::Below& below
   throw base::UserError({"option base_adapters", words(began) + ", as when the run began",
                          renewed ? "other weights in the same folders" : words(below),
                          "they are part of the base: on another one the adapter would learn something else",
-                         renewed ? "put the adapters back as they were, or begin anew in another output_dir"
+                         renewed ? "put the adapters back as they were, or start again in another output_dir"
                                  : "set base_adapters as in plan.yaml"});
 }
 
 // What the checkpoint's run was trained on, when it was something else.
-std::optional<std::string> changed_rows(const RunState& saved, const DataPrint& data) {
+std::optional<std::string> changed_rows(const RunState& saved, const Fingerprint& data) {
   if (saved.data_rows == 0) return std::nullopt;
   if (saved.data_rows == data.rows && saved.data_crc32c == data.crc32c) return std::nullopt;
   const std::string what =
@@ -92,13 +92,13 @@ std::optional<std::string> changed_rows(const RunState& saved, const DataPrint& 
 }
 
 std::int64_t checkpoint_bytes(const adapters::Adapter& adapter) {
-  return 3 * static_cast<std::int64_t>(adapter.flat().nbytes()) +
-         (32LL << 20);  // adapter, two moments, tokenizer
+  // adapter, two moments, tokenizer
+  return 3 * static_cast<std::int64_t>(adapter.flat().nbytes()) + (32LL << 20);
 }
 
 }  // namespace
 
-RunPlace::RunPlace(const config::Plan& plan) : output_dir_(plan.output_dir) {
+RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_dir) {
   if (fs::is_directory(output_dir_)) {
     lock_.emplace(output_dir_, kAnotherRun);
     recover_run_folder(output_dir_);
@@ -116,11 +116,11 @@ RunPlace::RunPlace(const config::Plan& plan) : output_dir_(plan.output_dir) {
     return;
   }
   branch_ = plan_branch(output_dir_, resume_from_, found.step);
-  if (branch_) notes_.push_back(words_of(*branch_));
+  if (branch_) notes_.push_back(describe(*branch_));
 }
 
 // A checkpoint of output_dir, or one that was moved aside there.
-bool RunPlace::in_place(const fs::path& checkpoint) const {
+bool RunDirectory::in_place(const fs::path& checkpoint) const {
   std::error_code error;
   if (fs::equivalent(fs::absolute(checkpoint / "..").lexically_normal(), output_dir_, error)) return true;
   const fs::path folder = fs::canonical(checkpoint, error).parent_path();
@@ -129,7 +129,7 @@ bool RunPlace::in_place(const fs::path& checkpoint) const {
   return fs::equivalent(aside ? folder.parent_path() : folder, output_dir_, error);
 }
 
-void RunPlace::open(const config::Plan& plan) {
+void RunDirectory::open(const config::Plan& plan) {
   base::create_folders(output_dir_);
   if (!lock_) {
     lock_.emplace(output_dir_, kAnotherRun);
@@ -139,37 +139,40 @@ void RunPlace::open(const config::Plan& plan) {
   base::write_file_atomic(output_dir_ / kPlanFile, config::write_plan(plan));
 }
 
-DataPrint data_print(const fs::path& file, std::int64_t rows) {
+Fingerprint data_fingerprint(const fs::path& file, std::int64_t rows) {
   return {.rows = rows, .crc32c = base::crc32c(base::MappedFile::open(file).bytes())};
 }
 
-adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan, const RunPlace& place) {
-  const fs::path from = place.resuming() ? place.resume_from() : fs::path(plan.adapter_name_or_path);
-  const adapters::Below below = adapters::lay_below(model, plan.base_adapters);
-  if (place.resuming()) require_same_below(from, below);
+adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,
+                               const RunDirectory& directory) {
+  const fs::path from = directory.resuming() ? directory.resume_from() : fs::path(plan.adapter_name_or_path);
+  const adapters::FrozenAdapters below = adapters::attach_frozen(model, plan.base_adapters);
+  if (directory.resuming()) require_same_frozen(from, below);
   adapters::Adapter adapter = from.empty()
                                   ? adapters::Adapter::attach(model, lora_config(plan), plan_seed(plan))
                                   : load_adapter(model, from, plan);
-  adapter.set_below(below);
+  adapter.set_frozen_adapters(below);
   return adapter;
 }
 
-Standing find_standing(const config::Plan& plan, const RunPlace& place, const adapters::Adapter& adapter,
-                       const DataPrint& data) {
-  Standing out{.optimizer = learn::AdamWState::zeros_like(adapter.flat())};
-  if (place.resuming()) {
-    LoadedCheckpoint loaded = load_checkpoint(place.resume_from(), adapter.flat().numel(), plan);
+ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& directory,
+                              const adapters::Adapter& adapter, const Fingerprint& data) {
+  ResumeState out{.optimizer = learn::AdamWState::zeros_like(adapter.flat())};
+  if (directory.resuming()) {
+    LoadedCheckpoint loaded = load_checkpoint(directory.resume_from(), adapter.flat().numel(), plan);
     out.state = std::move(loaded.state);
-    out.optimizer = std::move(loaded.optimizer);
+    out.optimizer = {.m = loaded.optimizer.m.to(adapter.flat().device()),
+                     .v = loaded.optimizer.v.to(adapter.flat().device()),
+                     .step = loaded.optimizer.step};
     out.method_files = std::move(loaded.method_files);
-    out.resumed_from = place.resume_from().string();
-    out.notes = place.notes();
+    out.resumed_from = directory.resume_from().string();
+    out.notes = directory.notes();
     for (const auto& change : loaded.changed_options)
       out.notes.push_back("differs from the checkpoint: " + change);
     if (const auto note = changed_rows(out.state, data)) out.notes.push_back(*note);
   }
   if (!plan.adapter_name_or_path.empty()) {
-    if (const auto note = adapters::below_note(plan.adapter_name_or_path, plan.base_adapters))
+    if (const auto note = adapters::frozen_adapters_note(plan.adapter_name_or_path, plan.base_adapters))
       out.notes.push_back(*note);
   }
   out.state.data_rows = data.rows;
@@ -186,7 +189,7 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
   out.base_bytes = model.parameter_bytes();
   out.token_rows = static_cast<std::int64_t>(model.token_rows().ids().size());
   out.tied_head = model.config().tie_word_embeddings && !model.score_head().defined();
-  if (const model::Quantise scheme = model.quantised()) out.base_kind = ops::words_of(*scheme);
+  if (const model::Quantize scheme = model.quantized()) out.base_kind = ops::describe(*scheme);
   for (const ops::Linear* linear : model.linears()) {
     if (!linear->lora) continue;
     out.modules_matched += 1;
@@ -198,8 +201,8 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
   return out;
 }
 
-void require_room_for_checkpoint(const RunPlace& place, const adapters::Adapter& adapter) {
-  base::require_free_space(place.output_dir(), static_cast<std::uint64_t>(checkpoint_bytes(adapter)),
+void require_room_for_checkpoint(const RunDirectory& directory, const adapters::Adapter& adapter) {
+  base::require_free_space(directory.output_dir(), static_cast<std::uint64_t>(checkpoint_bytes(adapter)),
                            "a checkpoint");
 }
 

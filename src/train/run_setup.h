@@ -19,11 +19,11 @@
 namespace hone::train {
 
 // output_dir, claimed by this process for as long as this lives.
-class RunPlace {
+class RunDirectory {
  public:
   // Mends what a killed run left there and finds the checkpoint to go on from. UserError when another process
   // runs there, when a fresh run would overwrite an earlier one, or when there is no such checkpoint.
-  explicit RunPlace(const config::Plan& plan);
+  explicit RunDirectory(const config::Plan& plan);
 
   const base::fs::path& output_dir() const { return output_dir_; }
   bool resuming() const { return !resume_from_.empty(); }
@@ -44,30 +44,31 @@ class RunPlace {
 };
 
 // The file that is trained on, by what a resumed run compares.
-struct DataPrint {
+struct Fingerprint {
   std::int64_t rows = 0;
   std::uint32_t crc32c = 0;
 };
-DataPrint data_print(const base::fs::path& file, std::int64_t rows);
+Fingerprint data_fingerprint(const base::fs::path& file, std::int64_t rows);
 
 // A new adapter, the checkpoint's, or the one that adapter_name_or_path names.
-adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan, const RunPlace& place);
+adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,
+                               const RunDirectory& directory);
 
 // Where the run stands: fresh, or as its checkpoint says.
-struct Standing {
+struct ResumeState {
   RunState state;
   learn::AdamWState optimizer;
   std::map<std::string, std::string> method_files;
   std::string resumed_from;
   std::vector<std::string> notes;  // what differs from the checkpoint's run
 };
-Standing find_standing(const config::Plan& plan, const RunPlace& place, const adapters::Adapter& adapter,
-                       const DataPrint& data);
+ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& directory,
+                              const adapters::Adapter& adapter, const Fingerprint& data);
 
 TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter& adapter);
 
 // UserError when output_dir has no room for a checkpoint.
-void require_room_for_checkpoint(const RunPlace& place, const adapters::Adapter& adapter);
+void require_room_for_checkpoint(const RunDirectory& directory, const adapters::Adapter& adapter);
 
 // The note that PEFT needs a folder, for a GGUF without one beside it.
 std::optional<std::string> convert_note(const config::Plan& plan, const model::WeightSource& source);

@@ -11,13 +11,13 @@ using base::Json;
 namespace {
 
 // JSON has no NaN; transformers writes Python's NaN, which strict readers refuse. null is read by both.
-Json number(double value) {
+Json finite_or_null(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
-constexpr std::int64_t kMostWhole = std::int64_t{1} << 53U;
+constexpr std::int64_t kMaxWhole = std::int64_t{1} << 53U;
 
-[[noreturn]] void refuse(const std::string& where, const std::string& expected, const Json* found) {
+[[noreturn]] void refuse_state(const std::string& where, const std::string& expected, const Json* found) {
   throw BadState({.where = where,
                   .expected = expected,
                   .found = found == nullptr ? "nothing of that name" : base::dump_json(*found).substr(0, 200),
@@ -27,14 +27,14 @@ constexpr std::int64_t kMostWhole = std::int64_t{1} << 53U;
 
 const Json& member(const Json& json, const std::string& name, const std::string& where,
                    const std::string& expected) {
-  if (!json.is_object()) refuse(where, "an object with " + name, &json);
+  if (!json.is_object()) refuse_state(where, "an object with " + name, &json);
   const auto found = json.find(name);
-  if (found == json.end()) refuse(where + " " + name, expected, nullptr);
+  if (found == json.end()) refuse_state(where + " " + name, expected, nullptr);
   return *found;
 }
 
 bool is_whole(const Json& json) {
-  if (json.is_number_unsigned()) return json.get<std::uint64_t>() <= std::uint64_t{kMostWhole};
+  if (json.is_number_unsigned()) return json.get<std::uint64_t>() <= std::uint64_t{kMaxWhole};
   return json.is_number_integer() && json.get<std::int64_t>() >= 0;
 }
 
@@ -44,7 +44,7 @@ double real_of(const Json& json, const std::string& where) {
   if (json.is_null() || json == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (json == "inf") return std::numeric_limits<double>::infinity();
   if (json == "-inf") return -std::numeric_limits<double>::infinity();
-  refuse(where, "a number", &json);
+  refuse_state(where, "a number", &json);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ double real_of(const Json& json, const std::string& where) {
 std::int64_t whole_number(const Json& json, const std::string& name, const std::string& where) {
   constexpr const char* kExpected = "a whole number, 0 or more";
   const Json& found = member(json, name, where, kExpected);
-  if (!is_whole(found)) refuse(where + " " + name, kExpected, &found);
+  if (!is_whole(found)) refuse_state(where + " " + name, kExpected, &found);
   return found.get<std::int64_t>();
 }
 
@@ -89,10 +89,10 @@ Json MetricMeans::to_json() const {
 MetricMeans MetricMeans::from_json(const Json& json, const std::string& where) {
   constexpr const char* kExpected = "metrics: a list of [name, sum, count]";
   MetricMeans out;
-  if (!json.is_array()) refuse(where, kExpected, &json);
+  if (!json.is_array()) refuse_state(where, kExpected, &json);
   for (const Json& one : json) {
     if (!one.is_array() || one.size() != 3 || !one[0].is_string() || !is_whole(one[2]))
-      refuse(where, kExpected, &one);
+      refuse_state(where, kExpected, &one);
     out.sums_.push_back({.name = one[0].get<std::string>(),
                          .sum = real_of(one[1], where),
                          .count = one[2].get<std::int64_t>()});
@@ -126,17 +126,17 @@ RunState RunState::from_json(const Json& json, const std::string& where) {
   const bool records =
       state.log_history.is_array() && std::all_of(state.log_history.begin(), state.log_history.end(),
                                                   [](const Json& one) { return one.is_object(); });
-  if (!records) refuse(where + " log_history", "a list of objects", &state.log_history);
+  if (!records) refuse_state(where + " log_history", "a list of objects", &state.log_history);
   if (json.contains("data_rows")) state.data_rows = whole("data_rows");
   if (json.contains("data_crc32c")) {
     const std::int64_t crc = whole("data_crc32c");
     if (crc > std::numeric_limits<std::uint32_t>::max())
-      refuse(where + " data_crc32c", "a checksum of 32 bits", &json["data_crc32c"]);
+      refuse_state(where + " data_crc32c", "a checksum of 32 bits", &json["data_crc32c"]);
     state.data_crc32c = static_cast<std::uint32_t>(crc);
   }
   if (json.contains("evaluation_due")) {
     const Json& due = json["evaluation_due"];
-    if (!due.is_boolean()) refuse(where + " evaluation_due", "true or false", &due);
+    if (!due.is_boolean()) refuse_state(where + " evaluation_due", "true or false", &due);
     state.evaluation_due = due.get<bool>();
   }
   return state;
@@ -167,8 +167,8 @@ Json trainer_state_json(const RunState& state, const TrainerStateFacts& facts) {
 
 Json log_history_entry(const LogRecord& record) {
   std::vector<std::pair<std::string, Json>> values;
-  for (const auto& [name, value] : record.values) values.emplace_back(name, number(value));
-  values.emplace_back("epoch", number(record.epoch));
+  for (const auto& [name, value] : record.values) values.emplace_back(name, finite_or_null(value));
+  values.emplace_back("epoch", finite_or_null(record.epoch));
   values.emplace_back("step", record.step);
   std::sort(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   Json entry = Json::object();

@@ -27,11 +27,11 @@ class DecoderSource final : public model::WeightSource {
   std::vector<std::int64_t> shape(const std::string& name) const override { return folder_->shape(name); }
   void read_into(const std::string& name, at::Tensor out) const override { folder_->read_into(name, out); }
   at::ScalarType stored_dtype(const std::string& name) const override { return folder_->stored_dtype(name); }
-  std::optional<ops::QuantScheme> quantisation(const std::string& name) const override {
-    return folder_->quantisation(name);
+  std::optional<ops::QuantScheme> quantization(const std::string& name) const override {
+    return folder_->quantization(name);
   }
-  ops::Quantised read_quantised(const std::string& name) const override {
-    return folder_->read_quantised(name);
+  ops::Quantized read_quantized(const std::string& name) const override {
+    return folder_->read_quantized(name);
   }
   bool is_gguf() const override { return folder_->is_gguf(); }
   const base::fs::path& path() const override { return folder_->path(); }

@@ -8,16 +8,12 @@
 #include <vector>
 
 #include "learn/sft_loss.h"
-#include "model/explicit_pass.h"
+#include "ops/index_tensor.h"
 #include "ops/linear_logprob.h"
 
 namespace hone::train {
 
 namespace {
-
-// Rows of the plain form's head at a time: 512 x 152k fp32 logits are 311 MB, and the GEMM is at its full
-// rate.
-constexpr std::int64_t kHeadTile = 512;
 
 // Where targets sit: the output at `source` is scored against `target`. [n] each.
 struct Scored {
@@ -34,28 +30,20 @@ Scored scored_rows(const data::Batch& batch) {
   return out;
 }
 
-at::Tensor index_tensor(const std::vector<std::int64_t>& values) {
-  at::Tensor out = at::empty({static_cast<std::int64_t>(values.size())}, at::kLong);
-  std::copy(values.begin(), values.end(), out.mutable_data_ptr<std::int64_t>());
-  return out;
+// Adds up what is known of the tokens, in one copy to the host.
+void add(ScoredFacts& facts, const at::Tensor& logprob, const at::Tensor& entropy,
+         const at::Tensor& is_top1) {
+  const at::Tensor sums =
+      at::stack({logprob.detach().sum(at::kDouble), entropy.sum(at::kDouble), is_top1.sum(at::kDouble)})
+          .cpu();
+  const double* const sum = sums.const_data_ptr<double>();
+  facts.nll_sum -= sum[0];
+  facts.entropy_sum += sum[1];
+  facts.correct += static_cast<std::int64_t>(sum[2]);
 }
 
-std::vector<std::int64_t> token_rows(const data::Batch& batch) {
-  std::vector<std::int64_t> rows(batch.ids.size());
-  for (const data::Segment& segment : batch.segments) {
-    std::fill(rows.begin() + segment.begin, rows.begin() + segment.end, segment.row);
-  }
-  return rows;
-}
-
-void add(ScoredFacts& facts, const learn::TokenFacts& tile) {
-  facts.nll_sum -= tile.logprob.detach().sum(at::kDouble).item<double>();
-  facts.entropy_sum += tile.entropy.sum(at::kDouble).item<double>();
-  facts.correct += static_cast<std::int64_t>(tile.is_top1.sum(at::kDouble).item<double>());
-}
-
-// The head, tile by tile. With `gradient` defined ([n, H]), d(nll_sum / denominator) / d(rows) is written
-// into it.
+// The autograd head, tile by tile. With `gradient` defined ([n, H]), d(nll_sum / denominator) / d(rows) is
+// written into it.
 void head_tiles(const model::CausalLm& model, const at::Tensor& rows, const at::Tensor& targets,
                 const ops::PassContext& context, double denominator, at::Tensor gradient,
                 ScoredFacts& facts) {
@@ -65,83 +53,65 @@ void head_tiles(const model::CausalLm& model, const at::Tensor& rows, const at::
     at::Tensor tile = rows.narrow(0, begin, size).detach();
     if (gradient.defined()) tile.requires_grad_(true);
     const auto token_facts =
-        learn::token_facts(model.plain_logits(tile, context), targets.narrow(0, begin, size));
-    add(facts, token_facts);
+        learn::token_facts(model.autograd_logits(tile, context), targets.narrow(0, begin, size));
+    add(facts, token_facts.logprob, token_facts.entropy, token_facts.is_top1);
     if (!gradient.defined()) continue;
     learn::nll_loss(token_facts.logprob, denominator).backward();
     gradient.narrow(0, begin, size).copy_(tile.grad());
   }
 }
 
-void score_plainly(const model::CausalLm& model, const data::Batch& batch, const ops::PassContext& context,
-                   const Scored& scored, double denominator, bool backward, ScoredFacts& facts) {
-  const at::AutoGradMode grad_mode(backward);
-  const at::Tensor rows = model.hidden(batch, context).index_select(0, index_tensor(scored.source));
-  at::Tensor gradient = backward ? at::empty_like(rows) : at::Tensor();
-  head_tiles(model, rows, index_tensor(scored.target), context, denominator, gradient, facts);
-  if (backward) rows.backward(gradient);
-}
-
-void score_explicitly(const model::CausalLm& model, const data::Batch& batch, const ops::PassContext& context,
-                      const Scored& scored, double denominator, std::optional<model::Recompute> recompute,
-                      ScoredFacts& facts) {
-  model::ExplicitPass pass(model, batch, context);
-  const std::optional<ops::HeadRows> own = model.head_rows(context.adapters_on);
-  at::Tensor hidden = pass.forward(index_tensor(scored.source), recompute);
-  const at::Tensor targets = index_tensor(scored.target);
-  ops::TokenLogprobs found = ops::linear_logprob(
-      hidden, model.head(), targets, {.gradient = recompute.has_value(), .own = own ? &*own : nullptr});
-  facts.nll_sum = -found.logprob.sum(at::kDouble).item<double>();
-  facts.entropy_sum = found.entropy.sum(at::kDouble).item<double>();
-  facts.correct = static_cast<std::int64_t>(found.is_top1.sum(at::kDouble).item<double>());
+void fused_head(const model::CausalLm& model, BatchPass& pass, at::Tensor hidden, const at::Tensor& targets,
+                double denominator, bool backward, ScoredFacts& facts) {
+  const std::optional<ops::HeadRows> own = model.head_rows(pass.context().adapters_on);
+  ops::TokenLogprobs found = ops::linear_logprob(hidden, model.head(), targets,
+                                                 {.gradient = backward, .own = own ? &*own : nullptr});
+  add(facts, found.logprob, found.entropy, found.is_top1);
   // d(nll_sum / denominator) / d(logprob) is the same for every row.
-  if (!recompute) return;
-  const double share = -1 / std::max(denominator, 1.0);
-  found.gradient.mul_(share);
+  if (!backward) return;
+  const double loss_scale = -1 / std::max(denominator, 1.0);
+  found.gradient.mul_(loss_scale);
   if (own) {
     ops::add_head_rows_gradient(model.token_rows().values().grad(), *own,
                                 {.hidden = hidden,
                                  .targets = targets,
                                  .own_logits = found.own_logits,
                                  .log_sum = found.log_sum,
-                                 .d_logprob = at::full_like(found.logprob, share)});
+                                 .d_logprob = at::full_like(found.logprob, loss_scale)});
     found.own_logits.reset();
   }
   hidden.reset();
   pass.backward(std::move(found.gradient));
 }
 
-ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, const PassKey& key,
+ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, const RngKey& key,
                      double denominator, bool backward, const PassForm& form) {
-  const auto rows_of_tokens = token_rows(batch);
-  const ops::PassContext context = {.training = key.training,
-                                    .adapters_on = key.adapters_on,
-                                    .seed = key.seed,
-                                    .step = key.step,
-                                    .token_row = &rows_of_tokens,
-                                    .token_position = &batch.positions};
   const Scored scored = scored_rows(batch);
   ScoredFacts facts;
   facts.tokens = static_cast<std::int64_t>(batch.ids.size());
   facts.scored = static_cast<std::int64_t>(scored.target.size());
   if (scored.target.empty()) return facts;
-  if (form.is_explicit) {
-    score_explicitly(model, batch, context, scored, denominator,
-                     backward ? std::optional(form.recompute) : std::nullopt, facts);
-  } else {
-    score_plainly(model, batch, context, scored, denominator, backward, facts);
+  BatchPass pass(model, batch, key, form);
+  at::Tensor hidden = pass.forward(scored.source, backward);
+  const at::Tensor targets = ops::index_tensor(scored.target, model.device());
+  if (pass.is_fused()) {
+    fused_head(model, pass, std::move(hidden), targets, denominator, backward, facts);
+    return facts;
   }
+  const at::Tensor gradient = backward ? at::empty_like(hidden) : at::Tensor();
+  head_tiles(model, hidden, targets, pass.context(), denominator, gradient, facts);
+  if (backward) pass.backward(gradient);
   return facts;
 }
 
 }  // namespace
 
-ScoredFacts score_batch(const model::CausalLm& model, const data::Batch& batch, const PassKey& key,
+ScoredFacts score_batch(const model::CausalLm& model, const data::Batch& batch, const RngKey& key,
                         const PassForm& form) {
   return run_pass(model, batch, key, 1.0, false, form);
 }
 
-ScoredFacts score_and_backward(const model::CausalLm& model, const data::Batch& batch, const PassKey& key,
+ScoredFacts score_and_backward(const model::CausalLm& model, const data::Batch& batch, const RngKey& key,
                                double denominator, const PassForm& form) {
   return run_pass(model, batch, key, denominator, true, form);
 }

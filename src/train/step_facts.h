@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/verdict.h"
 #include "data/preferences.h"
-#include "data/tokenise.h"
+#include "data/tokenize.h"
 #include "data/unpaired.h"
 #include "train/memory_plan.h"
 
@@ -20,7 +20,7 @@ namespace hone::train {
 struct TrainedFacts {
   std::int64_t tensors = 0, parameters = 0, bytes = 0;
   std::int64_t base_parameters = 0, base_bytes = 0;
-  std::string base_kind;             // "4-bit nf4, double quantised"; empty: held in full
+  std::string base_kind;             // "4-bit nf4, double quantized"; empty: held in full
   std::vector<std::string> modules;  // distinct short names: q_proj, ...
   std::int64_t modules_matched = 0;
   std::int64_t token_rows = 0;  // rows of the embedding (trainable_token_indices)
@@ -28,7 +28,7 @@ struct TrainedFacts {
 };
 
 // One example, decoded piece by piece, with which pieces are targets.
-struct ColouredPiece {
+struct ColoredPiece {
   std::string text;
   bool supervised = false;
 };
@@ -71,14 +71,14 @@ struct StartFacts {
   std::optional<PreferenceStartFacts> preference;  // DPO and reward models: likewise
   std::optional<UnpairedStartFacts> unpaired;      // KTO: likewise
   data::DataFacts train_data;
-  std::int64_t train_rows = 0;         // after packing
-  std::vector<ColouredPiece> example;  // with `policy`: a prompt as the model reads it, nothing supervised
+  std::int64_t train_rows = 0;        // after packing
+  std::vector<ColoredPiece> example;  // with `policy`: a prompt as the model reads it, nothing supervised
   std::int64_t total_steps = 0, steps_per_epoch = 0, warmup_steps = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   bool evaluation_due = false;  // the run begins with the evaluation of first_step (RunState)
   std::string resumed_from;
   std::string output_dir;
-  std::vector<std::string> notes;  // answered options, one line each
+  std::vector<std::string> notes;  // ignored options, one line each
 };
 
 // A named number of a step, under TRL's name where TRL has it.
@@ -88,10 +88,10 @@ using NamedValue = std::pair<std::string, double>;
 struct CompletionFacts {
   std::string prompt, completion;  // text; a conversation's prompt as its template renders it
   bool truncated = false;
-  std::int64_t tokens = 0;      // of the completion, the stop token included
-  std::string commonest;        // the token that it holds most often, as text
-  double commonest_share = 0;   // of all its tokens
-  std::vector<double> rewards;  // one a function, NaN for None
+  std::int64_t tokens = 0;          // of the completion, the stop token included
+  std::string most_common_token;    // the token that it holds most often, as text
+  double most_common_fraction = 0;  // of all its tokens
+  std::vector<double> rewards;      // one a function, NaN for None
   double advantage = 0;
   std::vector<std::pair<std::string, base::Json>> extra;  // log_extra columns
 };
@@ -141,15 +141,15 @@ struct MemoryFacts {
 class RunListener {
  public:
   virtual ~RunListener() = default;
-  virtual void started(const StartFacts&) {}
+  virtual void on_start(const StartFacts&) {}
   // The doctor's: before step 1 in the order of the data, and whenever a fault is found.
-  virtual void judged(const base::Verdict&, std::int64_t /*step*/) {}
-  virtual void rolled_out(const RolloutFacts&) {}
-  virtual void stepped(const StepFacts&, std::int64_t /*total_steps*/) {}
-  virtual void logged(const LogRecord&) {}
-  virtual void measured(const MemoryFacts&) {}
-  virtual void saved(const std::string& /*folder*/, std::int64_t /*step*/) {}
-  virtual void finished(const std::string& /*folder*/, bool /*interrupted*/, std::int64_t /*step*/) {}
+  virtual void on_verdict(const base::Verdict&, std::int64_t /*step*/) {}
+  virtual void on_rollout(const RolloutFacts&) {}
+  virtual void on_step(const StepFacts&, std::int64_t /*total_steps*/) {}
+  virtual void on_log(const LogRecord&) {}
+  virtual void on_memory(const MemoryFacts&) {}
+  virtual void on_save(const std::string& /*folder*/, std::int64_t /*step*/) {}
+  virtual void on_finish(const std::string& /*folder*/, bool /*interrupted*/, std::int64_t /*step*/) {}
 };
 
 }  // namespace hone::train

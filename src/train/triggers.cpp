@@ -5,7 +5,7 @@
 
 namespace hone::train {
 
-using config::Every;
+using config::IntervalStrategy;
 using config::Plan;
 
 namespace {
@@ -15,13 +15,13 @@ std::int64_t interval(double value, std::int64_t total_steps) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
 }
 
-bool due(Every every, std::int64_t interval_steps, std::int64_t step, bool epoch_ends) {
+bool due(IntervalStrategy every, std::int64_t interval_steps, std::int64_t step, bool epoch_ends) {
   switch (every) {
-    case Every::kNo:
+    case IntervalStrategy::kNo:
       return false;
-    case Every::kSteps:
+    case IntervalStrategy::kSteps:
       return step % interval_steps == 0;
-    case Every::kEpoch:
+    case IntervalStrategy::kEpoch:
       return epoch_ends;
   }
   return false;
@@ -42,11 +42,12 @@ Actions actions_after(const Plan& plan, const Intervals& intervals, std::int64_t
   const bool last = step >= total_steps;
   Actions out;
   out.log = due(plan.logging_strategy, intervals.logging, step, epoch_ends) ||
-            (step == 1 && plan.logging_first_step) || (last && plan.logging_strategy == Every::kEpoch);
-  out.evaluate =
-      due(plan.eval_strategy, intervals.eval, step, epoch_ends) || (last && plan.eval_strategy != Every::kNo);
-  out.save =
-      due(plan.save_strategy, intervals.save, step, epoch_ends) || (last && plan.save_strategy != Every::kNo);
+            (step == 1 && plan.logging_first_step) ||
+            (last && plan.logging_strategy == IntervalStrategy::kEpoch);
+  out.evaluate = due(plan.eval_strategy, intervals.eval, step, epoch_ends) ||
+                 (last && plan.eval_strategy != IntervalStrategy::kNo);
+  out.save = due(plan.save_strategy, intervals.save, step, epoch_ends) ||
+             (last && plan.save_strategy != IntervalStrategy::kNo);
   return out;
 }
 

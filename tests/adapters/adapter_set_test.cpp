@@ -5,7 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
-#include "adapters/below.h"
+#include "adapters/frozen_adapters.h"
 #include "adapters/lora.h"
 #include "model/tiny_model.h"
 
@@ -18,26 +18,26 @@ const fs::path kTiny = fs::path(HONE_FIXTURES) / "parity" / "tiny_llama";
 // Of rank 4 on all linears; on q and gate; with DoRA on q, v and down; with rsLoRA by a regular expression.
 const std::vector<std::string> kFolders = {"adapter", "adapter_second", "adapter_dora", "adapter_rslora",
                                            "adapter_tokens"};
-constexpr model::Numbers kNumbers[] = {{at::kFloat, at::kFloat}, {at::kBFloat16, at::kBFloat16}};
+constexpr model::DtypePolicy kNumbers[] = {{at::kFloat, at::kFloat}, {at::kBFloat16, at::kBFloat16}};
 
 at::Tensor logits(const model::CausalLm& model) {
   const at::NoGradGuard no_grad;
   model::KvCache cache;
   std::vector<model::KvCache*> caches = {&cache};
-  return at::cat({model.plain_logits(model.hidden(make_batch({{5, 9, 200, 17}}), {})),  // both layer forms
+  return at::cat({model.autograd_logits(model.hidden(make_batch({{5, 9, 200, 17}}), {})),  // both layer forms
                   model.logits(model.step({{5, 9, 200, 17}}, caches, {}))});
 }
 
 TEST(AdapterSet, SwitchesToWhatAFreshModelWithThatAdapterIs) {
   const auto source = model::open_weights(kTiny);
-  for (const model::Numbers& numbers : kNumbers) {
+  for (const model::DtypePolicy& dtypes : kNumbers) {
     std::vector<at::Tensor> fresh;
     for (const std::string& folder : kFolders) {
-      model::CausalLm model(*source, numbers, model::Storage::kPacked);
+      model::CausalLm model(*source, dtypes, model::Storage::kPacked);
       const Adapter adapter = Adapter::load(model, kTiny / folder);
       fresh.push_back(logits(model));
     }
-    model::CausalLm model(*source, numbers, model::Storage::kPacked);
+    model::CausalLm model(*source, dtypes, model::Storage::kPacked);
     const at::Tensor alone = logits(model);
     AdapterSet set(model);
     for (const std::string& folder : kFolders) set.load(folder, kTiny / folder);
@@ -59,7 +59,7 @@ TEST(AdapterSet, SwitchesToWhatAFreshModelWithThatAdapterIs) {
 
 TEST(AdapterSet, LeavesWhatLiesBelow) {
   model::CausalLm model(*model::open_weights(kTiny), {});
-  lay_below(model, {(kTiny / "adapter_rslora").string()});
+  attach_frozen(model, {(kTiny / "adapter_rslora").string()});
   const at::Tensor base = logits(model);
   AdapterSet set(model);
   set.load("a", kTiny / "adapter");

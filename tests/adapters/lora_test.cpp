@@ -23,12 +23,12 @@ struct Setting {
   TempFolder folder;
   std::unique_ptr<model::CausalLm> model;
 
-  explicit Setting(model::Numbers numbers = {}) {
+  explicit Setting(model::DtypePolicy dtypes = {}) {
     write_model(folder.path() / "base", tiny_config("llama"));
-    model = std::make_unique<model::CausalLm>(*model::open_weights(folder.path() / "base"), numbers);
+    model = std::make_unique<model::CausalLm>(*model::open_weights(folder.path() / "base"), dtypes);
   }
   at::Tensor logits(const ops::PassContext& pass = {}) const {
-    return model->plain_logits(model->hidden(make_batch({{3, 4, 5, 6}, {7, 8}}), pass));
+    return model->autograd_logits(model->hidden(make_batch({{3, 4, 5, 6}, {7, 8}}), pass));
   }
 };
 
@@ -363,14 +363,14 @@ TEST(Merge, GivesTheLogitsOfTheAdapterWithoutIt) {
   EXPECT_SAYS(message, "a new or empty folder");
 }
 
-TEST(Merge, OntoWhatQuantisedNumbersStandForGivesTheModelThatWasTrained) {
+TEST(Merge, OntoWhatQuantizedNumbersStandForGivesTheModelThatWasTrained) {
   Setting s;
   const ops::QuantScheme scheme{ops::QuantType::kNf4, true};
   const fs::path base = s.folder.path() / "base", files = s.folder.path() / "adapter";
-  s.model = std::make_unique<model::CausalLm>(*model::open_weights(base), model::Numbers{},
+  s.model = std::make_unique<model::CausalLm>(*model::open_weights(base), model::DtypePolicy{},
                                               model::Storage::kPlain, scheme);
   LoraConfig config = all_linear();
-  config.target_modules = {"q_proj"};  // the other linears are quantised too
+  config.target_modules = {"q_proj"};  // the other linears are quantized too
   config.target_is_regex = false;
   Adapter::attach(*s.model, config, 3).save(files);
   const at::Tensor expected = s.logits().detach();
@@ -382,8 +382,8 @@ TEST(Merge, OntoWhatQuantisedNumbersStandForGivesTheModelThatWasTrained) {
   EXPECT_LT(difference(s.folder.path() / "right"), 1e-4);
   merge_to_folder(base, {files}, s.folder.path() / "wrong");
   EXPECT_GT(difference(s.folder.path() / "wrong"), 1e-2);
-  // A base that is stored quantised says so itself.
-  model::write_hf_folder(*model::open_weights(base), s.folder.path() / "codes", {.quantise = scheme});
+  // A base that is stored quantized says so itself.
+  model::write_hf_folder(*model::open_weights(base), s.folder.path() / "codes", {.quantize = scheme});
   merge_to_folder(s.folder.path() / "codes", {files}, s.folder.path() / "stored");
   EXPECT_LT(difference(s.folder.path() / "stored"), 1e-4);
 }

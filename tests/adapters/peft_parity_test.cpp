@@ -74,7 +74,7 @@ TEST_P(Parity, LogitsLossAndEveryGradient) {
   model::CausalLm model(*model::open_weights(folder), {});
   std::vector<fs::path> all;
   for (const std::string& name : GetParam().below) all.push_back(folder / name);
-  lay_below(model, {all.begin(), all.end()});
+  attach_frozen(model, {all.begin(), all.end()});
   const Adapter adapter = Adapter::load(model, folder / GetParam().adapter);
   Margin margin;
   std::vector<std::vector<std::int64_t>> ids;
@@ -84,7 +84,7 @@ TEST_P(Parity, LogitsLossAndEveryGradient) {
     targets.push_back(golden(file, "labels_" + std::to_string(n)).slice(0, 1));
   }
   const data::Batch batch = make_batch(ids);
-  const at::Tensor logits = model.plain_logits(model.hidden(batch, {}));  // the three sequences packed
+  const at::Tensor logits = model.autograd_logits(model.hidden(batch, {}));  // the three sequences packed
   at::Tensor total = at::zeros({});
   std::int64_t scored = 0;
   for (std::size_t n = 0; n < 3; ++n) {

@@ -35,7 +35,7 @@ model::CausalLm open_tiny() {
 at::Tensor logits(const model::CausalLm& model, bool adapters_on = true) {
   const at::NoGradGuard no_grad;
   const ops::PassContext pass = {.adapters_on = adapters_on};
-  return model.plain_logits(model.hidden(make_batch({{5, 9, 200, 17, 33, 90}}), pass), pass);
+  return model.autograd_logits(model.hidden(make_batch({{5, 9, 200, 17, 33, 90}}), pass), pass);
 }
 
 TEST(Pissa, BeginsAsPefts) {
@@ -71,11 +71,11 @@ TEST(Pissa, TheModelIsTheBaseUntilItTrains) {
     const Adapter adapter = Adapter::attach(model, pissa_config(niter), 1);
     EXPECT_LT(largest_difference(logits(model), base), 1e-4);
     EXPECT_GT(largest_difference(logits(model, false), base), 1e-2);
-    EXPECT_TRUE(adapter.beginning().equal(adapter.flat()));
+    EXPECT_TRUE(adapter.initial_values().equal(adapter.flat()));
   }
 }
 
-TEST(Pissa, TheRandomisedDecompositionIsNearTheWholeOne) {
+TEST(Pissa, TheRandomizedDecompositionIsNearTheWholeOne) {
   model::CausalLm whole = open_tiny(), near = open_tiny(), again = open_tiny();
   const Adapter a = Adapter::attach(whole, pissa_config(), 1), b = Adapter::attach(near, pissa_config(16), 1),
                 c = Adapter::attach(again, pissa_config(16), 1);
@@ -121,9 +121,9 @@ TEST(Pissa, TheSavedAdapterDoesTheSameOnTheBase) {
 TEST(Pissa, ARunGoesOnWithTheSameBits) {
   for (const model::Storage storage : {model::Storage::kPlain, model::Storage::kPacked}) {
     const TempFolder temp;
-    const model::Numbers numbers = {.linear = at::kBFloat16, .residual = at::kFloat};
+    const model::DtypePolicy dtypes = {.linear = at::kBFloat16, .residual = at::kFloat};
     const auto source = model::open_weights(kTiny);
-    model::CausalLm model(*source, numbers, storage), other(*source, numbers, storage);
+    model::CausalLm model(*source, dtypes, storage), other(*source, dtypes, storage);
     const Adapter adapter = Adapter::attach(model, pissa_config(), 1);
     {
       const at::NoGradGuard no_grad;
@@ -132,7 +132,7 @@ TEST(Pissa, ARunGoesOnWithTheSameBits) {
     adapter.save(temp.path() / "adapter");
     const Adapter resumed = Adapter::resume_pissa(other, temp.path() / "adapter", pissa_config());
     EXPECT_TRUE(resumed.flat().equal(adapter.flat()));
-    EXPECT_TRUE(resumed.beginning().equal(adapter.beginning()));
+    EXPECT_TRUE(resumed.initial_values().equal(adapter.initial_values()));
     EXPECT_TRUE(logits(other).equal(logits(model)));
     LoraConfig changed = pissa_config();
     changed.r = 3;

@@ -23,7 +23,7 @@ struct Setting {
     Json config = tiny_config("llama");
     config["tie_word_embeddings"] = tied;
     write_model(base(), config);
-    model.emplace(*model::open_weights(base()), model::Numbers{});
+    model.emplace(*model::open_weights(base()), model::DtypePolicy{});
   }
   fs::path base() const { return folder.path() / "base"; }
   at::Tensor logits(const ops::PassContext& pass = {}) const { return logits_of(*model, pass); }
@@ -31,7 +31,7 @@ struct Setting {
     const at::NoGradGuard no_grad;
     const at::Tensor hidden = lm.hidden(make_batch({{5, 9, 11, 9, 30}}), pass);
     const at::Tensor out = lm.logits(hidden, pass);
-    EXPECT_LT(largest_difference(out, lm.plain_logits(hidden, pass)), 1e-5);
+    EXPECT_LT(largest_difference(out, lm.autograd_logits(hidden, pass)), 1e-5);
     return out;
   }
 
@@ -126,7 +126,7 @@ TEST(TokenRows, OfAPissaRunGoOnWithTheSameBits) {
   adapter.save(s.folder.path() / "adapter");
   const Adapter resumed = Adapter::resume_pissa(*again.model, s.folder.path() / "adapter", config);
   EXPECT_TRUE(resumed.token_rows().equal(adapter.token_rows()));
-  EXPECT_TRUE(resumed.beginning().equal(adapter.beginning()));
+  EXPECT_TRUE(resumed.initial_values().equal(adapter.initial_values()));
   config.token_indices = {11};
   EXPECT_SAYS(user_error([&] { Adapter::resume_pissa(*again.model, s.folder.path() / "adapter", config); }),
               "trainable_token_indices");

@@ -121,7 +121,7 @@ TEST(Fuzz, Gguf) {
     const GgufFile file = GgufFile::open(folder / "m");
     for (const GgufTensor& tensor : file.tensors()) {
       std::vector<float> out(static_cast<std::size_t>(tensor.numel()));
-      dequantise(tensor, out);
+      dequantize(tensor, out);
     }
   });
   EXPECT_GT(count.taken, 50);

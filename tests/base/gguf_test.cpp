@@ -175,8 +175,8 @@ TEST(Gguf, TensorsThatLie) {
   expect_says(fault_of_tensors({gguf_tensor("w\x1B[2J", {5, 5, 5, 5, 5}, 0, 0)}), {"tensor w?[2J]"});
 }
 
-// tests/fixtures/gguf is llama.cpp's own Python writer's file and its dequantised floats.
-TEST(Gguf, DequantisesAsGgmlBitForBit) {
+// tests/fixtures/gguf is llama.cpp's own Python writer's file and its dequantized floats.
+TEST(Gguf, DequantizesAsGgmlBitForBit) {
   const fs::path fixtures = fs::path(HONE_FIXTURES) / "gguf";
   const GgufFile file = GgufFile::open(fixtures / "tiny.gguf");
   const Json golden = parse_json(read_text(fixtures / "tiny.json"), "tiny.json");
@@ -186,7 +186,7 @@ TEST(Gguf, DequantisesAsGgmlBitForBit) {
     const Json& expected = golden["tensors"][tensor.name];
     EXPECT_EQ(tensor.shape, expected["shape"].get<std::vector<std::int64_t>>());
     std::vector<float> out(static_cast<std::size_t>(tensor.numel()));
-    dequantise(tensor, out);
+    dequantize(tensor, out);
     const auto hex = expected["floats"].get<std::string>();
     ASSERT_EQ(hex.size(), out.size() * 8);
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -203,10 +203,10 @@ TEST(Gguf, DequantisesAsGgmlBitForBit) {
   EXPECT_EQ(file.require_int("test.negative"), -7);
 }
 
-TEST(Gguf, DequantisingIntoTheWrongRoomIsOurBug) {
+TEST(Gguf, DequantizingIntoTheWrongRoomIsOurBug) {
   const GgufFile file = GgufFile::open(fs::path(HONE_FIXTURES) / "gguf/tiny.gguf");
   std::vector<float> out(7);
-  expect_says(message_of<InternalError>([&] { dequantise(file.tensors()[0], out); }),
+  expect_says(message_of<InternalError>([&] { dequantize(file.tensors()[0], out); }),
               {"room for every element"});
 }
 

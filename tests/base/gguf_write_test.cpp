@@ -41,7 +41,7 @@ TEST(GgufWrite, IsReadBack) {
   const GgufTensor& w = *file.find("w");
   EXPECT_EQ(w.shape, (std::vector<std::int64_t>{3, 2}));
   std::vector<float> back(6);
-  dequantise(w, back);
+  dequantize(w, back);
   EXPECT_EQ(back, first);
   EXPECT_EQ(file.find("b")->numel(), 1);
 }

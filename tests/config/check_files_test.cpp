@@ -11,25 +11,25 @@ class FilesTest : public ConfigTest {
   }
 };
 
-TEST_F(FilesTest, AMissingModelHasANeighbour) {
+TEST_F(FilesTest, AMissingModelHasANeighbor) {
   EXPECT_EQ(fault("model_name_or_path", path("modle")),
-            "[--model_name_or_path] expected a model folder or .gguf file as model_name_or_path\n  found:  "
-            "'modle' does not "
-            "exist. Did you mean 'model'?\n  do:     correct the path");
+            "[--model_name_or_path] expected a model folder or .gguf file as model_name_or_path\n"
+            "  found:  'modle' does not exist. Did you mean 'model'?\n"
+            "  do:     correct the path");
 }
 
 TEST_F(FilesTest, NamesOfTheHub) {
   EXPECT_EQ(fault("model_name_or_path", "Qwen/Qwen3-0.6B"),
-            "[--model_name_or_path] expected a local folder or .gguf file as model_name_or_path\n  found:  "
-            "'Qwen/Qwen3-0.6B', which looks like a name of the hub\n  likely: hone reads local files\n  do:  "
-            "   fetch it with "
-            "`hf download Qwen/Qwen3-0.6B --local-dir DIR` and set model_name_or_path to DIR");
+            "[--model_name_or_path] expected a local folder or .gguf file as model_name_or_path\n"
+            "  found:  'Qwen/Qwen3-0.6B', which looks like a name of the hub\n"
+            "  likely: hone reads local files\n"
+            "  do:     fetch it with `hf download Qwen/Qwen3-0.6B --local-dir DIR` and set "
+            "model_name_or_path to DIR");
   EXPECT_EQ(fault("dataset_name", "trl-lib/Capybara"),
-            "[--dataset_name] expected a local .jsonl file or folder as dataset_name\n  found:  "
-            "'trl-lib/Capybara', which "
-            "looks like a name of the hub\n  likely: hone reads local files\n  do:     write the dataset as "
-            "JSONL, one object "
-            "a line, and set dataset_name to that file");
+            "[--dataset_name] expected a local .jsonl file or folder as dataset_name\n"
+            "  found:  'trl-lib/Capybara', which looks like a name of the hub\n"
+            "  likely: hone reads local files\n"
+            "  do:     write the dataset as JSONL, one object a line, and set dataset_name to that file");
 }
 
 TEST_F(FilesTest, FoldersThatAreSomethingElse) {
@@ -44,9 +44,9 @@ TEST_F(FilesTest, FoldersThatAreSomethingElse) {
       fault("adapter_name_or_path", path("model")).find("expected adapter_config.json in the folder model"),
       std::string::npos);
   EXPECT_EQ(fault("dataset_name", path("model")),
-            "[--dataset_name] expected train.jsonl in the folder model\n  found:  no .jsonl file\n  do:     "
-            "set dataset_name "
-            "to the .jsonl file, or name the split");
+            "[--dataset_name] expected train.jsonl in the folder model\n"
+            "  found:  no .jsonl file\n"
+            "  do:     set dataset_name to the .jsonl file, or name the split");
   EXPECT_NE(fault("dataset_name", path("template.jinja")).find("hone reads JSONL alone for now"),
             std::string::npos);
 }
@@ -58,9 +58,9 @@ TEST_F(FilesTest, AGgufFileIsAModel) {
 
 TEST_F(FilesTest, MissingFiles) {
   EXPECT_EQ(fault("dataset_name", path("trian.jsonl")),
-            "[--dataset_name] expected a .jsonl file as dataset_name\n  found:  'trian.jsonl' does not "
-            "exist. Did you mean "
-            "'train.jsonl'?\n  do:     correct the path");
+            "[--dataset_name] expected a .jsonl file as dataset_name\n"
+            "  found:  'trian.jsonl' does not exist. Did you mean 'train.jsonl'?\n"
+            "  do:     correct the path");
   EXPECT_NE(fault("adapter_name_or_path", path("none")).find("'none' does not exist."), std::string::npos);
   EXPECT_NE(fault("chat_template_path", path("none")).find("expected a file as chat_template_path"),
             std::string::npos);

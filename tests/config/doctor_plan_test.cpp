@@ -12,7 +12,8 @@ using DoctorPlanTest = ConfigTest;
 
 TEST_F(DoctorPlanTest, AFileAndItsFlagsInAnyOrder) {
   const std::string file = write("run.yaml", "lora_r: 8\n");
-  const DoctorPlan expected = {.config = file, .words = {"--config", file}, .deep = true, .verbose = true};
+  const DoctorPlan expected = {
+      .config = file, .arguments = {"--config", file}, .deep = true, .verbose = true};
   EXPECT_EQ(parse_doctor({file, "--deep", "-v"}), expected);
   EXPECT_EQ(parse_doctor({"--deep", "-v", file}), expected);
   EXPECT_EQ(parse_doctor({"sft", "--config", file, "--deep", "--verbose", "true"}), expected);
@@ -23,8 +24,8 @@ TEST_F(DoctorPlanTest, OptionsOfTheRunStayWords) {
   const std::string file = write("run.yaml", "lora_r: 8\n");
   const DoctorPlan plan =
       parse_doctor({file, "--lora_target_modules", "q_proj", "v_proj", "--strict", "--seed", "-1"});
-  EXPECT_EQ(plan.words, (std::vector<std::string>{"--config", file, "--lora_target_modules", "q_proj",
-                                                  "v_proj", "--seed", "-1"}));
+  EXPECT_EQ(plan.arguments, (std::vector<std::string>{"--config", file, "--lora_target_modules", "q_proj",
+                                                      "v_proj", "--seed", "-1"}));
   EXPECT_TRUE(plan.strict);
 }
 

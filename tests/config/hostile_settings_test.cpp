@@ -142,7 +142,7 @@ TEST_F(HostileSettings, NotesBesideAForeignAdapter) {
   write("adapter/base_adapters.json", R"({"base_adapters": [1, null]})");
   Settings settings(generate_schema());
   std::vector<std::string> notes;
-  const std::string error = error_of([&] { take_base_options(settings, path("adapter"), notes); });
+  const std::string error = error_of([&] { inherit_base_options(settings, path("adapter"), notes); });
   EXPECT_NE(error.find("a list of folders"), std::string::npos) << error;
 }
 

@@ -47,7 +47,7 @@ TEST_F(KtoPlanTest, EveryOptionReachesThePlan) {
 }
 
 // Where KTOTrainer raises.
-TEST_F(KtoPlanTest, TheKlNeedsNeighbours) {
+TEST_F(KtoPlanTest, TheKlNeedsNeighbors) {
   EXPECT_NE(kto_error({"--train_sampling_strategy", "random"}).find("sequential with loss_type: kto"),
             std::string::npos);
   EXPECT_NE(kto_error({"--per_device_train_batch_size", "1"}).find("per_device_train_batch_size above 1"),

@@ -1,5 +1,5 @@
 // Secrets in options: what plans keep of them, and what happens to a plan that has lost one.
-#include "config/secret_words.h"
+#include "config/option_secrets.h"
 
 #include "base/helpers.h"
 #include "config/difference.h"

@@ -115,7 +115,7 @@ TEST(OptionTable, EveryRowIsWhole) {
       EXPECT_FALSE(row.default_value().is_discarded()) << row.name;
       EXPECT_EQ(find_former_name(row.name, schema->command), nullptr)
           << row.name << " is both an option and a former name";
-      if (row.answer != Class::kSupported || !row.not_yet.empty()) {
+      if (row.option_class != OptionClass::kSupported || !row.not_yet.empty()) {
         EXPECT_FALSE(row.reason.empty()) << row.name << " does not say why";
       }
       if (row.kind == Kind::kChoice) {
@@ -133,12 +133,12 @@ TEST(OptionTable, EveryRowIsWhole) {
 }
 
 TEST(OptionTable, RangesSayTheirBounds) {
-  EXPECT_EQ(at_least(1).words(), "at least 1");
-  EXPECT_EQ(above(0).words(), "above 0");
-  EXPECT_EQ(share().words(), "from 0 to below 1");
-  EXPECT_EQ(Range{}.words(), "");
-  EXPECT_TRUE(share().holds(0));
-  EXPECT_FALSE(share().holds(1));
+  EXPECT_EQ(at_least(1).describe(), "at least 1");
+  EXPECT_EQ(above(0).describe(), "above 0");
+  EXPECT_EQ(fraction().describe(), "from 0 to below 1");
+  EXPECT_EQ(Range{}.describe(), "");
+  EXPECT_TRUE(fraction().holds(0));
+  EXPECT_FALSE(fraction().holds(1));
   EXPECT_FALSE(above(0).holds(0));
 }
 

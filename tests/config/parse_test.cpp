@@ -43,9 +43,9 @@ TEST_F(ParseTest, CommandLineWinsOverTheFileWhereverItStands) {
 
 TEST_F(ParseTest, MistakesInTheFileNameItsLine) {
   EXPECT_EQ(yaml_error("lora_r: x\n"),
-            "[run.yaml:4] expected a whole number for option lora_r\n  found:  'x'\n  do:     correct it, or "
-            "remove it for the "
-            "default 16");
+            "[run.yaml:4] expected a whole number for option lora_r\n"
+            "  found:  'x'\n"
+            "  do:     correct it, or remove it for the default 16");
   EXPECT_EQ(yaml_error("seed: 1\nseed: 2\n").find("[run.yaml:5] expected each option once"), 0U);
 }
 
@@ -134,7 +134,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
   plain.resolved.clear();
   for (const Option& row : sft_schema().options) {
     const std::string name(row.name);
-    if (row.answer != Class::kSupported) continue;
+    if (row.option_class != OptionClass::kSupported) continue;
     if (std::find(elsewhere.begin(), elsewhere.end(), name) != elsewhere.end()) continue;
     ASSERT_TRUE(changes.contains(name)) << "no case for " << name;
     std::vector<std::string> more = {"--" + name};
@@ -183,28 +183,30 @@ TEST_F(ParseTest, PrecisionFollowsTheTable) {
   EXPECT_NE(run_error({"--fp16"}).find("NUM-03"), std::string::npos);
 }
 
-TEST_F(ParseTest, TheQuantisedBaseFollowsTrlsFourOptions) {
-  EXPECT_EQ(run().quantised_base, QuantisedBase::kNone);
-  EXPECT_EQ(run({"--load_in_4bit"}).quantised_base, QuantisedBase::kNf4);
+TEST_F(ParseTest, TheQuantizedBaseFollowsTrlsFourOptions) {
+  EXPECT_EQ(run().quantized_base, QuantizedBase::kNone);
+  EXPECT_EQ(run({"--load_in_4bit"}).quantized_base, QuantizedBase::kNf4);
   EXPECT_FALSE(run({"--load_in_4bit"}).use_bnb_nested_quant);
   EXPECT_TRUE(run({"--load_in_4bit", "--use_bnb_nested_quant"}).use_bnb_nested_quant);
-  EXPECT_EQ(run({"--load_in_4bit", "--bnb_4bit_quant_type", "fp4"}).quantised_base, QuantisedBase::kFp4);
-  EXPECT_EQ(run({"--load_in_8bit"}).quantised_base, QuantisedBase::kInt8);
+  EXPECT_EQ(run({"--load_in_4bit", "--bnb_4bit_quant_type", "fp4"}).quantized_base, QuantizedBase::kFp4);
+  EXPECT_EQ(run({"--load_in_8bit"}).quantized_base, QuantizedBase::kInt8);
   // As TRL: without load_in_4bit they say nothing.
-  EXPECT_EQ(run({"--bnb_4bit_quant_type", "fp4"}).quantised_base, QuantisedBase::kNone);
+  EXPECT_EQ(run({"--bnb_4bit_quant_type", "fp4"}).quantized_base, QuantizedBase::kNone);
   EXPECT_FALSE(run({"--load_in_8bit", "--use_bnb_nested_quant"}).use_bnb_nested_quant);
   EXPECT_NE(run_error({"--load_in_4bit", "--load_in_8bit"}).find("remove one of them"), std::string::npos);
   EXPECT_NE(run_error({"--bnb_4bit_use_double_quant"}).find("use_bnb_nested_quant"), std::string::npos);
 }
 
 TEST_F(ParseTest, RecomputeFollowsGradientCheckpointingUnlessItIsSet) {
-  EXPECT_EQ(run().recompute, Recompute::kAuto);
-  EXPECT_EQ(run_yaml("gradient_checkpointing_kwargs: {use_reentrant: true}\n").recompute, Recompute::kAuto);
-  EXPECT_EQ(run({"--gradient_checkpointing", "false"}).recompute, Recompute::kNone);
-  EXPECT_EQ(run_yaml("gradient_checkpointing: null\n").recompute, Recompute::kNone);
-  EXPECT_EQ(run({"--gradient_checkpointing", "false", "--recompute", "layer"}).recompute, Recompute::kLayer);
-  EXPECT_EQ(run({"--recompute", "cheap"}).recompute, Recompute::kCheap);
-  EXPECT_EQ(run({"--layer_form", "plain", "--recompute", "none"}).layer_form, LayerForm::kPlain);
+  EXPECT_EQ(run().recompute, RecomputeMode::kAuto);
+  EXPECT_EQ(run_yaml("gradient_checkpointing_kwargs: {use_reentrant: true}\n").recompute,
+            RecomputeMode::kAuto);
+  EXPECT_EQ(run({"--gradient_checkpointing", "false"}).recompute, RecomputeMode::kNone);
+  EXPECT_EQ(run_yaml("gradient_checkpointing: null\n").recompute, RecomputeMode::kNone);
+  EXPECT_EQ(run({"--gradient_checkpointing", "false", "--recompute", "layer"}).recompute,
+            RecomputeMode::kLayer);
+  EXPECT_EQ(run({"--recompute", "cheap"}).recompute, RecomputeMode::kCheap);
+  EXPECT_EQ(run({"--layer_form", "plain", "--recompute", "none"}).layer_form, LayerForm::kAutograd);
   EXPECT_NE(
       run_error({"--layer_form", "plain", "--recompute", "layer"}).find("only the explicit one recomputes"),
       std::string::npos);
@@ -289,34 +291,38 @@ TEST_F(ParseTest, EvaluationTakesTheTestSplitAndTheLoggingInterval) {
 
 TEST_F(ParseTest, WhatDoesNotGoTogether) {
   EXPECT_EQ(error_of([&] { parse_run(Method::kSft, {}); }),
-            "[hone sft] expected option model_name_or_path\n  found:  it is not set\n  do:     write "
-            "model_name_or_path: "
-            "path/to/model in the YAML file, or --model_name_or_path path/to/model");
+            "[hone sft] expected option model_name_or_path\n"
+            "  found:  it is not set\n"
+            "  do:     write model_name_or_path: path/to/model in the YAML file, or --model_name_or_path "
+            "path/to/model");
   EXPECT_NE(error_of([&] {
               parse_run(Method::kSft, {"--model_name_or_path", path("model")});
             }).find("option dataset_name"),
             std::string::npos);
-  EXPECT_EQ(
-      run_error({"--use_peft", "false"}),
-      "[--use_peft] expected use_peft: true\n  found:  use_peft: false, which trains every weight of the "
-      "model\n  "
-      "likely: full fine-tuning is not yet there\n  do:     set use_peft: true to train a LoRA adapter");
+  EXPECT_EQ(run_error({"--use_peft", "false"}),
+            "[--use_peft] expected use_peft: true\n"
+            "  found:  use_peft: false, which trains every weight of the model\n"
+            "  likely: full fine-tuning is not yet there\n"
+            "  do:     set use_peft: true to train a LoRA adapter");
   EXPECT_EQ(run_error({"--packing", "--max_length", "null"}),
-            "[--packing] expected max_length with packing\n  found:  max_length: null\n  likely: a packed "
-            "row is max_length "
-            "tokens long\n  do:     set max_length, or packing: false");
+            "[--packing] expected max_length with packing\n"
+            "  found:  max_length: null\n"
+            "  likely: a packed row is max_length tokens long\n"
+            "  do:     set max_length, or packing: false");
   EXPECT_NE(run_error({"--eval_packing", "true", "--max_length", "null"})
                 .find("[--eval_packing] expected max_length"),
             std::string::npos);
   EXPECT_EQ(run_error({"--eval_strategy", "steps"}),
-            "[--eval_strategy] expected rows to evaluate\n  found:  no eval_dataset, and dataset_name is one "
-            "file\n  do:     "
-            "set eval_dataset to a .jsonl file, or dataset_name to a folder with train.jsonl and test.jsonl");
+            "[--eval_strategy] expected rows to evaluate\n"
+            "  found:  no eval_dataset, and dataset_name is one file\n"
+            "  do:     set eval_dataset to a .jsonl file, or dataset_name to a folder with train.jsonl and "
+            "test.jsonl");
   EXPECT_EQ(
       run_error({"--logging_steps", "0"}),
-      "[--logging_steps] expected logging_steps a whole number of steps, or a share of all steps below 1\n  "
-      "found:  "
-      "0.0\n  likely: logging_strategy is steps\n  do:     write logging_strategy: \"no\" to switch it off");
+      "[--logging_steps] expected logging_steps a whole number of steps, or a share of all steps below 1\n"
+      "  found:  0.0\n"
+      "  likely: logging_strategy is steps\n"
+      "  do:     write logging_strategy: \"no\" to switch it off");
   EXPECT_NE(run_error({"--save_steps", "2.5"}).find("[--save_steps] expected save_steps a whole number"),
             std::string::npos);
   EXPECT_EQ(run({"--save_steps", "0.5"}).save_steps, 0.5);
@@ -333,9 +339,9 @@ TEST_F(ParseTest, WhatDoesNotGoTogether) {
 
 TEST_F(ParseTest, SchedulerArguments) {
   EXPECT_EQ(run_error({"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", "{\"num_cycle\": 1}"}),
-            "[--lr_scheduler_kwargs] expected num_cycles in lr_scheduler_kwargs\n  found:  unknown key "
-            "'num_cycle'. Did you "
-            "mean 'num_cycles'?\n  likely: other keys belong to schedules that hone does not have yet");
+            "[--lr_scheduler_kwargs] expected num_cycles in lr_scheduler_kwargs\n"
+            "  found:  unknown key 'num_cycle'. Did you mean 'num_cycles'?\n"
+            "  likely: other keys belong to schedules that hone does not have yet");
   EXPECT_NE(run_error({"--lr_scheduler_kwargs", "{\"num_cycles\": 1}"})
                 .find("num_cycles has a meaning for cosine alone"),
             std::string::npos);

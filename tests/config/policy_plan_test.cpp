@@ -122,7 +122,7 @@ TEST_F(PolicyPlanTest, EverySupportedOptionReachesThePlanAndComesBack) {
     for (const Option& row : method_schema(method).options) {
       const bool own =
           sft_schema().find(row.name) == nullptr || row.name == "shuffle_dataset" || row.name == "loss_type";
-      if (row.answer != Class::kSupported || !own) continue;
+      if (row.option_class != OptionClass::kSupported || !own) continue;
       const std::string name(row.name);
       ASSERT_TRUE(changes().contains(name)) << "no case for " << name;
       Words more = {"--" + name};
@@ -187,21 +187,18 @@ TEST_F(PolicyPlanTest, TheGenerationBatchIsResolved) {
 
 TEST_F(PolicyPlanTest, BatchesThatHoldNoWholeGroups) {
   EXPECT_EQ(grpo_error({"--generation_batch_size", "24", "--steps_per_generation", "2"}),
-            "[--generation_batch_size] expected either generation_batch_size or steps_per_generation\n  "
-            "found:  24 and "
-            "2, with per_device_train_batch_size 8\n  likely: 2 steps of 8 completions are 16\n  do:     "
-            "remove one of "
-            "the two");
+            "[--generation_batch_size] expected either generation_batch_size or steps_per_generation\n"
+            "  found:  24 and 2, with per_device_train_batch_size 8\n"
+            "  likely: 2 steps of 8 completions are 16\n"
+            "  do:     remove one of the two");
   EXPECT_EQ(grpo_error({"--generation_batch_size", "20"}),
             "[--generation_batch_size] expected generation_batch_size a multiple of "
             "per_device_train_batch_size, 8\n  "
             "found:  20\n  do:     write generation_batch_size: 16 or 24");
-  EXPECT_EQ(
-      grpo_error({"--num_generations", "6", "--gradient_accumulation_steps", "2"}),
-      "[--num_generations] expected whole groups of num_generations 6 in a generation batch\n  found:  16 "
-      "completions: per_device_train_batch_size 8 x steps_per_generation 2\n  do:     set num_generations: 4 "
-      "or "
-      "8, or per_device_train_batch_size: 6 or 9");
+  EXPECT_EQ(grpo_error({"--num_generations", "6", "--gradient_accumulation_steps", "2"}),
+            "[--num_generations] expected whole groups of num_generations 6 in a generation batch\n"
+            "  found:  16 completions: per_device_train_batch_size 8 x steps_per_generation 2\n"
+            "  do:     set num_generations: 4 or 8, or per_device_train_batch_size: 6 or 9");
   EXPECT_EQ(
       grpo_error({"--per_device_train_batch_size", "4"}),
       "[--per_device_train_batch_size] expected whole groups of num_generations 8 in a generation batch\n  "
@@ -213,9 +210,9 @@ TEST_F(PolicyPlanTest, BatchesThatHoldNoWholeGroups) {
   for (const char* few : {"1", "0", "null"}) {
     EXPECT_EQ(grpo_error({"--num_generations", few}),
               std::string("[--num_generations] expected num_generations at least 2\n  found:  ") + few +
-                  "\n  likely: the advantage of a completion is its reward beside the others of its prompt\n "
-                  " do:     "
-                  "the default is 8");
+                  "\n"
+                  "  likely: the advantage of a completion is its reward beside the others of its prompt\n"
+                  "  do:     the default is 8");
   }
   EXPECT_NE(grpo_error({"--per_device_train_batch_size", "100000000"}).find("a generation batch of at most"),
             std::string::npos);
@@ -229,12 +226,12 @@ TEST_F(PolicyPlanTest, EvaluationHoldsWholeGroups) {
   };
   EXPECT_EQ(grpo(with({})).policy.num_generations_eval, 8);
   EXPECT_EQ(grpo(with({"--num_generations_eval", "1"})).policy.num_generations_eval, 1);
-  EXPECT_EQ(
-      grpo_error(with({"--per_device_eval_batch_size", "6"})),
-      "[--per_device_eval_batch_size] expected whole groups of num_generations_eval 8 in an evaluation "
-      "batch\n  "
-      "found:  per_device_eval_batch_size 6\n  likely: num_generations_eval is num_generations unless it is "
-      "set\n  do:     set per_device_eval_batch_size: 8, or num_generations_eval: 6");
+  EXPECT_EQ(grpo_error(with({"--per_device_eval_batch_size", "6"})),
+            "[--per_device_eval_batch_size] expected whole groups of num_generations_eval 8 in an evaluation "
+            "batch\n"
+            "  found:  per_device_eval_batch_size 6\n"
+            "  likely: num_generations_eval is num_generations unless it is set\n"
+            "  do:     set per_device_eval_batch_size: 8, or num_generations_eval: 6");
   EXPECT_EQ(grpo({"--per_device_eval_batch_size", "6"}).per_device_eval_batch_size, 6)
       << "no evaluation, no matter";
 }
@@ -249,17 +246,19 @@ TEST_F(PolicyPlanTest, Rewards) {
       << "TRL's script puts the model first";
   EXPECT_EQ(
       short_paths(error_of([&] { parse_run(Method::kGrpo, arguments()); })),
-      "[reward_funcs (default)] expected at least one reward in reward_funcs\n  found:  none\n  do:     "
-      "write "
-      "reward_funcs: accuracy_reward, or rewards.py:my_function, in the YAML file or after --reward_funcs");
+      "[reward_funcs (default)] expected at least one reward in reward_funcs\n"
+      "  found:  none\n"
+      "  do:     write reward_funcs: accuracy_reward, or rewards.py:my_function, in the YAML file or after "
+      "--reward_funcs");
   EXPECT_EQ(grpo_error({"--reward_funcs", path("my/reward.py:score")}),
-            "[--reward_funcs] expected a Python file before the colon in reward_funcs\n  found:  "
-            "'my/reward.py' does "
-            "not exist. Did you mean 'rewards.py'?\n  do:     correct the path");
+            "[--reward_funcs] expected a Python file before the colon in reward_funcs\n"
+            "  found:  'my/reward.py' does not exist. Did you mean 'rewards.py'?\n"
+            "  do:     correct the path");
   EXPECT_EQ(grpo_error({"--reward_funcs", file}),
-            "[--reward_funcs] expected path/to/file.py:function in reward_funcs\n  found:  'my/rewards.py'\n "
-            " likely: "
-            "the function is missing\n  do:     write my/rewards.py:my_function");
+            "[--reward_funcs] expected path/to/file.py:function in reward_funcs\n"
+            "  found:  'my/rewards.py'\n"
+            "  likely: the function is missing\n"
+            "  do:     write my/rewards.py:my_function");
   EXPECT_NE(grpo_error({"--reward_funcs", "trl-lib/reward"}).find("looks like a name of the hub"),
             std::string::npos);
   EXPECT_NE(grpo_error({"--reward_model_name_or_path", path("none")})
@@ -319,10 +318,10 @@ TEST_F(PolicyPlanTest, GenerationKeywords) {
       "stop_strings, eos_token_id");
   EXPECT_NE(wrong("{\"num_beams\": 1}").find("'num_beams'"), std::string::npos);
   EXPECT_EQ(wrong("{\"temperature\": 0.5}"),
-            "[--generation_kwargs] expected the value of temperature, 1, for generation_kwargs.temperature\n "
-            " found:  "
-            "0.5\n  likely: the model would sample at one temperature and train at another\n  do:     write "
-            "temperature: 0.5 in its place");
+            "[--generation_kwargs] expected the value of temperature, 1, for generation_kwargs.temperature\n"
+            "  found:  0.5\n"
+            "  likely: the model would sample at one temperature and train at another\n"
+            "  do:     write temperature: 0.5 in its place");
   EXPECT_NE(wrong("{\"max_new_tokens\": 5}").find("write max_completion_length: 5"), std::string::npos);
   EXPECT_NE(wrong("{\"do_sample\": false}").find("expected true"), std::string::npos);
   EXPECT_NE(wrong("{\"top_p\": 1.5}").find("a number above 0 to 1 for generation_kwargs.top_p"),
@@ -394,9 +393,10 @@ TEST_F(PolicyPlanTest, SettingsThatDoNothingAreNoted) {
 
 TEST_F(PolicyPlanTest, WhatIsRefused) {
   EXPECT_EQ(grpo_error({"--sync_ref_model"}),
-            "[--sync_ref_model] expected sync_ref_model at its default false\n  found:  true\n  likely: TRL "
-            "refuses it "
-            "with PEFT: the reference is the model without its adapter\n  do:     remove sync_ref_model");
+            "[--sync_ref_model] expected sync_ref_model at its default false\n"
+            "  found:  true\n"
+            "  likely: TRL refuses it with PEFT: the reference is the model without its adapter\n"
+            "  do:     remove sync_ref_model");
   for (const char* name : {"--cast_lm_head_to_fp32", "--remove_unused_columns"}) {
     EXPECT_NE(grpo_error({name}).find("at its default false"), std::string::npos) << name;
   }
@@ -409,9 +409,10 @@ TEST_F(PolicyPlanTest, WhatIsRefused) {
 
 TEST_F(PolicyPlanTest, NamesFromElsewhere) {
   EXPECT_EQ(grpo_error({"--packing"}),
-            "[command line] expected an option of hone grpo\n  found:  --packing, an option of sft\n  "
-            "likely: the file "
-            "belongs to another method (RL-16)\n  do:     remove --packing");
+            "[command line] expected an option of hone grpo\n"
+            "  found:  --packing, an option of sft\n"
+            "  likely: the file belongs to another method (RL-16)\n"
+            "  do:     remove --packing");
   EXPECT_NE(error_of([&] { policy(Method::kRloo, {"--delta", "2"}); }).find("--delta, an option of grpo"),
             std::string::npos);
   EXPECT_NE(run_error({"--num_generations", "4"}).find("an option of grpo, rloo"), std::string::npos);

@@ -86,9 +86,10 @@ TEST(ReadYaml, SyntaxErrorsNameLineAndColumn) {
 
 TEST(ReadYaml, NotAMapping) {
   EXPECT_EQ(yaml_fault("lora_r 8\n"),
-            "[run.yaml:1] expected a mapping of options to values\n  found:  'lora_r 8'\n  likely: a missing "
-            "space after "
-            "':'\n  do:     write one `option: value` a line");
+            "[run.yaml:1] expected a mapping of options to values\n"
+            "  found:  'lora_r 8'\n"
+            "  likely: a missing space after ':'\n"
+            "  do:     write one `option: value` a line");
   EXPECT_EQ(yaml_fault("seed: 1\n---\nseed: 2\n"),
             "[run.yaml] expected one YAML document\n  found:  more than one\n"
             "  likely: a line '---', or one that begins with , ] or }\n  do:     keep one run a file");
@@ -96,12 +97,13 @@ TEST(ReadYaml, NotAMapping) {
 
 TEST(ReadYaml, DuplicateKey) {
   EXPECT_EQ(yaml_fault("lora_r: 8\nseed: 1\nlora-r: 16\n"),
-            "[run.yaml:3] expected each option once\n  found:  lora_r again; it is set at run.yaml:1 "
-            "already\n  likely: a "
-            "line was copied\n  do:     remove one of the two");
+            "[run.yaml:3] expected each option once\n"
+            "  found:  lora_r again; it is set at run.yaml:1 already\n"
+            "  likely: a line was copied\n"
+            "  do:     remove one of the two");
 }
 
-TEST(ReadYaml, UnknownKeyHasANeighbour) {
+TEST(ReadYaml, UnknownKeyHasANeighbor) {
   EXPECT_EQ(yaml_fault("seed: 1\npackng: true\n"),
             "[run.yaml:2] expected an option of hone sft\n  found:  unknown option packng. Did you mean "
             "'packing'?\n  likely: nobody would read it, and nothing would say so (RL-16)\n  do: "
@@ -110,12 +112,11 @@ TEST(ReadYaml, UnknownKeyHasANeighbour) {
 
 TEST(ReadYaml, FormerNamesSayWhatReplacedThem) {
   EXPECT_EQ(yaml_fault("warmup_ratio: 0.1\n"),
-            "[run.yaml:1] expected a name that TRL 1.16 has\n  found:  warmup_ratio\n  likely: this name was "
-            "removed or "
-            "belongs to another program (RL-16)\n  do:     write warmup_steps instead: a value below 1 is a "
-            "share of "
-            "all steps "
-            "(warmup_steps: 0.1)");
+            "[run.yaml:1] expected a name that TRL 1.16 has\n"
+            "  found:  warmup_ratio\n"
+            "  likely: this name was removed or belongs to another program (RL-16)\n"
+            "  do:     write warmup_steps instead: a value below 1 is a share of all steps (warmup_steps: "
+            "0.1)");
   for (const char* name : {"evaluation_strategy", "group_by_length", "overwrite_output_dir", "logging_dir",
                            "save_safetensors", "max_seq_length", "torch_dtype", "no_cuda"}) {
     EXPECT_NE(yaml_fault(std::string(name) + ": 1\n").find("expected a name that TRL 1.16 has"),
@@ -128,26 +129,28 @@ TEST(ReadYaml, FormerNamesSayWhatReplacedThem) {
 
 TEST(ReadYaml, AnotherMethodsOption) {
   EXPECT_EQ(yaml_fault("num_generations: 8\n"),
-            "[run.yaml:1] expected an option of hone sft\n  found:  num_generations, an option of grpo, "
-            "rloo\n  likely: the "
-            "file belongs to another method (RL-16)\n  do:     remove num_generations");
+            "[run.yaml:1] expected an option of hone sft\n"
+            "  found:  num_generations, an option of grpo, rloo\n"
+            "  likely: the file belongs to another method (RL-16)\n"
+            "  do:     remove num_generations");
 }
 
 TEST(ReadYaml, WrongTypes) {
   EXPECT_EQ(yaml_fault("lora_r: many\n"),
-            "[run.yaml:1] expected a whole number for option lora_r\n  found:  'many'\n  do:     correct it, "
-            "or remove it for "
-            "the default 16");
+            "[run.yaml:1] expected a whole number for option lora_r\n"
+            "  found:  'many'\n"
+            "  do:     correct it, or remove it for the default 16");
   EXPECT_EQ(yaml_fault("lora_r: 8.5\n"),
-            "[run.yaml:1] expected a whole number for option lora_r\n  found:  '8.5'\n  do:     correct it, "
-            "or remove it for "
-            "the default 16");
+            "[run.yaml:1] expected a whole number for option lora_r\n"
+            "  found:  '8.5'\n"
+            "  do:     correct it, or remove it for the default 16");
   EXPECT_NE(yaml_fault("seed: 99999999999999999999\n").find("expected a 64-bit whole number for option seed"),
             std::string::npos);
   EXPECT_EQ(yaml_fault("learning_rate: 1,5e-4\n"),
-            "[run.yaml:1] expected a number for option learning_rate\n  found:  '1,5e-4'\n  likely: the "
-            "decimal sign is a "
-            "point\n  do:     correct it, or remove it for the default 2e-5");
+            "[run.yaml:1] expected a number for option learning_rate\n"
+            "  found:  '1,5e-4'\n"
+            "  likely: the decimal sign is a point\n"
+            "  do:     correct it, or remove it for the default 2e-5");
   EXPECT_NE(yaml_fault("learning_rate: nan\n").find("expected a finite number for option learning_rate"),
             std::string::npos);
   EXPECT_NE(yaml_fault("learning_rate: 1e999\n").find("expected a finite number"), std::string::npos);
@@ -168,9 +171,10 @@ TEST(ReadYaml, WrongTypes) {
 
 TEST(ReadYaml, NullOnlyWhereItMeansSomething) {
   EXPECT_EQ(yaml_fault("lora_r:\n"),
-            "[run.yaml:1] expected a whole number for option lora_r\n  found:  nothing\n  likely: this "
-            "option cannot be "
-            "null\n  do:     correct it, or remove it for the default 16");
+            "[run.yaml:1] expected a whole number for option lora_r\n"
+            "  found:  nothing\n"
+            "  likely: this option cannot be null\n"
+            "  do:     correct it, or remove it for the default 16");
   EXPECT_NE(yaml_fault("lora_r: null\n").find("this option cannot be null"), std::string::npos);
   EXPECT_TRUE(yaml("data_seed: ~\n").value("data_seed").is_null());
 }
@@ -212,15 +216,16 @@ TEST(ReadArguments, Mistakes) {
             "[command line] expected an option such as --output_dir\n  found:  'run.yaml'\n  do:     write "
             "--config run.yaml");
   EXPECT_EQ(words_fault({"-r", "8"}),
-            "[command line] expected an option such as --output_dir\n  found:  '-r'\n  do:     `hone sft "
-            "--help` shows the "
-            "form");
+            "[command line] expected an option such as --output_dir\n"
+            "  found:  '-r'\n"
+            "  do:     `hone sft --help` shows the form");
   EXPECT_EQ(words_fault({"--lora_r"}),
             "[--lora_r] expected one value\n  found:  none\n  do:     write --lora_r VALUE");
   EXPECT_EQ(words_fault({"--output_dir", "my", "run"}),
-            "[--output_dir] expected one value\n  found:  2: my run\n  likely: a value with spaces needs "
-            "quotes\n  do:     "
-            "write --output_dir VALUE");
+            "[--output_dir] expected one value\n"
+            "  found:  2: my run\n"
+            "  likely: a value with spaces needs quotes\n"
+            "  do:     write --output_dir VALUE");
   EXPECT_NE(words_fault({"--lora_target_modules"}).find("expected one or more values"), std::string::npos);
   EXPECT_NE(words_fault({"--lora_target_modules", "a", "--lora_target_modules", "b"})
                 .find("expected the option once"),
@@ -267,13 +272,14 @@ TEST(Check, Ranges) {
 
 TEST(Check, Choices) {
   EXPECT_EQ(yaml_fault("lr_scheduler_type: polynomial\n"),
-            "[run.yaml:1] expected a value of lr_scheduler_type that hone has\n  found:  polynomial\n  "
-            "likely: not yet\n  do: "
-            "    choose linear, cosine, constant, constant_with_warmup");
+            "[run.yaml:1] expected a value of lr_scheduler_type that hone has\n"
+            "  found:  polynomial\n"
+            "  likely: not yet\n"
+            "  do:     choose linear, cosine, constant, constant_with_warmup");
   EXPECT_EQ(yaml_fault("lr_scheduler_type: cosin\n"),
-            "[run.yaml:1] expected a value of lr_scheduler_type\n  found:  'cosin'. Did you mean 'cosine'?\n "
-            " do:     choose "
-            "linear, cosine, constant, constant_with_warmup");
+            "[run.yaml:1] expected a value of lr_scheduler_type\n"
+            "  found:  'cosin'. Did you mean 'cosine'?\n"
+            "  do:     choose linear, cosine, constant, constant_with_warmup");
   for (const char* line :
        {"packing_strategy: wrapped", "packing_strategy: bfd_split", "loss_type: dft", "optim: sgd",
         "optim: paged_adamw_8bit", "truncation_mode: keep_end", "save_strategy: best",
@@ -289,7 +295,7 @@ TEST(Check, RefusedUnlessTheDefault) {
       "[run.yaml:1] expected model_revision at its default \"main\"\n  found:  v2\n  likely: hone reads "
       "local files, which have no revision\n  do:     remove model_revision");
   for (const Option& row : sft_schema().options) {
-    if (row.answer != Class::kRefused) continue;
+    if (row.option_class != OptionClass::kRefused) continue;
     Settings at_default(sft_schema());
     at_default.read_yaml_text(std::string(row.name) + ": " + yaml_text(row.default_value()) + "\n",
                               "run.yaml");
@@ -315,7 +321,7 @@ TEST(Check, AnsweredOptionsGetOneNoteEach) {
                                       "decide; the results do not depend on it"}));
   std::size_t count = 0;
   for (const Option& row : sft_schema().options) {
-    if (row.answer != Class::kAnswered) continue;
+    if (row.option_class != OptionClass::kIgnored) continue;
     ++count;
     const std::string line = std::string(row.name) + ": " + yaml_text(row.default_value()) + "\n";
     EXPECT_EQ(yaml(line).check(),

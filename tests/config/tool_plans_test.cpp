@@ -108,19 +108,19 @@ TEST_F(ToolsTest, SamplingMistakes) {
             "[--repetition_penalty] expected repetition_penalty above 0\n  found:  0.0\n  do:     the "
             "default is 1.0");
   EXPECT_EQ(error({"--min_new_tokens", "65"}),
-            "[--min_new_tokens] expected min_new_tokens of at most max_new_tokens, 64\n  found:  65\n  do:   "
-            "  raise "
-            "max_new_tokens, or lower min_new_tokens");
+            "[--min_new_tokens] expected min_new_tokens of at most max_new_tokens, 64\n"
+            "  found:  65\n"
+            "  do:     raise max_new_tokens, or lower min_new_tokens");
   EXPECT_EQ(error({"--stop_strings", "a", ""}),
-            "[--stop_strings] expected texts that end a completion\n  found:  an empty text\n  likely: it is "
-            "part of "
-            "every completion\n  do:     leave it out");
+            "[--stop_strings] expected texts that end a completion\n"
+            "  found:  an empty text\n"
+            "  likely: it is part of every completion\n"
+            "  do:     leave it out");
   EXPECT_EQ(error({"--num_return_sequences", "2"}),
-            "[--num_return_sequences] expected a temperature above 0 for several completions of a prompt\n  "
-            "found:  "
-            "temperature 0\n  likely: greedy completions of a prompt are all the same\n  do:     set "
-            "temperature, or "
-            "leave num_return_sequences at 1");
+            "[--num_return_sequences] expected a temperature above 0 for several completions of a prompt\n"
+            "  found:  temperature 0\n"
+            "  likely: greedy completions of a prompt are all the same\n"
+            "  do:     set temperature, or leave num_return_sequences at 1");
   EXPECT_NE(error({"--kv_memory", "much"}).find("[--kv_memory] expected a size such as"), std::string::npos);
   EXPECT_NE(error({"--stop_string", "a"}).find("Did you mean 'stop_strings'?"), std::string::npos);
 }
@@ -144,9 +144,9 @@ TEST_F(ToolsTest, ChatTakesItsModelFirst) {
 
 TEST_F(ToolsTest, ChatMistakes) {
   EXPECT_EQ(error_of([] { parse_chat({}); }),
-            "[hone chat] expected a model to talk with\n  found:  none\n  do:     write hone chat MODEL, a "
-            "folder in "
-            "Hugging Face format or a .gguf file");
+            "[hone chat] expected a model to talk with\n"
+            "  found:  none\n"
+            "  do:     write hone chat MODEL, a folder in Hugging Face format or a .gguf file");
   EXPECT_NE(error_of([&] {
               parse_chat({path("model"), path("model")});
             }).find("[--model_name_or_path] expected one value"),
@@ -164,18 +164,18 @@ TEST_F(ToolsTest, ChatMistakes) {
 
 TEST_F(ToolsTest, GenerateMistakes) {
   EXPECT_EQ(error_of([&] { generate({}); }),
-            "[hone generate] expected something to complete\n  found:  neither --prompt nor --prompts\n  do: "
-            "    write "
-            "--prompt 'TEXT', or --prompts FILE.jsonl with a prompt column");
+            "[hone generate] expected something to complete\n"
+            "  found:  neither --prompt nor --prompts\n"
+            "  do:     write --prompt 'TEXT', or --prompts FILE.jsonl with a prompt column");
   EXPECT_EQ(error_of([&] { parse_generate({"--prompt", "Hi"}); }),
-            "[hone generate] expected option --model_name_or_path\n  found:  it is not set\n  do:     `hone "
-            "generate --help` "
-            "lists the options");
+            "[hone generate] expected option --model_name_or_path\n"
+            "  found:  it is not set\n"
+            "  do:     `hone generate --help` lists the options");
   EXPECT_EQ(error_of([&] { generate({"--prompt", "Hi", "--temprature", "1"}); }),
-            "[command line] expected an option of hone generate\n  found:  unknown option --temprature. Did "
-            "you mean "
-            "'temperature'?\n  likely: nobody would read it, and nothing would say so (RL-16)\n  do:     "
-            "`hone options --method generate` lists every option");
+            "[command line] expected an option of hone generate\n"
+            "  found:  unknown option --temprature. Did you mean 'temperature'?\n"
+            "  likely: nobody would read it, and nothing would say so (RL-16)\n"
+            "  do:     `hone options --method generate` lists every option");
   EXPECT_NE(
       error_of([&] { generate({"--prompt", "Hi", "--top_p", "0"}); }).find("expected top_p above 0 to 1"),
       std::string::npos);
@@ -186,17 +186,17 @@ TEST_F(ToolsTest, GenerateMistakes) {
 }
 
 TEST_F(ToolsTest, GenerateHoldsTheBaseAsItsAdapterWasTrained) {
-  EXPECT_EQ(generate({"--prompt", "Hi"}).quantised_base, QuantisedBase::kNone);
+  EXPECT_EQ(generate({"--prompt", "Hi"}).quantized_base, QuantizedBase::kNone);
   const GeneratePlan plan = generate({"--prompt", "Hi", "--load_in_4bit", "--use_bnb_nested_quant"});
-  EXPECT_EQ(plan.quantised_base, QuantisedBase::kNf4);
+  EXPECT_EQ(plan.quantized_base, QuantizedBase::kNf4);
   EXPECT_TRUE(plan.use_bnb_nested_quant);
-  EXPECT_EQ(parse_chat({path("model"), "--load_in_8bit"}).quantised_base, QuantisedBase::kInt8);
+  EXPECT_EQ(parse_chat({path("model"), "--load_in_8bit"}).quantized_base, QuantizedBase::kInt8);
 }
 
 TEST_F(ToolsTest, GenerateNotesIdleSettings) {
   EXPECT_EQ(generate({"--prompt", "Hi", "--top_k", "5"}).notes,
             std::vector<std::string>{
-                "top_k: has no effect at temperature 0, which always takes the likeliest token"});
+                "top_k: has no effect at temperature 0, which always takes the most likely token"});
 }
 
 TEST_F(ToolsTest, Convert) {
@@ -205,18 +205,18 @@ TEST_F(ToolsTest, Convert) {
   EXPECT_EQ(plan.output, path("new"));
   EXPECT_EQ(parse_convert({"--input", path("model"), "--output", path("new"), "--dtype", "float32"}).dtype,
             StorageType::kFloat32);
-  EXPECT_EQ(plan.quantise, QuantisedBase::kNone);
+  EXPECT_EQ(plan.quantize, QuantizedBase::kNone);
   const ConvertPlan nested = parse_convert(
       {"--input", path("model"), "--output", path("new"), "--load_in_4bit", "--use_bnb_nested_quant"});
-  EXPECT_EQ(nested.quantise, QuantisedBase::kNf4);
+  EXPECT_EQ(nested.quantize, QuantizedBase::kNf4);
   EXPECT_TRUE(nested.use_bnb_nested_quant);
   EXPECT_NE(error_of([&] { parse_convert({"--input", path("model")}); }).find("expected option --output"),
             std::string::npos);
   EXPECT_EQ(
       short_paths(error_of([&] { parse_convert({"--input", path("model"), "--output", path("rows")}); })),
-      "[--output] expected a new folder as output\n  found:  'rows' exists\n  do:     name another folder, "
-      "or remove "
-      "this one");
+      "[--output] expected a new folder as output\n"
+      "  found:  'rows' exists\n"
+      "  do:     name another folder, or remove this one");
   EXPECT_NE(
       error_of([&] { parse_convert({"--input", path("none"), "--output", path("new")}); }).find("as input"),
       std::string::npos);
@@ -230,11 +230,11 @@ TEST_F(ToolsTest, Merge) {
                          "--model_name_or_path", path("model")})
                 .model_name_or_path,
             path("model"));
-  EXPECT_EQ(plan.trained_on, QuantisedBase::kNone);
+  EXPECT_EQ(plan.trained_on, QuantizedBase::kNone);
   EXPECT_EQ(
       parse_merge({"--adapter_name_or_path", path("adapter"), "--output", path("new"), "--load_in_8bit"})
           .trained_on,
-      QuantisedBase::kInt8);
+      QuantizedBase::kInt8);
   EXPECT_NE(error_of([&] {
               parse_merge({"--output", path("new")});
             }).find("expected option --adapter_name_or_path"),
@@ -259,21 +259,21 @@ TEST_F(ToolsTest, TheBaseThatAnAdapterWasTrainedOn) {
   };
   for (const char* adapter : {"adapter", "adapter/checkpoint-3", "adapter/checkpoint-3/"}) {
     const MergePlan plan = merged(adapter);
-    EXPECT_EQ(plan.trained_on, QuantisedBase::kFp4) << adapter;
+    EXPECT_EQ(plan.trained_on, QuantizedBase::kFp4) << adapter;
     EXPECT_TRUE(plan.use_bnb_nested_quant);
     EXPECT_EQ(plan.compare.precision, Precision::kBFloat16);
     ASSERT_EQ(plan.notes.size(), 1U);
     EXPECT_EQ(plan.notes[0].find("load_in_4bit: true, bnb_4bit_quant_type: fp4, use_bnb_nested_quant: true"),
               0U);
   }
-  EXPECT_EQ(merged("adapter/first").trained_on, QuantisedBase::kNone);  // another folder within it
-  EXPECT_EQ(merged("adapter", {"--load_in_4bit", "false"}).trained_on, QuantisedBase::kNone);
-  EXPECT_EQ(merged("adapter", {"--load_in_8bit"}).trained_on, QuantisedBase::kInt8);
+  EXPECT_EQ(merged("adapter/first").trained_on, QuantizedBase::kNone);  // another folder within it
+  EXPECT_EQ(merged("adapter", {"--load_in_4bit", "false"}).trained_on, QuantizedBase::kNone);
+  EXPECT_EQ(merged("adapter", {"--load_in_8bit"}).trained_on, QuantizedBase::kInt8);
   EXPECT_EQ(parse_generate({"--model_name_or_path", path("model"), "--adapter_name_or_path", path("adapter"),
                             "--prompt", "a"})
-                .quantised_base,
-            QuantisedBase::kFp4);
-  EXPECT_EQ(trained_on(path("adapter")), (TrainedOn{.base = QuantisedBase::kFp4, .nested = true}));
+                .quantized_base,
+            QuantizedBase::kFp4);
+  EXPECT_EQ(trained_on(path("adapter")), (TrainedOn{.base = QuantizedBase::kFp4, .nested = true}));
   EXPECT_EQ(trained_on(path("adapter/first")), TrainedOn());
   write("adapter/plan.yaml", "load_in_4bit: [");
   EXPECT_EQ(merged("adapter").notes.size(), 1U);

@@ -93,7 +93,7 @@ TEST_F(WritePlanTest, ReadsAsAFileOfOptions) {
   EXPECT_NE(text.find("\noutput_dir: out\n"), std::string::npos);
   EXPECT_NE(text.find("\nbf16: true\n"), std::string::npos);
   EXPECT_NE(text.find("\neval_strategy: \"no\"\n"), std::string::npos);
-  EXPECT_EQ(text.find("torch_compile"), std::string::npos) << "answered options are shown only when set";
+  EXPECT_EQ(text.find("torch_compile"), std::string::npos) << "ignored options are shown only when set";
 }
 
 }  // namespace write_plan_test

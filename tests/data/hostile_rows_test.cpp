@@ -43,7 +43,7 @@ class HostileRows : public ::testing::Test {
     one([&] { read_prompts(file_); });
     one([&] { read_prompt_rows(file_); });
     one([&] { read_preference_rows(file_); });
-    one([&] { parse_preference_rows(text, file_, ImplicitPrompts::kLeft); });
+    one([&] { parse_preference_rows(text, file_, ImplicitPrompts::kKeep); });
     one([&] { read_unpaired_rows(file_); });
     if (refused == 6)
       throw base::UserError({.where = "all", .expected = "", .found = error, .cause = "", .fix = ""});
@@ -91,7 +91,7 @@ TEST_F(HostileRows, ManyKeysOfAMessageInLinearTime) {
   const std::string side = "[" + message + R"(},{"role": "assistant", "content": ")";
   const std::clock_t begin = std::clock();
   const std::string row = R"({"chosen": )" + side + R"(a"}], "rejected": )" + side + R"(b"}]})";
-  EXPECT_EQ(parse_preference_rows(row, "d.jsonl", ImplicitPrompts::kTaken).rows.size(), 1U);
+  EXPECT_EQ(parse_preference_rows(row, "d.jsonl", ImplicitPrompts::kExtract).rows.size(), 1U);
   EXPECT_LT(std::clock() - begin, 5 * CLOCKS_PER_SEC);
 }
 

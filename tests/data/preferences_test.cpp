@@ -31,7 +31,7 @@ const text::ChatTemplate& chat_template() {
 }
 
 // [ids, completion mask] as TRL's collator has them.
-Json sequence(const PreferenceSide& side) {
+Json sequence(const PreferenceSequence& side) {
   std::vector<std::int32_t> ids = side.context;
   ids.insert(ids.end(), side.scored.begin(), side.scored.end());
   std::vector<int> mask(ids.size(), 0);
@@ -50,7 +50,7 @@ TEST_P(PreferenceGolden, EqualsTrl) {
   PreferenceOptions options{.max_length = cuts ? given.value("max_length", 1024) : 0,
                             .keep_end = given.value("truncation_mode", "keep_start") == "keep_end",
                             .threads = 1};
-  const PreferenceData data = tokenise_preferences(rows, tokenizer(), &chat_template(), options);
+  const PreferenceData data = tokenize_preferences(rows, tokenizer(), &chat_template(), options);
   const Json& pairs = recorded.at("pairs");
   ASSERT_EQ(data.pairs.size(), pairs.size());
   for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -60,7 +60,7 @@ TEST_P(PreferenceGolden, EqualsTrl) {
     EXPECT_EQ(sequence(data.pairs[i].rejected), pairs.at(i).at("rejected"));
   }
   options.threads = 2;
-  EXPECT_EQ(tokenise_preferences(rows, tokenizer(), &chat_template(), options).pairs.size(), pairs.size());
+  EXPECT_EQ(tokenize_preferences(rows, tokenizer(), &chat_template(), options).pairs.size(), pairs.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, PreferenceGolden,
@@ -71,7 +71,7 @@ PreferenceRows parse(const std::string& text) {
 }
 
 PreferenceData prepare(const std::string& text, const PreferenceOptions& options = {}) {
-  return tokenise_preferences(parse(text), tokenizer(), &chat_template(), options);
+  return tokenize_preferences(parse(text), tokenizer(), &chat_template(), options);
 }
 
 template <typename Action>
@@ -138,7 +138,7 @@ TEST(Preferences, TokensOutsideTheEmbedding) {
 
 TEST(Preferences, MessagesNeedATemplate) {
   const PreferenceRows rows = read_preference_rows(kFixtures / "data" / "pairs" / "chat.jsonl");
-  EXPECT_NE(error_of([&] { tokenise_preferences(rows, tokenizer(), nullptr, {}); }).find("chat template"),
+  EXPECT_NE(error_of([&] { tokenize_preferences(rows, tokenizer(), nullptr, {}); }).find("chat template"),
             std::string::npos);
 }
 

@@ -72,12 +72,12 @@ class PromptRows : public testing::Test {
     std::ofstream(folder_ / "train.jsonl") << text;
     return read_prompt_rows(folder_);
   }
-  std::vector<TokenisedPrompt> tokenise(const std::string& text, const base::Json& kwargs = {}) {
-    return tokenise_prompts(read(text), tiny(), &template_, kwargs, vocab_size_);
+  std::vector<TokenizedPrompt> tokenize(const std::string& text, const base::Json& kwargs = {}) {
+    return tokenize_prompts(read(text), tiny(), &template_, kwargs, vocab_size_);
   }
   std::string message_of(const std::string& text) {
     try {
-      tokenise(text);
+      tokenize(text);
     } catch (const base::UserError& error) {
       return error.what();
     }
@@ -114,13 +114,13 @@ TEST_F(PromptRows, AFolderHasSplitsAndAFileIsItself) {
 }
 
 // The ids are those of TRL 1.16's GRPOTrainer._tokenize_prompts with this tokenizer.
-TEST_F(PromptRows, AreTokenisedAsTrlDoes) {
-  const auto texts = tokenise("{\"prompt\": \"What is 2 + 3?\"}\n{\"prompt\": \"a\"}");
+TEST_F(PromptRows, AreTokenizedAsTrlDoes) {
+  const auto texts = tokenize("{\"prompt\": \"What is 2 + 3?\"}\n{\"prompt\": \"a\"}");
   EXPECT_EQ(texts[0].ids, (std::vector<std::int32_t>{3, 322, 287, 265, 224, 21, 224, 14, 303, 34}));
   EXPECT_EQ(texts[1].ids, (std::vector<std::int32_t>{3, 68})) << "with BOS";
   EXPECT_EQ(texts[0].text, "What is 2 + 3?");
 
-  const auto chats = tokenise(R"({"prompt": [{"role": "user", "content": "hi"}]}
+  const auto chats = tokenize(R"({"prompt": [{"role": "user", "content": "hi"}]}
 {"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})");
   EXPECT_EQ(chats[0].ids,
             (std::vector<std::int32_t>{1, 276, 261, 202, 75, 76, 2, 202, 1, 286, 274, 284, 202}));
@@ -133,7 +133,7 @@ TEST_F(PromptRows, AreTokenisedAsTrlDoes) {
 TEST_F(PromptRows, GiveTheTemplateItsColumnsAndTheOptionsKwargs) {
   const std::string thinks = R"("prompt": [{"role": "assistant", "content": "b", "reasoning_content": "c"}])";
   const auto text_of = [this](const std::string& row, const base::Json& kwargs) {
-    return tokenise(row, kwargs).at(0).text;
+    return tokenize(row, kwargs).at(0).text;
   };
   EXPECT_NE(text_of("{" + thinks + "}", {}).find("<think>"), std::string::npos);
   const base::Json off = {{"enable_thinking", false}};
@@ -175,8 +175,8 @@ TEST_F(PromptRows, BadRowsAreNamed) {
 
 TEST_F(PromptRows, MessagesNeedAChatTemplate) {
   const auto rows = read(R"({"prompt": [{"role": "user", "content": "a"}]})");
-  EXPECT_THROW(tokenise_prompts(rows, tiny(), nullptr, {}), base::UserError);
-  EXPECT_NO_THROW(tokenise_prompts(read(R"({"prompt": "a"})"), tiny(), nullptr, {}));
+  EXPECT_THROW(tokenize_prompts(rows, tiny(), nullptr, {}), base::UserError);
+  EXPECT_NO_THROW(tokenize_prompts(read(R"({"prompt": "a"})"), tiny(), nullptr, {}));
 }
 
 // A template may render nothing; text has at least the BOS, where the tokenizer adds one.

@@ -17,8 +17,8 @@ const text::Tokenizer& tokenizer() {
 }
 
 RewardPairs prepare(const std::string& text, RewardPairOptions options = {}) {
-  const PreferenceRows rows = parse_preference_rows(text, "pairs.jsonl", ImplicitPrompts::kLeft);
-  return tokenise_reward_pairs(rows, tokenizer(), nullptr, options);
+  const PreferenceRows rows = parse_preference_rows(text, "pairs.jsonl", ImplicitPrompts::kKeep);
+  return tokenize_reward_pairs(rows, tokenizer(), nullptr, options);
 }
 
 std::string error_of(const std::string& text, const RewardPairOptions& options = {}) {
@@ -30,7 +30,7 @@ std::string error_of(const std::string& text, const RewardPairOptions& options =
   return "no error";
 }
 
-Ids whole(const PreferenceSide& side) {
+Ids whole(const PreferenceSequence& side) {
   Ids out = side.context;
   out.insert(out.end(), side.scored.begin(), side.scored.end());
   return out;

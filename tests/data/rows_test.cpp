@@ -121,7 +121,7 @@ TEST(BadRows, AbsentColumn) {
   expect_parts(message_of(R"({"prompt": "a", "response": "b"})"),
                {"a column 'completion' beside the other half", "columns: prompt, response."});
   expect_parts(message_of(R"({"completion": "a"})"), {"a column 'prompt' beside the other half"});
-  expect_parts(message_of(R"({"input_ids": [1]})"), {"already tokenised"});
+  expect_parts(message_of(R"({"input_ids": [1]})"), {"already tokenized"});
   expect_parts(message_of("{}"), {"columns: none"});
 }
 

@@ -22,7 +22,7 @@ class Unpaired : public testing::Test {
     return read_unpaired_rows(file_);
   }
   UnpairedData prepare(const std::string& text, const UnpairedOptions& options = {}) const {
-    return tokenise_unpaired(rows(text), tokenizer(), nullptr, options);
+    return tokenize_unpaired(rows(text), tokenizer(), nullptr, options);
   }
   std::string error_of(const std::string& text, const UnpairedOptions& options = {}) const {
     try {

@@ -38,15 +38,15 @@ TEST(Catalogue, EveryPageIsWhole) {
       EXPECT_FALSE(text.empty()) << one.code;
     }
     EXPECT_EQ(one.when.find_first_not_of("CPRX"), std::string_view::npos) << one.code;
-    EXPECT_EQ(one.standing == Standing::kChecked, !one.places.empty()) << one.code;
-    EXPECT_EQ(one.standing != Standing::kChecked, !one.why.empty()) << one.code;
-    EXPECT_EQ(one.standing == Standing::kImpossible, !one.proof.empty()) << one.code;
+    EXPECT_EQ(one.status == FaultStatus::kChecked, !one.places.empty()) << one.code;
+    EXPECT_EQ(one.status != FaultStatus::kChecked, !one.why.empty()) << one.code;
+    EXPECT_EQ(one.status == FaultStatus::kImpossible, !one.proof.empty()) << one.code;
   }
 }
 
 TEST(Catalogue, WhatIsImpossibleNamesATestThatExists) {
   for (const FaultClass& one : fault_classes()) {
-    if (one.standing != Standing::kImpossible) continue;
+    if (one.status != FaultStatus::kImpossible) continue;
     const std::string proof(one.proof);
     const std::size_t space = proof.find(' '), dot = proof.rfind('.');
     ASSERT_NE(space, std::string::npos) << one.code;

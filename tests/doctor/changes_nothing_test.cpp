@@ -40,7 +40,7 @@ class ChangesNothingTest : public ProbeTest {
     train::begin_run(*open(plan("without")), listener_, go_on);
     Examiner examiner(depth);
     train::begin_run(*open(plan("with")), listener_, go_on, &examiner);
-    EXPECT_NE(worst(examiner.found), base::Level::kFail) << words_of(examiner.found);
+    EXPECT_NE(worst(examiner.found), base::Level::kFail) << describe(examiner.found);
     EXPECT_GE(examiner.found.size(), 8U);
     EXPECT_EQ(base::read_text(root_ / "without" / train::kAdapterWeightsFile),
               base::read_text(root_ / "with" / train::kAdapterWeightsFile));

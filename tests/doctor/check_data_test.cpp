@@ -22,8 +22,7 @@ std::string fixture(const char* name) {
 // ChatML with {% generation %}; `end` is what closes a turn inside the tag, `after` what follows it.
 std::string chatml(const std::string& end, const std::string& after) {
   return "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' }}{% if message.role == "
-         "'assistant' %}"
-         "{% generation %}{{ message.content + '" +
+         "'assistant' %}{% generation %}{{ message.content + '" +
          end + "' }}{% endgeneration %}{{ '" + after +
          "\\n' }}"
          "{% else %}{{ message.content + '" +

@@ -15,7 +15,7 @@ namespace fs = base::fs;
 
 class Listener final : public train::RunListener {
  public:
-  void judged(const base::Verdict& verdict, std::int64_t step) override {
+  void on_verdict(const base::Verdict& verdict, std::int64_t step) override {
     EXPECT_EQ(step, 0);
     verdicts.push_back(verdict);
   }
@@ -96,8 +96,8 @@ TEST_F(ExaminerTest, PartsAreThoseOfTheMethodAndTheDepth) {
 
 class Pauser final : public train::RunGuard {
  public:
-  Pauser(train::Course course, std::int64_t pinned) : course_(course), pinned_(pinned) {}
-  train::Course stepped(const train::StepFacts&, const adapters::Adapter&) override {
+  Pauser(train::GuardAction course, std::int64_t pinned) : course_(course), pinned_(pinned) {}
+  train::GuardAction on_step(const train::StepFacts&, const adapters::Adapter&) override {
     calls += 1;
     return course_;
   }
@@ -105,12 +105,12 @@ class Pauser final : public train::RunGuard {
   int calls = 0;
 
  private:
-  train::Course course_;
+  train::GuardAction course_;
   std::int64_t pinned_;
 };
 
 TEST_F(ExaminerTest, SeveralGuardsAreAllAskedAndOnePauseIsAPause) {
-  Pauser pauses(train::Course::kPause, 3), goes_on(train::Course::kGoOn, 7);
+  Pauser pauses(train::GuardAction::kPause, 3), goes_on(train::GuardAction::kContinue, 7);
   Guards guards;
   guards.add(pauses);
   guards.add(goes_on);

@@ -41,7 +41,7 @@ constexpr CrashFacts kCrash = {.signal = SIGFPE,
 
 TEST(CrashText, SaysWhatWhereAndWhatItIsNot) {
   FixedText out;
-  crash_words(out, kCrash, "out", "out/hone-crash-17.json");
+  write_crash_message(out, kCrash, "out", "out/hone-crash-17.json");
   const std::string text(out.view());
   expect_has(text, "hone: CRASH NUM-07  signal 8 (SIGFPE, integer division by zero) at step 3\n");
   expect_has(text, "  where:  gemm bf16 m=32 n=960 k=576, layer 4\n");
@@ -52,8 +52,8 @@ TEST(CrashText, SaysWhatWhereAndWhatItIsNot) {
 
 TEST(CrashText, OtherSignalsHaveNoClassOfTheirOwn) {
   FixedText out;
-  crash_words(out, {.signal = SIGSEGV, .op = "attention", .dtype = "fp32", .m = 7, .n = 4, .k = 64}, "out",
-              "");
+  write_crash_message(out, {.signal = SIGSEGV, .op = "attention", .dtype = "fp32", .m = 7, .n = 4, .k = 64},
+                      "out", "");
   const std::string text(out.view());
   expect_has(text, "CRASH signal 11 (SIGSEGV");
   expect_has(text, "attention fp32 tokens=7 heads=4 head_dim=64\n");
@@ -116,7 +116,7 @@ TEST_F(FaultReportTest, WhatBecameOfAProcessThatIsGone) {
   state.resident = 21'900'000'000;
   state.free = 400'000'000;
   EXPECT_EQ(fate_of(state), Fate::kMemory);
-  expect_has(fate_words(state, Fate::kMemory),
+  expect_has(describe_fate(state, Fate::kMemory),
              "killed at step 12 of 100 (memory then: 21.90 GB used, 0.40 GB free): probably the kernel's "
              "out-of-memory");
   state.free = 20'000'000'000;

@@ -15,7 +15,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 struct Row {
   const char* name;
   LossFacts facts;
-  LossRow row;
+  LossCase row;
   const char* code;
   Level level;
   const char* says;
@@ -25,85 +25,85 @@ const std::vector<Row>& table() {
   static const std::vector<Row> rows = {
       {"healthy zero",
        {.loss = -2.98e-8, .grad_norm = 0.2149, .reward = 0.3, .dead_groups = 0.25},
-       LossRow::kHealthyZero,
+       LossCase::kHealthyZero,
        "RL-01",
        Level::kNote,
        "loss 0.0000 is expected here: the advantages of a group sum to 0"},
       {"healthy zero with cut ones",
        {.loss = 0, .grad_norm = 0.1, .reward = 0.3, .dead_groups = 0.5, .cut = 0.9},
-       LossRow::kHealthyZero,
+       LossCase::kHealthyZero,
        "RL-01",
        Level::kNote,
        "expected here"},
       {"healthy with KL",
        {.loss = 4e-4, .grad_norm = 0.2, .reward = 0.3, .dead_groups = 0, .beta = 0.04},
-       LossRow::kHealthyKl,
+       LossCase::kHealthyKl,
        "RL-01",
        Level::kNote,
        "beta times KL"},
       {"token mean",
        {.loss = 0.149, .grad_norm = 0.2, .reward = 0.3},
-       LossRow::kHealthyNonzero,
+       LossCase::kHealthyNonzero,
        "RL-01",
        Level::kNote,
        "loss 0.1490 is no measure of progress"},
       {"truncation",
        {.reward = 0, .place = RewardPlace::kLowest, .dead_groups = 1, .cut = 0.98},
-       LossRow::kTruncated,
+       LossCase::kTruncated,
        "RL-03",
        Level::kFail,
        "98 % of the completions are cut at max_completion_length"},
       {"truncation begins at 0.8",
        {.reward = 0, .place = RewardPlace::kLowest, .dead_groups = 1, .cut = 0.8},
-       LossRow::kTruncated,
+       LossCase::kTruncated,
        "RL-03",
        Level::kFail,
        "80 %"},
       {"parser or too hard",
        {.reward = 0, .place = RewardPlace::kLowest, .dead_groups = 1, .cut = 0.79},
-       LossRow::kLowest,
+       LossCase::kLowest,
        "RL-04",
        Level::kFail,
        "lowest reward, 0"},
       {"too easy",
        {.reward = 1, .place = RewardPlace::kHighest, .dead_groups = 1, .cut = 0.1},
-       LossRow::kHighest,
+       LossCase::kHighest,
        "RL-02",
        Level::kFail,
        "highest reward, 1"},
       {"too easy though cut",
        {.reward = 1, .place = RewardPlace::kHighest, .dead_groups = 1, .cut = 1},
-       LossRow::kHighest,
+       LossCase::kHighest,
        "RL-02",
        Level::kFail,
        "nothing is left to learn"},
       {"dead in between",
        {.reward = 0.5, .place = RewardPlace::kBetween, .dead_groups = 1},
-       LossRow::kDead,
+       LossCase::kDead,
        "RL-02",
        Level::kFail,
        "in every group all rewards are equal (mean 0.5)"},
       {"masked",
-       {.reward = 0.5, .dead_groups = 0.5, .cut = 0.5, .all_skipped = true, .masks_cut = true},
-       LossRow::kMasked,
+       {.reward = 0.5, .dead_groups = 0.5, .cut = 0.5, .all_skipped = true, .masks_truncated = true},
+       LossCase::kMasked,
        "RL-03",
        Level::kFail,
        "was left out of the loss"},
       {"gradient cut",
        {.reward = 0.5, .dead_groups = 0.5},
-       LossRow::kGradientCut,
+       LossCase::kGradientCut,
        "GRAD-02",
        Level::kFail,
        "no trainable tensor receives a gradient"},
       {"NaN gradient",
        {.loss = 0, .grad_norm = kNan, .reward = 0.5, .dead_groups = 1},
-       LossRow::kNotFinite,
+       LossCase::kNotFinite,
        "NUM-02",
        Level::kFail,
        "not finite"},
       {"NaN loss",
        {.loss = kNan, .grad_norm = 0.5, .reward = 0.5},
-       LossRow::kNotFinite,
+       LossCase::kNotFinite,
        "NUM-02",
        Level::kFail,
        "not finite"},
@@ -113,7 +113,7 @@ const std::vector<Row>& table() {
 
 TEST(LossTable, EveryRowHasItsVerdict) {
   for (const Row& row : table()) {
-    EXPECT_EQ(loss_row(row.facts), row.row) << row.name;
+    EXPECT_EQ(loss_case(row.facts), row.row) << row.name;
     const base::Verdict found = loss_verdict(row.facts);
     EXPECT_EQ(found.code, row.code) << row.name;
     EXPECT_EQ(found.level, row.level) << row.name;
@@ -134,7 +134,7 @@ TEST(LossTable, TheEvidenceHoldsTheNumbers) {
 // A slice of a generation batch whose own groups are dead, beside others that live.
 TEST(LossTable, AStepWithoutAdvantagesOfItsOwnIsNoFault) {
   const LossFacts facts = {.reward = 0.5, .dead_groups = 0.5, .all_skipped = true};
-  EXPECT_EQ(loss_row(facts), LossRow::kUnknown);
+  EXPECT_EQ(loss_case(facts), LossCase::kUnknown);
   EXPECT_EQ(loss_verdict(facts).what, "");
 }
 

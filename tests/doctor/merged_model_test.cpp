@@ -9,7 +9,7 @@
 
 #include "adapters/lora.h"
 #include "adapters/merge.h"
-#include "model/explicit_pass.h"
+#include "model/fused_pass.h"
 #include "model/weight_source.h"
 #include "probe_runs.h"
 
@@ -17,7 +17,7 @@ namespace hone::doctor {
 namespace merged_model_test {
 
 using base::Level;
-constexpr model::Numbers kFloat32 = {.linear = at::kFloat, .residual = at::kFloat};
+constexpr model::DtypePolicy kFloat32 = {.linear = at::kFloat, .residual = at::kFloat};
 
 class MergedModelTest : public ProbeTest {
  protected:
@@ -31,7 +31,7 @@ class MergedModelTest : public ProbeTest {
   }
   base::Verdict verdict(const fs::path& folder, const std::string& narrow = "") const {
     const model::CausalLm other(*model::open_weights(folder), kFloat32);
-    return merged_verdict(likeness_of(other, paths()), "the merged model", narrow);
+    return merged_verdict(compare_models(other, paths()), "the merged model", narrow);
   }
 };
 
@@ -50,13 +50,13 @@ TEST_F(MergedModelTest, TheBaseAloneIsNotTheMergedModel) {
 }
 
 TEST_F(MergedModelTest, TheTypeIsBlamedForWhatItLoses) {
-  MergedLikeness found = {.prompts = 10,
-                          .same = 9,
-                          .tokens = 300,
-                          .same_tokens = 299,
-                          .kl = 1e-4,
-                          .kl_without = 0.5,
-                          .widest_gap = 0.01};
+  MergedComparison found = {.prompts = 10,
+                            .same = 9,
+                            .tokens = 300,
+                            .same_tokens = 299,
+                            .kl = 1e-4,
+                            .kl_without = 0.5,
+                            .widest_gap = 0.01};
   EXPECT_EQ(merged_verdict(found, "the file", "").level, Level::kNote);
   found.widest_gap = 0.2;
   EXPECT_EQ(merged_verdict(found, "the file", "").level, Level::kWarn);
@@ -83,7 +83,7 @@ TEST_F(MergedModelTest, TheKlIsNearlyTheWholeOne) {
   const auto found = greedy_paths(model, prompts_, {}, 12);
   const auto logprobs = [&](const GreedyPath& path, bool on) {
     const ops::PassContext pass = {.adapters_on = on};
-    model::ExplicitPass forward(model, path.tokens, pass);
+    model::FusedPass forward(model, path.tokens, pass);
     const auto end = static_cast<std::int64_t>(path.tokens.ids.size());
     return at::log_softmax(
         model.logits(forward.forward(at::arange(path.prompt - 1, end - 1, at::kLong), {}), pass), -1);

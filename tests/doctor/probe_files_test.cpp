@@ -18,7 +18,7 @@ class DeepProbeTest : public ProbeTest {
       .save = [](const adapters::Adapter& adapter, const fs::path& folder) { adapter.save(folder); },
       .merge =
           [](const fs::path& base, const fs::path& adapter, const fs::path& out,
-             const model::Quantise& trained_on) {
+             const model::Quantize& trained_on) {
             adapters::merge_to_folder(base, {adapter}, out, trained_on);
           }};
   // The state of the run, which no probe may change.
@@ -33,7 +33,7 @@ TEST_F(DeepProbeTest, AFewRowsAreLearnedByHeart) {
     const auto run = open(samples ? grpo("grpo", all) : sft("sft", all));
     const at::Tensor before = state(*run);
     const Verdicts found = probe_overfit(*run);
-    EXPECT_EQ(worst(found), Level::kOk) << words_of(found);
+    EXPECT_EQ(worst(found), Level::kOk) << describe(found);
     EXPECT_TRUE(state(*run).equal(before));
   }
 }
@@ -44,7 +44,7 @@ TEST_F(DeepProbeTest, ADpoRun) {
   for (const auto& probe : {probe_overfit, probe_round_trip, probe_resume}) {
     const Verdicts found = probe(*run);
     EXPECT_FALSE(found.empty());
-    EXPECT_EQ(worst(found), Level::kOk) << words_of(found);
+    EXPECT_EQ(worst(found), Level::kOk) << describe(found);
   }
   EXPECT_TRUE(state(*run).equal(before));
 }
@@ -56,17 +56,18 @@ TEST_F(DeepProbeTest, ARunAboveFrozenAdapters) {
     words.insert(words.end(), more.begin(), more.end());
     const auto run = open(dpo("dpo", words));
     const at::Tensor before = state(*run);
-    const std::vector<PartPrint> print = base_print(*run->model);
+    const std::vector<PartFingerprint> print = base_fingerprint(*run->model);
     for (const auto& probe : {probe_overfit, probe_round_trip, probe_resume}) {
       const Verdicts found = probe(*run);
       // Of a base in 4 bits it may be told that the stored base is another one.
-      EXPECT_LE(worst(found), run->model->quantised() ? Level::kWarn : Level::kOk) << words_of(found);
+      EXPECT_LE(worst(found), run->model->quantized() ? Level::kWarn : Level::kOk) << describe(found);
     }
     EXPECT_TRUE(state(*run).equal(before));
-    EXPECT_EQ(first_change(print, base_print(*run->model)), "");
-    const ops::Weight& b = run->model->linears().front()->below->b;
+    EXPECT_EQ(first_change(print, base_fingerprint(*run->model)), "");
+    const ops::Weight& b = run->model->linears().front()->frozen_lora->b;
     at::Tensor(b.is_packed() ? b.panels() : b.plain()).mul_(2);
-    EXPECT_EQ(first_change(print, base_print(*run->model)), "model.layers.0.self_attn.q_proj below: lora_B");
+    EXPECT_EQ(first_change(print, base_fingerprint(*run->model)),
+              "model.layers.0.self_attn.q_proj below: lora_B");
   }
 }
 
@@ -86,7 +87,7 @@ TEST_F(DeepProbeTest, FilesAndBack) {
       const auto run = open(samples ? grpo(name, more) : sft(name, more));
       const at::Tensor before = state(*run);
       const Verdicts found = probe_round_trip(*run);
-      EXPECT_EQ(worst(found), Level::kOk) << words_of(found);
+      EXPECT_EQ(worst(found), Level::kOk) << describe(found);
       for (const std::string code : {"CKPT-01", "CKPT-02", "CKPT-03"})
         EXPECT_VERDICT(found, code, Level::kOk, "");
       EXPECT_TRUE(state(*run).equal(before));
@@ -97,7 +98,7 @@ TEST_F(DeepProbeTest, FilesAndBack) {
   }
 }
 
-TEST_F(DeepProbeTest, AnAdapterOfAQuantisedBaseIsMergedOntoWhatItsCodesStandFor) {
+TEST_F(DeepProbeTest, AnAdapterOfAQuantizedBaseIsMergedOntoWhatItsCodesStandFor) {
   for (const Words& more : {Words{"--load_in_4bit", "true", "--use_bnb_nested_quant", "true"},
                             Words{"--load_in_8bit", "true", "--dtype", "bfloat16"}}) {
     for (const bool samples : {false, true}) {
@@ -105,13 +106,13 @@ TEST_F(DeepProbeTest, AnAdapterOfAQuantisedBaseIsMergedOntoWhatItsCodesStandFor)
       const auto run = open(samples ? grpo(name, more) : sft(name, more));
       const at::Tensor before = state(*run);
       const Verdicts found = probe_round_trip(*run);
-      EXPECT_LE(worst(found), Level::kWarn) << words_of(found);  // the stored base is another one
+      EXPECT_LE(worst(found), Level::kWarn) << describe(found);  // the stored base is another one
       EXPECT_VERDICT(found, "CKPT-01", Level::kOk, "");
       EXPECT_VERDICT(found, "CKPT-03", Level::kOk, "");
       const auto merged = std::count_if(found.begin(), found.end(), [](const base::Verdict& one) {
         return one.code == "CKPT-02" && one.what == "the merged model is the model with its adapter";
       });
-      EXPECT_EQ(merged, 1) << words_of(found);
+      EXPECT_EQ(merged, 1) << describe(found);
       EXPECT_TRUE(state(*run).equal(before));
     }
   }
@@ -122,12 +123,12 @@ TEST_F(DeepProbeTest, AMergeThatDoesNotKnowOfTheFourBits) {
   const auto run = open(sft("run", {"--load_in_4bit", "true", "--bnb_4bit_quant_type", "fp4"}));
   AdapterFiles files = right_;
   files.merge = [](const fs::path& base, const fs::path& adapter, const fs::path& out,
-                   const model::Quantise&) { adapters::merge_to_folder(base, {adapter}, out); };
+                   const model::Quantize&) { adapters::merge_to_folder(base, {adapter}, out); };
   const Verdicts found = examine_round_trip(*run, files);
   const auto merged = std::count_if(found.begin(), found.end(), [](const base::Verdict& one) {
     return one.code == "CKPT-02" && one.what == "the merged model is the model with its adapter";
   });
-  EXPECT_EQ(merged, 0) << words_of(found);
+  EXPECT_EQ(merged, 0) << describe(found);
 }
 
 TEST_F(DeepProbeTest, AFileThatIsNotTheAdapters) {
@@ -156,7 +157,7 @@ TEST_F(DeepProbeTest, AFileThatCannotBeLoaded) {
 TEST_F(DeepProbeTest, AMergeOfAnotherAdapter) {
   const auto run = open(sft("run"));
   AdapterFiles files = right_;
-  files.merge = [](const fs::path& base, const fs::path&, const fs::path& out, const model::Quantise&) {
+  files.merge = [](const fs::path& base, const fs::path&, const fs::path& out, const model::Quantize&) {
     adapters::merge_to_folder(base, {fixtures() / "tiny_llama" / "adapter"}, out);
   };
   const Verdicts found = examine_round_trip(*run, files);

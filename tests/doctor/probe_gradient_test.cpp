@@ -44,7 +44,7 @@ TEST_F(GradientProbeTest, AHealthyRunReachesEveryTensor) {
   for (const std::string bf16 : {"false", "true"}) {
     const auto run = open(sft("run" + bf16, {"--bf16", bf16, "--lora_target_modules", "all-linear"}));
     const Verdicts found = probe_gradient(*run);
-    EXPECT_EQ(worst(found), Level::kOk) << words_of(found);
+    EXPECT_EQ(worst(found), Level::kOk) << describe(found);
     EXPECT_VERDICT(found, "GRAD-01", Level::kOk, "28 of 28");
     EXPECT_VERDICT(found, "GRAD-01", Level::kOk, "lora_B 14 of 14 in step 1");
     EXPECT_VERDICT(found, "GRAD-04", Level::kOk, "14 targets");
@@ -59,7 +59,7 @@ TEST_F(GradientProbeTest, AHealthyGrpoRunInEachForm) {
        {Words{"--bf16", "false"}, Words{"--bf16", "true"}, Words{"--layer_form", "plain"}}) {
     const auto run = open(grpo("run" + more.front() + more.back(), more));
     const Verdicts found = probe_gradient(*run);
-    EXPECT_LE(worst(found), Level::kNote) << words_of(found);
+    EXPECT_LE(worst(found), Level::kNote) << describe(found);
     EXPECT_VERDICT(found, "GRAD-01", Level::kOk, "8 of 8");
   }
 }
@@ -69,7 +69,7 @@ TEST_F(GradientProbeTest, RowsOfTheEmbeddingLearnToo) {
     const Words tokens = {"--trainable_token_indices", "224", "25"};
     const auto run = open(samples ? grpo("grpo", tokens) : sft("sft", tokens));
     const Verdicts found = probe_gradient(*run);
-    EXPECT_LE(worst(found), Level::kNote) << words_of(found);
+    EXPECT_LE(worst(found), Level::kNote) << describe(found);
     EXPECT_VERDICT(found, "GRAD-01", Level::kOk, "9 of 9");
     EXPECT_VERDICT(found, "GRAD-04", Level::kOk, "rows of the embedding");
     EXPECT_VERDICT(found, "GRAD-05", Level::kOk, "9 of 9");
@@ -80,12 +80,12 @@ TEST_F(GradientProbeTest, RowsOfTheEmbeddingLearnToo) {
 TEST_F(GradientProbeTest, AHealthyDpoRun) {
   const auto run = open(dpo("run"));
   const Verdicts found = probe_gradient(*run);
-  EXPECT_LE(worst(found), Level::kNote) << words_of(found);
+  EXPECT_LE(worst(found), Level::kNote) << describe(found);
   EXPECT_VERDICT(found, "GRAD-01", Level::kOk, "8 of 8");
 }
 
-// Load, quantise, attach, freeze have one owner: the adapter is whole, and no code of the base changes.
-TEST_F(GradientProbeTest, AnAdapterOnAQuantisedBase) {
+// Load, quantize, attach, freeze have one owner: the adapter is whole, and no code of the base changes.
+TEST_F(GradientProbeTest, AnAdapterOnAQuantizedBase) {
   const Words nested = {"--load_in_4bit", "true", "--use_bnb_nested_quant", "true"};
   const Words targets = {"--lora_target_modules", "all-linear"};
   const auto with = [&](Words words) {
@@ -98,9 +98,9 @@ TEST_F(GradientProbeTest, AnAdapterOnAQuantisedBase) {
                                            sft("8", with({"--load_in_8bit", "true"}))};
   for (const config::Plan& plan : plans) {
     const auto run = open(plan);
-    ASSERT_TRUE(run->model->quantised().has_value());
+    ASSERT_TRUE(run->model->quantized().has_value());
     const Verdicts found = probe_gradient(*run);
-    EXPECT_LE(worst(found), Level::kNote) << words_of(found);
+    EXPECT_LE(worst(found), Level::kNote) << describe(found);
     EXPECT_VERDICT(found, "GRAD-01", Level::kOk, "28 of 28");
     EXPECT_VERDICT(found, "GRAD-04", Level::kOk, "14 targets");
     EXPECT_VERDICT(found, "NUM-06", Level::kOk, "bit-identical");
@@ -113,7 +113,7 @@ TEST_F(GradientProbeTest, ACodeThatChangesIsFound) {
     const auto run = open(samples ? grpo("grpo", four) : sft("sft", four));
     train::OpenedRun& parts = *run;
     break_method(parts, [&parts](const train::RehearsalRequest&, train::Rehearsal&) {
-      at::Tensor codes = std::as_const(*parts.model).linears()[3]->weight.quantised().codes;
+      at::Tensor codes = std::as_const(*parts.model).linears()[3]->weight.quantized().codes;
       codes[0] += 1;
     });
     EXPECT_VERDICT(probe_gradient(parts), "NUM-06", Level::kFail, "o_proj");
@@ -124,7 +124,7 @@ TEST_F(GradientProbeTest, AnAdapterThatGoesOnIsJudgedRightly) {
   const auto run =
       open(sft("run", {"--adapter_name_or_path", (fixtures() / "tiny_llama" / "adapter").string()}));
   const Verdicts found = probe_gradient(*run);
-  EXPECT_LE(worst(found), Level::kWarn) << words_of(found);
+  EXPECT_LE(worst(found), Level::kWarn) << describe(found);
   EXPECT_VERDICT(found, "GRAD-01", Level::kOk, "trainable tensors receive a gradient");
 }
 
@@ -224,7 +224,7 @@ TEST_F(GradientProbeTest, ARateThatIsRoundedAway) {
   const Verdicts found = probe_gradient(*open(sft("run", {"--learning_rate", "1e-12"})));
   EXPECT_VERDICT(found, "NUM-01", Level::kFail, "less than half of fp32's last place");
   EXPECT_VERDICT(found, "NUM-08", Level::kWarn, "a rate for full fine-tuning");
-  EXPECT_NE(verdict_of(found, "GRAD-05").level, Level::kFail) << words_of(found);
+  EXPECT_NE(verdict_of(found, "GRAD-05").level, Level::kFail) << describe(found);
 }
 
 TEST_F(GradientProbeTest, RatesOutsideWhatIsUsual) {

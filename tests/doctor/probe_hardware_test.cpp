@@ -50,13 +50,13 @@ TEST_F(HardwareProbeTest, HonesKernelsAreRightOnThisMachine) {
       const std::vector<KernelShape> found =
           kernel_shapes(*open(samples ? grpo(name, more) : sft(name, more)));
       EXPECT_GE(found.size(), samples ? 10U : 6U);
-      EXPECT_EQ(found.front().quantised, more.front() == "--load_in_4bit"   ? "4-bit nf4"
+      EXPECT_EQ(found.front().quantized, more.front() == "--load_in_4bit"   ? "4-bit nf4"
                                          : more.front() == "--load_in_8bit" ? "8-bit"
                                                                             : "");
       for (const KernelShape& shape : found) {
         const KernelError error = check_kernel(KernelShape::from_json(shape.to_json()));
-        EXPECT_LE(error.error, error.bound) << shape.words();
-        EXPECT_TRUE(error.error > 0 || !shape.bf16) << shape.words();
+        EXPECT_LE(error.error, error.bound) << shape.describe();
+        EXPECT_TRUE(error.error > 0 || !shape.bf16) << shape.describe();
       }
     }
   }
@@ -69,7 +69,7 @@ TEST_F(HardwareProbeTest, APairsShapes) {
   for (const KernelShape& shape : found) {
     EXPECT_NE(shape.kind, "decode");
     const KernelError error = check_kernel(shape);
-    EXPECT_LE(error.error, error.bound) << shape.words();
+    EXPECT_LE(error.error, error.bound) << shape.describe();
   }
 }
 
@@ -134,7 +134,7 @@ TEST_F(HardwareProbeTest, AChildThatCannotRunIsAWarning) {
 TEST_F(HardwareProbeTest, AfterFourFaultsTheRestIsNotTried) {
   const ExamOptions options = {.program = child(0, "kill -FPE $$")};
   const Verdicts found = examine_hardware(shapes(6), 1, options, kPatient);
-  EXPECT_EQ(found.size(), 4U) << words_of(found);
+  EXPECT_EQ(found.size(), 4U) << describe(found);
   EXPECT_NE(found.back().evidence.find("2 of 6 kernel shapes were not tried"), std::string::npos);
 }
 

@@ -40,7 +40,7 @@ TEST_F(LossProbeTest, HealthyRunsHoldTheIdentities) {
       const auto run = open(samples ? grpo(name, more) : sft(name, more));
       const at::Tensor parameters = run->adapter->flat().clone();
       const Verdicts found = probe_loss(*run);
-      EXPECT_LE(worst(found), Level::kNote) << words_of(found);
+      EXPECT_LE(worst(found), Level::kNote) << describe(found);
       EXPECT_VERDICT(found, "NUM-02", Level::kNote, "untrained");  // random weights
       EXPECT_VERDICT(found, "NUM-04", Level::kOk, "alone and packed");
       EXPECT_VERDICT(found, "NUM-05", Level::kOk, "cosine");
@@ -64,7 +64,7 @@ TEST_F(LossProbeTest, RowsThatSeeEachOther) {
   EXPECT_VERDICT(found, "NUM-04", Level::kFail, "packed with");
 }
 
-TEST_F(LossProbeTest, ALossThatIsNormalisedByTheMicroBatch) {
+TEST_F(LossProbeTest, ALossThatIsNormalizedByTheMicroBatch) {
   const Verdicts found = with_pass([](data::Batch& batch, double& denominator) {
     denominator = static_cast<double>(train::scored_tokens(batch));
   });

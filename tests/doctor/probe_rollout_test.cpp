@@ -1,7 +1,7 @@
 // Real completions of the tiny Llama: cut or not, alive or dead.
 #include "base/json.h"
 #include "doctor/check_runs.h"
-#include "doctor/probes/rollout_sample.h"
+#include "doctor/probes/sampled_rollouts.h"
 
 namespace hone::test_tools {
 namespace probe_rollout_test {

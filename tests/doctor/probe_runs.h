@@ -75,14 +75,14 @@ class ProbeTest : public testing::Test {
 };
 
 // The run's own method, whose rehearsals pass through a fault.
-class FaultyMethod final : public train::Method {
+class FaultyMethod final : public train::TrainingMethod {
  public:
   using Fault = std::function<void(const train::RehearsalRequest&, train::Rehearsal&)>;
-  FaultyMethod(std::unique_ptr<Method> inner, Fault fault)
+  FaultyMethod(std::unique_ptr<TrainingMethod> inner, Fault fault)
       : inner_(std::move(inner)), fault_(std::move(fault)) {}
 
   train::StepLoss backward(std::int64_t step) override { return inner_->backward(step); }
-  void stepped(std::int64_t step) override { inner_->stepped(step); }
+  void on_step(std::int64_t step) override { inner_->on_step(step); }
   train::StateFiles state_files() const override { return inner_->state_files(); }
   bool has_evaluation() const override { return inner_->has_evaluation(); }
   train::EvalFacts evaluate() override { return inner_->evaluate(); }
@@ -96,7 +96,7 @@ class FaultyMethod final : public train::Method {
   }
 
  private:
-  std::unique_ptr<Method> inner_;
+  std::unique_ptr<TrainingMethod> inner_;
   Fault fault_;
 };
 
@@ -113,7 +113,7 @@ inline base::Verdict verdict_of(const Verdicts& verdicts, const std::string& cod
   return found != nullptr ? *found : base::Verdict{.code = "none of " + code};
 }
 
-inline std::string words_of(const Verdicts& verdicts) {
+inline std::string describe(const Verdicts& verdicts) {
   std::string out;
   for (const base::Verdict& one : verdicts) {
     out += one.code + " level " + std::to_string(static_cast<int>(one.level)) + ": " + one.what + " | " +
@@ -135,8 +135,8 @@ inline base::Level worst(const Verdicts& verdicts) {
   do {                                                                                      \
     const Verdicts& all_ = (verdicts);                                                      \
     const base::Verdict found_ = verdict_of(all_, name);                                    \
-    EXPECT_EQ(found_.code, name) << words_of(all_);                                         \
-    EXPECT_EQ(found_.level, of_level) << words_of(all_);                                    \
+    EXPECT_EQ(found_.code, name) << describe(all_);                                         \
+    EXPECT_EQ(found_.level, of_level) << describe(all_);                                    \
     EXPECT_NE((found_.what + found_.evidence + found_.cause).find(part), std::string::npos) \
-        << words_of(all_);                                                                  \
+        << describe(all_);                                                                  \
   } while (false)

@@ -32,7 +32,7 @@ TEST_F(SamplerProbeTest, TheSamplerOfAHealthyRunIsTheTrainer) {
     const auto run = open(grpo(more.front() + more.back(), more));
     const at::Tensor parameters = run->adapter->flat().clone();
     const Verdicts found = probe_sampler(*run);
-    EXPECT_EQ(worst(found), Level::kOk) << words_of(found);
+    EXPECT_EQ(worst(found), Level::kOk) << describe(found);
     for (const std::string code : {"RL-10", "RL-11", "RL-12", "NUM-06"})
       EXPECT_VERDICT(found, code, Level::kOk, "");
     EXPECT_TRUE(run->adapter->flat().equal(parameters));

@@ -28,41 +28,41 @@ using base::Level;
 using config::Method;
 using Words = std::vector<std::string>;
 
-struct Told {
+struct Reported {
   std::string words;
   std::int64_t step = 0;
-  bool operator==(const Told&) const = default;
+  bool operator==(const Reported&) const = default;
 };
 
-std::ostream& operator<<(std::ostream& out, const Told& one) {
+std::ostream& operator<<(std::ostream& out, const Reported& one) {
   return out << "step " << one.step << ": " << one.words;
 }
 
 // Hears the verdicts, and stops the run after step `stop_after`.
 class Recorder final : public train::RunListener {
  public:
-  void judged(const base::Verdict& one, std::int64_t step) override {
+  void on_verdict(const base::Verdict& one, std::int64_t step) override {
     told.push_back({.words = one.code + " " + std::to_string(static_cast<int>(one.level)) + " " + one.what +
                              " | " + one.evidence,
                     .step = step});
   }
-  void stepped(const train::StepFacts& facts, std::int64_t) override {
+  void on_step(const train::StepFacts& facts, std::int64_t) override {
     stop = stop || facts.step == stop_after;
   }
   bool has(const std::string& begin) const {
     return std::any_of(told.begin(), told.end(),
-                       [&](const Told& one) { return one.words.starts_with(begin); });
+                       [&](const Reported& one) { return one.words.starts_with(begin); });
   }
-  std::vector<Told> told;
+  std::vector<Reported> told;
   std::int64_t stop_after = 0;
   std::atomic<bool> stop = false;
 };
 
 // A method whose steps are spoiled after they were made; without `inner` they are the spoiler's own.
-class Spoiled final : public train::Method {
+class Spoiled final : public train::TrainingMethod {
  public:
   using Spoil = std::function<void(std::int64_t step, train::StepLoss& loss, adapters::Adapter& adapter)>;
-  Spoiled(std::unique_ptr<Method> inner, adapters::Adapter& adapter, Spoil spoil, bool runs_inner)
+  Spoiled(std::unique_ptr<TrainingMethod> inner, adapters::Adapter& adapter, Spoil spoil, bool runs_inner)
       : inner_(std::move(inner)), adapter_(adapter), spoil_(std::move(spoil)), runs_inner_(runs_inner) {}
   train::StepLoss backward(std::int64_t step) override {
     train::StepLoss out{.loss = 1};
@@ -74,7 +74,7 @@ class Spoiled final : public train::Method {
     spoil_(step, out, adapter_);
     return out;
   }
-  void stepped(std::int64_t step) override { inner_->stepped(step); }
+  void on_step(std::int64_t step) override { inner_->on_step(step); }
   train::StateFiles state_files() const override { return inner_->state_files(); }
   bool has_evaluation() const override { return false; }
   train::EvalFacts evaluate() override { return {}; }
@@ -84,7 +84,7 @@ class Spoiled final : public train::Method {
   train::Rehearsal rehearse(const train::RehearsalRequest&) override { return {}; }
 
  private:
-  std::unique_ptr<Method> inner_;
+  std::unique_ptr<TrainingMethod> inner_;
   adapters::Adapter& adapter_;
   Spoil spoil_;
   bool runs_inner_;
@@ -208,10 +208,10 @@ class WatchResume : public testing::Test {
   std::string checkpoint(const std::string& name, std::int64_t step) {
     return train::checkpoint_path(root_ / name, step).string();
   }
-  static std::vector<Told> after(const std::vector<Told>& all, std::int64_t step) {
-    std::vector<Told> out;
+  static std::vector<Reported> after(const std::vector<Reported>& all, std::int64_t step) {
+    std::vector<Reported> out;
     std::copy_if(all.begin(), all.end(), std::back_inserter(out),
-                 [step](const Told& one) { return one.step > step; });
+                 [step](const Reported& one) { return one.step > step; });
     return out;
   }
 
@@ -262,8 +262,8 @@ TEST_F(WatchResume, AStepThatAnErrorEndedComesAgain) {
   EXPECT_THROW(go(plan(Method::kGrpo, data, "run", rarely), fails), base::UserError);
   const auto rest =
       go(plan(Method::kGrpo, data, "run", with(rarely, {"--resume_from_checkpoint", "true"})), spoil);
-  const std::vector<Told> expected = after(whole->recorder.told, 3);
-  EXPECT_TRUE(std::any_of(expected.begin(), expected.end(), [](const Told& one) {
+  const std::vector<Reported> expected = after(whole->recorder.told, 3);
+  EXPECT_TRUE(std::any_of(expected.begin(), expected.end(), [](const Reported& one) {
     return one.step == 4 && one.words.starts_with("RL-02");
   })) << "the step that fails is one that is told of";
   EXPECT_EQ(rest->recorder.told, expected);
@@ -371,7 +371,7 @@ TEST_F(WatchResume, TheHealthyCheckpointStaysPinned) {
   EXPECT_EQ(train::checkpoint_steps(root_ / "run"), (std::vector<std::int64_t>{2, 6}));
   const auto second =
       go(plan(Method::kGrpo, data, "run", with(more, {"--resume_from_checkpoint", "true"})), apart, false);
-  EXPECT_EQ(second->recorder.told, std::vector<Told>{});
+  EXPECT_EQ(second->recorder.told, std::vector<Reported>{});
   EXPECT_EQ(train::checkpoint_steps(root_ / "run"), (std::vector<std::int64_t>{2, 10}));
 }
 
@@ -387,7 +387,7 @@ TEST_F(WatchResume, ReportsOfBeforeAreNotThisRuns) {
   const auto rest =
       go(plan(Method::kSft, "sft/text.jsonl", "run", {"--resume_from_checkpoint", "true"}), frozen);
   EXPECT_EQ(rest->step, 8);
-  EXPECT_EQ(rest->recorder.told, std::vector<Told>{}) << "GRAD-02 was told, and on_fault is warn now";
+  EXPECT_EQ(rest->recorder.told, std::vector<Reported>{}) << "GRAD-02 was told, and on_fault is warn now";
   EXPECT_EQ(find_report(root_ / "run"), fs::path()) << "it came to its end";
   EXPECT_TRUE(fs::exists(root_ / "run" / "earlier-hone-crash-17.json"));
 }

@@ -29,8 +29,8 @@ train::RolloutFacts batch(const std::vector<Sample>& samples, std::vector<std::s
                                .completion = "the answer is 4",
                                .truncated = one.cut,
                                .tokens = 20,
-                               .commonest = "the",
-                               .commonest_share = 0.1,
+                               .most_common_token = "the",
+                               .most_common_fraction = 0.1,
                                .rewards = one.rewards});
   }
   const auto total = [](const train::CompletionFacts& one) {
@@ -194,8 +194,8 @@ TEST(RewardWatch, AHighRewardIsANote) {
 TEST(RewardWatch, RepetitionIsAFailure) {
   auto one = batch(repeated({{{0.0}}, {{1.0}}, {{0.0}}, {{1.0}}}, 8));
   for (auto& sample : one.completions) {
-    sample.commonest = "!";
-    sample.commonest_share = 0.95;
+    sample.most_common_token = "!";
+    sample.most_common_fraction = 0.95;
   }
   const auto found = watched(plain(), {one, one, one});
   ASSERT_TRUE(found.contains("RL-08 repeats"));

@@ -18,7 +18,7 @@ namespace watch_state_test {
 
 using base::Json;
 
-std::string words_of(const Findings& findings) {
+std::string describe(const Findings& findings) {
   std::string out;
   for (const Finding& one : findings) {
     out += one.key + " " + std::to_string(static_cast<int>(one.verdict.level)) + ": " + one.verdict.what +
@@ -41,7 +41,7 @@ void expect_alike(const std::function<Part()>& make, const std::function<Finding
   std::string all;
   for (int i = 0; i < size; ++i) {
     states.push_back(through_a_file(whole.state()));
-    said.push_back(words_of(see(whole, i)));
+    said.push_back(describe(see(whole, i)));
     all += said.back();
   }
   for (const std::string& key : keys) EXPECT_NE(all.find(key), std::string::npos) << key << " in\n" << all;
@@ -50,7 +50,7 @@ void expect_alike(const std::function<Part()>& make, const std::function<Finding
     resumed.restore(states[static_cast<std::size_t>(k)]);
     EXPECT_EQ(through_a_file(resumed.state()), states[static_cast<std::size_t>(k)]);
     for (int i = k; i < size; ++i) {
-      ASSERT_EQ(words_of(see(resumed, i)), said[static_cast<std::size_t>(i)])
+      ASSERT_EQ(describe(see(resumed, i)), said[static_cast<std::size_t>(i)])
           << "resumed at " << k << ", at " << i;
     }
   }
@@ -67,8 +67,8 @@ train::RolloutFacts batch(int i) {
                                .completion = "the answer is " + std::to_string(i),
                                .truncated = i < 8,
                                .tokens = 20,
-                               .commonest = "the",
-                               .commonest_share = repeats ? 0.9 : 0.1,
+                               .most_common_token = "the",
+                               .most_common_fraction = repeats ? 0.9 : 0.1,
                                .rewards = {task, 0.5, i == 3 && n % 2 == 0 ? 0.001 : 0.0},
                                .advantage = live && i <= 16 ? task - 0.25 : 0});
   }
@@ -94,9 +94,9 @@ train::StepFacts policy_step(int i) {
 }
 
 TEST(WatchState, StepsOfAPolicy) {
-  expect_alike<PolicySteps>(
-      [] { return PolicySteps({.rows = 8, .uniform = 6}); },
-      [](PolicySteps& watch, int i) { return watch.see(policy_step(i), false); }, 16,
+  expect_alike<PolicyWatch>(
+      [] { return PolicyWatch({.rows = 8, .uniform = 6}); },
+      [](PolicyWatch& watch, int i) { return watch.see(policy_step(i), false); }, 16,
       {"RL-08 entropy", "RL-08 guessing", "RL-08 kl", "RL-10 3", "GRAD-02 no gradient"});
 }
 
@@ -135,8 +135,8 @@ TEST(WatchState, AnUnknownPastGivesNoFalseAlarm) {
   TrendWatch trend(0, true, /*past_unknown=*/true);
   PreferenceWatch preference(/*past_unknown=*/true);
   for (int i = 0; i < 60; ++i) {  // a lucky beginning, then what the run has been like for long
-    EXPECT_EQ(words_of(trend.see({.step = 100 + i, .loss = i < 5 ? 1.0 : 1.1, .grad_norm = 1})), "");
-    EXPECT_EQ(words_of(preference.see({.step = 100 + i,
+    EXPECT_EQ(describe(trend.see({.step = 100 + i, .loss = i < 5 ? 1.0 : 1.1, .grad_norm = 1})), "");
+    EXPECT_EQ(describe(preference.see({.step = 100 + i,
                                        .learning_rate = 1e-3,
                                        .metrics = {{"rewards/margins", i < 5 ? 0.5 : 1.0},
                                                    {"rewards/chosen", 1},
@@ -151,7 +151,7 @@ TEST(WatchState, OtherRewardsBeginAgain) {
   for (int i = 0; i < 4; ++i) watch.see(batch(i));
   train::RolloutFacts other = batch(4);
   other.reward_names = {"task", "form", "new"};
-  EXPECT_EQ(words_of(watch.see(other)).find("RL-04"), std::string::npos);
+  EXPECT_EQ(describe(watch.see(other)).find("RL-04"), std::string::npos);
   EXPECT_TRUE(watch.past_unknown());
 }
 
@@ -197,8 +197,8 @@ TEST(WatchState, WhatNoWatchWroteIsRefused) {
   RewardWatch rewards(4, {}, false);
   for (int i = 0; i < 3; ++i) rewards.see(batch(i));
   expect_refused<RewardWatch>(rewards, [](RewardWatch& watch) { watch.see(batch(6)); });
-  PolicySteps policy({.rows = 8, .uniform = 6});
-  expect_refused<PolicySteps>(policy, [](PolicySteps& watch) { watch.see(policy_step(1), false); });
+  PolicyWatch policy({.rows = 8, .uniform = 6});
+  expect_refused<PolicyWatch>(policy, [](PolicyWatch& watch) { watch.see(policy_step(1), false); });
   TrendWatch trend(0, true);
   for (int i = 0; i < 30; ++i) trend.see({.step = i, .loss = 1, .grad_norm = 1});
   expect_refused<TrendWatch>(trend,

@@ -23,8 +23,8 @@ StepFacts policy_step(std::vector<train::NamedValue> metrics, double norm = 0.1)
   return {.step = 1, .loss = 0.01, .grad_norm = norm, .metrics = std::move(metrics)};
 }
 
-TEST(PolicySteps, EntropyThatIsGoneForThreeSteps) {
-  PolicySteps watch({.rows = 8});
+TEST(PolicyWatch, EntropyThatIsGoneForThreeSteps) {
+  PolicyWatch watch({.rows = 8});
   EXPECT_TRUE(watch.see(policy_step({{"entropy", 0.001}}), false).empty());
   EXPECT_TRUE(watch.see(policy_step({{"entropy", 0.001}}), false).empty());
   const Findings found = watch.see(policy_step({{"entropy", 0.001}}), false);
@@ -36,41 +36,41 @@ TEST(PolicySteps, EntropyThatIsGoneForThreeSteps) {
   EXPECT_TRUE(watch.see(policy_step({{"entropy", 0.5}}), false).empty());
 }
 
-TEST(PolicySteps, EntropyOfGuessingForThreeSteps) {
-  PolicySteps watch({.rows = 8, .uniform = 6});
+TEST(PolicyWatch, EntropyOfGuessingForThreeSteps) {
+  PolicyWatch watch({.rows = 8, .uniform = 6});
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(watch.see(policy_step({{"entropy", 5.8}}), false).empty());
   const Findings found = watch.see(policy_step({{"entropy", 5.8}}), false);
   ASSERT_NE(find(found, "RL-08 guessing"), nullptr);
   EXPECT_EQ(find(found, "RL-08 guessing")->verdict.level, Level::kWarn);
   EXPECT_TRUE(watch.see(policy_step({{"entropy", 3}}), false).empty());
-  PolicySteps unknown({.rows = 8});
+  PolicyWatch unknown({.rows = 8});
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(unknown.see(policy_step({{"entropy", 5.8}}), false).empty());
 }
 
-TEST(PolicySteps, KlThatStaysAboveTwo) {
-  PolicySteps watch({.beta = 0.04, .rows = 8});
+TEST(PolicyWatch, KlThatStaysAboveTwo) {
+  PolicyWatch watch({.beta = 0.04, .rows = 8});
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(watch.see(policy_step({{"kl", 3.0}}), false).empty());
   EXPECT_NE(find(watch.see(policy_step({{"kl", 3.0}}), false), "RL-08 kl"), nullptr);
 }
 
-TEST(PolicySteps, TheRatioGapHasALimitForEachPrecision) {
-  const auto found = [](PolicySteps::Setup setup, double gap) {
-    return PolicySteps(setup).see(policy_step({{"ratio_gap", gap}}), false);
+TEST(PolicyWatch, TheRatioGapHasALimitForEachPrecision) {
+  const auto found = [](PolicyWatch::Setup setup, double gap) {
+    return PolicyWatch(setup).see(policy_step({{"ratio_gap", gap}}), false);
   };
   EXPECT_TRUE(found({}, 5e-6).empty());
   EXPECT_NE(find(found({}, 2e-4), "RL-10"), nullptr);
   EXPECT_TRUE(found({.bf16 = true, .exact_kernels = true}, 5e-4).empty());
   EXPECT_NE(find(found({.bf16 = true, .exact_kernels = true}, 2e-3), "RL-10"), nullptr);
   EXPECT_TRUE(found({.bf16 = true}, 0.05).empty()) << "libtorch's products promise no bits";
-  PolicySteps watch({});
+  PolicyWatch watch({});
   Level level = Level::kOk;
   for (int i = 0; i < 3; ++i)
     level = find(watch.see(policy_step({{"ratio_gap", 0.5}}), false), "RL-10")->verdict.level;
-  EXPECT_EQ(level, Level::kFail) << "far beyond it, three steps after another";
+  EXPECT_EQ(level, Level::kFail) << "far beyond it, three steps in a row";
 }
 
-TEST(PolicySteps, RewardsThatDifferWithoutAGradient) {
-  PolicySteps watch({.rows = 8});
+TEST(PolicyWatch, RewardsThatDifferWithoutAGradient) {
+  PolicyWatch watch({.rows = 8});
   const StepFacts step = policy_step({{"dead_groups", 0.5}, {"skipped_rows", 4}}, 0);
   EXPECT_TRUE(watch.see(step, false).empty());
   EXPECT_TRUE(watch.see(step, false).empty());

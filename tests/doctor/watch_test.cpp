@@ -21,25 +21,27 @@ namespace watch_test {
 namespace fs = base::fs;
 using base::Level;
 
-struct Told {
+struct Reported {
   base::Verdict verdict;
   std::int64_t step = 0;
 };
 
 class Recorder final : public train::RunListener {
  public:
-  void judged(const base::Verdict& verdict, std::int64_t step) override { told.push_back({verdict, step}); }
-  const Told* find(const std::string& code) const {
-    for (const Told& one : told) {
+  void on_verdict(const base::Verdict& verdict, std::int64_t step) override {
+    told.push_back({verdict, step});
+  }
+  const Reported* find(const std::string& code) const {
+    for (const Reported& one : told) {
       if (one.verdict.code == code) return &one;
     }
     return nullptr;
   }
-  std::vector<Told> told;
+  std::vector<Reported> told;
 };
 
 // A method whose steps are a function of this test's.
-class Scripted final : public train::Method {
+class Scripted final : public train::TrainingMethod {
  public:
   using Step = std::function<train::StepLoss(std::int64_t step)>;
   Scripted(adapters::Adapter& adapter, Step step, std::int64_t steps)
@@ -270,7 +272,7 @@ TEST_F(WatchTest, ANonFiniteGradientIsNamedByTensorLayerAndSample) {
   static_cast<Scripted&>(*run->method).bad_sample = 2;
   const std::string said = ended_with([&] { go(*run, watch); });
   expect_has(said, "expected a run without NUM-02");
-  const Told* found = recorder_.find("NUM-02");
+  const Reported* found = recorder_.find("NUM-02");
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->step, 5);
   expect_has(found->verdict.evidence, "the backward met it first in " + run->adapter->tensors()[0].name);
@@ -286,7 +288,7 @@ TEST_F(WatchTest, ANonFiniteWeightOfTheBaseIsNamed) {
   const ops::Linear* up = run->model->layers()[1].linears()[5];
   up->weight.plain().select(0, 3).select(0, 5).fill_(std::numeric_limits<double>::quiet_NaN());
   ended_with([&] { go(*run, watch); });
-  const Told* found = recorder_.find("NUM-02");
+  const Reported* found = recorder_.find("NUM-02");
   ASSERT_NE(found, nullptr);
   expect_has(found->verdict.evidence,
              "the base's " + up->name + ".weight holds 1 values that are not finite");

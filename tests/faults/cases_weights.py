@@ -82,7 +82,7 @@ def wrong_kernel(s):
     s.sft()
 
 
-@CASES.fault("NUM-05", "gradients that are not normalised over the micro-batches", "sabotage", "unnormalised")
+@CASES.fault("NUM-05", "gradients that are not normalized over the micro-batches", "sabotage", "unnormalised")
 def unnormalised(s):
     s.sft(gradient_accumulation_steps=2)
 

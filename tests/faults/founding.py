@@ -3,7 +3,7 @@
 Fast: the options as they are, Qwen2 shapes shrunk to the fixture. Slow: on Qwen2.5-0.5B's shapes (models/q05b, random weights).
 A run that trains must move every tensor of the adapter; a run that is stopped must be stopped before step 1, by its code. What TRL 1.16
 does on the same case stands beside it: [measured] by measure_trl.py on the same tiny model and rows, [run] on another tiny model when its
-behaviour was studied, [read] in its source and in the reports.
+behavior was studied, [read] in its source and in the reports.
 """
 import dataclasses
 import pathlib
@@ -78,7 +78,7 @@ TRL_F1_ONLINE = "trains, 28 of 28 moved, no warning: it drops the kwargs when it
 TRL_F2 = "trains, prints loss 0.0 with grad_norm 1.3 to 2.3 and no word on it [measured]; the same 0.0 where all rewards are equal [run]"
 TRL_F3 = "TypeError: unexpected keyword argument 'warmup_ratio' [measured]"
 TRL_F3_NOW = "trains, 28 of 28 moved [measured]"
-TRL_F4 = ("refuses a PeftModel beside peft_config; of a base that get_peft_model changed it re-initialises the adapter with a warning; "
+TRL_F4 = ("refuses a PeftModel beside peft_config; of a base that get_peft_model changed it re-initializes the adapter with a warning; "
           "prepare_model_for_kbit_training on a model that has its adapters freezes them [run]")
 TRL_GEMM = "no check of the GEMM library: the exit code -8 alone [read]"
 

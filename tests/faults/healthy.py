@@ -129,7 +129,7 @@ def rloo(s):
     s.policy(method="rloo")
 
 
-@CASES.healthy("rloo: normalised advantages, accumulation", family="qwen2")
+@CASES.healthy("rloo: normalized advantages, accumulation", family="qwen2")
 def rloo_normalised(s):
     s.policy(method="rloo", normalize_advantages=True, gradient_accumulation_steps=2, beta=0.02)
 

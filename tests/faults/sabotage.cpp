@@ -34,11 +34,12 @@ using train::Rehearsal;
 using train::RehearsalRequest;
 
 // A method that does what another one does; what is broken overrides it.
-class Wrapped : public train::Method {
+class Wrapped : public train::TrainingMethod {
  public:
-  Wrapped(std::unique_ptr<train::Method> inner, OpenedRun& run) : inner_(std::move(inner)), run_(run) {}
+  Wrapped(std::unique_ptr<train::TrainingMethod> inner, OpenedRun& run)
+      : inner_(std::move(inner)), run_(run) {}
   train::StepLoss backward(std::int64_t step) override { return inner_->backward(step); }
-  void stepped(std::int64_t step) override { inner_->stepped(step); }
+  void on_step(std::int64_t step) override { inner_->on_step(step); }
   bool has_evaluation() const override { return inner_->has_evaluation(); }
   train::EvalFacts evaluate() override { return inner_->evaluate(); }
   std::int64_t steps_per_epoch() const override { return inner_->steps_per_epoch(); }
@@ -53,14 +54,14 @@ class Wrapped : public train::Method {
         ->rehearse({.max_tokens = 64, .backward = false, .training = false, .adapters_on = adapters_on})
         .nll;
   }
-  std::unique_ptr<train::Method> inner_;
+  std::unique_ptr<train::TrainingMethod> inner_;
   OpenedRun& run_;
 };
 
 // Gradients of tensors whose name holds `part` are lost.
 class LosesGradients final : public Wrapped {
  public:
-  LosesGradients(std::unique_ptr<train::Method> inner, OpenedRun& run, std::string part)
+  LosesGradients(std::unique_ptr<train::TrainingMethod> inner, OpenedRun& run, std::string part)
       : Wrapped(std::move(inner), run), part_(std::move(part)) {}
   train::StepLoss backward(std::int64_t step) override {
     const train::StepLoss out = inner_->backward(step);
@@ -98,7 +99,7 @@ class DriftingBase final : public Wrapped {
 class WrongSampler final : public Wrapped {
  public:
   enum class Kind { kOff, kOfTheBase, kOfOldWeights };
-  WrongSampler(std::unique_ptr<train::Method> inner, OpenedRun& run, Kind kind)
+  WrongSampler(std::unique_ptr<train::TrainingMethod> inner, OpenedRun& run, Kind kind)
       : Wrapped(std::move(inner), run), kind_(kind), began_(run.adapter->flat().clone()), known_(nll(true)) {}
   Rehearsal rehearse(const RehearsalRequest& request) override {
     Rehearsal out = inner_->rehearse(request);
@@ -181,7 +182,7 @@ Verdicts dropped_update(OpenedRun& run) {
 
 train::ScoredFacts pass_of(OpenedRun& run, const data::Batch& batch, double denominator) {
   const train::PassForm form = train::pass_form(run.start.memory);
-  const train::PassKey key = {.training = false, .seed = 1};
+  const train::RngKey key = {.training = false, .seed = 1};
   return denominator > 0 ? train::score_and_backward(*run.model, batch, key, denominator, form)
                          : train::score_batch(*run.model, batch, key, form);
 }
@@ -211,11 +212,11 @@ class Hears final : public train::RunListener {
  public:
   explicit Hears(std::string code, std::int64_t most_steps)
       : code_(std::move(code)), most_steps_(most_steps) {}
-  void judged(const base::Verdict& verdict, std::int64_t) override {
+  void on_verdict(const base::Verdict& verdict, std::int64_t) override {
     heard.push_back(verdict);
     if (verdict.code == code_ && verdict.level >= base::Level::kWarn) stop = true;
   }
-  void stepped(const train::StepFacts& facts, std::int64_t) override {
+  void on_step(const train::StepFacts& facts, std::int64_t) override {
     if (facts.step >= most_steps_) stop = true;
   }
   Verdicts heard;
@@ -295,7 +296,7 @@ int run_sabotage(const std::vector<std::string>& words) {
   base::require(found != table().end(), "sabotage", "one of its own names");
   const config::DoctorPlan asked = config::parse_doctor({words.begin() + 1, words.end()});
   train::RunListener silent;
-  const auto run = train::open_run(config::parse_run(asked.method, asked.words), silent);
+  const auto run = train::open_run(config::parse_run(asked.method, asked.arguments), silent);
   doctor::ExamPart part{.name = words[0], .verdicts = found->second(*run)};
   for (base::Verdict& one : part.verdicts) {
     if (one.part.empty()) one.part = part.name;

@@ -65,7 +65,7 @@ class Scene:
         self.path(name).write_text("".join(json.dumps(r) + "\n" for r in rows), encoding="utf-8")
 
     def model(self, name="model", family=None):
-        """A copy of the tiny model, to be spoilt."""
+        """A copy of the tiny model, to be spoiled."""
         out = self.path(name)
         if not out.exists():
             shutil.copytree(FIXTURES / (family or self.family), out)
@@ -81,8 +81,8 @@ class Scene:
         begin, end = header[name]["data_offsets"]
         raw = body[begin:end]
         values = [struct.unpack("<f", b"\0\0" + raw[i:i + 2])[0] for i in range(0, len(raw), 2)]
-        spoilt = b"".join(struct.pack("<f", v)[2:] for v in change(values))
-        staging.write_safetensors(file, header, body[:begin] + spoilt + body[end:])
+        spoiled = b"".join(struct.pack("<f", v)[2:] for v in change(values))
+        staging.write_safetensors(file, header, body[:begin] + spoiled + body[end:])
 
     def python(self, text, name="rewards.py"):
         self.path(name).write_text(text, encoding="utf-8")

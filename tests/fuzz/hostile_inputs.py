@@ -60,14 +60,14 @@ class Scene:
         self.folder, self.chance, self.shared = folder, chance, shared
         self.stdin = b""
 
-    def copy(self, source, name, spoilt, mutate):
-        """A copy of a folder's plain files in which `spoilt` is mutated."""
+    def copy(self, source, name, spoiled, mutate):
+        """A copy of a folder's plain files in which `spoiled` is mutated."""
         out = self.folder / name
         out.mkdir(parents=True)
         for path in source.iterdir():
             if path.is_file() and not path.name.startswith("golden"):
                 shutil.copyfile(path, out / path.name)
-        (out / spoilt).write_bytes(mutate((source / spoilt).read_bytes(), self.chance))
+        (out / spoiled).write_bytes(mutate((source / spoiled).read_bytes(), self.chance))
         return out
 
     def file(self, name, raw):
@@ -168,9 +168,9 @@ def gguf_file(scene):
 
 @case("adapter", 8)
 def adapter(scene):
-    spoilt, mutate = scene.chance.choice((("adapter_config.json", mutations.json_text), ("adapter_config.json", regular_expression),
+    spoiled, mutate = scene.chance.choice((("adapter_config.json", mutations.json_text), ("adapter_config.json", regular_expression),
                                           ("adapter_model.safetensors", mutations.safetensors)))
-    folder = scene.copy(TINY / "adapter", "adapter", spoilt, mutate)
+    folder = scene.copy(TINY / "adapter", "adapter", spoiled, mutate)
     kind = scene.chance.randrange(3)
     if kind == 0:
         return ["merge", "--adapter_name_or_path", folder, "--model_name_or_path", TINY, "--output", scene.folder / "merged"]
@@ -333,7 +333,7 @@ def shared_files(hone, root):
     stopped = root / "stopped"
     code, out, err, _ = run_limited_in(run.words(stopped, 2, max_steps=4), root / "first")
     if code != 0:
-        raise SystemExit(f"not ok hostile inputs: the run that is not spoilt\n  {out}\n  {err}")
+        raise SystemExit(f"not ok hostile inputs: the run that is not spoiled\n  {out}\n  {err}")
     for name in ("adapter_model.safetensors", "trainer_state.json"):
         (stopped / name).unlink()
     return {"text": run.rows, "pairs": pairs.rows, "stopped": stopped, "run": run, "server": Answers()}

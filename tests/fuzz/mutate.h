@@ -279,8 +279,8 @@ struct Count {
 using Mutate = std::function<std::string(const std::string&, Random&)>;
 using Take = std::function<void(const std::string&)>;
 
-inline constexpr double kMostSeconds = 20;
-inline constexpr std::int64_t kMostBytes = std::int64_t{2} << 30;
+inline constexpr double kMaxSeconds = 20;
+inline constexpr std::int64_t kMaxBytes = std::int64_t{2} << 30;
 
 // Where a signal ends the process, the last lines of stderr name the round.
 inline void say_round(std::uint64_t round) {
@@ -311,8 +311,8 @@ inline Count run(double most_seconds, const std::vector<std::string>& corpus, co
     } catch (const std::exception& error) {
       ADD_FAILURE() << name << ": " << error.what();
     }
-    EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, kMostSeconds) << name;
-    EXPECT_LT(peak_bytes() - before, kMostBytes) << name;
+    EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, kMaxSeconds) << name;
+    EXPECT_LT(peak_bytes() - before, kMaxBytes) << name;
   };
   const auto input_of = [&](std::uint64_t round) {
     Random random(round);

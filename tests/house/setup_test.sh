@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each missing thing is one sentence with the command that mends it: the checks of tools/setup.sh, on machines
+# Each missing thing is one sentence with the command that fixes it: the checks of tools/setup.sh, on machines
 # that lack one thing. A machine is a PATH: a folder with links to just the programs that it has.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)

@@ -40,8 +40,7 @@ at::Tensor loss_by_autograd(const at::Tensor& logprob, const KtoTokens& tokens,
 TEST(KtoLoss, EqualsAutograd) {
   for (const KtoLossType type : {KtoLossType::kKto, KtoLossType::kApoZeroUnpaired}) {
     for (const double kl : {-0.5, 0.0, 1.75}) {
-      const KtoLossOptions options{
-          .type = type, .beta = 0.4, .desirable_weight = 1.2, .undesirable_weight = 0.7};
+      const KtoLossOptions options{{.beta = 0.4, .desirable_weight = 1.2, .undesirable_weight = 0.7}, type};
       KtoTokens tokens = some_tokens({1, 0, 1}, kl);
       const at::Tensor logprob = tokens.logprob.clone().requires_grad_(true);
       const at::Tensor loss = loss_by_autograd(logprob, tokens, options);

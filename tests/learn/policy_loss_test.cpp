@@ -49,23 +49,23 @@ PolicyLossOptions options_of(const json& recorded) {
       {"sequence_mask", SamplingCorrection::kSequenceMask},
       {"sequence_truncate", SamplingCorrection::kSequenceTruncate}};
   const json& given = recorded["options"];
-  PolicyLossOptions out{.loss_type = recorded["trainer"] == "rloo"
-                                         ? PolicyLossType::kRloo
-                                         : kTypes.at(given["loss_type"].get<std::string>())};
+  PolicyLossOptions out;
+  out.loss_type = recorded["trainer"] == "rloo" ? PolicyLossType::kRloo
+                                                : kTypes.at(given["loss_type"].get<std::string>());
   if (given.value("importance_sampling_level", "token") == std::string("sequence"))
     out.importance_level = ImportanceLevel::kSequence;
   out.epsilon = given.value("epsilon", out.epsilon);
   out.epsilon_high = optional_of(given, "epsilon_high", {});
   out.delta = optional_of(given, "delta", {});
   out.beta = given.value("beta", out.beta);
-  out.bias_correction_kl = given.value("use_bias_correction_kl", true);
+  out.use_bias_correction_kl = given.value("use_bias_correction_kl", true);
   out.mask_truncated_completions = given.value("mask_truncated_completions", false);
   out.top_entropy_quantile = given.value("top_entropy_quantile", 1.0);
   out.off_policy_mask_threshold = optional_of(given, "off_policy_mask_threshold", {});
   if (recorded["uses_sampling"])
     out.sampling_correction = kModes.at(given["vllm_importance_sampling_mode"].get<std::string>());
-  out.sampling_clip_min = optional_of(given, "vllm_importance_sampling_clip_min", {});
-  out.sampling_clip_max = optional_of(given, "vllm_importance_sampling_clip_max", 3.0);
+  out.importance_sampling_clip_min = optional_of(given, "vllm_importance_sampling_clip_min", {});
+  out.importance_sampling_clip_max = optional_of(given, "vllm_importance_sampling_clip_max", 3.0);
   out.sapo_temperature_neg = given.value("sapo_temperature_neg", out.sapo_temperature_neg);
   out.sapo_temperature_pos = given.value("sapo_temperature_pos", out.sapo_temperature_pos);
   out.vespo_k_pos = given.value("vespo_k_pos", out.vespo_k_pos);
@@ -231,7 +231,7 @@ TEST(PolicyLoss, EqualsTrlMicroBatchByMicroBatch) {
   }
 }
 
-// With equal micro-batches a whole step is TRL's, except for what TRL normalises by micro-batch.
+// With equal micro-batches a whole step is TRL's, except for what TRL normalizes by micro-batch.
 TEST(PolicyLoss, WholeStepsEqualTrlWhereTrlDoesNotLookAtMicroBatches) {
   std::size_t compared = 0;
   for (const auto& [name, recorded] : golden()["cases"].items()) {
@@ -407,8 +407,11 @@ TEST(PolicyLoss, AStepOfEmptySequencesIsZero) {
        {PolicyLossType::kGrpo, PolicyLossType::kBnpo, PolicyLossType::kDrGrpo, PolicyLossType::kDapo,
         PolicyLossType::kCispo, PolicyLossType::kLuspo, PolicyLossType::kSapo, PolicyLossType::kVespo}) {
     for (const auto span : {Span::kStep, Span::kMicroBatch}) {
-      const PolicyLossOptions options{
-          .loss_type = type, .top_entropy_quantile = 0.5, .entropy_coef = 0.1, .span = span};
+      PolicyLossOptions options;
+      options.loss_type = type;
+      options.top_entropy_quantile = 0.5;
+      options.entropy_coef = 0.1;
+      options.span = span;
       const PolicyTokens tokens{.logprob = at::zeros({0}),
                                 .entropy = at::zeros({0}),
                                 .sequence = at::zeros({0}, at::kLong),

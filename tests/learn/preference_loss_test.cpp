@@ -18,8 +18,8 @@ namespace preference_loss_test {
 using nlohmann::json;
 
 constexpr double kTolerance = 1e-8;  // of the goldens' 10 digits
-constexpr double kFp32Tolerance =
-    2e-6;  // alpha_divergence is recorded in fp32; exo_pair's epsilon is fp32 in TRL
+// alpha_divergence is recorded in fp32; exo_pair's epsilon is fp32 in TRL
+constexpr double kFp32Tolerance = 2e-6;
 constexpr double kGradientRounding = 1e-7;  // d_logprob is fp32
 
 const json& golden() {

@@ -10,12 +10,12 @@
 namespace hone::learn {
 namespace schedule_test {
 
-config::Scheduler scheduler_of(const std::string& name) {
-  static const std::map<std::string, config::Scheduler> names = {
-      {"linear", config::Scheduler::kLinear},
-      {"cosine", config::Scheduler::kCosine},
-      {"constant", config::Scheduler::kConstant},
-      {"constant_with_warmup", config::Scheduler::kConstantWithWarmup}};
+Scheduler scheduler_of(const std::string& name) {
+  static const std::map<std::string, Scheduler> names = {
+      {"linear", Scheduler::kLinear},
+      {"cosine", Scheduler::kCosine},
+      {"constant", Scheduler::kConstant},
+      {"constant_with_warmup", Scheduler::kConstantWithWarmup}};
   return names.at(name);
 }
 
@@ -34,8 +34,8 @@ TEST(Schedule, EqualsTransformersStepForStep) {
 }
 
 TEST(Schedule, ARunWithWarmupBeginsWithZero) {
-  EXPECT_EQ(schedule_factor({config::Scheduler::kLinear, 5, 10, 0.5}, 0), 0.0);
-  EXPECT_EQ(schedule_factor({config::Scheduler::kLinear, 0, 10, 0.5}, 0), 1.0);
+  EXPECT_EQ(schedule_factor({Scheduler::kLinear, 5, 10, 0.5}, 0), 0.0);
+  EXPECT_EQ(schedule_factor({Scheduler::kLinear, 0, 10, 0.5}, 0), 1.0);
 }
 
 TEST(Schedule, WarmupIsStepsOrAShareRoundedUp) {

@@ -13,10 +13,10 @@ namespace causal_lm_test {
 
 using namespace hone::test_tools;
 
-CausalLm load(const base::Json& config, std::uint64_t seed = 1, Numbers numbers = {}) {
+CausalLm load(const base::Json& config, std::uint64_t seed = 1, DtypePolicy dtypes = {}) {
   const TempFolder folder;
   write_model(folder.path(), config, seed);
-  return CausalLm(*open_weights(folder.path()), numbers);
+  return CausalLm(*open_weights(folder.path()), dtypes);
 }
 
 class EveryFamily : public ::testing::TestWithParam<const char*> {};
@@ -118,7 +118,7 @@ TEST(CausalLm, NamesLinearsInModuleOrder) {
   EXPECT_FALSE(linears[3]->bias.defined());
 }
 
-TEST(CausalLm, HonoursLlamasBiasFlags) {
+TEST(CausalLm, HonorsLlamasBiasFlags) {
   base::Json config = tiny_config("llama");
   config["attention_bias"] = true;
   config["mlp_bias"] = true;
@@ -171,7 +171,7 @@ TEST(CausalLm, RefusesTensorsWithoutAPlace) {
       "");
 }
 
-TEST(CausalLm, RefusesQuantisedWeights) {
+TEST(CausalLm, RefusesQuantizedWeights) {
   const std::string message =
       load_error([](auto&, auto& t) { t["lm_head.weight"] = at::zeros({48, 32}, at::kInt); });
   EXPECT_SAYS(message, "F32, F16 or BF16");

@@ -126,9 +126,9 @@ const std::string kMatrix = "model.layers.0.mlp.down_proj.weight";
 const std::string kStateOf = kMatrix + ".quant_state.bitsandbytes__nf4";
 
 // The fixture with one tensor's bytes replaced.
-class Quantised {
+class Quantized {
  public:
-  explicit Quantised(const std::string& name)
+  explicit Quantized(const std::string& name)
       : source_(base::SafetensorsFile::open(fixture(name) / "model.safetensors")) {
     fs::copy(fixture(name) / "config.json", folder_.path() / "config.json");
   }
@@ -171,7 +171,7 @@ class Quantised {
 };
 
 TEST(HostileBnb, StatesThatLie) {
-  const Quantised model("tiny_llama_nf4");
+  const Quantized model("tiny_llama_nf4");
   const Json good = Json::parse(model.text_of(kStateOf));
   const auto refused = [&](const Json& state) {
     return user_error([&] { CausalLm(*open_weights(model.with(kStateOf, base::dump_json(state))), {}); });
@@ -235,7 +235,7 @@ TEST(ModelFuzz, SlowConfig) {
 }
 
 void fuzz_bnb(double seconds) {
-  const Quantised nf4("tiny_llama_nf4"), int8("tiny_llama_int8");
+  const Quantized nf4("tiny_llama_nf4"), int8("tiny_llama_int8");
   const std::vector<std::string> corpus = {nf4.text_of(kStateOf), nf4.header(), int8.header()};
   const auto mutated = [](const std::string& text, fuzz::Random& random) {
     return fuzz::mutated_json_text(text, random);

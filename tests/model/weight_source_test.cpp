@@ -82,13 +82,13 @@ TEST(WeightSource, ReadsIntoRowsOfAJoinedMatrix) {
   const std::string q = "model.layers.0.self_attn.q_proj.weight",
                     k = "model.layers.0.self_attn.k_proj.weight";
   const std::int64_t rows = source->shape(q)[0], more = source->shape(k)[0];
-  const at::Tensor joined = at::zeros({rows + more + 1, source->shape(q)[1]}, at::kBFloat16);
-  source->read_into(q, joined.narrow(0, 0, rows));
-  source->read_into(k, joined.narrow(0, rows, more));
-  EXPECT_TRUE(at::equal(joined.narrow(0, 0, rows), source->read(q, at::kBFloat16)));
-  EXPECT_TRUE(at::equal(joined.narrow(0, rows, more), source->read(k, at::kFloat).to(at::kBFloat16)));
-  EXPECT_EQ(joined[rows + more].abs().sum().item<float>(), 0.0F);
-  EXPECT_THROW(source->read_into(q, joined), base::InternalError);
+  const at::Tensor concat = at::zeros({rows + more + 1, source->shape(q)[1]}, at::kBFloat16);
+  source->read_into(q, concat.narrow(0, 0, rows));
+  source->read_into(k, concat.narrow(0, rows, more));
+  EXPECT_TRUE(at::equal(concat.narrow(0, 0, rows), source->read(q, at::kBFloat16)));
+  EXPECT_TRUE(at::equal(concat.narrow(0, rows, more), source->read(k, at::kFloat).to(at::kBFloat16)));
+  EXPECT_EQ(concat[rows + more].abs().sum().item<float>(), 0.0F);
+  EXPECT_THROW(source->read_into(q, concat), base::InternalError);
 }
 
 TEST(WeightSource, TakesEosFromBothConfigs) {
@@ -113,7 +113,7 @@ TEST(WeightSource, SaysWhatIsNotAModel) {
   EXPECT_NE(user_error([&] { open_weights(folder.path() / "a.gguf"); }), "");
 }
 
-TEST(WeightSource, NamesAnAbsentTensorWithANeighbour) {
+TEST(WeightSource, NamesAnAbsentTensorWithANeighbor) {
   const TempFolder folder;
   write_model(folder.path(), tiny_config("llama"));
   const auto source = open_weights(folder.path());
@@ -203,7 +203,7 @@ TEST(Gguf, RecoversLlama3ScalingFromItsFactors) {
   EXPECT_SAYS(user_error([&] { open_weights(folder.path() / "m.gguf"); }), "rope_freqs.weight");
 }
 
-TEST(Gguf, RefusesWhatItCannotHonour) {
+TEST(Gguf, RefusesWhatItCannotHonor) {
   const TempFolder folder;
   const fs::path path = folder.path() / "m.gguf";
   GgufWriter file = tiny_gguf(tiny_config("llama"));

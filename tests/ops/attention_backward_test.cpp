@@ -18,21 +18,21 @@ struct Shape {
   std::int64_t heads, kv_heads, dim;
 };
 
-at::Tensor part(const at::Tensor& joined, std::int64_t from, std::int64_t heads, std::int64_t dim) {
-  return joined.narrow(1, from * dim, heads * dim).unflatten(1, {heads, dim});
+at::Tensor part(const at::Tensor& concat, std::int64_t from, std::int64_t heads, std::int64_t dim) {
+  return concat.narrow(1, from * dim, heads * dim).unflatten(1, {heads, dim});
 }
 
 struct Case {
-  at::Tensor q, k, v, d_out, out, lse;  // slices of joined buffers, except out
+  at::Tensor q, k, v, d_out, out, lse;  // slices of concatenated buffers, except out
   Segments segments;
 };
 
 Case make(Shape s, const Segments& segments, at::ScalarType dtype) {
   const std::int64_t tokens = segments.back().end;
-  const at::Tensor joined = at::randn({tokens, (s.heads + 2 * s.kv_heads) * s.dim}).to(dtype);
-  Case c{part(joined, 0, s.heads, s.dim),
-         part(joined, s.heads, s.kv_heads, s.dim),
-         part(joined, s.heads + s.kv_heads, s.kv_heads, s.dim),
+  const at::Tensor concat = at::randn({tokens, (s.heads + 2 * s.kv_heads) * s.dim}).to(dtype);
+  Case c{part(concat, 0, s.heads, s.dim),
+         part(concat, s.heads, s.kv_heads, s.dim),
+         part(concat, s.heads + s.kv_heads, s.kv_heads, s.dim),
          at::randn({tokens, s.heads * s.dim + 8}).to(dtype).narrow(1, 8, s.heads * s.dim),
          at::empty({tokens, s.heads * s.dim}, dtype),
          at::empty({tokens, s.heads}),
@@ -55,9 +55,9 @@ struct Gradients {
 
 Gradients mine(const Case& c) {
   const std::int64_t dim = c.q.size(2), heads = c.q.size(1), kv_heads = c.k.size(1);
-  const at::Tensor joined = at::full({c.q.size(0), (heads + 2 * kv_heads) * dim}, NAN, c.q.scalar_type());
-  Gradients g{part(joined, 0, heads, dim), part(joined, heads, kv_heads, dim),
-              part(joined, heads + kv_heads, kv_heads, dim)};
+  const at::Tensor concat = at::full({c.q.size(0), (heads + 2 * kv_heads) * dim}, NAN, c.q.scalar_type());
+  Gradients g{part(concat, 0, heads, dim), part(concat, heads, kv_heads, dim),
+              part(concat, heads + kv_heads, kv_heads, dim)};
   packed_attention_backward(g.q, g.k, g.v, c.d_out, c.q, c.k, c.v, c.out, c.lse, c.segments);
   return g;
 }
@@ -74,11 +74,11 @@ Gradients of_autograd(const Case& c, at::ScalarType dtype) {
     }
     // The queries stand after the prefix's: a row of the prefix's own before them is thrown away.
     const AttentionSegment& before = c.segments[static_cast<std::size_t>(prefix)];
-    const auto joined = [&](const at::Tensor& x) {
+    const auto concat = [&](const at::Tensor& x) {
       return at::cat({x.slice(0, before.begin, before.end), own(x)});
     };
     const std::int64_t shared = before.end - before.begin;
-    outs.push_back(packed_attention(joined(q), joined(k), joined(v), {{0, shared + end - begin}})
+    outs.push_back(packed_attention(concat(q), concat(k), concat(v), {{0, shared + end - begin}})
                        .narrow(0, shared, end - begin));
   }
   at::cat(outs).backward(c.d_out.to(dtype));
@@ -134,7 +134,7 @@ TEST(PackedAttentionBackward, IsAsNearToFp64InBf16AsLibtorchIs) {
 TEST(PackedAttentionBackward, ThePlainFormServesBf16Too) {
   at::manual_seed(14);
   const Case c = make({6, 2, 32}, {{0, 63}, {63, 200}}, at::kBFloat16);
-  const ForceInstructions plain(Instructions::kPlain);
+  const ForceInstructions plain(Instructions::kPortable);
   const Gradients got = mine(c), right = of_autograd(c, at::kDouble);
   EXPECT_LT(distance(got.q, right.q), 6e-3);
   EXPECT_LT(distance(got.k, right.k), 6e-3);
@@ -278,11 +278,11 @@ TEST(SharedPrefix, IsTheGradientInFp32) {
 
 TEST(SharedPrefix, IsTheGradientInBf16AtEveryLevel) {
   at::manual_seed(22);
-  for (const Instructions level : {Instructions::kPlain, Instructions::kAvx512Bf16}) {
+  for (const Instructions level : {Instructions::kPortable, Instructions::kAvx512Bf16}) {
     if (!machine_has(level)) continue;
     const ForceInstructions force(level);
     for (const Shape s : kShapes) {
-      if (level == Instructions::kPlain && s.dim != 32) continue;
+      if (level == Instructions::kPortable && s.dim != 32) continue;
       for (const Segments& segments : kShared) {
         if (segments.back().end > 700 && s.dim != 64) continue;
         const Case c = make(s, segments, at::kBFloat16);

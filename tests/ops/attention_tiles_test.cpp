@@ -18,13 +18,13 @@ struct Shape {
 };
 
 struct Sequence {
-  at::Tensor q, k, v;  // [L, heads, D], as slices of a joined buffer
+  at::Tensor q, k, v;  // [L, heads, D], as slices of a concatenated buffer
 };
 
 Sequence make(std::int64_t length, Shape s, at::ScalarType dtype) {
-  const at::Tensor joined = at::randn({length, (s.heads + 2 * s.kv_heads) * s.dim}).to(dtype);
+  const at::Tensor concat = at::randn({length, (s.heads + 2 * s.kv_heads) * s.dim}).to(dtype);
   const auto part = [&](std::int64_t from, std::int64_t heads) {
-    return joined.narrow(1, from * s.dim, heads * s.dim).unflatten(1, {heads, s.dim});
+    return concat.narrow(1, from * s.dim, heads * s.dim).unflatten(1, {heads, s.dim});
   };
   return {part(0, s.heads), part(s.heads, s.kv_heads), part(s.heads + s.kv_heads, s.kv_heads)};
 }
@@ -76,7 +76,7 @@ class AttendTilesAt : public testing::TestWithParam<Instructions> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Levels, AttendTilesAt,
-                         testing::Values(Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512,
+                         testing::Values(Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512,
                                          Instructions::kAvx512Bf16),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 

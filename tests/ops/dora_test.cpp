@@ -6,7 +6,7 @@
 
 #include <numeric>
 
-#include "ops/explicit_linear.h"
+#include "ops/fused_linear.h"
 
 namespace hone::ops {
 namespace dora_test {
@@ -24,8 +24,8 @@ struct Case {
     linear = {.name = "q_proj",
               .weight = at::randn({40, 24}).to(dtype),
               .bias = at::randn({40}).to(dtype),
-              .lora = LoraSide{}};
-    LoraSide& side = *linear.lora;
+              .lora = LoraWeights{}};
+    LoraWeights& side = *linear.lora;
     side.a = at::randn({3, 24}).set_requires_grad(true);
     side.b = at::randn({40, 3}).set_requires_grad(true);
     side.magnitude = (at::rand({40}) + 0.5).set_requires_grad(true);
@@ -47,7 +47,7 @@ void expect_near(const at::Tensor& ours, const at::Tensor& theirs, double bound 
 
 // PEFT's own lines, in fp32: weight_norm detached, result + dora(x).
 at::Tensor by_peft(const Case& c, const at::Tensor& x, const at::Tensor& dropped) {
-  const LoraSide& side = *c.linear.lora;
+  const LoraWeights& side = *c.linear.lora;
   const at::Tensor w = c.linear.weight.dense().to(at::kFloat);
   const at::Tensor norm = (w + side.scale * side.b.mm(side.a)).detach().norm(2, {1});
   const at::Tensor g = (side.magnitude / norm).view({1, -1});
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Dropout, Dora, ::testing::Values(0.0, 0.4));
 
 TEST_P(Dora, PlainAndExplicitFormsGivePeftsValuesAndGradients) {
   Case c(GetParam());
-  LoraSide& side = *c.linear.lora;
+  LoraWeights& side = *c.linear.lora;
   const at::Tensor mask =
       GetParam() > 0 ? dropout_mask(c.pass, side.dropout_key, side.dropout, 24) : at::ones({9, 24});
   std::vector<std::vector<at::Tensor>> found;
@@ -82,15 +82,16 @@ TEST_P(Dora, PlainAndExplicitFormsGivePeftsValuesAndGradients) {
   }
   {
     const at::NoGradGuard no_grad;
-    const at::Tensor low = lora_low(c.linear, c.x, c.pass), y = at::empty({9, 40}), dx = at::empty_like(c.x);
-    linear_into(y, c.linear, c.x, low, c.pass);
-    const LinearGradient gradient{&c.linear, c.d, low};
+    const at::Tensor lora_a_out = lora_a_forward(c.linear, c.x, c.pass), y = at::empty({9, 40}),
+                     dx = at::empty_like(c.x);
+    linear_into(y, c.linear, c.x, lora_a_out, c.pass);
+    const LinearGradient gradient{&c.linear, c.d, lora_a_out};
     linears_backward(dx, {&gradient, 1}, c.x, c.pass);
     keep(y, dx);
     const at::Tensor residual = at::randn({9, 40}), added = at::empty({9, 40});
-    linear_into(added, c.linear, c.x, low, c.pass, residual);
+    linear_into(added, c.linear, c.x, lora_a_out, c.pass, residual);
     expect_near(added, y + residual);
-    const LinearOutput output{y, &c.linear, low};
+    const LinearOutput output{y, &c.linear, lora_a_out};
     y.zero_();
     linears_into({&output, 1}, c.x, c.pass);
     expect_near(y, outputs[0]);
@@ -108,9 +109,9 @@ TEST(Dora, Bfloat16IsNearFloat32) {
   const Case wide(0.0);
   const Case narrow(0.0, 9, at::kBFloat16);
   const at::NoGradGuard no_grad;
-  const at::Tensor low = lora_low(narrow.linear, narrow.x, narrow.pass);
+  const at::Tensor lora_a_out = lora_a_forward(narrow.linear, narrow.x, narrow.pass);
   const at::Tensor y = at::empty({9, 40}, at::kBFloat16);
-  linear_into(y, narrow.linear, narrow.x, low, narrow.pass);
+  linear_into(y, narrow.linear, narrow.x, lora_a_out, narrow.pass);
   expect_near(y, linear_forward(wide.linear, wide.x, wide.pass), 0.02);
   expect_near(linear_forward(narrow.linear, narrow.x, narrow.pass),
               linear_forward(wide.linear, wide.x, wide.pass), 0.02);
@@ -124,7 +125,7 @@ TEST(Dora, TheNormIsMadeAgainWhenTheAdapterMoves) {
   c.linear.lora->b.mul_(2);
   const at::Tensor after = dora_norm(c.linear);
   EXPECT_FALSE(at::allclose(before, after));
-  const LoraSide copy = *c.linear.lora;  // as the doctor keeps and puts back
+  const LoraWeights copy = *c.linear.lora;  // as the doctor keeps and puts back
   c.linear.lora->a.mul_(0);
   expect_near(dora_norm(c.linear), c.linear.weight.dense().norm(2, {1}));
 }
@@ -136,7 +137,7 @@ TEST(Dora, OffIsTheBase) {
   const at::Tensor base = c.x.mm(c.linear.weight.dense().t()) + c.linear.bias;
   expect_near(linear_forward(c.linear, c.x, c.pass), base);
   const at::Tensor y = at::empty({9, 40});
-  linear_into(y, c.linear, c.x, lora_low(c.linear, c.x, c.pass), c.pass);
+  linear_into(y, c.linear, c.x, lora_a_forward(c.linear, c.x, c.pass), c.pass);
   expect_near(y, base);
 }
 

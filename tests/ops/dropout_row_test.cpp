@@ -31,7 +31,7 @@ TEST(DropoutRow, EveryInstructionSetGivesPhiloxsBits) {
   for (const std::size_t features : {1U, 3U, 63U, 64U, 65U, 576U, 1537U}) {
     const auto expected = reference(row, features);
     for (const auto form :
-         {Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512, Instructions::kAvx512Bf16}) {
+         {Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512, Instructions::kAvx512Bf16}) {
       std::vector<float> out(features, -1);
       if (!fill_mask_row_with(form, row, out)) continue;
       EXPECT_EQ(out, expected) << "features " << features << " form " << static_cast<int>(form);
@@ -46,7 +46,7 @@ TEST(DropoutRow, AStretchContinuesTheRow) {
   MaskRow row = {.position = 3, .row = 9, .key = {1, 2}, .dropped_below = 1U << 31, .kept = 2};
   const std::vector<float> whole = reference(row, 200);
   row.first_block = 12;
-  for (const auto form : {Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512}) {
+  for (const auto form : {Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512}) {
     std::vector<float> out(150);
     if (!fill_mask_row_with(form, row, out)) continue;
     EXPECT_EQ(out, std::vector<float>(whole.begin() + 48, whole.begin() + 198));

@@ -91,7 +91,7 @@ TEST_P(EntropyBackward, RefusesWhatIsNotOfItsShape) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, EntropyBackward,
-                         testing::Values(Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512,
+                         testing::Values(Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512,
                                          Instructions::kAvx512Bf16),
                          [](const auto& level) { return name_of(level.param); });
 

@@ -65,18 +65,18 @@ TEST(FusedRope, EqualsThePlainFunctionAndItsGradientInASlice) {
       const auto plain = [&](const at::Tensor& t) {
         return rope_apply(with_norm ? rms_norm(t, w, kEps) : t, table);
       };
-      // k of a joined q|k|v buffer
-      const at::Tensor joined = at::randn({T, (heads + 4) * head_dim});
-      const at::Tensor before = joined.clone();
-      const at::Tensor x = joined.narrow(1, 2 * head_dim, heads * head_dim).view({T, heads, head_dim});
+      // k of a concatenated q|k|v buffer
+      const at::Tensor concat = at::randn({T, (heads + 4) * head_dim});
+      const at::Tensor before = concat.clone();
+      const at::Tensor x = concat.narrow(1, 2 * head_dim, heads * head_dim).view({T, heads, head_dim});
       const at::Tensor x_before = x.clone();
       at::Tensor y = at::empty({T, heads, head_dim});
       norm_rope_into(y, x, w, kEps, table);
       EXPECT_LT(worst(y, plain(x)), 1e-6) << head_dim;
       norm_rope_into(x, x, w, kEps, table);
       EXPECT_TRUE(at::equal(x, y));
-      EXPECT_TRUE(at::equal(joined.narrow(1, 0, 2 * head_dim), before.narrow(1, 0, 2 * head_dim)));
-      EXPECT_TRUE(at::equal(joined.narrow(1, (heads + 2) * head_dim, 2 * head_dim),
+      EXPECT_TRUE(at::equal(concat.narrow(1, 0, 2 * head_dim), before.narrow(1, 0, 2 * head_dim)));
+      EXPECT_TRUE(at::equal(concat.narrow(1, (heads + 2) * head_dim, 2 * head_dim),
                             before.narrow(1, (heads + 2) * head_dim, 2 * head_dim)));
       const at::Tensor dy = at::randn({T, heads, head_dim});
       x.copy_(dy);
@@ -89,8 +89,8 @@ TEST(FusedRope, EqualsThePlainFunctionAndItsGradientInASlice) {
 TEST(FusedSwiglu, EqualsThePlainFunctionAndItsGradientsInASlice) {
   at::manual_seed(3);
   for (const std::int64_t width : kWidths) {
-    const at::Tensor joined = at::randn({5, 2 * width}) * 4, before = joined.clone();
-    const at::Tensor gate = joined.narrow(1, 0, width), up = joined.narrow(1, width, width);
+    const at::Tensor concat = at::randn({5, 2 * width}) * 4, before = concat.clone();
+    const at::Tensor gate = concat.narrow(1, 0, width), up = concat.narrow(1, width, width);
     const at::Tensor gate_before = gate.clone(), up_before = up.clone(), d = at::randn({5, width});
     at::Tensor y = at::empty({5, width});
     swiglu_into(y, gate, up);
@@ -134,7 +134,7 @@ std::vector<at::Tensor> on_every_level(const std::vector<at::Tensor>& buffers,
                                        const std::function<void(std::vector<at::Tensor>&)>& op) {
   std::vector<at::Tensor> first;
   for (const auto level :
-       {Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512, Instructions::kAvx512Bf16}) {
+       {Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512, Instructions::kAvx512Bf16}) {
     if (!machine_has(level)) continue;
     const ForceInstructions forced(level);
     std::vector<at::Tensor> now;

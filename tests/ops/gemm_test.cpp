@@ -14,7 +14,7 @@
 namespace hone::ops {
 namespace gemm_test {
 
-constexpr Instructions kLevels[] = {Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512,
+constexpr Instructions kLevels[] = {Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512,
                                     Instructions::kAvx512Bf16};
 
 bool has_kernel() {
@@ -26,9 +26,9 @@ struct Terms {
   std::deque<Weight> weights;
   std::vector<GemmTerm> terms;
 
-  void add(std::int64_t rows, std::int64_t depth, std::int64_t columns, Side side, bool packed,
+  void add(std::int64_t rows, std::int64_t depth, std::int64_t columns, GemmDirection side, bool packed,
            at::ScalarType dtype) {
-    const bool forward = side == Side::kForward;
+    const bool forward = side == GemmDirection::kForward;
     const at::Tensor w = (at::randn({forward ? columns : depth, forward ? depth : columns}) * 0.25).to(dtype);
     weights.push_back(packed && Weight::can_pack(w) ? Weight::pack(w) : Weight(w));
     terms.push_back({at::randn({rows, depth}).to(dtype), &weights.back(), side});
@@ -39,7 +39,8 @@ at::Tensor exact(std::span<const GemmTerm> terms, const Epilogue& epilogue = {})
   at::Tensor sum;
   for (const GemmTerm& term : terms) {
     const at::Tensor w = term.weight->dense().to(at::kDouble);
-    const at::Tensor product = term.a.to(at::kDouble).matmul(term.side == Side::kForward ? w.t() : w);
+    const at::Tensor product =
+        term.a.to(at::kDouble).matmul(term.side == GemmDirection::kForward ? w.t() : w);
     sum = sum.defined() ? sum + product : product;
   }
   sum = sum * epilogue.scale;
@@ -86,7 +87,7 @@ TEST(Gemm, IsTheProductOnEveryInstructionSetShapeSideAndPacking) {
     const ForceInstructions force(level);
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
       for (const Shape& s : kShapes) {
-        for (const Side side : {Side::kForward, Side::kBackward}) {
+        for (const GemmDirection side : {GemmDirection::kForward, GemmDirection::kBackward}) {
           for (const bool packed : {false, true}) {
             at::manual_seed(1);
             Terms t;
@@ -95,7 +96,7 @@ TEST(Gemm, IsTheProductOnEveryInstructionSetShapeSideAndPacking) {
             for (const at::ScalarType out : {at::kBFloat16, at::kFloat}) {
               EXPECT_LT(error_of(product_of(t.terms, s.columns, out), expected), tolerance(dtype, out))
                   << name_of(level) << " " << dtype << " to " << out << " " << s.rows << "x" << s.depth << "x"
-                  << s.columns << (side == Side::kForward ? " forward" : " backward")
+                  << s.columns << (side == GemmDirection::kForward ? " forward" : " backward")
                   << (packed ? " packed" : "");
             }
           }
@@ -111,10 +112,10 @@ TEST(Gemm, SumsTermsInFp32) {
   for (const auto& [rows, columns] : {std::pair{1, 70}, {9, 16}, {33, 300}, {64, 8}}) {
     at::manual_seed(2);
     Terms t;
-    t.add(rows, 896, columns, Side::kForward, true, at::kBFloat16);
-    t.add(rows, 16, columns, Side::kForward, false, at::kBFloat16);
-    t.add(rows, 2049, columns, Side::kBackward, true, at::kBFloat16);
-    t.add(rows, 7, columns, Side::kBackward, false, at::kBFloat16);
+    t.add(rows, 896, columns, GemmDirection::kForward, true, at::kBFloat16);
+    t.add(rows, 16, columns, GemmDirection::kForward, false, at::kBFloat16);
+    t.add(rows, 2049, columns, GemmDirection::kBackward, true, at::kBFloat16);
+    t.add(rows, 7, columns, GemmDirection::kBackward, false, at::kBFloat16);
     EXPECT_LT(error_of(product_of(t.terms, columns, at::kFloat), exact(t.terms)), 2e-6)
         << rows << "x" << columns;
   }
@@ -131,8 +132,8 @@ TEST(Gemm, AppliesScaleBiasAndResidualInThisOrder) {
             for (int parts = 0; parts < 8; ++parts) {
               at::manual_seed(3);
               Terms t;
-              t.add(17, 40, 45, Side::kForward, true, dtype);
-              t.add(17, 8, 45, Side::kForward, false, dtype);
+              t.add(17, 40, 45, GemmDirection::kForward, true, dtype);
+              t.add(17, 8, 45, GemmDirection::kForward, false, dtype);
               Epilogue e;
               if ((parts & 1) != 0) e.scale = 0.375;
               if ((parts & 2) != 0) e.bias = at::randn({45}).to(bias);
@@ -154,7 +155,7 @@ TEST(Gemm, AddsToAResidualThatIsTheOutputItself) {
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
       at::manual_seed(4);
       Terms t;
-      t.add(20, 1100, 77, Side::kForward, true, dtype);
+      t.add(20, 1100, 77, GemmDirection::kForward, true, dtype);
       at::Tensor out = (at::randn({20, 100}) * 9).to(dtype).narrow(1, 3, 77);
       const at::Tensor expected = exact(t.terms, {.residual = out.clone()});
       gemm(out, t.terms, {.residual = out});
@@ -170,12 +171,12 @@ TEST(Gemm, LeavesWhatLiesBesideAStridedOutputAlone) {
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
       for (const std::int64_t columns : {1, 15, 16, 17, 31, 33, 64}) {
         Terms t;
-        t.add(15, 10, columns, Side::kForward, false, dtype);
-        const at::Tensor joined = at::full({15, 80}, 7, dtype);
-        gemm(joined.narrow(1, 5, columns), t.terms);
-        EXPECT_LT(error_of(joined.narrow(1, 5, columns), exact(t.terms)), tolerance(dtype, dtype));
-        EXPECT_TRUE(joined.narrow(1, 0, 5).eq(7).all().item<bool>()) << columns;
-        EXPECT_TRUE(joined.narrow(1, 5 + columns, 75 - columns).eq(7).all().item<bool>()) << columns;
+        t.add(15, 10, columns, GemmDirection::kForward, false, dtype);
+        const at::Tensor concat = at::full({15, 80}, 7, dtype);
+        gemm(concat.narrow(1, 5, columns), t.terms);
+        EXPECT_LT(error_of(concat.narrow(1, 5, columns), exact(t.terms)), tolerance(dtype, dtype));
+        EXPECT_TRUE(concat.narrow(1, 0, 5).eq(7).all().item<bool>()) << columns;
+        EXPECT_TRUE(concat.narrow(1, 5 + columns, 75 - columns).eq(7).all().item<bool>()) << columns;
       }
     }
   }
@@ -185,8 +186,8 @@ TEST(Gemm, LeavesWhatLiesBesideAStridedOutputAlone) {
 TEST(Gemm, ReadsNothingBeyondItsMatrices) {
   const float nan = std::nanf("");
   for (const Shape& s : kShapes) {
-    for (const Side side : {Side::kForward, Side::kBackward}) {
-      const bool forward = side == Side::kForward;
+    for (const GemmDirection side : {GemmDirection::kForward, GemmDirection::kBackward}) {
+      const bool forward = side == GemmDirection::kForward;
       const auto inside = [&](std::int64_t rows, std::int64_t columns) {
         const at::Tensor frame = at::full({rows + 2, columns + 40}, nan, at::kBFloat16);
         at::Tensor middle = frame.narrow(0, 1, rows).narrow(1, 3, columns);
@@ -240,7 +241,8 @@ TEST(Gemm, TouchesNoMemoryBehindItsMatrices) {
     const Guarded out(s.rows, s.columns);
     const Weight w(forward.matrix);
     const Weight v(backward.matrix);
-    const std::vector<GemmTerm> terms{{a.matrix, &w, Side::kForward}, {a.matrix, &v, Side::kBackward}};
+    const std::vector<GemmTerm> terms{{a.matrix, &w, GemmDirection::kForward},
+                                      {a.matrix, &v, GemmDirection::kBackward}};
     const Epilogue epilogue{.bias = bias.matrix[0], .residual = residual.matrix};
     gemm(out.matrix, terms, epilogue);
     EXPECT_LT(error_of(out.matrix, exact(terms, epilogue)), 2e-2);
@@ -261,8 +263,8 @@ TEST(Gemm, RowsAPowerOfTwoApartHaveTheBitsOfOthers) {
     for (const std::int64_t rows : {29, 45, 1040}) {
       at::manual_seed(8);
       Terms t;
-      t.add(rows, depth, 100, Side::kForward, true, at::kBFloat16);
-      t.add(rows, 16, 100, Side::kForward, false, at::kBFloat16);
+      t.add(rows, depth, 100, GemmDirection::kForward, true, at::kBFloat16);
+      t.add(rows, 16, 100, GemmDirection::kForward, false, at::kBFloat16);
       const auto restride = [&](const at::Tensor& x, std::int64_t stride) {
         at::Tensor wide = at::zeros({rows, stride}, at::kBFloat16).narrow(1, 0, x.size(1));
         return wide.copy_(x);
@@ -290,9 +292,9 @@ TEST(Gemm, RowsDoNotDependOnOthersThreadsPackingOrStrides) {
   for (const std::int64_t columns : {8, 16, 40, 300, 1152}) {
     at::manual_seed(5);
     Terms packed;
-    packed.add(kRows, 2500, columns, Side::kForward, true, at::kBFloat16);
-    packed.add(kRows, 16, columns, Side::kForward, true, at::kBFloat16);
-    packed.add(kRows, 333, columns, Side::kBackward, true, at::kBFloat16);
+    packed.add(kRows, 2500, columns, GemmDirection::kForward, true, at::kBFloat16);
+    packed.add(kRows, 16, columns, GemmDirection::kForward, true, at::kBFloat16);
+    packed.add(kRows, 333, columns, GemmDirection::kBackward, true, at::kBFloat16);
     const Epilogue whole{.scale = 1.1, .bias = at::randn({columns}), .residual = at::randn({kRows, columns})};
     at::set_num_threads(2);
     const at::Tensor all = product_of(packed.terms, columns, at::kFloat, whole);
@@ -332,10 +334,10 @@ TEST(Gemm, LargeProductsHaveTheBitsOfSmallOnes) {
   if (!has_kernel()) GTEST_SKIP() << "no avx512_bf16 here";
   at::manual_seed(6);
   Terms t;
-  t.add(2100, 1300, 48, Side::kForward, false, at::kBFloat16);
+  t.add(2100, 1300, 48, GemmDirection::kForward, false, at::kBFloat16);
   const at::Tensor all = product_of(t.terms, 48, at::kBFloat16);
   for (const std::int64_t row : {0, 1023, 1024, 1050, 2099}) {
-    const std::vector<GemmTerm> one{{t.terms[0].a.narrow(0, row, 1), &t.weights[0], Side::kForward}};
+    const std::vector<GemmTerm> one{{t.terms[0].a.narrow(0, row, 1), &t.weights[0], GemmDirection::kForward}};
     EXPECT_TRUE(same_bits(product_of(one, 48, at::kBFloat16), all.narrow(0, row, 1))) << row;
   }
 }
@@ -357,16 +359,16 @@ TEST(Gemm, OfNoRowsOrNoDepthIsTheEpilogue) {
 TEST(Gemm, RefusesShapesAndDtypesThatDoNotMatch) {
   const Weight w(at::ones({5, 4}));
   at::Tensor out = at::empty({3, 5});
-  const auto run = [&](const at::Tensor& a, Side side = Side::kForward, const Epilogue& e = {}) {
-    gemm(out, std::vector<GemmTerm>{{a, &w, side}}, e);
-  };
+  const auto run = [&](const at::Tensor& a, GemmDirection side = GemmDirection::kForward,
+                       const Epilogue& e = {}) { gemm(out, std::vector<GemmTerm>{{a, &w, side}}, e); };
   EXPECT_NO_THROW(run(at::ones({3, 4})));
   EXPECT_THROW(run(at::ones({2, 4})), base::InternalError);
   EXPECT_THROW(run(at::ones({3, 5})), base::InternalError);
-  EXPECT_THROW(run(at::ones({3, 5}), Side::kBackward), base::InternalError);
+  EXPECT_THROW(run(at::ones({3, 5}), GemmDirection::kBackward), base::InternalError);
   EXPECT_THROW(run(at::ones({3, 4}, at::kBFloat16)), base::InternalError);
-  EXPECT_THROW(run(at::ones({3, 4}), Side::kForward, {.bias = at::ones({4})}), base::InternalError);
-  EXPECT_THROW(run(at::ones({3, 4}), Side::kForward, {.residual = at::ones({3, 4})}), base::InternalError);
+  EXPECT_THROW(run(at::ones({3, 4}), GemmDirection::kForward, {.bias = at::ones({4})}), base::InternalError);
+  EXPECT_THROW(run(at::ones({3, 4}), GemmDirection::kForward, {.residual = at::ones({3, 4})}),
+               base::InternalError);
   EXPECT_THROW(gemm(out, {}), base::InternalError);
 }
 

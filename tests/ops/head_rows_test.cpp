@@ -121,7 +121,7 @@ TEST_P(HeadRowsOf, HaveTheGradientThatAutogradFinds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Instructions, HeadRowsOf,
-                         testing::Values(Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512,
+                         testing::Values(Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512,
                                          Instructions::kAvx512Bf16),
                          [](const auto& one) { return std::string(name_of(one.param)); });
 

@@ -31,10 +31,10 @@ void expect_holds(const KvTiles& tiles, const at::Tensor& k, const at::Tensor& v
 TEST(KvTiles, HoldWhatWasAppendedInTheirLayout) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     for (const std::int64_t dim : {16, 20}) {
-      // Slices of a joined [q | k | v] buffer, as the layer hands them over.
-      const at::Tensor joined = at::randn({150, 4 * 2 * dim}).to(dtype);
-      const at::Tensor k = joined.narrow(1, 2 * dim, 2 * dim).unflatten(1, {2, dim});
-      const at::Tensor v = joined.narrow(1, 4 * dim, 2 * dim).unflatten(1, {2, dim});
+      // Slices of a concatenated [q | k | v] buffer, as the layer hands them over.
+      const at::Tensor concat = at::randn({150, 4 * 2 * dim}).to(dtype);
+      const at::Tensor k = concat.narrow(1, 2 * dim, 2 * dim).unflatten(1, {2, dim});
+      const at::Tensor v = concat.narrow(1, 4 * dim, 2 * dim).unflatten(1, {2, dim});
       KvTiles tiles(2, dim, dtype, 10);
       std::int64_t at_token = 0;
       for (const std::int64_t n : {1, 62, 0, 2, 1, 84}) {

@@ -215,7 +215,7 @@ TEST_P(LinearLogprob, BackwardAgreesWithAutograd) {
   }
 }
 
-// Sliced and transposed hidden states, which a pack of neighbouring elements cannot hold as they are.
+// Sliced and transposed hidden states, which a pack of neighboring elements cannot hold as they are.
 TEST_P(LinearLogprob, HiddenMayHaveAnyStridesForwardAndBackward) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     const Case c = make_case(37, 24, 1100, 1, dtype);
@@ -295,13 +295,13 @@ TEST_P(LinearLogprob, RefusesWhatIsNotOfItsShape) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, LinearLogprob,
-                         testing::Values(Instructions::kPlain, Instructions::kAvx2, Instructions::kAvx512,
+                         testing::Values(Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512,
                                          Instructions::kAvx512Bf16),
                          [](const auto& level) { return name_of(level.param); });
 
 // What WPO and DPO's metrics ask for, in the fast form and the plain one.
 TEST(LinearLogprob, SquaresAndMeanLogitsEqualTheJudge) {
-  for (const auto level : {Instructions::kPlain, instructions()}) {
+  for (const auto level : {Instructions::kPortable, instructions()}) {
     const ForceInstructions forced(level);
     for (const double size : {1.0, 6.0}) {
       const Case c = make_case(7, 24, 2500, size);

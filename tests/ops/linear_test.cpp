@@ -23,7 +23,7 @@ Case make_case(at::ScalarType dtype, std::int64_t tokens = 5, std::int64_t in = 
   c.linear.name = "q_proj";
   c.linear.weight = at::randn({out, in}).to(dtype);
   c.linear.bias = at::randn({out}).to(dtype);
-  LoraSide side;
+  LoraWeights side;
   side.a = at::randn({3, in}).set_requires_grad(true);
   side.b = at::randn({out, 3}).set_requires_grad(true);
   side.scale = 1.5;
@@ -61,9 +61,9 @@ TEST(LinearForward, AddsTheFrozenSideWhichStaysOn) {
   for (const bool on : {true, false}) {
     PassContext pass;
     pass.adapters_on = on;
-    c.linear.below.reset();
+    c.linear.frozen_lora.reset();
     const at::Tensor without = linear_forward(c.linear, c.x, pass).detach(), d_without = gradient(pass);
-    c.linear.below = FrozenSide{.a = a, .b = b};
+    c.linear.frozen_lora = FrozenLora{.a = a, .b = b};
     EXPECT_TRUE(at::allclose(linear_forward(c.linear, c.x, pass), without + c.x.matmul(a.t()).matmul(b.t()),
                              1e-5, 1e-5));
     EXPECT_TRUE(at::allclose(gradient(pass), d_without + g.matmul(b).matmul(a), 1e-4, 1e-4));
@@ -92,9 +92,9 @@ TEST(LinearForward, AgreesWithFiniteDifferencesInDouble) {
   }
 }
 
-TEST(LoraSide, GivesOperandsThatFollowTheMasters) {
+TEST(LoraWeights, GivesOperandsThatFollowTheMasters) {
   Case c = make_case(at::kBFloat16);
-  LoraSide& side = *c.linear.lora;
+  LoraWeights& side = *c.linear.lora;
   const auto held = [&] {
     const Weight& a = side.a_operand(at::kBFloat16);
     return a.is_packed() ? a.panels() : a.plain();

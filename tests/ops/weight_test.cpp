@@ -54,8 +54,8 @@ TEST(Weight, LaysPanelsOutAsTheHeaderSays) {
 
 TEST(Weight, PacksASliceOfAJoinedMatrix) {
   if (!machine_has(Instructions::kAvx512Bf16)) GTEST_SKIP() << "no avx512_bf16 here";
-  const at::Tensor joined = numbers(70, 90);
-  for (const at::Tensor& slice : {joined.narrow(1, 7, 41), joined.narrow(0, 3, 45), joined.t()}) {
+  const at::Tensor concat = numbers(70, 90);
+  for (const at::Tensor& slice : {concat.narrow(1, 7, 41), concat.narrow(0, 3, 45), concat.t()}) {
     EXPECT_TRUE(at::equal(Weight::pack(slice).dense(), slice));
   }
 }
@@ -65,7 +65,7 @@ TEST(Weight, PacksOnlyWhatTheKernelReads) {
   EXPECT_FALSE(Weight::can_pack(at::ones({4}, at::kBFloat16)));
   EXPECT_FALSE(Weight::can_pack(at::empty({0, 4}, at::kBFloat16)));
   EXPECT_THROW(Weight::pack(at::ones({4, 4})), base::InternalError);
-  const ForceInstructions force(Instructions::kPlain);
+  const ForceInstructions force(Instructions::kPortable);
   EXPECT_FALSE(Weight::can_pack(at::ones({4, 4}, at::kBFloat16)));
 }
 

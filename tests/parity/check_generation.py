@@ -32,7 +32,7 @@ def differ(prompt, mine, theirs, logits):
 
 
 def compare(check, model, prompts, tokens, chat, adapter=None):
-    """Ids, text and the reason of the end; the margin is the least lead of the likeliest token over the second."""
+    """Ids, text and the reason of the end; the margin is the least lead of the most likely token over the second."""
     tokenizer = AutoTokenizer.from_pretrained(model)
     reference = load_adapter(model, adapter) if adapter else load_model(model)
     mine = generated(check, model, prompts, tokens, chat, adapter)

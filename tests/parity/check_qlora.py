@@ -4,7 +4,7 @@ every step side by side. Ends with 1 when one differs by more than 1e-2.
 
 usage: PYTHONPATH=FOLDER tests/parity/check_qlora.py --model FOLDER [--steps 20] [--kind nf4|nf4_nested|int8] [--hone build/hone]
 PYTHONPATH: a folder that holds bitsandbytes 0.50.2. The model's rows must be whole blocks of 64 numbers: bitsandbytes' AVX-512 form reads wrong
-scales otherwise. float32 on both sides; TRL casts the adapter of a quantised base to bfloat16, which is undone here, as hone keeps float32.
+scales otherwise. float32 on both sides; TRL casts the adapter of a quantized base to bfloat16, which is undone here, as hone keeps float32.
 """
 import argparse
 import json

@@ -100,7 +100,7 @@ def apply_rule(model):
 
 
 def splitmix64(x):
-    """Vectorised splitmix64 (Steele, Lea, Flood 2014) of uint64 counters."""
+    """Vectorized splitmix64 (Steele, Lea, Flood 2014) of uint64 counters."""
     x = np.asarray(x, dtype=np.uint64)
     with np.errstate(over="ignore"):
         x = x + np.uint64(0x9E3779B97F4A7C15)

@@ -93,7 +93,7 @@ data::Batch single(const at::Tensor& ids, const at::Tensor& labels) {
   return out;
 }
 
-data::Batch joined(const std::vector<data::Batch>& parts) {
+data::Batch concat(const std::vector<data::Batch>& parts) {
   data::Batch out;
   for (const data::Batch& part : parts) {
     const auto begin = static_cast<std::int64_t>(out.ids.size());

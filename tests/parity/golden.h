@@ -54,6 +54,6 @@ base::fs::path smollm2_gguf();
 // One sequence as a batch: labels as given, the first never a target.
 data::Batch single(const at::Tensor& ids, const at::Tensor& labels);
 // Several sequences end to end.
-data::Batch joined(const std::vector<data::Batch>& parts);
+data::Batch concat(const std::vector<data::Batch>& parts);
 
 }  // namespace hone::parity

@@ -43,9 +43,9 @@ TEST_P(Greedy, EqualsTransformersTokenForToken) {
     for (std::size_t i = 0; i < expected.size(); ++i) {
       EXPECT_EQ(completions[i].ids, expected[i])
           << what << ", prompt " << i << " of " << prompts[i].size() << " tokens";
-      EXPECT_EQ(completions[i].ended == rollout::Ended::kStopToken,
+      EXPECT_EQ(completions[i].finish_reason == rollout::FinishReason::kStopToken,
                 expected[i].back() == one.at("eos").at(0).get<std::int32_t>());
-      stopped += completions[i].ended == rollout::Ended::kStopToken ? 1 : 0;
+      stopped += completions[i].finish_reason == rollout::FinishReason::kStopToken ? 1 : 0;
     }
   }
   EXPECT_GT(stopped, 10);

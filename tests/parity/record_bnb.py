@@ -2,11 +2,11 @@
 
 Needs bitsandbytes (0.50.2) beside the parity environment: PYTHONPATH=<folder that holds it>. Writes
 FIXTURES/bnb.safetensors. Matrices `m` (random, of bf16's numbers, so that the sum of their scales is exact and the same on
-every machine): <m>.in bf16; for kinds nf4, fp4, nf4_nested, nf4_bf16 (quantised from bf16): <m>.<kind>.weight u8 and the
+every machine): <m>.in bf16; for kinds nf4, fp4, nf4_nested, nf4_bf16 (quantized from bf16): <m>.<kind>.weight u8 and the
 tensors that transformers writes beside it (absmax, quant_map, nested_absmax, nested_quant_map,
-quant_state.bitsandbytes__nf4), <m>.<kind>.f32 and .bf16, dequantised; for int8 .weight i8, .SCB f32, and .bf16, .f32: what
+quant_state.bitsandbytes__nf4), <m>.<kind>.f32 and .bf16, dequantized; for int8 .weight i8, .SCB f32, and .bf16, .f32: what
 training on a CPU multiplies with. The folders
-tiny_llama_nf4 and tiny_llama_int8 hold a model that transformers loaded quantised and saved, and its logits.
+tiny_llama_nf4 and tiny_llama_int8 hold a model that transformers loaded quantized and saved, and its logits.
 """
 import os
 import shutil
@@ -37,7 +37,7 @@ def matrices():
     edges[5] = edges[5] * 1e-6
     edges[6] = edges[6] * 1e4
     yield "edges", edges.to(torch.bfloat16).float()
-    yield "many", random(272, 64, 0.02)  # more than 256 scales; double quantised only
+    yield "many", random(272, 64, 0.02)  # more than 256 scales; double quantized only
     yield "odd", random(5, 27, 0.3)  # the last block and the last byte are not whole
 
 
@@ -79,16 +79,16 @@ def checkpoint(folder):
         asked = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True,
                                    bnb_4bit_compute_dtype=torch.float32) if kind == "nf4" else \
             BitsAndBytesConfig(load_in_8bit=True)
-        quantised = AutoModelForCausalLM.from_pretrained(plain, quantization_config=asked, dtype=torch.float32,
+        quantized = AutoModelForCausalLM.from_pretrained(plain, quantization_config=asked, dtype=torch.float32,
                                                          device_map={"": "cpu"})
         out = folder / f"tiny_llama_{kind}"
         shutil.rmtree(out, ignore_errors=True)
-        quantised.save_pretrained(out)
+        quantized.save_pretrained(out)
         (out / "generation_config.json").unlink(missing_ok=True)
         (out / "model.safetensors").chmod(0o644)
-        quantised.train()  # in training a CPU multiplies with the dequantised weight
+        quantized.train()  # in training a CPU multiplies with the dequantized weight
         with torch.no_grad():
-            logits = quantised(ids).logits[0].float()
+            logits = quantized(ids).logits[0].float()
         write_tensors(out / "golden.safetensors", {"ids": ids[0], "logits": logits}, bitsandbytes=bnb.__version__)
     shutil.rmtree(plain)
 

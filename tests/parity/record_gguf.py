@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records tests/fixtures/gguf/: a small file by llama.cpp's own Python writer and its dequantised floats; and
+"""Records tests/fixtures/gguf/: a small file by llama.cpp's own Python writer and its dequantized floats; and
 blocks.json, blocks of every format that hone writes: what gguf-py makes of random ones, and of values.
 
 Usage: record_gguf.py    (needs gguf and numpy; the versions used are written into the golden)
@@ -28,7 +28,7 @@ def random_blocks(rng, kind, rows, columns):
     blocks = rng.integers(0, 256, (rows * columns // elements, size), dtype=np.uint8)
     scales = rng.standard_normal((len(blocks), halves)).astype(np.float16)
     scales[0, 0] = np.float16(6e-8)  # a subnormal
-    scales[1, 0] = -abs(scales[1, 0])  # a negative scale gives -0 at the centre
+    scales[1, 0] = -abs(scales[1, 0])  # a negative scale gives -0 at the center
     blocks[:, : 2 * halves] = scales.view(np.uint8)
     return blocks.reshape(rows, columns // elements * size)
 
@@ -65,9 +65,9 @@ def record_k_blocks(library):
     golden = {"by": "ggml, quantize_row_*_ref", "floats": values.tobytes().hex()}
     for kind in ("Q4_K", "Q5_K", "Q6_K"):
         blocks = np.zeros((len(values), MORE[T[kind]][1]), dtype=np.uint8)
-        quantise = getattr(ggml, f"quantize_row_{kind.lower().replace('_k', '_K')}_ref")
-        quantise.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
-        quantise(values.ctypes.data, blocks.ctypes.data, values.size)
+        quantize = getattr(ggml, f"quantize_row_{kind.lower().replace('_k', '_K')}_ref")
+        quantize.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+        quantize(values.ctypes.data, blocks.ctypes.data, values.size)
         golden[kind] = blocks.tobytes().hex()
     (FOLDER / "k_blocks.json").write_text(json.dumps(golden, indent=1) + "\n")
 

@@ -2,7 +2,7 @@
 
 Writes FIXTURES/greedy.json: cases of {model, adapter or null, max_new_tokens, eos, prompts: [ids], completions: [ids]}.
 Each prompt is decoded alone, in fp32, without padding; a completion ends with the first token of `eos`, which it holds,
-or after max_new_tokens. `eos` is a token that the model does say, so that some prompts end early and others do not. A prompt whose likeliest
+or after max_new_tokens. `eos` is a token that the model does say, so that some prompts end early and others do not. A prompt whose most likely
 token was once ahead of the second by less than LEAST_LEAD is left out: a rounding could decide it.
 """
 from common import FIXTURES, options, versions, write_json

@@ -35,7 +35,7 @@ VERSIONS = {"tokenizers": tokenizers.__version__, "transformers": transformers._
 # The tokens that transformers hands to a template, and stand-ins for TRL's templates, which come without any.
 NAMED = ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"]
 STAND_INS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-# Which of TRL's templates is tokenised with which tokenizer, for the assistant masks.
+# Which of TRL's templates is tokenized with which tokenizer, for the assistant masks.
 MASKED = {
     "qwen2_5": "qwen2_5_training",
     "qwen3": "qwen3_training",

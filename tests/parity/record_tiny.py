@@ -37,7 +37,7 @@ def families():
                                                 rms_norm_eps=1e-6, **dict(SHAPE, intermediate_size=64))), "v5", "5GB"
 
 
-def randomise(model, seed):
+def randomize(model, seed):
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, value in model.named_parameters():
@@ -128,7 +128,7 @@ def main():
         folder = arguments.out / f"tiny_{family}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        randomise(model, seed)
+        randomize(model, seed)
         model.save_pretrained(str(folder), max_shard_size=shard)
         open_to_read(folder)
         if form == "old":

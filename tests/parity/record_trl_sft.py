@@ -7,7 +7,7 @@ steps: one a step, as logged, unrounded: step, loss, grad_norm (before clipping)
 mean_token_accuracy (both means over micro-batches, not tokens), num_tokens, epoch, and micro: per micro-batch
 [rows, tokens, scored] where rows are lists of row numbers in the data file (a packed row lists its members in order);
 evals: as logged; first_step: the first optimizer step's micro-batches as token ids, one list an example (in place
-order), so that tokenising, order and truncation can be told apart.
+order), so that tokenizing, order and truncation can be told apart.
 TRL sets use_cpu, report_to, output_dir, logging_steps, disable_tqdm besides: none changes a number.
 
 Packing on CPU: bfd forces padding_free, which flattens a micro-batch to one row with position_ids and no attention

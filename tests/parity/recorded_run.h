@@ -31,7 +31,7 @@ constexpr double kRealModelBound = 1e-3;
 class LogKeeper final : public train::RunListener {
  public:
   using Record = std::map<std::string, double>;
-  void logged(const train::LogRecord& record) override {
+  void on_log(const train::LogRecord& record) override {
     Record values(record.values.begin(), record.values.end());
     values["epoch"] = record.epoch;
     values["step"] = static_cast<double>(record.step);

@@ -59,7 +59,7 @@ TEST(SmolLm2, LogitsLossAndEveryGradientEqualTransformersAndPeft) {
     logits_margin.compare("logsumexp_" + n, on.logsumexp(-1), golden.tensor("logsumexp_" + n));
   }
 
-  const auto scored = static_cast<double>(train::scored_tokens(joined(parts)));
+  const auto scored = static_cast<double>(train::scored_tokens(concat(parts)));
   double loss = 0;
   for (const data::Batch& part : parts) {
     loss += train::score_and_backward(model, part, {.training = true}, scored).nll_sum / scored;

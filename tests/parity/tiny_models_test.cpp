@@ -8,7 +8,7 @@
 #include "adapters/lora.h"
 #include "adapters/merge.h"
 #include "model/causal_lm.h"
-#include "model/explicit_pass.h"
+#include "model/fused_pass.h"
 #include "model/weight_source.h"
 #include "parity/golden.h"
 #include "train/scored_pass.h"
@@ -58,18 +58,17 @@ TEST_P(TinyModels, LogitsEqualTransformers) {
 TEST_P(TinyModels, LossAndEveryGradientEqualPeft) {
   auto adapter = adapters::Adapter::load(model_, folder_ / GetParam().adapter);
   const std::vector<data::Batch> parts = {sequence_batch(0), sequence_batch(1), sequence_batch(2)};
-  const double scored = static_cast<double>(train::scored_tokens(joined(parts)));
+  const double scored = static_cast<double>(train::scored_tokens(concat(parts)));
   for (const bool packed : {true, false}) {
-    for (const bool is_explicit : {true, false}) {
+    for (const bool is_fused : {true, false}) {
       adapter.zero_gradient();
       double loss = 0;
-      for (const data::Batch& batch : packed ? std::vector<data::Batch>{joined(parts)} : parts) {
-        loss +=
-            train::score_and_backward(model_, batch, {.training = true}, scored, {.is_explicit = is_explicit})
-                .nll_sum /
-            scored;
+      for (const data::Batch& batch : packed ? std::vector<data::Batch>{concat(parts)} : parts) {
+        loss += train::score_and_backward(model_, batch, {.training = true}, scored, {.is_fused = is_fused})
+                    .nll_sum /
+                scored;
       }
-      Margin margin(std::string(GetParam().model) + (is_explicit ? " explicit" : " plain") + " gradients " +
+      Margin margin(std::string(GetParam().model) + (is_fused ? " explicit" : " plain") + " gradients " +
                         (packed ? "packed" : "alone"),
                     kBound);
       margin.compare("loss", loss, golden_.tensor("loss").item<double>());
@@ -80,14 +79,14 @@ TEST_P(TinyModels, LossAndEveryGradientEqualPeft) {
   }
 }
 
-TEST_P(TinyModels, ExplicitLogitsEqualTransformers) {
+TEST_P(TinyModels, FusedLogitsEqualTransformers) {
   const auto adapter = adapters::Adapter::load(model_, folder_ / GetParam().adapter);
   Margin margin(std::string(GetParam().model) + " explicit logits", kBound);
   for (int n = 0; n < 3; ++n) {
     const data::Batch batch = sequence_batch(n);
     const ops::PassContext context;
     const at::Tensor every = at::arange(static_cast<std::int64_t>(batch.ids.size()));
-    const at::Tensor hidden = model::ExplicitPass(model_, batch, context).forward(every, std::nullopt);
+    const at::Tensor hidden = model::FusedPass(model_, batch, context).forward(every, std::nullopt);
     margin.compare("logits_" + std::to_string(n), model_.logits(hidden),
                    golden_.tensor("logits_" + std::to_string(n)));
   }

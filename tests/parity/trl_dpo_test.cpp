@@ -17,7 +17,6 @@
 #include "base/json.h"
 #include "config/parse.h"
 #include "parity/golden.h"
-#include "train/dpo.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"
 
@@ -52,7 +51,7 @@ bool is_real(const std::string& name) {
 // Keeps what a run logged: steps and evaluations; not the line of its end.
 class Recorder final : public train::RunListener {
  public:
-  void logged(const train::LogRecord& record) override {
+  void on_log(const train::LogRecord& record) override {
     std::map<std::string, double> values(record.values.begin(), record.values.end());
     values["epoch"] = record.epoch;
     values["step"] = static_cast<double>(record.step);
@@ -107,7 +106,7 @@ config::Plan plan_of(const Json& golden, const std::string& name, const fs::path
   const fs::path file = out.string() + ".yaml";
   std::ofstream(file) << base::dump_json(options);
   config::Plan plan = config::parse_run(config::Method::kDpo, {"--config", file.string()});
-  plan.layer_form = form == "plain" ? config::LayerForm::kPlain : config::LayerForm::kExplicit;
+  plan.layer_form = form == "plain" ? config::LayerForm::kAutograd : config::LayerForm::kFused;
   plan.share_prompt = form == "shared";
   return plan;
 }
@@ -200,9 +199,9 @@ TEST_P(TrlDpo, EveryStepEqualsTrl) {
   const config::Plan plan = plan_of(golden, name, out_, form);
   Recorder ours;
   const std::atomic<bool> stop = false;
-  const std::unique_ptr<train::OpenedRun> run = train::open_dpo(plan, ours);
-  if (golden.at("adapter")
-          .is_null()) {  // a new adapter, whose reference is the base, begins with TRL's values
+  const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, ours);
+  // a new adapter, whose reference is the base, begins with TRL's values
+  if (golden.at("adapter").is_null()) {
     const Golden theirs(fixture(name, ".safetensors"));
     const at::NoGradGuard no_grad;
     for (const auto& tensor : run->adapter->tensors()) {

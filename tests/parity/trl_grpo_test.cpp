@@ -16,7 +16,7 @@
 #include "base/json.h"
 #include "config/parse.h"
 #include "parity/golden.h"
-#include "train/grpo.h"
+#include "train/open_run.h"
 #include "train/policy_order.h"
 #include "train/rollout_batch.h"
 #include "train/run_folder.h"
@@ -55,7 +55,7 @@ std::vector<std::string> cases() {
 // Keeps what a run logged; not the line of its end, which has no loss.
 class Recorder final : public train::RunListener {
  public:
-  void logged(const train::LogRecord& record) override {
+  void on_log(const train::LogRecord& record) override {
     std::map<std::string, double> values(record.values.begin(), record.values.end());
     if (!values.contains("loss")) return;
     values["epoch"] = record.epoch;
@@ -82,7 +82,7 @@ config::Plan plan_of(const Json& golden, const fs::path& rollouts, const fs::pat
   std::ofstream(file) << base::dump_json(options);
   const auto method = golden.at("method") == "rloo" ? config::Method::kRloo : config::Method::kGrpo;
   config::Plan plan = config::parse_run(method, {"--config", file.string()});
-  plan.layer_form = form == "plain" ? config::LayerForm::kPlain : config::LayerForm::kExplicit;
+  plan.layer_form = form == "plain" ? config::LayerForm::kAutograd : config::LayerForm::kFused;
   plan.share_prompt = form == "shared";
   return plan;
 }
@@ -140,7 +140,7 @@ class TrlGrpo : public testing::TestWithParam<Case> {
   Recorder run(const config::Plan& plan) const {
     Recorder recorder;
     const std::atomic<bool> stop = false;
-    train::run_policy(plan, recorder, stop);
+    train::begin_run(*train::open_run(plan, recorder), recorder, stop);
     return recorder;
   }
 

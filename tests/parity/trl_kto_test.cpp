@@ -7,7 +7,7 @@
 
 #include "config/parse.h"
 #include "parity/recorded_run.h"
-#include "train/kto.h"
+#include "train/open_run.h"
 
 namespace hone::parity {
 namespace trl_kto_test {
@@ -92,7 +92,7 @@ class TrlKto : public testing::TestWithParam<RecordedCase> {
     std::ofstream(file) << base::dump_json(options);
     config::Plan plan = config::parse_run(config::Method::kKto, {"--config", file.string()});
     const bool plain = GetParam().form == "plain";
-    plan.layer_form = plain ? config::LayerForm::kPlain : config::LayerForm::kExplicit;
+    plan.layer_form = plain ? config::LayerForm::kAutograd : config::LayerForm::kFused;
     return plan;
   }
 
@@ -107,7 +107,7 @@ TEST_P(TrlKto, EveryStepEqualsTrl) {
   if (real && real_inputs_absent()) GTEST_SKIP() << "needs HONE_DATA and SmolLM2";
   LogKeeper ours;
   const std::atomic<bool> stop = false;
-  const std::unique_ptr<train::OpenedRun> run = train::open_kto(make_plan(golden), ours);
+  const std::unique_ptr<train::OpenedRun> run = train::open_run(make_plan(golden), ours);
   const Golden theirs(recorded_file(kFolder, name, ".safetensors"));
   if (golden.at("adapter").is_null()) {  // a new adapter, whose reference is the base
     const at::NoGradGuard no_grad;

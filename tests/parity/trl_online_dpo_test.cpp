@@ -1,6 +1,6 @@
 // Whole Online DPO runs against TRL 1.16, step by step: TRL's own completions and rewards, replayed. Every
 // metric that TRL logs, the first step's gradients, the final adapter (fp32). Goldens:
-// record_trl_online_dpo.py, which mends TRL's defects by name; its cases as_trl_* show them as they are.
+// record_trl_online_dpo.py, which fixes TRL's defects by name; its cases as_trl_* show them as they are.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,6 @@
 #include "config/parse.h"
 #include "data/order.h"
 #include "parity/golden.h"
-#include "train/online_dpo.h"
 #include "train/open_run.h"
 #include "train/rollout_batch.h"
 #include "train/run_folder.h"
@@ -60,7 +59,7 @@ std::vector<std::string> cases() {
 // Keeps what a run logged; not the line of its end, which has no loss.
 class Recorder final : public train::RunListener {
  public:
-  void logged(const train::LogRecord& record) override {
+  void on_log(const train::LogRecord& record) override {
     std::map<std::string, double> values(record.values.begin(), record.values.end());
     if (!values.contains("loss")) return;
     values["epoch"] = record.epoch;
@@ -92,7 +91,7 @@ config::Plan plan_of(const Json& golden, const std::string& name, const fs::path
   const fs::path file = out.string() + ".yaml";
   std::ofstream(file) << base::dump_json(options);
   config::Plan plan = config::parse_run(config::Method::kOnlineDpo, {"--config", file.string()});
-  plan.layer_form = form == "plain" ? config::LayerForm::kPlain : config::LayerForm::kExplicit;
+  plan.layer_form = form == "plain" ? config::LayerForm::kAutograd : config::LayerForm::kFused;
   plan.share_prompt = form == "shared";
   return plan;
 }
@@ -132,7 +131,7 @@ class TrlOnlineDpo : public testing::TestWithParam<Case> {
                   ("hone_online_" + GetParam().name + "_" + GetParam().form + "_" + std::to_string(getpid()));
 };
 
-// TRL's gradients are sums over micro-batches where that defect is not mended.
+// TRL's gradients are sums over micro-batches where that defect is not fixed.
 double scale_of(const Json& golden) {
   const bool mended = golden.at("mended").dump().find("accumulation") != std::string::npos;
   return mended ? 1 : golden.at("options").value("gradient_accumulation_steps", 1.0);
@@ -185,9 +184,9 @@ TEST_P(TrlOnlineDpo, EveryStepEqualsTrl) {
   const config::Plan plan = plan_of(golden, name, out_, form);
   Recorder ours;
   const std::atomic<bool> stop = false;
-  const std::unique_ptr<train::OpenedRun> run = train::open_online_dpo(plan, ours);
-  if (golden.at("adapter")
-          .is_null()) {  // a new adapter, whose reference is the base, begins with TRL's values
+  const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, ours);
+  // a new adapter, whose reference is the base, begins with TRL's values
+  if (golden.at("adapter").is_null()) {
     const Golden theirs(fixture(name, ".safetensors"));
     const at::NoGradGuard no_grad;
     for (const auto& tensor : run->adapter->tensors()) {

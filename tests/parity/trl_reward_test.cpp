@@ -9,7 +9,7 @@
 #include "config/parse.h"
 #include "parity/recorded_run.h"
 #include "train/model_reward.h"
-#include "train/reward_model.h"
+#include "train/open_run.h"
 #include "train/score_source.h"
 
 namespace hone::parity {
@@ -56,7 +56,7 @@ class TrlReward : public testing::TestWithParam<RecordedCase> {
     std::ofstream(file) << base::dump_json(options);
     config::Plan plan = config::parse_run(config::Method::kReward, {"--config", file.string()});
     const bool plain = GetParam().form == "plain";
-    plan.layer_form = plain ? config::LayerForm::kPlain : config::LayerForm::kExplicit;
+    plan.layer_form = plain ? config::LayerForm::kAutograd : config::LayerForm::kFused;
     plan.share_prompt = GetParam().form == "shared";
     return plan;
   }
@@ -93,7 +93,7 @@ TEST_P(TrlReward, EveryStepEqualsTrl) {
   if (real && real_inputs_absent()) GTEST_SKIP() << "needs HONE_DATA and SmolLM2";
   LogKeeper ours;
   const std::atomic<bool> stop = false;
-  const std::unique_ptr<train::OpenedRun> run = train::open_reward_model(make_plan(golden), ours);
+  const std::unique_ptr<train::OpenedRun> run = train::open_run(make_plan(golden), ours);
   const Golden theirs(recorded_file(kFolder, name, ".safetensors"));
   ASSERT_TRUE(run->adapter->score().defined());
   if (name.starts_with("folder")) {  // the head is the folder's, before anybody sets it

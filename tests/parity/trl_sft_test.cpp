@@ -13,8 +13,8 @@
 #include "config/parse.h"
 #include "model/weight_source.h"
 #include "parity/golden.h"
+#include "train/open_run.h"
 #include "train/run_folder.h"
-#include "train/sft.h"
 
 namespace hone::parity {
 namespace trl_sft_test {
@@ -27,7 +27,7 @@ constexpr double kBound = 1e-3;
 // Keeps what a run logged.
 class Recorder final : public train::RunListener {
  public:
-  void logged(const train::LogRecord& record) override { records.push_back(record); }
+  void on_log(const train::LogRecord& record) override { records.push_back(record); }
   std::vector<train::LogRecord> records;
 };
 
@@ -39,7 +39,7 @@ bool is_smollm2(const Json& golden) {
   return golden.at("model") == "models/smollm2-f32";
 }
 
-// Where a run starts: a fixture, or for SmolLM2 the GGUF (its dequantised weights are models/smollm2-f32,
+// Where a run starts: a fixture, or for SmolLM2 the GGUF (its dequantized weights are models/smollm2-f32,
 // byte for byte) and the rule's adapter, written to `folder`.
 struct Start {
   fs::path model, adapter;
@@ -114,8 +114,8 @@ TEST_P(TrlSft, EveryStepEqualsTrl) {
   Recorder recorder;
   const std::atomic<bool> stop = false;
   config::Plan plan = plan_of(golden, out_);
-  plan.layer_form = GetParam().form == "plain" ? config::LayerForm::kPlain : config::LayerForm::kExplicit;
-  train::run_sft(plan, recorder, stop);
+  plan.layer_form = GetParam().form == "plain" ? config::LayerForm::kAutograd : config::LayerForm::kFused;
+  train::begin_run(*train::open_run(plan, recorder), recorder, stop);
 
   Margin margin(GetParam().name + ", " + GetParam().form, kBound);
   std::size_t step = 0;

@@ -62,9 +62,9 @@ TEST(CompletionsTable, FitsNarrowTerminals) {
   EXPECT_NE(narrow.find("beg"), std::string::npos) << "something of a text is left: " << narrow;
 }
 
-TEST(CompletionsTable, UsesColourOnlyWhereThereIsSome) {
+TEST(CompletionsTable, UsesColorOnlyWhereThereIsSome) {
   EXPECT_EQ(completions_table(rollouts(1), {}, {}).find('\x1b'), std::string::npos);
-  EXPECT_NE(completions_table(rollouts(1), {}, {.colour = true}).find("\x1b[32m5\x1b[0m"), std::string::npos);
+  EXPECT_NE(completions_table(rollouts(1), {}, {.color = true}).find("\x1b[32m5\x1b[0m"), std::string::npos);
 }
 
 }  // namespace completions_table_test

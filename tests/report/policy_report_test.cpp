@@ -74,16 +74,16 @@ class PolicyReport : public testing::Test {
  protected:
   void start(bool table = false, bool interactive = false, std::int64_t first_step = 0) {
     report_ = std::make_unique<RunReport>(out_, Terminal{.interactive = interactive}, false,
-                                          CompletionsShown{.table = table});
+                                          CompletionsTableOptions{.table = table});
     train::StartFacts start;
     start.output_dir = folder_.path().string();
     start.first_step = first_step;
-    report_->started(start);
+    report_->on_start(start);
     out_.str("");
   }
   void log(std::int64_t step, double reward) {
-    report_->stepped(facts(step), 40);
-    report_->logged(
+    report_->on_step(facts(step), 40);
+    report_->on_log(
         {.step = step, .epoch = 0, .values = {{"loss", 0.0}, {"grad_norm", 0.2}, {"reward", reward}}});
   }
   std::size_t count(const std::string& what) const {
@@ -101,7 +101,7 @@ class PolicyReport : public testing::Test {
 TEST_F(PolicyReport, WritesCompletionsAlwaysAndShowsThemOnceWhenAsked) {
   for (const bool table : {false, true}) {
     start(table);
-    report_->rolled_out(rollouts(1));
+    report_->on_rollout(rollouts(1));
     EXPECT_EQ(out_.str(), "") << "the table waits for the logging step";
     log(1, 0.1);
     log(2, 0.1);
@@ -114,30 +114,30 @@ TEST_F(PolicyReport, SaysWarningsOnceAndCountsThemAtTheEnd) {
   start();
   train::RolloutFacts facts = rollouts(1);
   facts.warnings = {"score: sample 2: no answer within 30 s", "score: worker 1 died, started again \x1b[2J"};
-  for (int i = 0; i < 3; ++i) report_->rolled_out(facts);
+  for (int i = 0; i < 3; ++i) report_->on_rollout(facts);
   EXPECT_EQ(count("warning   score: sample 2: no answer within 30 s\n"), 1U) << out_.str();
   EXPECT_EQ(count("started again \\x1b[2J\n"), 1U) << out_.str();
   out_.str("");
-  report_->finished("out", false, 3);
+  report_->on_finish("out", false, 3);
   EXPECT_EQ(out_.str().find("warning   3 times: score: sample 2: no answer within 30 s\n"), 0U) << out_.str();
 }
 
 TEST_F(PolicyReport, EndsWithTheRewardOfTheWholeRunAlsoWhenItWasResumed) {
   start();
   for (int step = 1; step <= 20; ++step) log(step, step <= 2 ? 0.1 * step : 0.5);
-  report_->finished("out", true, 20);
+  report_->on_finish("out", true, 20);
   EXPECT_EQ(count("reward    0.150 -> 0.500 (means of the first and the last 2 of 20 logged)\nstopped"), 1U)
       << out_.str();
   start(false, false, 20);
   for (int step = 21; step <= 40; ++step) log(step, 0.9);
-  report_->finished("out", false, 40);
+  report_->on_finish("out", false, 40);
   EXPECT_EQ(count("reward    0.325 -> 0.900 (means of the first and the last 4 of 40 logged)\ndone"), 1U)
       << out_.str();
 }
 
 TEST_F(PolicyReport, SaysTheRewardOfAnEvaluation) {
   start();
-  report_->logged({.step = 40,
+  report_->on_log({.step = 40,
                    .epoch = 1,
                    .values = {{"eval_loss", -1e-9},
                               {"eval_reward", 0.8125},
@@ -146,7 +146,7 @@ TEST_F(PolicyReport, SaysTheRewardOfAnEvaluation) {
                               {"eval_completions/mean_length", 7.4}}});
   EXPECT_EQ(out_.str(), "eval at step 40  reward 0.812 ±0.21  cut 50%  len 7  loss 0.0000\n");
   out_.str("");
-  report_->logged(
+  report_->on_log(
       {.step = 40, .epoch = 1, .values = {{"eval_loss", kNaN}, {"eval_mean_token_accuracy", 0.5}}});
   EXPECT_EQ(out_.str(), "eval at step 40  loss nan  acc 0.500\n") << "SFT's, whatever comes";
 }

@@ -36,7 +36,7 @@ TEST(PreferenceReport, StartPageSaysWhatPairsTheRunHas) {
   expect_part(page, "1 pairs have the same tokens on both sides: they teach nothing (PREF-01)");
   expect_part(page, "2 pairs dropped: the prompt alone fills max_length");
   expect_part(page, "3 pairs cut at max_length");
-  expect_part(page, "4 pairs whose prompt is tokenised differently");
+  expect_part(page, "4 pairs whose prompt is tokenized differently");
   expect_part(page, "rejected completions are 100 % longer: length may be learned (PREF-02)");
   expect_part(page, "evaluated on 5 pairs");
   expect_part(page, "loss      sigmoid, beta 0.1\nreference the base without the adapter\n");

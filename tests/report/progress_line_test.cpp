@@ -53,15 +53,15 @@ class RunReportTest : public testing::Test {
 TEST_F(RunReportTest, ALogGetsOneLineALoggingStepAndATerminalOneLineThatRewritesItself) {
   for (const bool interactive : {false, true}) {
     std::ostringstream out;
-    RunReport report(out, {.interactive = interactive, .colour = false}, false);
+    RunReport report(out, {.interactive = interactive, .color = false}, false);
     train::StartFacts start;
     start.output_dir = folder_.string();
-    report.started(start);
+    report.on_start(start);
     out.str("");
-    report.stepped(facts(1), 2);
-    report.stepped(facts(2), 2);
-    report.logged({.step = 2, .epoch = 0.5, .values = {{"loss", 1.0}}});
-    report.finished(folder_.string(), false, 2);
+    report.on_step(facts(1), 2);
+    report.on_step(facts(2), 2);
+    report.on_log({.step = 2, .epoch = 0.5, .values = {{"loss", 1.0}}});
+    report.on_finish(folder_.string(), false, 2);
     const std::string text = out.str();
     if (interactive) {
       EXPECT_EQ(text.find("\r\x1b[Kstep 1/2"), 0U) << text;
@@ -80,17 +80,17 @@ TEST_F(RunReportTest, HoldsThePeakAgainstThePlanAndKeepsItOutOfTheMetrics) {
   RunReport report(out, {}, false);
   train::StartFacts start;
   start.output_dir = folder_.string();
-  report.started(start);
+  report.on_start(start);
   out.str("");
-  report.measured({.step = 1, .peak = 2'310'000'000, .planned = 2'400'000'000});
+  report.on_memory({.step = 1, .peak = 2'310'000'000, .planned = 2'400'000'000});
   EXPECT_EQ(out.str(), "memory    peak 2.31 GB after step 1, planned 2.40 GB\n");
   EXPECT_EQ(base::read_text(folder_ / "metrics.jsonl"), "");
   out.str("");
-  report.measured({.step = 9, .peak = 2'630'000'000, .planned = 2'400'000'000, .at_end = true});
+  report.on_memory({.step = 9, .peak = 2'630'000'000, .planned = 2'400'000'000, .at_end = true});
   EXPECT_EQ(out.str(), "memory    peak 2.63 GB, planned 2.40 GB\n") << "within 10 %";
   EXPECT_EQ(base::read_text(folder_ / "metrics.jsonl"), "") << "which repeats bit for bit";
   out.str("");
-  report.measured({.step = 9, .peak = 2'650'000'000, .planned = 2'400'000'000, .at_end = true});
+  report.on_memory({.step = 9, .peak = 2'650'000'000, .planned = 2'400'000'000, .at_end = true});
   EXPECT_NE(out.str().find("\nwarning   the peak of 2.65 GB is more than 10 % above the planned 2.40 GB"),
             std::string::npos)
       << out.str();
@@ -99,7 +99,7 @@ TEST_F(RunReportTest, HoldsThePeakAgainstThePlanAndKeepsItOutOfTheMetrics) {
 TEST_F(RunReportTest, AStoppedRunSaysHowToGoOn) {
   std::ostringstream out;
   RunReport report(out, {}, false);
-  report.finished(folder_.string(), true, 7);
+  report.on_finish(folder_.string(), true, 7);
   EXPECT_EQ(out.str(), "stopped   after step 7, nothing lost; go on with --resume_from_checkpoint true\n");
 }
 

@@ -26,8 +26,8 @@ TEST(SafeStreams, WhatSteersATerminalIsSpelledOut) {
 }
 
 TEST(SafeStreams, OwnSequencesPassToATerminalOnly) {
-  const Terminal colours{.interactive = true, .colour = true, .columns = 80};
-  const std::string text = colours.bold("b") + colours.green("g") + colours.dim("d") + "\r\x1b[K";
+  const Terminal colors{.interactive = true, .color = true, .columns = 80};
+  const std::string text = colors.bold("b") + colors.green("g") + colors.dim("d") + "\r\x1b[K";
   EXPECT_EQ(shown({text}), text);
   EXPECT_EQ(shown({"\x1b[1m\r\x1b[K"}, false), "\\x1b[1m\\x0d\\x1b[K");
   EXPECT_EQ(shown({"\x1b", "[1m"}), "\\x1b[1m") << "in one piece or not at all";

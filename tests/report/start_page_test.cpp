@@ -43,11 +43,11 @@ TEST(StartPage, SaysWhatIsTrainedAndTheDataInPlainText) {
       << page;
 }
 
-TEST(StartPage, MarksTargetsWithBracketsWithoutColourAndWithGreenInATerminal) {
+TEST(StartPage, MarksTargetsWithBracketsWithoutColorAndWithGreenInATerminal) {
   EXPECT_NE(start_page(facts(), {}).find("          | What is 2 + 3?\n          | ⟦5⟧\n"), std::string::npos);
-  const std::string coloured = start_page(facts(), {.interactive = true, .colour = true});
-  EXPECT_NE(coloured.find("\x1b[32m5\x1b[0m"), std::string::npos);
-  EXPECT_EQ(coloured.find("⟦"), std::string::npos);
+  const std::string colored = start_page(facts(), {.interactive = true, .color = true});
+  EXPECT_NE(colored.find("\x1b[32m5\x1b[0m"), std::string::npos);
+  EXPECT_EQ(colored.find("⟦"), std::string::npos);
 }
 
 TEST(StartPage, CountsWhatWentWrongAndStaysSilentAboutWhatDidNot) {

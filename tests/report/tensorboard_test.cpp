@@ -100,8 +100,8 @@ TEST(Tensorboard, HoldsEveryNumberOfARunAndItsEpoch) {
     RunReport report(out, {}, /*tensorboard=*/true);
     train::StartFacts start;
     start.output_dir = folder.string();
-    report.started(start);
-    report.logged({.step = 3, .epoch = 0.5, .values = {{"loss", 1.0}, {"eval_loss", 2.0}}});
+    report.on_start(start);
+    report.on_log({.step = 3, .epoch = 0.5, .values = {{"loss", 1.0}, {"eval_loss", 2.0}}});
   }
   std::string events;
   for (const auto& entry : fs::directory_iterator(folder)) {

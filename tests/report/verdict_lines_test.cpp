@@ -118,8 +118,8 @@ TEST(VerdictLines, ARunReportSaysThemOnALineOfTheirOwn) {
   RunReport report(out, {.interactive = true}, false);
   train::StepFacts facts;
   facts.step = 3;
-  report.stepped(facts, 10);
-  report.judged({.code = "RL-01", .level = Level::kNote, .what = "a loss of 0 is healthy"}, 3);
+  report.on_step(facts, 10);
+  report.on_verdict({.code = "RL-01", .level = Level::kNote, .what = "a loss of 0 is healthy"}, 3);
   EXPECT_TRUE(out.str().ends_with("\ndoctor    step 3  note  RL-01  a loss of 0 is healthy\n")) << out.str();
 }
 

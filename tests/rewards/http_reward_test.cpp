@@ -107,7 +107,7 @@ TEST(HttpReward, RetryAfterIsHonored) {
   EXPECT_GE(scores.seconds, 1);
   busy = 1;
   const std::unique_ptr<Reward> short_of_time = open_http_reward(server.url("/score"), impatient());
-  EXPECT_THROW(short_of_time->score(request_of(2)), NoMoreScores);
+  EXPECT_THROW(short_of_time->score(request_of(2)), RewardUnavailable);
 }
 
 TEST(HttpReward, ASecondOfRefusedConnections) {
@@ -138,7 +138,7 @@ TEST(HttpReward, AnOutageEndsTheRun) {
   try {
     reward->score(request_of(2));
     FAIL() << "scored";
-  } catch (const NoMoreScores& error) {
+  } catch (const RewardUnavailable& error) {
     expect_says(error.what(),
                 {server.url("/score"), "503 Service Unavailable", "times in", "server that is down"});
   }
@@ -159,7 +159,7 @@ TEST(HttpReward, AStopDuringAPauseIsAnsweredAtOnce) {
         reward->give_up();
       }
     });
-    EXPECT_THROW(reward->score(request_of(2)), NoMoreScores);
+    EXPECT_THROW(reward->score(request_of(2)), RewardUnavailable);
     stopper.join();
     base::stop_request = false;
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "rewards/pattern/native_rewards.h"
-#include "rewards/reward_word.h"
+#include "rewards/reward_spec.h"
 
 namespace hone::rewards {
 namespace open_reward_test {
@@ -26,13 +26,13 @@ void expect_error(const std::string& word, const std::string& part) {
   EXPECT_NE(error.find(part), std::string::npos) << word << "\n" << error;
 }
 
-TEST(RewardWord, ReadsQuotes) {
-  const RewardWord word = parse_reward_word(R"(regex(pattern="a, \"b\" (\d+)\\n", x='say "hi"', n= 12 ))");
+TEST(RewardSpec, ReadsQuotes) {
+  const RewardSpec word = parse_reward_spec(R"(regex(pattern="a, \"b\" (\d+)\\n", x='say "hi"', n= 12 ))");
   ASSERT_EQ(word.parameters.size(), 3U);
   EXPECT_EQ(word.parameters[0].second, R"(a, "b" (\d+)\n)");
   EXPECT_EQ(word.parameters[1].second, R"(say "hi")");
   EXPECT_EQ(word.parameters[2].second, "12");
-  EXPECT_TRUE(parse_reward_word("length()").parameters.empty());
+  EXPECT_TRUE(parse_reward_spec("length()").parameters.empty());
 }
 
 TEST(OpenReward, UnknownNames) {
@@ -61,7 +61,7 @@ TEST(OpenReward, WrongParameters) {
 }
 
 TEST(OpenReward, NeededColumns) {
-  const auto needs = [](const std::string& word) { return needed_columns(word, {}); };
+  const auto needs = [](const std::string& word) { return required_columns(word, {}); };
   EXPECT_EQ(needs("accuracy_reward"), std::vector<std::string>{"solution"});
   EXPECT_EQ(needs("accuracy_reward(column=answer)"), std::vector<std::string>{"answer"});
   EXPECT_EQ(needs("exact_match"), std::vector<std::string>{"answer"});
@@ -89,7 +89,7 @@ TEST(OpenReward, AModelFolder) {
   const auto rewards = open_rewards({"think_format_reward", folder}, options);
   EXPECT_EQ(opened, folder.string());
   EXPECT_EQ(rewards[1]->name(), "model");
-  EXPECT_TRUE(needed_columns(folder, options).empty());
+  EXPECT_TRUE(required_columns(folder, options).empty());
 }
 
 }  // namespace open_reward_test

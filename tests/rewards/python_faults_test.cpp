@@ -404,7 +404,7 @@ def two(completions, **kwargs): return [2] * len(completions)
                                           file.word("two"), (file.folder() / "link.py").string() + ":two"};
   const auto rewards = open_rewards(words, {});
   for (std::size_t i = 0; i < words.size(); ++i) {
-    EXPECT_EQ(needed_columns(words[i], *rewards[i]).size(), i == 1 ? 1U : 0U);
+    EXPECT_EQ(required_columns(words[i], *rewards[i]).size(), i == 1 ? 1U : 0U);
     rewards[i]->score(request_of(1));
   }
   EXPECT_EQ(base::read_text(file.folder() / "imports"), "x");

@@ -57,7 +57,7 @@ def check(completions, **kwargs):
   const std::unique_ptr<Reward> reward = file.open("check");
   EXPECT_EQ(reward->score(request_of(1)).values, std::vector<double>{1});
   EXPECT_EQ(reward->score(request_of(1)).values, std::vector<double>{2});
-  reward->begin_anew();
+  reward->reset();
   EXPECT_EQ(reward->score(request_of(1)).values, std::vector<double>{1});
 }
 
@@ -152,7 +152,7 @@ def score(completions, **kwargs):
   EXPECT_EQ(file.score("score", request_of(2)).values, (std::vector<double>{1, 1}));
 }
 
-TEST(PythonReward, ImportPathsAndNeighbours) {
+TEST(PythonReward, ImportPathsAndNeighbors) {
   const base::TempFolder folder;
   std::filesystem::create_directories(folder / "my_pack/inner");
   base::put(folder / "my_pack/__init__.py", "");
@@ -185,8 +185,8 @@ TEST(PythonReward, NeededColumns) {
 def wants(prompts, completions, answer, *, level, style="short", **kwargs): return [0.0] * len(prompts)
 def nothing(completions, **kwargs): return [0.0] * len(completions)
 )");
-  EXPECT_EQ(python_needed_columns(file.word("wants"), {}), (std::vector<std::string>{"answer", "level"}));
-  EXPECT_TRUE(python_needed_columns(file.word("nothing"), {}).empty());
+  EXPECT_EQ(python_required_columns(file.word("wants"), {}), (std::vector<std::string>{"answer", "level"}));
+  EXPECT_TRUE(python_required_columns(file.word("nothing"), {}).empty());
   expect_says(file.fault("wants"), {"a column 'level', which wants wants", "'answer'"});
 }
 

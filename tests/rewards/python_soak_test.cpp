@@ -64,11 +64,11 @@ class Killer {
   std::thread thread_;
 };
 
-struct Told {
+struct Reported {
   std::atomic<int> calls = 0;
   std::atomic<int> hung = 0;
   std::atomic<int> raised = 0;
-  std::atomic<int> killed = 0;  // and mended
+  std::atomic<int> killed = 0;  // and fixed
 };
 
 bool has_failure(const Scores& scores, std::int64_t sample) {
@@ -76,7 +76,7 @@ bool has_failure(const Scores& scores, std::int64_t sample) {
                      [&](const Failure& f) { return f.sample == sample; });
 }
 
-void check(const Scores& scores, int call, std::int64_t first, Told& told) {
+void check(const Scores& scores, int call, std::int64_t first, Reported& told) {
   ASSERT_EQ(scores.values.size(), kSamples);
   for (std::size_t i = 0; i < kSamples; ++i) {
     const std::int64_t sample = first + static_cast<std::int64_t>(i);
@@ -98,7 +98,7 @@ void check(const Scores& scores, int call, std::int64_t first, Told& told) {
 
 TEST(PythonSoak, FiveHundredCallsAndAKiller) {
   const PythonFile file(kFunctions, with_timeout(1, 3));
-  Told told;
+  Reported told;
   {
     const auto rewards = open_python_rewards({file.word("steady"), file.word("hangs"), file.word("raises")},
                                              with_timeout(1, 3));

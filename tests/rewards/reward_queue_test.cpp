@@ -29,7 +29,7 @@ class Counting : public Reward {
     std::this_thread::sleep_for(std::chrono::microseconds(50 * (request.first_sample % 3)));
     --at_once_;
     if (request.first_sample == fails_at_) {
-      throw NoMoreScores({.where = "a reward", .expected = "a score", .found = "none"});
+      throw RewardUnavailable({.where = "a reward", .expected = "a score", .found = "none"});
     }
     Scores out;
     out.values.assign(request.size(), static_cast<double>(request.first_sample));

@@ -68,7 +68,7 @@ TEST_F(DialogueTest, StopsWhenAskedAndGoesOn) {
   const Completion cut =
       dialogue.answer(prompt, 0, options_, [](std::span<const std::int32_t> ids) { return ids.size() < 3; });
   EXPECT_EQ(cut.ids, Ids(whole.begin(), whole.begin() + 3));
-  EXPECT_EQ(cut.ended, Ended::kCancelled);
+  EXPECT_EQ(cut.finish_reason, FinishReason::kCancelled);
   const Ids second = joined(joined(prompt, cut.ids), {7});
   EXPECT_EQ(dialogue.answer(second, 0, options_, {}).ids, alone(second));
   EXPECT_EQ(dialogue.reused(), 5);
@@ -83,7 +83,7 @@ TEST_F(DialogueTest, TellsEachToken) {
       });
   ASSERT_EQ(told.size(), 8U);
   EXPECT_EQ(told.back(), completion.ids);
-  EXPECT_EQ(completion.ended, Ended::kLength);
+  EXPECT_EQ(completion.finish_reason, FinishReason::kLength);
 }
 
 TEST_F(DialogueTest, TurnsHaveTheirOwnRandomness) {

@@ -77,7 +77,7 @@ TEST(Generate, AnswersTheSameInEveryBatchAndWithLittleMemory) {
     EXPECT_EQ(ids_of(generate(model, kPrompts, options)), together) << batch;
   }
   options.batch_size = 16;
-  options.kv_memory = 2 * kv_bytes(model.config(), model.numbers().linear, 5, options).sample;
+  options.kv_memory = 2 * kv_bytes(model.config(), model.dtypes().linear, 5, options).sample;
   EXPECT_EQ(ids_of(generate(model, kPrompts, options)), together);
 }
 
@@ -191,8 +191,8 @@ TEST(Generate, EndsAtAStopTokenButNotTooEarly) {
   const auto stopped = generate(model, kPrompts, options);
   const auto first = std::find(free[0].ids.begin(), free[0].ids.end(), free[0].ids[4]) + 1;
   EXPECT_EQ(stopped[0].ids, Ids(free[0].ids.begin(), first));
-  EXPECT_EQ(stopped[0].ended, Ended::kStopToken);
-  EXPECT_EQ(free[0].ended, Ended::kLength);
+  EXPECT_EQ(stopped[0].finish_reason, FinishReason::kStopToken);
+  EXPECT_EQ(free[0].finish_reason, FinishReason::kLength);
   options.min_new_tokens = 9;
   for (const Completion& one : generate(model, kPrompts, options)) {
     EXPECT_GE(one.ids.size(), 9U);
@@ -213,7 +213,7 @@ TEST(Generate, EndsWhereTheCallerSeesAStopString) {
   const auto stopped = generate(model, kPrompts, options);
   for (std::size_t i = 0; i < free.size(); ++i) {
     EXPECT_EQ(stopped[i].ids, Ids(free[i].ids.begin(), free[i].ids.begin() + 5));
-    EXPECT_EQ(stopped[i].ended, Ended::kStopString);
+    EXPECT_EQ(stopped[i].finish_reason, FinishReason::kStopString);
   }
 }
 

@@ -339,7 +339,7 @@ TEST(Sampler, ForgetsWhatItDrewBefore) {
 
 TEST(Scores, ThePenaltyDividesWhatIsPositiveAndMultipliesWhatIsNegative) {
   Scores scores = {2, -2, 4, -4, 0};
-  penalise(scores, std::vector<std::int32_t>{0, 1, 4, 99, -1}, 1.25);
+  penalize(scores, std::vector<std::int32_t>{0, 1, 4, 99, -1}, 1.25);
   EXPECT_EQ(scores, (Scores{1.6F, -2.5F, 4, -4, 0}));
 }
 

@@ -70,7 +70,7 @@ class SharedPrompt : public ::testing::TestWithParam<at::ScalarType> {
   }
   double tolerance_ = 0;
 };
-INSTANTIATE_TEST_SUITE_P(Numbers, SharedPrompt, ::testing::Values(at::kBFloat16, at::kFloat));
+INSTANTIATE_TEST_SUITE_P(DtypePolicy, SharedPrompt, ::testing::Values(at::kBFloat16, at::kFloat));
 
 TEST_P(SharedPrompt, ACompletionDoesNotDependOnItsCompany) {
   const model::CausalLm model = tiny(GetParam());

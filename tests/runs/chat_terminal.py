@@ -116,7 +116,7 @@ def through_pipes(hone):
     one, two = talk(hone, "Hello\n", *greedy), talk(hone, "Hello\nAnd now?\n", *greedy)
     passed = report("a second message continues the conversation", two.startswith(one) and len(two) > len(one), (one, two))
     anew = talk(hone, "Hello\nAnd now?\n/reset\nHello\n", *greedy)
-    passed &= report("/reset begins anew", anew == two + one, (anew, two, one))
+    passed &= report("/reset starts again", anew == two + one, (anew, two, one))
     left = talk(hone, "Hello\n/exit\nAnd now?\n", *greedy)
     passed &= report("/exit leaves the rest of a pipe unread", left == one, (left, one))
     drawn = [talk(hone, "Hello\nHello\n", "--seed", seed) for seed in ("3", "3", "4")]

@@ -91,7 +91,7 @@ def main():
             code, output = run(command(hone, killed, *(["--resume_from_checkpoint", "true"] if resume else [])), moment)
             if code == 0 and survived >= min(2, kills):
                 break
-            if code == 0:  # faster than the uninterrupted run, whose machine was busier: begin anew, and kill sooner
+            if code == 0:  # faster than the uninterrupted run, whose machine was busier: start again, and kill sooner
                 life /= 2
                 shutil.rmtree(killed)
                 continue

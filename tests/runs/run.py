@@ -34,6 +34,7 @@ What a case prints never holds control characters, bidirectional overrides or by
 Prints `ok NAME`, `not ok NAME` or `skip NAME: why`; a case that fails shows what was printed.
 """
 import argparse
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -67,7 +68,7 @@ def snapshot(folder):
 
 
 def statements(path, places):
-    """(word, rest) a line. An unknown word is an error: an assertion never passes by being misspelt."""
+    """(word, rest) a line. An unknown word is an error: an assertion never passes by being misspelled."""
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.strip() or line.startswith("#"):
             continue
@@ -267,22 +268,26 @@ def main():
     parser.add_argument("--cases", type=pathlib.Path, default=HERE)
     parser.add_argument("--model", default="")
     parser.add_argument("--slow", action="store_true")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("only", nargs="*", help="names of cases; default all")
     args = parser.parse_args()
     source = HERE.parent.parent
     parity = source / "tests" / "fixtures" / "parity"
     places = {"esc": "\x1b", "byte": "\udc9b", "source": source, "model": args.model, "tiny": parity / "tiny_llama", "rows": parity / "sft"}
+    cases = [c for c in sorted(p.parent for p in args.cases.glob("*/cmd")) if not args.only or c.name in args.only]
     failed = False
-    for case in sorted(p.parent for p in args.cases.glob("*/cmd")):
-        if args.only and case.name not in args.only:
-            continue
+
+    def text_of(case):
         try:
-            text = outcome(case, os.path.abspath(args.hone), places, args.slow)
+            return outcome(case, os.path.abspath(args.hone), places, args.slow)
         except (ValueError, OSError, re.error, subprocess.TimeoutExpired) as error:
-            text = f"not ok {case.name}\n  {error}"
-        if text:
-            print(text, flush=True)
-            failed = failed or text.startswith("not ok")
+            return f"not ok {case.name}\n  {error}"
+
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        for text in pool.map(text_of, cases):
+            if text:
+                print(text, flush=True)
+                failed = failed or text.startswith("not ok")
     sys.exit(1 if failed else 0)
 
 

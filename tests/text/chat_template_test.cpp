@@ -38,7 +38,7 @@ TEST(ChatTemplate, TextsIdsAndMasksAreTransformers) {
   for (const auto& golden : chats) {
     const ChatRequest request = request_from(golden["request"]);
     EXPECT_EQ(chat_template.render(request).text, golden["text"].get<std::string>());
-    const TokenisedChat chat = tokenise_chat(tokenizer, chat_template, request);
+    const TokenizedChat chat = tokenize_chat(tokenizer, chat_template, request);
     EXPECT_EQ(Json(chat.ids), golden["ids"]);
     EXPECT_EQ(Json(chat.assistant), golden["mask"]);
   }

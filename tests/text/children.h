@@ -24,7 +24,7 @@
 namespace hone::text {
 
 // What a child tells its parent.
-struct Told {
+struct Reported {
   std::uint64_t round = 0;
   char text[2000] = {};  // an error's message, or why the child failed
 };
@@ -32,20 +32,20 @@ struct Told {
 class SharedTold {
  public:
   SharedTold()
-      : told_(new(mmap(nullptr, sizeof(Told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))
-                  Told) {}
+      : reported_(new(mmap(nullptr, sizeof(Reported), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                           0)) Reported) {}
   SharedTold(const SharedTold&) = delete;
   SharedTold& operator=(const SharedTold&) = delete;
-  ~SharedTold() { munmap(told_, sizeof(Told)); }
-  Told* operator->() const { return told_; }
+  ~SharedTold() { munmap(reported_, sizeof(Reported)); }
+  Reported* operator->() const { return reported_; }
   void say(std::string_view text) const {
-    const std::size_t size = std::min(text.size(), sizeof told_->text - 1);
-    std::memcpy(told_->text, text.data(), size);
-    told_->text[size] = '\0';
+    const std::size_t size = std::min(text.size(), sizeof reported_->text - 1);
+    std::memcpy(reported_->text, text.data(), size);
+    reported_->text[size] = '\0';
   }
 
  private:
-  Told* told_;
+  Reported* reported_;
 };
 
 inline constexpr int kWentOn = 0, kRefused = 2, kFailed = 3;
@@ -71,7 +71,7 @@ inline int in_child(const SharedTold& told, const std::function<void()>& body) {
   int status = 0;
   rusage used{};
   wait4(child, &status, 0, &used);
-  EXPECT_LT(std::int64_t{used.ru_maxrss} * 1024, fuzz::kMostBytes) << "round " << told->round;
+  EXPECT_LT(std::int64_t{used.ru_maxrss} * 1024, fuzz::kMaxBytes) << "round " << told->round;
   return status;
 }
 
@@ -111,7 +111,7 @@ inline void fuzz_in_children(double most_seconds, const std::function<std::strin
         } catch (const base::UserError& error) {
           base::require(std::string_view(error.what()).size() < 10'000, "fuzz", "a message of some lines");
         }
-        base::require(since(started) < fuzz::kMostSeconds, "fuzz", "an end within 20 s");
+        base::require(since(started) < fuzz::kMaxSeconds, "fuzz", "an end within 20 s");
       }
     });
     EXPECT_TRUE(WIFEXITED(status)) << "round " << told->round << ": signal " << WTERMSIG(status);

@@ -46,7 +46,7 @@ std::string refusal(const Parts& parts) {
 
 using Ids = std::vector<std::int32_t>;
 
-TEST(GgufTokenizer, EachNameHasItsOwnPreTokeniser) {
+TEST(GgufTokenizer, EachNameHasItsOwnPreTokenizer) {
   const TempFolder temp;
   Parts parts;
   EXPECT_EQ(load(temp, writer(parts)).encode("hello12", true).ids, (Ids{10, 4, 5, 6, 7}));  // digits alone
@@ -71,7 +71,7 @@ TEST(GgufTokenizer, LlamaTakesAWholeWordBeforeMerging) {
   EXPECT_EQ(load(temp, writer(parts)).encode("hello", false).ids, (Ids{12}));
 }
 
-TEST(GgufTokenizer, QwenNormalises) {
+TEST(GgufTokenizer, QwenNormalizes) {
   const TempFolder temp;
   Parts parts;
   parts.tokens.insert(parts.tokens.end(),

@@ -105,7 +105,7 @@ TEST(GgufVocabulary, BosAndEosAreAddedAsThePostProcessorDoes) {
   EXPECT_FALSE(value<bool>(entries_of(files_of(tokenizer)), "add_eos_token"));
 }
 
-// The files that hone makes of a GGUF give that GGUF again, whatever its pre-tokeniser.
+// The files that hone makes of a GGUF give that GGUF again, whatever its pre-tokenizer.
 TEST(GgufVocabulary, RoundTripsThroughAGguf) {
   for (const std::string pre : {"smollm", "gpt-2", "llama-bpe", "qwen2"}) {
     const TempFolder temp;

@@ -105,10 +105,9 @@ TEST(HostileTemplate, LongConversationsAreFarFromTheLimits) {
   }
   // Lists that grow message by message, text that grows character by character: costly, and allowed.
   const std::string source =
-      "{% set ns = namespace(all=[], text='') %}{% for m in messages %}{% set ns.all = ns.all + [m] %}"
-      "{% if ns.all | length < 300 %}{% for c in m.content %}{% set ns.text = ns.text ~ c %}{% endfor %}{% "
-      "endif %}"
-      "{{ m.content }}{% endfor %}{{ ns.text }}";
+      "{% set ns = namespace(all=[], text='') %}{% for m in messages %}{% set ns.all = ns.all + [m] %}{% if "
+      "ns.all | length < 300 %}{% for c in m.content %}{% set ns.text = ns.text ~ c %}{% endfor %}{% endif "
+      "%}{{ m.content }}{% endfor %}{{ ns.text }}";
   const ChatTemplate chat_template(source, {}, "x");
   EXPECT_EQ(chat_template.render(request).text.size(), 4000U * 500 + 299 * 500);
 }

@@ -87,7 +87,7 @@ TEST_P(RealTokenizer, MasksAreTransformers) {
     request.template_kwargs = conversation.value("kwargs", Json::object());
     request.template_kwargs["documents"] = conversation.value("documents", Json());
     request.add_generation_prompt = conversation.value("add_generation_prompt", false);
-    const TokenisedChat chat = tokenise_chat(tokenizer, chat_template, request);
+    const TokenizedChat chat = tokenize_chat(tokenizer, chat_template, request);
     EXPECT_EQ(hash32(numbers(chat.ids) + "|" + numbers(chat.assistant)), hash) << which;
     ++compared;
   }

@@ -11,7 +11,7 @@
 #include "train/run_folder.h"
 
 namespace hone::train {
-namespace {
+namespace branch_test {
 
 namespace fs = base::fs;
 
@@ -63,7 +63,7 @@ TEST_F(BranchTest, WhatIsNewerMovesWithItsRecords) {
   put("mine/checkpoint-40/hone_state.json", "");
   const auto planned = plan_branch(folder_, folder_ / "checkpoint-10", 10);
   ASSERT_TRUE(planned);
-  EXPECT_EQ(words_of(*planned),
+  EXPECT_EQ(describe(*planned),
             "this run leaves the earlier one at step 10: checkpoint-15, checkpoint-20, checkpoint-30 go to "
             "abandoned-1-after-10, counted by save_total_limit");
   make_branch(folder_, *planned);
@@ -203,5 +203,5 @@ TEST_F(BranchTest, NamesAreReadAsTheyAreWritten) {
   EXPECT_FALSE(completions_step("completions_.jsonl"));
 }
 
-}  // namespace
+}  // namespace branch_test
 }  // namespace hone::train

@@ -1,5 +1,5 @@
 // A DPO run from the outside: what it leaves alone, resuming, rehearsing, evaluation without training.
-#include "train/dpo.h"
+#include "train/open_run.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,9 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "config/parse.h"
-#include "train/open_run.h"
 
 namespace hone::train {
-namespace {
+namespace dpo_test {
 
 namespace fs = base::fs;
 
@@ -40,7 +39,7 @@ class DpoRun : public testing::Test {
                                       "--save_strategy",
                                       "no"};
     words.insert(words.end(), more.begin(), more.end());
-    return open_dpo(config::parse_run(config::Method::kDpo, words), silent_);
+    return open_run(config::parse_run(config::Method::kDpo, words), silent_);
   }
 
   RunListener silent_;
@@ -143,5 +142,5 @@ TEST_F(DpoRun, NothingIsWrittenForBadRows) {
   fs::remove(file);
 }
 
-}  // namespace
+}  // namespace dpo_test
 }  // namespace hone::train

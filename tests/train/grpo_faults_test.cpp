@@ -7,11 +7,11 @@
 #include "base/json.h"
 #include "config/parse.h"
 #include "report/run_report.h"
-#include "train/grpo.h"
+#include "train/open_run.h"
 #include "train/run_folder.h"
 
 namespace hone::train {
-namespace {
+namespace grpo_faults_test {
 
 namespace fs = base::fs;
 
@@ -54,7 +54,7 @@ TEST(GrpoFaults, FiveHundredStepsWithRewardsThatDieHangAndRaise) {
   std::ostringstream said;
   report::RunReport report(said, {}, /*tensorboard=*/false);
   const std::atomic<bool> stop = false;
-  const LoopResult result = run_policy(plan, report, stop);
+  const LoopResult result = begin_run(*open_run(plan, report), report, stop);
   EXPECT_EQ(result.step, 500);
   const std::string text = said.str();
   EXPECT_NE(text.find("no answer within"), std::string::npos) << text;
@@ -77,5 +77,5 @@ TEST(GrpoFaults, FiveHundredStepsWithRewardsThatDieHangAndRaise) {
   fs::remove_all(root);
 }
 
-}  // namespace
+}  // namespace grpo_faults_test
 }  // namespace hone::train

@@ -1,6 +1,6 @@
 // Whole GRPO runs on the tiny Llama: native rewards, resume in the middle of a generation batch, replay of
 // what a run dumped, evaluation, faults of rewards.
-#include "train/grpo.h"
+#include "train/open_run.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -11,24 +11,24 @@
 #include "base/json.h"
 #include "config/parse.h"
 #include "model/weight_source.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 #include "train/policy_opening.h"
 #include "train/run_folder.h"
 
 namespace hone::train {
-namespace {
+namespace grpo_run_test {
 
 namespace fs = base::fs;
 
 class Watcher final : public RunListener {
  public:
-  void started(const StartFacts& facts) override { notes = facts.notes; }
-  void stepped(const StepFacts& facts, std::int64_t) override {
+  void on_start(const StartFacts& facts) override { notes = facts.notes; }
+  void on_step(const StepFacts& facts, std::int64_t) override {
     steps.push_back(facts);
     if (facts.step == stop_after) stop = true;
   }
-  void logged(const LogRecord& record) override { records.push_back(record); }
-  void rolled_out(const RolloutFacts& facts) override { rollouts.push_back(facts); }
+  void on_log(const LogRecord& record) override { records.push_back(record); }
+  void on_rollout(const RolloutFacts& facts) override { rollouts.push_back(facts); }
   std::vector<std::string> notes;
   std::vector<StepFacts> steps;
   std::vector<LogRecord> records;
@@ -88,7 +88,7 @@ class GrpoRunTest : public testing::Test {
                               std::int64_t stop_after = 0, config::Method method = config::Method::kGrpo) {
     auto watcher = std::make_unique<Watcher>();
     watcher->stop_after = stop_after;
-    run_policy(plan(name, more, method), *watcher, watcher->stop);
+    begin_run(*open_run(plan(name, more, method), *watcher), *watcher, watcher->stop);
     return watcher;
   }
   std::string file(const std::string& name, std::string_view what) {
@@ -180,7 +180,8 @@ class FailsOnce final : public rewards::Reward {
   const std::string& name() const override { return inner_->name(); }
   rewards::Scores score(const rewards::Request& request) override {
     if (request.trainer_state.at("global_step") == step_ && ++calls_ == call_)
-      throw rewards::NoMoreScores({.where = "the reward", .found = "no answer", .fix = "start its server"});
+      throw rewards::RewardUnavailable(
+          {.where = "the reward", .found = "no answer", .fix = "start its server"});
     return inner_->score(request);
   }
 
@@ -206,8 +207,8 @@ TEST_F(GrpoRunTest, ARewardThatEndsTheRunLosesNothing) {
     const std::string at = std::to_string(one.step), whole = "whole" + at, parts = "parts" + at;
     go(whole, options);
     Watcher watcher;
-    auto run = open_policy(plan(parts, options), watcher);
-    auto& rewards = static_cast<OpenedSampling&>(*run).reward_list;
+    auto run = open_run(plan(parts, options), watcher);
+    auto& rewards = std::get<SampledData>(run->data).rewards;
     rewards[0] = std::make_unique<FailsOnce>(std::move(rewards[0]), one.step, one.call);
     try {
       begin_run(*run, watcher, watcher.stop);
@@ -299,5 +300,5 @@ TEST_F(GrpoRunTest, APromptLongerThanTheContextIsNamed) {
   }
 }
 
-}  // namespace
+}  // namespace grpo_run_test
 }  // namespace hone::train

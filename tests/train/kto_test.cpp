@@ -1,5 +1,5 @@
 // A KTO run from the outside: where it begins, what it leaves alone, rehearsing, its reference.
-#include "train/kto.h"
+#include "train/open_run.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -12,10 +12,9 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "config/parse.h"
-#include "train/open_run.h"
 
 namespace hone::train {
-namespace {
+namespace kto_test {
 
 namespace fs = base::fs;
 
@@ -40,7 +39,7 @@ class KtoRun : public testing::Test {
                                       "--save_strategy",
                                       "no"};
     words.insert(words.end(), more.begin(), more.end());
-    return open_kto(config::parse_run(config::Method::kKto, words), silent_);
+    return open_run(config::parse_run(config::Method::kKto, words), silent_);
   }
 
   RunListener silent_;
@@ -145,5 +144,5 @@ TEST_F(KtoRun, NothingIsWrittenForBadRows) {
   fs::remove(file);
 }
 
-}  // namespace
+}  // namespace kto_test
 }  // namespace hone::train

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace hone::train {
-namespace {
+namespace memory_inputs_test {
 
 data::Example example_of(std::size_t length, std::size_t supervised) {
   data::Example out;
@@ -29,5 +29,5 @@ TEST(LongestBatch, TakesTheLargestRowsAndTheLongestSequence) {
   EXPECT_EQ(longest_batch({}, {}, 4).segment, 0);
 }
 
-}  // namespace
+}  // namespace memory_inputs_test
 }  // namespace hone::train

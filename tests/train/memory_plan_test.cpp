@@ -6,11 +6,11 @@
 #include "base/file.h"
 
 namespace hone::train {
-namespace {
+namespace memory_plan_test {
 
 using base::gigabytes;
 using config::LayerForm;
-using config::Recompute;
+using config::RecomputeMode;
 
 // Qwen2.5-0.5B, LoRA r 16 on every linear, batch 4 x 256, everything scored, bf16.
 MemoryInputs qwen() {
@@ -51,7 +51,7 @@ MemoryLimit limit_of(std::int64_t bytes) {
   return {.bytes = bytes, .is_set = true};
 }
 
-std::string error_of(const MemoryInputs& in, LayerForm form, Recompute level, const MemoryLimit& limit) {
+std::string error_of(const MemoryInputs& in, LayerForm form, RecomputeMode level, const MemoryLimit& limit) {
   try {
     plan_memory(in, form, level, limit);
   } catch (const base::UserError& error) {
@@ -62,8 +62,8 @@ std::string error_of(const MemoryInputs& in, LayerForm form, Recompute level, co
 }
 
 TEST(MemoryPlan, TheTotalIsTheSumOfTheSegments) {
-  for (const bool explicit_layer : {true, false}) {
-    const MemoryPlan plan = memory_of(qwen(), explicit_layer, Recompute::kNone);
+  for (const bool fused_layer : {true, false}) {
+    const MemoryPlan plan = memory_of(qwen(), fused_layer, RecomputeMode::kNone);
     std::int64_t sum = 0;
     for (const MemorySegment& segment : plan.segments) {
       EXPECT_GT(segment.bytes, 0) << segment.name;
@@ -73,65 +73,66 @@ TEST(MemoryPlan, TheTotalIsTheSumOfTheSegments) {
   }
 }
 
-// By hand from the list in model/explicit_layer.h: bytes of a token and layer, times 1024 x 24.
+// By hand from the list in model/fused_layer.h: bytes of a token and layer, times 1024 x 24.
 TEST(MemoryPlan, TheTapeIsWhatEachLevelKeeps) {
   const std::int64_t layer = 2 * 896 * 2 + 896 * 2 + 14 * 4 + 7 * 16 * 2;
   const std::int64_t cheap = layer + (896 + 2 * 128) * 2 + 2 * 4864 * 2;
   const std::int64_t none = cheap + 2 * 896 * 2 + 4864 * 2;
-  EXPECT_EQ(bytes_of(memory_of(qwen(), true, Recompute::kLayer), "tape"), 1024 * 24 * layer);
-  EXPECT_EQ(bytes_of(memory_of(qwen(), true, Recompute::kCheap), "tape"), 1024 * 24 * cheap);
-  EXPECT_EQ(bytes_of(memory_of(qwen(), true, Recompute::kNone), "tape"), 1024 * 24 * none);
+  EXPECT_EQ(bytes_of(memory_of(qwen(), true, RecomputeMode::kLayer), "tape"), 1024 * 24 * layer);
+  EXPECT_EQ(bytes_of(memory_of(qwen(), true, RecomputeMode::kCheap), "tape"), 1024 * 24 * cheap);
+  EXPECT_EQ(bytes_of(memory_of(qwen(), true, RecomputeMode::kNone), "tape"), 1024 * 24 * none);
 }
 
 TEST(MemoryPlan, Q_KNormKeepsTheirInputsAndAnFp32StreamTwiceTheBytes) {
   MemoryInputs in = qwen();
-  const std::int64_t before = bytes_of(memory_of(in, true, Recompute::kCheap), "tape");
+  const std::int64_t before = bytes_of(memory_of(in, true, RecomputeMode::kCheap), "tape");
   in.model.qk_norm = true;
-  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kCheap), "tape") - before, 1024 * 24 * (896 + 128) * 2);
+  EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kCheap), "tape") - before,
+            1024 * 24 * (896 + 128) * 2);
   in.model.qk_norm = false;
   in.residual_size = 4;
-  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kCheap), "tape") - before, 1024 * 24 * 2 * 896 * 2);
+  EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kCheap), "tape") - before, 1024 * 24 * 2 * 896 * 2);
 }
 
 TEST(MemoryPlan, LayersBelowTheLowestSideKeepNothing) {
   MemoryInputs in = qwen();
-  const std::int64_t all = bytes_of(memory_of(in, true, Recompute::kLayer), "tape");
+  const std::int64_t all = bytes_of(memory_of(in, true, RecomputeMode::kLayer), "tape");
   std::erase_if(in.adapted, [](const AdaptedLinear& linear) { return linear.layer < 12; });
-  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kLayer), "tape of 12 layers"), all / 2);
+  EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kLayer), "tape of 12 layers"), all / 2);
 }
 
 TEST(MemoryPlan, TheAdapterIsParametersGradientsMomentsAndAShadow) {
   const std::int64_t p = qwen().adapter_parameters;
-  EXPECT_EQ(bytes_of(memory_of(qwen(), true, Recompute::kNone), "adapter"), p * 18);
-  EXPECT_EQ(bytes_of(memory_of(qwen(), false, Recompute::kNone), "adapter"), p * 16);
+  EXPECT_EQ(bytes_of(memory_of(qwen(), true, RecomputeMode::kNone), "adapter"), p * 18);
+  EXPECT_EQ(bytes_of(memory_of(qwen(), false, RecomputeMode::kNone), "adapter"), p * 16);
   MemoryInputs in = qwen();
   in.linear_size = in.residual_size = 4;
-  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kNone), "adapter"), p * 16);
+  EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kNone), "adapter"), p * 16);
 }
 
 TEST(MemoryPlan, AdaptersBelowAreOfTheBaseAndTakeTheirLowRankProducts) {
   MemoryInputs in = qwen();
-  const MemoryPlan plain = memory_of(in, true, Recompute::kCheap);
-  in.below_rank = 3 * 16;
-  const MemoryPlan found = memory_of(in, true, Recompute::kCheap);
+  const MemoryPlan plain = memory_of(in, true, RecomputeMode::kCheap);
+  in.frozen_rank = 3 * 16;
+  const MemoryPlan found = memory_of(in, true, RecomputeMode::kCheap);
   EXPECT_EQ(found.segments[1].name, "base weights and adapters");
   EXPECT_EQ(found.total - plain.total, 1024 * 48 * 2);
 }
 
 TEST(MemoryPlan, TheHeadHoldsOneTileWhateverTheVocabulary) {
   MemoryInputs in = qwen();
-  const std::int64_t head = bytes_of(memory_of(in, true, Recompute::kNone), "head");
+  const std::int64_t head = bytes_of(memory_of(in, true, RecomputeMode::kNone), "head");
   in.model.vocab_size *= 10;
-  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kNone), "head"), head);
+  EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kNone), "head"), head);
   in.train.scored = 10;
-  EXPECT_LT(bytes_of(memory_of(in, true, Recompute::kNone), "head"), head / 50);
+  EXPECT_LT(bytes_of(memory_of(in, true, RecomputeMode::kNone), "head"), head / 50);
 }
 
 TEST(MemoryPlan, AnEvaluationBatchCountsWhereItIsLargerButKeepsNoTape) {
   MemoryInputs in = qwen();
-  const MemoryPlan without = memory_of(in, true, Recompute::kLayer);
+  const MemoryPlan without = memory_of(in, true, RecomputeMode::kLayer);
   in.eval = {.tokens = 8192, .scored = 8000, .segment = 1024};
-  const MemoryPlan with = memory_of(in, true, Recompute::kLayer);
+  const MemoryPlan with = memory_of(in, true, RecomputeMode::kLayer);
   EXPECT_EQ(bytes_of(with, "tape"), bytes_of(without, "tape"));
   EXPECT_GT(bytes_of(with, "head"), 5 * bytes_of(without, "head"));
   EXPECT_GT(bytes_of(with, "one layer"), 5 * bytes_of(without, "one layer"));
@@ -139,57 +140,57 @@ TEST(MemoryPlan, AnEvaluationBatchCountsWhereItIsLargerButKeepsNoTape) {
 
 TEST(MemoryPlan, AttentionsBackwardCountsWhereItIsTheMostThatALayerHolds) {
   MemoryInputs in = qwen();
-  const std::int64_t before = bytes_of(memory_of(in, true, Recompute::kNone), "one layer");
+  const std::int64_t before = bytes_of(memory_of(in, true, RecomputeMode::kNone), "one layer");
   in.attention_backward = 1000;
-  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kNone), "one layer"), before) << "the MLP holds more";
+  EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kNone), "one layer"), before) << "the MLP holds more";
   in.attention_backward = 500'000'000;
-  const std::int64_t with = bytes_of(memory_of(in, true, Recompute::kNone), "one layer");
+  const std::int64_t with = bytes_of(memory_of(in, true, RecomputeMode::kNone), "one layer");
   EXPECT_GT(with, 500'000'000);
   in.attention_backward += 7;
-  EXPECT_EQ(bytes_of(memory_of(in, true, Recompute::kNone), "one layer"), with + 7);
+  EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kNone), "one layer"), with + 7);
 }
 
 TEST(MemoryPlan, AutoTakesTheFirstLevelThatFits) {
-  const std::int64_t none = memory_of(qwen(), true, Recompute::kNone).total;
-  const std::int64_t cheap = memory_of(qwen(), true, Recompute::kCheap).total;
-  const std::int64_t layer = memory_of(qwen(), true, Recompute::kLayer).total;
+  const std::int64_t none = memory_of(qwen(), true, RecomputeMode::kNone).total;
+  const std::int64_t cheap = memory_of(qwen(), true, RecomputeMode::kCheap).total;
+  const std::int64_t layer = memory_of(qwen(), true, RecomputeMode::kLayer).total;
   EXPECT_GT(none, cheap);
   EXPECT_GT(cheap, layer);
   const auto level = [](std::int64_t limit) {
-    return plan_memory(qwen(), LayerForm::kAuto, Recompute::kAuto, limit_of(limit)).recompute;
+    return plan_memory(qwen(), LayerForm::kAuto, RecomputeMode::kAuto, limit_of(limit)).recompute;
   };
-  EXPECT_EQ(level(none), Recompute::kNone);
-  EXPECT_EQ(level(none - 1), Recompute::kCheap);
-  EXPECT_EQ(level(cheap), Recompute::kCheap);
-  EXPECT_EQ(level(cheap - 1), Recompute::kLayer);
-  EXPECT_EQ(level(layer), Recompute::kLayer);
-  EXPECT_EQ(level(0), Recompute::kNone) << "an unknown limit refuses nothing";
+  EXPECT_EQ(level(none), RecomputeMode::kNone);
+  EXPECT_EQ(level(none - 1), RecomputeMode::kCheap);
+  EXPECT_EQ(level(cheap), RecomputeMode::kCheap);
+  EXPECT_EQ(level(cheap - 1), RecomputeMode::kLayer);
+  EXPECT_EQ(level(layer), RecomputeMode::kLayer);
+  EXPECT_EQ(level(0), RecomputeMode::kNone) << "an unknown limit refuses nothing";
 }
 
 TEST(MemoryPlan, SaysWhy) {
-  const std::int64_t none = memory_of(qwen(), true, Recompute::kNone).total;
-  const std::int64_t cheap = memory_of(qwen(), true, Recompute::kCheap).total;
-  const std::int64_t layer = memory_of(qwen(), true, Recompute::kLayer).total;
-  const auto why = [](Recompute level, const MemoryLimit& limit) {
+  const std::int64_t none = memory_of(qwen(), true, RecomputeMode::kNone).total;
+  const std::int64_t cheap = memory_of(qwen(), true, RecomputeMode::kCheap).total;
+  const std::int64_t layer = memory_of(qwen(), true, RecomputeMode::kLayer).total;
+  const auto why = [](RecomputeMode level, const MemoryLimit& limit) {
     return plan_memory(qwen(), LayerForm::kAuto, level, limit).why_recompute;
   };
-  EXPECT_EQ(why(Recompute::kAuto, limit_of(none)), "recompute none: fits " + gigabytes(none));
-  EXPECT_EQ(why(Recompute::kAuto, limit_of(cheap)),
+  EXPECT_EQ(why(RecomputeMode::kAuto, limit_of(none)), "recompute none: fits " + gigabytes(none));
+  EXPECT_EQ(why(RecomputeMode::kAuto, limit_of(cheap)),
             "recompute cheap: fits " + gigabytes(cheap) + "; none would need " + gigabytes(none));
-  EXPECT_EQ(why(Recompute::kAuto, {.bytes = layer, .is_set = false}),
+  EXPECT_EQ(why(RecomputeMode::kAuto, {.bytes = layer, .is_set = false}),
             "recompute layer: fits the free " + gigabytes(layer) + "; none would need " + gigabytes(none) +
                 ", cheap " + gigabytes(cheap));
-  EXPECT_EQ(why(Recompute::kAuto, {}), "recompute none: the free memory is not known");
-  EXPECT_EQ(why(Recompute::kLayer, limit_of(none)), "recompute layer: as set");
-  EXPECT_EQ(why(Recompute::kNone, limit_of(layer)),
+  EXPECT_EQ(why(RecomputeMode::kAuto, {}), "recompute none: the free memory is not known");
+  EXPECT_EQ(why(RecomputeMode::kLayer, limit_of(none)), "recompute layer: as set");
+  EXPECT_EQ(why(RecomputeMode::kNone, limit_of(layer)),
             "recompute none: as set, over " + gigabytes(layer) + " by " + gigabytes(none - layer));
-  EXPECT_EQ(plan_memory(qwen(), LayerForm::kAuto, Recompute::kAuto, {}).why_layer,
+  EXPECT_EQ(plan_memory(qwen(), LayerForm::kAuto, RecomputeMode::kAuto, {}).why_layer,
             "layer form explicit: base frozen, adapters are LoRA on linears");
 }
 
 TEST(MemoryPlan, ARunThatCannotFitIsStoppedWithItsSegments) {
-  const std::int64_t layer = memory_of(qwen(), true, Recompute::kLayer).total;
-  const std::string set = error_of(qwen(), LayerForm::kAuto, Recompute::kAuto, limit_of(layer - 1));
+  const std::int64_t layer = memory_of(qwen(), true, RecomputeMode::kLayer).total;
+  const std::string set = error_of(qwen(), LayerForm::kAuto, RecomputeMode::kAuto, limit_of(layer - 1));
   EXPECT_NE(set.find("[memory plan] expected a run within " + gigabytes(layer - 1)), std::string::npos)
       << set;
   EXPECT_NE(set.find("the leanest plan (recompute layer) needs " + gigabytes(layer) + ": program and data "),
@@ -203,12 +204,12 @@ TEST(MemoryPlan, ARunThatCannotFitIsStoppedWithItsSegments) {
       << set;
 
   const std::string free =
-      error_of(qwen(), LayerForm::kAuto, Recompute::kAuto, {.bytes = 1'000'000'000, .is_set = false});
+      error_of(qwen(), LayerForm::kAuto, RecomputeMode::kAuto, {.bytes = 1'000'000'000, .is_set = false});
   EXPECT_NE(free.find("expected a run within the free 1.00 GB"), std::string::npos) << free;
   EXPECT_NE(free.find("take a smaller model"), std::string::npos) << "the base alone is too large: " << free;
   EXPECT_NE(free.find("memory_limit: "), std::string::npos) << free;
 
-  const std::string plain = error_of(qwen(), LayerForm::kPlain, Recompute::kAuto, limit_of(layer));
+  const std::string plain = error_of(qwen(), LayerForm::kAutograd, RecomputeMode::kAuto, limit_of(layer));
   EXPECT_NE(plain.find("(layer form plain)"), std::string::npos) << plain;
   EXPECT_NE(plain.find("remove layer_form: plain"), std::string::npos) << plain;
 }
@@ -216,41 +217,41 @@ TEST(MemoryPlan, ARunThatCannotFitIsStoppedWithItsSegments) {
 // The fix that the message names for free memory is one that works.
 TEST(MemoryPlan, TheNamedMemoryLimitRunsIt) {
   const std::string text =
-      error_of(qwen(), LayerForm::kAuto, Recompute::kAuto, {.bytes = 1, .is_set = false});
+      error_of(qwen(), LayerForm::kAuto, RecomputeMode::kAuto, {.bytes = 1, .is_set = false});
   const std::size_t at = text.find("memory_limit: ") + std::string("memory_limit: ").size();
   const double named = std::stod(text.substr(at)) * 1e9;
   EXPECT_EQ(
-      plan_memory(qwen(), LayerForm::kAuto, Recompute::kAuto, limit_of(static_cast<std::int64_t>(named)))
+      plan_memory(qwen(), LayerForm::kAuto, RecomputeMode::kAuto, limit_of(static_cast<std::int64_t>(named)))
           .recompute,
-      Recompute::kLayer);
+      RecomputeMode::kLayer);
 }
 
 TEST(MemoryPlan, ThePlainFormKeepsMoreAndNeverRecomputes) {
-  const MemoryPlan plain = plan_memory(qwen(), LayerForm::kPlain, Recompute::kAuto, {});
-  EXPECT_FALSE(plain.explicit_layer);
-  EXPECT_EQ(plain.recompute, Recompute::kNone);
+  const MemoryPlan plain = plan_memory(qwen(), LayerForm::kAutograd, RecomputeMode::kAuto, {});
+  EXPECT_FALSE(plain.fused_layer);
+  EXPECT_EQ(plain.recompute, RecomputeMode::kNone);
   EXPECT_EQ(plain.why_layer, "layer form plain: as set");
   EXPECT_EQ(plain.why_recompute, "recompute none: the plain layer keeps what autograd keeps");
-  EXPECT_GT(plain.total, memory_of(qwen(), true, Recompute::kNone).total);
+  EXPECT_GT(plain.total, memory_of(qwen(), true, RecomputeMode::kNone).total);
   MemoryInputs dropped = qwen();
   dropped.dropout = true;
-  EXPECT_GT(bytes_of(memory_of(dropped, false, Recompute::kNone), "tape"), bytes_of(plain, "tape"))
+  EXPECT_GT(bytes_of(memory_of(dropped, false, RecomputeMode::kNone), "tape"), bytes_of(plain, "tape"))
       << "after dropout every side has an input of its own";
 }
 
 TEST(MemoryPlan, WhatTheExplicitLayerHasNoGradientForRunsPlain) {
   MemoryInputs in = qwen();
   in.only_lora = false;
-  const MemoryPlan plan = plan_memory(in, LayerForm::kAuto, Recompute::kAuto, {});
-  EXPECT_FALSE(plan.explicit_layer);
+  const MemoryPlan plan = plan_memory(in, LayerForm::kAuto, RecomputeMode::kAuto, {});
+  EXPECT_FALSE(plan.fused_layer);
   EXPECT_EQ(plan.why_layer, "layer form plain: something besides LoRA on linears is trained");
   in.frozen_base = false;
-  EXPECT_EQ(plan_memory(in, LayerForm::kAuto, Recompute::kAuto, {}).why_layer,
+  EXPECT_EQ(plan_memory(in, LayerForm::kAuto, RecomputeMode::kAuto, {}).why_layer,
             "layer form plain: weights of the base are trained");
   EXPECT_NE(
-      error_of(in, LayerForm::kExplicit, Recompute::kAuto, {}).find("expected layer_form: auto or plain"),
+      error_of(in, LayerForm::kFused, RecomputeMode::kAuto, {}).find("expected layer_form: auto or plain"),
       std::string::npos);
 }
 
-}  // namespace
+}  // namespace memory_plan_test
 }  // namespace hone::train

@@ -9,7 +9,7 @@
 #include "base/file.h"
 
 namespace hone::train {
-namespace {
+namespace model_reward_test {
 
 using base::Json;
 
@@ -79,5 +79,5 @@ TEST(ModelReward, ALanguageModelIsNone) {
   }
 }
 
-}  // namespace
+}  // namespace model_reward_test
 }  // namespace hone::train

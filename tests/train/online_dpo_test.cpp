@@ -114,12 +114,12 @@ TEST(OnlinePairs, SlicesHoldWholePairs) {
 
 class Watcher final : public RunListener {
  public:
-  void stepped(const StepFacts& facts, std::int64_t) override {
+  void on_step(const StepFacts& facts, std::int64_t) override {
     steps.push_back(facts);
     if (facts.step == stop_after) stop = true;
   }
-  void logged(const LogRecord& record) override { records.push_back(record); }
-  void rolled_out(const RolloutFacts& facts) override { rollouts.push_back(facts); }
+  void on_log(const LogRecord& record) override { records.push_back(record); }
+  void on_rollout(const RolloutFacts& facts) override { rollouts.push_back(facts); }
   std::vector<StepFacts> steps;
   std::vector<LogRecord> records;
   std::vector<RolloutFacts> rollouts;

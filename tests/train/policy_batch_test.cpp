@@ -10,7 +10,7 @@
 #include "train/policy_order.h"
 
 namespace hone::train {
-namespace {
+namespace policy_batch_test {
 
 // Two prompts of 3 and 2 tokens with two completions each, of 1 to 4 tokens.
 RolloutBatch rollouts() {
@@ -155,5 +155,5 @@ TEST(PolicyOrder, TooFewPromptsAreNamed) {
   EXPECT_THROW(PolicyOrder{options}, base::UserError);
 }
 
-}  // namespace
+}  // namespace policy_batch_test
 }  // namespace hone::train

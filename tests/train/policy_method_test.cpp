@@ -1,4 +1,4 @@
-// PolicyMethod step by step, with a reward of this test: the sampler is the trainer for as long as a run goes
+// GroupMethod step by step, with a reward of this test: the sampler is the trainer for as long as a run goes
 // on, and the base never changes.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -7,14 +7,15 @@
 #include "config/parse.h"
 #include "learn/adamw.h"
 #include "model/weight_source.h"
-#include "ops/instructions.h"
-#include "train/grpo.h"
+#include "ops/cpu/instructions.h"
+#include "train/group_method.h"
 #include "train/memory_inputs.h"
+#include "train/methods/grpo/grpo.h"
 #include "train/open_model.h"
 #include "train/run_setup.h"
 
 namespace hone::train {
-namespace {
+namespace policy_method_test {
 
 namespace fs = base::fs;
 
@@ -51,7 +52,8 @@ class Steps {
  public:
   explicit Steps(const std::vector<std::string>& more) : plan_(make_plan(more)) {
     const auto source = model::open_weights(plan_.model_name_or_path);
-    model_ = std::make_unique<model::CausalLm>(*source, numbers(plan_.precision), model::Storage::kPacked);
+    model_ =
+        std::make_unique<model::CausalLm>(*source, dtype_policy(plan_.precision), model::Storage::kPacked);
     adapters::LoraConfig lora;
     lora.r = 8;
     lora.alpha = 16;
@@ -62,23 +64,20 @@ class Steps {
     opened_.emplace(open_text(plan_));
     prompts_.rows = data::read_prompt_rows(plan_.dataset_name);
     prompts_.tokens =
-        data::tokenise_prompts(prompts_.rows, opened_->tokenizer, opened_->chat_template.get(), {});
+        data::tokenize_prompts(prompts_.rows, opened_->tokenizer, opened_->chat_template.get(), {});
     rewards_.push_back(std::make_unique<FewTokens>());
     rollouts_.emplace(sampling_options(plan_, model_->config(), opened_->tokenizer), *model_, prompts_,
                       opened_->tokenizer, rewards_);
     const config::PolicyPlan& policy = plan_.policy;
     method_.emplace(
-        PolicyParts{.plan = plan_,
-                    .model = *model_,
-                    .source = *rollouts_,
-                    .order = PolicyOrder(
-                        {.prompts = static_cast<std::int64_t>(prompts_.rows.size()),
-                         .prompts_per_generation = policy.generation_batch_size / policy.num_generations,
-                         .steps_per_generation = policy.steps_per_generation,
-                         .num_iterations = policy.num_iterations,
-                         .accumulation = plan_.gradient_accumulation_steps}),
-                    .listener = silent_},
-        std::map<std::string, std::string>());
+        SamplingParts{.plan = plan_, .model = *model_, .source = *rollouts_, .listener = silent_},
+        grpo::kKind.loss,
+        PolicyOrder({.prompts = static_cast<std::int64_t>(prompts_.rows.size()),
+                     .prompts_per_generation = policy.generation_batch_size / policy.num_generations,
+                     .steps_per_generation = policy.steps_per_generation,
+                     .num_iterations = policy.num_iterations,
+                     .accumulation = plan_.gradient_accumulation_steps}),
+        /*pass_tokens=*/0, std::map<std::string, std::string>());
   }
 
   StepLoss step(std::int64_t index) {
@@ -86,7 +85,7 @@ class Steps {
     StepLoss out = method_->backward(index);
     learn::clip_gradient(adapter_->flat_gradient(), 1.0);
     learn::adamw_step(adapter_->flat(), adapter_->flat_gradient(), optimizer_, {}, 2e-2);
-    method_->stepped(index);
+    method_->on_step(index);
     return out;
   }
   const model::CausalLm& model() const { return *model_; }
@@ -124,7 +123,7 @@ class Steps {
   std::vector<std::unique_ptr<rewards::Reward>> rewards_;
   std::optional<LiveRollouts> rollouts_;
   RunListener silent_;
-  std::optional<PolicyMethod> method_;
+  std::optional<GroupMethod> method_;
 };
 
 double value_of(const StepLoss& step, const std::string& name) {
@@ -174,5 +173,5 @@ TEST(PolicyMethod, DeadGroupsAreSkippedAndCounted) {
   EXPECT_GT(value_of(step, "entropy"), 0);  // from the sampler's record
 }
 
-}  // namespace
+}  // namespace policy_method_test
 }  // namespace hone::train

@@ -12,7 +12,7 @@
 #include "train/run_folder.h"
 
 namespace hone::train {
-namespace {
+namespace publish_test {
 
 namespace fs = base::fs;
 using trace::Tree;
@@ -52,13 +52,13 @@ class PublishTest : public testing::Test {
 TEST_F(PublishTest, IsOldOrNewAfterEachCall) {
   RunListener silent;
   const auto run = open_run(plan("elsewhere"), silent);
-  RunState state = run->standing->state;
+  RunState state = run->resume_state->state;
   const TrainerStateFacts facts{.max_steps = 6};
   const auto publish = [&](std::int64_t step) {
     state.step = step;
     run->adapter->flat().fill_(static_cast<double>(step));
     publish_final(root_ / "out", {.adapter = *run->adapter,
-                                  .optimizer = run->standing->optimizer,
+                                  .optimizer = run->resume_state->optimizer,
                                   .state = state,
                                   .facts = facts,
                                   .plan = run->plan,
@@ -93,7 +93,7 @@ TEST_F(PublishTest, AFreshRunFinishesItAndIsRefused) {
   std::ofstream(root_ / "out" / kPlanFile) << "{}";
   leave_half(root_ / "out");
   fs::rename(root_ / "out" / kAdapterWeightsFile, root_ / "out/.hone-result" / kAdapterWeightsFile);
-  EXPECT_THROW(RunPlace(plan("out")), base::UserError) << "it would be written over";
+  EXPECT_THROW(RunDirectory(plan("out")), base::UserError) << "it would be written over";
   EXPECT_TRUE(fs::exists(root_ / "out" / kAdapterConfigFile));
   EXPECT_TRUE(fs::exists(root_ / "out" / kAdapterWeightsFile));
   EXPECT_FALSE(fs::exists(root_ / "out/.hone-result"));
@@ -122,5 +122,5 @@ TEST_F(PublishTest, WhatAnEarlierVersionStagedIsCleared) {
   EXPECT_TRUE(fs::exists(root_ / "out/.final/thesis")) << "not hone's";
 }
 
-}  // namespace
+}  // namespace publish_test
 }  // namespace hone::train

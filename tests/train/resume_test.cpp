@@ -18,7 +18,7 @@
 #include "train/run_folder.h"
 
 namespace hone::train {
-namespace {
+namespace resume_test {
 
 namespace fs = base::fs;
 using base::Json;
@@ -27,27 +27,27 @@ struct Killed {};
 
 class Watcher final : public RunListener {
  public:
-  void started(const StartFacts& facts) override { notes = facts.notes; }
-  void stepped(const StepFacts& facts, std::int64_t) override {
+  void on_start(const StartFacts& facts) override { notes = facts.notes; }
+  void on_step(const StepFacts& facts, std::int64_t) override {
     if (facts.step == stop_after) stop = true;
     if (facts.step == kill_after) throw Killed();  // nothing after this step is saved, as with kill -9
   }
-  void saved(const std::string& folder, std::int64_t) override { saves.push_back(folder); }
+  void on_save(const std::string& folder, std::int64_t) override { saves.push_back(folder); }
   std::vector<std::string> notes, saves;
   std::int64_t stop_after = 0, kill_after = 0;
   std::atomic<bool> stop = false;
 };
 
 // The run's own method, with an error in the place of one call.
-class Failing final : public Method {
+class Failing final : public TrainingMethod {
  public:
-  explicit Failing(std::unique_ptr<Method> inner) : inner_(std::move(inner)) {}
-  void begin_after(std::int64_t steps) override { inner_->begin_after(steps); }
+  explicit Failing(std::unique_ptr<TrainingMethod> inner) : inner_(std::move(inner)) {}
+  void resume_after(std::int64_t steps) override { inner_->resume_after(steps); }
   StepLoss backward(std::int64_t step) override {
     if (step == at_step && fail) fail();
     return inner_->backward(step);
   }
-  void stepped(std::int64_t step) override { inner_->stepped(step); }
+  void on_step(std::int64_t step) override { inner_->on_step(step); }
   bool has_evaluation() const override { return inner_->has_evaluation(); }
   EvalFacts evaluate() override {
     if (evaluations++ == at_evaluation && fail) fail();
@@ -63,7 +63,7 @@ class Failing final : public Method {
   std::int64_t at_step = -1, at_evaluation = -1, evaluations = 0;
 
  private:
-  std::unique_ptr<Method> inner_;
+  std::unique_ptr<TrainingMethod> inner_;
 };
 
 [[noreturn]] void fail_as_a_reward() {
@@ -451,7 +451,7 @@ TEST_F(ResumeTest, CtrlCWhileARewardIsWaitedForEndsAsAnInterruption) {
     method->at_step = at;
     method->fail = [&] {
       watcher_->stop = asked;
-      throw rewards::NoMoreScores({.where = "the reward", .found = "a wait that was ended"});
+      throw rewards::RewardUnavailable({.where = "the reward", .found = "a wait that was ended"});
     };
     run->method = std::move(method);
     return begin_run(*run, *watcher_, watcher_->stop);
@@ -490,5 +490,5 @@ TEST_F(ResumeTest, AnEvaluationThatFailedIsMadeByTheResumedRun) {
   }
 }
 
-}  // namespace
+}  // namespace resume_test
 }  // namespace hone::train

@@ -1,5 +1,5 @@
 // Reward-model training from the outside: its head, what it leaves alone, rehearsing, its files as a reward.
-#include "train/reward_model.h"
+#include "train/methods/reward/reward_model.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "train/open_run.h"
 
 namespace hone::train {
-namespace {
+namespace reward_model_test {
 
 namespace fs = base::fs;
 
@@ -41,7 +41,7 @@ class RewardModelRun : public testing::Test {
                                       "--save_strategy",
                                       "no"};
     words.insert(words.end(), more.begin(), more.end());
-    return open_reward_model(config::parse_run(config::Method::kReward, words), silent_);
+    return open_run(config::parse_run(config::Method::kReward, words), silent_);
   }
 
   RunListener silent_;
@@ -116,25 +116,27 @@ TEST_F(RewardModelRun, ItsFilesAreAReward) {
   const auto run = open({"--max_steps", "3", "--learning_rate", "1e-2"});
   const std::atomic<bool> stop = false;
   begin_run(*run, silent_, stop);
-  const auto& pairs = static_cast<const RewardModelMethod&>(*run->method).train_pairs();
-  const RewardPass pass = make_reward_pass(pairs, {0, 1}, /*share_prompt=*/true);
-  const at::Tensor scores = score_rewards(*run->model, pass, {}, {});
-  const auto reward = open_model_reward(out_.string(), config::Precision::kFloat32);
+  const auto& pairs = std::get<PairData>(run->data).pairs;
+  const reward::RewardPass laid = reward::make_reward_pass(pairs, {0, 1}, /*share_prompt=*/true);
+  BatchPass pass(*run->model, laid.batch, {}, {});
+  const at::Tensor hidden = pass.forward(laid.last, /*trains=*/false).to(at::kFloat);
+  const at::Tensor scores = at::linear(hidden, run->model->score_head()).squeeze(1);
+  const auto files = open_model_reward(out_.string(), config::Precision::kFloat32);
   rewards::Request request;
   for (const std::size_t i : {0U, 1U}) {
-    for (const data::PreferenceSide* side : {&pairs[i].chosen, &pairs[i].rejected}) {
+    for (const data::PreferenceSequence* side : {&pairs[i].chosen, &pairs[i].rejected}) {
       std::vector<std::int32_t> ids = side->context;
       ids.insert(ids.end(), side->scored.begin(), side->scored.end());
       request.prompts.push_back("");
       request.completions.push_back(run->text->tokenizer.decode(ids, false));
     }
   }
-  const rewards::Scores found = reward->score(request);
+  const rewards::Scores found = files->score(request);
   ASSERT_EQ(found.values.size(), 4U);
   for (std::int64_t i = 0; i < 4; ++i) {
     EXPECT_NEAR(found.values[static_cast<std::size_t>(i)], scores[i].item<double>(), 1e-5);
   }
-  EXPECT_EQ(reward->name(), out_.filename().string());
+  EXPECT_EQ(files->name(), out_.filename().string());
 }
 
 // A run continues an adapter with its head, and no language model's.
@@ -154,5 +156,5 @@ TEST_F(RewardModelRun, AnUnknownPadTokenIsNamed) {
   EXPECT_THROW(open({"--pad_token", "<nowhere>"}), base::UserError);
 }
 
-}  // namespace
+}  // namespace reward_model_test
 }  // namespace hone::train

@@ -13,7 +13,7 @@
 #include "base/rng.h"
 
 namespace hone::train {
-namespace {
+namespace rollout_batch_test {
 
 RolloutBatch batch() {
   RolloutBatch out{.generation = 3, .reward_names = {"accuracy_reward", "short"}};
@@ -100,5 +100,5 @@ TEST(RolloutBatch, MutatedLinesAreTakenOrRefused) {
   }
 }
 
-}  // namespace
+}  // namespace rollout_batch_test
 }  // namespace hone::train

@@ -9,7 +9,7 @@
 #include "base/staging.h"
 
 namespace hone::train {
-namespace {
+namespace run_folder_test {
 
 namespace fs = base::fs;
 
@@ -108,5 +108,5 @@ TEST_F(RunFolderTest, AFreshStartOverAbandonedCheckpointsIsRefused) {
   }
 }
 
-}  // namespace
+}  // namespace run_folder_test
 }  // namespace hone::train

@@ -6,7 +6,7 @@
 #include <limits>
 
 namespace hone::train {
-namespace {
+namespace run_state_test {
 
 TEST(RunState, RoundTripsEveryFieldExactly) {
   RunState state;
@@ -108,5 +108,5 @@ TEST(TrainerState, HasTransformersKeysAndSortedLogEntries) {
             R"([{"epoch":1.0,"grad_norm":null,"loss":0.5,"step":2}])");
 }
 
-}  // namespace
+}  // namespace run_state_test
 }  // namespace hone::train

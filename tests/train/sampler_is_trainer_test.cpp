@@ -12,17 +12,17 @@
 
 #include "adapters/lora.h"
 #include "learn/adamw.h"
-#include "model/explicit_pass.h"
+#include "model/fused_pass.h"
 #include "model/tiny_model.h"
 #include "model/weight_source.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 #include "ops/linear_logprob.h"
 #include "rollout/generate.h"
 
 namespace hone::train {
-namespace {
+namespace sampler_is_trainer_test {
 
-using namespace hone::testing;
+using namespace hone::test_tools;
 using Ids = std::vector<std::int64_t>;
 
 struct Sampled {
@@ -33,15 +33,15 @@ struct Sampled {
 
 class Setting {
  public:
-  Setting(const std::string& family, model::Numbers numbers, model::Storage sampler_storage,
+  Setting(const std::string& family, model::DtypePolicy dtypes, model::Storage sampler_storage,
           bool wide = false, bool dora = false, std::optional<bool> tied_tokens = {}, bool below = false) {
     base::Json config = wide ? wide_config(family) : tiny_config(family);
     config["max_position_embeddings"] = 512;
     if (tied_tokens) config["tie_word_embeddings"] = *tied_tokens;
     write_model(folder_.path(), config);
     const auto source = model::open_weights(folder_.path());
-    sampler_ = std::make_unique<model::CausalLm>(*source, numbers, sampler_storage);
-    trainer_ = std::make_unique<model::CausalLm>(*source, numbers, model::Storage::kPlain);
+    sampler_ = std::make_unique<model::CausalLm>(*source, dtypes, sampler_storage);
+    trainer_ = std::make_unique<model::CausalLm>(*source, dtypes, model::Storage::kPlain);
     adapters::LoraConfig lora;
     lora.r = 4;
     lora.target_modules = {"all-linear"};
@@ -52,7 +52,8 @@ class Setting {
     if (below) {
       const std::string first = (folder_.path() / "first").string();
       adapters::Adapter::attach(*trainer_, lora, 3).save(first);
-      for (model::CausalLm* model : {sampler_.get(), trainer_.get()}) adapters::lay_below(*model, {first});
+      for (model::CausalLm* model : {sampler_.get(), trainer_.get()})
+        adapters::attach_frozen(*model, {first});
     }
     lora.dropout = 0.1;  // off while sampling and in the gap probe
     sampler_adapter_ = adapters::Adapter::attach(*sampler_, lora, 7);
@@ -102,8 +103,8 @@ class Setting {
     }
     const data::Batch batch = make_batch(segments);
     const ops::PassContext context;
-    model::ExplicitPass pass(*trainer_, batch, context);
-    const at::Tensor hidden = pass.forward(at::tensor(scored, at::kLong), model::Recompute::kCheap);
+    model::FusedPass pass(*trainer_, batch, context);
+    const at::Tensor hidden = pass.forward(at::tensor(scored, at::kLong), model::RecomputeLevel::kCheap);
     const auto own = trainer_->head_rows(true);
     const at::Tensor found =
         ops::linear_logprob(hidden, trainer_->head(), at::tensor(targets, at::kLong),
@@ -113,7 +114,7 @@ class Setting {
     return {p, p + found.numel()};
   }
 
-  // The same of rows that share prompts: neighbours with one prompt lie after one copy of it.
+  // The same of rows that share prompts: neighbors with one prompt lie after one copy of it.
   std::vector<float> train_shared(std::span<const Sampled> rows, double temperature) {
     data::Batch batch;
     const auto place = [&batch](std::span<const std::int64_t> ids, std::int64_t position,
@@ -143,8 +144,8 @@ class Setting {
       }
     }
     const ops::PassContext context;
-    model::ExplicitPass pass(*trainer_, batch, context);
-    const at::Tensor hidden = pass.forward(at::tensor(scored, at::kLong), model::Recompute::kCheap);
+    model::FusedPass pass(*trainer_, batch, context);
+    const at::Tensor hidden = pass.forward(at::tensor(scored, at::kLong), model::RecomputeLevel::kCheap);
     const auto own = trainer_->head_rows(true);
     const at::Tensor found =
         ops::linear_logprob(hidden, trainer_->head(), at::tensor(targets, at::kLong),
@@ -366,5 +367,5 @@ TEST(SamplerIsTrainer, IsNotSoByItself) {
   EXPECT_NE(sampled[0].logprobs[3], trained[3]);
 }
 
-}  // namespace
+}  // namespace sampler_is_trainer_test
 }  // namespace hone::train

@@ -10,12 +10,12 @@
 #include "base/file.h"
 #include "base/safetensors.h"
 #include "config/parse.h"
+#include "train/open_run.h"
 #include "train/run_folder.h"
 #include "train/scored_pass.h"
-#include "train/sft.h"
 
 namespace hone::train {
-namespace {
+namespace sft_equivalence_test {
 
 namespace fs = base::fs;
 
@@ -58,23 +58,25 @@ class SftEquivalence : public testing::Test {
   fs::path run(const std::string& name, const std::vector<std::string>& more,
                std::int64_t stop_after = 0) const {
     struct Stopper final : RunListener {
-      void stepped(const StepFacts& facts, std::int64_t) override { stop = facts.step == after; }
+      void on_step(const StepFacts& facts, std::int64_t) override { stop = facts.step == after; }
       std::int64_t after = 0;
       std::atomic<bool> stop = false;
     } stopper;
     stopper.after = stop_after;
-    run_sft(config::parse_run(config::Method::kSft, words(name, more)), stopper, stopper.stop);
+    begin_run(*open_run(config::parse_run(config::Method::kSft, words(name, more)), stopper), stopper,
+              stopper.stop);
     return folder_ / name / kAdapterWeightsFile;
   }
 
   // The loss of each step.
   std::vector<double> losses(const std::string& name, const std::vector<std::string>& more) const {
     struct Listener final : RunListener {
-      void stepped(const StepFacts& facts, std::int64_t) override { losses.push_back(facts.loss); }
+      void on_step(const StepFacts& facts, std::int64_t) override { losses.push_back(facts.loss); }
       std::vector<double> losses;
     } listener;
     const std::atomic<bool> stop = false;
-    run_sft(config::parse_run(config::Method::kSft, words(name, more)), listener, stop);
+    begin_run(*open_run(config::parse_run(config::Method::kSft, words(name, more)), listener), listener,
+              stop);
     return listener.losses;
   }
 
@@ -178,5 +180,5 @@ TEST_F(SftEquivalence, TheExplicitFormLearnsInBf16AsThePlainFormDoes) {
   }
 }
 
-}  // namespace
+}  // namespace sft_equivalence_test
 }  // namespace hone::train

@@ -1,6 +1,6 @@
 // Whole runs on the tiny Llama: interruption and resume, one writer a folder, continued adapters,
 // accumulation.
-#include "train/sft.h"
+#include "train/open_run.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 #include "train/run_folder.h"
 
 namespace hone::train {
-namespace {
+namespace sft_run_test {
 
 namespace fs = base::fs;
 
@@ -23,17 +23,17 @@ struct Killed {};
 // Acts after given steps, and keeps what was said.
 class Watcher final : public RunListener {
  public:
-  void started(const StartFacts& facts) override {
+  void on_start(const StartFacts& facts) override {
     notes = facts.notes;
-    if (on_start) on_start();
+    if (when_started) when_started();
   }
-  void stepped(const StepFacts& facts, std::int64_t) override {
+  void on_step(const StepFacts& facts, std::int64_t) override {
     steps.push_back(facts);
     if (facts.step == stop_after) stop = true;
     if (facts.step == kill_after) throw Killed();  // nothing after this step is saved, as with kill -9
   }
-  void logged(const LogRecord&) override { logged_records += 1; }
-  std::function<void()> on_start;
+  void on_log(const LogRecord&) override { logged_records += 1; }
+  std::function<void()> when_started;
   int logged_records = 0;
   std::vector<std::string> notes;
   std::vector<StepFacts> steps;
@@ -75,7 +75,7 @@ class SftRunTest : public testing::Test {
   }
 
   static LoopResult go(const config::Plan& run, Watcher& watcher) {
-    return run_sft(run, watcher, watcher.stop);
+    return begin_run(*open_run(run, watcher), watcher, watcher.stop);
   }
   LoopResult go(const std::string& name, const std::vector<std::string>& more = {}) {
     Watcher watcher;
@@ -165,7 +165,7 @@ TEST_F(SftRunTest, KilledWhileTheResultIsPutInPlaceGoesOn) {
 TEST_F(SftRunTest, ASecondRunInTheSameFolderIsStopped) {
   Watcher watcher;
   std::string said;
-  watcher.on_start = [&] {
+  watcher.when_started = [&] {
     try {
       go("one", {"--seed", "7"});
     } catch (const base::UserError& error) {
@@ -312,5 +312,5 @@ TEST_F(SftRunTest, FourByOneIsOneByFour) {
   }
 }
 
-}  // namespace
+}  // namespace sft_run_test
 }  // namespace hone::train

@@ -11,21 +11,21 @@
 
 #include "adapters/lora.h"
 #include "base/error.h"
-#include "model/explicit_pass.h"
+#include "model/fused_pass.h"
 #include "model/tiny_model.h"
 #include "model/weight_source.h"
-#include "ops/instructions.h"
+#include "ops/cpu/instructions.h"
 #include "ops/linear_logprob.h"
 
 namespace hone::train {
-namespace {
+namespace shared_prompt_test {
 
-using namespace hone::testing;
-using model::Recompute;
+using namespace hone::test_tools;
+using model::RecomputeLevel;
 
-constexpr model::Numbers kFp32 = {at::kFloat, at::kFloat};
-constexpr model::Numbers kAutocast = {at::kBFloat16, at::kFloat};
-constexpr model::Numbers kBf16 = {at::kBFloat16, at::kBFloat16};
+constexpr model::DtypePolicy kFp32 = {at::kFloat, at::kFloat};
+constexpr model::DtypePolicy kAutocast = {at::kBFloat16, at::kFloat};
+constexpr model::DtypePolicy kBf16 = {at::kBFloat16, at::kBFloat16};
 
 using Shapes = base::Json (*)(const std::string& model_type);
 
@@ -106,9 +106,9 @@ struct Result {
 
 class Setting {
  public:
-  Setting(const std::string& family, model::Numbers numbers, Shapes shapes = &tiny_config) {
+  Setting(const std::string& family, model::DtypePolicy dtypes, Shapes shapes = &tiny_config) {
     write_model(folder_.path(), shapes(family));
-    model_ = std::make_unique<model::CausalLm>(*model::open_weights(folder_.path()), numbers);
+    model_ = std::make_unique<model::CausalLm>(*model::open_weights(folder_.path()), dtypes);
     adapters::LoraConfig config;
     config.r = 4;
     config.alpha = 8;
@@ -120,10 +120,10 @@ class Setting {
   }
 
   // Of sum over targets of weight * log p, as the loss of a policy has it: weights of both signs.
-  Result run(const Scored& scored, Recompute recompute = Recompute::kCheap) {
+  Result run(const Scored& scored, RecomputeLevel recompute = RecomputeLevel::kCheap) {
     adapter_->zero_gradient();
     const ops::PassContext context = {.training = true};
-    model::ExplicitPass pass(*model_, scored.batch, context);
+    model::FusedPass pass(*model_, scored.batch, context);
     ops::TokenLogprobs found =
         ops::linear_logprob(pass.forward(at::tensor(scored.rows), recompute), model_->head(),
                             at::tensor(scored.targets), {.gradient = true});
@@ -157,19 +157,19 @@ const std::vector<std::vector<Group>> kGroups = {
 
 struct Case {
   const char* family;
-  model::Numbers numbers;
+  model::DtypePolicy dtypes;
   Shapes shapes;
   double bound, logprob_bound;
 };
 
-// The bounds of tests/train/explicit_form_test.cpp.
+// The bounds of tests/train/fused_form_test.cpp.
 constexpr double kExact = 1e-5, kRounded = 0.15;
 
 class SharedPrompt : public ::testing::TestWithParam<Case> {};
 
 TEST_P(SharedPrompt, GivesTheRepeatedPromptsGradients) {
-  const auto& [family, numbers, shapes, bound, logprob_bound] = GetParam();
-  Setting s(family, numbers, shapes);
+  const auto& [family, dtypes, shapes, bound, logprob_bound] = GetParam();
+  Setting s(family, dtypes, shapes);
   double worst = 0, worst_logprob = 0;
   for (const std::vector<Group>& groups : kGroups) {
     const Result ours = s.run(shared(groups)), theirs = s.run(repeated(groups));
@@ -200,11 +200,11 @@ class SharedPromptOf : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Families, SharedPromptOf, ::testing::Values("llama", "qwen2", "qwen3"));
 
 TEST_P(SharedPromptOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
-  for (const model::Numbers numbers : {kFp32, kAutocast, kBf16}) {
-    Setting s(GetParam(), numbers, &wide_config);
+  for (const model::DtypePolicy dtypes : {kFp32, kAutocast, kBf16}) {
+    Setting s(GetParam(), dtypes, &wide_config);
     const Scored scored = shared(kGroups.back());
-    const Result none = s.run(scored, Recompute::kNone);
-    for (const Recompute level : {Recompute::kCheap, Recompute::kLayer}) {
+    const Result none = s.run(scored, RecomputeLevel::kNone);
+    for (const RecomputeLevel level : {RecomputeLevel::kCheap, RecomputeLevel::kLayer}) {
       const Result other = s.run(scored, level);
       EXPECT_TRUE(at::equal(other.logprob, none.logprob));
       for (std::size_t i = 0; i < none.gradients.size(); ++i) {
@@ -218,10 +218,10 @@ TEST_P(SharedPromptOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
 TEST_P(SharedPromptOf, IsNoWorseThanTheRepeatedPromptInBf16) {
   const std::vector<Group>& groups = kGroups.back();
   const Result exact = Setting(GetParam(), kFp32, &wide_config).run(repeated(groups));
-  for (const model::Numbers numbers : {kAutocast, kBf16}) {
-    Setting s(GetParam(), numbers, &wide_config);
-    for (const auto level : {ops::Instructions::kPlain, ops::Instructions::kAvx2, ops::Instructions::kAvx512,
-                             ops::Instructions::kAvx512Bf16}) {
+  for (const model::DtypePolicy dtypes : {kAutocast, kBf16}) {
+    Setting s(GetParam(), dtypes, &wide_config);
+    for (const auto level : {ops::Instructions::kPortable, ops::Instructions::kAvx2,
+                             ops::Instructions::kAvx512, ops::Instructions::kAvx512Bf16}) {
       if (!ops::machine_has(level)) continue;
       const ops::ForceInstructions force(level);
       const Result once = s.run(shared(groups)), again = s.run(repeated(groups));
@@ -238,7 +238,7 @@ TEST_P(SharedPromptOf, IsNoWorseThanTheRepeatedPromptInBf16) {
 
 TEST(SharedPrompt, IsExactAtEveryLevelOfInstructions) {
   Setting s("qwen3", kFp32, &wide_config);
-  for (const auto level : {ops::Instructions::kPlain, ops::Instructions::kAvx2, ops::Instructions::kAvx512,
+  for (const auto level : {ops::Instructions::kPortable, ops::Instructions::kAvx2, ops::Instructions::kAvx512,
                            ops::Instructions::kAvx512Bf16}) {
     if (!ops::machine_has(level)) continue;
     const ops::ForceInstructions force(level);
@@ -257,9 +257,9 @@ TEST(SharedPrompt, IsForTheExplicitPassAndForPromptsThatComeBefore) {
   EXPECT_THROW(s.model().hidden(scored.batch, context), base::InternalError);
   for (const std::int64_t wrong : {1, 2, 5, -2}) {
     scored.batch.segments[2].prefix = wrong;
-    EXPECT_THROW(model::ExplicitPass(s.model(), scored.batch, context), base::InternalError) << wrong;
+    EXPECT_THROW(model::FusedPass(s.model(), scored.batch, context), base::InternalError) << wrong;
   }
 }
 
-}  // namespace
+}  // namespace shared_prompt_test
 }  // namespace hone::train

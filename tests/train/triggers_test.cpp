@@ -5,9 +5,9 @@
 #include <vector>
 
 namespace hone::train {
-namespace {
+namespace triggers_test {
 
-using config::Every;
+using config::IntervalStrategy;
 using config::Plan;
 
 std::vector<std::int64_t> steps_that(const Plan& plan, std::int64_t total, std::int64_t per_epoch,
@@ -26,7 +26,7 @@ TEST(Triggers, LogsEveryLoggingStepsAndTheFirstWhenAsked) {
   EXPECT_EQ(steps_that(plan, 7, 100, &Actions::log), (std::vector<std::int64_t>{3, 6}));
   plan.logging_first_step = true;
   EXPECT_EQ(steps_that(plan, 7, 100, &Actions::log), (std::vector<std::int64_t>{1, 3, 6}));
-  plan.logging_strategy = Every::kNo;
+  plan.logging_strategy = IntervalStrategy::kNo;
   plan.logging_first_step = false;
   EXPECT_TRUE(steps_that(plan, 7, 100, &Actions::log).empty());
 }
@@ -42,7 +42,7 @@ TEST(Triggers, AShareOfAllStepsIsRoundedUp) {
 TEST(Triggers, EvaluatesEveryLoggingStepsUnlessToldAndAlwaysAtTheEnd) {
   Plan plan;
   plan.logging_steps = 2;
-  plan.eval_strategy = Every::kSteps;
+  plan.eval_strategy = IntervalStrategy::kSteps;
   EXPECT_EQ(steps_that(plan, 5, 100, &Actions::evaluate), (std::vector<std::int64_t>{2, 4, 5}));
   plan.eval_steps = 4;
   EXPECT_EQ(steps_that(plan, 5, 100, &Actions::evaluate), (std::vector<std::int64_t>{4, 5}));
@@ -52,11 +52,11 @@ TEST(Triggers, SavesByStepsOrEpochsAndAtTheEndButNeverWhenTurnedOff) {
   Plan plan;
   plan.save_steps = 4;
   EXPECT_EQ(steps_that(plan, 6, 100, &Actions::save), (std::vector<std::int64_t>{4, 6}));
-  plan.save_strategy = Every::kEpoch;
+  plan.save_strategy = IntervalStrategy::kEpoch;
   EXPECT_EQ(steps_that(plan, 7, 3, &Actions::save), (std::vector<std::int64_t>{3, 6, 7}));
-  plan.save_strategy = Every::kNo;
+  plan.save_strategy = IntervalStrategy::kNo;
   EXPECT_TRUE(steps_that(plan, 7, 3, &Actions::save).empty());
 }
 
-}  // namespace
+}  // namespace triggers_test
 }  // namespace hone::train

@@ -54,7 +54,7 @@ typedef struct {
 int hone_text_tokenizer_new(const char* json, size_t size, hone_text_tokenizer** out, hone_text_buffer* err);
 void hone_text_tokenizer_free(hone_text_tokenizer* tokenizer);
 
-// add_special: run the post-processor (BOS and friends). Special tokens in the text are always recognised.
+// add_special: run the post-processor (BOS and friends). Special tokens in the text are always recognized.
 int hone_text_encode(const hone_text_tokenizer* tokenizer, const char* text, size_t size, int add_special,
                      int want_offsets, hone_text_ids* out, hone_text_buffer* err);
 int hone_text_decode(const hone_text_tokenizer* tokenizer, const uint32_t* ids, size_t size, int skip_special,

@@ -2,7 +2,7 @@
 //!
 //! `abi` holds the buffers and the guard around every entry point; `tokenizer_api` and `template_api` are the
 //! entry points themselves. Chat templates are minijinja made to behave like transformers' jinja2:
-//! `environment` puts it together, `generation` adds `{% generation %}`, `methods`, `filters` and `pyjson` mend
+//! `environment` puts it together, `generation` adds `{% generation %}`, `methods`, `filters` and `pyjson` fix
 //! what Python does differently, `chat` is `apply_chat_template`. `scan` and `sandbox` are the limits on hostile files.
 
 mod abi;

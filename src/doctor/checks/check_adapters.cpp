@@ -1,8 +1,8 @@
 // GRAD-06, GRAD-07, PREF-03: where the adapters sit, what they miss, and their dropout.
 #include <array>
 
+#include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "doctor/checks/check_words.h"
 
 namespace hone::doctor {
 
@@ -42,12 +42,12 @@ Verdict check_coverage(const train::OpenedRun& run) {
     const auto parameters = static_cast<double>(role.parameters);
     in_roles += parameters;
     adapted += static_cast<double>(role.adapted);
-    table += std::string(role.name) + " " + words::percent(static_cast<double>(role.adapted), parameters) +
-             " adapted (" + words::percent(parameters, total) + " of the parameters), ";
+    table += std::string(role.name) + " " + format::percent(static_cast<double>(role.adapted), parameters) +
+             " adapted (" + format::percent(parameters, total) + " of the parameters), ";
     if (role.adapted > 0 || parameters <= kLargeRole * total) continue;
     out.level = Level::kWarn;
     out.what = "the adapters leave out the " + std::string(role.name) + ", which holds " +
-               words::percent(parameters, total) + " of the parameters";
+               format::percent(parameters, total) + " of the parameters";
     out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +
                 " of the seven linears of a layer";
     out.fix =
@@ -55,18 +55,18 @@ Verdict check_coverage(const train::OpenedRun& run) {
   }
   if (out.level == Level::kOk && adapted < kFewAdapted * in_roles) {
     out.level = Level::kWarn;
-    out.what = "the adapters sit on " + words::percent(adapted, in_roles) + " of the layers' parameters";
+    out.what = "the adapters sit on " + format::percent(adapted, in_roles) + " of the layers' parameters";
     out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +
                 " of the seven linears of a layer";
     out.fix = "lora_target_modules: all-linear; leave it if you meant to";
   }
   const std::int64_t rows = run.start.trained.token_rows;
   out.evidence = table + "embeddings and head " +
-                 (rows > 0 ? words::counted(rows, "row") + " of them" : "never") + " (" +
-                 words::percent(total - in_roles, total) + ")";
+                 (rows > 0 ? format::counted(rows, "row") + " of them" : "never") + " (" +
+                 format::percent(total - in_roles, total) + ")";
   if (out.level == Level::kOk) {
-    out.what = "LoRA on " + words::counted(run.start.trained.modules_matched, "linear") + ", " +
-               words::counted(run.start.trained.parameters, "parameter");
+    out.what = "LoRA on " + format::counted(run.start.trained.modules_matched, "linear") + ", " +
+               format::counted(run.start.trained.parameters, "parameter");
   }
   return out;
 }
@@ -96,8 +96,8 @@ Verdict check_dropout(const train::OpenedRun& run) {
     return out;
   }
   out.level = Level::kWarn;
-  out.what = "lora_dropout " + words::number(dropout) + " in a method that compares log-probabilities";
-  out.evidence = run.prompts() != nullptr
+  out.what = "lora_dropout " + format::number(dropout) + " in a method that compares log-probabilities";
+  out.evidence = run.samples()
                      ? "the sampler never drops, the trainer's passes do: ratios differ from 1 on the first "
                        "pass, and ratio_gap cannot be shown"
                      : "the reference's passes never drop, the policy's do: the margins hold that noise";
@@ -112,7 +112,7 @@ Verdict check_dropout(const train::OpenedRun& run) {
 
 Verdicts check_adapters(const train::OpenedRun& run) {
   Verdicts out = {check_coverage(run), check_head(run)};
-  if (run.examples() == nullptr) out.push_back(check_dropout(run));
+  if (!run.has_examples()) out.push_back(check_dropout(run));
   return out;
 }
 

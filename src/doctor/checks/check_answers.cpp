@@ -1,8 +1,8 @@
 // RL-03 without sampling: a completion that cannot hold the data's own answer earns nothing.
 #include <algorithm>
 
+#include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "doctor/checks/check_words.h"
 #include "rewards/math/accuracy_reward.h"
 
 namespace hone::doctor {
@@ -24,13 +24,13 @@ std::int64_t at_share(std::vector<std::int64_t> sorted, double share) {
 }  // namespace
 
 Verdicts check_answers(const train::OpenedRun& run) {
-  const train::PolicyPrompts& prompts = *run.prompts();
-  const std::string column = words::gold_column(prompts);
+  const train::PolicyPrompts& prompts = run.sampled().train_prompts;
+  const std::string column = format::gold_column(prompts);
   if (column.empty() || !run.plan.policy.replay.empty()) return {};
   std::vector<std::int64_t> whole, answers;  // tokens; `answers` of those that are no more than that
   const std::size_t stride = std::max<std::size_t>(1, prompts.rows.size() / kRowsLooked);
   for (std::size_t i = 0; i < prompts.rows.size(); i += stride) {
-    const auto text = words::column_text(prompts.rows[i].columns, column);
+    const auto text = format::column_text(prompts.rows[i].columns, column);
     if (!text) continue;
     const auto length = [&](const std::string& of) {
       return static_cast<std::int64_t>(run.text->tokenizer.encode(of, false).ids.size());
@@ -49,7 +49,7 @@ Verdicts check_answers(const train::OpenedRun& run) {
   // Even the bare answers of most rows need more room than there is.
   if (2 * answers.size() >= whole.size() && at_share(answers, 0.5) > cap) {
     out.level = Level::kFail;
-    out.what = "no completion of " + words::counted(cap, "token") + " can hold the answer";
+    out.what = "no completion of " + format::counted(cap, "token") + " can hold the answer";
     out.cause = "max_completion_length is below the length of the answers alone (p50 " +
                 std::to_string(at_share(answers, 0.5)) + " tokens)";
     out.fix = "max_completion_length: " + std::to_string(4 * std::max<std::int64_t>(p95, 4));

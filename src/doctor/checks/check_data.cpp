@@ -2,9 +2,9 @@
 // and embedding make of it.
 #include <iterator>
 
+#include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "doctor/checks/check_words.h"
-#include "doctor/words.h"
+#include "doctor/number_format.h"
 
 namespace hone::doctor {
 
@@ -17,11 +17,11 @@ namespace {
 // Of rows; docs/design.md, Thresholds.
 constexpr double kEmptyRows = 0.10;
 constexpr double kLostWarn = 0.01, kLostFail = 0.10;
-constexpr double kMostRowsCut = 0.50;  // rows that lose their end
+constexpr double kMaxRowsCut = 0.50;  // rows that lose their end
 constexpr double kBoundaryFail = 0.05;
 
 std::string of_rows(std::int64_t count, const DataFacts& facts) {
-  return std::to_string(count) + " of " + words::counted(facts.rows, "row");
+  return std::to_string(count) + " of " + format::counted(facts.rows, "row");
 }
 
 bool is_text(const DataFacts& facts) {
@@ -39,9 +39,9 @@ std::string raise_length(const train::OpenedRun& run) {
 Verdict check_targets(const train::OpenedRun& run) {
   const DataFacts& facts = run.start.train_data;
   Verdict out{.code = "DATA-01"};
-  out.what = words::percent(static_cast<double>(facts.supervised_tokens), static_cast<double>(facts.tokens)) +
-             " of " + words::counted(facts.tokens, "token") + " are targets, in " +
-             of_rows(facts.kept, facts);
+  out.what =
+      format::percent(static_cast<double>(facts.supervised_tokens), static_cast<double>(facts.tokens)) +
+      " of " + format::counted(facts.tokens, "token") + " are targets, in " + of_rows(facts.kept, facts);
   if (facts.rows_without_target == 0) return out;
   // A text without a word has nothing to say.
   const std::int64_t never = facts.rows_without_target - facts.rows_emptied_by_cut;
@@ -57,7 +57,7 @@ Verdict check_targets(const train::OpenedRun& run) {
               : run.plan.assistant_only_loss ? "no assistant token is marked in them"
                                              : "their text or completion is empty";
   out.fix = by_cut ? raise_length(run) : "take these rows out, or look at their completion column";
-  out.cost = words::percent(share(facts.rows_without_target, facts.rows), 1) + " of the data";
+  out.cost = format::percent(share(facts.rows_without_target, facts.rows), 1) + " of the data";
   return out;
 }
 
@@ -74,15 +74,15 @@ Verdict check_truncation(const train::OpenedRun& run) {
   const bool heavy = lost > kLostFail;
   out.level = heavy && !is_text(facts) ? Level::kFail : lost > kLostWarn ? Level::kWarn : Level::kNote;
   out.what = of_rows(facts.rows_cut, facts) + " are cut at " + std::to_string(run.plan.max_length) +
-             " tokens: " + words::percent(lost, 1) + " of the targets lost";
+             " tokens: " + format::percent(lost, 1) + " of the targets lost";
   out.evidence = std::to_string(facts.supervised_lost) + " of " +
                  std::to_string(facts.supervised_before_cut) + " targets; " +
-                 words::counted(facts.rows_losing_eos, "row") + " without their end";
+                 format::counted(facts.rows_losing_eos, "row") + " without their end";
   if (lost <= kLostWarn) return out;
   out.cause = "max_length " + std::to_string(run.plan.max_length) +
               (run.plan.max_length == 1024 ? ", TRL's default," : "") + " is below the rows' length";
   out.fix = raise_length(run);
-  out.cost = "answers without their end, and " + words::percent(lost, 1) + " of what was to be learnt";
+  out.cost = "answers without their end, and " + format::percent(lost, 1) + " of what was to be learned";
   return out;
 }
 
@@ -91,14 +91,14 @@ Verdict check_endings(const train::OpenedRun& run) {
   const DataFacts& facts = run.start.train_data;
   Verdict out{.code = "DATA-03"};
   const std::int64_t ending = facts.kept - facts.rows_without_eos_target;
-  out.what = "the end is a target in " + words::percent(share(ending, facts.kept), 1) + " of the rows";
+  out.what = "the end is a target in " + format::percent(share(ending, facts.kept), 1) + " of the rows";
   if (share(facts.rows_never_ending, facts.kept) > 1 - kEnding) {
     out.level = Level::kFail;
     out.what = "the end is never a target in " + std::to_string(facts.rows_never_ending) + " of " +
-               words::counted(facts.kept, "row");
+               format::counted(facts.kept, "row");
     out.evidence = "neither " +
                    std::string(run.text->tokenizer.eos_id()
-                                   ? words::token(run.text->tokenizer, *run.text->tokenizer.eos_id())
+                                   ? format::token(run.text->tokenizer, *run.text->tokenizer.eos_id())
                                    : "an eos_token") +
                    " nor the token that closes a turn is a target there, and none was cut away";
     out.cause = run.plan.assistant_only_loss
@@ -108,9 +108,9 @@ Verdict check_endings(const train::OpenedRun& run) {
         "put the closing token inside {% generation %}, or name another template with chat_template_path";
     out.cost = "a model that never stops";
   } else if (share(ending, facts.kept) < kEnding) {
-    const bool most = share(ending, facts.kept) < kMostRowsCut;
+    const bool most = share(ending, facts.kept) < kMaxRowsCut;
     out.level = most && !is_text(facts) ? Level::kFail : Level::kWarn;
-    out.evidence = words::counted(facts.rows_losing_eos, "row") + " lost their end to max_length " +
+    out.evidence = format::counted(facts.rows_losing_eos, "row") + " lost their end to max_length " +
                    std::to_string(run.plan.max_length);
     out.cause = "truncation (DATA-02)";
     out.fix = raise_length(run);
@@ -126,7 +126,7 @@ Verdict check_bos(const train::OpenedRun& run, std::int64_t rows, std::int64_t w
   const auto& bos = run.text->tokenizer.special().bos;
   if (with_two > 0) {
     out.level = Level::kWarn;
-    out.what = std::to_string(with_two) + " of " + words::counted(rows, "row") + " begin with " +
+    out.what = std::to_string(with_two) + " of " + format::counted(rows, "row") + " begin with " +
                bos.value_or("BOS") + " twice";
     out.cause = "the text has it, and the tokenizer adds another";
     out.fix = chat ? "take " + bos.value_or("it") + " out of the messages: the template writes it"
@@ -137,7 +137,7 @@ Verdict check_bos(const train::OpenedRun& run, std::int64_t rows, std::int64_t w
   const bool adds = !chat || !bos;
   out.what = with_one == 0
                  ? (adds ? "no BOS: the tokenizer adds none" : "no BOS: the chat template writes none")
-                 : std::to_string(with_one) + " of " + words::counted(rows, "row") + " begin with one " +
+                 : std::to_string(with_one) + " of " + format::counted(rows, "row") + " begin with one " +
                        bos.value_or("BOS");
   if (chat) out.evidence = "rendered templates are encoded without adding special tokens, as TRL does";
   return out;
@@ -152,7 +152,7 @@ Verdict check_boundary(const train::OpenedRun& run) {
   if (off == 0) return out;
   out.level = share(off, facts.rows) > kBoundaryFail ? Level::kFail : Level::kWarn;
   out.what = "in " + of_rows(off, facts) + " the prompt's last tokens change when the completion follows";
-  out.evidence = words::percent(share(off, facts.rows), 1) +
+  out.evidence = format::percent(share(off, facts.rows), 1) +
                  " of the rows; there the completion begins where the two part ways";
   out.cause =
       facts.conversational
@@ -182,11 +182,11 @@ void check_examples(const train::OpenedRun& run, Verdicts& out) {
 }
 
 Verdict check_prompt_bos(const train::OpenedRun& run) {
-  const train::PolicyPrompts& prompts = *run.prompts();
+  const train::PolicyPrompts& prompts = run.sampled().train_prompts;
   const auto& bos = run.text->tokenizer.special().bos;
   const std::int32_t id = bos ? run.text->tokenizer.token_to_id(*bos).value_or(-1) : -1;
   std::int64_t one = 0, two = 0;
-  for (const data::TokenisedPrompt& prompt : prompts.tokens) {
+  for (const data::TokenizedPrompt& prompt : prompts.tokens) {
     if (id < 0 || prompt.ids.empty() || prompt.ids[0] != id) continue;
     one += 1;
     two += prompt.ids.size() > 1 && prompt.ids[1] == id ? 1 : 0;
@@ -200,7 +200,7 @@ Verdict check_pair_bos(const train::OpenedRun& run) {
   const auto& bos = run.text->tokenizer.special().bos;
   const std::int32_t id = bos ? run.text->tokenizer.token_to_id(*bos).value_or(-1) : -1;
   std::int64_t one = 0, two = 0;
-  for (const data::PreferencePair& pair : *run.pairs()) {
+  for (const data::PreferencePair& pair : std::get<train::PairData>(run.data).pairs) {
     const std::vector<std::int32_t>& ids = pair.chosen.context;
     if (id < 0 || ids.empty() || ids[0] != id) continue;
     one += 1;
@@ -208,17 +208,17 @@ Verdict check_pair_bos(const train::OpenedRun& run) {
   }
   const bool chat = run.start.preference ? run.start.preference->data.conversational
                                          : run.start.unpaired && run.start.unpaired->data.conversational;
-  return check_bos(run, static_cast<std::int64_t>(run.pairs()->size()), one, two, chat);
+  return check_bos(run, static_cast<std::int64_t>(std::get<train::PairData>(run.data).pairs.size()), one, two,
+                   chat);
 }
 
 }  // namespace
 
 Verdicts check_data(const train::OpenedRun& run) {
   Verdicts out;
-  const auto* prompts = run.prompts();
-  if (run.examples() != nullptr) check_examples(run, out);
-  if (prompts != nullptr && !prompts->rows.empty()) out.push_back(check_prompt_bos(run));
-  if (run.pairs() != nullptr) out.push_back(check_pair_bos(run));
+  if (run.has_examples()) check_examples(run, out);
+  if (run.samples() && !run.sampled().train_prompts.rows.empty()) out.push_back(check_prompt_bos(run));
+  if (run.has_pairs()) out.push_back(check_pair_bos(run));
   append(out, check_pairs(run));
   append(out, check_template(run));
   append(out, check_tokens(run));

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "doctor/checks/check_words.h"
-#include "doctor/words.h"
+#include "doctor/number_format.h"
 
 namespace hone::doctor {
 
@@ -21,12 +21,12 @@ constexpr double kLonger = 0.20;  // of the mean lengths
 constexpr std::size_t kLast = 3;  // tokens: a template may write a newline after its end
 
 std::string of_pairs(std::int64_t count, std::int64_t whole) {
-  return std::to_string(count) + " of " + words::counted(whole, "pair");
+  return std::to_string(count) + " of " + format::counted(whole, "pair");
 }
 
 Verdict check_room(const train::OpenedRun& run, const PreferenceFacts& facts) {
   Verdict out{.code = "DATA-01"};
-  out.what = words::counted(facts.completion_tokens, "token") + " of completions are scored, in " +
+  out.what = format::counted(facts.completion_tokens, "token") + " of completions are scored, in " +
              of_pairs(facts.kept, facts.rows);
   if (facts.prompts_too_long == 0) return out;
   out.level = share(facts.prompts_too_long, facts.rows) > kEmptyPairs ? Level::kFail : Level::kWarn;
@@ -35,17 +35,17 @@ Verdict check_room(const train::OpenedRun& run, const PreferenceFacts& facts) {
                  std::to_string(facts.longest) + " tokens";
   out.cause = "long prompts, or a small max_length";
   out.fix = "max_length: " + std::to_string(facts.longest);
-  out.cost = words::percent(share(facts.prompts_too_long, facts.rows), 1) + " of the data";
+  out.cost = format::percent(share(facts.prompts_too_long, facts.rows), 1) + " of the data";
   return out;
 }
 
 Verdict check_cut(const train::OpenedRun& run, const PreferenceFacts& facts) {
   Verdict out{.code = "DATA-02"};
   out.what = facts.pairs_cut == 0
-                 ? "no pair is cut: the longest sequence has " + words::counted(facts.longest, "token")
+                 ? "no pair is cut: the longest sequence has " + format::counted(facts.longest, "token")
                  : of_pairs(facts.pairs_cut, facts.kept) + " are cut at " +
-                       words::counted(run.plan.max_length, "token");
-  out.evidence = "the longest sequence has " + words::counted(facts.longest, "token");
+                       format::counted(run.plan.max_length, "token");
+  out.evidence = "the longest sequence has " + format::counted(facts.longest, "token");
   if (facts.pairs_cut == 0) return out;
   out.level = share(facts.pairs_cut, facts.kept) > kPairsCutWarn ? Level::kWarn : Level::kNote;
   out.cause = "max_length is below the length of a prompt with its completion";
@@ -65,7 +65,8 @@ Verdict check_whole(const train::OpenedRun& run, const PreferenceFacts& facts) {
                  std::to_string(facts.longest) + " tokens";
   out.cause = "long answers, or a small max_length";
   out.fix = "max_length: " + std::to_string(facts.longest);
-  out.cost = words::percent(share(facts.too_long, facts.rows), 1) + " of the data, the longest answers of it";
+  out.cost =
+      format::percent(share(facts.too_long, facts.rows), 1) + " of the data, the longest answers of it";
   return out;
 }
 
@@ -76,7 +77,7 @@ Verdict check_pair_boundary(const PreferenceFacts& facts) {
   out.level = share(facts.boundary_mismatches, facts.rows) > kBoundaryFail ? Level::kFail : Level::kWarn;
   out.what = "in " + of_pairs(facts.boundary_mismatches, facts.rows) +
              " the prompt's last tokens change when a completion follows";
-  out.evidence = words::percent(share(facts.boundary_mismatches, facts.rows), 1) +
+  out.evidence = format::percent(share(facts.boundary_mismatches, facts.rows), 1) +
                  " of the pairs; there the completions begin where the sequences part ways";
   out.cause =
       "suspected: a prompt that ends in a space, or within a word, which BPE joins with the completion";
@@ -85,22 +86,22 @@ Verdict check_pair_boundary(const PreferenceFacts& facts) {
   return out;
 }
 
-// DATA-03: what is to become likelier ends.
+// DATA-03: what is to become more likely ends.
 Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
   Verdict out{.code = "DATA-03"};
   const std::optional<std::int32_t> end = answer_end(run);
-  if (!end || run.pairs() == nullptr) {
+  if (!end || !run.has_pairs()) {
     out.level = Level::kNote;
     out.what = "not looked at: no token is known to end an answer (DATA-04)";
     return out;
   }
   std::int64_t ending = 0;
-  for (const data::PreferencePair& pair : *run.pairs()) {
+  for (const data::PreferencePair& pair : std::get<train::PairData>(run.data).pairs) {
     const std::vector<std::int32_t>& scored = pair.chosen.scored;
     const auto last = scored.end() - static_cast<std::ptrdiff_t>(std::min(kLast, scored.size()));
     ending += std::find(last, scored.end(), *end) != scored.end() ? 1 : 0;
   }
-  const std::string token = words::token(run.text->tokenizer, *end);
+  const std::string token = format::token(run.text->tokenizer, *end);
   out.what = "chosen completions end with " + token + " in " + of_pairs(ending, facts.kept);
   if (share(ending, facts.kept) >= kEnding) return out;
   const bool by_cut = facts.pairs_cut >= facts.kept - ending;
@@ -124,18 +125,18 @@ Verdict check_equal(const PreferenceFacts& facts) {
   out.evidence = "chosen and rejected are the same tokens, after the cut to max_length";
   out.cause = "copies in the data, or sides that differ only where they are cut";
   out.fix = "take these rows out, or raise max_length";
-  out.cost = words::percent(share(facts.equal, facts.kept), 1) + " of the steps' work";
+  out.cost = format::percent(share(facts.equal, facts.kept), 1) + " of the steps' work";
   return out;
 }
 
 Verdict check_lengths(const PreferenceFacts& facts, bool reward_model) {
   Verdict out{.code = "PREF-02"};
-  out.what = "completions have " + words::number(std::round(facts.mean_chosen)) + " (chosen) and " +
-             words::number(std::round(facts.mean_rejected)) + " tokens (rejected) in the mean";
+  out.what = "completions have " + format::number(std::round(facts.mean_chosen)) + " (chosen) and " +
+             format::number(std::round(facts.mean_rejected)) + " tokens (rejected) on average";
   const double longer = std::max(facts.mean_chosen, facts.mean_rejected);
   if (longer - std::min(facts.mean_chosen, facts.mean_rejected) <= kLonger * longer) return out;
   out.level = Level::kNote;
-  out.cause = reward_model ? "length alone tells the two apart" : "sums of log-probabilities favour a length";
+  out.cause = reward_model ? "length alone tells the two apart" : "sums of log-probabilities favor a length";
   out.fix = reward_model ? "balance the lengths of both sides in the data"
                          : "ld_alpha, or loss_type: sigmoid_norm, weigh lengths out";
   out.cost = reward_model ? "a score of length, which a policy then writes"

@@ -6,8 +6,8 @@
 
 #include <iterator>
 
+#include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "doctor/checks/check_words.h"
 #include "ops/cpu/instructions.h"
 
 namespace hone::doctor {
@@ -17,7 +17,7 @@ using base::Verdict;
 
 namespace {
 
-std::string_view precision_words(config::Precision precision) {
+std::string_view describe_precision(config::Precision precision) {
   switch (precision) {
     case config::Precision::kFloat32:
       return "everything in float32";
@@ -33,29 +33,29 @@ std::string_view precision_words(config::Precision precision) {
 Verdict check_precision(const train::OpenedRun& run) {
   return {.code = "NUM-03",
           .what = "no float16: adapters and their moments are float32, " +
-                  std::string(precision_words(run.plan.precision))};
+                  std::string(describe_precision(run.plan.precision))};
 }
 
 // GRAD-01 to GRAD-03: the fault is reentrant checkpointing's, which needs a graph of autograd.
 Verdicts check_recompute(const train::OpenedRun& run) {
   const train::MemoryPlan& memory = run.start.memory;
-  const std::string asked = words::resolved(run.plan, "gradient_checkpointing_kwargs");
+  const std::string asked = format::resolved(run.plan, "gradient_checkpointing_kwargs");
   const bool reentrant =
       asked.find("use_reentrant") != std::string::npos && asked.find("true") != std::string::npos;
   Verdict cut{.code = "GRAD-01"};
-  if (memory.explicit_layer) {
+  if (memory.fused_layer) {
     cut.what = "impossible here (explicit backward): recompute " +
-               std::string(train::recompute_word(memory.recompute)) +
+               std::string(train::recompute_name(memory.recompute)) +
                " runs inside a backward written by hand, which asks nothing of the embeddings";
     cut.evidence =
-        "tests/train/explicit_form_test.cpp: gradients equal the plain form's, and are bit-equal at every "
+        "tests/train/fused_form_test.cpp: gradients equal the plain form's, and are bit-equal at every "
         "level";
   } else {
     cut.what = "impossible here: the plain layer form keeps its activations, nothing is checkpointed";
   }
-  if (reentrant) cut.what += "; use_reentrant: true is answered, not followed";
+  if (reentrant) cut.what += "; use_reentrant: true is ignored";
   Verdicts out = {cut};
-  if (run.prompts() != nullptr) {
+  if (run.samples()) {
     out.push_back(
         {.code = "GRAD-03",
          .what = "sampling and reference passes run without autograd by design: no warning, nothing lost"});
@@ -105,8 +105,8 @@ Verdict check_denominator(const config::Plan& plan) {
 // RL-16: the option table has a row for each of TRL's options; parsing refuses what has none.
 Verdict check_options(const config::Plan& plan) {
   Verdict out{.code = "RL-16"};
-  out.what = words::counted(static_cast<std::int64_t>(plan.resolved.size()), "option");
-  if (!plan.notes.empty()) out.what += ", " + std::to_string(plan.notes.size()) + " answered with a note";
+  out.what = format::counted(static_cast<std::int64_t>(plan.resolved.size()), "option");
+  if (!plan.notes.empty()) out.what += ", " + std::to_string(plan.notes.size()) + " ignored with a note";
   out.evidence = "all were read; an unknown one is an error (tests/runs/bad_option_in_yaml)";
   return out;
 }
@@ -117,14 +117,14 @@ Verdict check_environment() {
   out.what = "one program, no triangle of versions; plan.yaml keeps every option as resolved, defaults too";
   out.evidence = "libtorch " TORCH_VERSION ", g++ " __VERSION__ ", instructions ";
   out.evidence += ops::name_of(ops::instructions());
-  out.evidence += ", " + words::counted(at::get_num_threads(), "thread");
+  out.evidence += ", " + format::counted(at::get_num_threads(), "thread");
   return out;
 }
 
 }  // namespace
 
 Verdicts check_plan(const train::OpenedRun& run) {
-  const bool samples = run.prompts() != nullptr;
+  const bool samples = run.samples();
   Verdicts out = {check_options(run.plan), check_schedule(run)};
   append(out, check_adapters(run));
   out.push_back(check_rate(run));

@@ -1,12 +1,11 @@
 // NUM-08 and NUM-09: the learning rate, and what the schedule makes of it.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
-#include "config/write_plan.h"
+#include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "doctor/checks/check_words.h"
 #include "learn/schedule.h"
+#include "train/methods/methods.h"
 
 namespace hone::doctor {
 
@@ -14,28 +13,6 @@ using base::Level;
 using base::Verdict;
 
 namespace {
-
-// Peak learning rates of LoRA with AdamW, at rank 16 and scale 2 (TRL's defaults, alpha 32). Sources:
-// TRL#2872 (5e-7 does not learn in GRPO), Tinker (adapters take ten times what full fine-tuning does), our
-// own runs (examples/, docs/log.md).
-struct Rates {
-  std::string_view method;
-  double least;  // below: hardly learns
-  double usual;  // proposed
-  double most;   // above: seldom stays stable
-};
-constexpr std::array kRates = {
-    Rates{"sft", 1e-5, 2e-4, 5e-3},
-    Rates{"grpo", 3e-6, 1e-4, 2e-3},
-    Rates{"rloo", 3e-6, 1e-4, 2e-3},
-};
-constexpr Rates kOtherRates = {"", 1e-6, 2e-5, 1e-3};  // preference methods
-
-Rates rates_of(std::string_view method) {
-  const auto* const found =
-      std::find_if(kRates.begin(), kRates.end(), [&](const Rates& one) { return one.method == method; });
-  return found == kRates.end() ? kOtherRates : *found;
-}
 
 constexpr std::int64_t kFewSteps = 20;
 constexpr double kLongWarmup = 0.5;
@@ -50,10 +27,9 @@ learn::ScheduleSpec spec_of(const train::OpenedRun& run) {
 std::string arithmetic(const train::OpenedRun& run) {
   const config::Plan& plan = run.plan;
   const train::StartFacts& start = run.start;
-  std::string out = words::counted(start.train_rows, run.prompts() != nullptr ? "prompt" : "row");
-  out += ", " + words::counted(start.steps_per_epoch, "step") + " an epoch (";
-  if (run.prompts() != nullptr)
-    out += std::to_string(plan.policy.num_generations) + " completions a prompt, ";
+  std::string out = format::counted(start.train_rows, run.samples() ? "prompt" : "row");
+  out += ", " + format::counted(start.steps_per_epoch, "step") + " an epoch (";
+  if (run.samples()) out += std::to_string(plan.policy.num_generations) + " completions a prompt, ";
   out += std::to_string(plan.per_device_train_batch_size) + " x " +
          std::to_string(plan.gradient_accumulation_steps) + " a step)";
   return out;
@@ -67,7 +43,7 @@ std::string rates_over_run(const train::OpenedRun& run) {
   for (const int share : {0, 10, 50, 100}) {
     const std::int64_t step = last * share / 100;
     const double rate = run.plan.learning_rate * learn::schedule_factor(spec, step);
-    out += (share == 0 ? " " : ", ") + words::number(rate) + " at " + std::to_string(share) + " %";
+    out += (share == 0 ? " " : ", ") + format::number(rate) + " at " + std::to_string(share) + " %";
   }
   return out;
 }
@@ -87,36 +63,37 @@ double highest_factor(const learn::ScheduleSpec& spec) {
 Verdict check_rate(const train::OpenedRun& run) {
   const config::Plan& plan = run.plan;
   const adapters::LoraConfig& lora = run.adapter->config();
-  const Rates rates = rates_of(config::method_word(plan.method));
+  // Sources: TRL#2872 (5e-7 does not learn in GRPO), Tinker (adapters take ten times what full fine-tuning
+  // does), our own runs (examples/, docs/log.md).
+  const train::LearningRates& rates = train::method_row(plan.method).rates;
   // The size of an update goes with the scale, and about with the root of the rank.
   const double effective =
       plan.learning_rate * lora.scale() / 2 * std::sqrt(static_cast<double>(lora.r) / 16);
   // Larger models take smaller steps.
   const double usual = rates.usual * (run.start.trained.base_parameters > 1'000'000'000 ? 0.5 : 1);
-  const std::string at = "learning_rate " + words::number(plan.learning_rate) + " with LoRA of rank " +
-                         std::to_string(lora.r) + " and scale " + words::number(lora.scale());
+  const std::string at = "learning_rate " + format::number(plan.learning_rate) + " with LoRA of rank " +
+                         std::to_string(lora.r) + " and scale " + format::number(lora.scale());
   Verdict out{.code = "NUM-08", .what = at};
   if (plan.learning_rate == 0) return out;  // NUM-09's
   if (effective < rates.least) {
     out.level = Level::kWarn;
     out.what = at + " hardly learns";
-    out.evidence = "worth " + words::number(effective) +
-                   " at rank 16 and scale 2; usual with adapters is about " + words::number(usual) +
-                   ", the least that was seen to learn " + words::number(rates.least);
+    out.evidence = "worth " + format::number(effective) +
+                   " at rank 16 and scale 2; usual with adapters is about " + format::number(usual) +
+                   ", the least that was seen to learn " + format::number(rates.least);
     out.cause =
         "suspected: a rate for full fine-tuning (TRL's defaults do not change with use_peft); adapters take "
-        "about "
-        "ten times as much";
-    out.fix = "learning_rate: " + words::number(usual);
+        "about ten times as much";
+    out.fix = "learning_rate: " + format::number(usual);
     out.cost = "a run that ends where it began";
   } else if (effective > rates.most) {
     out.level = Level::kWarn;
     out.what = at + " is more than most runs bear";
-    out.evidence = "worth " + words::number(effective) +
-                   " at rank 16 and scale 2; usual with adapters is about " + words::number(usual) +
-                   ", seldom above " + words::number(rates.most);
+    out.evidence = "worth " + format::number(effective) +
+                   " at rank 16 and scale 2; usual with adapters is about " + format::number(usual) +
+                   ", seldom above " + format::number(rates.most);
     out.cause = "suspected: a rate for another rank or scale (lora_alpha)";
-    out.fix = "learning_rate: " + words::number(usual);
+    out.fix = "learning_rate: " + format::number(usual);
     out.cost = "loss that rises after the warm-up";
   }
   return out;
@@ -128,7 +105,7 @@ Verdict check_schedule(const train::OpenedRun& run) {
   const bool few = total < kFewSteps;
   const bool asked_few = few && run.plan.max_steps > 0;  // a trial run
   Verdict out{.code = "NUM-09"};
-  out.what = words::counted(total, "optimizer step") + ", " + words::number(static_cast<double>(warmup)) +
+  out.what = format::counted(total, "optimizer step") + ", " + format::number(static_cast<double>(warmup)) +
              " of warm-up";
   out.evidence = arithmetic(run);
   if (total <= 0) {
@@ -157,7 +134,7 @@ Verdict check_schedule(const train::OpenedRun& run) {
   const bool warms_up = run.plan.lr_scheduler_type != config::Scheduler::kConstant;
   if (warms_up && warmup > 0 && static_cast<double>(warmup) >= kLongWarmup * static_cast<double>(total)) {
     out.level = few ? Level::kWarn : Level::kFail;
-    out.what = std::to_string(warmup) + " of " + words::counted(total, "optimizer step") + " are warm-up";
+    out.what = std::to_string(warmup) + " of " + format::counted(total, "optimizer step") + " are warm-up";
     out.cause = warmup >= total ? "the learning rate never reaches its peak"
                                 : "half of the run is spent below the peak rate";
     out.fix = "warmup_steps: 0.1  (a tenth of the run)";
@@ -165,12 +142,12 @@ Verdict check_schedule(const train::OpenedRun& run) {
   }
   if (few) {
     out.level = asked_few ? Level::kNote : Level::kWarn;
-    out.what = "only " + words::counted(total, "optimizer step") + " in all";
+    out.what = "only " + format::counted(total, "optimizer step") + " in all";
     if (!asked_few) {
       out.cause =
           "few rows for this batch: each step takes " +
           std::to_string(run.plan.per_device_train_batch_size * run.plan.gradient_accumulation_steps) +
-          (run.prompts() != nullptr ? " completions" : " rows");
+          (run.samples() ? " completions" : " rows");
       out.fix = "lower gradient_accumulation_steps or per_device_train_batch_size, or raise num_train_epochs";
     } else {
       out.cause = "max_steps: a trial, not a run";

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "data/rows.h"
+#include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "doctor/checks/check_words.h"
 
 namespace hone::doctor {
 
@@ -22,7 +22,8 @@ constexpr std::size_t kBytesRead = 1U << 20U;  // of the data file: its first ro
 constexpr std::size_t kTurnRows = 32;          // conversations of several turns that are looked at
 
 bool conversational(const train::OpenedRun& run) {
-  if (const auto* prompts = run.prompts(); prompts != nullptr) {
+  if (run.samples()) {
+    const train::PolicyPrompts* const prompts = &run.sampled().train_prompts;
     return !prompts->rows.empty() && prompts->rows.front().prompt.is_array();
   }
   if (run.start.preference) return run.start.preference->data.conversational;
@@ -34,8 +35,8 @@ bool conversational(const train::OpenedRun& run) {
 
 // SFT alone has the options.
 std::string template_place(const train::OpenedRun& run) {
-  return run.examples() != nullptr ? "name it with chat_template_path"
-                                   : "put it into the model's tokenizer_config.json";
+  return run.has_examples() ? "name it with chat_template_path"
+                            : "put it into the model's tokenizer_config.json";
 }
 
 // The token that closes an assistant's turn; empty: the template ends it with none, or cannot render this.
@@ -43,7 +44,7 @@ std::optional<std::int32_t> turn_end(const train::OpenedText& text) {
   const Json messages =
       Json::array({{{"role", "user"}, {"content", "Hi"}}, {{"role", "assistant"}, {"content", "Hello"}}});
   const auto ids =
-      text::tokenise_chat(
+      text::tokenize_chat(
           text.tokenizer, *text.chat_template,
           {.messages = messages, .tools = {}, .template_kwargs = {}, .add_generation_prompt = false})
           .ids;
@@ -61,7 +62,7 @@ std::vector<std::int64_t> stop_ids(const train::OpenedRun& run) {
   std::vector<std::int64_t> out = run.model->config().eos_token_ids;
   if (const auto eos = run.text->tokenizer.eos_id()) out.push_back(*eos);
   const auto& own = run.plan.policy.stop_token_ids;
-  if (run.prompts() != nullptr) out.insert(out.end(), own.begin(), own.end());
+  if (run.samples()) out.insert(out.end(), own.begin(), own.end());
   return out;
 }
 
@@ -73,7 +74,7 @@ std::string named(const text::Tokenizer& tokenizer, std::vector<std::int64_t> id
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   std::string out;
-  for (const std::int64_t id : ids) out += (out.empty() ? "" : ", ") + words::token(tokenizer, id);
+  for (const std::int64_t id : ids) out += (out.empty() ? "" : ", ") + format::token(tokenizer, id);
   return out.empty() ? "none" : out;
 }
 
@@ -93,29 +94,29 @@ Verdict check_stop_token(const train::OpenedRun& run) {
     }
   }
   out.evidence = "stop tokens of model, generation_config and tokenizer: " + named(tokenizer, stop_ids(run));
-  const bool strings = run.prompts() != nullptr && !run.plan.policy.stop_strings.empty();
+  const bool strings = run.samples() && !run.plan.policy.stop_strings.empty();
   if (!end) {
     out.level = strings ? Level::kNote : Level::kWarn;
     out.what = chat ? "the chat template ends an assistant's turn with no special token"
                     : "no eos_token: nothing to stop at";
     out.cause = "nothing marks where an answer ends";
-    out.fix = chat                        ? "a template that ends turns: " + template_place(run)
-              : run.examples() != nullptr ? "name it with the option eos_token"
-                                          : "name it in the model's tokenizer_config.json";
+    out.fix = chat                 ? "a template that ends turns: " + template_place(run)
+              : run.has_examples() ? "name it with the option eos_token"
+                                   : "name it in the model's tokenizer_config.json";
     out.cost = "a model that goes on after its answer";
     return out;
   }
-  const std::string token = words::token(tokenizer, *end);
+  const std::string token = format::token(tokenizer, *end);
   if (!holds(stop_ids(run), *end)) {
     out.level = strings ? Level::kNote : Level::kWarn;
     out.what = "the chat template ends turns with " + token +
                ", which is no stop token of the model or the tokenizer";
     out.cause = "a base model's eos_token beside an instruct model's template";
     out.fix = "eos_token: " + tokenizer.id_to_token(*end).value_or("") +
-              (run.examples() != nullptr ? "" : ", in the model's tokenizer_config.json");
-    out.cost = run.prompts() != nullptr ? "completions that run on to max_completion_length"
-                                        : "good training, endless generation in serving";
-    if (run.examples() != nullptr) out.repair = {{"eos_token", tokenizer.id_to_token(*end).value_or("")}};
+              (run.has_examples() ? "" : ", in the model's tokenizer_config.json");
+    out.cost = run.samples() ? "completions that run on to max_completion_length"
+                             : "good training, endless generation in serving";
+    if (run.has_examples()) out.repair = {{"eos_token", tokenizer.id_to_token(*end).value_or("")}};
     return out;
   }
   const std::vector<std::int64_t>& model = run.model->config().eos_token_ids;
@@ -194,8 +195,8 @@ std::optional<Break> find_break(const text::ChatTemplate& chat_template, const J
     std::size_t from = at > 20 ? at - 20 : 0;
     while (from > 0 && (static_cast<unsigned char>(part[from]) & 0xC0U) == 0x80U) --from;  // whole characters
     return Break{.where = where + ", message " + std::to_string(turn + 1),
-                 .then = words::shown(std::string_view(part).substr(from)),
-                 .later = words::shown(std::string_view(whole).substr(from))};
+                 .then = format::shown(std::string_view(part).substr(from)),
+                 .later = format::shown(std::string_view(whole).substr(from))};
   }
   return std::nullopt;
 }
@@ -225,12 +226,12 @@ Verdict check_turns(const train::OpenedRun& run) {
   }
   if (!first) {
     out.what = "turns stay as they were when a conversation goes on (" +
-               words::counted(looked, "conversation") + ")";
+               format::counted(looked, "conversation") + ")";
     return out;
   }
   out.level = Level::kWarn;
   out.what = "the chat template rewrites earlier turns once a conversation goes on";
-  out.evidence = std::to_string(broken) + " of " + words::counted(looked, "conversation") + "; " +
+  out.evidence = std::to_string(broken) + " of " + format::counted(looked, "conversation") + "; " +
                  first->where + ": as the last turn `" + first->then + "`, later `" + first->later + "`";
   out.cause = "a template that drops or adds something (often <think>) in all turns but the last";
   out.fix = run.plan.assistant_only_loss || rows->form != data::RowForm::kMessages
@@ -255,13 +256,13 @@ std::optional<std::int32_t> answer_end(const train::OpenedRun& run) {
 Verdicts check_template(const train::OpenedRun& run) {
   if (run.model && run.model->score_head().defined()) return {};  // nothing is generated, no turn has a loss
   Verdicts out = {check_stop_token(run)};
-  if (run.prompts() != nullptr) {
+  if (run.samples()) {
     out.push_back(
         {.code = "DATA-08",
          .what =
              "impossible here: completions are trained as the tokens that were sampled, never encoded again",
          .evidence = "tests/train/sampler_is_trainer_test.cpp"});
-  } else if (run.pairs() != nullptr) {
+  } else if (run.has_pairs()) {
     out.push_back({.code = "DATA-08",
                    .what = "earlier turns are read and not trained, rendered as generation renders them"});
   } else if (conversational(run) && run.text->chat_template != nullptr) {

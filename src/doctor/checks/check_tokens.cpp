@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
-#include "doctor/checks/check_words.h"
-#include "train/sft.h"
+#include "train/open_run.h"
 
 namespace hone::doctor {
 
@@ -29,19 +29,20 @@ std::vector<std::int64_t> uses_of(const train::OpenedRun& run) {
       if (id >= 0 && static_cast<std::size_t>(id) < out.size()) out[static_cast<std::size_t>(id)] += 1;
     }
   };
-  if (const auto* examples = run.examples(); examples != nullptr) {
+  if (const auto* examples = std::get_if<train::ExampleData>(&run.data)) {
     for (const data::Example& example : examples->examples) add(example.ids);
   }
-  if (const auto* pairs = run.pairs(); pairs != nullptr) {
-    for (const data::PreferencePair& pair : *pairs) {
-      for (const data::PreferenceSide* side : {&pair.chosen, &pair.rejected}) {
+  if (const auto* pairs = std::get_if<train::PairData>(&run.data)) {
+    for (const data::PreferencePair& pair : pairs->pairs) {
+      for (const data::PreferenceSequence* side : {&pair.chosen, &pair.rejected}) {
         add(side->context);
         add(side->scored);
       }
     }
   }
-  if (const auto* prompts = run.prompts(); prompts != nullptr) {
-    for (const data::TokenisedPrompt& prompt : prompts->tokens) add(prompt.ids);
+  if (const auto* sampled = std::get_if<train::SampledData>(&run.data)) {
+    const train::PolicyPrompts* const prompts = &sampled->train_prompts;
+    for (const data::TokenizedPrompt& prompt : prompts->tokens) add(prompt.ids);
     if (!prompts->tokens.empty()) {
       std::vector<std::int32_t> stops;
       for (const std::int64_t id : run.model->config().eos_token_ids)
@@ -91,7 +92,7 @@ Verdict check_untrained(const train::OpenedRun& run, const std::vector<std::int6
   }
   const std::vector<std::int64_t> found = untrained(*run.model, ids);
   Verdict out{.code = "DATA-09"};
-  out.what = words::counted(static_cast<std::int64_t>(ids.size()), "token") +
+  out.what = format::counted(static_cast<std::int64_t>(ids.size()), "token") +
              " of the vocabulary in the data, all with a trained embedding";
   if (found.empty()) return out;
   std::int64_t times = 0;
@@ -103,11 +104,11 @@ Verdict check_untrained(const train::OpenedRun& run, const std::vector<std::int6
   }
   const bool often = static_cast<double>(times) > kOften * static_cast<double>(total);
   out.level = often || stops ? Level::kFail : Level::kWarn;
-  out.what = words::counted(static_cast<std::int64_t>(found.size()), "token") + " of the data " +
+  out.what = format::counted(static_cast<std::int64_t>(found.size()), "token") + " of the data " +
              (found.size() == 1 ? "has" : "have") + " an untrained embedding";
   for (std::size_t i = 0; i < std::min(found.size(), kNamed); ++i) {
-    out.evidence += (i == 0 ? "" : ", ") + words::token(run.text->tokenizer, found[i]) + " " +
-                    words::counted(uses[static_cast<std::size_t>(found[i])], "time");
+    out.evidence += (i == 0 ? "" : ", ") + format::token(run.text->tokenizer, found[i]) + " " +
+                    format::counted(uses[static_cast<std::size_t>(found[i])], "time");
   }
   out.evidence +=
       found.size() > kNamed ? ", ...; their rows are 0" : "; the row of the embedding or the head is 0";
@@ -131,16 +132,17 @@ std::optional<Verdict> check_trained_rows(const train::OpenedRun& run,
     if (uses[static_cast<std::size_t>(id)] == 0) absent.push_back(id);
   }
   Verdict out{.code = "GRAD-06"};
-  out.what = words::counted(static_cast<std::int64_t>(ids.size()), "token") +
+  out.what = format::counted(static_cast<std::int64_t>(ids.size()), "token") +
              " of trainable_token_indices, all of them in the data";
   if (absent.empty()) return out;
-  const bool sampled = run.prompts() != nullptr, tied = run.start.trained.tied_head;
+  const bool sampled = run.samples(), tied = run.start.trained.tied_head;
   out.level = sampled ? Level::kNote : Level::kWarn;
   out.what = std::to_string(absent.size()) + " of " +
-             words::counted(static_cast<std::int64_t>(ids.size()), "token") + " of trainable_token_indices " +
-             (absent.size() == 1 ? "is" : "are") + " nowhere in the " + (sampled ? "prompts" : "data");
+             format::counted(static_cast<std::int64_t>(ids.size()), "token") +
+             " of trainable_token_indices " + (absent.size() == 1 ? "is" : "are") + " nowhere in the " +
+             (sampled ? "prompts" : "data");
   for (std::size_t i = 0; i < std::min(absent.size(), kNamed); ++i)
-    out.evidence += (i == 0 ? "" : ", ") + words::token(run.text->tokenizer, absent[i]);
+    out.evidence += (i == 0 ? "" : ", ") + format::token(run.text->tokenizer, absent[i]);
   if (absent.size() > kNamed) out.evidence += ", ...";
   if (sampled) {
     out.cause = "completions may have them";
@@ -163,7 +165,7 @@ Verdict check_inside(const train::OpenedRun& run, const std::vector<std::int64_t
       "a token outside ends the opening of a run (tests/runs/bad_data_token_outside_the_embedding)";
   std::string outside;
   for (const auto id : {tokenizer.eos_id(), tokenizer.pad_id()}) {
-    if (id && *id >= rows) outside = words::token(tokenizer, *id);
+    if (id && *id >= rows) outside = format::token(tokenizer, *id);
   }
   if (outside.empty()) return out;
   out.level = Level::kWarn;
@@ -202,8 +204,8 @@ std::optional<Verdict> check_tied(const train::OpenedRun& run) {
 
 Verdicts check_tokens(const train::OpenedRun& run) {
   const std::vector<std::int64_t> uses = uses_of(run);
-  if (std::all_of(uses.begin(), uses.end(), [](std::int64_t count) { return count == 0; }))
-    return {};  // a replay
+  // a replay
+  if (std::all_of(uses.begin(), uses.end(), [](std::int64_t count) { return count == 0; })) return {};
   Verdicts out = {check_untrained(run, uses), check_inside(run, uses)};
   if (auto rows = check_trained_rows(run, uses)) out.push_back(std::move(*rows));
   if (auto tied = check_tied(run)) out.push_back(std::move(*tied));

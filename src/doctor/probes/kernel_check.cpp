@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "ops/attention.h"
-#include "ops/explicit_linear.h"
+#include "ops/fused_linear.h"
 #include "ops/linear_logprob.h"
 
 namespace hone::doctor {
@@ -85,15 +85,15 @@ constexpr ops::QuantScheme kSchemes[] = {{ops::QuantType::kNf4, false},
 
 ops::QuantScheme scheme_of(const std::string& words) {
   for (const ops::QuantScheme& one : kSchemes) {
-    if (ops::words_of(one) == words) return one;
+    if (ops::describe(one) == words) return one;
   }
   throw base::InternalError({"check_kernel", "a scheme that it knows", words, "", ""});
 }
 
 ops::Weight weight_of(const at::Tensor& plain, const KernelShape& s) {
-  if (!s.quantised.empty()) {
-    return ops::Weight::quantised(
-        std::make_shared<const ops::Quantised>(ops::quantise(plain, scheme_of(s.quantised), "probe")),
+  if (!s.quantized.empty()) {
+    return ops::Weight::quantized(
+        std::make_shared<const ops::Quantized>(ops::quantize(plain, scheme_of(s.quantized), "probe")),
         dtype_of(s));
   }
   return s.packed && ops::Weight::can_pack(plain) ? ops::Weight::pack(plain) : ops::Weight(plain);
@@ -112,13 +112,13 @@ LinearCase make_linear(const KernelShape& s) {
   c.plain = noise(s.out, s.in, dtype, 1, matrix_size(s.in));
   c.linear.name = "probe";
   c.linear.weight = weight_of(c.plain, s);
-  if (c.linear.weight.is_quantised()) c.plain = c.linear.weight.dense();  // a number at a time
+  if (c.linear.weight.is_quantized()) c.plain = c.linear.weight.dense();  // a number at a time
   if (s.bias) c.linear.bias = noise(1, s.out, dtype, 2).view({s.out});
   c.x = noise(s.m, s.in, dtype, 3);
   c.d_out = noise(s.m, s.out, dtype, 4);
   c.rows = sample_rows(s.m);
   if (s.rank == 0) return c;
-  ops::LoraSide side;
+  ops::LoraWeights side;
   side.a = noise(s.rank, s.in, at::kFloat, 5, matrix_size(s.in));
   side.b = noise(s.out, s.rank, at::kFloat, 6, matrix_size(s.rank));
   side.scale = kScale;
@@ -155,7 +155,7 @@ void compare_backward(const LinearCase& c, const at::Tensor& dx, Worst& worst) {
 void check_linear(const KernelShape& s, bool backward, Worst& worst) {
   LinearCase c = make_linear(s);
   const ops::PassContext pass;
-  if (s.plain) {
+  if (s.autograd) {
     const at::AutoGradMode grad(true);
     const at::Tensor x = c.x.clone().set_requires_grad(true);
     const at::Tensor out = ops::linear_forward(c.linear, x, pass);
@@ -166,13 +166,13 @@ void check_linear(const KernelShape& s, bool backward, Worst& worst) {
     return;
   }
   const at::NoGradGuard no_grad;
-  const at::Tensor low = ops::lora_low(c.linear, c.x, pass);
+  const at::Tensor lora_a_out = ops::lora_a_forward(c.linear, c.x, pass);
   at::Tensor out = at::empty_like(c.d_out);
-  ops::linear_into(out, c.linear, c.x, low, pass);
+  ops::linear_into(out, c.linear, c.x, lora_a_out, pass);
   compare_forward(c, out, worst);
   if (!backward) return;
   at::Tensor dx = at::empty_like(c.x);
-  const ops::LinearGradient gradient{&c.linear, c.d_out, low};
+  const ops::LinearGradient gradient{&c.linear, c.d_out, lora_a_out};
   ops::linears_backward(dx, {&gradient, 1}, c.x, pass);
   compare_backward(c, dx, worst);
 }
@@ -191,7 +191,7 @@ void check_head_kernels(const KernelShape& s, Worst& worst) {
   for (std::int64_t begin = 0; begin < s.out; begin += kChunk)
     parts.push_back(h.mm(plain.slice(0, begin, std::min(s.out, begin + kChunk)).to(at::kFloat).t()));
   const at::Tensor logits = at::cat(parts, 1);
-  if (s.plain) {
+  if (s.autograd) {
     worst.add(at::linear(hidden, plain).index_select(0, rows), logits);
     return;
   }
@@ -210,11 +210,11 @@ void check_head_kernels(const KernelShape& s, Worst& worst) {
   worst.add(ops::head_logits(hidden.index_select(0, rows).contiguous(), head), logits);
 }
 
-struct Joined {
+struct ConcatQkv {
   at::Tensor q, k, v;  // slices of one buffer, as the layer has them
 };
 
-Joined make_joined(const KernelShape& s, std::int64_t tokens) {
+ConcatQkv make_concat(const KernelShape& s, std::int64_t tokens) {
   const std::int64_t n = s.heads, k = s.kv_heads, d = s.head_dim;
   const at::Tensor all = noise(tokens, (n + 2 * k) * d, dtype_of(s), 1);
   const auto part = [&](std::int64_t from, std::int64_t heads) {
@@ -233,7 +233,7 @@ std::vector<ops::AttentionSegment> segments_of(const KernelShape& s) {
   for (const std::int64_t length :
        {std::int64_t{1}, ops::kKvTile - 1, ops::kKvTile, ops::kKvTile + 1, s.segment})
     add(length, ops::kNoSegment);
-  if (s.prefix > 0 && !s.plain) {
+  if (s.prefix > 0 && !s.autograd) {
     add(s.prefix, ops::kNoSegment);
     const auto shared = static_cast<std::int64_t>(out.size()) - 1;
     for (int i = 0; i < 3; ++i) add(17, shared);
@@ -243,7 +243,7 @@ std::vector<ops::AttentionSegment> segments_of(const KernelShape& s) {
 
 // libtorch in fp32 under autograd, segment by segment; rows of a prefix stand before their followers' and are
 // dropped.
-at::Tensor right_attention(const Joined& x, const std::vector<ops::AttentionSegment>& segments) {
+at::Tensor right_attention(const ConcatQkv& x, const std::vector<ops::AttentionSegment>& segments) {
   std::vector<at::Tensor> out;
   for (const ops::AttentionSegment& s : segments) {
     const auto rows = [&](const at::Tensor& t) {
@@ -259,7 +259,7 @@ at::Tensor right_attention(const Joined& x, const std::vector<ops::AttentionSegm
   return at::cat(out);
 }
 
-Joined leaves_of(const Joined& x, at::ScalarType dtype) {
+ConcatQkv leaves_of(const ConcatQkv& x, at::ScalarType dtype) {
   const auto leaf = [dtype](const at::Tensor& t) {
     return t.detach().to(dtype).clone().set_requires_grad(true);
   };
@@ -269,14 +269,14 @@ Joined leaves_of(const Joined& x, at::ScalarType dtype) {
 void check_attention(const KernelShape& s, Worst& worst) {
   const std::vector<ops::AttentionSegment> segments = segments_of(s);
   const std::int64_t tokens = segments.back().end;
-  const Joined x = make_joined(s, tokens);
+  const ConcatQkv x = make_concat(s, tokens);
   const at::Tensor d_out = noise(tokens, s.heads * s.head_dim, dtype_of(s), 2);
   const at::AutoGradMode grad(true);
-  const Joined right = leaves_of(x, at::kFloat);
+  const ConcatQkv right = leaves_of(x, at::kFloat);
   const at::Tensor right_out = right_attention(right, segments);
   right_out.backward(d_out.to(at::kFloat));
-  if (s.plain) {
-    const Joined mine = leaves_of(x, dtype_of(s));
+  if (s.autograd) {
+    const ConcatQkv mine = leaves_of(x, dtype_of(s));
     std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
     for (const ops::AttentionSegment& one : segments) pairs.emplace_back(one.begin, one.end);
     const at::Tensor out = ops::packed_attention(mine.q, mine.k, mine.v, pairs);
@@ -299,7 +299,7 @@ void check_attention(const KernelShape& s, Worst& worst) {
     if (prefix != ops::kNoSegment) rows.before = {&tiles[static_cast<std::size_t>(prefix)]};
     ops::attend_tiles(out, lse, x.q, {rows});
   }
-  Joined gradient = make_joined(s, tokens);
+  ConcatQkv gradient = make_concat(s, tokens);
   ops::packed_attention_backward(gradient.q, gradient.k, gradient.v, d_out, x.q, x.k, x.v, out, lse,
                                  segments);
   worst.add(out, right_out);
@@ -318,7 +318,7 @@ void check_cached(const KernelShape& s, Worst& worst) {
   std::vector<at::Tensor> queries, right;
   tiles.reserve(lengths.size());
   for (const std::int64_t length : lengths) {
-    const Joined x = make_joined(s, length);
+    const ConcatQkv x = make_concat(s, length);
     tiles.emplace_back(s.kv_heads, s.head_dim, dtype_of(s), length).append(x.k, x.v);
     queries.push_back(x.q.slice(0, length - 1));
     right.push_back(
@@ -338,7 +338,7 @@ void check_cached(const KernelShape& s, Worst& worst) {
 
 }  // namespace
 
-std::string KernelShape::words() const {
+std::string KernelShape::describe() const {
   const auto text = [](std::int64_t value) { return std::to_string(value); };
   std::string said = kind + (bf16 ? " bf16" : " fp32");
   if (is_gemm()) {
@@ -346,31 +346,31 @@ std::string KernelShape::words() const {
     if (rank > 0) said += ", rank " + text(rank);
     if (bias) said += ", bias";
     if (packed) said += ", packed";
-    if (!quantised.empty()) said += ", " + quantised;
+    if (!quantized.empty()) said += ", " + quantized;
   } else {
     said += " " + text(heads) + " heads over " + text(kv_heads) + " of " + text(head_dim) + ", " +
             text(segment) + " tokens";
     if (prefix > 0) said += ", prompt " + text(prefix);
   }
-  return said + (plain ? ", plain" : "");
+  return said + (autograd ? ", plain" : "");
 }
 
 base::Json KernelShape::to_json() const {
-  return {{"kind", kind},       {"bf16", bf16},         {"plain", plain},
+  return {{"kind", kind},       {"bf16", bf16},         {"plain", autograd},
           {"packed", packed},   {"bias", bias},         {"m", m},
           {"in", in},           {"out", out},           {"rank", rank},
           {"heads", heads},     {"kv_heads", kv_heads}, {"head_dim", head_dim},
-          {"segment", segment}, {"prefix", prefix},     {"quantised", quantised}};
+          {"segment", segment}, {"prefix", prefix},     {"quantised", quantized}};
 }
 
 KernelShape KernelShape::from_json(const base::Json& json) {
   KernelShape s;
   s.kind = json.at("kind").get<std::string>();
   s.bf16 = json.at("bf16").get<bool>();
-  s.plain = json.at("plain").get<bool>();
+  s.autograd = json.at("plain").get<bool>();
   s.packed = json.at("packed").get<bool>();
   s.bias = json.at("bias").get<bool>();
-  s.quantised = json.at("quantised").get<std::string>();
+  s.quantized = json.at("quantised").get<std::string>();
   const auto whole = [&json](const char* name) { return json.at(name).get<std::int64_t>(); };
   s.m = whole("m");
   s.in = whole("in");

@@ -16,22 +16,22 @@ struct KernelShape {
   // `prefix` besides where that is above 0; cached: one query a sequence over up to `segment` keys
   std::string kind;
   bool bf16 = false;
-  bool plain = false;  // libtorch's kernels under autograd, layer_form: plain
+  bool autograd = false;  // libtorch's kernels under autograd, layer_form: plain
   bool packed = false;
   bool bias = false;
-  std::string quantised;                          // ops::words_of the matrix's scheme; empty: held in full
-  std::int64_t m = 0, in = 0, out = 0, rank = 0;  // gemm, decode, head
+  std::string quantized;  // ops::describe() of the matrix's scheme; empty: held in full
+  std::int64_t m = 0, in = 0, out = 0, rank = 0;                                // gemm, decode, head
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, segment = 0, prefix = 0;  // attention, cached
 
   bool is_gemm() const { return kind == "gemm" || kind == "decode" || kind == "head"; }
-  std::string words() const;  // "gemm bf16 [4096 x 896] x [896 x 4864], rank 16, packed"
+  std::string describe() const;  // "gemm bf16 [4096 x 896] x [896 x 4864], rank 16, packed"
   base::Json to_json() const;
   static KernelShape from_json(const base::Json& json);
 };
 
 struct KernelError {
-  double error =
-      0;  // largest difference over the largest value of each result; infinite for values that are not finite
+  // largest difference over the largest value of each result; infinite for values that are not finite
+  double error = 0;
   double bound = 0;
 };
 

@@ -14,7 +14,7 @@ using ScoredPass = std::function<train::ScoredFacts(const data::Batch& batch, do
 
 // What must be so whatever the data:
 //   NUM-02   the first loss against ln V: a pretrained base is far below
-//   NUM-04   a row has the same loss alone and packed after another
+//   NUM-04   a row has the same loss alone and packed after another row
 //   NUM-05   two rows in one micro-batch and in two give the same gradient
 //   GRAD-07  the loss moves when the adapter does
 Verdicts examine_loss(train::OpenedRun& run, const ScoredPass& pass);

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <optional>
 
-#include "doctor/checks/check_words.h"
+#include "doctor/checks/check_format.h"
 #include "doctor/examination.h"
 #include "train/memory_inputs.h"
+#include "train/open_run.h"
 #include "train/run_folder.h"
-#include "train/sft.h"
 #include "train/triggers.h"
 
 namespace hone::doctor {
@@ -25,13 +25,13 @@ constexpr double kGiant = 16;       // times the mean row
 constexpr double kOverLimit = 1.1;  // the plan is an upper bound, and what is free changes
 
 std::int64_t scored_at_once(const train::OpenedRun& run) {
-  if (const auto* examples = run.examples(); examples != nullptr) {
+  if (const auto* examples = std::get_if<train::ExampleData>(&run.data)) {
     return train::longest_batch(examples->examples, examples->rows, run.plan.per_device_train_batch_size)
         .scored;
   }
-  if (const auto* pairs = run.pairs(); pairs != nullptr) {
+  if (const auto* pairs = std::get_if<train::PairData>(&run.data)) {
     std::int64_t most = 0;
-    for (const data::PreferencePair& pair : *pairs)
+    for (const data::PreferencePair& pair : pairs->pairs)
       most =
           std::max(most, static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size()));
     return run.plan.per_device_train_batch_size * most;
@@ -39,13 +39,13 @@ std::int64_t scored_at_once(const train::OpenedRun& run) {
   return run.plan.per_device_train_batch_size * run.plan.policy.max_completion_length;
 }
 
-// What the base takes with its linears in 4 bits, double quantised; 0: they are quantised already.
+// What the base takes with its linears in 4 bits, double quantized; 0: they are quantized already.
 std::int64_t four_bit_base(const model::CausalLm& model) {
-  if (model.quantised()) return 0;
+  if (model.quantized()) return 0;
   std::int64_t bytes = model.parameter_bytes();
   for (const ops::Linear* linear : model.linears()) {
     const ops::Weight& weight = linear->weight;
-    bytes += ops::quantised_bytes(weight.out(), weight.in(), {.type = ops::QuantType::kNf4, .nested = true}) -
+    bytes += ops::quantized_bytes(weight.out(), weight.in(), {.type = ops::QuantType::kNf4, .nested = true}) -
              weight.bytes();
   }
   return bytes;
@@ -82,10 +82,10 @@ Verdict check_memory(const train::OpenedRun& run) {
   out.level = over ? Level::kFail : Level::kWarn;
   out.what = planned + ", more than the " + limit;
   out.cause = plan.why_layer + "; " + plan.why_recompute;
-  const bool leaner = plan.explicit_layer && plan.recompute != config::Recompute::kLayer;
+  const bool leaner = plan.fused_layer && plan.recompute != config::RecomputeMode::kLayer;
   out.fix = leaner ? "recompute: auto  (the results are bit-equal)"
                    : "lower per_device_train_batch_size and raise gradient_accumulation_steps, or lower " +
-                         std::string(run.prompts() != nullptr ? "max_completion_length" : "max_length");
+                         std::string(run.samples() ? "max_completion_length" : "max_length");
   if (leaner) out.repair = {{"recompute", "auto"}};
   if (four_bits > 0 && plan.total - base + four_bits <= plan.limit.bytes)
     out.fix += ", or load_in_4bit: true with use_bnb_nested_quant: true  (another base: nearly as good)";
@@ -96,18 +96,18 @@ Verdict check_memory(const train::OpenedRun& run) {
 // MEM-02
 Verdict check_longest(const train::OpenedRun& run) {
   Verdict out{.code = "MEM-02"};
-  if (const auto* examples = run.examples(); examples != nullptr) {
+  if (const auto* examples = std::get_if<train::ExampleData>(&run.data)) {
     const train::LongestBatch longest =
         train::longest_batch(examples->examples, examples->rows, run.plan.per_device_train_batch_size);
     out.what = "planned for the longest batch that any order of the rows can make: " +
-               words::counted(longest.tokens, "token") + ", the longest sequence " +
+               format::counted(longest.tokens, "token") + ", the longest sequence " +
                std::to_string(longest.segment);
     // Nobody set a bound, and one row sets the memory of the run.
     const double mean = run.start.train_data.mean_length;
     if (run.plan.max_length == 0 && static_cast<double>(longest.segment) > kGiant * mean) {
       out.level = Level::kWarn;
-      out.what = "one row of " + words::counted(longest.segment, "token") + " sets the memory of the run";
-      out.evidence = "the mean row has " + words::number(std::round(mean)) +
+      out.what = "one row of " + format::counted(longest.segment, "token") + " sets the memory of the run";
+      out.evidence = "the mean row has " + format::number(std::round(mean)) +
                      " tokens; planned for it: " + base::gigabytes(run.start.memory.total);
       out.cause = "max_length is off";
       out.fix = "max_length: " + std::to_string(static_cast<std::int64_t>(kGiant * mean)) +
@@ -115,12 +115,12 @@ Verdict check_longest(const train::OpenedRun& run) {
       out.cost = "a peak that comes whenever the order of the rows brings it";
       return out;
     }
-  } else if (run.prompts() == nullptr) {
+  } else if (!run.samples()) {
     out.what = "planned for the longest micro-batch that the data can make";
   } else {
     out.what = "planned for completions that all reach max_completion_length " +
                std::to_string(run.plan.policy.max_completion_length) + ", with the longest prompt";
-    if (run.start.policy) out.what += " of " + words::counted(run.start.policy->longest_prompt, "token");
+    if (run.start.policy) out.what += " of " + format::counted(run.start.policy->longest_prompt, "token");
   }
   out.evidence = "the peak is held against the plan after the first step and at the end";
   return out;
@@ -139,8 +139,8 @@ std::int64_t tokenizer_bytes(const config::Plan& plan) {
 std::int64_t saves(const train::OpenedRun& run) {
   const train::StartFacts& start = run.start;
   const std::int64_t left = std::max<std::int64_t>(0, start.total_steps - start.first_step);
-  if (run.plan.save_strategy == config::Every::kNo || left == 0) return 0;
-  if (run.plan.save_strategy == config::Every::kEpoch) {
+  if (run.plan.save_strategy == config::IntervalStrategy::kNo || left == 0) return 0;
+  if (run.plan.save_strategy == config::IntervalStrategy::kEpoch) {
     const std::int64_t epoch = std::max<std::int64_t>(1, start.steps_per_epoch);
     return (left + epoch - 1) / epoch;
   }
@@ -164,9 +164,9 @@ Verdict check_disk(const train::OpenedRun& run) {
   // While one is written, those that are kept are all there.
   if (run.plan.save_total_limit > 0) kept = std::min(kept, run.plan.save_total_limit + 1);
   const std::int64_t needed = kept * each + adapter + tokenizer_bytes(run.plan);
-  const std::optional<std::int64_t> found = free_bytes(run.place.output_dir());
+  const std::optional<std::int64_t> found = free_bytes(run.directory.output_dir());
   Verdict out{.code = "CKPT-06"};
-  const std::string plan = words::counted(kept, "checkpoint") + " of " +
+  const std::string plan = format::counted(kept, "checkpoint") + " of " +
                            base::human_bytes(static_cast<std::uint64_t>(each)) + " and the adapter";
   out.what = plan + ": " + base::human_bytes(static_cast<std::uint64_t>(needed));
   if (!found) return out;
@@ -174,7 +174,7 @@ Verdict check_disk(const train::OpenedRun& run) {
   out.evidence = "checkpoints appear whole or not at all (base::StagedFolder)";
   if (static_cast<double>(*found) >= kDiskReserve * static_cast<double>(needed)) return out;
   out.level = *found < needed ? Level::kFail : Level::kWarn;
-  out.evidence = run.place.output_dir().string() + "; wanted are a fifth more than the plan, " +
+  out.evidence = run.directory.output_dir().string() + "; wanted are a fifth more than the plan, " +
                  base::human_bytes(static_cast<std::uint64_t>(kDiskReserve * static_cast<double>(needed)));
   out.cause = "the disk is nearly full, or checkpoints are kept too often";
   const std::int64_t fit = static_cast<std::int64_t>(static_cast<double>(*found) / kDiskReserve) / each - 2;

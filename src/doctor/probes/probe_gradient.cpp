@@ -17,7 +17,7 @@ using base::Level;
 using base::Verdict;
 
 constexpr int kRehearsalSteps = 2;
-constexpr int kMostSteps = 5;
+constexpr int kMaxSteps = 5;
 constexpr double kSmallestUpdate = 1e-6, kLargestUpdate = 1e-2;  // |dW| / |W| a step (NUM-08)
 constexpr double kStoredFail = 0.5, kStoredWarn = 0.9;           // NUM-01
 constexpr double kHalfUlp = 1.0 / (1 << 24);                     // of fp32, relative
@@ -74,8 +74,9 @@ class GradientProbe {
 
   // A NaN in a weight file is named before any pass meets it.
   bool base_is_finite() {
-    print_ = base_print(*run_.model);
-    if (std::all_of(print_.begin(), print_.end(), [](const PartPrint& p) { return p.finite; })) return true;
+    print_ = base_fingerprint(*run_.model);
+    if (std::all_of(print_.begin(), print_.end(), [](const PartFingerprint& p) { return p.finite; }))
+      return true;
     out_.push_back({.code = "NUM-02",
                     .level = Level::kFail,
                     .what = "the base model holds values that are not finite",
@@ -151,7 +152,7 @@ class GradientProbe {
   bool rehearse() {
     learn::AdamWState moments = learn::AdamWState::zeros_like(adapter_.flat());
     const std::int64_t tokens = rehearsal_tokens(*run_.model);
-    for (int step = 0; step < kMostSteps; ++step) {
+    for (int step = 0; step < kMaxSteps; ++step) {
       const auto silent =
           std::count_if(reach_.begin(), reach_.end(), [](const Reach& one) { return one.first < 0; });
       if (step >= kRehearsalSteps && silent == 0) break;
@@ -245,7 +246,7 @@ class GradientProbe {
     const auto all = static_cast<std::int64_t>(reach_.size());
     const auto bs =
         std::count_if(reach_.begin(), reach_.end(), [](const Reach& one) { return is_b(*one.tensor); });
-    const std::int64_t reached = reached_by(kMostSteps, false);
+    const std::int64_t reached = reached_by(kMaxSteps, false);
     const std::string by_step = "lora_B " + count_of(reached_by(0, true), bs) + " in step 1, " +
                                 count_of(reached_by(1, false), all) + " tensors in step 2";
     if (reached == all) {
@@ -308,15 +309,14 @@ class GradientProbe {
   std::string why_no_token() const {
     if (run_.start.trained.tied_head) return "";
     return "none of the tokens of trainable_token_indices is in the rows that were rehearsed (GRAD-06 looks "
-           "at "
-           "all of the data)";
+           "at all of the data)";
   }
 
   // Why a module of the base's own values gets no gradient; empty: they do not say.
   std::string why_zero(const std::string& name) const {
     const auto zero = [](const at::Tensor& t) { return t.defined() && !t.ne(0).any().item<bool>(); };
     const auto shut = [&](const ops::Linear& linear) {
-      if (linear.lora || linear.below || (linear.bias.defined() && !zero(linear.bias))) return false;
+      if (linear.lora || linear.frozen_lora || (linear.bias.defined() && !zero(linear.bias))) return false;
       return zero(linear.weight.is_packed() ? linear.weight.panels() : linear.weight.dense());
     };
     for (const model::DecoderLayer& layer : run_.model->layers()) {
@@ -448,7 +448,7 @@ class GradientProbe {
   }
 
   void judge_base() {
-    const std::string changed = first_change(print_, base_print(*run_.model));
+    const std::string changed = first_change(print_, base_fingerprint(*run_.model));
     if (changed.empty()) return say("NUM-06", Level::kOk, "the frozen base is bit-identical after the steps");
     out_.push_back({.code = "NUM-06",
                     .level = Level::kFail,
@@ -463,7 +463,7 @@ class GradientProbe {
   adapters::Adapter& adapter_;
   const Optimizer& optimizer_;
   Verdicts out_;
-  std::vector<PartPrint> print_;
+  std::vector<PartFingerprint> print_;
   std::vector<Reach> reach_;
   at::Tensor flat_before_;
   Stored stored_a_, stored_b_;

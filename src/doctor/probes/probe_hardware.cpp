@@ -19,8 +19,8 @@
 #include "ops/cpu/instructions.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
+#include "train/open_run.h"
 #include "train/rollout_source.h"
-#include "train/sft.h"
 
 namespace hone::doctor {
 
@@ -29,10 +29,10 @@ namespace {
 using base::Json;
 using base::Level;
 
-constexpr double kProductWork =
-    2e10;  // multiplications of one product, at most, so that a probe stays below a second
-constexpr std::int64_t kMostTokens = 2048;  // of one attention
-constexpr int kMostFaults = 4;              // then the rest is not tried
+// multiplications of one product, at most, so that a probe stays below a second
+constexpr double kProductWork = 2e10;
+constexpr std::int64_t kMaxTokens = 2048;  // of one attention
+constexpr int kMaxFaults = 4;              // then the rest is not tried
 
 struct Sizes {
   std::int64_t tokens = 0, scored = 0, segment = 0;  // of the largest training pass
@@ -41,8 +41,8 @@ struct Sizes {
 };
 
 Sizes sizes_of_pairs(const config::Plan& plan, const std::vector<data::PreferencePair>& pairs,
-                     bool is_explicit) {
-  const bool share = plan.share_prompt && is_explicit;
+                     bool is_fused) {
+  const bool share = plan.share_prompt && is_fused;
   Sizes out;
   for (const data::PreferencePair& pair : pairs) {
     const auto scored = static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size());
@@ -58,16 +58,17 @@ Sizes sizes_of_pairs(const config::Plan& plan, const std::vector<data::Preferenc
 
 Sizes sizes_of(const train::OpenedRun& run) {
   const config::Plan& plan = run.plan;
-  if (const train::SftData* data = run.examples()) {
+  if (const auto* data = std::get_if<train::ExampleData>(&run.data)) {
     const train::LongestBatch longest =
         train::longest_batch(data->examples, data->rows, plan.per_device_train_batch_size);
     return {.tokens = longest.tokens, .scored = longest.scored, .segment = longest.segment};
   }
-  if (const auto* pairs = run.pairs()) return sizes_of_pairs(plan, *pairs, run.start.memory.explicit_layer);
+  if (const auto* pairs = std::get_if<train::PairData>(&run.data))
+    return sizes_of_pairs(plan, pairs->pairs, run.start.memory.fused_layer);
   const std::int64_t prompt = run.start.policy ? run.start.policy->longest_prompt : 1;
   const std::int64_t batch = plan.per_device_train_batch_size, length = plan.policy.max_completion_length;
   Sizes out = {.tokens = batch * (prompt + length), .scored = batch * length, .segment = prompt + length};
-  if (plan.share_prompt && run.start.memory.explicit_layer) {
+  if (plan.share_prompt && run.start.memory.fused_layer) {
     const std::int64_t group = std::max<std::int64_t>(1, plan.policy.num_generations);
     out.tokens = (batch + group - 1) / group * prompt + batch * length;
     out.prompt = prompt;
@@ -84,7 +85,7 @@ std::int64_t cut(std::int64_t rows, std::int64_t in, std::int64_t out) {
 }
 
 // What this machine and this build are: whatever a kernel's result may depend on besides its shape.
-std::string machine_words(const base::fs::path& program, std::int64_t threads) {
+std::string describe_machine(const base::fs::path& program, std::int64_t threads) {
   std::string processor = "unknown";
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -162,7 +163,7 @@ class Prober {
   std::vector<Answer> ask(const std::vector<KernelShape>& shapes) {
     std::vector<Answer> out(shapes.size());
     int faults = 0;
-    for (std::size_t from = 0; from < shapes.size() && faults < kMostFaults;) {
+    for (std::size_t from = 0; from < shapes.size() && faults < kMaxFaults;) {
       const std::size_t next = one_child(shapes, from, out);
       for (std::size_t i = from; i < std::min(next, out.size()); ++i)
         faults += out[i].kind != Answer::Kind::kRight ? 1 : 0;
@@ -216,7 +217,7 @@ class Prober {
   ChildEnd end_;
 };
 
-std::string end_words(const Answer& answer, std::chrono::milliseconds patience) {
+std::string describe_end(const Answer& answer, std::chrono::milliseconds patience) {
   switch (answer.kind) {
     case Answer::Kind::kLate:
       return "no answer within " + number(static_cast<double>(patience.count()) / 1000) + " s";
@@ -241,17 +242,17 @@ struct Other {
 std::vector<Other> others_of(const KernelShape& shape) {
   std::vector<Other> out;
   KernelShape plain = shape;
-  plain.plain = true;
+  plain.autograd = true;
   plain.packed = false;
-  if (!shape.plain && shape.kind != "cached")
+  if (!shape.autograd && shape.kind != "cached")
     out.push_back({plain, "libtorch's kernels", "layer_form: plain"});
   KernelShape wide = shape;
   wide.bf16 = false;
   wide.packed = false;
   if (shape.bf16) out.push_back({wide, "fp32", "bf16: false with dtype: float32"});
   KernelShape full = shape;
-  full.quantised.clear();
-  if (!shape.quantised.empty()) out.push_back({full, "not quantised", "load_in_4bit: false"});
+  full.quantized.clear();
+  if (!shape.quantized.empty()) out.push_back({full, "not quantized", "load_in_4bit: false"});
   return out;
 }
 
@@ -265,7 +266,7 @@ base::Verdict verdict_of(const KernelShape& shape, const Answer& answer, Prober&
                                                              : "crashes";
   out.what = (shape.bf16 ? "bf16" : "fp32") + thing + " " + how + " this machine";
   if (answer.kind == Answer::Kind::kKilled) out.what += " (" + end_signal_name(answer.signal) + ")";
-  out.evidence = "child probe " + shape.words() + ": " + end_words(answer, patience);
+  out.evidence = "child probe " + shape.describe() + ": " + describe_end(answer, patience);
   std::string fixes;
   for (const Other& other : others_of(shape)) {
     const bool works = prober.ask({other.shape}).front().kind == Answer::Kind::kRight;
@@ -286,13 +287,13 @@ std::vector<KernelShape> kernel_shapes(const train::OpenedRun& run) {
   const model::CausalLm& model = *run.model;
   const model::ModelConfig& config = model.config();
   const Sizes sizes = sizes_of(run);
-  const KernelShape common = {.bf16 = model.numbers().linear == at::kBFloat16,
-                              .plain = !run.start.memory.explicit_layer,
+  const KernelShape common = {.bf16 = model.dtypes().linear == at::kBFloat16,
+                              .autograd = !run.start.memory.fused_layer,
                               .packed = model.packed()};
   std::vector<KernelShape> out;
   std::set<std::string> seen;
   const auto add = [&](const KernelShape& shape) {
-    if (seen.insert(shape.words()).second) out.push_back(shape);
+    if (seen.insert(shape.describe()).second) out.push_back(shape);
   };
   for (const ops::Linear* linear : model.linears()) {
     KernelShape shape = common;
@@ -302,12 +303,12 @@ std::vector<KernelShape> kernel_shapes(const train::OpenedRun& run) {
     shape.rank = linear->lora ? linear->lora->a.size(0) : 0;
     shape.bias = linear->bias.defined();
     shape.packed = linear->weight.is_packed();
-    if (linear->weight.is_quantised()) shape.quantised = ops::words_of(linear->weight.quantised().scheme);
+    if (linear->weight.is_quantized()) shape.quantized = ops::describe(linear->weight.quantized().scheme);
     shape.m = cut(sizes.tokens, shape.in, shape.out);
     add(shape);
     if (sizes.sequences == 0) continue;
     shape.kind = "decode";
-    shape.plain = false;  // sampling has one form
+    shape.autograd = false;  // sampling has one form
     for (const std::int64_t rows : {std::int64_t{1}, sizes.sequences}) {
       shape.m = cut(rows, shape.in, shape.out);
       add(shape);
@@ -328,14 +329,14 @@ std::vector<KernelShape> kernel_shapes(const train::OpenedRun& run) {
   attention.heads = config.num_attention_heads;
   attention.kv_heads = config.num_key_value_heads;
   attention.head_dim = config.head_dim;
-  attention.segment = std::min(sizes.segment, kMostTokens);
-  attention.prefix = std::min(sizes.prompt, kMostTokens);
+  attention.segment = std::min(sizes.segment, kMaxTokens);
+  attention.prefix = std::min(sizes.prompt, kMaxTokens);
   add(attention);
   if (sizes.sequences == 0) return out;
   attention.kind = "cached";
-  attention.plain = false;
+  attention.autograd = false;
   attention.prefix = 0;
-  attention.segment = std::min(sizes.keys, kMostTokens);
+  attention.segment = std::min(sizes.keys, kMaxTokens);
   add(attention);
   return out;
 }
@@ -345,11 +346,11 @@ Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t t
   if (options.program.empty()) {
     return {{.code = "NUM-07", .level = Level::kNote, .what = "kernels were not tried in a child process"}};
   }
-  Cache cache(options.cache_dir, machine_words(options.program, threads));
+  Cache cache(options.cache_dir, describe_machine(options.program, threads));
   std::vector<KernelShape> unknown;
   double worst = 0;
   for (const KernelShape& shape : shapes) {
-    const auto known = cache.right().find(shape.words());
+    const auto known = cache.right().find(shape.describe());
     if (known == cache.right().end())
       unknown.push_back(shape);
     else
@@ -362,7 +363,7 @@ Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t t
   std::size_t unanswered = 0;
   for (std::size_t i = 0; i < unknown.size(); ++i) {
     if (answers[i].kind == Answer::Kind::kRight) {
-      cache.add(unknown[i].words(), answers[i].error);
+      cache.add(unknown[i].describe(), answers[i].error);
       worst = std::max(worst, answers[i].error);
     } else if (answers[i].kind == Answer::Kind::kNone) {
       unanswered += 1;

@@ -10,6 +10,7 @@
 #include "doctor/probes/loss_identities.h"
 #include "doctor/probes/probe_state.h"
 #include "train/memory_inputs.h"
+#include "train/methods/methods.h"
 
 namespace hone::doctor {
 
@@ -30,7 +31,7 @@ struct Bounds {
 };
 
 Bounds bounds_of(const model::CausalLm& model) {
-  return model.numbers().linear == at::kFloat ? Bounds{1e-4, 1e-4, 1e-3} : Bounds{1e-2, 1e-3, 2e-2};
+  return model.dtypes().linear == at::kFloat ? Bounds{1e-4, 1e-4, 1e-3} : Bounds{1e-2, 1e-3, 2e-2};
 }
 
 data::Batch batch_of(const std::vector<data::Example>& examples) {
@@ -44,7 +45,7 @@ double judge_first_loss(train::OpenedRun& run, const ScoredPass& pass, Verdicts&
   const train::Rehearsal first = run.method->rehearse(kLook);
   const double uniform = std::log(static_cast<double>(run.model->config().vocab_size));
   const double share = first.nll / uniform;
-  const bool own_words = run.prompts() != nullptr;  // it scores what it has sampled itself
+  const bool own_words = run.samples();  // it scores what it has sampled itself
   const std::string what =
       (own_words ? "the model gives its own completions a loss of " : "the first loss is ") +
       number(first.nll) + ", ln V is " + number(uniform);
@@ -125,7 +126,7 @@ void judge_packing(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out)
   const double shift = std::abs(packed.nll - alone.nll) / of_second;
   if (shift <= bounds.logprob) {
     out.push_back({.code = "NUM-04",
-                   .what = "a row has the same loss alone and packed after another",
+                   .what = "a row has the same loss alone and packed after another row",
                    .evidence = "mean |d log p| " + number(shift) + ", bound " + number(bounds.logprob)});
   } else {
     out.push_back(
@@ -158,7 +159,7 @@ void judge_packing(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out)
                  .level = Level::kFail,
                  .what = "the gradient depends on how a step is cut into micro-batches",
                  .evidence = evidence + "; bounds " + number(bounds.cosine) + " and " + number(bounds.norm),
-                 .cause = "the loss is normalised by the micro-batch instead of the step",
+                 .cause = "the loss is normalized by the micro-batch instead of the step",
                  .fix = "gradient_accumulation_steps: 1; please report this with `hone env`",
                  .cost = "steps of the wrong size"});
 }
@@ -192,11 +193,8 @@ bool is_new(const adapters::Adapter& adapter) {
 
 // A new policy is its reference: no margin, whatever the pair, and the sigmoid's loss is ln 2.
 void judge_reference(train::OpenedRun& run, Verdicts& out) {
-  const config::PreferencePlan& plan = run.plan.preference;
-  const bool sigmoid = run.plan.method == config::Method::kDpo &&
-                       plan.loss_type == std::vector<std::string>{"sigmoid"} && plan.loss_weights.empty() &&
-                       !plan.use_weighting && plan.f_divergence_type == "reverse_kl";
-  if (run.pairs() == nullptr || !sigmoid || !is_new(*run.adapter)) return;
+  const auto begins_at_ln2 = train::method_row(run.plan.method).begins_at_ln2;
+  if (begins_at_ln2 == nullptr || !begins_at_ln2(run.plan) || !is_new(*run.adapter)) return;
   const double loss = run.method->rehearse(kLook).loss, expected = std::log(2.0);
   base::Verdict found{.code = "PREF-04",
                       .what = "the policy begins as its reference: the loss is " + number(loss) + ", ln 2",
@@ -222,13 +220,13 @@ Verdicts examine_loss(train::OpenedRun& run, const ScoredPass& pass) {
   judge_packing(run, pass, out);
   judge_reference(run, out);
   // Methods that sample are asked by probe_sampler, with the same completions in both.
-  if (run.prompts() == nullptr) judge_adapter_in_loss(run, first, guard, out);
+  if (!run.samples()) judge_adapter_in_loss(run, first, guard, out);
   return out;
 }
 
 Verdicts probe_loss(train::OpenedRun& run) {
   const train::PassForm form = train::pass_form(run.start.memory);
-  const train::PassKey key = {.training = false, .seed = static_cast<std::uint64_t>(run.plan.seed)};
+  const train::RngKey key = {.training = false, .seed = static_cast<std::uint64_t>(run.plan.seed)};
   return examine_loss(run, [&](const data::Batch& batch, double denominator) {
     return denominator > 0 ? train::score_and_backward(*run.model, batch, key, denominator, form)
                            : train::score_batch(*run.model, batch, key, form);

@@ -23,11 +23,11 @@ constexpr std::int64_t kOverfitTokens = 96;
 
 // The same few rows each time: a loss, its gradient in the adapter. Other methods than SFT learn a few of
 // their prompts or chosen answers by heart: their own losses are of something else, or of what is sampled
-// anew.
+// again.
 class OneBatch {
  public:
   explicit OneBatch(train::OpenedRun& run) : run_(run), form_(train::pass_form(run.start.memory)) {
-    if (run.examples() != nullptr) return;
+    if (run.has_examples()) return;
     const std::vector<data::Example> examples = short_examples(run, 3, kOverfitTokens);
     if (examples.empty()) return;
     data::PackedRow row;
@@ -38,7 +38,7 @@ class OneBatch {
   // Mean -log p of the scored tokens.
   double loss() {
     run_.adapter->zero_gradient();
-    if (run_.examples() != nullptr) {
+    if (run_.has_examples()) {
       const train::Rehearsal found = run_.method->rehearse(
           {.max_tokens = std::min(kOverfitTokens, rehearsal_tokens(*run_.model)), .training = false});
       scored_ = found.scored;
@@ -58,16 +58,16 @@ class OneBatch {
   std::int64_t scored_ = 0;
 };
 
-struct Course {
+struct OverfitRun {
   double first = 0, least = 0, rate = 0;
   int steps = 0;
 };
 
-Course learn_by_heart(train::OpenedRun& run, OneBatch& batch, double rate) {
+OverfitRun overfit_batch(train::OpenedRun& run, OneBatch& batch, double rate) {
   learn::AdamWState moments = learn::AdamWState::zeros_like(run.adapter->flat());
   learn::AdamWOptions options = adamw_options(run.plan);
   options.weight_decay = 0;
-  Course out{.rate = rate};
+  OverfitRun out{.rate = rate};
   for (int step = 0; step <= kOverfitSteps; ++step) {
     const double loss = batch.loss();
     if (step == 0) out.first = out.least = loss;
@@ -86,9 +86,9 @@ Course learn_by_heart(train::OpenedRun& run, OneBatch& batch, double rate) {
 Verdicts probe_overfit(train::OpenedRun& run) {
   StateGuard guard(run);
   OneBatch batch(run);
-  Course best;
+  OverfitRun best;
   for (const double rate : kOverfitRates) {
-    const Course found = learn_by_heart(run, batch, rate);
+    const OverfitRun found = overfit_batch(run, batch, rate);
     guard.restore_parameters();
     if (batch.scored() == 0) {
       return {{.level = Level::kNote, .what = "nothing to learn by heart: no row of the data is scored"}};

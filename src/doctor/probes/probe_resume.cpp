@@ -47,7 +47,7 @@ std::string difference(const Stand& right, const Stand& other) {
 }  // namespace
 
 Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read) {
-  if (run.adapter->beginning().defined()) {
+  if (run.adapter->initial_values().defined()) {
     return {
         {.code = "CKPT-05",
          .level = base::Level::kNote,
@@ -57,7 +57,7 @@ Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read) {
   const ScratchFolder scratch;
   learn::AdamWState moments = learn::AdamWState::zeros_like(run.adapter->flat());
   step(run, moments, 0);
-  train::RunState state = run.standing->state;
+  train::RunState state = run.resume_state->state;
   state.step = 1;
   state.num_tokens += 17;
   const train::TrainerStateFacts facts = {.max_steps = run.start.total_steps};

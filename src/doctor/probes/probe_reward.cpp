@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "doctor/checks/check_words.h"
+#include "doctor/checks/check_format.h"
 #include "doctor/examination.h"
 #include "doctor/probes/reward_answers.h"
 #include "rewards/open_reward.h"
@@ -31,7 +31,7 @@ Texts same(std::size_t rows, const std::string& text) {
 }
 
 std::string mean_of(const Answered& one) {
-  return std::isnan(one.mean) ? "no score" : words::number(one.mean);
+  return std::isnan(one.mean) ? "no score" : format::number(one.mean);
 }
 
 // One reward.
@@ -51,7 +51,7 @@ class Trial {
   void run(const std::string& any_gold) {
     column_ = gold_of(any_gold);
     if (!column_.empty()) {
-      for (const auto& [kind, texts] : rows_.golds(column_)) {
+      for (const auto& [kind, texts] : rows_.gold_answers(column_)) {
         if (user_code_ && !deep_ && seconds_ > kPatience) break;  // a slow one has been asked enough
         if (!ask_more(kind, texts)) return;
         if (calls_.size() == 1 || calls_.back().mean > calls_[best_].mean || std::isnan(calls_[best_].mean)) {
@@ -132,7 +132,7 @@ class Trial {
     for (std::size_t i = 0; i < again.values.size() && i < calls_.front().values.size(); ++i) {
       const double first = calls_.front().values[i], second = again.values[i];
       if (first != second && !(std::isnan(first) && std::isnan(second)))
-        changed_ = words::number(first) + ", then " + words::number(second) + " (" + rows_.row(i).where +
+        changed_ = format::number(first) + ", then " + format::number(second) + " (" + rows_.row(i).where +
                    ", " + calls_.front().kind + ")";
     }
     call_seconds_ = again.seconds;  // the first call may load much
@@ -165,7 +165,7 @@ class Trial {
     if (!failures_.empty()) {
       out.level = fails_often() ? Level::kFail : Level::kWarn;
       out.what = name() + " does not score " +
-                 words::counted(static_cast<std::int64_t>(failures_.size()), "answer") + " of " +
+                 format::counted(static_cast<std::int64_t>(failures_.size()), "answer") + " of " +
                  std::to_string(calls_.size() * rows_.size());
       out.evidence = failures_.front();
       for (std::size_t i = 1; i < std::min<std::size_t>(3, failures_.size()); ++i)
@@ -175,10 +175,10 @@ class Trial {
       out.cost = "samples without a reward in every batch that has such an answer";
       return out;
     }
-    out.what = name() + ": " + words::counted(static_cast<std::int64_t>(rows_.size()), "finite number") +
+    out.what = name() + ": " + format::counted(static_cast<std::int64_t>(rows_.size()), "finite number") +
                (calls_.size() > 1 ? " in each of " + std::to_string(calls_.size()) + " calls" : "") +
                ", the same when repeated";
-    out.evidence = words::number(call_seconds_) + " s a call";
+    out.evidence = format::number(call_seconds_) + " s a call";
     if (!changed_.empty()) {
       out.level = Level::kWarn;
       out.what = name() + " gives the same answer another score when asked again";
@@ -188,7 +188,7 @@ class Trial {
       out.cost = "advantages that are noise, and runs that cannot be repeated";
     } else if (call_seconds_ > kSlow) {
       out.level = Level::kWarn;
-      out.what = name() + " takes " + words::number(call_seconds_) + " s for " +
+      out.what = name() + " takes " + format::number(call_seconds_) + " s for " +
                  std::to_string(rows_.size()) + " answers";
       out.cause = "the function itself";
       out.fix = "reward_workers: 2 or more, or a faster function";
@@ -219,22 +219,22 @@ class Trial {
     for (const Answered& one : calls_) {
       if (&one != &best) out.evidence += (out.evidence.empty() ? "" : ", ") + one.kind + " " + mean_of(one);
     }
-    const std::string shown = "it received `" + words::shown(asked_[best_].front()) + "`";
+    const std::string shown = "it received `" + format::shown(asked_[best_].front()) + "`";
     if (reads_gold() && static_cast<double>(best.none) > kUnreadable * static_cast<double>(rows)) {
       out.level = Level::kFail;
       out.what = name() + " gives no score to " + std::to_string(best.none) + " of " +
-                 words::counted(rows, "right answer");
+                 format::counted(rows, "right answer");
       out.cause = "it cannot read the column " + column_;
       out.fix = "look at " + rows_.row(0).where + ": `" +
-                words::shown(words::column_text(rows_.row(0).columns, column_).value_or("null")) + "`";
+                format::shown(format::column_text(rows_.row(0).columns, column_).value_or("null")) + "`";
       out.cost = "samples without a reward";
       return out;
     }
     if (one_line_only()) {
       out.level = Level::kFail;
       out.what = name() + " matches an answer in one line, and not the same answer with line breaks";
-      out.evidence = std::string(kOneLine) + " " + words::number(highest_) + ", " + kSeveralLines + " " +
-                     words::number(lowest_);
+      out.evidence = std::string(kOneLine) + " " + format::number(highest_) + ", " + kSeveralLines + " " +
+                     format::number(lowest_);
       out.cause = "a dot that does not match a line break";
       out.fix = "regex(..., dotall=true), or re.DOTALL in a function of your own";
       out.cost = "a reward that stays at its minimum: reasoning has several lines";
@@ -243,13 +243,12 @@ class Trial {
     if (!reads_gold()) {
       if (lowest_ == highest_) {
         out.level = wants_think_tag() ? Level::kWarn : Level::kNote;
-        out.what = name() + " gives everything it was shown " + words::number(highest_);
+        out.what = name() + " gives everything it was shown " + format::number(highest_);
         out.evidence += (out.evidence.empty() ? "" : "; ") + shown;
         if (out.level == Level::kWarn) {
           out.cause =
               "suspected: the chat template opens <think> in the prompt, and the reward wants to see it in "
-              "the "
-              "completion";
+              "the completion";
           out.fix = "a template that leaves <think> to the model, or a reward that wants </think> alone";
           out.cost = "a reward that stays where it is for the whole run";
         }
@@ -271,21 +270,20 @@ class Trial {
       return out;
     }
     if (never && calls_.size() == golds_ && highest_ > 0) {
-      out.what = name() + " gives every right answer it was shown " + words::number(highest_);
+      out.what = name() + " gives every right answer it was shown " + format::number(highest_);
       out.evidence =
           std::to_string(golds_) + " forms of it; wrong answers are shown by --deep and hone reward-test";
       return out;
     }
     if (never) {
       out.level = Level::kWarn;
-      out.what = name() + " gives the right answer " + words::number(highest_) + " in all " +
+      out.what = name() + " gives the right answer " + format::number(highest_) + " in all " +
                  std::to_string(golds_) + " forms that were tried" +
                  (calls_.size() > golds_ ? ", as it does junk" : "");
       out.evidence = shown + (calls_.size() > 1 ? ", then " + calls_[1].kind + " and other forms" : "");
       out.cause =
           "suspected: its pattern never matches (no DOTALL; a tag that the prompt's template has opened "
-          "already; "
-          "another form of answer)";
+          "already; another form of answer)";
       out.fix = "compare the string above with its pattern; hone reward-test shows more";
       out.cost = "a reward that stays where it is for the whole run";
       return out;
@@ -342,9 +340,9 @@ class Trial {
                    std::to_string(gold.size()) + " rows";
     if (won >= kPairs * pairs) return out;
     out.level = Level::kWarn;
-    out.what = name() + " tells right answers from junk in " + words::percent(won, pairs) + " of the rows";
+    out.what = name() + " tells right answers from junk in " + format::percent(won, pairs) + " of the rows";
     out.cause =
-        "suspected: its head was newly initialised when it was saved, or it was trained for something else";
+        "suspected: its head was newly initialized when it was saved, or it was trained for something else";
     out.fix = "take a reward model that was trained on this kind of answer";
     out.cost = "a reward that moves, and a quality that does not";
     return out;
@@ -371,21 +369,20 @@ class Trial {
 }  // namespace
 
 Verdicts probe_reward(train::OpenedRun& run, Depth depth) {
-  const auto rewards = run.rewards();
-  const train::PolicyPrompts* const prompts = run.prompts();
-  if (prompts == nullptr || prompts->rows.empty() || rewards.empty()) return {};
+  if (!run.samples()) return {};
+  const train::SampledData& data = run.sampled();
+  if (data.train_prompts.rows.empty() || data.rewards.empty()) return {};
   const RewardRows rows(run, depth == Depth::kDeep ? kDeepRows : kRows);
-  const std::string gold = words::gold_column(*prompts);
+  const std::string gold = format::gold_column(data.train_prompts);
   Verdicts out;
-  for (std::size_t i = 0; i < rewards.size(); ++i) {
-    const auto columns = run.reward_columns();
-    Trial trial(*rewards[i], run.plan.policy.reward_funcs[i],
-                i < columns.size() ? columns[i] : std::vector<std::string>(), rows, depth);
+  for (std::size_t i = 0; i < data.rewards.size(); ++i) {
+    Trial trial(*data.rewards[i], run.plan.policy.reward_funcs[i],
+                i < data.columns.size() ? data.columns[i] : std::vector<std::string>(), rows, depth);
     trial.run(gold);
     for (Verdict& one : trial.verdicts()) out.push_back(std::move(one));
   }
   // The run's calls find them as a run without an examination does.
-  for (const auto& reward : rewards) reward->begin_anew();
+  for (const auto& reward : data.rewards) reward->reset();
   return out;
 }
 

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "base/error.h"
-#include "doctor/checks/check_words.h"
+#include "doctor/checks/check_format.h"
 #include "doctor/examination.h"
-#include "doctor/probes/rollout_sample.h"
+#include "doctor/probes/sampled_rollouts.h"
 #include "train/rollout_source.h"
 
 namespace hone::doctor {
@@ -44,7 +44,7 @@ double mean_of(const std::vector<double>& values) {
   return values.empty() ? rewards::kNone : sum / static_cast<double>(values.size());
 }
 
-Counted count(const RolloutSample& sample) {
+Counted count(const SampledRollouts& sample) {
   Counted out;
   out.samples = static_cast<std::int64_t>(sample.completions.size());
   out.groups = sample.groups();
@@ -80,9 +80,9 @@ Counted count(const RolloutSample& sample) {
   return out;
 }
 
-std::string lengths_words(const std::vector<double>& lengths) {
-  return "p50 " + words::number(quantile(lengths, 0.5)) + ", p95 " + words::number(quantile(lengths, 0.95)) +
-         " tokens";
+std::string describe_lengths(const std::vector<double>& lengths) {
+  return "p50 " + format::number(quantile(lengths, 0.5)) + ", p95 " +
+         format::number(quantile(lengths, 0.95)) + " tokens";
 }
 
 std::int64_t rounded_up(double tokens) {
@@ -98,14 +98,15 @@ struct Natural {
 
 Natural uncapped(const train::OpenedRun& run) {
   const std::int64_t cap = run.plan.policy.max_completion_length;
-  const std::int64_t room = run.model->config().max_position_embeddings - run.prompts()->longest();
+  const std::int64_t room =
+      run.model->config().max_position_embeddings - run.sampled().train_prompts.longest();
   Natural out{.cap = std::min({8 * cap, std::max(cap, kUncappedTokens), room})};
   if (out.cap <= cap) return out;
-  const RolloutSample sample = sample_rollouts(run, {.prompts = kUncappedPrompts,
-                                                     .seconds = kUncappedSeconds,
-                                                     .max_new_tokens = out.cap,
-                                                     .samples = 1,
-                                                     .scored = false});
+  const SampledRollouts sample = sample_rollouts(run, {.prompts = kUncappedPrompts,
+                                                       .seconds = kUncappedSeconds,
+                                                       .max_new_tokens = out.cap,
+                                                       .samples = 1,
+                                                       .scored = false});
   for (const train::RolloutSample& one : sample.completions) {
     out.lengths.push_back(static_cast<double>(one.ids.size()));
     out.ended += one.truncated ? 0 : 1;
@@ -118,24 +119,24 @@ Natural uncapped(const train::OpenedRun& run) {
 Verdict judge_cut(const train::OpenedRun& run, const Counted& found) {
   const std::int64_t cap = run.plan.policy.max_completion_length;
   Verdict out{.code = "RL-03"};
-  out.what = words::percent(1 - found.cut, 1) + " of " + words::counted(found.samples, "completion") +
-             " end by themselves within " + std::to_string(cap) + " tokens (" + lengths_words(found.lengths) +
-             ")";
+  out.what = format::percent(1 - found.cut, 1) + " of " + format::counted(found.samples, "completion") +
+             " end by themselves within " + std::to_string(cap) + " tokens (" +
+             describe_lengths(found.lengths) + ")";
   if (found.cut <= kSampleCutWarn) return out;
   // Where rewards still tell completions apart, there is something to learn from.
   const bool wasted = found.cut > kSampleCutFail && found.dead > kSampleCutFail;
   out.level = wasted ? Level::kFail : Level::kWarn;
-  out.what = words::percent(found.cut, 1) + " of " + words::counted(found.samples, "completion") +
-             " are cut at " + words::counted(cap, "token") + " before they end";
-  out.evidence = words::percent(found.dead, 1) + " of the groups dead";
+  out.what = format::percent(found.cut, 1) + " of " + format::counted(found.samples, "completion") +
+             " are cut at " + format::counted(cap, "token") + " before they end";
+  out.evidence = format::percent(found.dead, 1) + " of the groups dead";
   if (!std::isnan(found.cut_mean))
-    out.evidence += "; mean reward " + words::number(found.cut_mean) + " of those cut";
+    out.evidence += "; mean reward " + format::number(found.cut_mean) + " of those cut";
   if (!std::isnan(found.finished_mean))
-    out.evidence += ", " + words::number(found.finished_mean) + " of those that end";
+    out.evidence += ", " + format::number(found.finished_mean) + " of those that end";
   const Natural natural = uncapped(run);
   if (!natural.lengths.empty()) {
-    out.evidence += "; without this cap " + lengths_words(natural.lengths) + " (" +
-                    words::percent(natural.ended, 1) + " end within " + std::to_string(natural.cap) + ")";
+    out.evidence += "; without this cap " + describe_lengths(natural.lengths) + " (" +
+                    format::percent(natural.ended, 1) + " end within " + std::to_string(natural.cap) + ")";
   }
   if (natural.lengths.empty() || natural.ended < 0.5) {
     out.cause = natural.cap > cap ? "the model hardly ever stops, within " + std::to_string(natural.cap) +
@@ -149,7 +150,7 @@ Verdict judge_cut(const train::OpenedRun& run, const Counted& found) {
     out.fix = "max_completion_length: " + std::to_string(rounded_up(quantile(natural.lengths, 0.95))) +
               (natural.ended < 0.95 ? " or more" : "");
   }
-  out.cost = words::percent(found.cut, 1) + " of what is sampled";
+  out.cost = format::percent(found.cut, 1) + " of what is sampled";
   return out;
 }
 
@@ -162,7 +163,7 @@ double expected_dead(const std::vector<double>& rates, std::int64_t size) {
 
 // Of each group the share of its best reward, drawn towards that of all (`rate`) by one completion; empty:
 // rewards take more than two values, which no rate describes.
-std::vector<double> rates_of(const RolloutSample& sample, const Counted& found, double rate) {
+std::vector<double> rates_of(const SampledRollouts& sample, const Counted& found, double rate) {
   std::vector<double> out;
   for (std::size_t first = 0; first < sample.totals.size(); first += static_cast<std::size_t>(sample.group)) {
     double best = 0, n = 0;
@@ -179,13 +180,14 @@ std::vector<double> rates_of(const RolloutSample& sample, const Counted& found, 
 }
 
 // RL-02
-Verdict judge_dead(const train::OpenedRun& run, const RolloutSample& sample, const Counted& found, bool cut) {
+Verdict judge_dead(const train::OpenedRun& run, const SampledRollouts& sample, const Counted& found,
+                   bool cut) {
   Verdict out{.code = "RL-02"};
   const std::int64_t group = run.plan.policy.num_generations;
-  out.what = words::percent(found.dead, 1) + " of " + words::counted(found.groups, "group") +
-             " dead: useful compute " + words::percent(1 - found.dead, 1);
-  out.evidence = "reward " + words::number(found.mean) + " +- " + words::number(found.deviation) + ", from " +
-                 words::number(found.low) + " to " + words::number(found.high);
+  out.what = format::percent(found.dead, 1) + " of " + format::counted(found.groups, "group") +
+             " dead: useful compute " + format::percent(1 - found.dead, 1);
+  out.evidence = "reward " + format::number(found.mean) + " +- " + format::number(found.deviation) +
+                 ", from " + format::number(found.low) + " to " + format::number(found.high);
   if (found.scored == 0) {
     out.evidence = "no completion was scored";
   }
@@ -194,8 +196,8 @@ Verdict judge_dead(const train::OpenedRun& run, const RolloutSample& sample, con
   const std::vector<double> rates = binary ? rates_of(sample, found, rate) : std::vector<double>();
   std::int64_t larger = 0;
   if (!rates.empty()) {
-    out.evidence += "; solve rate " + words::percent(rate, 1) + ", expected " +
-                    words::percent(dead_share(rate, group), 1) + " dead were all prompts alike";
+    out.evidence += "; solve rate " + format::percent(rate, 1) + ", expected " +
+                    format::percent(dead_share(rate, group), 1) + " dead were all prompts alike";
     for (std::int64_t size = group; size <= 256 && larger == 0; size *= 2) {
       if (expected_dead(rates, size) < kDeadGoal) larger = size;
     }
@@ -203,12 +205,12 @@ Verdict judge_dead(const train::OpenedRun& run, const RolloutSample& sample, con
   if (found.dead <= kDeadWarn) return out;
   const bool all = found.dead >= 1 && found.groups >= kEnoughGroups;
   out.level = all ? Level::kFail : Level::kWarn;
-  out.what = words::percent(found.dead, 1) + " of " + words::counted(found.groups, "group") +
+  out.what = format::percent(found.dead, 1) + " of " + format::counted(found.groups, "group") +
              " are dead: all rewards of a group alike, no gradient";
   if (cut) {
     out.cause = "completions are cut before they come to their answer (RL-03)";
   } else if (found.scored > 0 && found.low == found.high) {
-    out.cause = "every completion earns " + words::number(found.mean) +
+    out.cause = "every completion earns " + format::number(found.mean) +
                 ": suspected a reward that never matches (RL-04), or a task far too hard or too easy";
   } else {
     out.cause = found.mean > (found.low + found.high) / 2 ? "the task is too easy for most prompts"
@@ -216,15 +218,15 @@ Verdict judge_dead(const train::OpenedRun& run, const RolloutSample& sample, con
   }
   out.fix = cut              ? "RL-03's"
             : larger > group ? "num_generations: " + std::to_string(larger) + " (" +
-                                   words::percent(expected_dead(rates, larger), 1) +
+                                   format::percent(expected_dead(rates, larger), 1) +
                                    " dead expected), or prompts of middling difficulty"
                              : "prompts that are solved now and then, or a reward with more than two values";
-  out.cost = words::percent(found.dead, 1) + " of what is sampled";
+  out.cost = format::percent(found.dead, 1) + " of what is sampled";
   return out;
 }
 
 // RL-04 and RL-07 as far as samples tell: functions that give everything the same.
-Verdicts judge_parts(const RolloutSample& sample) {
+Verdicts judge_parts(const SampledRollouts& sample) {
   Verdicts out;
   for (std::size_t k = 0; k < sample.reward_names.size(); ++k) {
     std::vector<double> values;
@@ -235,15 +237,15 @@ Verdicts judge_parts(const RolloutSample& sample) {
     Verdict verdict{.code = "RL-04", .level = Level::kWarn};
     if (values.empty()) {
       verdict.what = "reward " + sample.reward_names[k] + " scores none of " +
-                     words::counted(static_cast<std::int64_t>(sample.completions.size()), "completion");
+                     format::counted(static_cast<std::int64_t>(sample.completions.size()), "completion");
       verdict.evidence = sample.warnings.empty() ? "None each time" : sample.warnings.front();
     } else {
       const auto [low, high] = std::minmax_element(values.begin(), values.end());
       if (*low != *high) continue;
       verdict.what = "reward " + sample.reward_names[k] + " gives all " +
-                     words::counted(static_cast<std::int64_t>(values.size()), "completion") + " " +
-                     words::number(*low);
-      verdict.evidence = "one of them: `" + words::shown(sample.completions.front().text) + "`";
+                     format::counted(static_cast<std::int64_t>(values.size()), "completion") + " " +
+                     format::number(*low);
+      verdict.evidence = "one of them: `" + format::shown(sample.completions.front().text) + "`";
     }
     verdict.cause = "suspected: its pattern never matches, or the prompt does not ask for what it looks for";
     verdict.fix = "hone reward-test; show the form in the prompt";
@@ -254,16 +256,16 @@ Verdicts judge_parts(const RolloutSample& sample) {
 }
 
 // RL-05, seen on real completions.
-std::optional<Verdict> judge_warnings(const RolloutSample& sample) {
-  std::vector<std::string> missing;  // and not what was mended
+std::optional<Verdict> judge_warnings(const SampledRollouts& sample) {
+  std::vector<std::string> missing;  // and not what was fixed
   for (const std::string& one : sample.warnings) {
     if (one.find("could not score") != std::string::npos || one.find("not scored") != std::string::npos)
       missing.push_back(one);
   }
   if (missing.empty()) return std::nullopt;
   Verdict out{.code = "RL-05", .level = Level::kFail};
-  out.what = words::counted(static_cast<std::int64_t>(missing.size()), "score") + " of " +
-             words::counted(static_cast<std::int64_t>(sample.completions.size()), "real completion") +
+  out.what = format::counted(static_cast<std::int64_t>(missing.size()), "score") + " of " +
+             format::counted(static_cast<std::int64_t>(sample.completions.size()), "real completion") +
              " missing";
   out.evidence = missing.front();
   // The number of the batch is the probe's own.
@@ -276,27 +278,26 @@ std::optional<Verdict> judge_warnings(const RolloutSample& sample) {
 }
 
 // RL-14
-Verdict judge_speed(const train::OpenedRun& run, const RolloutSample& sample) {
+Verdict judge_speed(const train::OpenedRun& run, const SampledRollouts& sample) {
   const double seconds = std::max(1e-9, sample.rollout_seconds);
   const double rate = static_cast<double>(sample.tokens) / seconds;
   const double each = static_cast<double>(sample.tokens) / static_cast<double>(sample.completions.size());
   const double batch = each * static_cast<double>(run.plan.policy.generation_batch_size) / rate;
   return {.code = "RL-14",
-          .what = words::number(std::round(rate)) + " tokens/s sampled; about " +
-                  words::number(std::round(10 * batch) / 10) + " s for a generation batch of " +
-                  words::counted(run.plan.policy.generation_batch_size, "completion"),
+          .what = format::number(std::round(rate)) + " tokens/s sampled; about " +
+                  format::number(std::round(10 * batch) / 10) + " s for a generation batch of " +
+                  format::counted(run.plan.policy.generation_batch_size, "completion"),
           .evidence =
               "impossible here: keys and values are always kept while sampling, recomputation is the "
-              "trainer's alone; "
-              "rewards were waited for " +
-              words::number(std::round(10 * sample.reward_seconds) / 10) + " s"};
+              "trainer's alone; rewards were waited for " +
+              format::number(std::round(10 * sample.reward_seconds) / 10) + " s"};
 }
 
 }  // namespace
 
 Verdicts probe_rollout(train::OpenedRun& run) {
-  if (run.prompts() == nullptr || run.prompts()->rows.empty() || run.rewards().empty()) return {};
-  RolloutSample sample;
+  if (!run.samples() || run.sampled().train_prompts.rows.empty() || run.sampled().rewards.empty()) return {};
+  SampledRollouts sample;
   try {
     sample = sample_rollouts(run, {.seconds = kSeconds});
   } catch (const base::UserError& error) {

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "adapters/below.h"
+#include "adapters/frozen_adapters.h"
 #include "adapters/merge.h"
 #include "base/error.h"
 #include "doctor/examination.h"
@@ -21,7 +21,7 @@ using base::Level;
 namespace fs = base::fs;
 
 constexpr std::int64_t kRoundTripTokens = 64;
-constexpr double kMostRoundTripKl = 0.01, kLeastAgreement = 0.98;  // CKPT-02
+constexpr double kMaxRoundTripKl = 0.01, kLeastAgreement = 0.98;  // CKPT-02
 
 // Tokens of the data, or any when there are too few.
 data::Batch probe_tokens(const train::OpenedRun& run) {
@@ -37,14 +37,14 @@ data::Batch probe_tokens(const train::OpenedRun& run) {
 at::Tensor logprobs(const model::CausalLm& model, const data::Batch& batch,
                     const ops::PassContext& pass = {}) {
   const at::NoGradGuard no_grad;
-  return at::log_softmax(model.plain_logits(model.hidden(batch, pass), pass), -1);
+  return at::log_softmax(model.autograd_logits(model.hidden(batch, pass), pass), -1);
 }
 
-struct Likeness {
+struct Comparison {
   double kl = 0, agreement = 0;
 };
 
-Likeness likeness(const at::Tensor& right, const at::Tensor& other) {
+Comparison likeness(const at::Tensor& right, const at::Tensor& other) {
   return {.kl = (right.exp() * (right - other)).sum(-1).mean().item<double>(),
           .agreement = right.argmax(-1).eq(other.argmax(-1)).to(at::kDouble).mean().item<double>()};
 }
@@ -60,14 +60,14 @@ base::Verdict no_effect(std::string what, std::string evidence) {
           .cost = "the finished adapter would not be the trained one"};
 }
 
-std::string words_of(const Likeness& one, std::int64_t tokens) {
+std::string describe(const Comparison& one, std::int64_t tokens) {
   return "KL " + number(one.kl) + ", first choice equal at " + number(100 * one.agreement) + " % of " +
          grouped(tokens) + " tokens";
 }
 
 // Of a model that hardly prefers any token, rounding may change the first choice: the KL decides.
-bool is_near(const Likeness& one) {
-  return (one.kl <= kMostRoundTripKl && one.agreement >= kLeastAgreement) || one.kl <= kMostRoundTripKl / 100;
+bool is_near(const Comparison& one) {
+  return (one.kl <= kMaxRoundTripKl && one.agreement >= kLeastAgreement) || one.kl <= kMaxRoundTripKl / 100;
 }
 
 // What is read back into the model; the caller's guard puts the run's own adapter back.
@@ -106,9 +106,9 @@ void judge_load(train::OpenedRun& run, const fs::path& folder, Verdicts& out) {
 void judge_merge(const train::OpenedRun& run, const at::Tensor& with_adapter, const at::Tensor& base_alone,
                  const fs::path& out_folder, Verdicts& out) {
   const auto source = model::open_weights(out_folder);
-  const model::CausalLm merged(*source, train::numbers(run.plan.precision));
+  const model::CausalLm merged(*source, train::dtype_policy(run.plan.precision));
   const at::Tensor found = logprobs(merged, probe_tokens(run));
-  const Likeness to_adapter = likeness(with_adapter, found), to_base = likeness(with_adapter, base_alone);
+  const Comparison to_adapter = likeness(with_adapter, found), to_base = likeness(with_adapter, base_alone);
   const std::string evidence = "KL " + number(to_adapter.kl) + " from the model with its adapter (" +
                                number(to_base.kl) + " from the base alone), first choice equal at " +
                                number(100 * to_adapter.agreement) + " % of " + grouped(with_adapter.size(0)) +
@@ -135,24 +135,24 @@ void judge_merge(const train::OpenedRun& run, const at::Tensor& with_adapter, co
        .cost = "the exported model would be worse than the trained one"});
 }
 
-// An adapter that was trained on quantised numbers, on the base as it is stored: what a merge that does not
+// An adapter that was trained on quantized numbers, on the base as it is stored: what a merge that does not
 // know of it gives.
 void judge_stored_base(const train::OpenedRun& run, const at::Tensor& with_adapter, const fs::path& folder,
                        Verdicts& out) {
   const auto source = model::open_weights(run.plan.model_name_or_path);
-  model::CausalLm full(*source, train::numbers(run.plan.precision));
-  if (full.quantised()) return;  // it is stored so
-  adapters::lay_below(full, run.plan.base_adapters);
-  adapters::lay_below(full, run.plan.base_adapters);
+  model::CausalLm full(*source, train::dtype_policy(run.plan.precision));
+  if (full.quantized()) return;  // it is stored so
+  adapters::attach_frozen(full, run.plan.base_adapters);
+  adapters::attach_frozen(full, run.plan.base_adapters);
   const adapters::Adapter adapter = adapters::Adapter::load(full, folder);
-  const Likeness found = likeness(with_adapter, logprobs(full, probe_tokens(run)));
-  const std::string scheme = ops::words_of(*run.model->quantised());
+  const Comparison found = likeness(with_adapter, logprobs(full, probe_tokens(run)));
+  const std::string scheme = ops::describe(*run.model->quantized());
   base::Verdict said = {
       .code = "CKPT-02",
       .what = "on the base as it is stored the adapter gives nearly the same model",
-      .evidence = words_of(found, with_adapter.size(0)) + "; the base of this run: " + scheme};
+      .evidence = describe(found, with_adapter.size(0)) + "; the base of this run: " + scheme};
   if (!is_near(found)) {
-    const bool eight = run.model->quantised()->type == ops::QuantType::kInt8;
+    const bool eight = run.model->quantized()->type == ops::QuantType::kInt8;
     said.level = Level::kWarn;
     said.what = "merged onto the base as it is stored, the adapter gives another model";
     said.cause = "it is trained on what the " + scheme + " numbers stand for";
@@ -189,7 +189,7 @@ ScratchFolder::~ScratchFolder() {
 }
 
 Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
-  if (run.adapter->beginning().defined()) {
+  if (run.adapter->initial_values().defined()) {
     return {
         {.code = "CKPT-01",
          .level = Level::kNote,
@@ -224,10 +224,10 @@ Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
                            " has no room for a copy of the base"});
     return out;
   }
-  const model::Quantise quantised = run.model->quantised();
-  files.merge(run.plan.model_name_or_path, folder, scratch.path() / "merged", quantised);
+  const model::Quantize quantized = run.model->quantized();
+  files.merge(run.plan.model_name_or_path, folder, scratch.path() / "merged", quantized);
   judge_merge(run, with_adapter, base_alone, scratch.path() / "merged", out);
-  if (quantised) judge_stored_base(run, with_adapter, folder, out);
+  if (quantized) judge_stored_base(run, with_adapter, folder, out);
   return out;
 }
 
@@ -236,11 +236,11 @@ Verdicts probe_round_trip(train::OpenedRun& run) {
       run, {.save = [](const adapters::Adapter& adapter, const fs::path& folder) { adapter.save(folder); },
             .merge =
                 [&run](const fs::path& base, const fs::path& adapter, const fs::path& out,
-                       const model::Quantise& trained_on) {
+                       const model::Quantize& trained_on) {
                   std::vector<fs::path> all(run.plan.base_adapters.begin(), run.plan.base_adapters.end());
                   all.push_back(adapter);
                   adapters::merge_to_folder(base, all, out, trained_on,
-                                            train::numbers(run.plan.precision).residual);
+                                            train::dtype_policy(run.plan.precision).residual);
                 }});
 }
 

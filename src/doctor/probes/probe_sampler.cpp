@@ -20,7 +20,7 @@ constexpr std::int64_t kSampledTokens = 64;
 
 // Largest |sampler's - trainer's| log-probability that arithmetic may make.
 double bound_of(const train::OpenedRun& run) {
-  if (run.model->numbers().linear == at::kFloat) return limits::kGapFp32;
+  if (run.model->dtypes().linear == at::kFloat) return limits::kGapFp32;
   return has_exact_kernels(run) ? limits::kGapBf16 : limits::kGapBf16Elsewhere;
 }
 
@@ -45,9 +45,9 @@ base::Verdict verdict_of(std::string code, Level level, std::string what, std::s
 
 Verdicts probe_sampler(train::OpenedRun& run) {
   Verdicts out;
-  if (run.prompts() == nullptr) return out;
+  if (!run.samples()) return out;
   StateGuard guard(run);
-  const std::vector<PartPrint> before = base_print(*run.model);
+  const std::vector<PartFingerprint> before = base_fingerprint(*run.model);
   const double bound = bound_of(run);
   const auto limit = ", bound " + number(bound);
   const train::RehearsalRequest look = {.max_tokens = kSampledTokens, .backward = false, .training = false};
@@ -104,7 +104,7 @@ Verdicts probe_sampler(train::OpenedRun& run) {
                              "keys and values of a prompt were kept across an update"));
   }
 
-  const std::string changed = first_change(before, base_print(*run.model));
+  const std::string changed = first_change(before, base_fingerprint(*run.model));
   if (changed.empty()) {
     out.push_back(
         {.code = "NUM-06",

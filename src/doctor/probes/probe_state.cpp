@@ -17,8 +17,8 @@
 #include "base/rng.h"
 #include "data/preferences.h"
 #include "ops/cpu/instructions.h"
+#include "train/open_run.h"
 #include "train/rollout_source.h"
-#include "train/sft.h"
 
 namespace hone::doctor {
 
@@ -38,13 +38,13 @@ FiniteMask finite_mask(at::ScalarType type) {
   return {};
 }
 
-struct BlockPrint {
+struct BlockFingerprint {
   std::uint64_t hash = base::kHashStart;
   bool finite = true;
 };
 
 // Eight chains of FNV's step, a word each: every changed word changes its chain.
-BlockPrint print_block(const std::byte* bytes, std::int64_t size, const FiniteMask& mask) {
+BlockFingerprint print_block(const std::byte* bytes, std::int64_t size, const FiniteMask& mask) {
   constexpr std::size_t kLanes = 8;
   constexpr std::uint64_t kPrime = 0x100000001B3;
   std::array<std::uint64_t, kLanes> chain{};
@@ -61,15 +61,15 @@ BlockPrint print_block(const std::byte* bytes, std::int64_t size, const FiniteMa
       overflow |= (word[i] & mask.exponents) + mask.carry;
     }
   }
-  BlockPrint out{.finite = (overflow & mask.overflow) == 0};
+  BlockFingerprint out{.finite = (overflow & mask.overflow) == 0};
   for (const std::uint64_t one : chain) out.hash = (out.hash ^ one) * kPrime;
   return out;
 }
 
 struct HashedPart {
   std::string name;
-  std::function<at::Tensor()>
-      read;  // contiguous, on the CPU; a copy of a piece lives no longer than its hash
+  // contiguous, on the CPU; a copy of a piece lives no longer than its hash
+  std::function<at::Tensor()> read;
 };
 
 at::Tensor as_held(const ops::Weight& weight) {
@@ -90,11 +90,11 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
   // frozen_tensors() would unpack: the packs themselves, and the embedding by its rows where it is not the
   // head.
   add("the head", model.head().panels());
-  const bool one = model.config().tie_word_embeddings && model.numbers().residual == model.numbers().linear;
-  static constexpr std::int64_t kRows = 1 << 14;
-  for (std::int64_t begin = 0; !one && begin < model.config().vocab_size; begin += kRows) {
+  const bool one = model.config().tie_word_embeddings && model.dtypes().residual == model.dtypes().linear;
+  static constexpr std::int64_t kHashedRows = 1 << 14;
+  for (std::int64_t begin = 0; !one && begin < model.config().vocab_size; begin += kHashedRows) {
     out.push_back({"the embedding", [&model, begin] {
-                     const std::int64_t end = std::min(begin + kRows, model.config().vocab_size);
+                     const std::int64_t end = std::min(begin + kHashedRows, model.config().vocab_size);
                      std::vector<std::int64_t> ids(static_cast<std::size_t>(end - begin));
                      std::iota(ids.begin(), ids.end(), begin);
                      return model.embed(ids).cpu().contiguous();
@@ -106,17 +106,17 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
     const std::string prefix = "layer " + std::to_string(index++) + "'s ";
     for (const ops::Linear* linear : layer.linears()) {
       const ops::Weight& weight = linear->weight;
-      if (weight.is_quantised()) {
-        add(linear->name + "'s codes", weight.quantised().codes);
-        add(linear->name + "'s scales", weight.quantised().scales);
-        add(linear->name + "'s scales of scales", weight.quantised().nested_scales);
+      if (weight.is_quantized()) {
+        add(linear->name + "'s codes", weight.quantized().codes);
+        add(linear->name + "'s scales", weight.quantized().scales);
+        add(linear->name + "'s scales of scales", weight.quantized().nested_scales);
       } else {
         add(linear->name, as_held(weight));
       }
       add(linear->name + ".bias", linear->bias);
-      if (!linear->below) continue;
-      add(linear->name + " below: lora_A", as_held(linear->below->a));
-      add(linear->name + " below: lora_B", as_held(linear->below->b));
+      if (!linear->frozen_lora) continue;
+      add(linear->name + " below: lora_A", as_held(linear->frozen_lora->a));
+      add(linear->name + " below: lora_B", as_held(linear->frozen_lora->b));
     }
     add(prefix + "input norm", layer.input_norm);
     add(prefix + "norm after attention", layer.post_attention_norm);
@@ -198,13 +198,13 @@ void StateGuard::restore_parameters() {
   run_.adapter->flat().copy_(parameters_);
 }
 
-std::vector<PartPrint> base_print(const model::CausalLm& model) {
-  std::vector<PartPrint> out;
+std::vector<PartFingerprint> base_fingerprint(const model::CausalLm& model) {
+  std::vector<PartFingerprint> out;
   for (const HashedPart& part : parts_of(model)) {
     const at::Tensor held = part.read();
     const auto bytes = static_cast<std::int64_t>(held.nbytes());
     const auto* const first = static_cast<const std::byte*>(held.const_data_ptr());
-    std::vector<BlockPrint> found(static_cast<std::size_t>((bytes + kBlock - 1) / kBlock));
+    std::vector<BlockFingerprint> found(static_cast<std::size_t>((bytes + kBlock - 1) / kBlock));
     at::parallel_for(
         0, static_cast<std::int64_t>(found.size()), 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t b = begin; b < end; ++b) {
@@ -212,8 +212,8 @@ std::vector<PartPrint> base_print(const model::CausalLm& model) {
                 first + b * kBlock, std::min(kBlock, bytes - b * kBlock), finite_mask(held.scalar_type()));
           }
         });
-    PartPrint print{.name = part.name, .hash = base::kHashStart};
-    for (const BlockPrint& block : found) {
+    PartFingerprint print{.name = part.name, .hash = base::kHashStart};
+    for (const BlockFingerprint& block : found) {
       print.hash = (print.hash ^ block.hash) * 0x100000001B3;
       print.finite = print.finite && block.finite;
     }
@@ -222,7 +222,8 @@ std::vector<PartPrint> base_print(const model::CausalLm& model) {
   return out;
 }
 
-std::string first_change(const std::vector<PartPrint>& before, const std::vector<PartPrint>& after) {
+std::string first_change(const std::vector<PartFingerprint>& before,
+                         const std::vector<PartFingerprint>& after) {
   for (std::size_t i = 0; i < before.size(); ++i) {
     if (i >= after.size() || before[i] != after[i]) return before[i].name;
   }
@@ -272,7 +273,7 @@ std::int64_t rehearsal_tokens(const model::CausalLm& model) {
 }
 
 bool has_exact_kernels(const train::OpenedRun& run) {
-  return run.start.memory.explicit_layer && run.model->device().is_cpu() &&
+  return run.start.memory.fused_layer && run.model->device().is_cpu() &&
          ops::instructions() == ops::Instructions::kAvx512Bf16;
 }
 
@@ -287,25 +288,26 @@ std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size
                                           std::int64_t tokens) {
   const std::int64_t room = std::max<std::int64_t>(2, tokens / static_cast<std::int64_t>(most));
   std::vector<data::Example> out;
-  if (const train::SftData* data = run.examples()) {
+  if (const auto* data = std::get_if<train::ExampleData>(&run.data)) {
     for (const data::Example& example : data->examples) {
       if (out.size() == most) break;
       data::Example part = ending(example.ids, example.supervised, example.row, room);
       if (scores(part)) out.push_back(std::move(part));
     }
-  } else if (const train::PolicyPrompts* prompts = run.prompts()) {
+  } else if (const auto* sampled = std::get_if<train::SampledData>(&run.data)) {
+    const train::PolicyPrompts* const prompts = &sampled->train_prompts;
     for (std::size_t i = 0; i < prompts->tokens.size() && out.size() < most; ++i) {
       data::Example part = ending(prompts->tokens[i].ids, {}, static_cast<std::int64_t>(i), room);
       if (scores(part)) out.push_back(std::move(part));
     }
-  } else if (const auto* pairs = run.pairs()) {
-    for (std::size_t i = 0; i < pairs->size() && out.size() < most; ++i) {
-      const data::PreferenceSide& side = (*pairs)[i].chosen;
+  } else if (const auto* pairs = std::get_if<train::PairData>(&run.data)) {
+    for (std::size_t i = 0; i < pairs->pairs.size() && out.size() < most; ++i) {
+      const data::PreferenceSequence& side = pairs->pairs[i].chosen;
       std::vector<std::int32_t> ids = side.context;
       ids.insert(ids.end(), side.scored.begin(), side.scored.end());
       std::vector<std::uint8_t> supervised(ids.size(), 1);
       std::fill_n(supervised.begin(), side.context.size(), std::uint8_t{0});
-      data::Example part = ending(ids, supervised, (*pairs)[i].row, room);
+      data::Example part = ending(ids, supervised, pairs->pairs[i].row, room);
       if (scores(part)) out.push_back(std::move(part));
     }
   }

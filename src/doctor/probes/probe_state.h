@@ -32,22 +32,23 @@ class StateGuard {
  private:
   train::OpenedRun& run_;
   at::Tensor parameters_, gradient_;
-  std::vector<std::optional<ops::LoraSide>> sides_;
+  std::vector<std::optional<ops::LoraWeights>> sides_;
   at::Tensor score_head_;
   model::TokenRows token_rows_;
 };
 
 // A hash of every part of the frozen base as it lies in memory (packs are not unpacked), and whether all of
 // it is finite: one pass at the speed of memory.
-struct PartPrint {
+struct PartFingerprint {
   std::string name;
   std::uint64_t hash = 0;
   bool finite = true;
-  bool operator==(const PartPrint&) const = default;
+  bool operator==(const PartFingerprint&) const = default;
 };
-std::vector<PartPrint> base_print(const model::CausalLm& model);
+std::vector<PartFingerprint> base_fingerprint(const model::CausalLm& model);
 // The name of the first part that differs; empty: none.
-std::string first_change(const std::vector<PartPrint>& before, const std::vector<PartPrint>& after);
+std::string first_change(const std::vector<PartFingerprint>& before,
+                         const std::vector<PartFingerprint>& after);
 
 // The first tensor of the base that holds a value which is not finite: "model.layers.3.mlp.up_proj.weight[17,
 // 4] is nan (2 such values)"; empty: none. Unpacks what is packed.

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "doctor/checks/check_words.h"
+#include "doctor/checks/check_format.h"
 #include "rewards/math/accuracy_reward.h"
 
 namespace hone::doctor {
@@ -38,11 +38,12 @@ base::Json first_state(const train::OpenedRun& run) {
 }
 
 RewardRows::RewardRows(const train::OpenedRun& run, std::size_t most) : run_(run) {
-  const std::size_t all = run.prompts()->rows.size();
+  const std::size_t all = run.sampled().train_prompts.rows.size();
   const std::size_t stride = std::max<std::size_t>(1, all / std::max<std::size_t>(1, most));
   for (std::size_t i = 0; i < all && rows_.size() < most; i += stride) rows_.push_back(i);
   if (rows_.empty()) return;
-  const std::string read = run.text->tokenizer.decode(run.prompts()->tokens[rows_.front()].ids, false);
+  const std::string read =
+      run.text->tokenizer.decode(run.sampled().train_prompts.tokens[rows_.front()].ids, false);
   opens_thinking_ = std::string_view(strip(read)).ends_with("<think>");
 }
 
@@ -65,10 +66,10 @@ bool RewardRows::has(const std::string& column) const {
   return !rows_.empty() && row(0).columns.contains(column);
 }
 
-NamedTexts RewardRows::golds(const std::string& column) const {
+NamedTexts RewardRows::gold_answers(const std::string& column) const {
   Texts whole, bare;
   for (std::size_t i = 0; i < size(); ++i) {
-    whole.push_back(strip(words::column_text(row(i).columns, column).value_or("")));
+    whole.push_back(strip(format::column_text(row(i).columns, column).value_or("")));
     bare.push_back(strip(rewards::after_hashes(whole.back())));
   }
   const auto around = [&bare](const std::string& before, const std::string& after) {
@@ -135,7 +136,7 @@ Answered ask(rewards::Reward& reward, const RewardRows& rows, const std::string&
   for (std::size_t i = 0; i < out.values.size(); ++i) {
     // What fp32 does not hold is infinite to the run.
     if (std::isnan(out.values[i]) || std::isfinite(static_cast<float>(out.values[i]))) continue;
-    out.failures.push_back(rows.row(i).where + ", " + kind + ": " + words::number(out.values[i]));
+    out.failures.push_back(rows.row(i).where + ", " + kind + ": " + format::number(out.values[i]));
   }
   for (const rewards::Failure& failure : scores.failures) {
     const auto at = static_cast<std::size_t>(failure.sample);

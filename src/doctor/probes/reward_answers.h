@@ -25,13 +25,13 @@ class RewardRows {
   RewardRows(const train::OpenedRun& run, std::size_t most);
 
   std::size_t size() const { return rows_.size(); }
-  const data::PromptRow& row(std::size_t i) const { return run_.prompts()->rows[rows_[i]]; }
+  const data::PromptRow& row(std::size_t i) const { return run_.sampled().train_prompts.rows[rows_[i]]; }
   // The request that the run itself would make of these completions, one a row.
   rewards::Request request(const Texts& completions) const;
   bool has(const std::string& column) const;
 
   // The right answer in the forms that rewards look for; nothing where a row has none.
-  NamedTexts golds(const std::string& column) const;
+  NamedTexts gold_answers(const std::string& column) const;
   Texts prompts() const;  // the words of each prompt
   // The chat template ends a prompt within <think>: the model's completion begins after it.
   bool opens_thinking() const { return opens_thinking_; }

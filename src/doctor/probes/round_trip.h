@@ -13,7 +13,7 @@ namespace hone::doctor {
 struct AdapterFiles {
   std::function<void(const adapters::Adapter&, const base::fs::path& folder)> save;
   std::function<void(const base::fs::path& base, const base::fs::path& adapter, const base::fs::path& out,
-                     const model::Quantise& trained_on)>
+                     const model::Quantize& trained_on)>
       merge;
 };
 
@@ -21,7 +21,7 @@ struct AdapterFiles {
 // of the base, with what lies below it:
 //   CKPT-01  the loaded adapter has the saved one's bits and loss, and another than the base
 //   CKPT-02  the merged model beside adapter and base: KL and the share of equal first choices
-//            Of a base that is quantised as it is loaded, onto what its codes stand for; beside it the
+//            Of a base that is quantized as it is loaded, onto what its codes stand for; beside it the
 //            adapter on the base as it is stored, which is another model: with its KL a warning where it is
 //            far off
 //   CKPT-03  the merged model was read again from its files, with its head tied or not as they say

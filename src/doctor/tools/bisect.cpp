@@ -105,11 +105,11 @@ class Search {
 
 }  // namespace
 
-Minimised minimise(std::size_t count, const std::function<Outcome(const OptionSet&)>& fails) {
+Minimized minimize(std::size_t count, const std::function<Outcome(const OptionSet&)>& fails) {
   OptionSet all(count);
   std::iota(all.begin(), all.end(), std::size_t{0});
   Search search(fails);
-  Minimised out;
+  Minimized out;
   if (!search.failed(all)) {
     out.end = SearchEnd::kAllPass;
   } else if (search.failed({})) {

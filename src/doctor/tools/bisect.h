@@ -24,7 +24,7 @@ enum class SearchEnd {
   kNoneFails,  // without any option there is one already
 };
 
-struct Minimised {
+struct Minimized {
   SearchEnd end = SearchEnd::kFound;
   OptionSet options;  // kFound and kFlaky: a set that failed, and none of whose tried parts did
   int tries = 0;      // calls of `fails`
@@ -34,6 +34,6 @@ struct Minimised {
 // the shortest failing prefix is found by halving, its last option is kept, and the search goes on before it.
 // What is left is reduced by ddmin to a set from which no single option can be left out, and tried once more,
 // as is the empty set. A set is tried once otherwise.
-Minimised minimise(std::size_t count, const std::function<Outcome(const OptionSet&)>& fails);
+Minimized minimize(std::size_t count, const std::function<Outcome(const OptionSet&)>& fails);
 
 }  // namespace hone::doctor

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/lines.h"
 #include "base/pattern.h"
 #include "base/stopwatch.h"
 
@@ -83,23 +84,13 @@ int await(pid_t child, const TrialOptions& options, Clock::time_point start, Sto
   return status;
 }
 
-std::string signal_words(int number) {
+std::string describe_signal(int number) {
   static const std::vector<std::pair<int, const char*>> names = {
       {SIGFPE, "SIGFPE"}, {SIGSEGV, "SIGSEGV"}, {SIGILL, "SIGILL"},  {SIGABRT, "SIGABRT"},
       {SIGBUS, "SIGBUS"}, {SIGKILL, "SIGKILL"}, {SIGTERM, "SIGTERM"}};
   std::string out = "signal " + std::to_string(number);
   for (const auto& [one, name] : names) {
     if (one == number) out += std::string(" (") + name + ")";
-  }
-  return out;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> out;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    out.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
   }
   return out;
 }
@@ -121,8 +112,8 @@ std::string trimmed(const std::string& text) {
 struct Said {
   std::string code, message;
 };
-Said what_it_said(const std::string& printed) {
-  const std::vector<std::string> lines = lines_of(printed);
+Said child_message(const std::string& printed) {
+  const std::vector<std::string> lines = base::lines_of(printed);
   Said out;
   for (const std::string& line : lines) {
     if (line.find("FAIL") == std::string::npos) continue;
@@ -146,7 +137,7 @@ Said what_it_said(const std::string& printed) {
 // A step whose loss is not a number, as metrics.jsonl holds it: null, or a word.
 std::optional<std::string> loss_not_finite(const fs::path& metrics) {
   if (!fs::exists(metrics)) return std::nullopt;
-  for (const std::string& line : lines_of(base::read_text(metrics))) {
+  for (const std::string& line : base::lines_of(base::read_text(metrics))) {
     const base::Json json = base::Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (json.is_object() && json.contains("loss") && !json["loss"].is_number()) return line.substr(0, 200);
   }
@@ -165,7 +156,7 @@ Trial run_trial(const std::string& yaml, const TrialOptions& options) {
                             printed);
   Stopped stopped = Stopped::kNo;
   const int status = await(child, options, start, stopped);
-  const Said said = what_it_said(base::read_text(printed));
+  const Said said = child_message(base::read_text(printed));
   Trial trial{.outcome = Outcome::kFails, .message = said.message, .seconds = seconds_since(start)};
   if (stopped == Stopped::kAsked) {
     trial.kind = "stopped";
@@ -173,7 +164,7 @@ Trial run_trial(const std::string& yaml, const TrialOptions& options) {
   } else if (stopped == Stopped::kLate) {
     trial.kind = "time-out";
   } else if (WIFSIGNALED(status)) {
-    trial.kind = signal_words(WTERMSIG(status));
+    trial.kind = describe_signal(WTERMSIG(status));
   } else if (WEXITSTATUS(status) != 0) {
     trial.kind = said.code.empty() ? "exit " + std::to_string(WEXITSTATUS(status)) : said.code;
   } else if (const auto line = loss_not_finite(out / "metrics.jsonl")) {

@@ -6,24 +6,24 @@
 #include <algorithm>
 #include <cmath>
 
-#include "doctor/words.h"
-#include "model/explicit_pass.h"
+#include "doctor/number_format.h"
+#include "model/fused_pass.h"
 #include "rollout/generate.h"
 
 namespace hone::doctor {
 
 namespace {
 
-constexpr std::int64_t kKept = 64;                        // likeliest tokens
-constexpr double kMostKl = 0.01, kLeastAgreement = 0.98;  // CKPT-02
-constexpr double kNearTie = 0.05;                         // difference of two probabilities
+constexpr std::int64_t kKept = 64;                       // most likely tokens
+constexpr double kMaxKl = 0.01, kLeastAgreement = 0.98;  // CKPT-02
+constexpr double kNearTie = 0.05;                        // difference of two probabilities
 
 // Log-probabilities [n, V], on the CPU, of what follows the prompt, where each token of the completion was
 // taken.
 at::Tensor logprobs_of(const model::CausalLm& model, const GreedyPath& path, bool adapters_on) {
   const ops::PassContext pass = {.adapters_on = adapters_on};
   const auto end = static_cast<std::int64_t>(path.tokens.ids.size());
-  model::ExplicitPass forward(model, path.tokens, pass);
+  model::FusedPass forward(model, path.tokens, pass);
   const at::Tensor hidden = forward.forward(at::arange(path.prompt - 1, end - 1, at::kLong), {});
   return at::log_softmax(model.logits(hidden, pass), -1).cpu();
 }
@@ -52,11 +52,11 @@ bool has_adapter(const model::CausalLm& model) {
   return std::any_of(linears.begin(), linears.end(), [](const auto* one) { return one->lora.has_value(); });
 }
 
-// The likeliest tokens, with the taken one first: when two are equal, topk may name another.
+// The most likely tokens, with the taken one first: when two are equal, topk may name another.
 void keep_likeliest(const at::Tensor& logprobs, GreedyPath& path) {
   const std::int64_t kept = std::min(kKept, logprobs.size(1));
-  const at::Tensor completion =
-      at::tensor(path.tokens.ids, at::kLong).slice(0, path.prompt).unsqueeze(1);  // [n, 1]
+  // [n, 1]
+  const at::Tensor completion = at::tensor(path.tokens.ids, at::kLong).slice(0, path.prompt).unsqueeze(1);
   at::Tensor without = logprobs.scatter(1, completion, -INFINITY);
   const at::Tensor others = std::get<1>(at::topk(without, kept - 1, 1));
   path.ids = at::cat({completion, others}, 1);
@@ -88,9 +88,9 @@ std::vector<GreedyPath> greedy_paths(const model::CausalLm& model,
   return out;
 }
 
-MergedLikeness likeness_of(const model::CausalLm& other, const std::vector<GreedyPath>& paths) {
+MergedComparison compare_models(const model::CausalLm& other, const std::vector<GreedyPath>& paths) {
   const at::NoGradGuard no_grad;
-  MergedLikeness out;
+  MergedComparison out;
   for (const GreedyPath& path : paths) {
     const at::Tensor logprobs = logprobs_of(other, path, true);
     const at::Tensor taken = path.ids.select(1, 0), likeliest = logprobs.argmax(1);
@@ -118,13 +118,13 @@ MergedLikeness likeness_of(const model::CausalLm& other, const std::vector<Greed
   return out;
 }
 
-base::Verdict merged_verdict(const MergedLikeness& found, const std::string& what,
+base::Verdict merged_verdict(const MergedComparison& found, const std::string& what,
                              const std::string& narrow) {
   const double agreement =
       static_cast<double>(found.same_tokens) / static_cast<double>(std::max<std::int64_t>(found.tokens, 1));
   std::string evidence = "KL " + short_number(found.kl);
   if (found.kl_without > 0) evidence += " (" + short_number(found.kl_without) + " without the adapter)";
-  evidence += ", likeliest token equal at " + std::to_string(found.same_tokens) + " of " +
+  evidence += ", most likely token equal at " + std::to_string(found.same_tokens) + " of " +
               std::to_string(found.tokens);
   const std::string count = std::to_string(found.same) + " of " + std::to_string(found.prompts) + " prompts";
   base::Verdict out = {
@@ -133,14 +133,14 @@ base::Verdict merged_verdict(const MergedLikeness& found, const std::string& wha
   if (found.same == found.prompts) return out;
   out.evidence += "; where a token differs first, the two were at most " + percent(found.widest_gap) +
                   " of probability apart";
-  const bool like = found.kl <= kMostKl && agreement >= kLeastAgreement;
+  const bool like = found.kl <= kMaxKl && agreement >= kLeastAgreement;
   if (like && found.widest_gap <= kNearTie) {
     out.level = base::Level::kNote;
     out.cause = "rounding decides near ties, and the tokens after one that differs follow it";
     return out;
   }
   const bool finite = std::isfinite(found.kl);
-  const bool lost = narrow.empty() && found.kl_without > kMostKl && found.kl > found.kl_without / 2;
+  const bool lost = narrow.empty() && found.kl_without > kMaxKl && found.kl > found.kl_without / 2;
   out.level = lost || !finite ? base::Level::kFail : base::Level::kWarn;
   if (!finite) {
     out.cause = "suspected: numbers beyond the range of the stored type (float16 ends at 65504)";

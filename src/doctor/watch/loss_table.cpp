@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "doctor/words.h"
+#include "doctor/number_format.h"
 
 namespace hone::doctor {
 
@@ -31,7 +31,7 @@ std::string shown(double loss) {
   return text;
 }
 
-std::string gradient_words(const LossFacts& facts) {
+std::string describe_gradient(const LossFacts& facts) {
   return "the gradient, of norm " + short_number(facts.grad_norm) + ", is what moves the adapter";
 }
 
@@ -74,8 +74,7 @@ Verdict lowest(const LossFacts& facts) {
   out.cause = "suspected: the reward's parser never matches, or the task is too hard for this model (RL-02)";
   out.fix =
       "`hone reward-test` scores gold answers: if they score too, take easier prompts, a denser reward or "
-      "more "
-      "num_generations";
+      "more num_generations";
   return out;
 }
 
@@ -139,57 +138,58 @@ RewardPlace place_of(double reward, double lowest_seen, double highest_seen) {
   return reward >= highest_seen - kSameReward ? RewardPlace::kHighest : RewardPlace::kBetween;
 }
 
-LossRow loss_row(const LossFacts& facts) {
-  if (!std::isfinite(facts.loss) || !std::isfinite(facts.grad_norm)) return LossRow::kNotFinite;
+LossCase loss_case(const LossFacts& facts) {
+  if (!std::isfinite(facts.loss) || !std::isfinite(facts.grad_norm)) return LossCase::kNotFinite;
   const bool near_zero = std::abs(facts.loss) < kNearZero;
   if (facts.grad_norm > 0) {
-    if (!near_zero) return LossRow::kHealthyNonzero;
-    return facts.beta > 0 ? LossRow::kHealthyKl : LossRow::kHealthyZero;
+    if (!near_zero) return LossCase::kHealthyNonzero;
+    return facts.beta > 0 ? LossCase::kHealthyKl : LossCase::kHealthyZero;
   }
   if (facts.dead_groups < kAllDead) {
-    if (!facts.all_skipped) return LossRow::kGradientCut;
-    return facts.masks_cut && facts.cut > 0 ? LossRow::kMasked : LossRow::kUnknown;
+    if (!facts.all_skipped) return LossCase::kGradientCut;
+    return facts.masks_truncated && facts.cut > 0 ? LossCase::kMasked : LossCase::kUnknown;
   }
-  if (facts.cut >= kMostlyCut && facts.place != RewardPlace::kHighest) return LossRow::kTruncated;
+  if (facts.cut >= kMostlyCut && facts.place != RewardPlace::kHighest) return LossCase::kTruncated;
   switch (facts.place) {
     case RewardPlace::kLowest:
-      return LossRow::kLowest;
+      return LossCase::kLowest;
     case RewardPlace::kHighest:
-      return LossRow::kHighest;
+      return LossCase::kHighest;
     case RewardPlace::kBetween:
-      return LossRow::kDead;
+      return LossCase::kDead;
   }
-  return LossRow::kUnknown;
+  return LossCase::kUnknown;
 }
 
 Verdict loss_verdict(const LossFacts& facts) {
   const std::string loss = "loss " + shown(facts.loss);
-  switch (loss_row(facts)) {
-    case LossRow::kHealthyZero:
-      return healthy(loss + " is expected here: the advantages of a group sum to 0", gradient_words(facts));
-    case LossRow::kHealthyKl:
+  switch (loss_case(facts)) {
+    case LossCase::kHealthyZero:
+      return healthy(loss + " is expected here: the advantages of a group sum to 0",
+                     describe_gradient(facts));
+    case LossCase::kHealthyKl:
       return healthy(
           loss + " is expected here: the advantages of a group sum to 0, what remains is beta times KL",
-          gradient_words(facts));
-    case LossRow::kHealthyNonzero:
+          describe_gradient(facts));
+    case LossCase::kHealthyNonzero:
       return healthy(
           loss +
               " is no measure of progress: the advantages of a group sum to 0, what is left comes of "
               "lengths and of the loss type",
-          gradient_words(facts));
-    case LossRow::kTruncated:
+          describe_gradient(facts));
+    case LossCase::kTruncated:
       return truncated(facts);
-    case LossRow::kLowest:
+    case LossCase::kLowest:
       return lowest(facts);
-    case LossRow::kHighest:
+    case LossCase::kHighest:
       return highest(facts);
-    case LossRow::kDead:
+    case LossCase::kDead:
       return dead(facts);
-    case LossRow::kMasked:
+    case LossCase::kMasked:
       return masked(facts);
-    case LossRow::kGradientCut:
+    case LossCase::kGradientCut:
       return gradient_cut(facts);
-    case LossRow::kNotFinite:
+    case LossCase::kNotFinite:
       return {
           .code = "NUM-02",
           .level = Level::kFail,
@@ -198,7 +198,7 @@ Verdict loss_verdict(const LossFacts& facts) {
           .evidence = "loss " + short_number(facts.loss) + ", gradient " + short_number(facts.grad_norm),
           .cause = "the learning rate is too high for this data and precision, or the base has bad values",
           .fix = "go back to the last checkpoint with a lower learning_rate"};
-    case LossRow::kUnknown:
+    case LossCase::kUnknown:
       break;
   }
   return {};

@@ -10,7 +10,7 @@
 
 namespace hone::doctor {
 
-enum class LossRow {
+enum class LossCase {
   kHealthyZero,     // near 0, a gradient, no KL term: 0 by construction
   kHealthyKl,       // near 0, a gradient, beta > 0: about beta * KL
   kHealthyNonzero,  // not near 0, a gradient: lengths against advantages, no progress
@@ -31,10 +31,10 @@ struct LossFacts {
   double loss = 0, grad_norm = 0;
   double reward = 0;
   RewardPlace place = RewardPlace::kBetween;
-  double dead_groups = 0;    // share of groups whose rewards are all equal
-  double cut = 0;            // share of completions that ended at max_completion_length
-  bool all_skipped = false;  // no sample of the step had a gradient: none was trained on
-  bool masks_cut = false;    // mask_truncated_completions
+  double dead_groups = 0;        // share of groups whose rewards are all equal
+  double cut = 0;                // share of completions that ended at max_completion_length
+  bool all_skipped = false;      // no sample of the step had a gradient: none was trained on
+  bool masks_truncated = false;  // mask_truncated_completions
   double beta = 0;
 };
 
@@ -46,7 +46,7 @@ std::optional<LossFacts> loss_facts(const train::StepFacts& step, double beta, s
 // Without history: a reward of at most 0 is the lowest when all are equal, a greater one the highest.
 RewardPlace place_of(double reward, double lowest_seen, double highest_seen);
 
-LossRow loss_row(const LossFacts& facts);
+LossCase loss_case(const LossFacts& facts);
 
 // The row in words. Healthy rows are notes (RL-01); the others are failures, which whoever knows how much
 // evidence there is may lower. kUnknown: a verdict without words.

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "doctor/number_format.h"
 #include "doctor/watch/tensor_watch.h"
-#include "doctor/words.h"
 
 namespace hone::doctor {
 
@@ -18,8 +18,8 @@ using base::Level;
 using base::Verdict;
 
 constexpr std::int64_t kTokensAtOnce = 8192;
-constexpr std::int64_t kSamplesToTell =
-    2;  // bad ones: a single bad sample is another matter than all of them
+// bad ones: a single bad sample is another matter than all of them
+constexpr std::int64_t kSamplesToTell = 2;
 
 std::int64_t bad_count(const at::Tensor& values) {
   if (!values.defined()) return 0;
@@ -119,7 +119,7 @@ BadSamples find_samples(train::OpenedRun& run, std::int64_t step) {
   return out;
 }
 
-std::string sample_words(const BadSamples& found) {
+std::string describe_samples(const BadSamples& found) {
   if (found.replayed == 0) return "";
   if (found.names.empty()) {
     return "; none of its " + std::to_string(found.replayed) + " samples alone gives one";
@@ -156,12 +156,12 @@ Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double los
   const std::string base = bad_base_weight(*run.model);
   const Verdict adapter = check_adapter_finite(*run.adapter);
   const BadSamples samples = find_samples(run, step);
-  out.evidence = gradients + sample_words(samples);
+  out.evidence = gradients + describe_samples(samples);
   if (!base.empty()) {
     out.evidence = base + "; " + out.evidence;
     out.cause = "the model file holds bad values";
-    out.not_this = "learning rate, warm-up or clipping: no setting of the run mends a weight";
-    out.fix = "download or convert the model anew";
+    out.not_this = "learning rate, warm-up or clipping: no setting of the run fixes a weight";
+    out.fix = "download or convert the model again";
   } else if (adapter.level == Level::kFail) {
     out.evidence = adapter.what + " (" + adapter.evidence + "); " + out.evidence;
     out.cause = adapter.cause;
@@ -177,8 +177,7 @@ Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double los
         "the learning rate is too high for this data and precision, or a kernel is wrong on this machine";
     out.fix =
         "lower learning_rate, or set dtype: float32 and bf16: false to see whether precision is the cause; "
-        "the step "
-        "was not applied and earlier checkpoints are whole";
+        "the step was not applied and earlier checkpoints are whole";
   }
   return out;
 }

@@ -62,7 +62,7 @@ bool TensorWatch::due(std::int64_t step) const {
   return mine <= limits::kFirstChecks || mine % limits::kCheckEvery == 0;
 }
 
-Findings TensorWatch::backward_done(std::int64_t step, const adapters::Adapter& adapter, bool had_samples) {
+Findings TensorWatch::on_backward(std::int64_t step, const adapters::Adapter& adapter, bool had_samples) {
   Findings out;
   armed_ = due(step) && had_samples;
   if (!armed_) return out;
@@ -97,7 +97,7 @@ Findings TensorWatch::backward_done(std::int64_t step, const adapters::Adapter& 
   return out;
 }
 
-Findings TensorWatch::stepped(std::int64_t step, const adapters::Adapter& adapter, double learning_rate) {
+Findings TensorWatch::on_step(std::int64_t step, const adapters::Adapter& adapter, double learning_rate) {
   Findings out;
   if (!armed_ || learning_rate == 0) return out;
   const auto& all = adapter.tensors();

@@ -17,21 +17,21 @@ class TensorWatch {
 
   // The gradients of `step` (1-based), not yet clipped. `had_samples` false: no sample of the step had one,
   // so that nothing can be said.
-  Findings backward_done(std::int64_t step, const adapters::Adapter& adapter, bool had_samples);
+  Findings on_backward(std::int64_t step, const adapters::Adapter& adapter, bool had_samples);
   // After the optimizer.
-  Findings stepped(std::int64_t step, const adapters::Adapter& adapter, double learning_rate);
+  Findings on_step(std::int64_t step, const adapters::Adapter& adapter, double learning_rate);
 
   // Of the adapter's tensors, by name.
   base::Json state(const adapters::Adapter& adapter) const;
   void restore(const base::Json& state, const adapters::Adapter& adapter);  // BadWatchState (watch_state.h)
   // Counts begin again, and the first checks come after `step`.
-  void want_new_evidence(std::int64_t step);
+  void reset_evidence(std::int64_t step);
 
  private:
   struct Tensor {
     bool looked_at = false;        // has a gradient to be judged in this step
     std::uint32_t before = 0;      // of its bits, before the optimizer
-    std::int64_t no_gradient = 0;  // checks after another
+    std::int64_t no_gradient = 0;  // checks in a row
     std::int64_t not_moved = 0;
   };
   bool due(std::int64_t step) const;

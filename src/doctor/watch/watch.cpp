@@ -11,10 +11,10 @@
 #include "base/process_memory.h"
 #include "base/where.h"
 #include "doctor/fault_report.h"
+#include "doctor/number_format.h"
 #include "doctor/watch/loss_table.h"
 #include "doctor/watch/not_finite.h"
 #include "doctor/watch/watch_limits.h"
-#include "doctor/words.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"
 
@@ -77,10 +77,10 @@ bool all_dead(const std::vector<train::NamedValue>& values) {
 
 }  // namespace
 
-// ---- what the report hears
+// ---- what the report receives
 
-void Watch::started(const train::StartFacts& facts) {
-  report_.started(facts);
+void Watch::on_start(const train::StartFacts& facts) {
+  report_.on_start(facts);
   // A checkpoint of another folder is none that this run could go on from by its number.
   const auto here = train::checkpoint_steps(facts.output_dir);
   const bool resumed_here = std::find(here.begin(), here.end(), facts.first_step) != here.end();
@@ -92,62 +92,63 @@ void Watch::started(const train::StartFacts& facts) {
   state_.checkpoint = healthy_checkpoint_;
 }
 
-void Watch::rolled_out(const train::RolloutFacts& facts) {
-  report_.rolled_out(facts);
+void Watch::on_rollout(const train::RolloutFacts& facts) {
+  report_.on_rollout(facts);
   if (!rewards_) return;
-  if (!before_ && facts.step > state_.step) before_ = {rewards_, told_, suspected_};
+  if (!before_ && facts.step > state_.step) before_ = {rewards_, reported_, suspected_};
   tell(rewards_->see(facts), facts.step);
 }
 
-void Watch::stepped(const train::StepFacts& facts, std::int64_t total_steps) {
-  report_.stepped(facts, total_steps);
+void Watch::on_step(const train::StepFacts& facts, std::int64_t total_steps) {
+  report_.on_step(facts, total_steps);
   newest_ = facts;
 }
 
-void Watch::logged(const train::LogRecord& record) {
-  report_.logged(record);
+void Watch::on_log(const train::LogRecord& record) {
+  report_.on_log(record);
   const bool of_a_step = std::any_of(record.values.begin(), record.values.end(),
                                      [](const auto& one) { return one.first == "loss"; });
   if (!of_a_step || loss_explained_ || run_ == nullptr || !is_policy(run_->plan)) return;
   const auto facts = loss_facts(newest_, run_->plan.policy.beta, rows_);
   if (!facts) return;
   LossFacts known = *facts;
-  known.masks_cut = run_->plan.policy.mask_truncated_completions;
+  known.masks_truncated = run_->plan.policy.mask_truncated_completions;
   if (rewards_) known.place = place_of(known.reward, rewards_->lowest(), rewards_->highest());
   Verdict words = loss_verdict(known);
   if (words.what.empty()) return;
   loss_explained_ = true;
   // One step proves nothing yet; the windows of watch_rewards.h do.
   words.level = Level::kNote;
-  if (!told_.contains(words.code)) report_.judged(words, record.step);
+  if (!reported_.contains(words.code)) report_.on_verdict(words, record.step);
 }
 
-void Watch::saved(const std::string& folder, std::int64_t step) {
-  report_.saved(folder, step);
+void Watch::on_save(const std::string& folder, std::int64_t step) {
+  report_.on_save(folder, step);
   state_.checkpoint = step;
   if (!suspected_) healthy_checkpoint_ = step;
   if (running_) running_->update(state_);
 }
 
-void Watch::finished(const std::string& folder, bool interrupted, std::int64_t step) {
+void Watch::on_finish(const std::string& folder, bool interrupted, std::int64_t step) {
   running_.reset();
   if (!base_.empty()) check_base(step);
   if (pause_wanted_) write_fault(interrupted ? "pause" : "end", step);
-  report_.finished(folder, interrupted, step);
+  report_.on_finish(folder, interrupted, step);
 }
 
 // NUM-06: what is frozen has the bits that it began with.
 void Watch::check_base(std::int64_t step) {
-  const std::string changed = first_change(base_, base_print(*run_->model));
+  const std::string changed = first_change(base_, base_fingerprint(*run_->model));
   if (changed.empty()) return;
-  report_.judged({.code = "NUM-06",
-                  .level = Level::kFail,
-                  .part = "run",
-                  .what = "the frozen base is not what it was at the start",
-                  .evidence = "first in " + changed,
-                  .cause = "something wrote into it: a defect of hone or of this machine's memory",
-                  .fix = "please report this with `hone env`; the adapter was trained on a base that moved"},
-                 step);
+  report_.on_verdict(
+      {.code = "NUM-06",
+       .level = Level::kFail,
+       .part = "run",
+       .what = "the frozen base is not what it was at the start",
+       .evidence = "first in " + changed,
+       .cause = "something wrote into it: a defect of hone or of this machine's memory",
+       .fix = "please report this with `hone env`; the adapter was trained on a base that moved"},
+      step);
 }
 
 // ---- the seat in the loop
@@ -156,8 +157,8 @@ void Watch::begin(train::OpenedRun& run) {
   run_ = &run;
   const config::Plan& plan = run.plan;
   rows_ = plan.per_device_train_batch_size * plan.gradient_accumulation_steps;
-  const bool resumed = run.standing->state.step > 0;  // resume() knows more
-  tensors_.emplace(run.standing->state.step);
+  const bool resumed = run.resume_state->state.step > 0;  // resume() knows more
+  tensors_.emplace(run.resume_state->state.step);
   trend_.emplace(run.start.warmup_steps, !config::samples(plan.method), resumed);
   preference_ = PreferenceWatch(resumed);
   if (config::samples(plan.method)) {
@@ -166,45 +167,45 @@ void Watch::begin(train::OpenedRun& run) {
   }
   if (is_policy(plan)) {
     policy_.emplace(
-        PolicySteps::Setup{.beta = plan.policy.beta,
+        PolicyWatch::Setup{.beta = plan.policy.beta,
                            .rows = rows_,
-                           .masks_cut = plan.policy.mask_truncated_completions,
-                           .bf16 = run.model->numbers().linear == at::kBFloat16,
+                           .masks_truncated = plan.policy.mask_truncated_completions,
+                           .bf16 = run.model->dtypes().linear == at::kBFloat16,
                            .exact_kernels = has_exact_kernels(run),
                            .uniform = std::log(static_cast<double>(run.model->config().vocab_size))});
   }
-  if (!plan.skip_doctor) base_ = base_print(*run.model);
+  if (!plan.skip_doctor) base_ = base_fingerprint(*run.model);
   resume();
-  tell_of_last_run();
-  running_.emplace(run.place.output_dir(), state_);
+  report_last_run();
+  running_.emplace(run.directory.output_dir(), state_);
 }
 
-void Watch::see_gradients(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter) {
-  if (!std::isfinite(loss.loss)) return;  // not_finite() comes
+void Watch::on_gradients(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter) {
+  if (!std::isfinite(loss.loss)) return;  // on_not_finite() comes
   // With a KL term rows of dead groups are computed, and give exactly nothing while B is 0.
   live_ = loss.live_rows < 0 ? !all_dead(loss.metrics) : loss.live_rows > 0;
   const bool had_samples =
       is_policy(run_->plan) ? metric_or(loss.metrics, "skipped_rows", 0) < static_cast<double>(rows_) && live_
                             : loss.loss != 0;
-  tell(tensors_->backward_done(step, adapter, had_samples), step);
+  tell(tensors_->on_backward(step, adapter, had_samples), step);
 }
 
-void Watch::not_finite(std::int64_t step, double loss, double grad_norm) {
+void Watch::on_not_finite(std::int64_t step, double loss, double grad_norm) {
   Verdict found = diagnose_not_finite(*run_, step, loss, grad_norm);
   suspected_ = true;
-  report_.judged(found, step);
+  report_.on_verdict(found, step);
   failures_.push_back(found);
   stop(found, step);
 }
 
-train::Course Watch::see_step(const train::StepFacts& facts, const adapters::Adapter& adapter) {
+train::GuardAction Watch::after_step(const train::StepFacts& facts, const adapters::Adapter& adapter) {
   const double reward = metric_or(facts.metrics, "reward", last_reward_);
   if (std::isfinite(reward)) last_reward_ = reward;
-  Findings found = tensors_->stepped(facts.step, adapter, facts.learning_rate);
+  Findings found = tensors_->on_step(facts.step, adapter, facts.learning_rate);
   const auto join = [&found](Findings more) {
     found.insert(found.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   };
-  if (policy_) join(policy_->see(facts, at_the_top(), live_));
+  if (policy_) join(policy_->see(facts, reward_near_max(), live_));
   join(trend_->see(facts));
   join(preference_.see(facts));
   state_.step = facts.step;
@@ -222,12 +223,12 @@ train::Course Watch::see_step(const train::StepFacts& facts, const adapters::Ada
   if (facts.step % limits::kCheckEvery == 0) {
     const Verdict bad = check_adapter_finite(adapter);
     if (bad.level == Level::kFail) {
-      report_.judged(bad, facts.step);
+      report_.on_verdict(bad, facts.step);
       failures_.push_back(bad);
       stop(bad, facts.step);
     }
   }
-  return pause_wanted_ ? train::Course::kPause : train::Course::kGoOn;
+  return pause_wanted_ ? train::GuardAction::kPause : train::GuardAction::kContinue;
 }
 
 // ---- telling
@@ -239,11 +240,11 @@ void Watch::tell(Findings found, std::int64_t step) {
 void Watch::tell(Finding found, std::int64_t step) {
   name_options_of(run_->plan, found.verdict);
   const Level level = found.verdict.level;
-  const auto [told, is_new] = told_.emplace(found.key, level);
+  const auto [told, is_new] = reported_.emplace(found.key, level);
   if (!is_new && level <= told->second) return;
   told->second = level;
   if (level >= Level::kWarn && harms_the_model(found.verdict.code)) suspected_ = true;
-  report_.judged(found.verdict, step);
+  report_.on_verdict(found.verdict, step);
   if (level != Level::kFail) return;
   failures_.push_back(found.verdict);
   if (on_fault_ == OnFault::kPause) pause_wanted_ = true;
@@ -265,7 +266,7 @@ void Watch::stop(const Verdict& verdict, std::int64_t step) {
 
 void Watch::write_fault(const char* kind, std::int64_t step) const {
   if (run_ == nullptr) return;
-  write_fault_report(run_->place.output_dir(),
+  write_fault_report(run_->directory.output_dir(),
                      {.kind = kind,
                       .step = step,
                       .total_steps = state_.total_steps,
@@ -276,8 +277,8 @@ void Watch::write_fault(const char* kind, std::int64_t step) const {
 
 // A process that was killed could say nothing; this one says it. A report of a pause has been read by now,
 // and that of a crash is no longer why the run in this folder ended.
-void Watch::tell_of_last_run() {
-  const base::fs::path& folder = run_->place.output_dir();
+void Watch::report_last_run() {
+  const base::fs::path& folder = run_->directory.output_dir();
   std::error_code ignored;
   base::fs::remove(folder / train::kFaultFile, ignored);
   const auto last = read_running(folder);
@@ -288,22 +289,22 @@ void Watch::tell_of_last_run() {
   const Fate ended = fate == Fate::kAlive ? Fate::kKilled : fate;
   const base::fs::path report = earlier(crash_report_path(folder, last->pid));
   const bool crashed = std::find(crashes.begin(), crashes.end(), report) != crashes.end();
-  report_.judged(
+  report_.on_verdict(
       {.code = ended == Fate::kMemory ? "MEM-02" : "",
        .level = Level::kWarn,
        .part = "run",
        .what = crashed ? "the last run here crashed at step " + std::to_string(last->step)
-                       : fate_words(*last, ended),
+                       : describe_fate(*last, ended),
        .evidence = crashed ? report.string() : "it left hone-running.json",
        .cause = ended == Fate::kMemory ? "the machine's memory was used up" : "",
        .fix = crashed ? "`hone explain` tells where: give it this file"
               : ended == Fate::kMemory
                   ? "lower per_device_train_batch_size or max_length, or set memory_limit below what was free"
                   : "nothing, if that was you"},
-      run_->standing->state.step);
+      run_->resume_state->state.step);
 }
 
-bool Watch::at_the_top() const {
+bool Watch::reward_near_max() const {
   if (!rewards_) return false;
   if (rewards_->highest() <= rewards_->lowest()) {
     return rewards_->past_unknown() && place_of(last_reward_, 0, 0) == RewardPlace::kHighest;

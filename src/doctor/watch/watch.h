@@ -1,7 +1,7 @@
-// The doctor while a run goes on: it hears what the report hears (and hands every call on), and has a seat in
-// the loop. What it finds it tells once through RunListener::judged, and again only when it got worse; a
-// failure warns, pauses or stops the run (on_fault), and from the first suspicion the last healthy checkpoint
-// is kept.
+// The doctor while a run goes on: it receives every event of the report (and hands every call on), and has a
+// seat in the loop. What it finds it tells once through RunListener::on_verdict, and again only when it got
+// worse; a failure warns, pauses or stops the run (on_fault), and from the first suspicion the last healthy
+// checkpoint is kept.
 //
 //   doctor::Watch watch(report, plan.on_fault);
 //   const auto run = train::open_run(plan, watch);
@@ -16,8 +16,7 @@
 //   watch_steps.h    RL-08 RL-10 GRAD-02 NUM-08 MEM-02 PREF-01 PREF-02   of a step's numbers
 //   tensor_watch.h   GRAD-02 GRAD-05                    of tensors, at steps 1 to 3 and every 50th
 //   not_finite.h     NUM-02                             by tensor, layer and sample
-//   loss_table.h     RL-01                              what a loss of 0 means: once, under the first logged
-//   step
+//   loss_table.h     RL-01                              what a loss of 0 means: once, at the first log
 #pragma once
 
 #include <chrono>
@@ -45,7 +44,7 @@ class Watch final : public train::RunListener {
   // `report` outlives the watch, the watch the run.
   Watch(train::RunListener& report, config::OnFault on_fault) : report_(report), on_fault_(on_fault) {}
 
-  train::RunGuard& guard() { return seat_; }
+  train::RunGuard& guard() { return guard_adapter_; }
 
   // What made it pause or stop, in order.
   const std::vector<base::Verdict>& failures() const { return failures_; }
@@ -54,30 +53,32 @@ class Watch final : public train::RunListener {
   bool harmed() const { return suspected_; }
   std::int64_t healthy_checkpoint() const { return healthy_checkpoint_; }
 
-  void started(const train::StartFacts& facts) override;
-  void judged(const base::Verdict& verdict, std::int64_t step) override { report_.judged(verdict, step); }
-  void rolled_out(const train::RolloutFacts& facts) override;
-  void stepped(const train::StepFacts& facts, std::int64_t total_steps) override;
-  void logged(const train::LogRecord& record) override;
-  void measured(const train::MemoryFacts& facts) override { report_.measured(facts); }
-  void saved(const std::string& folder, std::int64_t step) override;
-  void finished(const std::string& folder, bool interrupted, std::int64_t step) override;
+  void on_start(const train::StartFacts& facts) override;
+  void on_verdict(const base::Verdict& verdict, std::int64_t step) override {
+    report_.on_verdict(verdict, step);
+  }
+  void on_rollout(const train::RolloutFacts& facts) override;
+  void on_step(const train::StepFacts& facts, std::int64_t total_steps) override;
+  void on_log(const train::LogRecord& record) override;
+  void on_memory(const train::MemoryFacts& facts) override { report_.on_memory(facts); }
+  void on_save(const std::string& folder, std::int64_t step) override;
+  void on_finish(const std::string& folder, bool interrupted, std::int64_t step) override;
 
  private:
   // A listener and a guard have functions of the same name.
-  class Seat final : public train::RunGuard {
+  class GuardAdapter final : public train::RunGuard {
    public:
-    explicit Seat(Watch& watch) : watch_(watch) {}
+    explicit GuardAdapter(Watch& watch) : watch_(watch) {}
     void before_first_step(train::OpenedRun& run) override { watch_.begin(run); }
-    void backward_done(std::int64_t step, const train::StepLoss& loss,
-                       const adapters::Adapter& adapter) override {
-      watch_.see_gradients(step, loss, adapter);
+    void on_backward(std::int64_t step, const train::StepLoss& loss,
+                     const adapters::Adapter& adapter) override {
+      watch_.on_gradients(step, loss, adapter);
     }
-    void not_finite(std::int64_t step, double loss, double grad_norm) override {
-      watch_.not_finite(step, loss, grad_norm);
+    void on_not_finite(std::int64_t step, double loss, double grad_norm) override {
+      watch_.on_not_finite(step, loss, grad_norm);
     }
-    train::Course stepped(const train::StepFacts& facts, const adapters::Adapter& adapter) override {
-      return watch_.see_step(facts, adapter);
+    train::GuardAction on_step(const train::StepFacts& facts, const adapters::Adapter& adapter) override {
+      return watch_.after_step(facts, adapter);
     }
     train::StateFiles state_files() const override { return watch_.state_files(); }
     std::int64_t pinned_step() const override { return watch_.suspected_ ? watch_.healthy_checkpoint_ : -1; }
@@ -91,32 +92,32 @@ class Watch final : public train::RunListener {
 
   void begin(train::OpenedRun& run);
   void resume();
-  void take_up(const base::Json& state);  // BadWatchState
+  void restore_state(const base::Json& state);  // BadWatchState
   train::StateFiles state_files() const;
   bool is_here(std::int64_t checkpoint) const;  // in output_dir
-  void see_gradients(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter);
-  [[noreturn]] void not_finite(std::int64_t step, double loss, double grad_norm);
-  train::Course see_step(const train::StepFacts& facts, const adapters::Adapter& adapter);
+  void on_gradients(std::int64_t step, const train::StepLoss& loss, const adapters::Adapter& adapter);
+  [[noreturn]] void on_not_finite(std::int64_t step, double loss, double grad_norm);
+  train::GuardAction after_step(const train::StepFacts& facts, const adapters::Adapter& adapter);
   void tell(Findings found, std::int64_t step);
   void tell(Finding found, std::int64_t step);
   [[noreturn]] void stop(const base::Verdict& verdict, std::int64_t step);
   void write_fault(const char* kind, std::int64_t step) const;
-  void tell_of_last_run();
-  bool at_the_top() const;
+  void report_last_run();
+  bool reward_near_max() const;
   void check_base(std::int64_t step);
 
-  Seat seat_{*this};
+  GuardAdapter guard_adapter_{*this};
   train::RunListener& report_;
   config::OnFault on_fault_;
   train::OpenedRun* run_ = nullptr;
-  using Told = std::map<std::string, base::Level>;  // Finding::key -> how bad it was
-  Told told_;
+  using Reported = std::map<std::string, base::Level>;  // Finding::key -> how bad it was
+  Reported reported_;
   std::vector<base::Verdict> failures_;
   bool pause_wanted_ = false;
   bool suspected_ = false;                // something is wrong with the model itself
   std::int64_t healthy_checkpoint_ = -1;  // the newest before the first suspicion
   bool loss_explained_ = false;
-  std::vector<PartPrint> base_;  // as the run began; empty with skip_doctor
+  std::vector<PartFingerprint> base_;  // as the run began; empty with skip_doctor
   train::StepFacts newest_;
   std::int64_t rows_ = 0;  // of an optimizer step
   bool live_ = true;       // samples of the step that is being made have an advantage
@@ -131,11 +132,11 @@ class Watch final : public train::RunListener {
   // in this step saves, since the step comes again.
   struct BeforeRollouts {
     std::optional<RewardWatch> rewards;
-    Told told;
+    Reported told;
     bool suspected = false;
   };
   std::optional<BeforeRollouts> before_;
-  std::optional<PolicySteps> policy_;
+  std::optional<PolicyWatch> policy_;
   std::optional<TrendWatch> trend_;
   MemoryWatch memory_;
   PreferenceWatch preference_;

@@ -15,8 +15,8 @@ constexpr std::int64_t kSamplesOfFirst = 8;   // ours: of the first batch, for w
 constexpr std::int64_t kBatchesInWindow = 8;  // ours
 
 // ---- RL-02, RL-03
-constexpr double kDeadShareWarn =
-    0.8;  // axolotl's training_stability guide: healthy below 0.8, always 1.0 is red
+// axolotl's training_stability guide: healthy below 0.8, always 1.0 is red
+constexpr double kDeadShareWarn = 0.8;
 constexpr double kCutWarn = 0.3, kCutFail = 0.8;  // the same guide: healthy below 0.3, above 0.8 red
 constexpr double kUsefulWhenCut = 0.2;  // ours: with so many live groups a run learns to end in time
 
@@ -37,11 +37,11 @@ constexpr double kRepeatsWarn = 0.1, kRepeatsFail = 0.5;  // ours: share of comp
 // ---- RL-10: |sampler's - trainer's| log-probability, the largest of a step
 constexpr double kGapFp32 = 1e-4;  // the promise sampler = trainer (docs/design.md)
 constexpr double kGapBf16 = 1e-3;  // the same; where the kernels promise bits it is 0
-constexpr double kGapBf16Elsewhere =
-    0.1;  // axolotl: mean below 0.1 healthy; libtorch's bf16 products promise no bits
+// axolotl: mean below 0.1 healthy; libtorch's bf16 products promise no bits
+constexpr double kGapBf16Elsewhere = 0.1;
 constexpr double kGapFailFactor = 100;  // ours
 
-// ---- GRAD-02, GRAD-05: steps 1 to 3, then every 50th; three checks after another
+// ---- GRAD-02, GRAD-05: steps 1 to 3, then every 50th; three checks in a row
 constexpr std::int64_t kFirstChecks = 3, kCheckEvery = 50, kChecksToFail = 3;  // ours
 
 // ---- NUM-08

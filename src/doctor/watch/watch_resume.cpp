@@ -22,7 +22,7 @@ using base::Level;
 namespace {
 
 constexpr const char* kFormat = "hone-watch-1";
-constexpr std::size_t kMostTold = 10'000;
+constexpr std::size_t kMaxTold = 10'000;
 
 // Options under which another number is watched: a loss that begins elsewhere, another reward.
 constexpr std::array<std::string_view, 18> kJudged = {"loss_type",
@@ -46,8 +46,8 @@ constexpr std::array<std::string_view, 18> kJudged = {"loss_type",
 
 // What the numbers of the run are of, as a checksum: the address of a reward may hold a secret.
 std::uint32_t judged_of(const train::OpenedRun& run) {
-  std::string out = std::to_string(run.standing->state.data_rows) + " " +
-                    std::to_string(run.standing->state.data_crc32c) + "\n";
+  std::string out = std::to_string(run.resume_state->state.data_rows) + " " +
+                    std::to_string(run.resume_state->state.data_crc32c) + "\n";
   for (const auto& [name, value] : run.plan.resolved) {
     if (std::find(kJudged.begin(), kJudged.end(), name) == kJudged.end()) continue;
     out += name + ": " + value + "\n";
@@ -56,7 +56,7 @@ std::uint32_t judged_of(const train::OpenedRun& run) {
 }
 
 std::map<std::string, Level> told_of(const Json& json) {
-  if (!json.is_object() || json.size() > kMostTold) StateReader::refuse("told");
+  if (!json.is_object() || json.size() > kMaxTold) StateReader::refuse("told");
   std::map<std::string, Level> out;
   for (const auto& [key, level] : json.items()) {
     const std::int64_t value = StateReader(json).count(key);
@@ -74,7 +74,7 @@ train::StateFiles Watch::state_files() const {
   const bool suspected = before_ ? before_->suspected : suspected_;
   const std::optional<RewardWatch>& rewards = before_ ? before_->rewards : rewards_;
   Json told = Json::object();
-  for (const auto& [key, level] : before_ ? before_->told : told_) {
+  for (const auto& [key, level] : before_ ? before_->told : reported_) {
     if (key != kMemoryKey) told[key] = static_cast<int>(level);
   }
   Json out = {{"format", kFormat},
@@ -94,35 +94,35 @@ train::StateFiles Watch::state_files() const {
 
 // Checkpoints without it (of an older hone, or of a run that nothing watched) leave the beginning unknown.
 void Watch::resume() {
-  const auto& files = run_->standing->method_files;
+  const auto& files = run_->resume_state->method_files;
   const auto found = files.find(kWatchStateFile);
   if (found == files.end()) return;
   std::string reason;
   try {
-    take_up(base::parse_json(found->second, kWatchStateFile));
+    restore_state(base::parse_json(found->second, kWatchStateFile));
     return;
   } catch (const BadWatchState& error) {
     reason = error.what();
   } catch (const base::UserError&) {
     reason = "no JSON";
   }
-  report_.judged({.level = Level::kNote,
-                  .part = "run",
-                  .what = "what was watched before the checkpoint cannot be read: the watch begins again",
-                  .evidence = std::string(kWatchStateFile) + ": " + reason,
-                  .cause = "the file was edited, or is of another version of hone"},
-                 run_->standing->state.step);
+  report_.on_verdict({.level = Level::kNote,
+                      .part = "run",
+                      .what = "what was watched before the checkpoint cannot be read: the watch begins again",
+                      .evidence = std::string(kWatchStateFile) + ": " + reason,
+                      .cause = "the file was edited, or is of another version of hone"},
+                     run_->resume_state->state.step);
 }
 
 // All or nothing: BadWatchState leaves everything as it is.
-void Watch::take_up(const Json& json) {
+void Watch::restore_state(const Json& json) {
   const StateReader in(json);
   if (in.text("format") != kFormat) StateReader::refuse("format");
   TensorWatch tensors = *tensors_;
   TrendWatch trend = *trend_;
   PreferenceWatch preference = preference_;
   std::optional<RewardWatch> rewards = rewards_;
-  std::optional<PolicySteps> policy = policy_;
+  std::optional<PolicyWatch> policy = policy_;
   std::map<std::string, Level> told;
   const bool suspected = in.flag("suspected"), loss_explained = in.flag("loss_explained");
   const std::int64_t healthy = in.count("healthy", -1);
@@ -136,7 +136,7 @@ void Watch::take_up(const Json& json) {
     if (rewards) rewards->restore(in.at("rewards"));
     if (policy) policy->restore(in.at("policy"));
   }
-  told_ = std::move(told);
+  reported_ = std::move(told);
   tensors_ = std::move(tensors);
   trend_ = std::move(trend);
   preference_ = preference;
@@ -149,16 +149,16 @@ void Watch::take_up(const Json& json) {
   // Who goes on after a failure that pauses has changed something, or has not: the next one needs evidence
   // of its own.
   if (on_fault_ == config::OnFault::kWarn) return;
-  if (std::erase_if(told_, [](const auto& one) { return one.second == Level::kFail; }) == 0) return;
-  tensors_->want_new_evidence(state_.step);
-  trend_->want_new_evidence();
-  preference_.want_new_evidence();
-  if (rewards_) rewards_->want_new_evidence();
-  if (policy_) policy_->want_new_evidence();
+  if (std::erase_if(reported_, [](const auto& one) { return one.second == Level::kFail; }) == 0) return;
+  tensors_->reset_evidence(state_.step);
+  trend_->reset_evidence();
+  preference_.reset_evidence();
+  if (rewards_) rewards_->reset_evidence();
+  if (policy_) policy_->reset_evidence();
 }
 
 bool Watch::is_here(std::int64_t checkpoint) const {
-  const auto steps = train::checkpoint_steps(run_->place.output_dir());
+  const auto steps = train::checkpoint_steps(run_->directory.output_dir());
   return std::find(steps.begin(), steps.end(), checkpoint) != steps.end();
 }
 

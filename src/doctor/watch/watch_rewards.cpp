@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "doctor/number_format.h"
 #include "doctor/watch/loss_table.h"
 #include "doctor/watch/watch_limits.h"
-#include "doctor/words.h"
 
 namespace hone::doctor {
 
@@ -75,9 +75,9 @@ RewardWatch::Batch RewardWatch::sums_of(const train::RolloutFacts& rollouts) {
     const double total = total_of(one);
     if (one.tokens >= limits::kRepeatsFrom) {
       out.long_enough += 1;
-      if (one.commonest_share > limits::kOneToken) {
+      if (one.most_common_fraction > limits::kOneToken) {
         out.repeating += 1;
-        repeated_ = one.commonest;
+        repeated_ = one.most_common_token;
       }
     }
     if (one.truncated) out.cut += 1;
@@ -136,7 +136,7 @@ RewardWatch::Batch RewardWatch::window() const {
 
 Findings RewardWatch::see(const train::RolloutFacts& rollouts) {
   if (rollouts.completions.empty()) return {};  // an evaluation's warnings
-  if (!of_these(rollouts.reward_names)) *this = RewardWatch(group_size_, weights_, masks_cut_, true);
+  if (!of_these(rollouts.reward_names)) *this = RewardWatch(group_size_, weights_, masks_truncated_, true);
   if (seen_batches_ == 0) lowest_ = 1, highest_ = 0;  // nothing seen
   const Batch batch = sums_of(rollouts);
   if (lowest_ > highest_) lowest_ = highest_ = 0;  // not one was scored
@@ -175,19 +175,19 @@ void RewardWatch::judge_dead(Findings& out) const {
                              .place = place_of(reward, lowest_, highest_),
                              .dead_groups = 1,
                              .cut = share(streak_.cut, streak_.samples),
-                             .masks_cut = masks_cut_};
+                             .masks_truncated = masks_truncated_};
     Verdict found = loss_verdict(facts);
     found.evidence = counted(streak_batches_, streak_.samples) + " without one advantage: " + found.evidence;
-    const LossRow row = loss_row(facts);
+    const LossCase row = loss_case(facts);
     // A run that has learned ends here too: at the top, or where all its samples have come to agree.
     const bool may_be_the_end =
-        (ever_live_ || past_unknown_) && (row == LossRow::kHighest || row == LossRow::kDead);
+        (ever_live_ || past_unknown_) && (row == LossCase::kHighest || row == LossCase::kDead);
     // Of a past that is not known, live groups may have come before.
     const bool fails = streak_.samples >= limits::kSamplesToFail && (ever_live_ || !past_unknown_);
-    found.level = may_be_the_end ? (row == LossRow::kHighest ? Level::kNote : Level::kWarn)
+    found.level = may_be_the_end ? (row == LossCase::kHighest ? Level::kNote : Level::kWarn)
                                  : (fails ? Level::kFail : Level::kWarn);
-    if (may_be_the_end && row == LossRow::kHighest) found.cause = "suspected: these prompts are learned";
-    if (components_.size() == 1 && row == LossRow::kLowest) {
+    if (may_be_the_end && row == LossCase::kHighest) found.cause = "suspected: these prompts are learned";
+    if (components_.size() == 1 && row == LossCase::kLowest) {
       found.evidence += "; a completion ends: \"" + components_.front().sample + "\"";
     }
     found.cost = "rollouts and steps since then gave no gradient";
@@ -200,16 +200,16 @@ void RewardWatch::judge_dead(Findings& out) const {
       !enough(static_cast<std::int64_t>(batches_.size()), all.samples, limits::kSamplesToWarn)) {
     return;
   }
-  const bool at_the_top = share(all.at_highest, all.samples) > limits::kCeilingRate;
+  const bool reward_near_max = share(all.at_highest, all.samples) > limits::kCeilingRate;
   add_finding(
       out, {.code = "RL-02",
-            .level = at_the_top ? Level::kNote : Level::kWarn,
+            .level = reward_near_max ? Level::kNote : Level::kWarn,
             .what = percent(dead) + " of the groups are dead: all their rewards are equal",
             .evidence = counted(static_cast<std::int64_t>(batches_.size()), all.samples) + ", mean reward " +
                         short_number(all.reward / static_cast<double>(all.samples)) + "; useful compute " +
                         percent(1 - dead),
-            .cause = at_the_top ? "most completions already have the highest reward"
-                                : "prompts that always or never succeed, or a reward with too few steps",
+            .cause = reward_near_max ? "most completions already have the highest reward"
+                                     : "prompts that always or never succeed, or a reward with too few steps",
             .fix = "leave out prompts that never or always succeed, raise num_generations, or give a denser "
                    "reward"});
 }

@@ -17,10 +17,11 @@ class RewardWatch {
  public:
   // `weights`: reward_weights, empty for all 1. `past_unknown`: the run goes on from a checkpoint that does
   // not say what its first batches were like; what needs them is not judged.
-  RewardWatch(std::int64_t group_size, std::vector<double> weights, bool masks_cut, bool past_unknown = false)
+  RewardWatch(std::int64_t group_size, std::vector<double> weights, bool masks_truncated,
+              bool past_unknown = false)
       : group_size_(group_size),
         weights_(std::move(weights)),
-        masks_cut_(masks_cut),
+        masks_truncated_(masks_truncated),
         past_unknown_(past_unknown) {}
 
   Findings see(const train::RolloutFacts& rollouts);
@@ -33,7 +34,7 @@ class RewardWatch {
   base::Json state() const;
   void restore(const base::Json& state);  // BadWatchState (watch_state.h)
   // Windows and streaks begin again; what the run's beginning was like stays known.
-  void want_new_evidence();
+  void reset_evidence();
 
  private:
   // A generation batch in sums.
@@ -71,7 +72,7 @@ class RewardWatch {
 
   std::int64_t group_size_;
   std::vector<double> weights_;
-  bool masks_cut_, past_unknown_;
+  bool masks_truncated_, past_unknown_;
   std::deque<Batch> batches_;  // the window, newest last
   std::vector<Component> components_;
   // Batches whose groups are all dead, one after another up to now.

@@ -14,7 +14,7 @@ using base::Json;
 
 namespace {
 
-constexpr std::size_t kMostNames = 10'000;
+constexpr std::size_t kMaxNames = 10'000;
 
 }  // namespace
 
@@ -47,14 +47,14 @@ void TensorWatch::restore(const Json& state, const adapters::Adapter& adapter) {
   }
 }
 
-void TensorWatch::want_new_evidence(std::int64_t step) {
+void TensorWatch::reset_evidence(std::int64_t step) {
   first_step_ = step;
   tensors_.clear();
 }
 
 // ---- numbers of a step
 
-Json PolicySteps::state() const {
+Json PolicyWatch::state() const {
   return {{"low_entropy", low_entropy_},
           {"high_entropy", high_entropy_},
           {"high_kl", high_kl_},
@@ -62,7 +62,7 @@ Json PolicySteps::state() const {
           {"no_gradient", no_gradient_}};
 }
 
-void PolicySteps::restore(const Json& state) {
+void PolicyWatch::restore(const Json& state) {
   const StateReader in(state);
   low_entropy_ = in.count("low_entropy");
   high_entropy_ = in.count("high_entropy");
@@ -71,8 +71,8 @@ void PolicySteps::restore(const Json& state) {
   no_gradient_ = in.count("no_gradient");
 }
 
-void PolicySteps::want_new_evidence() {
-  *this = PolicySteps(setup_);
+void PolicyWatch::reset_evidence() {
+  *this = PolicyWatch(setup_);
 }
 
 Json TrendWatch::state() const {
@@ -94,7 +94,7 @@ void TrendWatch::restore(const Json& state) {
   large_norms_ = in.count("large_norms");
 }
 
-void TrendWatch::want_new_evidence() {
+void TrendWatch::reset_evidence() {
   losses_.clear();
   large_norms_ = 0;
 }
@@ -120,7 +120,7 @@ void PreferenceWatch::restore(const Json& state) {
   margin_ = in.number("margin");
 }
 
-void PreferenceWatch::want_new_evidence() {
+void PreferenceWatch::reset_evidence() {
   stuck_ = 0;
 }
 
@@ -154,7 +154,7 @@ RewardWatch::Batch RewardWatch::Batch::of(const Json& state) {
           .reward_squares = in.number("reward_squares"),
           .cut_reward = in.number("cut_reward"),
           .cut_at_lowest = in.flag("cut_at_lowest"),
-          .parts = in.numbers<std::vector<double>>("parts", kMostNames)};
+          .parts = in.numbers<std::vector<double>>("parts", kMaxNames)};
 }
 
 Json RewardWatch::state() const {
@@ -186,7 +186,7 @@ void RewardWatch::restore(const Json& state) {
   batches_.clear();
   for (const Json& one : in.list("batches", limits::kBatchesInWindow)) batches_.push_back(Batch::of(one));
   components_.clear();
-  for (const Json& one : in.list("components", kMostNames)) {
+  for (const Json& one : in.list("components", kMaxNames)) {
     const StateReader component(one);
     components_.push_back({.name = component.text("name"),
                            .count = component.count("count"),
@@ -204,7 +204,7 @@ void RewardWatch::restore(const Json& state) {
   repeated_ = in.text("repeated");
 }
 
-void RewardWatch::want_new_evidence() {
+void RewardWatch::reset_evidence() {
   batches_.clear();
   streak_ = {};
   streak_batches_ = 0;

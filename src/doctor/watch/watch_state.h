@@ -42,9 +42,9 @@ class StateReader {
   std::int64_t count(const std::string& name, std::int64_t least = 0) const {
     const base::Json& value = at(name);
     if (!value.is_number_integer()) refuse(name);
-    if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{kMostCounted}) refuse(name);
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{kMaxCounted}) refuse(name);
     const auto out = value.get<std::int64_t>();
-    if (out < least || out > kMostCounted) refuse(name);
+    if (out < least || out > kMaxCounted) refuse(name);
     return out;
   }
   double number(const std::string& name) const {
@@ -57,7 +57,7 @@ class StateReader {
     return at(name).get<bool>();
   }
   std::string text(const std::string& name) const {
-    if (!at(name).is_string() || at(name).get_ref<const std::string&>().size() > kMostText) refuse(name);
+    if (!at(name).is_string() || at(name).get_ref<const std::string&>().size() > kMaxText) refuse(name);
     return at(name).get<std::string>();
   }
   const base::Json& list(const std::string& name, std::size_t most) const {
@@ -75,8 +75,8 @@ class StateReader {
   }
 
  private:
-  static constexpr std::int64_t kMostCounted = std::int64_t{1} << 53;  // no sum of a few overflows
-  static constexpr std::size_t kMostText = 4096;
+  static constexpr std::int64_t kMaxCounted = std::int64_t{1} << 53;  // no sum of a few overflows
+  static constexpr std::size_t kMaxText = 4096;
   const base::Json& json_;
 };
 

@@ -6,9 +6,9 @@
 #include <optional>
 
 #include "base/file.h"
+#include "doctor/number_format.h"
 #include "doctor/watch/loss_table.h"
 #include "doctor/watch/watch_limits.h"
-#include "doctor/words.h"
 
 namespace hone::doctor {
 
@@ -28,8 +28,8 @@ void count(std::int64_t& streak, bool seen) {
   streak = seen ? streak + 1 : 0;
 }
 
-std::string step_words(std::int64_t steps) {
-  return std::to_string(steps) + " steps after another";
+std::string describe_steps(std::int64_t steps) {
+  return std::to_string(steps) + " steps in a row";
 }
 
 double median(std::deque<double> values) {
@@ -45,7 +45,7 @@ void keep(std::deque<double>& values, double value, std::int64_t most) {
 
 }  // namespace
 
-Findings PolicySteps::see(const train::StepFacts& step, bool top, bool live) {
+Findings PolicyWatch::see(const train::StepFacts& step, bool top, bool live) {
   Findings out;
   if (const auto entropy = metric(step, "entropy")) {
     count(low_entropy_, *entropy < limits::kEntropyCollapse);
@@ -55,7 +55,7 @@ Findings PolicySteps::see(const train::StepFacts& step, bool top, bool live) {
           {.code = "RL-08",
            .level = top ? Level::kNote : Level::kWarn,
            .what = "the policy has become certain: entropy " + short_number(*entropy) + " nats a token",
-           .evidence = step_words(low_entropy_) + " below " + short_number(limits::kEntropyCollapse),
+           .evidence = describe_steps(low_entropy_) + " below " + short_number(limits::kEntropyCollapse),
            .cause = top ? "the reward is at its highest: these prompts are learned"
                         : "suspected: it repeats one answer, and groups will die",
            .fix = "read completions/; lower learning_rate, raise beta or temperature, or go back to the "
@@ -69,8 +69,8 @@ Findings PolicySteps::see(const train::StepFacts& step, bool top, bool live) {
                    .level = Level::kWarn,
                    .what = "the policy has come apart: entropy " + short_number(*entropy) +
                            " nats a token, guessing has " + short_number(setup_.uniform),
-                   .evidence = step_words(high_entropy_) + " above " + percent(limits::kEntropyOfGuessing) +
-                               " of ln V",
+                   .evidence = describe_steps(high_entropy_) + " above " +
+                               percent(limits::kEntropyOfGuessing) + " of ln V",
                    .cause = "suspected: learning_rate too high; or a base with random weights",
                    .fix = "lower learning_rate, raise beta, or go back to the last healthy checkpoint"},
                   "guessing");
@@ -83,7 +83,7 @@ Findings PolicySteps::see(const train::StepFacts& step, bool top, bool live) {
                   {.code = "RL-08",
                    .level = Level::kWarn,
                    .what = "the policy has left its reference: KL " + short_number(*kl) + " nats a token",
-                   .evidence = step_words(high_kl_) + " above " + short_number(limits::kKlDiverged),
+                   .evidence = describe_steps(high_kl_) + " above " + short_number(limits::kKlDiverged),
                    .cause = "suspected: learning_rate too high for this beta",
                    .fix = "lower learning_rate, raise beta, or go back to the last healthy checkpoint"},
                   "kl");
@@ -105,17 +105,17 @@ Findings PolicySteps::see(const train::StepFacts& step, bool top, bool live) {
                        (setup_.bf16 ? "bf16" : "fp32") + ", at step " + std::to_string(step.step),
            .cause = "suspected: a defect of a kernel on this machine; both are the same arithmetic here",
            .not_this = "temperature, top_p or a stale copy of the weights: there is one copy",
-           .fix = "dtype: float32 and bf16: false, or layer_form: plain; `hone doctor` measures it anew"});
+           .fix = "dtype: float32 and bf16: false, or layer_form: plain; `hone doctor` measures it again"});
     }
   }
   if (const auto facts = loss_facts(step, setup_.beta, setup_.rows)) {
     LossFacts known = *facts;
-    known.masks_cut = setup_.masks_cut;
-    const LossRow row = loss_row(known);
-    count(no_gradient_, live && (row == LossRow::kGradientCut || row == LossRow::kMasked));
+    known.masks_truncated = setup_.masks_truncated;
+    const LossCase row = loss_case(known);
+    count(no_gradient_, live && (row == LossCase::kGradientCut || row == LossCase::kMasked));
     if (no_gradient_ >= limits::kChecksToFail) {
       base::Verdict found = loss_verdict(known);
-      found.evidence = step_words(no_gradient_) + ": " + found.evidence;
+      found.evidence = describe_steps(no_gradient_) + ": " + found.evidence;
       add_finding(out, std::move(found), "no gradient");
     }
   }
@@ -167,7 +167,7 @@ void TrendWatch::judge_norm(const train::StepFacts& step, Findings& out) {
        .level = Level::kWarn,
        .what = "gradients have grown: norm " + short_number(step.grad_norm) + ", " +
                short_number(step.grad_norm / middle) + " times the median",
-       .evidence = step_words(large_norms_) + " above " + short_number(limits::kNormOverMedian) + " x " +
+       .evidence = describe_steps(large_norms_) + " above " + short_number(limits::kNormOverMedian) + " x " +
                    short_number(middle) + ", the median of the last " + std::to_string(norms_.size()),
        .cause = "suspected: learning_rate too high, or data of another kind",
        .fix = "lower learning_rate or max_grad_norm"},
@@ -226,7 +226,7 @@ Findings PreferenceWatch::see(const train::StepFacts& step) {
                 {.code = "PREF-01",
                  .level = Level::kFail,
                  .what = "the policy is still the reference: rewards are exactly 0",
-                 .evidence = step_words(stuck_) + ": loss " + short_number(step.loss) + ", margin " +
+                 .evidence = describe_steps(stuck_) + ": loss " + short_number(step.loss) + ", margin " +
                              short_number(*margin) + ", learning rate " + short_number(step.learning_rate) +
                              " (0.693 is ln 2, the loss of no difference)",
                  .cause = "the adapter is not trained, or the reference shares it",

@@ -13,29 +13,29 @@
 
 namespace hone::doctor {
 
-class PolicySteps {
+class PolicyWatch {
  public:
   struct Setup {
     double beta = 0;
-    std::int64_t rows = 0;   // samples of an optimizer step
-    bool masks_cut = false;  // mask_truncated_completions
+    std::int64_t rows = 0;         // samples of an optimizer step
+    bool masks_truncated = false;  // mask_truncated_completions
     bool bf16 = false;
     bool exact_kernels = false;  // bf16 products that promise bits (ops/gemm.h)
     double uniform = 0;          // ln V: the entropy of a policy that knows nothing; 0: not known
   };
-  explicit PolicySteps(const Setup& setup) : setup_(setup) {}
+  explicit PolicyWatch(const Setup& setup) : setup_(setup) {}
   // `top`: the reward is near the highest that the run has seen; a certain policy is no fault then. `live`:
   // samples of the step had an advantage; a step without one owes no gradient.
   Findings see(const train::StepFacts& step, bool top, bool live = true);
 
   base::Json state() const;
   void restore(const base::Json& state);  // BadWatchState (watch_state.h)
-  void want_new_evidence();               // streaks begin again
+  void reset_evidence();                  // streaks begin again
 
  private:
   Setup setup_;
   std::int64_t low_entropy_ = 0, high_entropy_ = 0, high_kl_ = 0, wide_gap_ = 0,
-               no_gradient_ = 0;  // steps after another
+               no_gradient_ = 0;  // steps in a row
 };
 
 // Losses that measure progress (SFT, DPO); gradients of any method.
@@ -49,7 +49,7 @@ class TrendWatch {
 
   base::Json state() const;
   void restore(const base::Json& state);  // BadWatchState
-  void want_new_evidence();               // what came since the beginning is gathered again
+  void reset_evidence();                  // what came since the beginning is gathered again
 
  private:
   void judge_loss(const train::StepFacts& step, Findings& out);
@@ -60,7 +60,7 @@ class TrendWatch {
   double initial_ = 0;            // mean of the first losses
   std::deque<double> losses_;     // the newest, after warm-up
   std::deque<double> norms_;      // the newest that are not 0
-  std::int64_t large_norms_ = 0;  // after another
+  std::int64_t large_norms_ = 0;  // in a row
 };
 
 // Of a process: a resumed run has another one, whose memory says nothing about this one's.
@@ -82,7 +82,7 @@ class PreferenceWatch {
 
   base::Json state() const;
   void restore(const base::Json& state);  // BadWatchState
-  void want_new_evidence();
+  void reset_evidence();
 
  private:
   bool past_unknown_;

@@ -16,7 +16,7 @@
 namespace hone::ops {
 namespace {
 
-constexpr std::int64_t kMostFloats = std::int64_t{8} << 20;  // of shares at once
+constexpr std::int64_t kMaxFloats = std::int64_t{8} << 20;  // of shares at once
 
 // At most 8 chunks of at least 128 queries: by the run's length alone, so that the sums' order is its own.
 std::int64_t chunk_of(std::int64_t queries) {
@@ -70,7 +70,7 @@ class FastBackward {
     for (const Family& family : families) {
       const std::int64_t needed = floats_of(family);
       for (std::int64_t head = 0; head < x_.k.size(1); ++head) {
-        if (floats_ > 0 && floats_ + needed > kMostFloats) flush();
+        if (floats_ > 0 && floats_ + needed > kMaxFloats) flush();
         add(family, head);
       }
     }
@@ -103,7 +103,7 @@ class FastBackward {
   }
 
   void add(const Family& family, std::int64_t head) {
-    // A family's sums are in the order of its segments, which need not be neighbours: found by segment.
+    // A family's sums are in the order of its segments, which need not be neighbors: found by segment.
     const std::size_t first_sum = sums_.size();
     const auto sum_of = [&](std::size_t segment) -> Sum& {
       for (std::size_t i = first_sum; i < sums_.size(); ++i) {
@@ -189,12 +189,12 @@ class FastBackward {
 
   void add_shares(const Sum& sum) const {
     const AttentionSegment& segment = x_.segments[sum.segment];
-    std::vector<attention_kernels::Share> shares;
+    std::vector<attention_kernels::PartialSum> shares;
     for (const Sum::Part& part : sum.parts) {
       const float* const k = shares_.const_data_ptr<float>() + part.share;
       shares.push_back({k, k + part.keys * dim_, part.keys});
     }
-    attention_kernels::Shares s;
+    attention_kernels::PartialSums s;
     s.shares = shares.data();
     s.count = static_cast<std::int64_t>(shares.size());
     s.tokens = segment.end - segment.begin;
@@ -203,7 +203,7 @@ class FastBackward {
     s.dv = at_row(x_.dv, segment.begin, sum.kv_head * dim_);
     s.dk_stride = x_.dk.stride(0);
     s.dv_stride = x_.dv.stride(0);
-    attention_kernels::sum_shares_bf16(s);
+    attention_kernels::sum_partials_bf16(s);
   }
 
   const AttentionBackward& x_;
@@ -237,7 +237,7 @@ std::int64_t attention_backward_fast_bytes(const AttentionSizes& s) {
     queries = std::max(queries, std::min(s.sharing, chunk));
   }
   const std::int64_t held =
-      std::max(2 * one * s.head_dim, std::min(2 * tokens * s.head_dim * s.kv_heads, kMostFloats));
+      std::max(2 * one * s.head_dim, std::min(2 * tokens * s.head_dim * s.kv_heads, kMaxFloats));
   return 4 * held + s.threads * static_cast<std::int64_t>(attention_kernels::backward_scratch(
                                     s.head_dim, queries * (s.heads / s.kv_heads)));
 }

@@ -123,7 +123,8 @@ struct Row {
   for (std::int64_t i = 0; i < b.run_count; ++i) {
     const KeyRun& run = b.runs[i];
     for (std::int64_t tile = 0; 64 * tile < run.length; ++tile) {
-      const std::int64_t tile_place = run.place + 64 * tile, filled = clamp(run.length - 64 * tile, 0, 64);
+      const std::int64_t tile_place = run.place + 64 * tile,
+                         filled = clamp(run.length - 64 * tile, 0, 64);
       if (tile_place > last_place) break;
       if (b.window > 0 && tile_place + 64 <= first_place + 1 - b.window) continue;
       const std::size_t offset = static_cast<std::size_t>(tile) * kTile * dim;
@@ -177,20 +178,20 @@ struct Row {
 
 }  // namespace
 
-std::size_t plain_scratch(std::int64_t head_dim) {
+std::size_t portable_scratch(std::int64_t head_dim) {
   const std::size_t dim = static_cast<std::size_t>(head_dim);
   return 2 * kTile * dim + kRows * (2 * dim + kLanes);
 }
 
-void forward_plain(const Forward& b, bool bf16, PlainLevel level, float* scratch) {
+void forward_portable(const Forward& b, bool bf16, PortableLevel level, float* scratch) {
   for (Forward part = b; part.row_begin < b.row_end; part.row_begin = part.row_end) {
     part.row_end = part.row_begin + kRows < b.row_end ? part.row_begin + kRows : b.row_end;
 #if defined(__x86_64__)
-    if (level == PlainLevel::kAvx512) {
+    if (level == PortableLevel::kAvx512) {
       forward_avx512(part, bf16, scratch);
       continue;
     }
-    if (level == PlainLevel::kAvx2) {
+    if (level == PortableLevel::kAvx2) {
       forward_avx2(part, bf16, scratch);
       continue;
     }

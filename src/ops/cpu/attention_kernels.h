@@ -1,6 +1,6 @@
-// The inner loops of attend_tiles and packed_attention_backward, on plain pointers. Rows of a kernel are
-// (query, head) pairs of one kv head's group, row = query * group + head, so that the keys are read once for
-// all heads of the group.
+// The inner loops of attend_tiles and packed_attention_backward, on raw pointers. Rows of a kernel are
+// (query, head) pairs of one kv head's group, row = query * group + head, so that keys are read once for all
+// heads of the group.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace hone::ops::attention_kernels {
 
-// The tiles of one KvTiles and kv head; the first key stands at `place` of the sequence.
+// The tiles of one KvTiles and kv head; the first key is at position `place` of the sequence.
 struct KeyRun {
   const void* keys = nullptr;
   const void* values = nullptr;
@@ -26,7 +26,7 @@ struct Forward {
   std::int64_t out_stride = 0;
   float* lse = nullptr;  // or null
   std::int64_t lse_stride = 0;
-  std::int64_t place = 0;  // of query 0
+  std::int64_t place = 0;  // position of query 0
   std::int64_t row_begin = 0, row_end = 0;
 };
 
@@ -37,25 +37,25 @@ constexpr std::int64_t kMaxHeadDim = 256;
 // kBlockElements.
 void forward_bf16(const Forward& block);
 
-// Portable C++ in fp32, tiles of fp32 or of bf16 (which are widened, and out rounded). Any head_dim.
-// `scratch` holds plain_scratch floats.
-enum class PlainLevel { kPlain, kAvx2, kAvx512 };
-std::size_t plain_scratch(std::int64_t head_dim);
-void forward_plain(const Forward& block, bool bf16, PlainLevel level, float* scratch);
+// Portable C++ in fp32, on tiles of fp32 or bf16 (bf16 is widened, and out is rounded). Any head_dim.
+// `scratch` holds portable_scratch floats.
+enum class PortableLevel { kPortable, kAvx2, kAvx512 };
+std::size_t portable_scratch(std::int64_t head_dim);
+void forward_portable(const Forward& block, bool bf16, PortableLevel level, float* scratch);
 
-// Keys of one segment and the queries that see them: query t of [begin, end) sees all `keys` of them, or
-// with `own` the first t - origin + 1, the last of which is its own.
+// Keys of one segment and the queries that attend to them: query t of [begin, end) attends to all `keys`, or
+// with `own` to the first t - origin + 1, the last of which is its own.
 struct BackwardSpan {
   const void *k = nullptr, *v = nullptr;  // key 0
   std::int64_t keys = 0;
-  std::int64_t begin = 0, end = 0;  // queries, counted as the chunk's
+  std::int64_t begin = 0, end = 0;  // queries, in the chunk's numbering
   bool own = false;
   std::int64_t origin = 0;
-  float *part_k = nullptr, *part_v = nullptr;  // [keys, D] each: this chunk's share, without the scale
+  float *part_k = nullptr, *part_v = nullptr;  // [keys, D] each: this chunk's contribution, without the scale
 };
 
-// Queries [begin, end) of one run (ops/cpu/attention_runs.h) and kv head, with what they see. Pointers at
-// token 0 of the run.
+// Queries [begin, end) of one run (ops/cpu/attention_runs.h) and kv head, with the keys that they attend to.
+// Pointers are at token 0 of the run.
 struct Backward {
   std::int64_t head_dim = 0, group = 0;
   const void *q = nullptr, *out = nullptr, *d_out = nullptr;
@@ -72,17 +72,17 @@ struct Backward {
 std::size_t backward_scratch(std::int64_t head_dim, std::int64_t rows);
 void backward_bf16(const Backward& chunk);
 
-// dk and dv of a segment and kv head from its shares, in their order.
-struct Share {
+// Adds the chunks' contributions to dk and dv of a segment and kv head, in order.
+struct PartialSum {
   const float *k = nullptr, *v = nullptr;  // [keys, D] each, of the first keys
   std::int64_t keys = 0;
 };
-struct Shares {
-  const Share* shares = nullptr;
+struct PartialSums {
+  const PartialSum* shares = nullptr;
   std::int64_t count = 0, tokens = 0, head_dim = 0;
   void *dk = nullptr, *dv = nullptr;
   std::int64_t dk_stride = 0, dv_stride = 0;
 };
-void sum_shares_bf16(const Shares& s);
+void sum_partials_bf16(const PartialSums& s);
 
 }  // namespace hone::ops::attention_kernels

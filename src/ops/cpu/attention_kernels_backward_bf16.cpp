@@ -195,7 +195,7 @@ void gradients_of_scores(const Work& w, std::int64_t row, std::int64_t pair, int
   }
 }
 
-// Rows of a span in whole eights; those of its neighbours see none of its keys.
+// Rows of a span in whole eights; those of its neighbors see none of its keys.
 struct SpanRows {
   std::int64_t begin, end;
 };
@@ -286,7 +286,7 @@ void backward_bf16(const Backward& b) {
   }
 }
 
-void sum_shares_bf16(const Shares& s) {
+void sum_partials_bf16(const PartialSums& s) {
   const __m512 scale = _mm512_set1_ps(1.0F / __builtin_sqrtf(static_cast<float>(s.head_dim)));
   for (std::int64_t t = 0; t < s.tokens; ++t) {
     Half *const dk = static_cast<Half*>(s.dk) + t * s.dk_stride, *const dv = static_cast<Half*>(s.dv) +
@@ -294,7 +294,7 @@ void sum_shares_bf16(const Shares& s) {
     for (std::int64_t d = 0; d < s.head_dim; d += 16) {
       __m512 k = _mm512_setzero_ps(), v = _mm512_setzero_ps();
       for (std::int64_t i = 0; i < s.count; ++i) {
-        const Share& share = s.shares[i];
+        const PartialSum& share = s.shares[i];
         if (t >= share.keys) continue;
         k = _mm512_add_ps(k, _mm512_loadu_ps(share.k + t * s.head_dim + d));
         v = _mm512_add_ps(v, _mm512_loadu_ps(share.v + t * s.head_dim + d));
@@ -314,7 +314,7 @@ std::size_t backward_scratch(std::int64_t, std::int64_t) {
   return 0;
 }
 void backward_bf16(const Backward&) {}  // never called: this build's machine has no such instructions
-void sum_shares_bf16(const Shares&) {}
+void sum_partials_bf16(const PartialSums&) {}
 }  // namespace hone::ops::attention_kernels
 
 #endif

@@ -1,4 +1,4 @@
-// What the AVX512-BF16 kernels of attention share. Only for files compiled with those instructions.
+// Shared by the AVX512-BF16 attention kernels. Include it only in files compiled with those instructions.
 #pragma once
 
 #if defined(__AVX512BF16__)
@@ -10,14 +10,14 @@
 namespace hone::ops::attention_kernels {
 namespace {
 
-using Pair [[gnu::may_alias]] = std::uint32_t;  // two neighbouring bf16
+using Pair [[gnu::may_alias]] = std::uint32_t;  // two neighboring bf16
 using Half [[gnu::may_alias]] = std::uint16_t;
 
 constexpr float kLog2E = 1.44269504088896341F;
 constexpr float kLn2 = 0.693147180559945309F;
 
 // c[r] += sum over p of a[r * row_step + p * pair_step] * b[p * b_step ..], R rows by C vectors of 16: one
-// chain of vdpbf16ps an element, in the order of p, whatever R and C are.
+// chain of vdpbf16ps per element, in the order of p, for every R and C.
 template <int R, int C>
 [[gnu::always_inline]] inline void multiply(__m512 (&c)[R][C], const Pair* a, std::int64_t row_step,
                                             std::int64_t pair_step, const Pair* b, std::int64_t b_step,

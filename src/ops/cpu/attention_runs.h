@@ -1,8 +1,8 @@
-// How packed_attention_backward goes through its segments. Internal to it.
+// The order in which packed_attention_backward processes its segments. Internal to it.
 //
-// A run is a stretch of queries that are treated together: a segment without a prefix, or neighbouring
-// segments with the same one. A family is what shares sums of dk and dv: a segment without a prefix and the
-// runs that see it.
+// A run is a range of queries that are processed together: a segment without a prefix, or neighboring
+// segments with the same prefix. A family shares sums of dk and dv: a segment without a prefix and the runs
+// that attend to it.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,13 @@ struct Family {
   std::vector<Run> runs;  // the first is the segment without a prefix
 };
 
-// In the order of the segments without a prefix. InternalError unless the segments lie in order without gap
-// or overlap from 0 to `tokens`, and a prefix comes before what it is for and has none itself.
+// In the order of the segments without a prefix. InternalError unless the segments cover 0 to `tokens` in
+// order without gap or overlap, and every prefix precedes its segments and has no prefix itself.
 std::vector<Family> families_of(const std::vector<AttentionSegment>& segments, std::int64_t tokens,
                                 const char* where);
 
-// Queries [begin, end) and keys of one segment that they see: the first `keys` of them, of which query t sees
-// all, or if it is the segment's own, those up to itself.
+// Queries [begin, end) and the first `keys` keys of one segment. Query t attends to all of them or, in its
+// own segment, to those up to itself.
 struct Span {
   std::size_t segment = 0;
   std::int64_t begin = 0, end = 0;
@@ -36,7 +36,7 @@ struct Span {
   bool own = false;
 };
 
-// What queries [begin, end) of a run see: its prefix, then each segment's own keys.
+// The keys that queries [begin, end) of a run attend to: its prefix, then each segment's own keys.
 std::vector<Span> spans_of(const std::vector<AttentionSegment>& segments, const Run& run, std::int64_t begin,
                            std::int64_t end);
 

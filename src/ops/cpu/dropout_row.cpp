@@ -168,7 +168,7 @@ void fill_mask_row(const MaskRow& row, std::span<float> out) {
 bool fill_mask_row_with(Instructions level, const MaskRow& row, std::span<float> out) {
   if (!machine_has(level)) return false;
   switch (level) {
-    case Instructions::kPlain:
+    case Instructions::kPortable:
       fill_plain(row, out.data(), out.size());
       break;
     case Instructions::kAvx2:

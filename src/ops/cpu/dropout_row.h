@@ -1,4 +1,5 @@
-// One row of a dropout mask, with the widest instructions of the machine; every form gives the same bits.
+// One row of a dropout mask, with the widest instructions of the machine; every instruction set gives the
+// same bits.
 #pragma once
 
 #include <array>
@@ -15,15 +16,15 @@ struct MaskRow {
   std::uint64_t row = 0;
   std::array<std::uint32_t, 2> key{};
   std::uint32_t dropped_below = 0;  // of 2^32: a word below it is dropped
-  float kept = 1;                   // the value of what stays
+  float kept = 1;                   // the value of a kept feature
   std::uint32_t first_block = 0;    // out begins at feature 4 * first_block
 };
 
-// out[f] = 0 or kept, decided by word f % 4 of philox block first_block + f / 4. In the form that
-// instructions() says.
+// out[f] = 0 or kept, decided by word f % 4 of philox block first_block + f / 4. Uses the instruction set of
+// instructions().
 void fill_mask_row(const MaskRow& row, std::span<float> out);
 
-// For tests: a form by name. false when this machine cannot run it.
+// For tests: uses the given instruction set. False when this machine does not have it.
 bool fill_mask_row_with(Instructions level, const MaskRow& row, std::span<float> out);
 
 }  // namespace hone::ops

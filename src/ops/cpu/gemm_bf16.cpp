@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ops/cpu/gemm_kernels.h"
-#include "ops/cpu/quantised_kernels.h"
+#include "ops/cpu/quantized_kernels.h"
 #include "ops/cpu/team.h"
 
 namespace hone::ops {
@@ -63,7 +63,7 @@ class Scratch {
 
 thread_local Scratch<Bf16> panel_scratch;
 thread_local Scratch<Bf16> row_scratch;
-thread_local Scratch<Bf16> dequantised_scratch;
+thread_local Scratch<Bf16> dequantized_scratch;
 thread_local Scratch<float> sum_scratch;
 
 // One matrix as the kernels see it.
@@ -73,15 +73,15 @@ struct Matrix {
   int64_t a_stride = 0, w_stride = 0;
   int64_t depth = 0;
   bool packed = false, forward = true;
-  std::optional<kernels::QuantisedView> quantised = {};
+  std::optional<kernels::QuantizedView> quantized = {};
 
   // Slices of k begin at multiples of this.
-  int64_t unit() const { return quantised ? 2 * kWide : kWide; }
+  int64_t unit() const { return quantized ? 2 * kWide : kWide; }
   bool is_read_in_place() const { return packed && forward; }
   // The panel of columns [column, column + n), k in [begin, begin + k).
   void make_panel(int64_t column, int64_t n, int64_t begin, int64_t k, Bf16* panel) const {
-    if (quantised) {
-      make_quantised_panel(*quantised, column, n, begin, k, panel);
+    if (quantized) {
+      make_quantized_panel(*quantized, column, n, begin, k, panel);
     } else if (packed) {
       kernels::repack(w + begin / kWide * w_stride, w_stride, column / 2, n, k, panel);
     } else if (forward) {
@@ -92,25 +92,25 @@ struct Matrix {
   }
 
  private:
-  void make_quantised_panel(const kernels::QuantisedView& view, int64_t column, int64_t n, int64_t begin,
+  void make_quantized_panel(const kernels::QuantizedView& view, int64_t column, int64_t n, int64_t begin,
                             int64_t k, Bf16* panel) const {
-    if (kernels::has_quantised_panels(view)) {
+    if (kernels::has_quantized_panels(view)) {
       if (forward) {
-        kernels::pack_quantised_rows(view, column, n, begin, k, panel);
+        kernels::pack_quantized_rows(view, column, n, begin, k, panel);
       } else {
-        kernels::pack_quantised_columns(view, column, begin, k, panel);
+        kernels::pack_quantized_columns(view, column, begin, k, panel);
       }
       return;
     }
-    Bf16* rows = dequantised_scratch.at_least(k * kWide);
+    Bf16* rows = dequantized_scratch.at_least(k * kWide);
     if (forward) {
       for (int64_t i = 0; i < n; ++i) {
-        kernels::dequantise_run(view, (column + i) * view.in + begin, k, rows + i * k);
+        kernels::dequantize_run(view, (column + i) * view.in + begin, k, rows + i * k);
       }
       kernels::pack_rows(rows, k, n, k, panel);
     } else {
       for (int64_t i = 0; i < k; ++i) {
-        kernels::dequantise_run(view, (begin + i) * view.in + column, n, rows + i * kWide);
+        kernels::dequantize_run(view, (begin + i) * view.in + column, n, rows + i * kWide);
       }
       kernels::pack_columns(rows, kWide, n, k, false, panel);
     }
@@ -164,8 +164,8 @@ void cut(Product& product) {
       product.cuts.push_back({&matrix, begin, k});
     }
   }
-  if (product.cuts.empty())
-    product.cuts.push_back({&product.matrices.front(), 0, 0});  // K = 0: the sum is zero
+  // K = 0: the sum is zero
+  if (product.cuts.empty()) product.cuts.push_back({&product.matrices.front(), 0, 0});
   product.cuts.back().ends_step = true;
   product.steps =
       std::count_if(product.cuts.begin(), product.cuts.end(), [](const Cut& c) { return c.ends_step; });
@@ -188,9 +188,9 @@ kernels::Finish moved(kernels::Finish finish, int64_t row, int64_t column) {
 }
 
 // Rows whose addresses differ by a multiple of 2 KB share a few sets of L1 and drive each other out. A copy
-// mends it where enough columns read it.
+// fixes it where enough columns read it.
 bool crowded(const std::vector<kernels::Slice>& slices, int64_t rows, int64_t columns) {
-  if (rows <= kFewRows || columns < 2 * kWide || slices.size() > kernels::kMostSlices) return false;
+  if (rows <= kFewRows || columns < 2 * kWide || slices.size() > kernels::kMaxSlices) return false;
   return std::any_of(slices.begin(), slices.end(),
                      [](const kernels::Slice& s) { return s.a_stride % 1024 == 0 && s.k >= 256; });
 }
@@ -318,9 +318,9 @@ void prepare(Product& product, const Gemm& call) {
     Matrix matrix{.a = bits(a),
                   .a_stride = a.stride(0),
                   .packed = weight.is_packed(),
-                  .forward = term.side == Side::kForward};
-    if (weight.is_quantised()) {
-      matrix.quantised = weight.quantised().view();
+                  .forward = term.side == GemmDirection::kForward};
+    if (weight.is_quantized()) {
+      matrix.quantized = weight.quantized().view();
     } else {
       matrix.w = bits(matrix.packed ? weight.panels() : weight.plain());
       matrix.w_stride =

@@ -242,7 +242,7 @@ void multiply_block(const Slice* slices, int count, int64_t rows, int64_t column
   const int64_t panels = (columns + 31) / 32;
   // A few rows: the panel comes from memory once. Many: the rows stay in L1, the panels come from L2.
   const bool panel_outside = rows <= 2 * kTileRows;
-  Slice moved[kMostSlices];
+  Slice moved[kMaxSlices];
   for (int64_t i = 0; i < row_blocks * panels; ++i) {
     const int64_t panel = panel_outside ? i / row_blocks : i % panels;
     const int64_t block = panel_outside ? i % row_blocks : i / panels;

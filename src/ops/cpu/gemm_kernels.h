@@ -1,7 +1,7 @@
-// The inner loops of the bf16 GEMM on avx512_bf16, on plain pointers (bf16 as its 16 bits). Call them only
-// when instructions() is kAvx512Bf16; elsewhere they are empty.
+// The inner loops of the bf16 GEMM on avx512_bf16, on raw pointers (bf16 as its 16 bits). Call them only when
+// instructions() is kAvx512Bf16; elsewhere they are empty.
 //
-// A panel is 32 columns of the right-hand matrix over a slice of k: [ceil(k / 2)][32][2], 64 numbers a pair
+// A panel is 32 columns of the right-hand matrix over a slice of k: [ceil(k / 2)][32][2], 64 numbers per pair
 // of k.
 #pragma once
 
@@ -12,9 +12,9 @@ namespace hone::ops::kernels {
 using Bf16 = std::uint16_t;
 
 constexpr std::int64_t kPairStep = 64;  // numbers from one pair of k to the next
-constexpr int kMostSlices = 64;         // of a block whose rows are copied
-constexpr std::int64_t kTileRows =
-    14;  // 14 x 2 accumulators, 2 of the panel, 1 of the row: 31 of 32 registers
+constexpr int kMaxSlices = 64;          // of a block whose rows are copied
+// 14 x 2 accumulators, 2 of the panel, 1 of the row: 31 of 32 registers
+constexpr std::int64_t kTileRows = 14;
 
 // A slice of k of one term: a [rows, k] times panels.
 struct Slice {
@@ -26,7 +26,7 @@ struct Slice {
   std::int64_t ahead = 0;  // bytes of the panels to fetch into L2 before they are read: of those in memory
 };
 
-// What becomes of a sum: out = cast(scale * sum + bias + residual). Pointers are at the block's first
+// The epilogue of a sum: out = cast(scale * sum + bias + residual). Pointers are at the block's first
 // element; strides are in elements.
 struct Finish {
   float scale = 1;
@@ -37,11 +37,11 @@ struct Finish {
   bool bias_is_bf16 = false, residual_is_bf16 = false, out_is_bf16 = false;
 };
 
-// One step over the slices, in order, of a block rows x columns. The sums begin at zero when `first`, else in
-// `sums` [rows, sums_stride]; they end in finish->out, or in `sums` when finish is null. Never reads a
-// panel's upper 16 columns when only the lower are wanted. With row_scratch the rows are copied there, a tile
-// at a time (for strides that would crowd a few sets of L1): kTileRows * sum of (k rounded up to 32, + 32)
-// numbers, more than 28 rows, at most kMostSlices slices.
+// One step over the slices, in order, of a block rows x columns. The sums start at zero when `first`, else
+// from `sums` [rows, sums_stride]; they are written to finish->out, or to `sums` when finish is null. Never
+// reads a panel's upper 16 columns when only the lower ones are needed. With row_scratch the rows are copied
+// there, one tile at a time (for strides that map to a few sets of L1): kTileRows * sum of (k rounded up to
+// 32, + 32) numbers, more than 28 rows, at most kMaxSlices slices.
 void multiply_block(const Slice* slices, int count, std::int64_t rows, std::int64_t columns, float* sums,
                     std::int64_t sums_stride, bool first, const Finish* finish, Bf16* row_scratch);
 
@@ -52,7 +52,7 @@ void pack_rows(const Bf16* w, std::int64_t stride, std::int64_t rows, std::int64
 void pack_columns(const Bf16* w, std::int64_t stride, std::int64_t columns, std::int64_t k, bool next,
                   Bf16* panel);
 // One panel of W^T out of the panels of W [k, in], from pair `pair` of in on: columns 2 * pair .. + columns.
-// `panels` is at the first of the k rows, which is a panel's first.
+// `panels` points at the first of the k rows, which must be the first row of a panel.
 void repack(const Bf16* panels, std::int64_t panel_stride, std::int64_t pair, std::int64_t columns,
             std::int64_t k, Bf16* panel);
 

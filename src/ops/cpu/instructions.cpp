@@ -13,14 +13,15 @@ std::atomic<int> forced{kNotForced};
 Instructions widest() {
 #if defined(__x86_64__)
   // libgcc asks the operating system too: a register that is not saved does not count.
-  if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0) return Instructions::kPlain;
+  if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0)
+    return Instructions::kPortable;
   if (__builtin_cpu_supports("avx512f") == 0 || __builtin_cpu_supports("avx512bw") == 0 ||
       __builtin_cpu_supports("avx512dq") == 0 || __builtin_cpu_supports("avx512vl") == 0) {
     return Instructions::kAvx2;
   }
   return __builtin_cpu_supports("avx512bf16") != 0 ? Instructions::kAvx512Bf16 : Instructions::kAvx512;
 #else
-  return Instructions::kPlain;
+  return Instructions::kPortable;
 #endif
 }
 
@@ -42,7 +43,7 @@ bool machine_has(Instructions level) {
 
 const char* name_of(Instructions level) {
   switch (level) {
-    case Instructions::kPlain:
+    case Instructions::kPortable:
       return "plain";
     case Instructions::kAvx2:
       return "avx2";

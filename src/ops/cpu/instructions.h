@@ -1,17 +1,17 @@
-// Which instructions our own CPU kernels use. Every kernel has a plain form; a test forces any form.
+// Which instruction set our CPU kernels use. Every kernel has a portable form; tests can force any of them.
 #pragma once
 
 namespace hone::ops {
 
 // Each includes those before it. kAvx512Bf16 is avx512 f, bw, dq, vl and bf16.
-enum class Instructions { kPlain, kAvx2, kAvx512, kAvx512Bf16 };
+enum class Instructions { kPortable, kAvx2, kAvx512, kAvx512Bf16 };
 
-// The widest this machine runs, or what a ForceInstructions in scope says.
+// The widest that this machine has, or the one of a ForceInstructions in scope.
 Instructions instructions();
 bool machine_has(Instructions level);
 const char* name_of(Instructions level);
 
-// Holds every kernel to `level` while it lives, in all threads: for tests and benchmarks, one at a time.
+// Limits every kernel to `level` while it lives, in all threads. For tests and benchmarks, one at a time.
 class ForceInstructions {
  public:
   explicit ForceInstructions(Instructions level);

@@ -26,8 +26,8 @@ HONE_INLINE inline __m256 exp_of(__m256& z) {
   const __m256 whole = _mm256_set1_ps(0x1.8p23F);
   const __m256 shifted = _mm256_fmadd_ps(z, _mm256_set1_ps(1.44269504F), whole);
   const __m256 n = _mm256_sub_ps(shifted, whole);
-  __m256 r =
-      _mm256_fnmadd_ps(n, _mm256_set1_ps(0x1.62e4p-1F), z);  // ln 2 in two parts, the first exact in n * it
+  // ln 2 in two parts, the first exact in n * it
+  __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0x1.62e4p-1F), z);
   r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0x1.7f7d1cp-20F), r);
   __m256 p = _mm256_set1_ps(0x1.687a02p-10F);
   p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.123c5p-7F));

@@ -5,7 +5,7 @@
 
 namespace hone::ops {
 
-// Whether this form takes these logits [n, w] here and now.
+// Whether this form supports these logits [n, w] on this machine.
 bool has_kernel(const at::Tensor& logits);
 
 void take_kernel(SoftmaxRows& rows, const at::Tensor& logits, std::int64_t first_column,

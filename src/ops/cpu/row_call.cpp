@@ -15,7 +15,7 @@ bool rows_fit(std::initializer_list<const at::Tensor*> tensors) {
 const RowKernels& row_kernels() {
   const RowKernels* kernels = nullptr;
   switch (instructions()) {
-    case Instructions::kPlain:
+    case Instructions::kPortable:
       break;
     case Instructions::kAvx2:
       kernels = row_kernels_avx2();
@@ -25,7 +25,7 @@ const RowKernels& row_kernels() {
       kernels = row_kernels_avx512();
       break;
   }
-  return kernels != nullptr ? *kernels : *row_kernels_plain();
+  return kernels != nullptr ? *kernels : *row_kernels_portable();
 }
 
 }  // namespace hone::ops

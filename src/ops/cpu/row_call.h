@@ -1,4 +1,5 @@
-// Between tensors and row_kernels.h: who may take the fast form, and rows shared out among threads.
+// Between tensors and row_kernels.h: which tensors the fast form supports, and the split of rows over
+// threads.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -13,10 +14,10 @@
 
 namespace hone::ops {
 
-// fp32 or bf16 in CPU memory with neighbouring columns.
+// fp32 or bf16 in CPU memory with contiguous rows.
 bool rows_fit(std::initializer_list<const at::Tensor*> tensors);
 
-// The form that instructions() says.
+// The form for instructions().
 const RowKernels& row_kernels();
 
 inline RowsIn rows_in(const at::Tensor& t) {
@@ -26,7 +27,7 @@ inline RowsOut rows_out(const at::Tensor& t) {
   return {t.mutable_data_ptr(), t.dim() > 1 ? t.stride(0) : 0, t.scalar_type() == at::kBFloat16};
 }
 
-// run(begin, end) over rows of `width` elements, in parts of some 5 us of work.
+// run(begin, end) over rows of `width` elements, in parts of about 5 us of work.
 template <class Run>
 void over_rows(std::int64_t rows, std::int64_t width, Run run) {
   constexpr std::int64_t kPart = 1 << 13;

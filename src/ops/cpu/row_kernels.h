@@ -1,16 +1,17 @@
-// The inner loops of the fused forms (norm, rotation, SwiGLU, dropout), row by row, on plain pointers:
-// included by files that are compiled for wide instructions, so nothing but these types may be here.
+// The inner loops of the fused forms (norm, rotation, SwiGLU, dropout), row by row, on raw pointers. Files
+// that are compiled for wide instructions include it, so it declares only these types.
 //
 // One body (row_kernels_body.h), compiled for each instruction set without contraction of a * b + c: every
-// form gives the same bits. Inputs and outputs are fp32 or bf16, inside is fp32, rounding to bf16 is to
-// nearest even and keeps NaN. A sum over a row has 32 lanes, element i in lane i % 32, folded by halves.
+// instruction set gives the same bits. Inputs and outputs are fp32 or bf16, computation is fp32, rounding to
+// bf16 is to nearest even and keeps NaN. A sum over a row has 32 lanes, element i in lane i % 32, folded by
+// halves.
 #pragma once
 
 #include <cstdint>
 
 namespace hone::ops {
 
-// Rows of a matrix with neighbouring columns: `stride` elements from a row to the next.
+// Rows of a matrix, each contiguous: `stride` elements from one row to the next.
 struct RowsIn {
   const void* data = nullptr;
   std::int64_t stride = 0;
@@ -37,7 +38,8 @@ struct NormBackwardArgs {
   float eps;
 };
 
-constexpr std::int64_t kHeadDimMost = 1024;  // of a rotation, whose backward holds a head on the stack
+// limit of the rotation, whose backward keeps a head on the stack
+constexpr std::int64_t kHeadDimMost = 1024;
 
 // x and out of one dtype; a row holds `heads` vectors of head_dim, *_head elements apart. weight.data null:
 // no norm. Forward: norm, then rotation. Backward: out holds the gradient, in place; x is read with a norm
@@ -61,7 +63,7 @@ struct SwigluBackwardArgs {
   std::int64_t width;
 };
 
-// One stretch of a row: out = x * mask, or out += x * mask.
+// A range of one row: out = x * mask, or out += x * mask.
 struct MaskArgs {
   const void* x;
   const float* mask;
@@ -91,7 +93,7 @@ struct RowKernels {
 };
 
 // The forms; null where the compiler does not make one for this processor.
-const RowKernels* row_kernels_plain();
+const RowKernels* row_kernels_portable();
 const RowKernels* row_kernels_avx2();
 const RowKernels* row_kernels_avx512();
 

@@ -1,7 +1,7 @@
-// The body of every form of row_kernels.h; see there. Included once by each row_kernels_*.cpp, after it has
-// set HONE_NATIVE_LANES to the fp32 lanes of its widest register. Everything is in an anonymous namespace,
-// and nothing of the standard library is a template here: a copy of one made with wide instructions could win
-// at link time.
+// The body of every instruction set's form of row_kernels.h. Included once by each row_kernels_*.cpp, after
+// it has set HONE_NATIVE_LANES to the fp32 lanes of its widest register. Everything is in an anonymous
+// namespace, and no template of the standard library is used: the linker could keep the copy that was
+// compiled with wide instructions.
 #pragma once
 
 #include "ops/cpu/row_kernels.h"
@@ -33,13 +33,13 @@ Float widen(Half half) {
   return float_of(__builtin_convertvector(half, Word) << 16);
 }
 
-Word rounded_bits(Float v) {  // in the upper half; the lower is whatever it is
+Word rounded_bits(Float v) {  // in the upper half; the lower half is unspecified
   const Word u = bits_of(v);
   const Word nearest_even = u + 0x7fffU + ((u >> 16) & 1U);
   return (u & 0x7fffffffU) > 0x7f800000U ? (u | 0x400000U) : nearest_even;  // NaN stays NaN
 }
 
-// A whole vector, or what is left of the row.
+// A whole vector, or the rest of the row.
 struct Whole {};
 struct Rest {
   std::int64_t count;
@@ -76,7 +76,7 @@ void store(T* p, Float v, Rest rest) {
   for (std::int64_t i = 0; i < rest.count; ++i) p[i] = padded[i];
 }
 
-// What storing v as a T and loading it again gives.
+// The value of v after storing it as a T and loading it again.
 template <class T>
 Float as(Float v) {
   if constexpr (sizeof(T) == sizeof(float)) {
@@ -120,7 +120,7 @@ float folded(const Float (&part)[kParts]) {
   return lane[0];
 }
 
-// Sums over a row of what term(i, mode, a, b) puts into a and b.
+// Sums over a row of a and b as set by term(i, mode, a, b).
 struct Sums {
   float a, b;
 };
@@ -165,7 +165,7 @@ float inverse_rms_of(const X* x, std::int64_t width, float eps) {
   return inverse_rms(sums.a, width, eps);
 }
 
-// The wider of two dtypes: what the plain form's product of the two has.
+// The wider of two dtypes: the dtype of their product in the autograd form.
 template <class A, class B>
 struct Wider {
   using Type = float;
@@ -291,14 +291,14 @@ void rotate_backward_rows(const RotateArgs& r, std::int64_t begin, std::int64_t 
 // / 2, and exp(r) = 1 + r + r^2 q(r) with q the interpolation of its series at Chebyshev's points (error
 // 1e-8).
 Float exp_of_negative(Float z) {
-  constexpr float kRound =
-      12582912.0F;  // 1.5 * 2^23: adding it leaves the nearest whole number in the low bits
+  // 1.5 * 2^23: adding it leaves the nearest whole number in the low bits
+  constexpr float kRound = 12582912.0F;
   const Float floor = Float{} - 88.0F;
   z = z < floor ? floor : z;
   const Float shifted = z * 1.44269504F + kRound;
   const Float n = shifted - kRound;
-  const Float r =
-      z - n * 0.693145751953125F - n * 1.42860682e-6F;  // ln 2 in two parts; the first product is exact
+  // ln 2 in two parts; the first product is exact
+  const Float r = z - n * 0.693145751953125F - n * 1.42860682e-6F;
   Float q = r * 0.0013926213F + 0.008363203F;
   q = q * r + 0.041666554F;
   q = q * r + 0.16666577F;
@@ -381,7 +381,7 @@ void adamw(const AdamwArgs& args, std::int64_t begin, std::int64_t end) {
   c.lerp < 0.5F ? adamw_elements<true>(c, begin, end) : adamw_elements<false>(c, begin, end);
 }
 
-// Folded by halves: one running sum would wait for itself at every addition.
+// Folded by halves: a single running sum would be a chain of dependent additions.
 double sum_of_squares(const float* x, std::int64_t size) {
   constexpr std::int64_t kSquareLanes = 16;
   double lane[kSquareLanes] = {};
@@ -402,7 +402,7 @@ double sum_of_squares(const float* x, std::int64_t size) {
   return lane[0];
 }
 
-// ---- which dtypes, once a call
+// ---- dispatch on dtypes, once per call
 
 void norm(const NormArgs& n, std::int64_t begin, std::int64_t end) {
   using Form = void (*)(const NormArgs&, std::int64_t, std::int64_t);

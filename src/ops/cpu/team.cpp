@@ -9,14 +9,14 @@
 #include <mutex>
 #include <thread>
 
-#include "base/fault_stack.h"
+#include "base/signal_stack.h"
 
 namespace hone::ops {
 namespace {
 
 using std::int64_t;
 
-constexpr int64_t kMostThreads = 256;
+constexpr int64_t kMaxThreads = 256;
 constexpr int kPauses = 1000;                     // of a core, some 10 to 20 us, before others may have it
 constexpr std::chrono::microseconds kAwake{300};  // then asleep
 constexpr int64_t kClosed = int64_t{1} << 32;
@@ -45,7 +45,7 @@ bool wait_awake(const Ready& ready, std::chrono::microseconds most) {
 }
 
 // Units that one thread begins with: first in the upper half, end in the lower.
-struct alignas(64) Share {
+struct alignas(64) WorkRange {
   std::atomic<std::uint64_t> range{0};
 
   void set(int64_t first, int64_t end) {
@@ -98,7 +98,7 @@ class Team {
   void take_part(int64_t thread) {
     is_inside = true;
     for (int64_t i = 0; i < threads_; ++i) {
-      Share& share = shares_[(thread + i) % threads_];
+      WorkRange& share = shares_[(thread + i) % threads_];
       for (int64_t unit = share.take(i == 0); unit >= 0; unit = share.take(i == 0)) {
         try {
           work_(context_, unit, thread);
@@ -121,7 +121,7 @@ class Team {
   }
 
   [[noreturn]] void serve(int64_t id) {
-    base::give_fault_stack();
+    base::install_signal_stack();
     for (int seen = 0;;) {
       if (!wait_awake([&] { return call_.load(std::memory_order_acquire) != seen; }, kAwake))
         call_.wait(seen);
@@ -141,14 +141,14 @@ class Team {
   void* context_ = nullptr;
   int64_t threads_ = 0;
   std::exception_ptr failure_;
-  Share shares_[kMostThreads];
+  WorkRange shares_[kMaxThreads];
 };
 
 }  // namespace
 
 void run_in_team(int64_t units, int64_t threads, TeamWork work, void* context) {
   static Team* const team = new Team;  // never destroyed: its threads wait in it until the process ends
-  const int64_t most = std::min<int64_t>({threads, units, at::get_num_threads(), kMostThreads});
+  const int64_t most = std::min<int64_t>({threads, units, at::get_num_threads(), kMaxThreads});
   const bool alone = most <= 1 || is_inside || at::in_parallel_region();
   if (!alone && team->run(units, most, work, context)) return;
   for (int64_t unit = 0; unit < units; ++unit) work(context, unit, 0);

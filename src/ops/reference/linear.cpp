@@ -12,8 +12,8 @@
 namespace hone::ops {
 namespace {
 
-// x W^T + b that saves the codes for its backward, where at::linear would save the dequantised matrix.
-struct QuantisedProduct : torch::autograd::Function<QuantisedProduct> {
+// x W^T + b that saves the codes for its backward, where at::linear would save the dequantized matrix.
+struct QuantizedProduct : torch::autograd::Function<QuantizedProduct> {
   struct Kept : torch::CustomClassHolder {
     explicit Kept(Weight of) : weight(std::move(of)) {}
     Weight weight;
@@ -31,13 +31,13 @@ struct QuantisedProduct : torch::autograd::Function<QuantisedProduct> {
 };
 
 at::Tensor multiply(const Weight& weight, const at::Tensor& x, const std::optional<at::Tensor>& bias) {
-  if (weight.is_quantised()) return QuantisedProduct::apply(x, weight, bias);
+  if (weight.is_quantized()) return QuantizedProduct::apply(x, weight, bias);
   return at::linear(x, weight.dense(), bias);
 }
 
 }  // namespace
 
-const Weight& LoraSide::operand(const at::Tensor& master, Shadow& shadow, at::ScalarType dtype) {
+const Weight& LoraWeights::operand(const at::Tensor& master, Shadow& shadow, at::ScalarType dtype) {
   const std::int64_t version = master._version();
   const bool fresh =
       shadow.master.is_same(master) && shadow.version == version && shadow.weight.dtype() == dtype;
@@ -53,21 +53,21 @@ at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassC
   const std::optional<at::Tensor> bias =
       linear.bias.defined() ? std::optional<at::Tensor>(linear.bias) : std::nullopt;
   at::Tensor y = multiply(linear.weight, x.to(dtype), bias);
-  if (linear.below) {
-    y = y + at::linear(at::linear(x.to(dtype), linear.below->a.dense()), linear.below->b.dense());
+  if (linear.frozen_lora) {
+    y = y + at::linear(at::linear(x.to(dtype), linear.frozen_lora->a.dense()), linear.frozen_lora->b.dense());
   }
   if (!linear.lora || !pass.adapters_on) return y;
-  const LoraSide& side = *linear.lora;
+  const LoraWeights& side = *linear.lora;
   // PEFT drops in fp32, before the GEMM rounds.
   const at::Tensor input = pass.training && side.dropout > 0
                                ? apply_dropout(x, pass, side.dropout_key, side.dropout, dtype)
                                : x.to(dtype);
   if (side.magnitude.defined()) {
-    base::require(!linear.below, "ops::linear_forward", "no frozen side below DoRA");
+    base::require(!linear.frozen_lora, "ops::linear_forward", "no frozen side below DoRA");
     return dora_forward(linear, y, input, pass);
   }
-  const at::Tensor low = at::linear(input, side.a.to(dtype));  // [T, r]
-  return y + at::linear(low, side.b.to(dtype)) * side.scale;
+  const at::Tensor lora_a_out = at::linear(input, side.a.to(dtype));  // [T, r]
+  return y + at::linear(lora_a_out, side.b.to(dtype)) * side.scale;
 }
 
 }  // namespace hone::ops

@@ -29,50 +29,50 @@ std::string seconds_text(double seconds) {
 
 }  // namespace
 
-double Patience::limit(Later::Kind kind) const {
+double RetryState::limit(RetryLater::Kind kind) const {
   const RetryLimits& limits = endpoint_.limits_;
   switch (kind) {
-    case Later::Kind::kBusy:
+    case RetryLater::Kind::kBusy:
       return limits.outage;
-    case Later::Kind::kAbsent:
+    case RetryLater::Kind::kAbsent:
       return endpoint_.has_answered() ? limits.outage : std::min(limits.absent, limits.outage);
-    case Later::Kind::kShaky:
+    case RetryLater::Kind::kShaky:
       return alone_ ? -1 : limits.brief;
-    case Later::Kind::kSlow:
+    case RetryLater::Kind::kSlow:
       return alone_ || tries_ > 1 ? -1 : std::numeric_limits<double>::infinity();
   }
   return -1;
 }
 
-double Patience::pause() {
+double RetryState::pause() {
   // 2654435761: Knuth's multiplicative hash; neighbors in the counter lie far apart.
   const unsigned drawn = (endpoint_.pauses_++ * 2654435761U) >> 16U;
   const double jitter = 0.75 + 0.5 * static_cast<double>(drawn & 0xFFU) / 255;
   return std::min(kLongestPause, kFirstPause * std::exp2(std::min(tries_ - 1, 20))) * jitter;
 }
 
-bool Patience::wait(const Later& later) {
+bool RetryState::wait(const RetryLater& later) {
   if (tries_++ == 0) start_ = Clock::now();
   last_ = later.what;
   const double most = limit(later.kind), next = std::max(pause(), later.seconds);
   if (seconds_since(start_) + next > most) {
-    if (later.kind == Later::Kind::kShaky || later.kind == Later::Kind::kSlow) return false;
-    throw_no_more(later, later.seconds > most ? ", and asks to wait " + seconds_text(later.seconds) : "");
+    if (later.kind == RetryLater::Kind::kShaky || later.kind == RetryLater::Kind::kSlow) return false;
+    throw_unavailable(later, later.seconds > most ? ", and asks to wait " + seconds_text(later.seconds) : "");
   }
   sleep(next);
   return true;
 }
 
-void Patience::sleep(double seconds) const {
+void RetryState::sleep(double seconds) const {
   const Clock::time_point end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   for (;;) {
     if (endpoint_.given_up_ || base::stop_request) {
-      throw NoMoreScores({.where = "reward " + word_,
-                          .expected = "an answer",
-                          .found = last_ + "; stopped while it was waited for",
-                          .cause = base::stop_request ? "the run was asked to stop" : "the run ends",
-                          .fix = "go on with resume_from_checkpoint: true"});
+      throw RewardUnavailable({.where = "reward " + word_,
+                               .expected = "an answer",
+                               .found = last_ + "; stopped while it was waited for",
+                               .cause = base::stop_request ? "the run was asked to stop" : "the run ends",
+                               .fix = "go on with resume_from_checkpoint: true"});
     }
     const auto left = end - Clock::now();
     if (left <= Clock::duration::zero()) return;
@@ -80,19 +80,20 @@ void Patience::sleep(double seconds) const {
   }
 }
 
-void Patience::throw_no_more(const Later& later, const std::string& why) const {
-  const bool absent = later.kind == Later::Kind::kAbsent;
-  throw NoMoreScores({.where = "reward " + word_,
-                      .expected = "an answer",
-                      .found = story() + why,
-                      .cause = absent ? "the server is not running, or not at this address"
-                                      : "more requests than it allows, or a server that is down",
-                      .fix = std::string(absent ? "start it, or correct the address"
-                                                : "look at the server, or ask it less often") +
-                             (endpoint_.has_answered() ? "; go on with resume_from_checkpoint: true" : "")});
+void RetryState::throw_unavailable(const RetryLater& later, const std::string& why) const {
+  const bool absent = later.kind == RetryLater::Kind::kAbsent;
+  throw RewardUnavailable(
+      {.where = "reward " + word_,
+       .expected = "an answer",
+       .found = story() + why,
+       .cause = absent ? "the server is not running, or not at this address"
+                       : "more requests than it allows, or a server that is down",
+       .fix = std::string(absent ? "start it, or correct the address"
+                                 : "look at the server, or ask it less often") +
+              (endpoint_.has_answered() ? "; go on with resume_from_checkpoint: true" : "")});
 }
 
-std::string Patience::story() const {
+std::string RetryState::story() const {
   if (tries_ <= 1) return last_;
   return last_ + "; it was asked " + std::to_string(tries_) + " times in " +
          seconds_text(seconds_since(start_));

@@ -9,9 +9,9 @@
 //            again is a Failure
 //   slow     no answer within the time-out: asked once again, then for each sample alone
 //
-// Beyond `outage` the run ends (NoMoreScores), so that it never trains on batches that nobody has scored; it
-// saves first. Pauses are 0.2 s, twice that, ..., 30 s at most, times 0.75 to 1.25 drawn from a counter:
-// scores do not depend on them.
+// Beyond `outage` the run ends (RewardUnavailable), so that it never trains on batches that nobody has
+// scored; it saves first. Pauses are 0.2 s, twice that, ..., 30 s at most, times 0.75 to 1.25 drawn from a
+// counter: scores do not depend on them.
 #pragma once
 
 #include <atomic>
@@ -33,35 +33,35 @@ class Endpoint {
 
   void answered() { has_answered_ = true; }
   bool has_answered() const { return has_answered_; }
-  // Pauses under way, and those that would follow, throw NoMoreScores at once.
+  // Pauses under way, and those that would follow, throw RewardUnavailable at once.
   void give_up() { given_up_ = true; }
-  void begin_anew() { given_up_ = false; }
+  void reset() { given_up_ = false; }
 
  private:
-  friend class Patience;
+  friend class RetryState;
   RetryLimits limits_;
   std::atomic<bool> has_answered_ = false, given_up_ = false;
   std::atomic<unsigned> pauses_ = 0;
 };
 
 // Of one call.
-class Patience {
+class RetryState {
  public:
   // `alone`: of one sample after its batch has failed.
-  Patience(Endpoint& endpoint, std::string word, bool alone)
+  RetryState(Endpoint& endpoint, std::string word, bool alone)
       : endpoint_(endpoint), word_(std::move(word)), alone_(alone) {}
 
-  // Pauses; false: not worth another try. NoMoreScores: beyond the outage's limit, stopped
+  // Pauses; false: not worth another try. RewardUnavailable: beyond the outage's limit, stopped
   // (base/stop_request.h), given up.
-  bool wait(const Later& later);
+  bool wait(const RetryLater& later);
   // "503 ...; it was asked 3 times in 12 s"; empty before the first wait.
   std::string story() const;
 
  private:
-  double limit(Later::Kind kind) const;
+  double limit(RetryLater::Kind kind) const;
   double pause();
   void sleep(double seconds) const;
-  [[noreturn]] void throw_no_more(const Later& later, const std::string& why) const;
+  [[noreturn]] void throw_unavailable(const RetryLater& later, const std::string& why) const;
 
   Endpoint& endpoint_;
   std::string word_;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "rewards/broken_batches.h"
+#include "rewards/failure_tracker.h"
 #include "rewards/python/python_reward.h"
 
 namespace hone::rewards {
@@ -52,7 +52,7 @@ class Judge final : public Reward {
 
   const std::string& name() const override { return inner_->name(); }
   int parallel_calls() const override { return inner_->parallel_calls(); }
-  void begin_anew() override { inner_->begin_anew(); }
+  void reset() override { inner_->reset(); }
   void give_up() override { inner_->give_up(); }
 
   Scores score(const Request& request) override {
@@ -85,7 +85,7 @@ class Judge final : public Reward {
 
 }  // namespace
 
-std::unique_ptr<Reward> open_judge(const JudgeWords& words, const OpenOptions& options) {
+std::unique_ptr<Reward> open_judge(const JudgeSpec& words, const OpenOptions& options) {
   return std::make_unique<Judge>(open_python_judge(words, options));
 }
 

@@ -8,7 +8,7 @@
 //   http://host:port/v1, https://...
 //     an OpenAI-compatible API: POST <address>/chat/completions {"model", "messages", "temperature": 0}, one
 //     request a pair. The answer names 0 or 1 (after </think>, where there is one). The key is the value of
-//     JudgeWords::key_variable; without one, OPENAI_API_KEY goes to https://api.openai.com and to nobody
+//     JudgeSpec::key_variable; without one, OPENAI_API_KEY goes to https://api.openai.com and to nobody
 //     else. Keys go over https or to this machine only (UserError). What an endpoint does wrong is as in
 //     http_reward.h.
 //
@@ -24,7 +24,7 @@
 
 namespace hone::rewards {
 
-struct JudgeWords {
+struct JudgeSpec {
   std::string word;           // as above
   std::string model, prompt;  // of an address; an empty prompt: our own words
   std::string key_variable;   // of an address: the environment variable with its key; empty: see above
@@ -33,6 +33,6 @@ struct JudgeWords {
 // As a reward: a request holds pairs of completions of the same prompt beside each other; of each pair the
 // better has 1 and the worse 0, or both kNone. A verdict that is none of the above is a Failure. Errors are
 // those of open_rewards.
-std::unique_ptr<Reward> open_judge(const JudgeWords& words, const OpenOptions& options);
+std::unique_ptr<Reward> open_judge(const JudgeSpec& words, const OpenOptions& options);
 
 }  // namespace hone::rewards

@@ -26,7 +26,7 @@ Judged judge(const Request& request, const std::string& name, const std::string&
   const auto gold = column_texts(request, column, name);
   const auto texts = completion_texts(request, name);
   Judged out;
-  std::vector<base::Json> golds;
+  std::vector<base::Json> gold_answers;
   std::vector<base::Json> gold_parsed;
   std::vector<base::Json> answer_parsed;
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -40,12 +40,12 @@ Judged judge(const Request& request, const std::string& name, const std::string&
                    : AccuracyResult{std::nullopt, "[unparseable]", "[skipped]"};
     }
     out.scores.values.push_back(!result.correct ? kNone : *result.correct ? 1 : 0);
-    golds.emplace_back(gold[i] ? base::Json(*gold[i]) : base::Json());
+    gold_answers.emplace_back(gold[i] ? base::Json(*gold[i]) : base::Json());
     gold_parsed.emplace_back(result.gold);
     answer_parsed.emplace_back(result.answer);
     out.results.push_back(std::move(result));
   }
-  out.scores.extra = {{column, std::move(golds)},
+  out.scores.extra = {{column, std::move(gold_answers)},
                       {"gold_parsed", std::move(gold_parsed)},
                       {"answer_parsed", std::move(answer_parsed)}};
   return out;
@@ -63,16 +63,16 @@ std::string after_hashes(const std::string& gold) {
 }
 
 AccuracyResult judge_accuracy(const std::string& gold, const std::string& completion, bool lenient) {
-  const auto golds = math_answers(to_code_points(gold), AnswerRules::kGold);
-  if (golds.empty()) return {std::nullopt, "[unparseable]", "[skipped]"};
+  const auto gold_answers = math_answers(to_code_points(gold), AnswerRules::kGold);
+  if (gold_answers.empty()) return {std::nullopt, "[unparseable]", "[skipped]"};
   const std::u32string text = to_code_points(completion);
   auto answers = math_answers(text, AnswerRules::kCompletion);
   if (answers.empty() && lenient)
     answers = math_answers(to_code_points(after_hashes(completion)), AnswerRules::kGold);
   bool correct = false;
-  for (const auto& one : golds)
+  for (const auto& one : gold_answers)
     for (const auto& other : answers) correct = correct || same_answer(one, other);
-  return {correct, shown(golds, "[unparseable]"), shown(answers, "[unparseable]")};
+  return {correct, shown(gold_answers, "[unparseable]"), shown(answers, "[unparseable]")};
 }
 
 std::unique_ptr<Reward> accuracy_reward(Parameters parameters) {

@@ -10,12 +10,11 @@
 // Decided as math_verify decides (tests/fixtures/rewards/accuracy.json compares them):
 //   integers, decimals, thousands separators (1,234  1{,}234  1 234), signs, percentages, currency signs,
 //   units, a/b, \frac and its variants, mixed fractions, sums, products, powers, roots, factorials,
-//   binomials, |x|, floors, \log,
-//   \ln, \exp, trigonometry, \pi, e, degrees, polynomials and quotients in several variables, text
-//   (\text{Monday}), assignments (x = 5), equations, one-variable inequalities, lists, sets, tuples,
-//   intervals and their unions, \pm. An exact number is compared exactly (up to 38 digits), anything with a
-//   decimal point after rounding to 6 places.
-// Not decided, and then equal only when the normalised LaTeX is the same text: matrices, integrals, sums,
+//   binomials, |x|, floors, \log, \ln, \exp, trigonometry, \pi, e, degrees, polynomials and quotients in
+//   several variables, text (\text{Monday}), assignments (x = 5), equations, one-variable inequalities,
+//   lists, sets, tuples, intervals and their unions, \pm. An exact number is compared exactly (up to 38
+//   digits), anything with a decimal point after rounding to 6 places.
+// Not decided, and then equal only when the normalized LaTeX is the same text: matrices, integrals, sums,
 // limits, derivatives, sets of numbers like \mathbb{Z}. A decimal inside a larger expression
 // (\frac{12.0}{10}) is worth its exact value; sympy's is a double and may miss it. engine=math_verify asks
 // TRL's own function in a Python worker.

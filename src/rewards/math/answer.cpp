@@ -133,11 +133,11 @@ MathPtr parse_latex_or_last(const std::u32string& text, MathBudget& budget) {
 }
 
 // All parts joined: "1, 2 and 3" is a set. Otherwise the first.
-MathCandidate read_latex(const Rule& rule, const Match& match, std::u32string_view text, bool mend,
+MathCandidate read_latex(const Rule& rule, const Match& match, std::u32string_view text, bool repair,
                          MathBudget& budget) {
   std::vector<MathCandidate> all;
   const auto add = [&](std::u32string_view part, Boxed boxed, bool percent) {
-    const std::u32string normal = normalise_latex(std::u32string(part), boxed, mend, budget.steps);
+    const std::u32string normal = normalize_latex(std::u32string(part), boxed, repair, budget.steps);
     MathPtr value = parse_latex_or_last(normal, budget);
     if (value && percent) value = make_math(Math::kPercent, {value});
     all.push_back({value, normal});

@@ -1,4 +1,4 @@
-// From a text to the answer in it, by the rules of math_verify 0.9 (parser.py) and the normalisation of
+// From a text to the answer in it, by the rules of math_verify 0.9 (parser.py) and the normalization of
 // latex2sympy2_extended 1.11 (math_normalization.py), as trl.rewards calls them.
 #pragma once
 
@@ -16,7 +16,7 @@ struct MathCandidate {
 };
 
 enum class AnswerRules {
-  kGold,       // any LaTeX, then any plain number or expression; broken LaTeX is mended
+  kGold,       // any LaTeX, then any plain number or expression; broken LaTeX is fixed
   kCompletion  // \boxed first; other LaTeX only after "answer"; LaTeX as it is
 };
 
@@ -33,8 +33,8 @@ struct MathTimeOut {};
 std::vector<MathCandidate> math_answers(const std::u32string& text, AnswerRules rules);
 
 enum class Boxed { kAll, kLast };
-// `mend`: \frac12, \sqrt3 and their like are completed, and .5 gets its 0.
-std::u32string normalise_latex(std::u32string text, Boxed boxed, bool mend, long& steps);
+// `repair`: \frac12, \sqrt3 and their like are completed, and .5 gets its 0.
+std::u32string normalize_latex(std::u32string text, Boxed boxed, bool repair, long& steps);
 
 MathPtr parse_latex(const std::u32string& text, MathBudget& budget);  // empty when it is not understood
 MathPtr parse_plain_expression(const std::u32string& text);           // 1/2, (3+4)*2

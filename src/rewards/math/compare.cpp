@@ -268,8 +268,8 @@ std::vector<MathPtr> distinct(const std::vector<MathPtr>& all) {
 // Every element is compared with every other: sets of more than some 700 numbers are equal only when
 // identical.
 bool compare_finite(const MathPtr& gold, const MathPtr& answer) {
-  constexpr std::size_t kMostPairs = 500'000;
-  if (nodes(gold) * nodes(answer) > kMostPairs) return false;
+  constexpr std::size_t kMaxPairs = 500'000;
+  if (nodes(gold) * nodes(answer) > kMaxPairs) return false;
   if (gold->kind == Math::kSet)
     return same_elements(distinct(gold->args),
                          answer->kind == Math::kSet ? distinct(answer->args) : answer->args);
@@ -372,8 +372,8 @@ std::optional<Pieces> relation_pieces(const MathPtr& one) {
 bool only_symbols(const MathPtr& one) {
   if (one->kind == Math::kSymbol) return true;
   if (one->kind == Math::kPower && one->args[1]->is_integer() && one->args[1]->number == Rational{-1, 1}) {
-    const MathPtr& base =
-        one->args[0];  // (a + b)/2 counts as well: a number has no parts that are no symbols
+    // (a + b)/2 counts as well: a number has no parts that are no symbols
+    const MathPtr& base = one->args[0];
     return base->kind == Math::kSymbol || std::ranges::all_of(base->args, only_symbols);
   }
   return !one->args.empty() && std::ranges::all_of(one->args, only_symbols);

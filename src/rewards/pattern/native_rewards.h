@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "rewards/reward.h"
-#include "rewards/reward_word.h"
+#include "rewards/reward_spec.h"
 
 namespace hone::rewards {
 

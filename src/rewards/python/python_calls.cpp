@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/stopwatch.h"
-#include "rewards/broken_batches.h"
+#include "rewards/failure_tracker.h"
 
 namespace hone::rewards {
 
@@ -18,8 +18,8 @@ using base::seconds_since;
 
 namespace {
 
-constexpr int kMostBatchCalls = 2;        // then the samples are called alone
-constexpr int kMostDeaths = 8;            // of workers in one score(): starting them takes time too
+constexpr int kMaxBatchCalls = 2;         // then the samples are called alone
+constexpr int kMaxDeaths = 8;             // of workers in one score(): starting them takes time too
 constexpr double kEndpointGrace = 2;      // seconds: it tells its own time-out, which leaves the worker alive
 constexpr double kLeastShare = 1.0 / 64;  // of the time-out; with less left, the rest is not tried
 
@@ -114,7 +114,7 @@ PythonCalls::Answer PythonCalls::call_once(std::size_t begin, std::size_t end, d
 PythonCalls::Answer PythonCalls::call(std::size_t begin, std::size_t end, double seconds, bool alone) {
   if (function_.endpoint == nullptr) return call_once(begin, end, seconds);
   Endpoint& endpoint = *function_.endpoint;
-  Patience patience(endpoint, function_.word, alone);
+  RetryState patience(endpoint, function_.word, alone);
   for (;;) {
     Answer answer = call_once(begin, end, seconds);
     if (answer.kind != CallResult::Kind::kAnswered) return answer;
@@ -122,7 +122,7 @@ PythonCalls::Answer PythonCalls::call(std::size_t begin, std::size_t end, double
     // What an address that has answered says of itself may be an outage too: a proxy's page, a key that is
     // being renewed.
     if (reply.fault && reply.fault_may_pass && endpoint.has_answered()) {
-      reply.later = Later{.kind = Later::Kind::kBusy, .what = reply.fault->found};
+      reply.later = RetryLater{.kind = RetryLater::Kind::kBusy, .what = reply.fault->found};
       reply.fault.reset();
     }
     if (!reply.later) {
@@ -146,7 +146,7 @@ Scores PythonCalls::score() {
   lease_.make_ready();
   const Clock::time_point start = Clock::now();
   scores_.values.assign(n, kNone);
-  if (!try_batch()) try_alone();
+  if (!try_batch()) try_individually();
   scores_.broken = broken();
   scores_.seconds = seconds_since(start);
   return std::move(scores_);
@@ -154,7 +154,7 @@ Scores PythonCalls::score() {
 
 bool PythonCalls::try_batch() {
   const std::size_t n = request_.size();
-  for (int attempt = 0; attempt < kMostBatchCalls; ++attempt) {
+  for (int attempt = 0; attempt < kMaxBatchCalls; ++attempt) {
     Answer answer = call(0, n, function_.timeout, /*alone=*/false);
     if (answer.kind == CallResult::Kind::kLate) {
       batch_was_ = "no answer within " + short_number(function_.timeout) + " s" + answer.what;
@@ -188,19 +188,19 @@ bool PythonCalls::try_batch() {
   return false;
 }
 
-void PythonCalls::raised(std::size_t sample, const Raised& what) {
+void PythonCalls::raised(std::size_t sample, const PythonException& what) {
   if (raised_++ > 0) return;
   first_raised_ = sample;
   first_ = what;
 }
 
-void PythonCalls::try_alone() {
+void PythonCalls::try_individually() {
   for (std::size_t sample = 0; sample < request_.size(); ++sample) {
     const double left = function_.timeout - spent_;
     if (left < function_.timeout * kLeastShare) {
       fail(sample, "not tried alone: the time-out of " + short_number(function_.timeout) + " s is used up" +
                        in_parentheses(batch_was_));
-    } else if (deaths_ >= kMostDeaths) {
+    } else if (deaths_ >= kMaxDeaths) {
       fail(sample, "not tried: " + std::to_string(deaths_) + " workers have ended in this call");
     } else {
       try_sample(sample, sample + 1 == request_.size() ? left : left / 2);
@@ -214,7 +214,7 @@ void PythonCalls::try_sample(std::size_t sample, double seconds) {
     Answer answer = call(sample, sample + 1, seconds, /*alone=*/true);
     spent_ += answer.seconds;
     if (answer.kind == CallResult::Kind::kDied) {
-      if (attempt == 0 && deaths_ < kMostDeaths) {  // once by chance
+      if (attempt == 0 && deaths_ < kMaxDeaths) {  // once by chance
         scores_.notes.push_back(answer.what + "; the call is repeated");
         continue;
       }

@@ -32,8 +32,8 @@ class PythonCalls {
   struct Answer {
     CallResult::Kind kind = CallResult::Kind::kDied;
     ScoreReply reply;  // kAnswered
-    std::string
-        what;  // kLate: " (reward.py:12 in score)" or ""; kDied: "the worker was killed by ...: last words"
+    // kLate: " (reward.py:12 in score)" or ""; kDied: "the worker was killed by ...: last words"
+    std::string what;
     double seconds = 0;
   };
 
@@ -41,11 +41,11 @@ class PythonCalls {
   Answer call_once(std::size_t begin, std::size_t end, double seconds);
   // Again while an endpoint asks for it; a reply with `later`: no more.
   Answer call(std::size_t begin, std::size_t end, double seconds, bool alone);
-  bool try_batch();  // true: scored, as far as it can be
-  void try_alone();  // every sample by itself, `timeout` for all
+  bool try_batch();         // true: scored, as far as it can be
+  void try_individually();  // every sample by itself, `timeout` for all
   void try_sample(std::size_t sample, double seconds);
   void take(ScoreReply& reply, std::size_t begin);
-  void raised(std::size_t sample, const Raised& what);
+  void raised(std::size_t sample, const PythonException& what);
   void fail(std::size_t sample, std::string what);
   void average_metrics();
   [[noreturn]] void throw_fault(const base::ErrorText& fault) const;
@@ -58,9 +58,9 @@ class PythonCalls {
   std::string batch_was_;  // why samples are called alone, for their messages: "no answer within 30 s", ""
   std::size_t raised_ = 0;
   std::size_t first_raised_ = 0;  // sample
-  Raised first_;
+  PythonException first_;
   int deaths_ = 0;
-  double spent_ = 0;  // seconds of the function's own time in try_alone
+  double spent_ = 0;  // seconds of the function's own time in try_individually
 };
 
 }  // namespace hone::rewards

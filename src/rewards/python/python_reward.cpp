@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kLeastLoadSeconds = 120;
 constexpr double kLeastTimeout = 0.001;  // what the clocks on both sides can hold
-constexpr double kMostTimeout = 1e8;
+constexpr double kMaxTimeout = 1e8;
 
 bool is_address(const std::string& word) {
   return word.starts_with("http://") || word.starts_with("https://");
@@ -45,7 +45,7 @@ std::string absolute_file(const std::string& file, const std::string& word) {
 // The entry of worker_script.h's "load".
 Json parsed(const std::string& word) {
   if (is_address(word)) {
-    if (base::lacks_secrets(word)) {
+    if (base::is_redacted(word)) {
       throw base::UserError({.where = "reward " + word,
                              .expected = "the whole address",
                              .found = "*** in the place of a secret",
@@ -75,10 +75,10 @@ Json parsed(const std::string& word) {
 std::shared_ptr<WorkerPool> open_pool(const std::vector<std::string>& words, std::vector<Json> functions,
                                       const OpenOptions& options) {
   std::vector<std::string> shown;
-  for (const std::string& word : words) shown.push_back(base::without_secrets(word));
+  for (const std::string& word : words) shown.push_back(base::redact_secrets(word));
   PoolOptions pool{.python = options.python,
                    .workers = std::max(1, options.workers),
-                   .load_seconds = std::clamp(options.timeout, kLeastLoadSeconds, kMostTimeout),
+                   .load_seconds = std::clamp(options.timeout, kLeastLoadSeconds, kMaxTimeout),
                    .functions = std::move(functions),
                    .words = std::move(shown)};
   return std::make_shared<WorkerPool>(std::move(pool));
@@ -96,19 +96,19 @@ class PythonReward : public Reward {
                const OpenOptions& options)
       : pool_(std::move(pool)),
         function_(function),
-        word_(base::without_secrets(word)),
-        timeout_(std::clamp(options.timeout, kLeastTimeout, kMostTimeout)),
+        word_(base::redact_secrets(word)),
+        timeout_(std::clamp(options.timeout, kLeastTimeout, kMaxTimeout)),
         is_address_(is_address(word)),
         endpoint_(options.retry) {}
 
   const std::string& name() const override { return pool_->functions()[function_].name; }
   int parallel_calls() const override { return pool_->workers(); }
 
-  std::vector<std::string> needed_columns() const override { return pool_->functions()[function_].needed; }
+  std::vector<std::string> required_columns() const override { return pool_->functions()[function_].needed; }
 
-  void begin_anew() override {
-    endpoint_.begin_anew();
-    pool_->begin_anew();
+  void reset() override {
+    endpoint_.reset();
+    pool_->reset();
   }
   void give_up() override { endpoint_.give_up(); }
 
@@ -145,13 +145,13 @@ std::vector<std::unique_ptr<Reward>> open_python_rewards(const std::vector<std::
   return rewards;
 }
 
-std::vector<std::string> python_needed_columns(const std::string& word, const OpenOptions& options) {
+std::vector<std::string> python_required_columns(const std::string& word, const OpenOptions& options) {
   OpenOptions one = options;
   one.workers = 1;
   return open_pool({word}, one)->functions().front().needed;
 }
 
-std::unique_ptr<Reward> open_python_judge(const JudgeWords& words, const OpenOptions& options) {
+std::unique_ptr<Reward> open_python_judge(const JudgeSpec& words, const OpenOptions& options) {
   Json function = parsed(words.word);
   function["judge"] = Json::object();
   if (function.contains("url")) {

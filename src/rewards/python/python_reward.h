@@ -18,8 +18,8 @@
 //   samples are called alone, twice each; Failures with the signal and the worker's last words.
 // - NaN, infinity, not a number: Failure of that sample.
 // When all samples are Failures, Scores::broken says why, with Python's traceback; whether that ends the run
-// is judged over generation batches (broken_batches.h). UserError: columns that it does not take, or that are
-// missing, and a worker that cannot be started again.
+// is judged over generation batches (failure_tracker.h). UserError: columns that it does not take, or that
+// are missing, and a worker that cannot be started again.
 // A function that looks across the batch gives other values when its samples are called alone.
 //
 // Functions run in the main thread of a worker. A file is imported once a worker, whatever number of
@@ -37,7 +37,7 @@
 
 namespace hone::rewards {
 
-struct JudgeWords;  // judge.h
+struct JudgeSpec;  // judge.h
 
 // `words`: "path/to/file.py:function" (its folder comes on sys.path), "package.module.function" (looked for
 // from the working folder too) or "http://...", "https://..." (http_reward.h). In the order of `words`; all
@@ -49,10 +49,10 @@ std::vector<std::unique_ptr<Reward>> open_python_rewards(const std::vector<std::
 
 // Parameters without a default that TRL does not pass itself: columns that the data must have. Starts a
 // worker, so errors are those of open_python_rewards.
-std::vector<std::string> python_needed_columns(const std::string& word, const OpenOptions& options);
+std::vector<std::string> python_required_columns(const std::string& word, const OpenOptions& options);
 
 // Judges (judge.h) as such functions: a completion of their requests is a pair, its reward 0, 1 or kNone.
 // They are given prompts and completions, and of the rest what they take.
-std::unique_ptr<Reward> open_python_judge(const JudgeWords& words, const OpenOptions& options);
+std::unique_ptr<Reward> open_python_judge(const JudgeSpec& words, const OpenOptions& options);
 
 }  // namespace hone::rewards

@@ -42,8 +42,8 @@ const Json& list_field(const Json& object, const char* name) {
 std::string text(const Json& value, const char* name) {
   if (!value.is_string()) broken(std::string("field '") + name + "' is no text");
   const auto& whole = value.get_ref<const std::string&>();
-  if (whole.size() <= kMostReplyText) return whole;
-  std::size_t size = kMostReplyText;
+  if (whole.size() <= kMaxReplyText) return whole;
+  std::size_t size = kMaxReplyText;
   while (size > 0 && (static_cast<unsigned char>(whole[size]) & 0xC0U) == 0x80U) --size;
   return whole.substr(0, size) + "...";
 }
@@ -64,8 +64,8 @@ void limit_keys(std::string_view frame) {
       keys.push_back(0);
     } else if ((c == '}' || c == ']') && !keys.empty()) {
       keys.pop_back();
-    } else if (c == ':' && !keys.empty() && ++keys.back() > kMostReplyKeys) {
-      broken("an object of more than " + std::to_string(kMostReplyKeys) + " keys");
+    } else if (c == ':' && !keys.empty() && ++keys.back() > kMaxReplyKeys) {
+      broken("an object of more than " + std::to_string(kMaxReplyKeys) + " keys");
     }
   }
 }
@@ -92,11 +92,12 @@ double number_or_none(const Json& value, const char* name) {
   return value.get<double>();
 }
 
-Later later_of(const Json& later) {
-  static const std::vector<std::pair<std::string, Later::Kind>> kinds = {{"busy", Later::Kind::kBusy},
-                                                                         {"absent", Later::Kind::kAbsent},
-                                                                         {"shaky", Later::Kind::kShaky},
-                                                                         {"slow", Later::Kind::kSlow}};
+RetryLater later_of(const Json& later) {
+  static const std::vector<std::pair<std::string, RetryLater::Kind>> kinds = {
+      {"busy", RetryLater::Kind::kBusy},
+      {"absent", RetryLater::Kind::kAbsent},
+      {"shaky", RetryLater::Kind::kShaky},
+      {"slow", RetryLater::Kind::kSlow}};
   const std::string kind = text(field(later, "kind"), "kind");
   const auto found = std::ranges::find_if(kinds, [&](const auto& one) { return one.first == kind; });
   if (found == kinds.end()) broken("field 'kind' is none of ours");
@@ -116,9 +117,9 @@ base::ErrorText fault_of(const Json& fault) {
 }  // namespace
 
 std::string to_frame(std::string_view payload) {
-  if (payload.size() > kMostRequestBytes) {
+  if (payload.size() > kMaxRequestBytes) {
     throw base::UserError({.where = "reward worker",
-                           .expected = "at most " + std::to_string(kMostRequestBytes >> 20U) + " MB a call",
+                           .expected = "at most " + std::to_string(kMaxRequestBytes >> 20U) + " MB a call",
                            .found = std::to_string(payload.size() >> 20U) + " MB",
                            .cause = "large columns in the data",
                            .fix = "drop columns that no reward needs, or take smaller batches"});
@@ -136,7 +137,7 @@ std::optional<std::string> FrameReader::next() {
   for (unsigned i = 0; i < kHead; ++i) {
     length |= static_cast<std::size_t>(static_cast<unsigned char>(pending_[i])) << (8 * i);
   }
-  if (length > kMostReplyBytes) broken("a frame of " + std::to_string(length) + " bytes");
+  if (length > kMaxReplyBytes) broken("a frame of " + std::to_string(length) + " bytes");
   if (pending_.size() - kHead < length) return std::nullopt;
   std::string frame = pending_.substr(kHead, length);
   pending_.erase(0, kHead + length);
@@ -177,10 +178,10 @@ ScoreReply parse_score_reply(std::string_view frame, std::size_t samples) {
   }
   if (reply.is_object() && reply.contains("raised")) {
     const Json& raised = reply["raised"];
-    out.raised = Raised{.what = text(field(raised, "what"), "what"),
-                        .place = text(field(raised, "place"), "place"),
-                        .trace = text(field(raised, "trace"), "trace"),
-                        .whole = raised.contains("whole") && raised["whole"] == true};
+    out.raised = PythonException{.what = text(field(raised, "what"), "what"),
+                                 .place = text(field(raised, "place"), "place"),
+                                 .trace = text(field(raised, "trace"), "trace"),
+                                 .whole = raised.contains("whole") && raised["whole"] == true};
     return out;
   }
   for (const Json& value : list_field(reply, "rewards")) {

@@ -15,20 +15,20 @@
 
 namespace hone::rewards {
 
-inline constexpr std::size_t kMostReplyBytes = std::size_t{64} << 20;
-inline constexpr std::size_t kMostReplyKeys = 4096;  // of one object
-inline constexpr std::size_t kMostReplyText = std::size_t{16}
-                                              << 10;  // of one text for the user; longer ones are cut
-inline constexpr std::size_t kMostRequestBytes = std::size_t{1} << 30;
+inline constexpr std::size_t kMaxReplyBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxReplyKeys = 4096;  // of one object
+inline constexpr std::size_t kMaxReplyText = std::size_t{16}
+                                             << 10;  // of one text for the user; longer ones are cut
+inline constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 30;
 
-// UserError when `payload` is longer than kMostRequestBytes.
+// UserError when `payload` is longer than kMaxRequestBytes.
 std::string to_frame(std::string_view payload);
 
 // Takes bytes as they come and gives frames as they are whole.
 class FrameReader {
  public:
   void feed(std::string_view bytes) { pending_ += bytes; }
-  // UserError when a frame says that it is longer than kMostReplyBytes.
+  // UserError when a frame says that it is longer than kMaxReplyBytes.
   std::optional<std::string> next();
 
  private:
@@ -42,7 +42,7 @@ struct LoadedFunction {
   std::string file;                 // that its code is in, as Python names it in tracebacks; may be empty
 };
 
-struct Raised {
+struct PythonException {
   std::string what;    // "TypeError: ..."
   std::string place;   // "reward.py:12 in score"; may be empty
   std::string trace;   // Python's traceback
@@ -50,7 +50,7 @@ struct Raised {
 };
 
 // An endpoint that may answer when it is asked again (endpoint.h).
-struct Later {
+struct RetryLater {
   enum class Kind { kBusy, kAbsent, kShaky, kSlow };
   Kind kind = Kind::kShaky;
   std::string what;    // "503 Service Unavailable, ..."
@@ -68,9 +68,9 @@ struct ScoreReply {
   std::vector<std::pair<std::size_t, std::string>> bad;
   std::vector<std::pair<std::string, std::vector<base::Json>>> extra;  // [n] values each
   std::vector<std::pair<std::string, double>> metrics;
-  std::optional<Raised> raised;          // the rest is empty
-  std::optional<Later> later;            // the rest is empty
-  std::optional<base::ErrorText> fault;  // without `where`; the rest is empty
+  std::optional<PythonException> raised;  // the rest is empty
+  std::optional<RetryLater> later;        // the rest is empty
+  std::optional<base::ErrorText> fault;   // without `where`; the rest is empty
   bool fault_may_pass = false;
 };
 

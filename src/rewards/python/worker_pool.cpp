@@ -54,10 +54,10 @@ WorkerPool::~WorkerPool() {
   }
 }
 
-void WorkerPool::begin_anew() {
+void WorkerPool::reset() {
   const std::lock_guard lock(mutex_);
   for (Slot& slot : slots_) {
-    base::require(!slot.taken, "WorkerPool::begin_anew", "no lease out");
+    base::require(!slot.taken, "WorkerPool::reset", "no lease out");
     if (slot.called) start(slot);
   }
 }
@@ -100,7 +100,7 @@ void WorkerPool::try_to_load(Slot& slot, bool last_try) {
     slot.process.reset();
     return;
   }
-  const std::string prints = late ? slot.process->ask_where() : slot.process->last_words();
+  const std::string prints = late ? slot.process->ask_where() : slot.process->output_tail();
   const std::string found =
       late ? "no answer within " + std::to_string(static_cast<int>(options_.load_seconds)) + " s"
            : options_.python + " " + slot.process->how_it_ended();
@@ -164,7 +164,7 @@ CallResult WorkerPool::Lease::call(std::string_view message, double seconds) {
     result.how = slot_->process->ask_where();
   } else {
     result.how = slot_->process->how_it_ended();
-    result.words = slot_->process->last_words();
+    result.words = slot_->process->output_tail();
   }
   drop();
   return result;

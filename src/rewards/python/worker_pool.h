@@ -43,7 +43,7 @@ class WorkerPool {
   const std::vector<LoadedFunction>& functions() const { return functions_; }
   int workers() const { return options_.workers; }
   // Workers that have been called are replaced, and load while the caller goes on. No lease may be out.
-  void begin_anew();
+  void reset();
 
  private:
   struct Slot {

@@ -24,7 +24,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostPrinted = std::size_t{16} << 10;
+constexpr std::size_t kMaxPrinted = std::size_t{16} << 10;
 constexpr milliseconds kGlance{100};   // between looks at a worker that is silent
 constexpr milliseconds kEndAll{2500};  // for the watcher, which takes milliseconds
 constexpr int kFirstFree = 10;         // our ends stay clear of the descriptors that the child is given
@@ -222,7 +222,7 @@ void WorkerProcess::take_prints() {
   const ssize_t count = ::read(prints_, bytes.data(), bytes.size());
   if (count > 0) {
     printed_.append(bytes.data(), static_cast<std::size_t>(count));
-    if (printed_.size() > kMostPrinted) printed_.erase(0, printed_.size() - kMostPrinted);
+    if (printed_.size() > kMaxPrinted) printed_.erase(0, printed_.size() - kMaxPrinted);
   } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
     prints_open_ = false;
   }

@@ -37,7 +37,7 @@ class WorkerProcess {
   // After kGone: "was killed by SIGSEGV", "ended with status 3".
   const std::string& how_it_ended() const { return ended_; }
   // The end of what it has printed.
-  const std::string& last_words() const { return printed_; }
+  const std::string& output_tail() const { return printed_; }
 
   // Asks it to end by itself (Python's own clean-up runs); wait_for_end or the destructor finishes it.
   void hang_up();

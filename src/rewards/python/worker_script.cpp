@@ -15,7 +15,7 @@ std::string worker_bootstrap() {
     return std::string(name) + " = " + std::to_string(value) + "\n";
   };
   return line("PIPE", kWorkerDescriptor) + line("LIFE", kWatcherDescriptor) +
-         line("SIZE", worker_script().size()) + line("MOST_BYTES", kMostReplyBytes) +
+         line("SIZE", worker_script().size()) + line("MOST_BYTES", kMaxReplyBytes) +
          std::string(kWatcherPython);
 }
 

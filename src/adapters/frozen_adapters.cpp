@@ -1,0 +1,129 @@
+#include "adapters/frozen_adapters.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <map>
+#include <span>
+
+#include "adapters/peft_files.h"
+#include "base/crc32c.h"
+#include "base/error.h"
+#include "base/json.h"
+
+namespace hone::adapters {
+namespace {
+
+using base::Json;
+using base::UserError;
+namespace fs = base::fs;
+
+constexpr const char* kFolders = "base_adapters";
+constexpr const char* kPrints = "crc32c";
+
+// What it adds is scale times B A: the scale is in the other file.
+std::uint32_t print_of(const std::string& folder) {
+  const std::uint32_t weights = base::crc32c(base::MappedFile::open(fs::path(folder) / kWeightsFile).bytes());
+  const fs::path config = fs::path(folder) / kConfigFile;
+  const double scale =
+      config_from_json(base::parse_json(base::read_text(config), config.string()), config.string()).scale();
+  return weights ^ base::crc32c(std::as_bytes(std::span(&scale, 1)));
+}
+
+std::string concat(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
+  return out.empty() ? "none" : out;
+}
+
+StoredAdapter read_lora(const std::string& folder, const model::ModelConfig& model) {
+  StoredAdapter stored = read_adapter(folder, model);
+  require_kind(stored.config, /*score_head=*/false, folder);
+  if (!stored.config.token_indices.empty()) {
+    throw UserError(
+        {.where = "option base_adapters: " + folder,
+         .expected = "a LoRA on linears alone",
+         .found = "one with trainable_token_indices: rows of the embedding",
+         .cause = "they are values and not changes that add up",
+         .fix = "hone merge --adapter_name_or_path " + folder + " --output DIR, and train on that model"});
+  }
+  if (!stored.config.dora) return stored;
+  throw UserError(
+      {.where = "option base_adapters: " + folder,
+       .expected = "a LoRA",
+       .found = "DoRA: its rows have magnitudes, which do not add up",
+       .cause = "below another adapter it would be another model",
+       .fix = "hone merge --adapter_name_or_path " + folder + " --output DIR, and train on that model"});
+}
+
+}  // namespace
+
+FrozenAdapters attach_frozen(model::CausalLm& model, const std::vector<std::string>& folders) {
+  const at::NoGradGuard no_grad;
+  FrozenAdapters out{.folders = folders, .checksums = {}};
+  struct Parts {
+    std::vector<at::Tensor> a, b;
+  };
+  std::map<std::string, Parts> by_module;
+  for (const std::string& folder : folders) {
+    const StoredAdapter stored = read_lora(folder, model.config());
+    for (const StoredLora& module : stored.modules) {
+      by_module[module.module].a.push_back(module.a * stored.config.scale());
+      by_module[module.module].b.push_back(module.b);
+    }
+    out.checksums.push_back(print_of(folder));
+  }
+  for (ops::Linear* linear : model.linears()) {
+    linear->frozen_lora.reset();
+    const auto it = by_module.find(linear->name);
+    if (it == by_module.end()) continue;
+    const auto side = [&](const at::Tensor& x) {
+      return ops::Weight::packed_where_possible(x.to(model.device(), linear->weight.dtype()));
+    };
+    linear->frozen_lora =
+        ops::FrozenLora{.a = side(at::cat(it->second.a, 0)), .b = side(at::cat(it->second.b, 1))};
+  }
+  return out;
+}
+
+FrozenAdapters frozen_adapters_of(const std::vector<std::string>& folders) {
+  FrozenAdapters out{.folders = folders, .checksums = {}};
+  for (const std::string& folder : folders) out.checksums.push_back(print_of(folder));
+  return out;
+}
+
+FrozenAdapters read_frozen_adapters(const fs::path& adapter) {
+  const fs::path path = adapter / kFrozenAdaptersFile;
+  std::error_code none;
+  if (!fs::exists(path, none)) return {};
+  FrozenAdapters out;
+  try {
+    const Json json = base::parse_json(base::read_text(path), path.string());
+    out.folders = json.at(kFolders).get<std::vector<std::string>>();
+    out.checksums = json.at(kPrints).get<std::vector<std::uint32_t>>();
+  } catch (const Json::exception& error) {
+    throw UserError({.where = path.string(),
+                     .expected = "the adapters below this one, as hone writes them",
+                     .found = error.what(),
+                     .cause = "the file was edited, or is of another version",
+                     .fix = "remove it, and name them by base_adapters"});
+  }
+  return out;
+}
+
+void write_frozen_adapters(const fs::path& adapter, const FrozenAdapters& below) {
+  if (below.folders.empty()) return;
+  const Json json = {{kFolders, below.folders}, {kPrints, below.checksums}};
+  base::write_file_atomic(adapter / kFrozenAdaptersFile, base::dump_json(json, 2) + "\n");
+}
+
+std::optional<std::string> frozen_adapters_note(const fs::path& adapter,
+                                                const std::vector<std::string>& folders) {
+  const FrozenAdapters trained = read_frozen_adapters(adapter);
+  const FrozenAdapters given = frozen_adapters_of(folders);
+  if (trained.folders.empty() || trained == given) return std::nullopt;
+  return adapter.string() + " was trained above " + concat(trained.folders) + ", and base_adapters is " +
+         concat(folders) + ": it is another model, unless the base has the others merged into it";
+}
+
+}  // namespace hone::adapters

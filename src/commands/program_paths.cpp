@@ -1,0 +1,25 @@
+#include "commands/program_paths.h"
+
+#include <cstdlib>
+
+namespace hone::commands {
+
+base::fs::path own_program() {
+  std::error_code error;
+  const base::fs::path self = base::fs::read_symlink("/proc/self/exe", error);
+  return error ? base::fs::path() : self;
+}
+
+base::fs::path cache_folder() {
+  // A kernel that is broken on purpose (probe_hardware.cpp) must not meet what was remembered.
+  if (std::getenv("HONE_BREAK") != nullptr) return {};
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
+    return base::fs::path(cache) / "hone";
+  }
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') {
+    return base::fs::path(home) / ".cache" / "hone";
+  }
+  return {};
+}
+
+}  // namespace hone::commands

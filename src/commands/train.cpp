@@ -1,0 +1,75 @@
+// hone sft, grpo, rloo, dpo, online-dpo, kto, reward: open a run of the method, examine it, train.
+#include <unistd.h>
+
+#include <atomic>
+#include <iostream>
+#include <memory>
+
+#include "commands/commands.h"
+#include "commands/crash_signals.h"
+#include "commands/program_paths.h"
+#include "commands/run_signals.h"
+#include "config/parse.h"
+#include "doctor/examiner.h"
+#include "doctor/watch/watch.h"
+#include "report/run_report.h"
+#include "report/terminal.h"
+#include "train/open_run.h"
+#include "train/run_folder.h"
+
+namespace hone::commands {
+
+namespace {
+
+// The doctor's watch found a fault (on_fault: pause): the run can be resumed, or has ended with it.
+constexpr int kPaused = 3;
+
+// The last lines of a paused run, or of one whose last step was at fault.
+void say_pause(const doctor::Watch& watch, const config::Plan& plan, bool ended) {
+  for (const base::Verdict& one : watch.failures()) {
+    std::cout << (ended ? "failed    " : "paused    ") << one.code << "  "
+              << report::visible_controls(one.what) << "\n";
+    if (!one.fix.empty()) std::cout << "change    " << report::visible_controls(one.fix) << "\n";
+  }
+  if (ended) {
+    std::cout << "ended     the adapter is written as it is\n"
+              << "why       hone explain " << plan.output_dir << "\n";
+    return;
+  }
+  const std::int64_t healthy = watch.healthy_checkpoint();
+  const bool harmed = watch.harmed();
+  if (harmed && healthy < 0) {
+    std::cout << "go on     start again, changed: no checkpoint is from before the fault\n";
+  } else {
+    std::cout << "go on     the same command, changed, with --resume_from_checkpoint "
+              << (harmed ? train::checkpoint_path(plan.output_dir, healthy).string() : "true")
+              << " (or with on_fault: warn, as it is)\n";
+  }
+  std::cout << "why       hone explain " << plan.output_dir << "\n";
+}
+
+}  // namespace
+
+int train_method(config::Method method, const std::vector<std::string>& arguments) {
+  const config::Plan plan = config::parse_run(method, arguments);
+  report::RunReport report(std::cout, report::terminal_of(STDOUT_FILENO), plan.tensorboard,
+                           {.table = plan.policy.log_completions,
+                            .most = plan.policy.num_completions_to_print,
+                            .unique_prompts = plan.policy.log_unique_prompts});
+  const std::atomic<bool>& stop_requested = watch_stop_signals();
+  watch_crash_signals(plan.output_dir);
+  doctor::Watch watch(report, plan.on_fault);
+  const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, watch);
+  doctor::Examiner examiner({.program = own_program(), .cache_dir = cache_folder()}, watch);
+  doctor::Guards guards;
+  guards.add(watch.guard());
+  if (!plan.skip_doctor) guards.add(examiner);
+  const train::LoopResult result = train::begin_run(*run, watch, stop_requested, &guards);
+  if (result.paused) {
+    say_pause(watch, plan, !result.interrupted);
+    return kPaused;
+  }
+  return result.interrupted ? kInterrupted : 0;
+}
+
+}  // namespace hone::commands

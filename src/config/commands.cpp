@@ -1,0 +1,225 @@
+#include "config/commands.h"
+
+#include <algorithm>
+
+#include "config/doctor_plan.h"
+#include "config/explain_plan.h"
+#include "config/parse.h"
+#include "config/tool_plans.h"
+
+namespace hone::config {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+template <Method kMethod>
+void check_run(const Words& words) {
+  parse_run(kMethod, words);
+}
+
+// clang-format off
+// In the order of `hone help`.
+constexpr CommandRow kCommands[] = {
+    {.name = "sft",
+     .what = "train a LoRA adapter on examples",
+     .example = "hone sft --config run.yaml",
+     .usage = "hone sft --config run.yaml [--option value ...]\n"
+           "\n"
+           "Supervised fine-tuning of a LoRA adapter. Options have TRL's names and defaults; the command line wins\n"
+           "over the file. A bool may stand alone (--packing) or be negated (--no_packing).\n",
+     .schema = &sft_schema,
+     .check = &check_run<Method::kSft>},
+    {.name = "grpo",
+     .what = "train a LoRA adapter by rewards",
+     .example = "hone grpo --config run.yaml",
+     .usage = "hone grpo --config run.yaml [--option value ...]\n"
+           "\n"
+           "Trains a LoRA adapter on completions that the model samples itself and rewards score (GRPO). Options have\n"
+           "TRL's names and defaults; the command line wins over the file. Batch sizes count completions.\n",
+     .schema = &grpo_schema,
+     .check = &check_run<Method::kGrpo>},
+    {.name = "rloo",
+     .what = "the same with RLOO",
+     .example = "hone rloo --config run.yaml",
+     .usage = "hone rloo --config run.yaml [--option value ...]\n"
+           "\n"
+           "Trains a LoRA adapter on completions that the model samples itself and rewards score (RLOO). Options have\n"
+           "TRL's names and defaults; the command line wins over the file. Batch sizes count completions.\n",
+     .schema = &rloo_schema,
+     .check = &check_run<Method::kRloo>},
+    {.name = "dpo",
+     .what = "train a LoRA adapter on pairs",
+     .example = "hone dpo --config run.yaml",
+     .usage = "hone dpo --config run.yaml [--option value ...]\n"
+           "\n"
+           "Trains a LoRA adapter on pairs of a chosen and a rejected completion (DPO and its relatives). Options have\n"
+           "TRL's names and defaults; the command line wins over the file. Batch sizes count pairs.\n",
+     .schema = &dpo_schema,
+     .check = &check_run<Method::kDpo>},
+    {.name = "online-dpo",
+     .what = "the same on pairs that it samples",
+     .example = "hone online-dpo --config run.yaml",
+     .usage = "hone online-dpo --config run.yaml [--option value ...]\n"
+           "\n"
+           "Trains a LoRA adapter on pairs of completions that the model samples itself; rewards or a judge say which\n"
+           "is the better (Online DPO). Options have TRL's names and defaults; the command line wins over the file.\n"
+           "Batch sizes count prompts.\n",
+     .schema = &online_dpo_schema,
+     .check = &check_run<Method::kOnlineDpo>},
+    {.name = "reward",
+     .what = "train a reward model on pairs",
+     .example = "hone reward --config run.yaml",
+     .usage = "hone reward --config run.yaml [--option value ...]\n"
+           "\n"
+           "Trains a reward model on pairs of a chosen and a rejected completion: a LoRA adapter with a score head,\n"
+           "which grpo takes as a reward. Options have TRL's names and defaults; the command line wins over the file.\n"
+           "Batch sizes count pairs.\n",
+     .schema = &reward_schema,
+     .check = &check_run<Method::kReward>},
+    {.name = "kto",
+     .what = "train a LoRA adapter on marked answers",
+     .example = "hone kto --config run.yaml",
+     .usage = "hone kto --config run.yaml [--option value ...]\n"
+           "\n"
+           "Trains a LoRA adapter on completions that are marked desirable or not (KTO). Options have TRL's names and\n"
+           "defaults; the command line wins over the file. Batch sizes count rows.\n",
+     .schema = &kto_schema,
+     .check = &check_run<Method::kKto>},
+    {.name = "reward-test",
+     .what = "try a reward on good and bad answers",
+     .example = "hone reward-test --reward_funcs NAME --dataset_name FILE",
+     .usage = "hone reward-test --reward_funcs NAME ... --dataset_name FILE.jsonl [--option value ...]\n"
+           "\n"
+           "Tries rewards on the answers of the data and on empty, junk, cut and repeated ones.\n",
+     .schema = &reward_test_schema,
+     .check = [](const Words& words) { parse_reward_test(words); }},
+    {.name = "generate",
+     .what = "complete prompts",
+     .example = "hone generate --model_name_or_path DIR --prompt 'TEXT'",
+     .usage = "hone generate --model_name_or_path DIR --prompt 'TEXT' [--adapter_name_or_path DIR] [--option value ...]\n"
+           "\n"
+           "Completes prompts; with --adapters A B by each adapter in turn.\n",
+     .schema = &generate_schema,
+     .check = [](const Words& words) { parse_generate(words); }},
+    {.name = "chat",
+     .what = "talk with a model",
+     .example = "hone chat DIR",
+     .usage = "hone chat MODEL [--adapter_name_or_path DIR] [--option value ...]\n"
+           "\n"
+           "A conversation with the model, in its chat template. /reset starts again, /exit or Ctrl-D leaves, Ctrl-C\n"
+           "stops an answer. Reads a pipe too: one message a line. With --adapters NAME=DIR NAME=DIR the model is\n"
+           "loaded once: /adapter NAME or /adapter none switches, /adapters lists; the conversation stays.\n",
+     .schema = &chat_schema,
+     .check = [](const Words& words) { parse_chat(words); }},
+    {.name = "convert",
+     .what = "GGUF or folder -> Hugging Face folder",
+     .example = "hone convert --input model.gguf --output DIR",
+     .usage = "hone convert --input model.gguf --output DIR\n"
+           "\n"
+           "Writes a GGUF file, or a model folder, as a Hugging Face folder.\n",
+     .schema = &convert_schema,
+     .check = [](const Words& words) { parse_convert(words); }},
+    {.name = "merge",
+     .what = "base + adapter -> model folder",
+     .example = "hone merge --adapter_name_or_path DIR --output DIR",
+     .usage = "hone merge --adapter_name_or_path DIR --output DIR\n"
+           "\n"
+           "Adds a LoRA adapter to a copy of its base model, in float32. With --adapters A B [--weights 0.7 0.3]\n"
+           "[--combination linear|cat|svd|ties|...] several adapters of one base become one adapter.\n",
+     .schema = &merge_schema,
+     .check = [](const Words& words) { parse_merge(words); }},
+    {.name = "export",
+     .what = "model + adapter -> GGUF for llama.cpp",
+     .example = "hone export --model_name_or_path DIR --output model.gguf",
+     .usage = "hone export --model_name_or_path DIR --output model.gguf [--adapter_name_or_path DIR] [--outtype q4_k_m]\n"
+           "\n"
+           "Writes a model, with an adapter merged into it, as one file for llama.cpp: weights, tokenizer and chat template.\n",
+     .schema = &export_schema,
+     .check = [](const Words& words) { parse_export(words); }},
+    {.name = "doctor",
+     .what = "examine a run before its first step",
+     .example = "hone doctor run.yaml",
+     .usage = "hone doctor [METHOD] run.yaml [--deep] [--strict] [--json] [--fix] [-v] [--option value ...]\n"
+           "\n"
+           "Examines a run before its first step and trains nothing. The method is the word, or the one whose options the\n"
+           "file has; options of the run may follow, as in the training commands. Ends with 0, with 1 for warnings under\n"
+           "--strict, with 2 for a failure.\n",
+     .schema = &doctor_schema,
+     .check = [](const Words& words) { parse_doctor(words); }},
+    {.name = "faults",
+     .what = "what can go wrong, and what hone does",
+     .example = "hone faults [CODE]",
+     .usage = "hone faults [CODE] [--json]\n"
+           "\n"
+           "The classes of fault that the doctor knows, or the page of one.\n",
+     .schema = &faults_schema,
+     .check = [](const Words& words) { parse_faults(words); }},
+    {.name = "bisect",
+     .what = "which options make a run fail",
+     .example = "hone bisect good.yaml bad.yaml",
+     .usage = "hone bisect good.yaml bad.yaml [--steps 3] [--method sft|grpo|rloo] [--json]\n"
+           "\n"
+           "Finds the smallest set of options, of those in which the two differ, that makes a run fail: each try is a run of a\n"
+           "few steps in a child process. Ends with 0 when it was found, 1 when it was not, or is flaky.\n",
+     .schema = &bisect_schema,
+     .check = [](const Words& words) { parse_bisect(words); }},
+    {.name = "lr-find",
+     .what = "propose a learning rate",
+     .example = "hone lr-find run.yaml",
+     .usage = "hone lr-find run.yaml [--steps 40] [--output lr-find] [--json]\n"
+           "\n"
+           "Proposes a learning rate: a short run in memory whose rate rises from step to step. Nothing is written to\n"
+           "output_dir. Ends with 1 when no rate of the range lowers the loss.\n",
+     .schema = &lr_find_schema,
+     .check = [](const Words& words) { parse_lr_find(words); }},
+    {.name = "explain",
+     .what = "why a run ended",
+     .example = "hone explain OUTPUT_DIR",
+     .usage = "hone explain REPORT|FOLDER\n"
+           "\n"
+           "Why a run ended before its end: hone-crash-PID.json, hone-fault.json, or a run's output_dir. What was found,\n"
+           "where, what it is not, the last healthy checkpoint, and how to go on.\n",
+     .check = [](const Words& words) { parse_explain(words); }},
+    {.name = "options",
+     .what = "every option, and what is done with it",
+     .example = "hone options [grpo] [--json] [NAME]"},
+    {.name = "env",
+     .what = "versions and the machine"},
+    {.name = "version",
+     .what = "the version"},
+    {.name = "help",
+     .what = "this text; hone COMMAND --help for a command's options"},
+    {.name = "probe-hardware"},  // of hone's own children
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const CommandRow> command_rows() {
+  return kCommands;
+}
+
+const CommandRow* find_command(std::string_view name) {
+  const auto* const row =
+      std::find_if(std::begin(kCommands), std::end(kCommands), [&](const CommandRow& one) { return one.name == name; });
+  return row == std::end(kCommands) ? nullptr : row;
+}
+
+const std::vector<const Schema*>& all_schemas() {
+  static const std::vector<const Schema*> all = [] {
+    std::vector<const Schema*> out;
+    for (const CommandRow& row : kCommands) {
+      if (row.schema != nullptr) out.push_back(&row.schema());
+    }
+    return out;
+  }();
+  return all;
+}
+
+const Schema* schema_for(std::string_view command) {
+  const CommandRow* const row = find_command(command);
+  return row == nullptr || row->schema == nullptr ? nullptr : &row->schema();
+}
+
+}  // namespace hone::config

@@ -1,0 +1,339 @@
+#include "data/tokenize.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <span>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "data/row_checks.h"
+#include "data/row_threads.h"
+
+namespace hone::data {
+namespace {
+
+using base::Json;
+using base::UserError;
+
+constexpr std::int64_t kLengthStep = 64;  // of DataFacts::length_keeping_99
+constexpr double kKept = 0.99;            // ... what it keeps
+
+// One row on its way: every token with its two masks, before the cut.
+struct Encoded {
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> supervised;
+  bool boundary_mismatch = false;
+};
+
+// One row when done, with what its part of the facts needs.
+struct ExampleDone {
+  Example example;
+  std::int64_t full_length = 0;
+  bool boundary_mismatch = false, lost_end = false, has_end_target = false;
+  std::int64_t targets = 0;
+  // Targets that were cut away: of tokens max_length + 64 i to max_length + 64 (i + 1). Empty: nothing was
+  // cut.
+  std::vector<std::int64_t> lost;
+};
+
+Json value_or_null(const Json& row, const char* key) {
+  return row.contains(key) ? row[key] : Json();
+}
+
+class RowTokenizer {
+ public:
+  RowTokenizer(const Rows& rows, const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
+               const TokenizeOptions& options)
+      : rows_(rows),
+        tokenizer_(tokenizer),
+        chat_template_(chat_template),
+        options_(options),
+        eos_(tokenizer.special().eos.value_or("")),
+        completion_only_(options.completion_only_loss.value_or(rows.form == RowForm::kPromptCompletion)) {}
+
+  ExampleDone row(std::size_t index) {
+    Encoded encoded = encode(index);
+    ExampleDone done;
+    done.example.row = static_cast<std::int64_t>(index);
+    done.full_length = static_cast<std::int64_t>(encoded.ids.size());
+    done.boundary_mismatch = encoded.boundary_mismatch;
+    const std::vector<std::int32_t> ends = end_tokens(encoded.ids);
+    const auto is_end = [&](std::int32_t id) {
+      return std::find(ends.begin(), ends.end(), id) != ends.end();
+    };
+    cut(encoded, is_end, done);
+    check_token_ids(encoded.ids, options_.vocab_size, tokenizer_, [&] { return rows_.where(index); });
+    for (std::size_t i = 1; i < encoded.ids.size(); ++i) {
+      if (encoded.supervised[i] == 0) continue;
+      done.targets += 1;
+      done.has_end_target = done.has_end_target || is_end(encoded.ids[i]);
+    }
+    done.example.ids = std::move(encoded.ids);
+    done.example.supervised = std::move(encoded.supervised);
+    return done;
+  }
+
+ private:
+  // ---- a row's tokens and masks, by form
+  Encoded encode(std::size_t index) {
+    const Json& row = rows_.rows[index];
+    if (rows_.form == RowForm::kPromptCompletion) {
+      return rows_.conversational ? chat_pair(row, index) : string_pair(row);
+    }
+    if (rows_.form == RowForm::kMessages) return chat(row, row["messages"], index);
+    Encoded out;
+    out.ids = tokenizer_.encode(with_eos(row[rows_.text_field]), /*add_special=*/true).ids;
+    out.supervised.assign(out.ids.size(), 1);
+    return out;
+  }
+
+  std::string with_eos(const std::string& text) const { return text.ends_with(eos_) ? text : text + eos_; }
+
+  Encoded string_pair(const Json& row) {
+    const std::string prompt = row["prompt"];
+    const std::vector<std::int32_t> prompt_ids = tokenizer_.encode(prompt, /*add_special=*/true).ids;
+    Encoded out;
+    out.ids = tokenizer_.encode(prompt + with_eos(row["completion"]), /*add_special=*/true).ids;
+    out.supervised.assign(out.ids.size(), 1);
+    mask_prompt(prompt_ids, out);
+    return out;
+  }
+
+  Encoded chat_pair(const Json& row, std::size_t index) {
+    const std::vector<std::int32_t> prompt_ids =
+        render(row, row["prompt"], /*add_generation_prompt=*/true, index).ids;
+    Json both = row["prompt"];
+    both.insert(both.end(), row["completion"].begin(), row["completion"].end());
+    Encoded out = chat(row, both, index);
+    mask_prompt(prompt_ids, out);
+    return out;
+  }
+
+  Encoded chat(const Json& row, const Json& messages, std::size_t index) {
+    text::TokenizedChat whole = render(row, messages, /*add_generation_prompt=*/false, index);
+    Encoded out;
+    out.ids = std::move(whole.ids);
+    if (!options_.assistant_only_loss) {
+      out.supervised.assign(out.ids.size(), 1);
+      return out;
+    }
+    out.supervised = std::move(whole.assistant);
+    if (std::count(out.supervised.begin(), out.supervised.end(), 1) == 0) throw_no_assistant_token(index);
+    return out;
+  }
+
+  text::TokenizedChat render(const Json& row, const Json& messages, bool add_generation_prompt,
+                             std::size_t index) {
+    return with_row_context([&] { return rows_.where(index); },
+                            [&] {
+                              return text::tokenize_chat(
+                                  tokenizer_, *chat_template_,
+                                  {.messages = messages,
+                                   .tools = value_or_null(row, "tools"),
+                                   .template_kwargs = value_or_null(row, "chat_template_kwargs"),
+                                   .add_generation_prompt = add_generation_prompt});
+                            });
+  }
+
+  // The completion begins where the prompt alone and the whole part ways.
+  void mask_prompt(const std::vector<std::int32_t>& prompt, Encoded& whole) const {
+    const auto differ = std::mismatch(prompt.begin(), prompt.end(), whole.ids.begin(), whole.ids.end());
+    const auto shared = differ.first - prompt.begin();
+    whole.boundary_mismatch = differ.first != prompt.end();
+    if (completion_only_) std::fill_n(whole.supervised.begin(), shared, std::uint8_t{0});
+  }
+
+  // ---- the ends of a row: EOS, and in a conversation the last special token, which closes a turn
+  std::vector<std::int32_t> end_tokens(const std::vector<std::int32_t>& ids) {
+    std::vector<std::int32_t> ends;
+    if (const auto eos = tokenizer_.eos_id()) ends.push_back(*eos);
+    if (!rows_.conversational) return ends;
+    const auto last = std::find_if(ids.rbegin(), ids.rend(), [&](std::int32_t id) { return is_special(id); });
+    if (last != ids.rend() && only_space({last.base(), ids.end()})) ends.push_back(*last);
+    return ends;
+  }
+
+  // Templates end a turn with a token, and perhaps a line.
+  bool only_space(std::span<const std::int32_t> ids) const {
+    constexpr std::size_t kMost = 4;
+    return ids.size() <= kMost &&
+           tokenizer_.decode(ids, false).find_first_not_of(" \t\r\n") == std::string::npos;
+  }
+
+  // Special tokens are those that decoding can leave out.
+  bool is_special(std::int32_t id) {
+    const auto known = special_.find(id);
+    if (known != special_.end()) return known->second;
+    const std::span<const std::int32_t> one(&id, 1);
+    const bool special = tokenizer_.decode(one, true).empty() && !tokenizer_.decode(one, false).empty();
+    special_.emplace(id, special);
+    return special;
+  }
+
+  template <typename IsEnd>
+  void cut(Encoded& encoded, IsEnd is_end, ExampleDone& done) const {
+    if (options_.max_length <= 0 || done.full_length <= options_.max_length) return;
+    const auto keep = static_cast<std::size_t>(options_.max_length);
+    const auto kept_end = encoded.ids.begin() + static_cast<std::ptrdiff_t>(keep);
+    done.lost_end = std::any_of(kept_end, encoded.ids.end(), is_end);
+    done.lost.resize((encoded.ids.size() - keep + kLengthStep - 1) / kLengthStep);
+    for (std::size_t i = keep; i < encoded.ids.size(); ++i)
+      done.lost[(i - keep) / kLengthStep] += encoded.supervised[i];
+    encoded.ids.resize(keep);
+    encoded.supervised.resize(keep);
+  }
+
+  [[noreturn]] void throw_no_assistant_token(std::size_t index) const {
+    throw UserError({.where = rows_.where(index),
+                     .expected = "at least one assistant token, since assistant_only_loss is set",
+                     .found = "none inside {% generation %}",
+                     .cause = "the row has no assistant turn, or the template marks none of them",
+                     .fix = "remove the row, or correct the template's generation tags"});
+  }
+
+  const Rows& rows_;
+  const text::Tokenizer& tokenizer_;
+  const text::ChatTemplate* chat_template_;
+  const TokenizeOptions& options_;
+  std::string eos_;
+  bool completion_only_;
+  std::unordered_map<std::int32_t, bool> special_;  // is_special, remembered
+};
+
+// ---- before and after
+
+void check_request(const Rows& rows, const text::Tokenizer& tokenizer,
+                   const text::ChatTemplate* chat_template, const TokenizeOptions& options) {
+  const std::string file = rows.path.string();
+  if (rows.conversational && chat_template == nullptr) {
+    throw UserError(
+        {.where = file,
+         .expected = "a tokenizer with a chat template, since the rows are messages",
+         .found = "a tokenizer without one",
+         .cause = "a base model, not an instruct model",
+         .fix =
+             "name a template with chat_template_path, or give the rows as text or prompt and completion"});
+  }
+  if (options.assistant_only_loss && !rows.conversational) {
+    throw UserError(
+        {.where = "option assistant_only_loss",
+         .expected = "rows of messages",
+         .found = file + ", which has " + (rows.form == RowForm::kText ? "text" : "strings") + " only",
+         .cause = "",
+         .fix = "set assistant_only_loss: false, or give the rows as messages"});
+  }
+  if (options.assistant_only_loss && !chat_template->has_generation_tag()) {
+    throw UserError(
+        {.where = "option assistant_only_loss",
+         .expected = "a chat template with {% generation %} tags around the assistant's words (DATA-01)",
+         .found = "a template without them",
+         .cause = "most models' own templates have none",
+         .fix = "add {% generation %}...{% endgeneration %} to a copy and name it with chat_template_path, "
+                "or use prompt and completion columns"});
+  }
+  if (!rows.conversational && !tokenizer.special().eos) {
+    throw UserError({.where = "tokenizer",
+                     .expected = "an end-of-sequence token to append to each row",
+                     .found = "no eos_token",
+                     .cause = "tokenizer_config.json does not name one",
+                     .fix = "name it with the option eos_token"});
+  }
+}
+
+// `lost` gathers ExampleDone::lost of all rows.
+void add_facts(const ExampleDone& done, bool kept, std::int64_t max_length, DataFacts& facts,
+               std::vector<std::int64_t>& lost) {
+  facts.longest = std::max(facts.longest, done.full_length);
+  facts.prompt_boundary_mismatches += done.boundary_mismatch ? 1 : 0;
+  if (max_length > 0 && done.full_length > max_length) {
+    facts.rows_cut += 1;
+    facts.tokens_cut += done.full_length - max_length;
+    facts.rows_losing_eos += done.lost_end ? 1 : 0;
+  }
+  facts.rows_without_target += done.targets == 0 ? 1 : 0;
+  const std::int64_t cut_away = std::accumulate(done.lost.begin(), done.lost.end(), std::int64_t{0});
+  facts.rows_emptied_by_cut += done.targets == 0 && cut_away > 0 ? 1 : 0;
+  facts.supervised_before_cut += done.targets + cut_away;
+  facts.supervised_lost += cut_away + (kept ? 0 : done.targets);
+  lost.resize(std::max(lost.size(), done.lost.size()));
+  std::transform(done.lost.begin(), done.lost.end(), lost.begin(), lost.begin(), std::plus<>());
+  if (!kept) return;
+  facts.kept += 1;
+  facts.tokens += static_cast<std::int64_t>(done.example.ids.size());
+  facts.supervised_tokens += done.targets;
+  const bool endless = done.targets > 0 && !done.has_end_target;
+  facts.rows_without_eos_target += endless ? 1 : 0;
+  facts.rows_never_ending += endless && !done.lost_end ? 1 : 0;
+}
+
+// `bos` below 0: the tokenizer has none.
+void add_bos(const std::vector<std::int32_t>& ids, std::int32_t bos, DataFacts& facts) {
+  if (bos < 0 || ids.empty() || ids[0] != bos) return;
+  facts.rows_with_bos += 1;
+  facts.rows_with_two_bos += ids.size() > 1 && ids[1] == bos ? 1 : 0;
+}
+
+// The first length beyond max_length at which what is still cut away is at most 1 % of all targets.
+std::int64_t length_keeping(double share, const DataFacts& facts, const std::vector<std::int64_t>& lost,
+                            std::int64_t max_length) {
+  std::int64_t left = std::accumulate(lost.begin(), lost.end(), std::int64_t{0});
+  if (left == 0) return 0;
+  const double allowed = (1 - share) * static_cast<double>(facts.supervised_before_cut);
+  std::int64_t length = max_length;
+  for (const std::int64_t bucket : lost) {
+    if (static_cast<double>(left) <= allowed) break;
+    left -= bucket;
+    length += kLengthStep;
+  }
+  return std::min((length + kLengthStep - 1) / kLengthStep * kLengthStep, facts.longest);
+}
+
+void check_result(const Rows& rows, const DataFacts& facts, const TokenizeOptions& options) {
+  if (facts.supervised_tokens > 0) return;
+  const bool all_cut = facts.rows_cut > 0;
+  throw UserError(
+      {.where = rows.path.string(),
+       .expected = "at least one token to train on (DATA-01)",
+       .found = "none in " + std::to_string(facts.rows) + " rows; " + std::to_string(facts.rows_cut) +
+                " of them are longer than max_length = " + std::to_string(options.max_length),
+       .cause = all_cut ? "the prompts alone fill max_length" : "the completions are empty",
+       .fix = all_cut ? "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"
+                      : "look at the completion column"});
+}
+
+}  // namespace
+
+Dataset tokenize_rows(const Rows& rows, const text::Tokenizer& tokenizer,
+                      const text::ChatTemplate* chat_template, const TokenizeOptions& options) {
+  check_request(rows, tokenizer, chat_template, options);
+  std::vector<ExampleDone> all(rows.rows.size());
+  RowThreads<ExampleDone>(all, row_threads(options.threads, all.size())).run([&] {
+    return RowTokenizer(rows, tokenizer, chat_template, options);
+  });
+
+  Dataset out;
+  out.facts.rows = static_cast<std::int64_t>(all.size());
+  out.facts.form = rows.form;
+  out.facts.conversational = rows.conversational;
+  const auto& bos_token = tokenizer.special().bos;
+  const std::int32_t bos = bos_token ? tokenizer.token_to_id(*bos_token).value_or(-1) : -1;
+  std::vector<std::int64_t> lost;
+  const bool drops = options.max_length > 0 && !options.packing;
+  for (ExampleDone& done : all) {
+    // TRL's test looks at every label, also the first, which is never scored.
+    const auto& flags = done.example.supervised;
+    const bool masked = std::count(flags.begin(), flags.end(), 1) == 0;
+    const bool kept = !(drops && masked);
+    add_facts(done, kept, options.max_length, out.facts, lost);
+    add_bos(done.example.ids, bos, out.facts);
+    if (kept) out.examples.push_back(std::move(done.example));
+  }
+  check_result(rows, out.facts, options);
+  out.facts.length_keeping_99 = length_keeping(kKept, out.facts, lost, options.max_length);
+  out.facts.mean_length = static_cast<double>(out.facts.tokens) / static_cast<double>(out.facts.kept);
+  return out;
+}
+
+}  // namespace hone::data

@@ -1,0 +1,80 @@
+#include "doctor/checks/check_format.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace hone::doctor::format {
+
+namespace {
+
+constexpr std::array kGoldNames = {"answer", "solution", "ground_truth", "gold", "target", "label"};
+
+std::string formatted(const char* format, double value) {
+  std::array<char, 64> out{};
+  std::snprintf(out.data(), out.size(), format, value);
+  return out.data();
+}
+
+}  // namespace
+
+std::string percent(double part, double whole) {
+  const double value = whole > 0 ? 100 * part / whole : 0;
+  // Neither all nor nothing is said of what is nearly so.
+  if (value > 0 && value < 0.1) return "below 0.1 %";
+  if (value > 99.9 && value < 100) return "above 99.9 %";
+  return formatted(value == std::floor(value) || value >= 99.5 ? "%.0f" : "%.1f", value) + " %";
+}
+
+std::string number(double value) {
+  const bool whole = value == std::floor(value) && std::fabs(value) < 1e7;
+  return formatted(whole ? "%.0f" : "%.3g", value);
+}
+
+std::string counted(std::int64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
+std::string token(const text::Tokenizer& tokenizer, std::int64_t id) {
+  const std::string text = tokenizer.id_to_token(static_cast<std::int32_t>(id)).value_or("?");
+  return "`" + shown(text) + "` (id " + std::to_string(id) + ")";
+}
+
+std::string shown(std::string_view text, std::size_t most) {
+  std::string out;
+  for (const char each : text) {
+    const bool begins = (static_cast<unsigned char>(each) & 0xC0U) != 0x80U;  // a character, not its middle
+    if (begins && out.size() >= most) return out + "...";
+    if (each == '\n') {
+      out += "\\n";
+    } else if (static_cast<unsigned char>(each) < 0x20 || each == 0x7F) {
+      out += ' ';
+    } else {
+      out += each;
+    }
+  }
+  return out;
+}
+
+std::string resolved(const config::Plan& plan, std::string_view option) {
+  for (const auto& [name, value] : plan.resolved) {
+    if (name == option) return value;
+  }
+  return {};
+}
+
+std::string gold_column(const train::PolicyPrompts& prompts) {
+  if (prompts.rows.empty()) return {};
+  for (const char* const name : kGoldNames) {
+    if (prompts.rows.front().columns.contains(name)) return name;
+  }
+  return {};
+}
+
+std::optional<std::string> column_text(const base::Json& columns, const std::string& name) {
+  if (!columns.contains(name) || columns.at(name).is_null()) return std::nullopt;
+  const base::Json& value = columns.at(name);
+  return value.is_string() ? value.get<std::string>() : base::dump_json(value);
+}
+
+}  // namespace hone::doctor::format

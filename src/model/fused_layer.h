@@ -1,0 +1,80 @@
+// The decoder layer without autograd: forward, and a hand-written backward, over the operators of ops/. The
+// autograd form (decoder_layer.h) is the reference.
+//
+// It requires that every base weight is frozen and only LoRA weights of linears are trained. Recompute is a
+// property of the layer's tape, so it cannot cut a gradient. All levels give the same bits, because the same
+// functions recompute values from the same inputs.
+//
+// Shapes: T tokens, H hidden, N heads, K kv heads, D head_dim, I intermediate, r rank.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "model/decoder_layer.h"
+#include "ops/attention.h"
+#include "ops/kv_tiles.h"
+
+namespace hone::model {
+
+// What the forward keeps for the backward, in elements per token and layer, of the linears' dtype (those of H
+// in the residual's dtype, except the norms):
+// clang-format off
+//   kNone   2 H (layer input, after attention) + 2 H (both norms) + (N + 2 K) D (q, k, v) + N D (attention) + 2 I (gate,
+//           up) + I (their product); with Q/K norm another (N + K) D
+//   kCheap  the same without the norms and the product
+//   kLayer  2 H + N D: layer input, after attention, attention. q, k, v, gate and up are multiplied again; attention,
+//           o_proj and down_proj never are
+// clang-format on
+// and always lse (4 N bytes) and 7 r for lora_a_out.
+enum class RecomputeLevel { kNone, kCheap, kLayer };
+
+// One layer's memory between forward and backward. Undefined tensors are recomputed.
+struct LayerTape {
+  at::Tensor input;               // [T, H] residual dtype
+  at::Tensor post_attn_residual;  // [T, H] residual stream after attention
+  at::Tensor normed, normed_mlp;  // [T, H] linears' dtype
+  at::Tensor qkv;                 // [T, (N + 2 K) D], q and k rotated
+  at::Tensor qk_before_norm;      // [T, (N + K) D], with Q/K norm only
+  at::Tensor attn_out;            // [T, N D] attention's output
+  at::Tensor lse;                 // [T, N] fp32
+  at::Tensor gate_up;             // [T, 2 I]
+  at::Tensor product;             // [T, I] silu(gate) * up
+  at::Tensor lora_a_out[7];       // [T, r] scaled A x of q, k, v, o, gate, up, down; undefined without LoRA
+};
+
+// Shared by all layers of one pass.
+struct LayerPass {
+  const ModelConfig& config;
+  const ops::RopeTable& rope;
+  const ops::PassContext& context;
+};
+
+// Packed rows of a training or scoring pass: a segment attends to its prefix, if it has one, then to itself
+// causally.
+using Segments = std::vector<ops::AttentionSegment>;
+
+// x [T, H] -> [T, H]. The tape, if there is one, keeps the tensors of level `recompute`.
+at::Tensor fused_layer_forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
+                               const Segments& segments, RecomputeLevel recompute, LayerTape* tape);
+
+// A sequence's keys and values in one layer: all of `before` (null: nothing), then `own`.
+struct StepCache {
+  const ops::KvTiles* before = nullptr;
+  ops::KvTiles* own = nullptr;
+};
+
+// Generation: the rows of the new tokens, after those in `caches` (one per sequence; the tokens of its
+// segment are appended to `own`).
+at::Tensor fused_layer_step(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
+                            const Segments& segments, const std::vector<StepCache>& caches);
+
+// d [T, H]: the gradient of the layer's output on entry, of its input on return (`input_gradient` false: no
+// layer below is trained, and d is not the input's gradient afterwards). Adds to the .grad of all LoRA
+// weights. Consumes the tape: its buffers become gradients.
+void fused_layer_backward(const DecoderLayer& layer, const LayerPass& pass, const Segments& segments,
+                          LayerTape& tape, at::Tensor& d, bool input_gradient = true);
+
+}  // namespace hone::model

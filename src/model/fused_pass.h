@@ -1,0 +1,52 @@
+// A whole training or scoring pass in fused form: embedding, layers, final norm of the scored rows, and the
+// backward into the LoRA weights and the trained rows of the embedding. No autograd.
+//
+// A prompt that several completions share is computed once, as a segment that theirs name as their prefix
+// (data/example.h). This is exact: up to rounding, gradients are those of the prompt repeated before each
+// completion, and a completion's rows have the same bits as in the sampler after a shared prompt.
+//
+// Shapes: T tokens of all segments, n scored rows, H hidden.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <vector>
+
+#include "data/example.h"
+#include "model/causal_lm.h"
+#include "model/fused_layer.h"
+#include "model/repeated_rows.h"
+
+namespace hone::model {
+
+// Lives from the forward to the backward; the model, the batch and the context must outlive it.
+class FusedPass {
+ public:
+  FusedPass(const CausalLm& model, const data::Batch& batch, const ops::PassContext& context);
+
+  // Final-norm output of the tokens `rows` [n] int64 (on the CPU), in the linears' dtype [n, H], on the
+  // model's device. A row may occur more than once: the last row of a shared prompt predicts the first token
+  // of every completion. With `recompute` a tape is kept for backward().
+  at::Tensor forward(const at::Tensor& rows, std::optional<RecomputeLevel> recompute);
+
+  // d [n, H] (any float dtype) is the gradient of forward's result. Adds to the .grad of all LoRA weights and
+  // of CausalLm::token_rows(), for their use in the embedding; the gradients of repeated rows are summed in
+  // fp32, in order. Stops at the lowest layer with LoRA, unless a token of the batch has a trained row. Once
+  // per forward with a tape; d is released as soon as it is read.
+  void backward(at::Tensor d);
+
+ private:
+  const CausalLm& model_;
+  const data::Batch& batch_;
+  const ops::PassContext& context_;
+  ops::RopeTable rope_;
+  Segments segments_;
+  TokenRows::Places trained_;      // tokens whose rows of the embedding are trained
+  std::size_t first_adapted_ = 0;  // the lowest layer with LoRA, or 0 for a trained row
+  std::vector<LayerTape> tape_;    // of layers first_adapted_ and above
+  RepeatedRows rows_;
+  at::Tensor last_;  // of the distinct rows, [u, H]: residual stream before the final norm
+};
+
+}  // namespace hone::model

@@ -1,0 +1,50 @@
+#include "train/batch_pass.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "ops/index_tensor.h"
+
+namespace hone::train {
+
+BatchPass::BatchPass(const model::CausalLm& model, const data::Batch& batch, const RngKey& key,
+                     const PassForm& form)
+    : model_(model),
+      batch_(batch),
+      form_(form),
+      token_rows_(batch.ids.size()),
+      context_{.training = key.training,
+               .adapters_on = key.adapters_on,
+               .seed = key.seed,
+               .step = key.step,
+               .token_row = &token_rows_,
+               .token_position = &batch.positions} {
+  for (const data::Segment& segment : batch.segments) {
+    std::fill(token_rows_.begin() + segment.begin, token_rows_.begin() + segment.end, segment.row);
+  }
+}
+
+at::Tensor BatchPass::forward(const std::vector<std::int64_t>& rows, bool trains) {
+  if (form_.is_fused) {
+    const at::NoGradGuard no_grad;
+    fused_.emplace(model_, batch_, context_);
+    return fused_->forward(ops::index_tensor(rows, at::kCPU),
+                              trains ? std::optional(form_.recompute) : std::nullopt);
+  }
+  const at::AutoGradMode grad_mode(trains);
+  autograd_ = model_.hidden(batch_, context_).index_select(0, ops::index_tensor(rows, model_.device()));
+  return autograd_.detach();
+}
+
+void BatchPass::backward(at::Tensor d) {
+  if (form_.is_fused) {
+    const at::NoGradGuard no_grad;
+    fused_->backward(std::move(d));
+  } else {
+    autograd_.backward(d.to(autograd_.scalar_type()));
+  }
+}
+
+}  // namespace hone::train

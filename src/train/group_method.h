@@ -1,0 +1,99 @@
+// GRPO and RLOO: TRL 1.16's GRPOTrainer and RLOOTrainer with native rollouts. Advantages compare the
+// completions of a prompt; how, and what loss is made of them, is the method's GroupLoss.
+//
+// What differs from TRL, by design:
+//   - micro-batches are composed by group, so that a shared prompt is computed once; what TRL normalizes over
+//     a micro-batch (bnpo, top_entropy_quantile, the entropy bonus) is normalized over the optimizer step. A
+//     replayed batch with slices is computed as TRL did, micro-batch by micro-batch.
+//   - samples whose gradient is exactly 0 are not computed again: their log-probabilities and entropies are
+//     those that the sampler recorded. Denominators count them; the metric skipped_rows says how many.
+//   - reward functions are called once a group, while others are still being generated; TRL calls them once a
+//     generation batch. trainer_state.log_history is empty, and step_time is no metric: metrics.jsonl repeats
+//     bit for bit.
+//   - old log-probabilities are those that the sampler recorded (dropout off), not a pass of their own.
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/policy_order.h"
+#include "train/policy_step.h"
+#include "train/sampling_method.h"
+
+namespace hone::train {
+
+class GroupMethod final : public SamplingMethod {
+ public:
+  // `pass_tokens` of the planned pass: PassLimit::tokens. `state_files`: of the checkpoint that the run goes
+  // on from.
+  GroupMethod(SamplingParts parts, const GroupLoss& loss, PolicyOrder order, std::int64_t pass_tokens,
+              const std::map<std::string, std::string>& state_files);
+
+  StepLoss backward(std::int64_t step) override;
+  void on_step(std::int64_t step) override;
+  EvalFacts evaluate() override;
+  std::int64_t steps_per_epoch() const override { return order_.steps_per_epoch(); }
+  double epoch_after(std::int64_t step) const override { return order_.epoch_after(step); }
+  // Two completions of a prompt, sampled and then trained on with advantages 1 and -0.5.
+  Rehearsal rehearse(const RehearsalRequest& request) override;
+  // Those of the newest generation batch, each with its own advantage (or 1).
+  void replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) override;
+  StateFiles state_files() const override;
+
+ private:
+  // The slices of a step that come from one use of a generation batch.
+  struct Part {
+    std::shared_ptr<ScoredRollouts> rollouts;
+    std::int64_t iteration = 0;
+    std::int64_t row_base = 0;  // make_policy_pass's: parts of a step drop apart
+    bool fresh = false;         // generated in this step: the sampler's weights are still the trainer's
+    std::vector<std::vector<std::size_t>> slices;  // samples of each
+  };
+  // What a step gathers while it goes through its parts.
+  struct Found {
+    StepLoss loss;
+    double rollout_seconds = 0, reward_seconds = 0;
+    std::vector<learn::PolicyMetrics> metrics;
+    double ratio_gap = -1;  // largest |trainer - sampler| log-probability; below 0: not known
+    std::int64_t skipped = 0;
+  };
+
+  StepLoss make_step(std::int64_t step);
+  std::vector<Part> load(std::int64_t step, Found& found);
+  std::shared_ptr<ScoredRollouts> generate(std::int64_t generation, std::int64_t step, Found& found);
+  void add_reference(RolloutBatch& batch) const;
+  ScoredRollouts score(RolloutBatch batch, std::int64_t group) const;
+  void train_by_group(const Part& part, const learn::StepTotals& totals, const RngKey& key, Found& found);
+  void train_pass(const Part& part, std::span<const std::size_t> samples, const learn::StepTotals& totals,
+                  const RngKey& key, Found& found);
+  std::vector<std::size_t> without_gradient(const Part& part, std::span<const std::size_t> samples,
+                                            const learn::StepTotals& totals, Found& found) const;
+  void find_entropy_threshold(const std::vector<Part>& parts, learn::StepTotals& totals,
+                              const RngKey& key) const;
+  void add_metrics(Found& found, bool by_slice);
+  std::int64_t next_generation(std::int64_t steps) const override;
+  std::vector<std::vector<std::size_t>> slices_of(const RolloutBatch& batch) const;
+  bool uses_old_logprobs() const;
+  void require_fitting(const RolloutBatch& batch, const std::string& where) const;
+  PassLimit pass_limit() const;
+  double applied_entropy_coef() const;  // of the step that is made now
+
+  const GroupLoss& loss_;
+  PolicyOrder order_;
+  std::int64_t pass_tokens_;
+  learn::PolicyLossOptions options_;
+  std::shared_ptr<ScoredRollouts> current_;  // the newest generation batch
+  // The adaptive entropy_coef's state now, and after the step that is being made.
+  struct EntropyControl {
+    double coef = 0;
+    double last_entropy = std::numeric_limits<double>::infinity();
+  };
+  EntropyControl entropy_, next_entropy_;
+};
+
+}  // namespace hone::train

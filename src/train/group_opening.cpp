@@ -1,0 +1,72 @@
+#include "train/group_opening.h"
+
+#include <algorithm>
+
+#include "train/group_method.h"
+#include "train/opening.h"
+#include "train/sampling_opening.h"
+
+namespace hone::train {
+
+namespace {
+
+PolicyOrder order_of(const config::Plan& plan, std::int64_t prompts) {
+  return PolicyOrder(
+      {.prompts = prompts,
+       .prompts_per_generation = plan.policy.generation_batch_size / plan.policy.num_generations,
+       .steps_per_generation = plan.policy.steps_per_generation,
+       .num_iterations = plan.policy.num_iterations,
+       .accumulation = plan.gradient_accumulation_steps,
+       .seed = static_cast<std::uint64_t>(plan.seed),
+       .shuffle = plan.shuffle_dataset});
+}
+
+// per_device_train_batch_size completions of max_completion_length, with their prompts. Passes that would
+// have more tokens are cut (compose_passes).
+LargestPasses largest_passes(const config::Plan& plan, std::int64_t longest_prompt) {
+  const std::int64_t sequences = plan.per_device_train_batch_size;
+  const std::int64_t length = plan.policy.max_completion_length, group = plan.policy.num_generations;
+  const bool shared = may_share(plan);
+  const std::int64_t prompts = shared ? (sequences + group - 1) / group : sequences;
+  return {.train = {.tokens = prompts * longest_prompt + sequences * length,
+                    .scored = sequences * length,
+                    .segment = shared ? std::max(longest_prompt, length) : longest_prompt + length},
+          .shares = plan.share_prompt,
+          .longest_prompt = longest_prompt,
+          .sharing = std::min(sequences, group) * length};
+}
+
+}  // namespace
+
+std::string clipped_words(const config::PolicyPlan& policy) {
+  std::string out = ", beta " + short_number(policy.beta) + ", epsilon " + short_number(policy.epsilon);
+  if (policy.epsilon_high) out += " to " + short_number(*policy.epsilon_high);
+  return out;
+}
+
+std::unique_ptr<OpenedRun> open_group(const config::Plan& asked, RunListener& listener,
+                                      const GroupKind& kind) {
+  return open_sampling(asked, listener, [&](const config::Plan& plan, const PromptSizes& sizes) {
+    const config::PolicyPlan& policy = plan.policy;
+    const LargestPasses passes = largest_passes(plan, sizes.longest);
+    SamplingKind out{.wants_reference = policy.beta != 0, .passes = passes};
+    out.method = [&kind, prompts = sizes.count, tokens = passes.train.tokens](SamplingParts parts,
+                                                                              const OpenedRun& run) {
+      PolicyOrder order = order_of(run.plan, prompts);
+      return std::make_unique<GroupMethod>(std::move(parts), kind.loss, std::move(order), tokens,
+                                           run.resume_state->method_files);
+    };
+    out.loss_line = kind.loss_line(policy);
+    if (policy.num_iterations > 1)
+      out.loss_line += ", " + std::to_string(policy.num_iterations) + " iterations a batch";
+    out.steps_per_batch =
+        policy.steps_per_generation * policy.num_iterations / plan.gradient_accumulation_steps;
+    out.generation_count = [&plan, prompts = sizes.count](std::int64_t steps) {
+      return steps == 0 ? 0 : order_of(plan, prompts).step_slices(steps - 1).back().generation + 1;
+    };
+    out.replayed_again = ", with log-probabilities that were recorded for older weights";
+    return out;
+  });
+}
+
+}  // namespace hone::train

@@ -1,0 +1,78 @@
+// The order of events before the first step of a DPO run, as prose.
+#include "train/memory_inputs.h"
+#include "train/methods/dpo/dpo.h"
+#include "train/opening.h"
+
+namespace hone::train::dpo {
+
+namespace {
+
+using Input = PairInput<data::PreferenceFacts>;
+
+Input read_pairs(const base::fs::path& path, const OpenedRun& run) {
+  const config::Plan& plan = run.plan;
+  const data::PreferenceRows rows = data::read_preference_rows(path);
+  data::PreferenceData data =
+      data::tokenize_preferences(rows, run.text->tokenizer, run.text->chat_template.get(),
+                                 {.max_length = plan.max_length,
+                                  .keep_end = plan.preference.truncation_mode == "keep_end",
+                                  .vocab_size = run.source->config().vocab_size,
+                                  .threads = static_cast<int>(plan.threads)});
+  return {.data = {.pairs = std::move(data.pairs), .margins = {}, .desirable = {}},
+          .facts = data.facts,
+          .file = {.path = rows.path, .rows = static_cast<std::int64_t>(rows.rows.size())}};
+}
+
+std::string loss_line(const config::PreferencePlan& plan) {
+  std::string out;
+  for (std::size_t i = 0; i < plan.loss_type.size(); ++i) {
+    if (i > 0) out += " + ";
+    if (!plan.loss_weights.empty()) out += short_number(plan.loss_weights[i]) + " x ";
+    out += plan.loss_type[i];
+  }
+  out += ", beta " + short_number(plan.beta);
+  if (plan.f_divergence_type != "reverse_kl") out += ", " + plan.f_divergence_type;
+  if (plan.label_smoothing > 0) out += ", label_smoothing " + short_number(plan.label_smoothing);
+  if (plan.ld_alpha) out += ", ld_alpha " + short_number(*plan.ld_alpha);
+  if (plan.use_weighting) out += ", weighted (WPO)";
+  return out;
+}
+
+// A new policy is its reference: no margin, whatever the pair.
+bool begins_at_ln2(const config::Plan& all) {
+  const config::PreferencePlan& plan = all.preference;
+  return plan.loss_type == std::vector<std::string>{"sigmoid"} && plan.loss_weights.empty() &&
+         !plan.use_weighting && plan.f_divergence_type == "reverse_kl";
+}
+
+std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
+  auto run = open_source(asked);
+  const config::Plan& plan = run->plan;
+  Input input = read_pairs(plan.dataset_name, *run);
+  std::optional<PairData> eval;
+  if (!plan.dataset_test.empty()) eval = read_pairs(plan.dataset_test, *run).data;
+  Attached attached = attach(*run, input.file, input.facts.longest, {});
+  const PairData& train = run->data.emplace<PairData>(std::move(input.data));
+
+  StartFacts& start = run->start;
+  start.preference =
+      PreferenceStartFacts{.data = input.facts,
+                           .eval_pairs = eval ? static_cast<std::int64_t>(eval->pairs.size()) : 0,
+                           .loss = loss_line(plan.preference),
+                           .reference = reference_line(plan)};
+  start.train_rows = input.facts.kept;
+  start.example = example_of(train.pairs.front(), run->text->tokenizer);
+  plan_run_memory(
+      *run, pair_memory(*run, attached.program_bytes, eval ? &*eval : nullptr, input.facts.longest_prompt));
+  run->method = std::make_unique<Dpo>(pair_parts(*run, std::move(eval), std::move(attached.reference)));
+  end_start_page(*run);
+  return run;
+}
+
+}  // namespace
+
+MethodRow row() {
+  return {.method = config::Method::kDpo, .open = &open, .begins_at_ln2 = &begins_at_ln2};
+}
+
+}  // namespace hone::train::dpo

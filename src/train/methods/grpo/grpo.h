@@ -1,0 +1,12 @@
+// GRPO: TRL 1.16's GRPOTrainer. What it shares with RLOO is train/group_method.h.
+#pragma once
+
+#include "train/group_opening.h"
+#include "train/methods/methods.h"
+
+namespace hone::train::grpo {
+
+extern const GroupKind kKind;
+MethodRow row();
+
+}  // namespace hone::train::grpo

@@ -1,0 +1,117 @@
+// The order of events before the first step of a KTO run, as prose.
+#include <algorithm>
+#include <cmath>
+
+#include "data/unpaired.h"
+#include "train/memory_inputs.h"
+#include "train/methods/kto/kto.h"
+#include "train/opening.h"
+
+namespace hone::train::kto {
+
+namespace {
+
+using Input = PairInput<data::UnpairedFacts>;
+
+// TRL exchanges the completions of evaluation rows within training's batch size too.
+Input read_rows(const base::fs::path& path, const OpenedRun& run) {
+  const config::Plan& plan = run.plan;
+  const data::UnpairedRows rows = data::read_unpaired_rows(path);
+  data::UnpairedData data = data::tokenize_unpaired(rows, run.text->tokenizer, run.text->chat_template.get(),
+                                                    {.max_length = plan.max_length,
+                                                     .batch_size = plan.per_device_train_batch_size,
+                                                     .vocab_size = run.source->config().vocab_size,
+                                                     .threads = static_cast<int>(plan.threads)});
+  return {.data = {.pairs = std::move(data.rows), .margins = {}, .desirable = std::move(data.desirable)},
+          .facts = data.facts,
+          .file = {.path = rows.path, .rows = rows.file_rows}};
+}
+
+// The largest pass that any order of the rows can make: of their own completions, which trains, or of both
+// of each prompt, which the reference scores.
+LongestBatch longest_rows(const std::vector<data::PreferencePair>& rows, std::int64_t batch_size, bool both) {
+  std::vector<RowSize> sizes;
+  for (const data::PreferencePair& row : rows) {
+    const std::size_t other = both ? row.rejected.scored.size() : 0;
+    sizes.push_back({.tokens = both ? row.tokens(/*share=*/true) : row.chosen.tokens(),
+                     .scored = static_cast<std::int64_t>(row.chosen.scored.size() + other),
+                     .segment = std::max(row.chosen.tokens(), row.rejected.tokens())});
+  }
+  return largest_batch(sizes, batch_size);
+}
+
+// The largest pass without gradients.
+LongestBatch longest_scored(const config::Plan& plan, const PairData& train, const PairData* eval) {
+  const bool both = plan.kto.loss_type == "kto";
+  const std::int64_t batch =
+      std::max(plan.per_device_train_batch_size, plan.precompute_ref_batch_size.value_or(0));
+  LongestBatch out = longest_rows(train.pairs, batch, both);
+  if (eval == nullptr) return out;
+  const LongestBatch other = longest_rows(eval->pairs, plan.per_device_eval_batch_size, both);
+  out.tokens = std::max(out.tokens, other.tokens);
+  out.scored = std::max(out.scored, other.scored);
+  out.segment = std::max(out.segment, other.segment);
+  return out;
+}
+
+std::string loss_line(const config::KtoPlan& plan) {
+  std::string out = plan.loss_type + ", beta " + short_number(plan.beta);
+  if (plan.desirable_weight != 1 || plan.undesirable_weight != 1) {
+    out += ", weights " + short_number(plan.desirable_weight) + " (desirable) and " +
+           short_number(plan.undesirable_weight);
+  }
+  return out;
+}
+
+// TRL's warning (KTO, Eq. 8): weights that do not make up for unequal numbers of the two kinds.
+std::optional<std::string> balance_note(const config::KtoPlan& plan, const data::UnpairedFacts& facts) {
+  const auto desirable = static_cast<double>(std::max<std::int64_t>(facts.desirable, 1));
+  const auto undesirable = std::max(static_cast<double>(facts.kept) - desirable, 1.0);
+  if (desirable == undesirable) return std::nullopt;
+  const auto rounded = [](double x) { return std::round(x * 100) / 100; };
+  const double least_d = rounded(undesirable * plan.undesirable_weight / desirable);
+  const double most_d = rounded(undesirable * plan.undesirable_weight / desirable * 1.33);
+  const double least_u = rounded(desirable * plan.desirable_weight / undesirable / 1.33);
+  const double most_u = rounded(desirable * plan.desirable_weight / undesirable);
+  if (least_d <= plan.desirable_weight && plan.desirable_weight <= most_d) return std::nullopt;
+  if (least_u <= plan.undesirable_weight && plan.undesirable_weight <= most_u) return std::nullopt;
+  return std::to_string(facts.desirable) + " desirable and " + std::to_string(facts.kept - facts.desirable) +
+         " undesirable rows, and the weights do not make up for it: either desirable_weight from " +
+         short_number(least_d) + " to " + short_number(most_d) + ", or undesirable_weight from " +
+         short_number(least_u) + " to " + short_number(most_u) + " (not both)";
+}
+
+std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
+  auto run = open_source(asked);
+  const config::Plan& plan = run->plan;
+  Input input = read_rows(plan.dataset_name, *run);
+  std::optional<PairData> eval;
+  if (!plan.dataset_test.empty()) eval = read_rows(plan.dataset_test, *run).data;
+  Attached attached = attach(*run, input.file, input.facts.longest, {});
+  const PairData& train = run->data.emplace<PairData>(std::move(input.data));
+
+  StartFacts& start = run->start;
+  const data::UnpairedFacts& facts = input.facts;
+  if (const auto note = balance_note(plan.kto, facts)) start.notes.push_back(*note);
+  start.unpaired = UnpairedStartFacts{.data = facts,
+                                      .eval_rows = eval ? static_cast<std::int64_t>(eval->pairs.size()) : 0,
+                                      .loss = loss_line(plan.kto),
+                                      .reference = reference_line(plan)};
+  start.train_rows = facts.kept;
+  start.train_data.mean_length = static_cast<double>(facts.tokens) / static_cast<double>(facts.kept);
+  start.example = example_of(train.pairs.front(), run->text->tokenizer);
+  const LongestBatch own = longest_rows(train.pairs, plan.per_device_train_batch_size, /*both=*/false);
+  plan_run_memory(*run, memory_inputs(*run->model, plan, attached.program_bytes, own,
+                                      longest_scored(plan, train, eval ? &*eval : nullptr)));
+  run->method = std::make_unique<Kto>(pair_parts(*run, std::move(eval), std::move(attached.reference)));
+  end_start_page(*run);
+  return run;
+}
+
+}  // namespace
+
+MethodRow row() {
+  return {.method = config::Method::kKto, .open = &open};
+}
+
+}  // namespace hone::train::kto

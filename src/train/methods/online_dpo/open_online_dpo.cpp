@@ -1,0 +1,65 @@
+// The order of events before the first step of an Online DPO run, as prose.
+#include <algorithm>
+
+#include "train/methods/online_dpo/online_dpo.h"
+#include "train/opening.h"
+#include "train/sampling_opening.h"
+
+namespace hone::train::online_dpo {
+
+namespace {
+
+// Pairs of completions of max_new_tokens, each with the longest prompt.
+LongestBatch longest_pass(const config::Plan& plan, std::int64_t prompts, std::int64_t prompt) {
+  const std::int64_t completion = plan.policy.max_completion_length;
+  const bool shared = may_share(plan);
+  return {.tokens = prompts * ((shared ? 1 : 2) * prompt + 2 * completion),
+          .scored = prompts * 2 * completion,
+          .segment = shared ? std::max(prompt, completion) : prompt + completion};
+}
+
+LargestPasses largest_passes(const config::Plan& plan, std::int64_t longest_prompt) {
+  const std::int64_t prompt = std::min(longest_prompt, plan.max_length - 1);
+  LargestPasses out{.train = longest_pass(plan, plan.per_device_train_batch_size, prompt),
+                    .shares = may_share(plan),
+                    .longest_prompt = prompt,
+                    .sharing = 2 * plan.policy.max_completion_length};
+  const bool evaluates = !plan.dataset_test.empty() && plan.policy.replay.empty();
+  if (evaluates) out.eval = longest_pass(plan, plan.per_device_eval_batch_size, prompt);
+  return out;
+}
+
+std::string loss_line(const config::Plan& plan) {
+  std::string out = plan.online.loss_type + ", beta ";
+  for (std::size_t i = 0; i < plan.online.beta.size(); ++i) {
+    out += (i == 0                             ? ""
+            : i + 1 == plan.online.beta.size() ? ", then "
+                                               : ", ") +
+           short_number(plan.online.beta[i]);
+  }
+  if (plan.online.missing_eos_penalty) {
+    out += ", " + short_number(*plan.online.missing_eos_penalty) + " off the score without an end";
+  }
+  out += plan.online.skip_ties ? ", ties left out" : "";
+  return out + "; reference: " + describe_reference(plan);
+}
+
+std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& listener) {
+  return open_sampling(asked, listener, [](const config::Plan& plan, const PromptSizes& sizes) {
+    SamplingKind out{.passes = largest_passes(plan, sizes.longest)};
+    out.method = [](SamplingParts parts, const OpenedRun&) {
+      return std::make_unique<OnlineDpo>(std::move(parts));
+    };
+    out.loss_line = loss_line(plan);
+    out.generation_count = [](std::int64_t steps) { return steps; };
+    return out;
+  });
+}
+
+}  // namespace
+
+MethodRow row() {
+  return {.method = config::Method::kOnlineDpo, .open = &open};
+}
+
+}  // namespace hone::train::online_dpo

@@ -1,0 +1,89 @@
+#include "train/methods/reward/reward_model.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include "base/error.h"
+#include "data/reward_pairs.h"
+#include "learn/reward_loss.h"
+
+namespace hone::train::reward {
+
+namespace {
+
+std::vector<double> margins_of(const PairData& data, const Rows& rows) {
+  std::vector<double> out;
+  if (data.margins.empty()) return out;
+  for (const std::int64_t row : rows) out.push_back(data.margins.at(static_cast<std::size_t>(row)));
+  return out;
+}
+
+}  // namespace
+
+RewardPass make_reward_pass(const std::vector<data::PreferencePair>& pairs, const Rows& rows,
+                            bool share_prompt, std::int64_t row_base) {
+  RewardPass out;
+  data::Batch& batch = out.batch;
+  const auto append = [&](const std::vector<std::int32_t>& ids, std::int64_t position) {
+    for (const std::int32_t id : ids) {
+      batch.ids.push_back(id);
+      batch.positions.push_back(position++);
+    }
+  };
+  const auto close = [&](std::int64_t begin, std::int64_t row, std::int64_t prefix) {
+    const auto end = static_cast<std::int64_t>(batch.ids.size());
+    batch.segments.push_back({.begin = begin, .end = end, .row = row, .prefix = prefix});
+    return static_cast<std::int64_t>(batch.segments.size()) - 1;
+  };
+  for (const std::int64_t row : rows) {
+    const data::PreferencePair& pair = pairs.at(static_cast<std::size_t>(row));
+    const bool shared = share_prompt && pair.shares_context() && !pair.chosen.context.empty();
+    std::int64_t prefix = data::kNoPrefix;
+    if (shared) {
+      const auto begin = static_cast<std::int64_t>(batch.ids.size());
+      append(pair.chosen.context, 0);
+      prefix = close(begin, row_base + static_cast<std::int64_t>(out.last.size()), data::kNoPrefix);
+    }
+    for (const data::PreferenceSequence* side : {&pair.chosen, &pair.rejected}) {
+      const auto begin = static_cast<std::int64_t>(batch.ids.size());
+      const auto length = static_cast<std::int64_t>(side->context.size());
+      if (!shared) append(side->context, 0);
+      append(side->scored, length);
+      close(begin, row_base + static_cast<std::int64_t>(out.last.size()), prefix);
+      out.last.push_back(static_cast<std::int64_t>(batch.ids.size()) - 1);
+    }
+    out.tokens += data::pair_tokens(pair);
+  }
+  batch.labels.assign(batch.ids.size(), data::kIgnore);
+  return out;
+}
+
+RewardModel::RewardModel(PairParts parts) : PairMethod(std::move(parts)) {
+  base::require(parts_.model.score_head().defined(), "RewardModel", "a model with a score head");
+}
+
+BatchLoss RewardModel::run_pairs(const PairBatch& batch) const {
+  const at::NoGradGuard no_grad;
+  const RewardPass one = make_reward_pass(batch.data.pairs, batch.rows, shares(), batch.row_base);
+  const at::Tensor& score = parts_.model.score_head();
+  BatchPass pass(parts_.model, one.batch, batch.key, parts_.form);
+  const at::Tensor hidden = pass.forward(one.last, batch.loss_scale.has_value()).to(at::kFloat);
+  learn::RewardGradient found =
+      learn::reward_gradient(at::linear(hidden, score).squeeze(1), margins_of(batch.data, batch.rows),
+                             plan_.reward.center_rewards_coefficient);
+  if (batch.loss_scale) {
+    // [2B, 1]
+    const at::Tensor d = (found.d_score * *batch.loss_scale).to(hidden.device(), at::kFloat).unsqueeze(1);
+    at::Tensor head = score.grad();
+    head.addmm_(d.t(), hidden);
+    pass.backward(d * score);
+  }
+  return {.loss = found.loss,
+          .tokens = one.tokens,
+          .metrics = std::move(found.metrics),
+          .nll = found.loss,
+          .passed = static_cast<std::int64_t>(one.batch.ids.size()),
+          .scored = static_cast<std::int64_t>(one.last.size())};
+}
+
+}  // namespace hone::train::reward

@@ -1,0 +1,10 @@
+// RLOO: TRL 1.16's RLOOTrainer. What it shares with GRPO is train/group_method.h.
+#pragma once
+
+#include "train/methods/methods.h"
+
+namespace hone::train::rloo {
+
+MethodRow row();
+
+}  // namespace hone::train::rloo

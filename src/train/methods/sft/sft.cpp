@@ -1,0 +1,114 @@
+#include "train/methods/sft/sft.h"
+
+#include <algorithm>
+
+namespace hone::train::sft {
+
+namespace {
+
+constexpr std::int64_t kMaxTries = 64;  // micro-batches, until one has a target
+
+double at_least_one(std::int64_t count) {
+  return static_cast<double>(std::max<std::int64_t>(1, count));
+}
+
+data::Batch batch_of(const ExampleData& data, const Rows& rows) {
+  return data::make_batch(data.examples, data.rows, rows);
+}
+
+// The last target's index; 0: none (the first token never is one).
+std::int64_t last_target(const data::Example& example) {
+  auto last = static_cast<std::int64_t>(example.ids.size()) - 1;
+  while (last > 0 && example.supervised[static_cast<std::size_t>(last)] == 0) last -= 1;
+  return last;
+}
+
+// `room` (2 or more) tokens, the last of them the last target.
+data::Example ending(const data::Example& example, std::int64_t room) {
+  const std::int64_t end = last_target(example) + 1;
+  const auto from = static_cast<std::ptrdiff_t>(std::max<std::int64_t>(0, end - room));
+  const auto to = static_cast<std::ptrdiff_t>(end);
+  return {.row = example.row,
+          .ids = {example.ids.begin() + from, example.ids.begin() + to},
+          .supervised = {example.supervised.begin() + from, example.supervised.begin() + to}};
+}
+
+}  // namespace
+
+Sft::Sft(const config::Plan& plan, const model::CausalLm& model, const ExampleData& train,
+         std::optional<ExampleData> eval, PassForm form)
+    : RowMethod(plan, train.rows.size(), eval ? eval->rows.size() : 0),
+      model_(model),
+      train_(train),
+      eval_(std::move(eval)),
+      form_(form) {}
+
+ScoredFacts Sft::run_batch(const data::Batch& batch, const RngKey& key, bool backward,
+                           double denominator) const {
+  return backward ? score_and_backward(model_, batch, key, denominator, form_)
+                  : score_batch(model_, batch, key, form_);
+}
+
+BatchLoss Sft::run(const MicroBatch& batch) {
+  const ExampleData& data = batch.split == Split::kTrain ? train_ : *eval_;
+  const double tokens = batch.backward ? batch.backward->tokens : 1;
+  const ScoredFacts facts =
+      run_batch(batch_of(data, batch.rows), batch.key, batch.backward.has_value(), tokens);
+  const double scored = at_least_one(facts.scored);
+  return {.loss = facts.nll_sum,
+          .divisor = batch.backward ? tokens : scored,
+          .tokens = facts.tokens,
+          .metrics = {{"entropy", facts.entropy_sum / scored},
+                      {"mean_token_accuracy", static_cast<double>(facts.correct) / scored}}};
+}
+
+Denominators Sft::denominators(const data::StepRows& micro_batches) const {
+  std::int64_t tokens = 0;
+  for (const Rows& rows : micro_batches) tokens += scored_tokens(batch_of(train_, rows));
+  return {.tokens = at_least_one(tokens)};
+}
+
+Rehearsal Sft::rehearse(const RehearsalRequest& request) {
+  const auto steps = std::max<std::int64_t>(1, order_.steps_per_epoch());
+  ExampleData cut;
+  data::PackedRow row;
+  std::int64_t left = request.max_tokens;
+  for (std::int64_t tried = 0; cut.examples.empty() && tried < std::min(steps, kMaxTries); ++tried) {
+    const auto micro_batches = order_.step_rows((request.index + tried) % steps);
+    for (const std::int64_t at : micro_batches.front()) {
+      for (const std::int64_t member : train_.rows[static_cast<std::size_t>(at)].members) {
+        const data::Example& whole = train_.examples[static_cast<std::size_t>(member)];
+        if (left < 2 || last_target(whole) == 0) continue;
+        row.members.push_back(static_cast<std::int64_t>(cut.examples.size()));
+        cut.examples.push_back(ending(whole, left));
+        left -= static_cast<std::int64_t>(cut.examples.back().ids.size());
+      }
+    }
+  }
+  if (cut.examples.empty()) return {};  // check_data says so
+  cut.rows = {row};
+  const data::Batch batch = batch_of(cut, {0});
+  RngKey key = pass_key(plan_, request.index, request.training && request.adapters_on);
+  key.adapters_on = request.adapters_on;
+  const double n = at_least_one(scored_tokens(batch));
+  const ScoredFacts facts = run_batch(batch, key, request.backward && request.adapters_on, n);
+  const double nll = facts.nll_sum / n;
+  return {.loss = nll, .nll = nll, .tokens = facts.tokens, .scored = facts.scored};
+}
+
+void Sft::replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) {
+  for (const auto& rows : order_.step_rows(step)) {
+    for (const std::int64_t row : rows) {
+      for (const std::int64_t member : train_.rows[static_cast<std::size_t>(row)].members) {
+        const data::PackedRow alone = {.members = {member}};
+        const data::Batch batch = data::make_batch(train_.examples, {alone}, {0});
+        const double n = at_least_one(scored_tokens(batch));
+        const ScoredFacts facts = run_batch(batch, training_key(step), /*backward=*/true, n);
+        const std::int64_t file_row = train_.examples[static_cast<std::size_t>(member)].row;
+        if (!see({.name = name_of(file_row), .loss = facts.nll_sum / n})) return;
+      }
+    }
+  }
+}
+
+}  // namespace hone::train::sft

@@ -1,0 +1,38 @@
+// Supervised fine-tuning: TRL 1.16's SFTTrainer on packed rows. Loss: -sum log p / N with N the scored tokens
+// of the whole optimizer step (loss_type nll).
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "model/causal_lm.h"
+#include "train/methods/methods.h"
+#include "train/row_method.h"
+#include "train/run_data.h"
+#include "train/scored_pass.h"
+
+namespace hone::train::sft {
+
+class Sft final : public RowMethod {
+ public:
+  Sft(const config::Plan& plan, const model::CausalLm& model, const ExampleData& train,
+      std::optional<ExampleData> eval, PassForm form);
+
+  // One micro-batch of the run's own rows, short enough to cost a second.
+  Rehearsal rehearse(const RehearsalRequest& request) override;
+  void replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) override;
+
+ private:
+  BatchLoss run(const MicroBatch& batch) override;
+  Denominators denominators(const data::StepRows& micro_batches) const override;
+  ScoredFacts run_batch(const data::Batch& batch, const RngKey& key, bool backward, double denominator) const;
+
+  const model::CausalLm& model_;
+  const ExampleData& train_;
+  std::optional<ExampleData> eval_;
+  PassForm form_;
+};
+
+MethodRow row();
+
+}  // namespace hone::train::sft

@@ -1,0 +1,34 @@
+#include "train/micro_batches.h"
+
+#include <numeric>
+
+namespace hone::train {
+
+data::OrderOptions order_options(const config::Plan& plan, std::size_t rows) {
+  return {.rows = static_cast<std::int64_t>(rows),
+          .batch_size = plan.per_device_train_batch_size,
+          .accumulation = plan.gradient_accumulation_steps,
+          .seed = static_cast<std::uint64_t>(plan.data_seed.value_or(plan.seed)),
+          .shuffle = plan.shuffle_rows,
+          .drop_last = plan.dataloader_drop_last};
+}
+
+RngKey pass_key(const config::Plan& plan, std::int64_t step, bool training) {
+  return {.training = training,
+          .seed = static_cast<std::uint64_t>(plan.seed),
+          .step = static_cast<std::uint64_t>(step)};
+}
+
+Rows row_range(std::int64_t begin, std::int64_t end) {
+  Rows out(static_cast<std::size_t>(end - begin));
+  std::iota(out.begin(), out.end(), begin);
+  return out;
+}
+
+std::vector<std::size_t> all_of(std::size_t count) {
+  std::vector<std::size_t> out(count);
+  std::iota(out.begin(), out.end(), std::size_t{0});
+  return out;
+}
+
+}  // namespace hone::train

@@ -1,0 +1,24 @@
+// Rows and keys of a step's micro-batches, as every method makes them of its plan.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "config/plan.h"
+#include "data/order.h"
+#include "train/batch_pass.h"
+
+namespace hone::train {
+
+using Rows = std::vector<std::int64_t>;
+
+// The order in which `rows` rows are trained on (or prompts, of Online DPO).
+data::OrderOptions order_options(const config::Plan& plan, std::size_t rows);
+
+// What randomness depends on in step `step` (0-based).
+RngKey pass_key(const config::Plan& plan, std::int64_t step, bool training);
+
+Rows row_range(std::int64_t begin, std::int64_t end);  // begin, begin + 1, ..., end - 1
+std::vector<std::size_t> all_of(std::size_t count);    // 0, 1, ..., count - 1
+
+}  // namespace hone::train

@@ -1,0 +1,104 @@
+// A method on pairs of completions that are there before the run: DPO, KTO, reward models. The reference's
+// log-probabilities, rehearsals and replays are here; a method says what the pass over some pairs is.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "learn/policy_loss.h"
+#include "model/causal_lm.h"
+#include "train/policy_pass.h"
+#include "train/reference.h"
+#include "train/row_method.h"
+#include "train/run_data.h"
+
+namespace hone::train {
+
+constexpr double kLossTemperature = 1;  // of losses on pairs, whatever sampling has
+
+// The reference's sums of log-probabilities, a row each, as the method's loss takes them.
+struct PairReference {
+  std::vector<double> chosen, rejected;
+};
+
+// From and to [2B] fp64: chosen 0, rejected 0, chosen 1, ...
+PairReference split_sums(const at::Tensor& sums);
+at::Tensor joined_sums(const PairReference& reference);
+
+struct PairParts {
+  const config::Plan& plan;
+  const model::CausalLm& model;
+  const PairData& train;
+  std::optional<PairData> eval;
+  PassForm form;
+  Reference reference = {};
+};
+
+// Pairs of one pass.
+struct PairBatch {
+  const PairData& data;
+  const Rows& rows;
+  RngKey key;
+  std::int64_t row_base = 0;
+  std::optional<double> loss_scale;  // gradients of share times the loss are added; empty: forward only
+  const PairReference* reference = nullptr;  // of all rows of `data`; null: computed with the pass
+};
+
+class PairMethod : public RowMethod {
+ public:
+  explicit PairMethod(PairParts parts);
+
+  // One pair, cut to what is asked for, through the run's own loss.
+  Rehearsal rehearse(const RehearsalRequest& request) final;
+  void replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) final;
+
+ protected:
+  virtual BatchLoss run_pairs(const PairBatch& batch) const = 0;
+  // Of methods that have a reference.
+  virtual PairReference score_reference(const PairData& data, const Rows& rows) const;
+  // Whether a pair of equal sides has no gradient: another is rehearsed then.
+  virtual bool compares_sides() const { return true; }
+
+  PairReference reference_of(const PairBatch& batch) const;
+  at::Tensor reference_logprobs(const PolicyPass& pass) const;  // [n]
+  bool shares() const { return parts_.form.is_fused && plan_.share_prompt; }
+
+  // The loss of one pass over completions: loss_of(PolicyScores) gives loss, d_logprob and metrics.
+  template <typename LossOf>
+  BatchLoss run_tokens(const PolicyPass& pass, const PairBatch& batch, const ExtraScores& extra,
+                       const LossOf& loss_of) const {
+    BatchLoss out{.passed = static_cast<std::int64_t>(pass.batch.ids.size()),
+                  .scored = static_cast<std::int64_t>(pass.target.size())};
+    const auto see = [&](const PolicyScores& scores) {
+      auto found = loss_of(scores);
+      out.nll = -scores.logprob.mean().template item<double>();
+      out.loss = found.loss;
+      out.metrics = std::move(found.metrics);
+      learn::PolicyGradient gradient;
+      gradient.loss = found.loss;
+      gradient.d_logprob = found.d_logprob.mul_(batch.loss_scale.value_or(1));
+      return gradient;
+    };
+    if (batch.loss_scale) {
+      train_policy(parts_.model, pass, batch.key, kLossTemperature, parts_.form, see, extra);
+    } else {
+      see(score_policy(parts_.model, pass, batch.key, kLossTemperature, parts_.form, extra));
+    }
+    return out;
+  }
+
+  PairParts parts_;
+
+ private:
+  BatchLoss run(const MicroBatch& batch) final;
+  void before_first_pass() final;
+  PairReference precompute(const PairData& data, std::int64_t batch_size) const;
+  PairData cut_pair(const RehearsalRequest& request) const;
+
+  PairReference train_reference_, eval_reference_;  // empty: computed with each micro-batch
+};
+
+}  // namespace hone::train

@@ -1,0 +1,65 @@
+#include "train/row_method.h"
+
+#include <algorithm>
+
+#include "base/stopwatch.h"
+
+namespace hone::train {
+
+RowMethod::RowMethod(const config::Plan& plan, std::size_t train_rows, std::size_t eval_rows)
+    : plan_(plan),
+      order_(order_options(plan, train_rows)),
+      eval_rows_(static_cast<std::int64_t>(eval_rows)),
+      total_steps_(data::total_steps(order_, plan.num_train_epochs, plan.max_steps)) {}
+
+Denominators RowMethod::denominators(const data::StepRows& micro_batches) const {
+  return {.micro_batches = static_cast<double>(micro_batches.size())};
+}
+
+RngKey RowMethod::training_key(std::int64_t step) const {
+  return pass_key(plan_, step, !plan_.disable_dropout);
+}
+
+std::string RowMethod::name_of(std::int64_t file_row) const {
+  return "line " + std::to_string(file_row + 1) + " of " + plan_.dataset_name;
+}
+
+StepLoss RowMethod::backward(std::int64_t step) {
+  before_first_pass();
+  const data::StepRows micro_batches = order_.step_rows(step);
+  const Denominators divided = denominators(micro_batches);
+  StepLoss out;
+  std::int64_t row_base = 0;
+  for (const Rows& rows : micro_batches) {
+    const BatchLoss found =
+        run({.rows = rows, .key = training_key(step), .row_base = row_base, .backward = divided});
+    row_base += 2 * static_cast<std::int64_t>(rows.size());
+    out.loss += found.loss / found.divisor * divided.loss_scale();
+    out.tokens += found.tokens;
+    out.metrics.insert(out.metrics.end(), found.metrics.begin(), found.metrics.end());
+  }
+  return out;
+}
+
+// transformers' evaluation: each batch's own loss, repeated for its rows, then the mean over rows; metrics
+// are TRL's, the mean over batches.
+EvalFacts RowMethod::evaluate() {
+  const auto start = base::Clock::now();
+  before_first_pass();
+  EvalFacts out{.metrics = {}, .rows = eval_rows_};
+  MetricMeans means;
+  double loss = 0;
+  for (std::int64_t begin = 0; begin < eval_rows_; begin += plan_.per_device_eval_batch_size) {
+    const Rows rows = row_range(begin, std::min(begin + plan_.per_device_eval_batch_size, eval_rows_));
+    const BatchLoss found = run({.split = Split::kEval, .rows = rows});
+    loss += static_cast<double>(rows.size()) * found.loss / found.divisor;
+    for (const auto& [name, value] : found.metrics) means.add(name, value);
+    out.batches += 1;
+  }
+  out.metrics = {{"loss", loss / static_cast<double>(eval_rows_)}};
+  for (auto& value : means.values()) out.metrics.push_back(std::move(value));
+  out.seconds = base::seconds_since(start);
+  return out;
+}
+
+}  // namespace hone::train

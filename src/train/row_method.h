@@ -1,0 +1,73 @@
+// A method whose rows are there before the run: SFT, DPO, KTO, reward models. The steps, the evaluation and
+// the denominators are here; a method says what one micro-batch is.
+//
+// A step is gradient_accumulation_steps micro-batches. Its loss is transformers': the mean over the
+// micro-batches of each one's own loss, or, of a loss that is a mean over tokens, the sum over all its tokens
+// divided by their number (num_items_in_batch). Metrics are each micro-batch's, as TRL appends them.
+#pragma once
+
+#include <optional>
+
+#include "config/plan.h"
+#include "data/order.h"
+#include "train/loop.h"
+#include "train/micro_batches.h"
+
+namespace hone::train {
+
+// A step's gradient is that of the sum over its micro-batches of loss / tokens / micro_batches.
+struct Denominators {
+  double tokens = 1;         // of a loss that is a sum over tokens: those of the whole step
+  double micro_batches = 1;  // of a loss that is a mean: how many the step has
+
+  double loss_scale() const { return 1.0 / micro_batches; }
+};
+
+enum class Split { kTrain, kEval };
+
+struct MicroBatch {
+  Split split = Split::kTrain;
+  const Rows& rows;
+  RngKey key;
+  std::int64_t row_base = 0;             // keys the dropout: two sequences a row
+  std::optional<Denominators> backward;  // empty: forward only
+};
+
+struct BatchLoss {
+  double loss = 0;     // a mean, or a sum over tokens
+  double divisor = 1;  // what it is divided by: 1, or Denominators::tokens (forward only: the batch's own)
+  std::int64_t tokens = 0;
+  std::vector<NamedValue> metrics;
+  // For a rehearsal: mean -log p of the scored tokens; tokens of the pass, and those that are scored.
+  double nll = 0;
+  std::int64_t passed = 0, scored = 0;
+};
+
+class RowMethod : public TrainingMethod {
+ public:
+  // Rows to train on, and to evaluate (0: no evaluation).
+  RowMethod(const config::Plan& plan, std::size_t train_rows, std::size_t eval_rows);
+
+  StepLoss backward(std::int64_t step) final;
+  bool has_evaluation() const final { return eval_rows_ > 0; }
+  EvalFacts evaluate() final;
+  std::int64_t steps_per_epoch() const final { return order_.steps_per_epoch(); }
+  std::int64_t total_steps() const final { return total_steps_; }
+  double epoch_after(std::int64_t step) const final { return data::epoch_at(order_, step); }
+
+ protected:
+  virtual BatchLoss run(const MicroBatch& batch) = 0;
+  virtual void before_first_pass() {}  // of each step and evaluation
+  virtual Denominators denominators(const data::StepRows& micro_batches) const;
+
+  RngKey training_key(std::int64_t step) const;
+  std::string name_of(std::int64_t file_row) const;  // "line 18 of train.jsonl"
+
+  const config::Plan& plan_;
+  data::Order order_;
+
+ private:
+  std::int64_t eval_rows_, total_steps_;
+};
+
+}  // namespace hone::train

@@ -1,0 +1,45 @@
+// What an opened run trains on: one of three kinds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "data/example.h"
+#include "data/packing.h"
+#include "data/preferences.h"
+#include "rewards/reward.h"
+#include "train/rollout_batch.h"
+#include "train/rollout_source.h"
+
+namespace hone::train {
+
+// SFT: rows ready to be batched.
+struct ExampleData {
+  std::vector<data::Example> examples;
+  std::vector<data::PackedRow> rows;
+};
+
+// DPO, reward models and KTO. Of KTO `chosen` is a row's own completion, `rejected` another row's after the
+// same prompt.
+struct PairData {
+  std::vector<data::PreferencePair> pairs;
+  std::vector<double> margins;          // reward models: one a pair, or none
+  std::vector<std::uint8_t> desirable;  // KTO: one a row
+};
+
+// GRPO, RLOO and Online DPO: prompts, and what samples and scores completions of them.
+struct SampledData {
+  PolicyPrompts train_prompts, eval_prompts;
+  std::vector<std::unique_ptr<rewards::Reward>> rewards;
+  std::vector<std::unique_ptr<rewards::Reward>> judge;  // Online DPO's, in their place: one or none
+  std::vector<std::vector<std::string>> columns;        // of each reward (rewards::required_columns)
+  std::vector<RolloutBatch> recorded;                   // of --replay, until open_sources takes them
+  std::unique_ptr<RolloutSource> train_source, eval_source;
+};
+
+using RunData = std::variant<ExampleData, PairData, SampledData>;
+
+}  // namespace hone::train

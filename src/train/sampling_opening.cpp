@@ -1,0 +1,266 @@
+#include "train/sampling_opening.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "config/option_secrets.h"
+#include "rewards/http/judge.h"
+#include "rewards/open_reward.h"
+#include "train/memory_inputs.h"
+#include "train/model_reward.h"
+#include "train/opening.h"
+#include "train/run_folder.h"
+
+namespace hone::train {
+
+namespace fs = base::fs;
+
+namespace {
+
+base::Json template_kwargs(const config::Plan& plan) {
+  const std::string& kwargs = plan.policy.chat_template_kwargs;
+  return kwargs.empty() ? base::Json() : base::parse_json(kwargs, "chat_template_kwargs");
+}
+
+PolicyPrompts read_prompts(const fs::path& file, const OpenedRun& run) {
+  const model::ModelConfig& model = run.source->config();
+  const std::int64_t longest = run.plan.policy.max_completion_length;
+  const std::string option =
+      run.plan.method == config::Method::kOnlineDpo ? "max_new_tokens" : "max_completion_length";
+  PolicyPrompts out;
+  out.rows = data::read_prompt_rows(file);
+  out.tokens = data::tokenize_prompts(out.rows, run.text->tokenizer, run.text->chat_template.get(),
+                                      template_kwargs(run.plan), model.vocab_size);
+  for (std::size_t i = 0; i < out.rows.size(); ++i) {
+    const auto length = static_cast<std::int64_t>(out.tokens[i].ids.size());
+    if (length + longest <= model.max_position_embeddings) continue;
+    throw base::UserError(
+        {.where = out.rows[i].where,
+         .expected = "a prompt that leaves room for " + option + " " + std::to_string(longest) +
+                     " within the model's " + std::to_string(model.max_position_embeddings) + " positions",
+         .found = std::to_string(length) + " tokens",
+         .cause = "the model has never seen the positions after that; TRL 1.16 cuts no prompts either",
+         .fix = "lower " + option + ", or leave such prompts out of the data"});
+  }
+  return out;
+}
+
+rewards::OpenOptions reward_options(const config::Plan& plan) {
+  return {.python = plan.policy.python,
+          .workers = static_cast<int>(plan.policy.reward_workers),
+          .timeout = plan.policy.reward_timeout,
+          .open_model = [&plan](const std::string& folder) {
+            return open_model_reward(folder, plan.precision, template_kwargs(plan), device(plan));
+          }};
+}
+
+// A reward function that needs a column which the data lack would raise on every call.
+void require_columns(const config::Plan& plan, const std::vector<std::vector<std::string>>& needed,
+                     const PolicyPrompts& prompts) {
+  for (std::size_t i = 0; i < needed.size(); ++i) {
+    const std::string& word = plan.policy.reward_funcs[i];
+    for (const std::string& column : needed[i]) {
+      if (prompts.rows.front().columns.contains(column)) continue;
+      std::string there;
+      for (const auto& [name, value] : prompts.rows.front().columns.items())
+        there += (there.empty() ? "" : ", ") + name;
+      throw base::UserError(
+          {.where = "reward_funcs " + word,
+           .expected = "a column `" + column + "` in the data, which this reward reads (RL-05)",
+           .found = there.empty() ? "no columns but prompt" : "the columns " + there,
+           .cause = "the column has another name, or the rows were made without it",
+           .fix = "rename the column, or name yours where the reward takes a parameter (column=...)"});
+    }
+  }
+}
+
+void open_rewards(const config::Plan& plan, SampledData& data) {
+  const rewards::OpenOptions options = reward_options(plan);
+  if (!plan.online.judge.empty()) {
+    data.judge.push_back(rewards::open_judge({.word = plan.online.judge,
+                                              .model = plan.online.judge_model,
+                                              .prompt = plan.online.judge_prompt,
+                                              .key_variable = config::judge_key_variable(plan)},
+                                             options));
+    return;
+  }
+  data.rewards = rewards::open_rewards(plan.policy.reward_funcs, options);
+  for (std::size_t i = 0; i < data.rewards.size(); ++i) {
+    data.columns.push_back(rewards::required_columns(plan.policy.reward_funcs[i], *data.rewards[i]));
+  }
+  require_columns(plan, data.columns, data.train_prompts);
+  if (!data.eval_prompts.rows.empty()) require_columns(plan, data.columns, data.eval_prompts);
+}
+
+// Keys and values may take what the plan leaves of memory_limit; without one, half of what is free then.
+std::int64_t kv_memory(const config::Plan& plan, const MemoryPlan& memory) {
+  if (plan.policy.kv_memory > 0 || !memory.limit.is_set) return plan.policy.kv_memory;
+  std::int64_t held = 0;  // program, base, adapter: the tape is gone while sampling
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, memory.segments.size()); ++i)
+    held += memory.segments[i].bytes;
+  return std::max<std::int64_t>(1, memory.limit.bytes - held);
+}
+
+void require_weights(const config::Plan& plan, const RolloutBatch& batch) {
+  const std::size_t weights = plan.policy.reward_weights.size(), rewards = batch.reward_names.size();
+  if (weights == 0 || weights == rewards) return;
+  throw base::UserError(
+      {.where = "reward_weights",
+       .expected = "one for each of the " + std::to_string(rewards) + " rewards of the replay",
+       .found = std::to_string(weights)});
+}
+
+// Prompts, then rewards or the replay.
+void open_prompts_and_rewards(OpenedRun& run, SampledData& data) {
+  const config::Plan& plan = run.plan;
+  const bool replays = !plan.policy.replay.empty();
+  if (!plan.dataset_name.empty()) data.train_prompts = read_prompts(plan.dataset_name, run);
+  if (!plan.dataset_test.empty() && !replays) data.eval_prompts = read_prompts(plan.dataset_test, run);
+  if (replays) {
+    data.recorded = read_rollouts(plan.policy.replay);
+  } else {
+    open_rewards(plan, data);
+  }
+}
+
+PromptSizes prompt_sizes(const SampledData& data) {
+  PromptSizes out{.count = static_cast<std::int64_t>(data.train_prompts.rows.size()),
+                  .longest = data.train_prompts.longest()};
+  if (!data.train_prompts.rows.empty()) return out;
+  for (const RolloutBatch& batch : data.recorded) {
+    out.count += static_cast<std::int64_t>(batch.prompts.size());
+    for (const RolloutPrompt& one : batch.prompts) {
+      out.longest = std::max(out.longest, static_cast<std::int64_t>(one.ids.size()));
+    }
+  }
+  return out;
+}
+
+MemoryInputs sampling_memory(const OpenedRun& run, std::int64_t program_bytes, const LargestPasses& passes,
+                             std::int64_t longest_prompt, const rollout::GenerateOptions& sampling) {
+  MemoryInputs out = memory_inputs(*run.model, run.plan, program_bytes, passes.train, passes.eval);
+  if (passes.shares) count_shared_prompts(out, *run.model, passes.longest_prompt, passes.sharing);
+  if (run.plan.policy.replay.empty()) {
+    out.sampling = sampling_bytes(*run.model, run.plan, longest_prompt, sampling);
+  }
+  return out;
+}
+
+// The model itself, or the batches of the replay; run.start.memory says what keys and values may take.
+void open_sources(OpenedRun& run, SampledData& data, rollout::GenerateOptions sampling) {
+  const text::Tokenizer& tokenizer = run.text->tokenizer;
+  if (!data.recorded.empty()) {
+    for (const RolloutBatch& batch : data.recorded) require_weights(run.plan, batch);
+    data.train_source = std::make_unique<ReplayedRollouts>(std::move(data.recorded), tokenizer);
+    return;
+  }
+  sampling.kv_memory = kv_memory(run.plan, run.start.memory);
+  const auto& scorers = data.judge.empty() ? data.rewards : data.judge;
+  data.train_source =
+      std::make_unique<LiveRollouts>(sampling, *run.model, data.train_prompts, tokenizer, scorers);
+  if (data.eval_prompts.rows.empty()) return;
+  data.eval_source =
+      std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer, scorers);
+}
+
+std::string sampling_line(const config::PolicyPlan& policy) {
+  std::string out = "temperature " + short_number(policy.temperature);
+  if (policy.top_p < 1) out += ", top_p " + short_number(policy.top_p);
+  if (policy.top_k > 0) out += ", top_k " + std::to_string(policy.top_k);
+  if (policy.min_p > 0) out += ", min_p " + short_number(policy.min_p);
+  if (policy.repetition_penalty != 1)
+    out += ", repetition_penalty " + short_number(policy.repetition_penalty);
+  return out + ", at most " + std::to_string(policy.max_completion_length) + " new tokens";
+}
+
+std::vector<std::string> weighted_names(const config::PolicyPlan& policy,
+                                        const std::vector<std::string>& rewards) {
+  std::vector<std::string> out;
+  for (std::size_t k = 0; k < rewards.size(); ++k) {
+    const double weight = k < policy.reward_weights.size() ? policy.reward_weights[k] : 1;
+    out.push_back((weight == 1 ? "" : short_number(weight) + " x ") + rewards[k]);
+  }
+  return out;
+}
+
+std::string evaluation_line(const config::PolicyPlan& policy, std::int64_t prompts) {
+  if (prompts == 0) return {};
+  return std::to_string(prompts) + " prompts x " + std::to_string(policy.num_generations_eval) +
+         (policy.num_generations_eval == 1 ? " completion" : " completions");
+}
+
+PolicyStartFacts start_facts(const OpenedRun& run, const PromptSizes& sizes, const SamplingKind& kind) {
+  const config::PolicyPlan& policy = run.plan.policy;
+  const SampledData& data = run.sampled();
+  const std::vector<std::string>& names = data.train_source->reward_names();
+  return {.prompts = sizes.count,
+          .longest_prompt = sizes.longest,
+          .num_generations = policy.num_generations,
+          .generation_batch_size = policy.generation_batch_size,
+          .steps_per_batch = kind.steps_per_batch,
+          .reward_names =
+              data.judge.empty() ? weighted_names(policy, names) : std::vector{"the judge " + names.front()},
+          .sampling = sampling_line(policy),
+          .loss = kind.loss_line,
+          .evaluation = evaluation_line(policy, static_cast<std::int64_t>(data.eval_prompts.rows.size()))};
+}
+
+// A replay that is too short is used again from its beginning.
+void note_short_replay(OpenedRun& run, std::int64_t replayed, const SamplingKind& kind) {
+  const std::int64_t needed = kind.generation_count(run.start.total_steps);
+  if (replayed == 0 || needed <= replayed) return;
+  run.start.notes.push_back("replay holds " + std::to_string(replayed) +
+                            " generation batches and the run takes " + std::to_string(needed) +
+                            ": they are used again" + kind.replayed_again);
+}
+
+}  // namespace
+
+std::unique_ptr<OpenedRun> open_sampling(
+    const config::Plan& asked, RunListener& listener,
+    const std::function<SamplingKind(const config::Plan&, const PromptSizes&)>& kind_of) {
+  auto run = open_source(asked);
+  const config::Plan& plan = run->plan;
+  SampledData& data = run->data.emplace<SampledData>();
+  open_prompts_and_rewards(*run, data);
+  const PromptSizes sizes = prompt_sizes(data);
+  const SamplingKind kind = kind_of(plan, sizes);
+  const auto replayed = static_cast<std::int64_t>(data.recorded.size());
+  const RolloutPrompt rehearsed = replayed > 0 ? data.recorded.front().prompts.front()
+                                               : RolloutPrompt{.ids = data.train_prompts.tokens.front().ids};
+  const DataFile file = {.path = replayed > 0 ? plan.policy.replay : plan.dataset_name,
+                         .rows = replayed > 0 ? replayed : sizes.count};
+  Attached attached = attach(*run, file, std::nullopt, {.wants_reference = kind.wants_reference});
+
+  StartFacts& start = run->start;
+  start.train_rows = sizes.count;
+  rollout::GenerateOptions sampling = sampling_options(plan, run->model->config(), run->text->tokenizer);
+  sampling.samples = plan.policy.num_generations;
+  plan_run_memory(*run, sampling_memory(*run, attached.program_bytes, kind.passes, sizes.longest, sampling));
+  open_sources(*run, data, sampling);
+  run->method = kind.method(
+      {.plan = plan,
+       .model = *run->model,
+       .source = *data.train_source,
+       .evaluation = data.eval_source.get(),
+       .prompts = sizes.count,
+       .evaluation_prompts = static_cast<std::int64_t>(data.eval_prompts.rows.size()),
+       .form = pass_form(start.memory),
+       .dropout = run->adapter->config().dropout > 0 && !plan.disable_dropout,
+       .listener = listener,
+       .reference = std::move(attached.reference),
+       .rollouts_file = plan.policy.dump_rollouts ? run->directory.output_dir() / kRolloutsFile : fs::path(),
+       .rehearsal_prompt = rehearsed,
+       .sampling = sampling},
+      *run);
+  start.policy = start_facts(*run, sizes, kind);
+  if (!data.train_prompts.tokens.empty()) {
+    start.example = {{.text = data.train_prompts.tokens.front().text, .supervised = false}};
+  }
+  end_start_page(*run);
+  note_short_replay(*run, replayed, kind);
+  return run;
+}
+
+}  // namespace hone::train

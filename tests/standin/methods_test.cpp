@@ -1,0 +1,196 @@
+// Every method on the stand-in gives what it gives on the CPU, to 1e-5 in fp32, and a step crosses between
+// host and device as often as it did when this was written: another copy, or another wait for the device,
+// fails here.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "standin/tiny_runs.h"
+
+namespace hone::standin {
+namespace methods_test {
+
+namespace fs = base::fs;
+using config::Method;
+
+const fs::path kFixtures = fs::path(HONE_FIXTURES) / "parity";
+
+struct Case {
+  std::string name;
+  Method method = Method::kSft;
+  std::string data;                // below kFixtures
+  std::vector<std::string> words;  // beside the common ones
+  // Of the second step, of all its micro-batches and with its part of generation.
+  Counts a_step = {};
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& one) {
+  return out << one.name;
+}
+
+std::vector<std::string> options_of(const Case& one) {
+  std::vector<std::string> out = {
+      "--model_name_or_path", (kFixtures / "tiny_llama").string(), "--dataset_name",
+      (kFixtures / one.data).string(), "--max_steps", "3", "--save_strategy", "no", "--learning_rate", "1e-3",
+      "--lora_target_modules", "all-linear", "--lora_dropout", "0",
+      // Else AdamW moves an element whose gradient is rounding as far as any other.
+      "--adam_epsilon", "1e-2"};
+  out.insert(out.end(), one.words.begin(), one.words.end());
+  return out;
+}
+
+std::vector<Case> sft_cases() {
+  const std::string rows = "sft/text.jsonl";
+  const std::vector<std::string> two = {"--per_device_train_batch_size", "2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), two.begin(), two.end());
+    return more;
+  };
+  return {
+      {.name = "sft", .data = rows, .words = two, .a_step = {}},
+      {.name = "sft_dropout", .data = rows, .words = with({"--lora_dropout", "0.1"}), .a_step = {}},
+      {.name = "sft_dora", .data = rows, .words = with({"--use_dora"}), .a_step = {}},
+      {.name = "sft_pissa",
+       .data = rows,
+       .words = with({"--init_lora_weights", "pissa_niter_4"}),
+       .a_step = {}},
+      {.name = "sft_token_rows",
+       .data = rows,
+       .words = with({"--trainable_token_indices", "224", "3", "25"}),
+       .a_step = {}},
+      {.name = "sft_4bit", .data = rows, .words = with({"--load_in_4bit"}), .a_step = {}},
+      {.name = "sft_recompute", .data = rows, .words = with({"--recompute", "layer"}), .a_step = {}},
+      {.name = "sft_plain", .data = rows, .words = with({"--layer_form", "plain"}), .a_step = {}},
+      {.name = "sft_clipped", .data = rows, .words = with({"--max_grad_norm", "0.01"}), .a_step = {}},
+  };
+}
+
+// Every eighth token ends a completion: the tiny model would draw its one end token too rarely.
+std::string many_stops() {
+  std::string ids;
+  for (int id = 2; id < 384; id += 8) ids += (ids.empty() ? "" : ", ") + std::to_string(id);
+  return "{\"eos_token_id\": [" + ids + "]}";
+}
+
+std::vector<Case> preference_cases() {
+  const std::vector<std::string> two = {"--per_device_train_batch_size", "2"};
+  const std::string adapter = (kFixtures / "tiny_llama" / "adapter").string();
+  return {
+      {.name = "dpo", .method = Method::kDpo, .data = "trl_dpo/explicit.jsonl", .words = two, .a_step = {}},
+      {.name = "dpo_weighted",
+       .method = Method::kDpo,
+       .data = "trl_dpo/explicit.jsonl",
+       .words = {"--per_device_train_batch_size", "2", "--use_weighting", "--adapter_name_or_path", adapter},
+       .a_step = {}},
+      {.name = "kto", .method = Method::kKto, .data = "trl_kto/rows.jsonl", .words = two, .a_step = {}},
+      {.name = "reward",
+       .method = Method::kReward,
+       .data = "trl_reward/explicit.jsonl",
+       .words = two,
+       .a_step = {}},
+  };
+}
+
+std::vector<Case> policy_cases() {
+  const std::string prompts = "trl_grpo/prompts.jsonl";
+  const auto sampling = [](std::vector<std::string> more) {
+    std::vector<std::string> out = {"--reward_funcs", "length(target=6)", "--generation_kwargs",
+                                    many_stops()};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  };
+  const auto group = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--per_device_train_batch_size", "8", "--num_generations", "4",
+                             "--max_completion_length", "6"});
+    return sampling(std::move(more));
+  };
+  return {
+      {.name = "grpo", .method = Method::kGrpo, .data = prompts, .words = group({}), .a_step = {}},
+      {.name = "grpo_everything",
+       .method = Method::kGrpo,
+       .data = prompts,
+       .words = group({"--beta", "0.1", "--entropy_coef", "0.01", "--top_entropy_quantile", "0.5"}),
+       .a_step = {}},
+      {.name = "grpo_reward_model",
+       .method = Method::kGrpo,
+       .data = prompts,
+       .words = {"--per_device_train_batch_size", "4", "--num_generations", "2", "--max_completion_length",
+                 "4", "--reward_funcs", (kFixtures / "rewards" / "tiny_reward").string()},
+       .a_step = {}},
+      {.name = "rloo",
+       .method = Method::kRloo,
+       .data = prompts,
+       .words = group({"--beta", "0"}),  // else KLs of 0 and of 1e-7 make groups with and without a gradient
+       .a_step = {}},
+      {.name = "online_dpo",
+       .method = Method::kOnlineDpo,
+       .data = prompts,
+       .words = sampling({"--per_device_train_batch_size", "4", "--max_new_tokens", "6"}),
+       .a_step = {}},
+  };
+}
+
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  return info.param.name;
+}
+
+class MethodsTest : public testing::TestWithParam<Case> {
+ protected:
+  void TearDown() override { fs::remove_all(root_); }
+
+  Outcome run(const std::string& device) const {
+    return run_tiny(tiny_plan(GetParam().method, device, root_ / device, options_of(GetParam())));
+  }
+
+  fs::path root_ = fs::temp_directory_path() / ("hone_standin_" + std::to_string(getpid()));
+};
+
+TEST_P(MethodsTest, IsTheCpusAndCrossesAsOftenAsBefore) {
+  const Outcome cpu = run("cpu");
+  const Outcome found = run(kName);
+  expect_close(cpu, found, GetParam().name);
+  EXPECT_EQ((cpu.after.back() - cpu.after.front()).operators, 0) << "the CPU's run touched the stand-in";
+  ASSERT_EQ(found.after.size(), 3U);
+  const Counts step = found.after[1] - found.after[0], &expected = GetParam().a_step;
+  EXPECT_GT(step.operators, 100) << "the stand-in's run was elsewhere";
+  EXPECT_EQ(step.to_device, expected.to_device);
+  EXPECT_EQ(step.to_host, expected.to_host);
+  EXPECT_EQ(step.scalars, expected.scalars);
+  EXPECT_EQ(step.shapes, expected.shapes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sft, MethodsTest, testing::ValuesIn(sft_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Preferences, MethodsTest, testing::ValuesIn(preference_cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Policy, MethodsTest, testing::ValuesIn(policy_cases()), name_of);
+
+class ResumeTest : public testing::Test {
+ protected:
+  void TearDown() override { fs::remove_all(root_); }
+
+  config::Plan plan(const std::string& device, const std::string& name, bool resume = false) const {
+    std::vector<std::string> words =
+        options_of({.name = name, .data = "sft/text.jsonl", .words = {}, .a_step = {}});
+    words.insert(words.end(), {"--save_strategy", "steps", "--save_steps", "2", "--weight_decay", "0.1"});
+    if (resume) words.insert(words.end(), {"--resume_from_checkpoint", "true"});
+    return tiny_plan(Method::kSft, device, root_ / name, words);
+  }
+
+  fs::path root_ = fs::temp_directory_path() / ("hone_standin_resume_" + std::to_string(getpid()));
+};
+
+TEST_F(ResumeTest, StoppedAndResumedIsBitEqualOnTheDevice) {
+  const Outcome whole = run_tiny(plan(kName, "whole"));
+  run_tiny(plan(kName, "parts"), /*stop_after=*/2);
+  const Outcome resumed = run_tiny(plan(kName, "parts", /*resume=*/true));
+  EXPECT_EQ(resumed.adapter, whole.adapter);
+}
+
+TEST_F(ResumeTest, ACheckpointGoesFromDeviceToCpu) {
+  const Outcome whole = run_tiny(plan("cpu", "whole"));
+  run_tiny(plan(kName, "parts"), /*stop_after=*/2);
+  Outcome resumed = run_tiny(plan("cpu", "parts", /*resume=*/true));
+  resumed.steps = whole.steps;  // it has made only the last
+  expect_close(whole, resumed, "resumed on the CPU");
+}
+
+}  // namespace methods_test
+}  // namespace hone::standin

@@ -1,0 +1,89 @@
+// One training pass of each family, in both forms of the layers: the CPU's gradients, and what a pass may cross.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "adapters/lora.h"
+#include "model/weight_source.h"
+#include "standin/standin.h"
+#include "train/scored_pass.h"
+
+namespace hone::standin {
+namespace passes_test {
+
+struct Found {
+  train::ScoredFacts facts;
+  at::Tensor gradient;  // [P], on the CPU
+  Counts counts;
+};
+
+// Three sequences, one longer than a tile of keys; every token but the first of each is scored.
+data::Batch some_batch() {
+  data::Batch out;
+  std::int64_t row = 0;
+  for (const std::int64_t length : {70, 9, 24}) {
+    const auto begin = static_cast<std::int64_t>(out.ids.size());
+    for (std::int64_t i = 0; i < length; ++i) {
+      const std::int64_t id = 3 + (i * i * 7 + i * length + length) % 45;
+      out.ids.push_back(id);
+      out.positions.push_back(i);
+      out.labels.push_back(i == 0 ? data::kIgnore : id);
+    }
+    out.segments.push_back({.begin = begin, .end = begin + length, .row = row++});
+  }
+  return out;
+}
+
+Found run_pass(const char* family, model::DtypePolicy dtypes, const train::PassForm& form, at::Device on) {
+  const base::fs::path folder = base::fs::path(HONE_FIXTURES) / "parity" / family;
+  model::CausalLm model(*model::open_weights(folder), dtypes, model::Storage::kPlain, {}, on);
+  adapters::Adapter adapter = adapters::Adapter::attach(model,
+                                                        {.r = 4,
+                                                         .alpha = 8,
+                                                         .target_modules = {"all-linear"},
+                                                         .target_is_regex = true,
+                                                         .init = config::LoraInit::kFalse},
+                                                        7);
+  adapter.zero_gradient();
+  const data::Batch batch = some_batch();
+  const Counts before = counts();
+  Found out;
+  out.facts = train::score_and_backward(model, batch, {.training = true, .seed = 3, .step = 5}, 100, form);
+  out.counts = counts() - before;
+  out.gradient = adapter.flat_gradient().cpu();
+  return out;
+}
+
+double gap(const at::Tensor& expected, const at::Tensor& found) {
+  return ((found - expected).abs().max() / expected.abs().max()).item<double>();
+}
+
+TEST(Passes, OfEveryFamilyAreTheCpus) {
+  for (const char* family : {"tiny_llama", "tiny_llama3", "tiny_qwen2", "tiny_qwen3"}) {
+    for (const bool fused : {true, false}) {
+      SCOPED_TRACE(std::string(family) + (fused ? " fused" : " autograd"));
+      const train::PassForm form{.is_fused = fused, .recompute = model::RecomputeLevel::kLayer};
+      const Found cpu = run_pass(family, {}, form, at::kCPU), here = run_pass(family, {}, form, device());
+      EXPECT_NEAR(here.facts.nll_sum, cpu.facts.nll_sum, 1e-5 * cpu.facts.nll_sum);
+      EXPECT_NEAR(here.facts.entropy_sum, cpu.facts.entropy_sum, 1e-5 * cpu.facts.entropy_sum);
+      EXPECT_EQ(here.facts.correct, cpu.facts.correct);
+      EXPECT_LE(gap(cpu.gradient, here.gradient), 1e-5);
+      // Ids, positions, which rows are scored, and their targets; back comes one tensor of sums.
+      EXPECT_EQ(here.counts.to_device, 4);
+      EXPECT_EQ(here.counts.to_host, 1);
+      EXPECT_EQ(here.counts.synchronizations(), 1);
+    }
+  }
+}
+
+// In bf16 the forms round at different places: the products' order of additions is the processor's.
+TEST(Passes, InBf16AreTheCpusToRounding) {
+  const model::DtypePolicy dtypes{.linear = at::kBFloat16, .residual = at::kFloat};
+  for (const char* family : {"tiny_llama", "tiny_qwen3"}) {
+    const Found cpu = run_pass(family, dtypes, {}, at::kCPU), here = run_pass(family, dtypes, {}, device());
+    EXPECT_NEAR(here.facts.nll_sum, cpu.facts.nll_sum, 1e-3 * cpu.facts.nll_sum) << family;
+    EXPECT_LE(gap(cpu.gradient, here.gradient), 2e-2) << family;
+  }
+}
+
+}  // namespace passes_test
+}  // namespace hone::standin

@@ -1,0 +1,37 @@
+// The stand-in: a device that is not the CPU, on a machine that has no other. libtorch knows it as "standin"
+// (PrivateUse1). Its operators are the CPU's, on copies. Its memory is closed to the host: whatever reads or
+// writes it outside of a copy ends the process with SIGSEGV. An operator that gets tensors of both devices
+// fails, as it does on CUDA.
+//
+// What holds on it holds on any device that runs libtorch's operators, but for speed and for the order of
+// additions.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+
+namespace hone::standin {
+
+// The name to put into a plan.
+inline constexpr const char* kName = "standin";
+
+at::Device device();
+
+// What crossed between host and device, and how often the host had to wait for the device.
+struct Counts {
+  std::int64_t to_device = 0;  // copies from the host
+  std::int64_t to_host = 0;    // copies to the host
+  std::int64_t scalars = 0;    // item()
+  std::int64_t shapes = 0;     // operators whose output's shape depends on values (masked_select)
+  std::int64_t operators = 0;  // operators on the device, copies not counted
+
+  // Each of these waits until the device has done all that was asked of it before.
+  std::int64_t synchronizations() const { return to_host + scalars + shapes; }
+  Counts operator-(const Counts& other) const;
+};
+
+// Since the process began.
+Counts counts();
+
+}  // namespace hone::standin

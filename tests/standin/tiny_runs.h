@@ -1,0 +1,34 @@
+// Whole training runs of the fixtures' tiny models on either device, from a plan to the saved adapter.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "config/plan.h"
+#include "standin/standin.h"
+#include "train/step_facts.h"
+
+namespace hone::standin {
+
+// What a run left behind.
+struct Outcome {
+  std::vector<train::StepFacts> steps;
+  std::vector<std::string> completions;               // of the methods that sample, in order
+  std::vector<Counts> after;                          // as they stood after each step
+  std::map<std::string, std::vector<float>> adapter;  // tensors of adapter_model.safetensors
+};
+
+// The plan of `words` (options of the method's command), in fp32 on one thread, on `device` ("cpu" or kName).
+config::Plan tiny_plan(config::Method method, const std::string& device, const base::fs::path& output_dir,
+                       const std::vector<std::string>& words);
+
+// `stop_after` > 0: stops as Ctrl-C does, after that step.
+Outcome run_tiny(const config::Plan& plan, std::int64_t stop_after = 0);
+
+// Every number of `found` within 1e-5 of `expected`: absolute below 1, relative above; of a tensor, relative
+// to its largest. The same completions. `what` names the run in failures.
+void expect_close(const Outcome& expected, const Outcome& found, const std::string& what);
+
+}  // namespace hone::standin

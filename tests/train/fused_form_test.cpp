@@ -1,0 +1,326 @@
+// The explicit layer against its definition, the plain layer under autograd: loss, metrics and the gradient
+// of every LoRA tensor, in every family, number format and recompute level.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iostream>
+
+#include "adapters/lora.h"
+#include "base/error.h"
+#include "model/fused_pass.h"
+#include "model/tiny_model.h"
+#include "model/weight_source.h"
+#include "ops/cpu/instructions.h"
+#include "train/scored_pass.h"
+
+namespace hone::train {
+namespace fused_form_test {
+
+using namespace hone::test_tools;
+using model::RecomputeLevel;
+
+constexpr model::DtypePolicy kFp32 = {at::kFloat, at::kFloat};
+constexpr model::DtypePolicy kAutocast = {at::kBFloat16, at::kFloat};
+constexpr model::DtypePolicy kBf16 = {at::kBFloat16, at::kBFloat16};
+
+using Shapes = base::Json (*)(const std::string& model_type);
+
+struct Options {
+  std::vector<std::string> targets = {"all-linear"};
+  double dropout = 0;
+  Shapes shapes = &tiny_config;
+  model::Storage storage = model::Storage::kPlain;
+  bool dora = false;
+  std::optional<bool> tied_tokens = {};  // rows of the embedding are trained, with a tied head or another
+  bool below = false;                    // a frozen adapter on all linears
+};
+
+// An adapter with an effect, as it comes from an earlier run.
+void save_adapter(model::CausalLm& model, const fs::path& folder) {
+  adapters::LoraConfig config;
+  config.r = 3;
+  config.target_modules = {"all-linear"};
+  config.target_is_regex = true;
+  config.init = config::LoraInit::kFalse;
+  adapters::Adapter::attach(model, config, 11).save(folder);
+}
+
+class Setting {
+ public:
+  Setting(const std::string& family, model::DtypePolicy dtypes, const Options& options = {}) {
+    base::Json shapes = options.shapes(family);
+    if (options.tied_tokens) shapes["tie_word_embeddings"] = *options.tied_tokens;
+    write_model(folder_.path(), shapes);
+    model_ = std::make_unique<model::CausalLm>(*model::open_weights(folder_.path()), dtypes, options.storage);
+    if (options.frozen_lora) {
+      save_adapter(*model_, folder_.path() / "below");
+      adapters::attach_frozen(*model_, {(folder_.path() / "below").string()});
+    }
+    adapters::LoraConfig config;
+    config.r = 4;
+    config.alpha = 8;
+    config.dropout = options.dropout;
+    config.target_modules = options.targets;
+    config.target_is_regex = options.targets.size() == 1;
+    config.init = config::LoraInit::kFalse;
+    config.dora = options.dora;
+    if (options.tied_tokens) config.token_indices = {30, 4, 2, 17};
+    adapter_ = adapters::Adapter::attach(*model_, config, 7);
+    const at::NoGradGuard no_grad;
+    for (const auto& tensor : adapter_->tensors())
+      if (tensor.name.ends_with("lora_magnitude_vector")) at::Tensor(tensor.value).mul_(1.2);
+  }
+
+  struct Result {
+    ScoredFacts facts;
+    std::vector<at::Tensor> gradients;
+  };
+  Result run(const data::Batch& batch, const PassForm& form) {
+    adapter_->zero_gradient();
+    Result out;
+    out.facts = score_and_backward(*model_, batch, {.training = true, .seed = 3, .step = 5}, 17.0, form);
+    for (const auto& tensor : adapter_->tensors()) out.gradients.push_back(tensor.value.grad().clone());
+    return out;
+  }
+  const std::string& name(std::size_t i) const { return adapter_->tensors()[i].name; }
+  adapters::Adapter& adapter() { return *adapter_; }
+  model::CausalLm& model() { return *model_; }
+
+ private:
+  TempFolder folder_;
+  std::unique_ptr<model::CausalLm> model_;
+  std::optional<adapters::Adapter> adapter_;
+};
+
+std::vector<std::int64_t> some_ids(std::int64_t length, std::int64_t salt) {
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < length; ++i) ids.push_back(3 + (i * i * 7 + i * salt + salt) % 45);
+  return ids;
+}
+
+// Packed segments of unequal lengths, one longer than a tile of keys, one of a single token; prompts are not
+// scored.
+data::Batch packed_batch() {
+  data::Batch batch = make_batch({some_ids(70, 5), some_ids(1, 2), some_ids(9, 11), some_ids(24, 3)});
+  for (std::size_t t = 0; t < batch.labels.size(); ++t) {
+    if (batch.positions[t] % 5 == 2) batch.labels[t] = data::kIgnore;
+  }
+  return batch;
+}
+
+constexpr PassForm kAutograd = {.is_fused = false};
+
+double relative(const at::Tensor& ours, const at::Tensor& theirs) {
+  const double scale = theirs.abs().max().item<double>();
+  return largest_difference(ours, theirs) / std::max(scale, 1e-12);
+}
+
+struct Case {
+  const char* family;
+  model::DtypePolicy dtypes;
+  Options options;
+  double bound;
+};
+
+class FusedForm : public ::testing::TestWithParam<Case> {};
+
+TEST_P(FusedForm, GivesThePlainFormsGradients) {
+  const auto& [family, dtypes, options, bound] = GetParam();
+  Setting s(family, dtypes, options);
+  const data::Batch batch = packed_batch();
+  const auto plain = s.run(batch, kAutograd);
+  double worst = 0;
+  for (const RecomputeLevel level : {RecomputeLevel::kNone, RecomputeLevel::kCheap, RecomputeLevel::kLayer}) {
+    const auto ours = s.run(batch, {.is_fused = true, .recompute = level});
+    EXPECT_EQ(ours.facts.scored, plain.facts.scored);
+    EXPECT_EQ(ours.facts.tokens, plain.facts.tokens);
+    EXPECT_NEAR(ours.facts.nll_sum / plain.facts.nll_sum, 1.0, bound);
+    EXPECT_NEAR(ours.facts.entropy_sum / plain.facts.entropy_sum, 1.0, bound);
+    if (bound < 1e-3) {
+      EXPECT_EQ(ours.facts.correct, plain.facts.correct);
+    }
+    for (std::size_t i = 0; i < ours.gradients.size(); ++i) {
+      const double error = relative(ours.gradients[i], plain.gradients[i]);
+      worst = std::max(worst, error);
+      EXPECT_LT(error, bound) << s.name(i);
+      EXPECT_GT(ours.gradients[i].abs().max().item<double>(), 0) << s.name(i);
+    }
+  }
+  std::cout << "[margin] " << family << ": worst gradient " << worst << ", " << 100 * worst / bound
+            << " % of " << bound << '\n';
+}
+
+const Options kDropped = {.targets = {"all-linear"}, .dropout = 0.3};
+const Options kPartial = {.targets = {"q_proj", "v_proj"}, .dropout = 0};
+const Options kUpper = {.targets = {R"(model\.layers\.1\.(mlp\.down_proj|self_attn\.o_proj))"},
+                        .dropout = 0.3};
+const Options kWide = {.dropout = 0.2, .shapes = &wide_config};
+const Options kOdd = {.dropout = 0.2, .shapes = &odd_config};
+const Options kBelow = {.dropout = 0.2, .shapes = &wide_config, .frozen_lora = true};
+const Options kBelowPartial = {.targets = {"q_proj", "v_proj"}, .dropout = 0, .frozen_lora = true};
+const Options kDora = {.shapes = &wide_config, .dora = true};
+const Options kDoraDropped = {.targets = {"all-linear"}, .dropout = 0.3, .dora = true};
+const Options kTokens = {
+    .targets = {"all-linear"}, .dropout = 0.2, .shapes = &wide_config, .tied_tokens = true};
+const Options kUpperTokens = {.targets = kUpper.targets, .tied_tokens = false};
+const Options kDoraTokens = {.dora = true, .tied_tokens = true};
+constexpr double kExact = 1e-5;
+constexpr double kDoraExact = 2e-5;  // a norm and a quotient more
+// bf16: of each tensor's largest gradient (0.157 with AVX2's products); IsNoWorse... judges both against fp32
+const double kRounded = ops::machine_has(ops::Instructions::kAvx512Bf16) ? 0.15 : 0.2;
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, FusedForm,
+    ::testing::Values(Case{"llama", kFp32, {}, kExact}, Case{"qwen2", kFp32, {}, kExact},
+                      Case{"qwen3", kFp32, {}, kExact}, Case{"llama", kFp32, kDropped, kExact},
+                      Case{"qwen2", kFp32, kDropped, kExact}, Case{"qwen3", kFp32, kDropped, kExact},
+                      Case{"llama", kFp32, kPartial, kExact}, Case{"qwen2", kFp32, kUpper, kExact},
+                      Case{"qwen3", kFp32, kPartial, kExact}, Case{"llama", kAutocast, {}, kRounded},
+                      Case{"qwen2", kAutocast, kDropped, kRounded}, Case{"qwen3", kAutocast, {}, kRounded},
+                      Case{"llama", kBf16, {}, kRounded}, Case{"qwen2", kBf16, {}, kRounded},
+                      Case{"qwen3", kBf16, kDropped, kRounded}, Case{"qwen3", kBf16, kPartial, kRounded},
+                      Case{"llama", kFp32, kWide, kExact}, Case{"qwen2", kFp32, kWide, kExact},
+                      Case{"qwen3", kFp32, kWide, kExact}, Case{"llama", kFp32, kOdd, kExact},
+                      Case{"qwen2", kFp32, kOdd, kExact}, Case{"qwen3", kFp32, kOdd, kExact},
+                      Case{"llama", kBf16, kWide, kRounded}, Case{"qwen2", kAutocast, kWide, kRounded},
+                      Case{"llama", kFp32, kBelow, kExact}, Case{"qwen3", kFp32, kBelowPartial, kExact},
+                      Case{"qwen2", kFp32, kBelow, kExact}, Case{"llama", kBf16, kBelow, kRounded},
+                      Case{"llama", kFp32, kTokens, kExact}, Case{"qwen3", kFp32, kUpperTokens, kExact},
+                      Case{"qwen2", kFp32, kDoraTokens, kDoraExact}, Case{"llama", kBf16, kTokens, kRounded},
+                      Case{"qwen3", kAutocast, kTokens, kRounded}, Case{"llama", kFp32, kDora, kDoraExact},
+                      Case{"qwen2", kFp32, kDoraDropped, kDoraExact}, Case{"qwen3", kFp32, kDora, kDoraExact},
+                      Case{"llama", kBf16, kDora, kRounded}, Case{"qwen3", kAutocast, kDoraDropped, kRounded},
+                      Case{"qwen3", kBf16, kWide, kRounded}, Case{"llama", kBf16, kOdd, kRounded},
+                      Case{"qwen2", kBf16, kOdd, kRounded}, Case{"qwen3", kAutocast, kOdd, kRounded}));
+
+class FusedFormOf : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Families, FusedFormOf, ::testing::Values("llama", "qwen2", "qwen3"));
+
+TEST_P(FusedFormOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
+  for (const model::DtypePolicy dtypes : {kFp32, kAutocast, kBf16}) {
+    Setting s(GetParam(), dtypes, dtypes.residual == at::kFloat ? kDropped : kBelow);
+    const data::Batch batch = packed_batch();
+    const auto none = s.run(batch, {.is_fused = true, .recompute = RecomputeLevel::kNone});
+    for (const RecomputeLevel level : {RecomputeLevel::kCheap, RecomputeLevel::kLayer}) {
+      const auto other = s.run(batch, {.is_fused = true, .recompute = level});
+      EXPECT_EQ(other.facts.nll_sum, none.facts.nll_sum);
+      for (std::size_t i = 0; i < none.gradients.size(); ++i) {
+        EXPECT_TRUE(at::equal(other.gradients[i], none.gradients[i])) << s.name(i);
+      }
+    }
+  }
+}
+
+// The rounding of bf16 moves both forms away from fp32, about as far: within a half, summed over tensors.
+// At every level of instructions: what this machine runs is not what every machine runs.
+TEST_P(FusedFormOf, IsNoWorseThanThePlainFormInBf16) {
+  const data::Batch batch = packed_batch();
+  for (const Options& options : std::vector<Options>{{.shapes = &tiny_config},
+                                                     {.shapes = &wide_config},
+                                                     {.shapes = &wide_config, .tied_tokens = true}}) {
+    const auto exact = Setting(GetParam(), kFp32, options).run(batch, kAutograd);
+    for (const model::DtypePolicy dtypes : {kAutocast, kBf16}) {
+      Setting s(GetParam(), dtypes, options);
+      const auto plain = s.run(batch, kAutograd);
+      for (const auto level : {ops::Instructions::kPortable, ops::Instructions::kAvx2,
+                               ops::Instructions::kAvx512, ops::Instructions::kAvx512Bf16}) {
+        if (!ops::machine_has(level)) continue;
+        const ops::ForceInstructions force(level);
+        const auto ours = s.run(batch, {});
+        double plain_error = 0, our_error = 0;
+        for (std::size_t i = 0; i < exact.gradients.size(); ++i) {
+          const double of_plain = relative(plain.gradients[i], exact.gradients[i]);
+          const double of_ours = relative(ours.gradients[i], exact.gradients[i]);
+          EXPECT_LT(of_ours, 2 * of_plain + 0.02) << s.name(i) << ", " << ops::name_of(level);
+          plain_error += of_plain;
+          our_error += of_ours;
+        }
+        EXPECT_LT(our_error, 1.5 * plain_error) << ops::name_of(level);
+        EXPECT_GT(our_error, 0);
+      }
+    }
+  }
+}
+
+TEST_P(FusedFormOf, TrainsOverPackedWeightsWithTheSameBits) {
+  const data::Batch batch = packed_batch();
+  for (const Shapes shapes : {&tiny_config, &wide_config, &odd_config}) {
+    const bool below = shapes == &odd_config;
+    Setting plain(GetParam(), kBf16, {.shapes = shapes, .frozen_lora = below});
+    Setting packed(GetParam(), kBf16,
+                   {.shapes = shapes, .storage = model::Storage::kPacked, .frozen_lora = below});
+    const auto expected = plain.run(batch, {}), ours = packed.run(batch, {});
+    EXPECT_EQ(ours.facts.nll_sum, expected.facts.nll_sum);
+    for (std::size_t i = 0; i < ours.gradients.size(); ++i) {
+      EXPECT_TRUE(at::equal(ours.gradients[i], expected.gradients[i])) << plain.name(i);
+    }
+  }
+}
+
+// The reference model is the same model with its adapters off, and one that never had any.
+TEST_P(FusedFormOf, IsTheBaseModelWithAdaptersOff) {
+  const data::Batch batch = packed_batch();
+  for (const model::DtypePolicy dtypes : {kFp32, kBf16}) {
+    Setting s(GetParam(), dtypes);
+    const ops::PassContext off = {.adapters_on = false}, on;
+    const at::Tensor every = at::arange(static_cast<std::int64_t>(batch.ids.size()));
+    const auto hidden = [&](const model::CausalLm& model, const ops::PassContext& context) {
+      return model::FusedPass(model, batch, context).forward(every, std::nullopt);
+    };
+    const at::Tensor reference = hidden(s.model(), off);
+    EXPECT_FALSE(at::equal(reference, hidden(s.model(), on)));
+    for (ops::Linear* linear : s.model().linears()) linear->lora.reset();
+    EXPECT_TRUE(at::equal(reference, hidden(s.model(), on)));
+  }
+}
+
+TEST(FusedPass, WantsATapeForABackwardAndSegmentsWithoutAGap) {
+  Setting s("llama", kFp32);
+  data::Batch batch = packed_batch();
+  const ops::PassContext context;
+  const at::Tensor rows = at::arange(3);
+  model::FusedPass pass(s.model(), batch, context);
+  const at::Tensor hidden = pass.forward(rows, std::nullopt);
+  EXPECT_THROW(pass.backward(at::ones_like(hidden)), base::InternalError);
+  batch.segments[1].end += 1;
+  EXPECT_THROW(model::FusedPass(s.model(), batch, context), base::InternalError);
+}
+
+TEST_P(FusedFormOf, AddsToTheGradientsThatAreThere) {
+  Setting s(GetParam(), kFp32);
+  const data::Batch batch = packed_batch();
+  const auto once = s.run(batch, {});
+  score_and_backward(s.model(), batch, {.training = true, .seed = 3, .step = 5}, 17.0, {});
+  for (std::size_t i = 0; i < once.gradients.size(); ++i) {
+    EXPECT_LT(relative(s.adapter().tensors()[i].value.grad(), 2 * once.gradients[i]), 1e-6) << s.name(i);
+  }
+}
+
+TEST_P(FusedFormOf, ScoresAsItTrainsWithoutDropout) {
+  Setting s(GetParam(), kBf16);
+  const data::Batch batch = packed_batch();
+  const auto trained = s.run(batch, {}).facts;
+  const auto scored = score_batch(s.model(), batch, {});
+  EXPECT_EQ(scored.nll_sum, trained.nll_sum);
+  EXPECT_EQ(scored.entropy_sum, trained.entropy_sum);
+  EXPECT_EQ(scored.correct, trained.correct);
+}
+
+// What the sampler and the trainer multiply with follows the parameters without anybody being told.
+TEST(FusedForm, SeesAnUpdateOfTheParameters) {
+  Setting s("llama", kBf16);
+  const data::Batch batch = packed_batch();
+  const auto before = s.run(batch, {}).facts;
+  const at::Tensor kept = s.adapter().flat().clone();
+  s.adapter().flat().mul_(-1.5);
+  const auto after = s.run(batch, {}).facts;
+  EXPECT_NE(after.nll_sum, before.nll_sum);
+  EXPECT_NEAR(after.nll_sum / s.run(batch, kAutograd).facts.nll_sum, 1.0, 1e-2);
+  s.adapter().flat().copy_(kept);
+  EXPECT_EQ(s.run(batch, {}).facts.nll_sum, before.nll_sum);
+}
+
+}  // namespace fused_form_test
+}  // namespace hone::train
