@@ -57,12 +57,13 @@ std::string neighbors(const fs::path& path) {
 }
 
 [[noreturn]] void missing(const std::string& what, const std::string& path, const std::string& where) {
-  throw UserError(
-      {.where = where,
-       .expected = what,
-       .found = fmt::format("'{}' does not exist.{}", base::cut_text(path, 300), neighbors(path)),
-       .cause = fs::path(path).is_relative() ? "the path is taken from the folder you call hone in" : "",
-       .fix = "correct the path"});
+  throw UserError({.where = where,
+                   .expected = what,
+                   .found = fmt::format("'{}' does not exist.{}", base::cut_text(path, 300), neighbors(path)),
+                   .cause = fs::path(path).is_relative()
+                                ? "the path is relative to the folder in which you run hone"
+                                : "",
+                   .fix = "correct the path"});
 }
 
 std::string files_with_ending(const std::string& folder, std::string_view ending) {
@@ -79,10 +80,11 @@ void require_rows_file(const std::string& path, const std::string& option, const
   if (looks_like_hub_name(path) && !exists(path)) {
     throw UserError({.where = where,
                      .expected = fmt::format("a local .jsonl file or folder as {}", option),
-                     .found = fmt::format("'{}', which looks like a name of the hub", path),
+                     .found = fmt::format("'{}', which looks like a hub name", path),
                      .cause = "hone reads local files",
-                     .fix = fmt::format(
-                         "write the dataset as JSONL, one object a line, and set {} to that file", option)});
+                     .fix = fmt::format("write the dataset as JSONL, one object per line, and set {} to that "
+                                        "file",
+                                        option)});
   }
   if (!exists(path)) missing(fmt::format("a .jsonl file as {}", option), path, where);
   if (is_folder(path)) return;
@@ -90,8 +92,8 @@ void require_rows_file(const std::string& path, const std::string& option, const
   throw UserError({.where = where,
                    .expected = fmt::format("a .jsonl file as {}", option),
                    .found = path,
-                   .cause = "hone reads JSONL alone for now",
-                   .fix = "write the rows as JSONL, one object a line"});
+                   .cause = "hone reads only JSONL",
+                   .fix = "write the rows as JSONL, one object per line"});
 }
 
 std::string split_file(const std::string& folder, const std::string& split, const std::string& option,
@@ -111,9 +113,9 @@ void require_model_path(const std::string& path, const std::string& option, cons
   if (!exists(path) && looks_like_hub_name(path)) {
     throw UserError({.where = where,
                      .expected = fmt::format("a local folder or .gguf file as {}", option),
-                     .found = fmt::format("'{}', which looks like a name of the hub", path),
+                     .found = fmt::format("'{}', which looks like a hub name", path),
                      .cause = "hone reads local files",
-                     .fix = fmt::format("fetch it with `hf download {} --local-dir DIR` and set {} to DIR",
+                     .fix = fmt::format("download it with `hf download {} --local-dir DIR` and set {} to DIR",
                                         path, option)});
   }
   if (!exists(path)) missing(fmt::format("a model folder or .gguf file as {}", option), path, where);
@@ -160,7 +162,7 @@ void require_base_adapters(const Settings& settings, const std::string& adapter)
       throw UserError({.where = where,
                        .expected = "each adapter once",
                        .found = fmt::format("'{}', which is there already", folder),
-                       .cause = "its effect would count twice",
+                       .cause = "its effect would be applied twice",
                        .fix = "remove one of them"});
     }
     seen.push_back(folder);

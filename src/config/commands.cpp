@@ -26,8 +26,8 @@ constexpr CommandRow kCommands[] = {
      .example = "hone sft --config run.yaml",
      .usage = "hone sft --config run.yaml [--option value ...]\n"
            "\n"
-           "Supervised fine-tuning of a LoRA adapter. Options have TRL's names and defaults; the command line wins\n"
-           "over the file. A bool may stand alone (--packing) or be negated (--no_packing).\n",
+           "Supervised fine-tuning of a LoRA adapter. Options have TRL's names and defaults; the command line overrides\n"
+           "the file. A bool may be given without a value (--packing) or negated (--no_packing).\n",
      .schema = &sft_schema,
      .check = &check_run<Method::kSft>},
     {.name = "grpo",
@@ -36,7 +36,7 @@ constexpr CommandRow kCommands[] = {
      .usage = "hone grpo --config run.yaml [--option value ...]\n"
            "\n"
            "Trains a LoRA adapter on completions that the model samples itself and rewards score (GRPO). Options have\n"
-           "TRL's names and defaults; the command line wins over the file. Batch sizes count completions.\n",
+           "TRL's names and defaults; the command line overrides the file. Batch sizes count completions.\n",
      .schema = &grpo_schema,
      .check = &check_run<Method::kGrpo>},
     {.name = "rloo",
@@ -45,7 +45,7 @@ constexpr CommandRow kCommands[] = {
      .usage = "hone rloo --config run.yaml [--option value ...]\n"
            "\n"
            "Trains a LoRA adapter on completions that the model samples itself and rewards score (RLOO). Options have\n"
-           "TRL's names and defaults; the command line wins over the file. Batch sizes count completions.\n",
+           "TRL's names and defaults; the command line overrides the file. Batch sizes count completions.\n",
      .schema = &rloo_schema,
      .check = &check_run<Method::kRloo>},
     {.name = "dpo",
@@ -54,7 +54,7 @@ constexpr CommandRow kCommands[] = {
      .usage = "hone dpo --config run.yaml [--option value ...]\n"
            "\n"
            "Trains a LoRA adapter on pairs of a chosen and a rejected completion (DPO and its relatives). Options have\n"
-           "TRL's names and defaults; the command line wins over the file. Batch sizes count pairs.\n",
+           "TRL's names and defaults; the command line overrides the file. Batch sizes count pairs.\n",
      .schema = &dpo_schema,
      .check = &check_run<Method::kDpo>},
     {.name = "online-dpo",
@@ -62,8 +62,8 @@ constexpr CommandRow kCommands[] = {
      .example = "hone online-dpo --config run.yaml",
      .usage = "hone online-dpo --config run.yaml [--option value ...]\n"
            "\n"
-           "Trains a LoRA adapter on pairs of completions that the model samples itself; rewards or a judge say which\n"
-           "is the better (Online DPO). Options have TRL's names and defaults; the command line wins over the file.\n"
+           "Trains a LoRA adapter on pairs of completions that the model samples itself; rewards or a judge decide which\n"
+           "is better (Online DPO). Options have TRL's names and defaults; the command line overrides the file.\n"
            "Batch sizes count prompts.\n",
      .schema = &online_dpo_schema,
      .check = &check_run<Method::kOnlineDpo>},
@@ -73,7 +73,7 @@ constexpr CommandRow kCommands[] = {
      .usage = "hone reward --config run.yaml [--option value ...]\n"
            "\n"
            "Trains a reward model on pairs of a chosen and a rejected completion: a LoRA adapter with a score head,\n"
-           "which grpo takes as a reward. Options have TRL's names and defaults; the command line wins over the file.\n"
+           "which grpo can use as a reward. Options have TRL's names and defaults; the command line overrides the file.\n"
            "Batch sizes count pairs.\n",
      .schema = &reward_schema,
      .check = &check_run<Method::kReward>},
@@ -83,15 +83,15 @@ constexpr CommandRow kCommands[] = {
      .usage = "hone kto --config run.yaml [--option value ...]\n"
            "\n"
            "Trains a LoRA adapter on completions that are marked desirable or not (KTO). Options have TRL's names and\n"
-           "defaults; the command line wins over the file. Batch sizes count rows.\n",
+           "defaults; the command line overrides the file. Batch sizes count rows.\n",
      .schema = &kto_schema,
      .check = &check_run<Method::kKto>},
     {.name = "reward-test",
-     .what = "try a reward on good and bad answers",
+     .what = "test a reward on good and bad answers",
      .example = "hone reward-test --reward_funcs NAME --dataset_name FILE",
      .usage = "hone reward-test --reward_funcs NAME ... --dataset_name FILE.jsonl [--option value ...]\n"
            "\n"
-           "Tries rewards on the answers of the data and on empty, junk, cut and repeated ones.\n",
+           "Tests rewards on the data's answers and on empty, junk, cut and repeated ones.\n",
      .schema = &reward_test_schema,
      .check = [](const Words& words) { parse_reward_test(words); }},
     {.name = "generate",
@@ -103,12 +103,12 @@ constexpr CommandRow kCommands[] = {
      .schema = &generate_schema,
      .check = [](const Words& words) { parse_generate(words); }},
     {.name = "chat",
-     .what = "talk with a model",
+     .what = "chat with a model",
      .example = "hone chat DIR",
      .usage = "hone chat MODEL [--adapter_name_or_path DIR] [--option value ...]\n"
            "\n"
            "A conversation with the model, in its chat template. /reset starts again, /exit or Ctrl-D leaves, Ctrl-C\n"
-           "stops an answer. Reads a pipe too: one message a line. With --adapters NAME=DIR NAME=DIR the model is\n"
+           "stops an answer. Reads a pipe too: one message per line. With --adapters NAME=DIR NAME=DIR the model is\n"
            "loaded once: /adapter NAME or /adapter none switches, /adapters lists; the conversation stays.\n",
      .schema = &chat_schema,
      .check = [](const Words& words) { parse_chat(words); }},
@@ -142,9 +142,9 @@ constexpr CommandRow kCommands[] = {
      .example = "hone doctor run.yaml",
      .usage = "hone doctor [METHOD] run.yaml [--deep] [--strict] [--json] [--fix] [-v] [--option value ...]\n"
            "\n"
-           "Examines a run before its first step and trains nothing. The method is the word, or the one whose options the\n"
-           "file has; options of the run may follow, as in the training commands. Ends with 0, with 1 for warnings under\n"
-           "--strict, with 2 for a failure.\n",
+           "Examines a run before its first step and trains nothing. The method is given by name, or inferred from the\n"
+           "options in the file; options of the run may follow, as in the training commands. The exit code is 0, 1 for\n"
+           "warnings with --strict, or 2 for a failure.\n",
      .schema = &doctor_schema,
      .check = [](const Words& words) { parse_doctor(words); }},
     {.name = "faults",
@@ -152,7 +152,7 @@ constexpr CommandRow kCommands[] = {
      .example = "hone faults [CODE]",
      .usage = "hone faults [CODE] [--json]\n"
            "\n"
-           "The classes of fault that the doctor knows, or the page of one.\n",
+           "The classes of fault that the doctor knows, or the page of one class.\n",
      .schema = &faults_schema,
      .check = [](const Words& words) { parse_faults(words); }},
     {.name = "bisect",
@@ -160,8 +160,8 @@ constexpr CommandRow kCommands[] = {
      .example = "hone bisect good.yaml bad.yaml",
      .usage = "hone bisect good.yaml bad.yaml [--steps 3] [--method sft|grpo|rloo] [--json]\n"
            "\n"
-           "Finds the smallest set of options, of those in which the two differ, that makes a run fail: each try is a run of a\n"
-           "few steps in a child process. Ends with 0 when it was found, 1 when it was not, or is flaky.\n",
+           "Finds the smallest set of options, among those that differ, that makes a run fail. Each try is a run of a few\n"
+           "steps in a child process. The exit code is 0 when it was found, 1 when it was not or is flaky.\n",
      .schema = &bisect_schema,
      .check = [](const Words& words) { parse_bisect(words); }},
     {.name = "lr-find",
@@ -170,7 +170,7 @@ constexpr CommandRow kCommands[] = {
      .usage = "hone lr-find run.yaml [--steps 40] [--output lr-find] [--json]\n"
            "\n"
            "Proposes a learning rate: a short run in memory whose rate rises from step to step. Nothing is written to\n"
-           "output_dir. Ends with 1 when no rate of the range lowers the loss.\n",
+           "output_dir. The exit code is 1 when no rate of the range lowers the loss.\n",
      .schema = &lr_find_schema,
      .check = [](const Words& words) { parse_lr_find(words); }},
     {.name = "explain",
@@ -178,11 +178,11 @@ constexpr CommandRow kCommands[] = {
      .example = "hone explain OUTPUT_DIR",
      .usage = "hone explain REPORT|FOLDER\n"
            "\n"
-           "Why a run ended before its end: hone-crash-PID.json, hone-fault.json, or a run's output_dir. What was found,\n"
-           "where, what it is not, the last healthy checkpoint, and how to go on.\n",
+           "Why a run ended early: hone-crash-PID.json, hone-fault.json, or a run's output_dir. What was found,\n"
+           "where, what it is not, the last healthy checkpoint, and how to continue.\n",
      .check = [](const Words& words) { parse_explain(words); }},
     {.name = "options",
-     .what = "every option, and what is done with it",
+     .what = "every option and its class",
      .example = "hone options [grpo] [--json] [NAME]"},
     {.name = "env",
      .what = "versions and the machine"},

@@ -80,7 +80,7 @@ Json float_of(const Option& option, std::string_view text, const std::string& wh
   const bool whole = end == digits.data() + digits.size() && !digits.empty();
   if (!whole || (error != std::errc() && error != std::errc::result_out_of_range)) {
     const bool comma = text.find(',') != std::string_view::npos;
-    wrong_type(option, "a number", text, where, comma ? "the decimal sign is a point" : "");
+    wrong_type(option, "a number", text, where, comma ? "the decimal separator is a point" : "");
   }
   if (error == std::errc::result_out_of_range || !std::isfinite(value))
     wrong_type(option, "a finite number", text, where);
@@ -190,7 +190,7 @@ void throw_unknown(const Schema& schema, std::string_view name, const std::strin
       {.where = where,
        .expected = fmt::format("an option of hone {}", schema.command),
        .found = fmt::format("unknown option {}.{}", shown, near),
-       .cause = "nobody would read it, and nothing would say so (RL-16)",
+       .cause = "it would be ignored silently (RL-16)",
        .fix = fmt::format("`hone options --method {}` lists every option", schema.command)});
 }
 

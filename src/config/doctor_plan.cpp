@@ -88,7 +88,7 @@ DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
   if (plan.fix && plan.config.empty()) {
     throw UserError({.where = "--fix",
                      .expected = "a YAML file to change",
-                     .found = "options on the command line alone",
+                     .found = "only options on the command line",
                      .cause = {},
                      .fix = "put them into a file: hone doctor run.yaml --fix"});
   }

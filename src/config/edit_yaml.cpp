@@ -76,7 +76,7 @@ EditedYaml edit_yaml(const std::string& text, const std::vector<std::pair<std::s
   for (const auto& [name, value] : changes) {
     if (says(out.text, name, value)) continue;
     throw base::UserError({.where = file_name,
-                           .expected = "one `option: value` a line",
+                           .expected = "one `option: value` per line",
                            .found = "a form that cannot be changed line by line",
                            .cause = {},
                            .fix = fmt::format("write {}: {} into it yourself", name, value)});

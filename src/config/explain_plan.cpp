@@ -15,10 +15,10 @@ ExplainPlan parse_explain(const std::vector<std::string>& arguments) {
   }
   if (!base::fs::exists(arguments[0])) {
     throw base::UserError({.where = "hone explain",
-                           .expected = "a report of hone's, or a run's output_dir",
+                           .expected = "a report of hone, or a run's output_dir",
                            .found = arguments[0] + ", which is not there",
                            .cause = {},
-                           .fix = "give the file that the crash named, or the run's output_dir"});
+                           .fix = "give the file that the crash message named, or the run's output_dir"});
   }
   return {.report = arguments[0]};
 }

@@ -108,14 +108,13 @@ void apply(const Keyword& keyword, PolicyPlan& plan) {
     if (keyword.number() != plan.temperature) {
       keyword.wrong(fmt::format("the value of temperature, {},", plan.temperature),
                     "the model would sample at one temperature and train at another",
-                    fmt::format("write temperature: {} in its place", base::short_json(keyword.value)));
+                    fmt::format("write temperature: {} instead", base::short_json(keyword.value)));
     }
   } else if (key == "max_new_tokens") {
     if (keyword.integer(1) != plan.max_completion_length) {
-      keyword.wrong(
-          fmt::format("the value of {}, {},", keyword.length, plan.max_completion_length),
-          fmt::format("losses and memory go by {}", keyword.length),
-          fmt::format("write {}: {} in its place", keyword.length, base::short_json(keyword.value)));
+      keyword.wrong(fmt::format("the value of {}, {},", keyword.length, plan.max_completion_length),
+                    fmt::format("losses and memory are computed with {}", keyword.length),
+                    fmt::format("write {}: {} instead", keyword.length, base::short_json(keyword.value)));
     }
   } else {
     unknown(keyword.settings, key);

@@ -107,7 +107,7 @@ std::string command_help(const CommandRow& command) {
   }
   const std::vector<std::string> ignored = names_of(schema, OptionClass::kIgnored);
   if (!ignored.empty()) {
-    out += "\nanswered: accepted with a note, since they have no meaning here\n" + wrapped(ignored, "  ");
+    out += "\nignored: accepted with a note, since they have no meaning here\n" + wrapped(ignored, "  ");
   }
   const std::vector<std::string> refused = names_of(schema, OptionClass::kRefused);
   if (!refused.empty()) {

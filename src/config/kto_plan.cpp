@@ -8,8 +8,8 @@ void check_kl(const Settings& settings) {
   if (strategy != "sequential") {
     conflict(settings, "train_sampling_strategy", "train_sampling_strategy: sequential with loss_type: kto",
              strategy,
-             "the KL is estimated from each prompt with its neighbor's completion: neighbors must be of one "
-             "micro-batch, in a fixed order",
+             "the KL is estimated from each prompt with its neighbor's completion: neighbors must be in the "
+             "same micro-batch, in a fixed order",
              "remove it and shuffle the rows of the file, or take loss_type: apo_zero_unpaired");
   }
   if (settings.integer("per_device_train_batch_size") > 1) return;
@@ -25,9 +25,6 @@ void finish_kto(Plan& plan, const Settings& settings) {
   if (plan.kto.desirable_weight == 0 && plan.kto.undesirable_weight == 0) {
     conflict(settings, "desirable_weight", "desirable_weight or undesirable_weight above 0", "0 for both",
              "no row would have a loss", "");
-  }
-  if (plan.precompute_ref_batch_size && !plan.precompute_ref_log_probs) {
-    plan.notes.emplace_back("precompute_ref_batch_size: not used, precompute_ref_log_probs is false");
   }
 }
 

@@ -36,22 +36,22 @@ void check_judge(const Settings& settings, const Plan& plan) {
   }
   if (online.missing_eos_penalty) {
     conflict(settings, "missing_eos_penalty", "no missing_eos_penalty with a judge",
-             base::short_json(settings.value("missing_eos_penalty")), "there is no score to take it off",
+             base::short_json(settings.value("missing_eos_penalty")), "there is no score to subtract it from",
              "remove it: the judge sees where a completion stops");
   }
   if (is_address(online.judge) && online.judge_model.empty()) {
     conflict(settings, "judge", "judge_model with a judge that is an address", "it is not set",
-             "an OpenAI-compatible API is asked for a model by its name",
-             "set judge_model; GET " + online.judge + "/models lists those that are there");
+             "an OpenAI-compatible API needs the name of a model",
+             "set judge_model; GET " + online.judge + "/models lists the available ones");
   }
   if (!is_address(online.judge) && !(online.judge_model + online.judge_prompt).empty()) {
     conflict(settings, online.judge_model.empty() ? "judge_prompt" : "judge_model",
              "a judge that is an address, http://host:port/v1", online.judge,
-             "a Python function words its own question", "remove it");
+             "a Python function writes its own question", "remove it");
   }
   if (!is_address(online.judge) && !settings.text("judge_api_key_env").empty()) {
     conflict(settings, "judge_api_key_env", "a judge that is an address, https://host/v1", online.judge,
-             "a Python function finds its own keys", "remove it");
+             "a Python function manages its own keys", "remove it");
   }
   if (online.judge_prompt.empty()) return;
   for (const char* field : {"{prompt}", "{first}", "{second}"}) {
@@ -79,8 +79,11 @@ void resolve_online_dpo(Settings& settings) {
   bool good = betas.is_array() && !betas.empty();
   for (const base::Json& beta : good ? betas : base::Json::array()) good = good && beta.get<double>() > 0;
   if (!good) {
-    conflict(settings, "beta", "beta above 0, or a list of such: one an epoch", yaml_text(betas),
-             "without beta nothing holds the policy, and ipo divides by it", "the default is 0.1");
+    conflict(settings, "beta", "beta above 0, or a list of such values, one per epoch", yaml_text(betas),
+             "with beta 0 nothing keeps the policy near the reference, and ipo divides by beta",
+             "the "
+             "default is "
+             "0.1");
   }
 }
 
@@ -94,7 +97,7 @@ void finish_online_dpo(Plan& plan, const Settings& settings) {
     conflict(settings, settings.is_set("max_new_tokens") ? "max_new_tokens" : "max_length",
              fmt::format("max_new_tokens below max_length, {}", plan.max_length),
              fmt::format("{}", policy.max_completion_length),
-             "the prompt is cut to what max_new_tokens leave of max_length, and nothing would be left of it",
+             "the prompt is cut to max_length minus max_new_tokens, which would leave nothing of it",
              fmt::format("write max_length: {}", policy.max_completion_length + 512));
   }
   check_judge(settings, plan);

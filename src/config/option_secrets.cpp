@@ -22,10 +22,10 @@ void require_unredacted_url(const std::string& word, const std::string& where) {
   if (!base::is_redacted(word)) return;
   throw base::UserError({.where = where,
                          .expected = "the whole address",
-                         .found = word + ", with *** in the place of a secret",
+                         .found = word + ", with *** instead of a secret",
                          .cause = "hone leaves secrets out of the plans that it writes",
-                         .fix = "put the secret into an environment variable NAME and write ${NAME} in its "
-                                "place: plans keep that"});
+                         .fix = "put the secret into an environment variable NAME and write ${NAME} instead: "
+                                "plans keep it"});
 }
 
 void require_variable_name(const std::string& word, const std::string& where) {
@@ -36,7 +36,7 @@ void require_variable_name(const std::string& word, const std::string& where) {
   throw base::UserError({.where = where,
                          .expected = "the name of an environment variable, such as JUDGE_KEY",
                          .found = "something else (it is not shown: it may be the key)",
-                         .cause = "plans and messages hold options; the key itself does not belong there",
+                         .cause = "options are written to plans and messages, where the key does not belong",
                          .fix = "export JUDGE_KEY=..., and name JUDGE_KEY"});
 }
 

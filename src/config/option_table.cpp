@@ -41,100 +41,16 @@ std::string Range::describe() const {
   return "";
 }
 
-Option Option::bound(Kind type, std::string text, Binding field) const {
-  Option row = *this;
-  row.kind = type;
-  row.default_text = std::move(text);
-  row.binding = std::move(field);
-  return row;
+void Option::set(Kind type) {
+  kind = type;
+  if (type == Kind::kInt) set(kWhole);
 }
 
-Option Option::defaults(std::string_view text) const {
-  Option row = *this;
-  row.default_text = text;
-  return row;
-}
-
-Option Option::or_null() const {
-  return defaults("null");
-}
-
-Option Option::whole(Kind type) const {
-  Option row = defaults(std::string_view(default_text).substr(0, default_text.find('.')));
-  row.kind = type;
-  return row;
-}
-
-Option Option::ignored(std::string_view why) const {
-  Option row = *this;
-  row.option_class = OptionClass::kIgnored;
-  row.reason = why;
-  return row;
-}
-
-Option Option::refused(std::string_view why) const {
-  Option row = *this;
-  row.option_class = OptionClass::kRefused;
-  row.reason = why;
-  return row;
-}
-
-Option Option::choice(std::string_view supported, std::string_view same, std::string_view later,
-                      std::string_view why) const {
-  Option row = refusing(later, why.empty() ? reason : why);
-  row.kind = Kind::kChoice;
-  row.values = supported;
-  row.same_values = same;
-  return row;
-}
-
-Option Option::refusing(std::string_view later, std::string_view why) const {
-  Option row = *this;
-  row.not_yet = later;
-  row.reason = why;
-  return row;
-}
-
-Option Option::within(Range bounds) const {
-  Option row = *this;
-  row.range = bounds;
-  return row;
-}
-
-Option Option::null_too() const {
-  Option row = *this;
-  row.may_be_null = true;
-  return row;
-}
-
-Option Option::repeats() const {
-  Option row = defaults("[]");
-  row.repeatable = true;
-  return row;
-}
-
-Option Option::under(std::string_view heading) const {
-  Option row = *this;
-  row.group = heading;
-  return row;
-}
-
-Option Option::of(std::string_view method_names) const {
-  Option row = *this;
-  row.methods = method_names;
-  return row;
-}
-
-Option Option::in(std::string_view method_names, const Change& change) const {
-  Option row = *this;
-  row.changes.emplace_back(method_names, change);
-  return row;
-}
-
-Option Option::formerly(std::string_view names) const {
-  Option row = *this;
-  row.former = names;
-  return row;
+void Option::set(Trait trait) {
+  may_be_null = may_be_null || trait == kNullToo;
+  repeatable = repeatable || trait == kRepeats;
+  if (trait == kRepeats) default_text = "[]";
+  if (trait == kWhole) default_text = default_text.substr(0, default_text.find('.'));
 }
 
 Option Option::changed_for(std::string_view method) const {

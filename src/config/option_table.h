@@ -1,7 +1,7 @@
 // The option table: one row per option, with its meaning, the field of the plan that it fills (which gives
 // its type and default), the values that it accepts, and its class.
 //
-//   Option{"vespo_k_pos", "vespo: power, advantage at least 0"}.into(&PolicyPlan::vespo_k_pos)
+//   {"vespo_k_pos", "vespo: power, advantage at least 0", &PolicyPlan::vespo_k_pos, with("loss_type", "vespo")}
 //
 // Help, the check of a value, plan.yaml, `hone options`, notes and suggestions are all generated from the
 // row. An option of several methods is one row; `in` gives the differences of a method. To add an option, add
@@ -14,7 +14,7 @@
 #pragma once
 
 #include <array>
-#include <functional>
+#include <concepts>
 #include <limits>
 #include <optional>
 #include <string>
@@ -78,71 +78,6 @@ struct Change {
   std::string_view origin = {};
 };
 
-struct Option {
-  std::string_view name;
-  std::string_view meaning;  // one line
-  Kind kind = Kind::kString;
-  std::string default_text = "null";  // JSON: "null", "8", "\"linear\"", "[]"
-  OptionClass option_class = OptionClass::kSupported;
-  std::string_view reason = {};       // why ignored or refused
-  std::string values = {};            // kChoice: supported values, space separated
-  std::string_view same_values = {};  // kChoice: accepted, with a note (`reason`)
-  std::string_view not_yet = {};      // kChoice: TRL's other values, refused with `reason`
-  Range range = {};
-  bool may_be_null = false;  // besides options whose default is null
-  bool repeatable = false;   // kList: `--prompt a --prompt b` adds up
-  std::string_view origin = kHone;
-  std::string_view group = {};      // heading in --help
-  std::string_view methods = kAll;  // names separated by ", "
-  std::string_view former = {};     // its former names and its names in other libraries, separated by spaces
-  Binding binding = {};             // none: read by a function of several options
-  std::vector<std::pair<std::string_view, Change>> changes = {};  // method, and how the option differs for it
-
-  // Row builders: each returns a changed copy, so that a row reads as one sentence. `into` takes the type and
-  // the default from the field.
-  template <typename Part, typename Field>
-  Option into(Field Part::* field) const {
-    return bound(kind_of<Field>(), default_text_of(Part().*field), bind_field(field));
-  }
-  // A choice: `words` has the values and their enumerators.
-  template <typename Part, typename Enum, std::size_t N>
-  Option into(Enum Part::* field, const Choices<Enum, N>& words) const {
-    Option row = bound(Kind::kChoice, "", bind_choices(field, words));
-    for (const auto& [word, value] : words) {
-      row.values += (row.values.empty() ? "" : " ") + std::string(word);
-      if (value == Part().*field && row.default_text.empty()) row.default_text = json_string(word);
-    }
-    return row;
-  }
-  // A size: 2GB, 900MiB or bytes; null is 0.
-  template <typename Part>
-  Option into_bytes(std::int64_t Part::* field) const {
-    return bound(Kind::kString, "null", bind_bytes(field));
-  }
-  Option defaults(std::string_view text) const;  // a default that differs from the field's
-  Option or_null() const;                        // null is the default, and means the field's 0
-  Option whole(Kind type = Kind::kFloat) const;  // the default is shown without a point: 10, not 10.0
-  Option ignored(std::string_view why) const;
-  Option refused(std::string_view why) const;
-  Option choice(std::string_view supported, std::string_view same = {}, std::string_view later = {},
-                std::string_view why = {}) const;
-  Option refusing(std::string_view later, std::string_view why) const;  // values of a choice
-  Option within(Range bounds) const;
-  Option null_too() const;
-  Option repeats() const;
-  Option under(std::string_view heading) const;
-  Option of(std::string_view method_names) const;
-  Option in(std::string_view method_names, const Change& change) const;
-  Option formerly(std::string_view names) const;
-
-  Option changed_for(std::string_view method) const;  // with the method's differences applied
-  base::Json default_value() const;
-  bool nullable() const { return may_be_null || default_text == "null"; }
-
- private:
-  Option bound(Kind type, std::string text, Binding field) const;
-};
-
 inline Range at_least(double least) {
   return {.least = least};
 }
@@ -158,6 +93,112 @@ inline Range above(double least) {
 inline Range fraction() {
   return {.least = 0, .most = 1, .most_open = true};
 }  // [0, 1)
+
+// The default is shown without a point (10, not 10.0); null is accepted, though it is not the default; a list
+// grows when the option is repeated (--prompt a --prompt b), and starts empty.
+enum class Trait { kWhole, kNullToo, kRepeats };
+inline constexpr Trait kWhole = Trait::kWhole, kNullToo = Trait::kNullToo, kRepeats = Trait::kRepeats;
+
+// A row: its name, its meaning in one line, and then in any number
+//   &Part::field          what it fills, which gives the type and the default; an enum has into(&Part::field, choices)
+//   Kind::kBool, "false"  the type and the default (JSON) where no field does; "null" after a field: null means its 0
+//   at_least(1), Range{}  the bounds of a number
+//   kWhole, ...           a Trait
+//   ignored("why"), ...   the functions below
+struct Option {
+  std::string_view name, meaning;
+  Kind kind = Kind::kString;
+  std::string default_text = "null";  // JSON: "null", "8", "\"linear\"", "[]"
+  OptionClass option_class = OptionClass::kSupported;
+  std::string_view reason = {};       // why ignored or refused
+  std::string values = {};            // kChoice: supported values, space separated
+  std::string_view same_values = {};  // kChoice: accepted, with a note (`reason`)
+  std::string_view not_yet = {};      // kChoice: TRL's other values, refused with `reason`
+  Range range = {};
+  bool may_be_null = false;  // besides options whose default is null
+  bool repeatable = false;
+  std::string_view origin = kHone;
+  std::string_view group = {};      // heading in --help
+  std::string_view methods = kAll;  // names separated by ", "
+  std::string_view former = {};     // its former names and its names in other libraries, separated by spaces
+  // It has no effect, and a note says so, unless this option is true or has one of these values.
+  std::string_view needed_option = {}, needed_values = {};
+  Binding binding = {};  // none: read by a function of several options
+  std::vector<std::pair<std::string_view, Change>> changes = {};  // method, and how the option differs for it
+
+  template <typename... Parts>
+  Option(std::string_view option_name, std::string_view what, Parts&&... parts)
+      : name(option_name), meaning(what) {
+    (set(std::forward<Parts>(parts)), ...);
+  }
+
+  template <typename Part, typename Field>
+  void set(Field Part::* field) {
+    kind = kind_of<Field>();
+    default_text = default_text_of(Part().*field);
+    binding = bind_field(field);
+  }
+  void set(Kind type);  // kInt: a default of 32.0 is 32
+  void set(std::string_view text) { default_text = text; }
+  void set(const Range& bounds) { range = bounds; }
+  void set(Trait trait);
+  template <std::invocable<Option&> Change>
+  void set(Change&& change) {
+    change(*this);
+  }
+
+  Option changed_for(std::string_view method) const;  // with the method's differences applied
+  base::Json default_value() const;
+  bool nullable() const { return may_be_null || default_text == "null"; }
+};
+
+// A choice: `words` has the values and their enumerators.
+template <typename Part, typename Enum, std::size_t N>
+auto into(Enum Part::* field, const Choices<Enum, N>& words) {
+  return [field, &words](Option& row) {
+    row.kind = Kind::kChoice;
+    row.binding = bind_choices(field, words);
+    for (const auto& [word, value] : words) {
+      if (value == Part().*field) row.default_text = json_string(word);
+      row.values += (row.values.empty() ? "" : " ") + std::string(word);
+    }
+  };
+}
+// A size: 2GB, 900MiB or bytes; null is 0.
+template <typename Part>
+auto bytes(std::int64_t Part::* field) {
+  return [field](Option& row) { row.binding = bind_bytes(field); };
+}
+inline auto ignored(std::string_view why) {
+  return [why](Option& row) { row.option_class = OptionClass::kIgnored, row.reason = why; };
+}
+inline auto refused(std::string_view why) {
+  return [why](Option& row) { row.option_class = OptionClass::kRefused, row.reason = why; };
+}
+// Values of a choice that TRL has and hone does not.
+inline auto refusing(std::string_view values, std::string_view why) {
+  return [=](Option& row) { row.not_yet = values, row.reason = why; };
+}
+inline auto choice(std::string_view supported, std::string_view same = {}, std::string_view later = {},
+                   std::string_view why = {}) {
+  return [=](Option& row) {
+    row.kind = Kind::kChoice, row.values = supported, row.same_values = same, row.not_yet = later;
+    if (!why.empty()) row.reason = why;
+  };
+}
+inline auto of(std::string_view methods) {
+  return [methods](Option& row) { row.methods = methods; };
+}
+inline auto in(std::string_view methods, const Change& change) {
+  return [=](Option& row) { row.changes.emplace_back(methods, change); };
+}
+inline auto formerly(std::string_view names) {
+  return [names](Option& row) { row.former = names; };
+}
+// No effect without that option (with one of these values).
+inline auto with(std::string_view option, std::string_view values = "true") {
+  return [=](Option& row) { row.needed_option = option, row.needed_values = values; };
+}
 
 // One command's options, in the order of --help and plan.yaml.
 struct Schema {
@@ -197,7 +238,7 @@ const Schema* schema_for(std::string_view command);  // null for commands withou
 // A former name of TRL, transformers or PEFT, or their other name for an option, and what to write instead.
 struct FormerName {
   std::string name;
-  std::string advice;                // "write warmup_steps: 0.1; a value below 1 is a share of all steps"
+  std::string advice;                // "write warmup_steps: 0.1; a value below 1 is a fraction of all steps"
   std::string_view commands = kAll;  // or names separated by spaces or commas; it is a former name only there
 };
 const FormerName* find_former_name(std::string_view name, std::string_view command);  // null: none

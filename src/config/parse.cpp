@@ -45,7 +45,7 @@ void check_interval(const Settings& settings, const std::string& name, const std
   if (steps > 0 && (steps < 1 || steps == std::floor(steps))) return;
   throw UserError(
       {.where = settings.where(name),
-       .expected = fmt::format("{} a whole number of steps, or a share of all steps below 1", name),
+       .expected = fmt::format("{} a whole number of steps, or a fraction of all steps below 1", name),
        .found = base::short_json(settings.value(name)),
        .cause = steps == 0 ? fmt::format("{} is steps", strategy) : "",
        .fix = steps == 0 ? fmt::format("write {}: \"no\" to switch it off", strategy) : ""});
@@ -76,7 +76,7 @@ double num_cycles(const Settings& settings) {
     throw UserError({.where = where,
                      .expected = "lr_scheduler_type: cosine with lr_scheduler_kwargs.num_cycles",
                      .found = settings.text("lr_scheduler_type"),
-                     .cause = "num_cycles has a meaning for cosine alone",
+                     .cause = "num_cycles only applies to cosine",
                      .fix = "set lr_scheduler_type: cosine, or remove lr_scheduler_kwargs"});
   }
   return kwargs.at("num_cycles").get<double>();
@@ -98,7 +98,7 @@ bool tensorboard(const Settings& settings, std::vector<std::string>& notes) {
     on = on || name == "tensorboard" || name == "all";
     if (name != "none" && name != "tensorboard") {
       notes.push_back(
-          fmt::format("report_to: {}: hone writes metrics.jsonl and TensorBoard files alone", name));
+          fmt::format("report_to: {}: hone writes only metrics.jsonl and TensorBoard files", name));
     }
   }
   return on;
@@ -122,7 +122,7 @@ void check_targets(const Settings& settings) {
   const Json& targets = settings.value("lora_target_modules");
   if (!targets.is_array() || !targets.empty()) return;
   conflict(settings, "lora_target_modules", "at least one name in lora_target_modules", "an empty list",
-           "an adapter on nothing learns nothing", "write all-linear, or remove it for PEFT's choice");
+           "an adapter without modules trains nothing", "write all-linear, or remove it for PEFT's choice");
 }
 
 void check_steps(const Settings& settings) {
@@ -135,21 +135,25 @@ void check_steps(const Settings& settings) {
   }
   const double warmup = settings.number("warmup_steps");
   if (warmup <= 1 || warmup == std::floor(warmup)) return;
-  conflict(settings, "warmup_steps", "warmup_steps a whole number of steps, or a share of all steps below 1",
+  conflict(settings, "warmup_steps",
+           "warmup_steps a whole number of steps, or a fraction of all steps below "
+           "1",
            base::short_json(settings.value("warmup_steps")), "", "");
 }
 
 void check_combinations(const Settings& settings) {
   if (!settings.flag("use_peft")) {
     conflict(settings, "use_peft", "use_peft: true",
-             "use_peft: false, which trains every weight of the model", "full fine-tuning is not yet there",
+             "use_peft: false, which trains every weight of the model",
+             "hone does not have full fine-tuning "
+             "yet",
              "set use_peft: true to train a LoRA adapter");
   }
   check_packing(settings);
   const std::string level = settings.text("recompute");
   if (settings.text("layer_form") == "plain" && (level == "cheap" || level == "layer")) {
     conflict(settings, "recompute", "recompute: none or auto with layer_form: plain", level,
-             "the plain layer keeps all that autograd keeps; only the explicit one recomputes",
+             "the autograd layer (plain) keeps all activations; only the fused layer (explicit) recomputes",
              "remove layer_form: plain, or recompute");
   }
   check_steps(settings);
@@ -188,9 +192,9 @@ void fill_token_indices(Plan& plan, const Settings& settings) {
                    .expected = "embed_tokens: a list of token ids",
                    .found = fmt::format("'{}'", module),
                    .cause =
-                       "rows of the embedding are trained, and of the head where it is tied to it; a head "
-                       "of its own has no trainable rows yet",
-                   .fix = "write a list of token ids alone"});
+                       "rows of the embedding are trained, and of a head that is tied to it; an untied head "
+                       "has no trainable rows yet",
+                   .fix = "write only a list of token ids"});
 }
 
 // Settings that are right and yet do nothing in this run.
@@ -199,7 +203,7 @@ void note_idle_settings(const Settings& settings, std::vector<std::string>& note
   if (changed("adapter_name_or_path")) {
     for (const char* name : {"lora_r", "lora_alpha", "lora_target_modules", "lora_exclude_modules",
                              "trainable_token_indices", "use_rslora", "use_dora", "init_lora_weights"}) {
-      if (changed(name)) notes.push_back(fmt::format("{}: not used, the adapter brings its own", name));
+      if (changed(name)) notes.push_back(fmt::format("{}: not used, the adapter has its own", name));
     }
   }
   if (changed("eval_dataset") && settings.text("eval_strategy") == "no" && !settings.flag("eval_on_start")) {
@@ -220,14 +224,16 @@ void note_base_adapters(const Plan& plan, std::vector<std::string>& notes) {
       "them",
       below, plan.output_dir);
   if (!plan.trainable_token_indices.empty() && plan.method != Method::kReward) {
-    notes.push_back(fmt::format("{}; one model of all: hone merge --adapter_name_or_path {} --output DIR",
-                                note, plan.output_dir));
+    notes.push_back(
+        fmt::format("{}; to merge all into one model: hone merge --adapter_name_or_path {} "
+                    "--output DIR",
+                    note, plan.output_dir));
     return;
   }
   notes.push_back(plan.method == Method::kReward
                       ? note
-                      : fmt::format("{}; one adapter of all: hone merge --adapters {} {} --combination cat "
-                                    "--output DIR",
+                      : fmt::format("{}; to combine all into one adapter: hone merge --adapters {} {} "
+                                    "--combination cat --output DIR",
                                     note, below, plan.output_dir));
 }
 
@@ -239,14 +245,14 @@ void finish_adapter(Plan& plan, const Settings& settings) {
   if (init.starts_with(kPissaNiter)) plan.pissa_niter = std::stoll(init.substr(kPissaNiter.size()));
   if (plan.use_dora && plan.init_lora_weights == LoraInit::kPissa) {
     conflict(settings, "init_lora_weights", "use_dora or pissa, not both", init,
-             "PiSSA's adapter is converted when it is saved, and a magnitude has no such form",
+             "PiSSA's adapter is converted when it is saved, which is not possible with a magnitude",
              "leave one of them out");
   }
   const bool continues = !plan.adapter_name_or_path.empty();
   if (plan.use_dora && !continues && !plan.base_adapters.empty()) {
     conflict(settings, "base_adapters", "use_dora or base_adapters, not both", "use_dora: true",
-             "DoRA's magnitudes are of the base alone in PEFT, not of what lies below it",
-             "hone merge the base_adapters into the base first, and train on that model");
+             "in PEFT, DoRA's magnitudes refer only to the base, not to adapters below",
+             "merge the base_adapters into the base first (hone merge), and train on that model");
   }
   const bool asked = plan.disable_dropout || settings.is_set("lora_dropout");
   if (continues && asked) plan.continued_dropout = plan.lora_dropout;
@@ -269,6 +275,7 @@ void finish_plan(Plan& plan, const Settings& settings) {
   plan.tensorboard = tensorboard(settings, plan.notes);
   note_idle_settings(settings, plan.notes);
   note_base_adapters(plan, plan.notes);
+  for (std::string& note : settings.unused()) plan.notes.push_back(std::move(note));
   method_row(plan.method).finish(plan, settings);
 }
 

@@ -30,7 +30,7 @@ enum class Precision {
   kBFloat16,  // dtype bfloat16 or auto: bf16 weights; norms, softmax and loss in fp32
 };
 
-enum class IntervalStrategy { kNo, kSteps, kEpoch };       // *_strategy options
+enum class IntervalStrategy { kNo, kSteps, kEpoch };  // *_strategy options
 using adapters::LoraInit;
 // What the backward recomputes (model/fused_layer.h); the results are bit-equal. kAuto: the first level in
 // this order whose planned peak fits memory_limit (train/memory_plan.h).
@@ -79,7 +79,7 @@ struct PolicyPlan : learn::PolicyLossParameters {
   // TRL's vllm_importance_sampling_*. TRL applies the correction only with vLLM. Here the trainer itself
   // samples, so the correction is off by default.
   bool importance_sampling_correction = false;
-  std::string importance_sampling_mode = "sequence_mask";  // token|sequence _ mask|truncate
+  std::string importance_sampling_mode = "sequence_mask";      // token|sequence _ mask|truncate
   bool normalize_advantages = false;                           // RLOO
   std::optional<std::pair<double, double>> reward_clip_range;  // RLOO
 
@@ -107,9 +107,9 @@ struct PreferencePlan : learn::PreferenceLossParameters {
   // sigmoid hinge ipo exo_pair nca_pair robust bco_pair sppo_hard aot aot_unpaired apo_zero apo_down discopop
   // sft sigmoid_norm
   std::vector<std::string> loss_type = {"sigmoid"};
-  std::vector<double> loss_weights;  // empty: all 1
+  std::vector<double> loss_weights;              // empty: all 1
   std::string f_divergence_type = "reverse_kl";  // forward_kl js_divergence alpha_divergence
-  std::string truncation_mode = "keep_start";  // or keep_end
+  std::string truncation_mode = "keep_start";    // or keep_end
 
   bool operator==(const PreferencePlan&) const = default;
 };

@@ -28,20 +28,27 @@ std::string nearest_multiples(std::int64_t value, std::int64_t step) {
 // "3 or 6": divisors of `value` beside `near`, at least `least`.
 std::string nearest_divisors(std::int64_t value, std::int64_t near, std::int64_t least) {
   std::int64_t below = 0, above = 0;
-  for (std::int64_t divisor = least; divisor <= value && above == 0; ++divisor) {
+  const auto look_at = [&](std::int64_t divisor) {
+    if (divisor < least) return;
+    if (divisor <= near) below = std::max(below, divisor);
+    if (divisor > near && (above == 0 || divisor < above)) above = divisor;
+  };
+  for (std::int64_t divisor = 1; divisor <= value / divisor; ++divisor) {
     if (value % divisor != 0) continue;
-    (divisor <= near ? below : above) = divisor;
+    look_at(divisor);
+    look_at(value / divisor);
   }
   if (below == 0) return above == 0 ? std::string() : fmt::format("{}", above);
   return above == 0 ? fmt::format("{}", below) : fmt::format("{} or {}", below, above);
 }
 
-std::int64_t product(const Settings& settings, std::int64_t batch, std::int64_t steps) {
+std::int64_t product(const Settings& settings, std::int64_t batch, std::int64_t steps,
+                     std::string_view what = "a generation batch") {
   constexpr std::int64_t kMost = 10'000'000;
   if (steps <= kMost / batch) return batch * steps;
   throw UserError({.where = settings.where("per_device_train_batch_size"),
-                   .expected = fmt::format("a generation batch of at most {} completions", kMost),
-                   .found = fmt::format("{} completions a micro-batch, {} micro-batches", batch, steps),
+                   .expected = fmt::format("{} of at most {} completions", what, kMost),
+                   .found = fmt::format("{} completions per micro-batch, {} micro-batches", batch, steps),
                    .cause = {},
                    .fix = "lower per_device_train_batch_size or gradient_accumulation_steps"});
 }
@@ -71,6 +78,7 @@ void resolve_generation_batch(Settings& settings) {
       size ? *size / batch : steps.value_or(settings.integer("gradient_accumulation_steps"));
   settings.replace("steps_per_generation", resolved);
   settings.replace("generation_batch_size", product(settings, batch, resolved));
+  product(settings, batch, settings.integer("gradient_accumulation_steps"), "an optimizer step");
 }
 
 // What the user set last of those that make a generation batch.
@@ -104,7 +112,7 @@ void resolve_groups(Settings& settings) {
         {.where = settings.where("num_generations"),
          .expected = "num_generations at least 2",
          .found = group ? fmt::format("{}", *group) : "null",
-         .cause = "the advantage of a completion is its reward beside the others of its prompt",
+         .cause = "the advantage of a completion is its reward relative to the others of its prompt",
          .fix = fmt::format("the default is {}", settings.schema().find("num_generations")->default_text)});
   }
   const std::int64_t batch = settings.integer("per_device_train_batch_size");
@@ -207,28 +215,20 @@ void note_grpo(const Settings& settings, const PolicyPlan& plan, std::vector<std
   };
   const std::string& loss = plan.loss_type;
   const bool clipped = loss != "cispo" && loss != "sapo" && loss != "vespo";
-  if (loss != "sapo") idle({"sapo_temperature_neg", "sapo_temperature_pos"}, "loss_type is not sapo");
-  if (loss != "vespo") {
-    idle({"vespo_k_pos", "vespo_lambda_pos", "vespo_k_neg", "vespo_lambda_neg"}, "loss_type is not vespo");
-  }
-  if (!clipped) idle({"delta"}, fmt::format("loss_type {} has no clip of two sides", loss));
+  if (!clipped) idle({"delta"}, fmt::format("loss_type {} has no two-sided clip", loss));
   const bool inside =
       plan.entropy_coef >= plan.entropy_coef_min && plan.entropy_coef <= plan.entropy_coef_max;
   if (plan.use_adaptive_entropy && !inside) {
-    notes.push_back(fmt::format("entropy_coef: begins outside of entropy_coef_min {} and entropy_coef_max {}",
+    notes.push_back(fmt::format("entropy_coef: starts outside of entropy_coef_min {} and entropy_coef_max {}",
                                 plan.entropy_coef_min, plan.entropy_coef_max));
   }
-  if (!plan.use_adaptive_entropy) {
-    idle({"entropy_coef_min", "entropy_coef_max", "entropy_coef_delta", "entropy_target"},
-         "use_adaptive_entropy is false");
-  }
   if (plan.multi_objective_aggregation == "normalize_then_sum") {
-    idle({"scale_rewards"}, "normalize_then_sum divides by the spreads itself");
+    idle({"scale_rewards"}, "normalize_then_sum divides by the standard deviations itself");
   }
   if (plan.importance_sampling_correction) {
     notes.emplace_back(
-        "vllm_importance_sampling_correction: as it is set; hone samples with the trainer's own weights, so "
-        "that without top_k, top_p, min_p or a penalty every weight is 1");
+        "vllm_importance_sampling_correction: applied as set; hone samples with the trainer's own weights, "
+        "so that without top_k, top_p, min_p or a penalty every weight is 1");
   } else {
     idle({"vllm_importance_sampling_mode", "vllm_importance_sampling_clip_max",
           "vllm_importance_sampling_clip_min"},
@@ -251,7 +251,8 @@ void note_grpo(const Settings& settings, const PolicyPlan& plan, std::vector<std
   }
   if (sequence && (loss == "bnpo" || loss == "dr_grpo" || loss == "dapo" || loss == "cispo")) {
     notes.push_back(fmt::format(
-        "importance_sampling_level: with loss_type {} a sequence counts by its length; GSPO's paper has grpo",
+        "importance_sampling_level: with loss_type {} a sequence is weighted by its length; GSPO's paper has "
+        "grpo",
         loss));
   }
 }

@@ -32,7 +32,7 @@ void check_losses(const Settings& settings, const PreferencePlan& plan) {
       if (has(kDivergent, type)) continue;
       conflict(settings, "f_divergence_type",
                fmt::format("f_divergence_type: reverse_kl with loss_type: {}", type), plan.f_divergence_type,
-               "another divergence's normalizer cancels in the difference of chosen and rejected alone",
+               "the normalizer of another divergence cancels only in the difference of chosen and rejected",
                fmt::format("it goes with {}", fmt::join(kDivergent, ", ")));
     }
   }
@@ -46,31 +46,19 @@ void check_losses(const Settings& settings, const PreferencePlan& plan) {
   }
   if (has(plan.loss_type, "robust") && plan.label_smoothing == 0.5) {
     conflict(settings, "label_smoothing", "label_smoothing below 0.5 with loss_type: robust", "0.5",
-             "half of the labels flipped say nothing: the loss is divided by 1 - 2 * label_smoothing",
+             "labels of which half are flipped carry no information: the loss is divided by 1 - 2 * "
+             "label_smoothing",
              "the paper takes label_smoothing: 0.1");
   }
 }
 
 void note_losses(const Settings& settings, const Plan& run, std::vector<std::string>& notes) {
   const PreferencePlan& plan = run.preference;
-  const auto idle = [&](const char* name, std::string_view why) {
-    if (settings.changed(name)) notes.push_back(fmt::format("{}: not used, {}", name, why));
-  };
   const auto takes = [&](std::initializer_list<const char*> types) {
     return std::any_of(types.begin(), types.end(), [&](const char* one) { return has(plan.loss_type, one); });
   };
-  if (!takes({"robust", "exo_pair", "aot", "aot_unpaired"})) {
-    idle("label_smoothing", "no loss_type is robust, exo_pair, aot or aot_unpaired");
-  }
-  if (!takes({"discopop"})) idle("discopop_tau", "no loss_type is discopop");
-  if (plan.f_divergence_type != "alpha_divergence") {
-    idle("f_alpha_divergence_coef", "f_divergence_type is not alpha_divergence");
-  }
-  if (!run.precompute_ref_log_probs) {
-    idle("precompute_ref_batch_size", "precompute_ref_log_probs is false");
-  }
   if (has(plan.loss_type, "robust") && plan.label_smoothing > 0.5) {
-    notes.push_back(fmt::format("label_smoothing: {} for robust says that most labels are flipped",
+    notes.push_back(fmt::format("label_smoothing: {} for robust means that most labels are flipped",
                                 plan.label_smoothing));
   }
   if (takes({"aot", "aot_unpaired"}) && settings.integer("per_device_train_batch_size") == 1) {

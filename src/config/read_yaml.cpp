@@ -52,7 +52,7 @@ class Budget {
          .expected = deep ? fmt::format("values nested at most {} levels deep", kMaxYamlDepth)
                           : fmt::format("values of at most {} together", base::human_bytes(kMaxYamlValues)),
          .found = deep ? "a deeper one" : "more",
-         .cause = "an alias (*name) within what it names, or aliases of aliases",
+         .cause = "an alias (*name) inside the value that it names, or aliases of aliases",
          .fix = "write the value out"});
   }
 
@@ -79,7 +79,7 @@ Json free_value(const YAML::Node& node, Budget& budget, int depth = 0) {
     }
     return out;
   }
-  static const Option any{"", "", Kind::kAny};
+  static const Option any("", "", Kind::kAny);
   return convert_text(any, node.Scalar(), is_plain(node), "");
 }
 
@@ -216,7 +216,7 @@ void Settings::read_yaml_text(const std::string& text, const std::string& file_n
                              .expected = "one YAML document",
                              .found = "more than one",
                              .cause = "a line '---', or one that begins with , ] or }",
-                             .fix = "keep one run a file"});
+                             .fix = "keep one run per file"});
     }
     root = YAML::Load(text);
   } catch (const YAML::DeepRecursion& error) {
@@ -224,7 +224,7 @@ void Settings::read_yaml_text(const std::string& text, const std::string& file_n
                            .expected = "YAML nested a few levels deep",
                            .found = fmt::format("more than {} levels", error.depth()),
                            .cause = "a damaged or hostile file",
-                           .fix = "write one `option: value` a line"});
+                           .fix = "write one `option: value` per line"});
   } catch (const YAML::Exception& error) {
     throw base::UserError(
         {.where = error.mark.is_null()
@@ -233,7 +233,7 @@ void Settings::read_yaml_text(const std::string& text, const std::string& file_n
          .expected = "YAML",
          .found = base::cut_text(error.msg, 200),
          .cause = "indentation, a missing space after ':', or an unclosed quote",
-         .fix = "write one `option: value` a line"});
+         .fix = "write one `option: value` per line"});
   }
   if (root.IsNull()) return;
   if (!root.IsMap()) {
@@ -241,7 +241,7 @@ void Settings::read_yaml_text(const std::string& text, const std::string& file_n
                            .expected = "a mapping of options to values",
                            .found = shape(root),
                            .cause = "a missing space after ':'",
-                           .fix = "write one `option: value` a line"});
+                           .fix = "write one `option: value` per line"});
   }
   Budget budget(document);
   for (const Entry& entry : entries_of(root, document, budget)) {

@@ -212,6 +212,29 @@ bool Settings::changed(std::string_view name) const {
   return option != nullptr && value(name) != option->default_value();
 }
 
+std::vector<std::string> Settings::unused() const {
+  std::vector<std::string> notes;
+  for (const Option& option : schema_->options) {
+    if (option.needed_option.empty() || !changed(option.name)) continue;
+    const Json& other = value(option.needed_option);
+    const std::vector<std::string> needed = split_words(option.needed_values);
+    const bool many = other.is_array();
+    const bool used =
+        other.is_boolean()
+            ? other.get<bool>()
+            : std::any_of(needed.begin(), needed.end(), [&](const Json& word) {
+                return many ? std::find(other.begin(), other.end(), word) != other.end() : other == word;
+              });
+    if (used) continue;
+    std::string words = other.is_boolean() ? "false" : fmt::format("{}", fmt::join(needed, ", "));
+    if (const std::size_t last = words.rfind(", "); last != std::string::npos) words.replace(last, 2, " or ");
+    const bool negated = !many && !other.is_boolean();
+    notes.push_back(fmt::format("{}: not used, {}{} is {}{}", option.name, many ? "no " : "",
+                                option.needed_option, negated ? "not " : "", words));
+  }
+  return notes;
+}
+
 void Settings::fill(std::type_index type, void* part) const {
   for (const Option& option : schema_->options) {
     const bool ours = option.binding.set && option.binding.part == type;

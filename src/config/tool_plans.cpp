@@ -171,8 +171,8 @@ void note_other_bases(const DecodingPlan& plan, std::vector<std::string>& notes)
     if (own.base == QuantizedBase::kNone && plan.quantized_base == QuantizedBase::kNone) continue;
     if (own == TrainedOn{.base = plan.quantized_base, .nested = plan.use_bnb_nested_quant}) continue;
     notes.push_back(
-        fmt::format("adapters: {} was trained on a base that was held otherwise (load_in_4bit, "
-                    "load_in_8bit) than the one it speaks from here",
+        fmt::format("adapters: {} was trained on a base with other load_in_4bit and load_in_8bit options "
+                    "than the base used here",
                     one.name));
   }
 }
@@ -216,7 +216,7 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   settings.fill(plan);
   if (plan.prompts.empty() && plan.prompts_file.empty()) {
     throw UserError({.where = "hone generate",
-                     .expected = "something to complete",
+                     .expected = "a prompt to complete",
                      .found = "neither --prompt nor --prompts",
                      .cause = {},
                      .fix = "write --prompt 'TEXT', or --prompts FILE.jsonl with a prompt column"});
@@ -401,7 +401,7 @@ BisectPlan parse_bisect(const std::vector<std::string>& arguments) {
                        .expected = fmt::format("one of {}", fmt::join(known, ", ")),
                        .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, known)),
                        .cause = {},
-                       .fix = "leave it out: the files' options tell"});
+                       .fix = "leave it out: it is inferred from the files' options"});
     }
     plan.method = *method;
   } else {

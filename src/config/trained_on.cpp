@@ -48,7 +48,8 @@ std::optional<FromPlan> quantized_by_plan(const std::string& adapter, std::vecto
     plan = YAML::Load(base::read_settings(out.path, kMaxYamlBytes));
   } catch (const std::exception&) {  // too large, unreadable, no YAML
     notes.push_back(out.path +
-                    ": not read; if the adapter was trained with load_in_4bit or load_in_8bit, say so here");
+                    ": not read; if the adapter was trained with load_in_4bit or load_in_8bit, set the same "
+                    "here");
     return std::nullopt;
   }
   for (const char* name : kBaseOptions) {
@@ -73,7 +74,7 @@ void inherit_base_adapters(Settings& settings, const std::string& adapter, std::
                            .expected = "a list of folders",
                            .found = base::short_json(folders),
                            .cause = "the file was edited, or is not hone's",
-                           .fix = "set base_adapters, which counts in its place"});
+                           .fix = "set base_adapters, which replaces it"});
   }
   settings.replace("base_adapters", folders);
   notes.push_back(fmt::format("base_adapters: {}, from {}: what the adapter was trained above (null: none)",

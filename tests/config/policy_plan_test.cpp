@@ -164,9 +164,8 @@ TEST_F(PolicyPlanTest, AFileForVllmComesBackWithOneNoteForAllOfIt) {
   EXPECT_FALSE(plan.policy.importance_sampling_correction) << "no vLLM, nothing to correct";
   EXPECT_EQ(
       plan.notes,
-      (Words{
-          "use_vllm: hone samples with the trainer's own weights: nothing is copied to another engine",
-          "vllm_mode, vllm_server_port: read by vLLM alone; hone samples with the trainer's own weights"}));
+      (Words{"use_vllm: hone samples with the trainer's own weights: nothing is copied to another engine",
+             "vllm_mode, vllm_server_port: read only by vLLM; hone samples with the trainer's own weights"}));
   EXPECT_EQ(parse_run_text(Method::kGrpo, write_plan(plan), "plan.yaml"), plan) << write_plan(plan);
 }
 
@@ -211,7 +210,8 @@ TEST_F(PolicyPlanTest, BatchesThatHoldNoWholeGroups) {
     EXPECT_EQ(grpo_error({"--num_generations", few}),
               std::string("[--num_generations] expected num_generations at least 2\n  found:  ") + few +
                   "\n"
-                  "  likely: the advantage of a completion is its reward beside the others of its prompt\n"
+                  "  likely: the advantage of a completion is its reward relative to the others of its "
+                  "prompt\n"
                   "  do:     the default is 8");
   }
   EXPECT_NE(grpo_error({"--per_device_train_batch_size", "100000000"}).find("a generation batch of at most"),
@@ -259,7 +259,7 @@ TEST_F(PolicyPlanTest, Rewards) {
             "  found:  'my/rewards.py'\n"
             "  likely: the function is missing\n"
             "  do:     write my/rewards.py:my_function");
-  EXPECT_NE(grpo_error({"--reward_funcs", "trl-lib/reward"}).find("looks like a name of the hub"),
+  EXPECT_NE(grpo_error({"--reward_funcs", "trl-lib/reward"}).find("looks like a hub name"),
             std::string::npos);
   EXPECT_NE(grpo_error({"--reward_model_name_or_path", path("none")})
                 .find("[--reward_model_name_or_path] expected"),
@@ -342,7 +342,7 @@ TEST_F(PolicyPlanTest, BoundsOfSamplingAndLoss) {
   EXPECT_NE(grpo_error({"--entropy_coef_min", "2"}).find("of at most entropy_coef_max, 1"),
             std::string::npos);
   EXPECT_EQ(grpo({"--use_adaptive_entropy", "--entropy_coef", "2"}).notes,
-            Words{"entropy_coef: begins outside of entropy_coef_min 0 and entropy_coef_max 1"})
+            Words{"entropy_coef: starts outside of entropy_coef_min 0 and entropy_coef_max 1"})
       << "TRL runs it";
   for (const Words& range : {Words{"1"}, Words{"2", "1"}, Words{"1", "2", "3"}}) {
     Words more = {"--reward_clip_range"};
@@ -362,7 +362,7 @@ TEST_F(PolicyPlanTest, TheCorrectionIsOnOnlyWhereItIsSet) {
   const Plan on = grpo({"--vllm_importance_sampling_correction", "true"});
   EXPECT_TRUE(on.policy.importance_sampling_correction);
   ASSERT_EQ(on.notes.size(), 1U);
-  EXPECT_TRUE(on.notes[0].starts_with("vllm_importance_sampling_correction: as it is set;")) << on.notes[0];
+  EXPECT_TRUE(on.notes[0].starts_with("vllm_importance_sampling_correction: applied as set;")) << on.notes[0];
   EXPECT_NE(grpo_error({"--vllm_importance_sampling_clip_min", "3"})
                 .find("below vllm_importance_sampling_clip_max, 3"),
             std::string::npos);
@@ -383,7 +383,7 @@ TEST_F(PolicyPlanTest, SettingsThatDoNothingAreNoted) {
   EXPECT_EQ(grpo({"--sapo_temperature_pos", "2"}).notes,
             Words{"sapo_temperature_pos: not used, loss_type is not sapo"});
   EXPECT_EQ(grpo({"--loss_type", "sapo", "--delta", "2"}).notes,
-            Words{"delta: not used, loss_type sapo has no clip of two sides"});
+            Words{"delta: not used, loss_type sapo has no two-sided clip"});
   EXPECT_EQ(grpo({"--loss_type", "cispo"}).notes,
             Words{"epsilon_high: for cispo it is the largest ratio itself, here 0.2; the paper takes 5.0"});
   EXPECT_TRUE(grpo({"--loss_type", "cispo", "--epsilon_high", "5"}).notes.empty());
@@ -400,11 +400,13 @@ TEST_F(PolicyPlanTest, WhatIsRefused) {
   for (const char* name : {"--cast_lm_head_to_fp32", "--remove_unused_columns"}) {
     EXPECT_NE(grpo_error({name}).find("at its default false"), std::string::npos) << name;
   }
-  EXPECT_NE(grpo_error({"--vllm_structured_outputs_regex", "a*"}).find("not bound to a form"),
-            std::string::npos);
+  EXPECT_NE(grpo_error({"--vllm_structured_outputs_regex", "a*"}).find("not constrained"), std::string::npos);
   EXPECT_NE(grpo_error({"--log_completions_hub_repo", "a/b"}).find("output_dir/completions"),
             std::string::npos);
-  EXPECT_NE(grpo_error({"--use_peft", "false"}).find("full fine-tuning is not yet there"), std::string::npos);
+  EXPECT_NE(grpo_error({"--use_peft", "false"})
+                .find("hone does not have full fine-tuning "
+                      "yet"),
+            std::string::npos);
 }
 
 TEST_F(PolicyPlanTest, NamesFromElsewhere) {
@@ -424,6 +426,28 @@ TEST_F(PolicyPlanTest, NamesFromElsewhere) {
             std::string::npos);
   EXPECT_NE(grpo_error({"--num_generation", "4"}).find("Did you mean 'num_generations'"), std::string::npos);
   EXPECT_NE(grpo_error({"--tools", "a"}).find("hone has no tools yet"), std::string::npos);
+}
+
+// Each answers at once: with a UserError, or with a plan.
+TEST_F(PolicyPlanTest, HugeCountsAreAnsweredAtOnce) {
+  const std::string most = "1000000000";
+  EXPECT_NE(grpo_error({"--gradient_accumulation_steps", most, "--steps_per_generation", "2"})
+                .find("an optimizer step of at most 10000000 completions"),
+            std::string::npos);
+  EXPECT_NE(grpo_error({"--gradient_accumulation_steps", most}).find("a generation batch of at most"),
+            std::string::npos);
+  EXPECT_NE(grpo_error({"--per_device_train_batch_size", most}).find("a generation batch of at most"),
+            std::string::npos);
+  // 999999937 is a prime: its divisors are looked for up to its root.
+  EXPECT_NE(grpo_error({"--per_device_eval_batch_size", "999999937", "--eval_on_start"})
+                .find("num_generations_eval: 1 or 999999937"),
+            std::string::npos);
+  EXPECT_EQ(grpo({"--max_steps", most, "--seed", "9223372036854775807"}).seed, 9223372036854775807);
+  for (const char* name : {"gradient_accumulation_steps", "per_device_train_batch_size", "max_steps"}) {
+    const std::string option = std::string("--") + name;
+    EXPECT_NE(run_error({option, "1000000001"}).find(name), std::string::npos);
+    EXPECT_NO_THROW(run({option, most})) << name;
+  }
 }
 
 }  // namespace policy_plan_test
