@@ -41,9 +41,9 @@ void AdapterSet::put(const One* one) {
 void AdapterSet::load(const std::string& name, const base::fs::path& folder) {
   if (find(name) != nullptr) {
     throw base::UserError({.where = "option adapters",
-                           .expected = "adapters with names of their own",
+                           .expected = "adapters with distinct names",
                            .found = "two named '" + name + "'",
-                           .cause = "an adapter without a name has that of its folder",
+                           .cause = "an adapter without a name takes the name of its folder",
                            .fix = "write NAME=" + folder.string()});
   }
   One one{.name = name, .sides = {}, .token_rows = {}};

@@ -40,15 +40,15 @@ void check(const std::vector<StoredAdapter>& adapters, const std::vector<std::st
     const LoraConfig &one = adapters[i].config, &first = adapters[0].config;
     require_kind(one, /*score_head=*/false, names[i]);
     if (one.dora) {
-      throw UserError({names[i], "a LoRA", "DoRA: its rows have magnitudes, which do not add up",
-                       "PEFT would leave them out, and the result would be another model",
+      throw UserError({names[i], "a LoRA", "DoRA: its rows have magnitudes, which cannot be added",
+                       "PEFT would leave them out, and the result would be a different model",
                        "merge it into the base first, and train or merge the others on that"});
     }
     if (!one.token_indices.empty()) {
-      throw UserError({names[i], "a LoRA on linears alone",
+      throw UserError({names[i], "a LoRA only on linears",
                        "one with trainable_token_indices: rows of the embedding, which are values and not "
-                       "changes that add up",
-                       "PEFT would leave them out, and the result would be another model",
+                       "changes that can be added",
+                       "PEFT would leave them out, and the result would be a different model",
                        "merge it into the base first, and train or merge the others on that"});
     }
     if (adds_factors(how) && one.r != first.r) {
@@ -58,7 +58,7 @@ void check(const std::vector<StoredAdapter>& adapters, const std::vector<std::st
     }
     if (one.target_is_regex != first.target_is_regex) {
       throw UserError({names[i] + ": target_modules",
-                       "a list of names in each, or a regular expression in each", "one of both", "",
+                       "a list of names in each, or a regular expression in each", "one of each", "",
                        "write the expression as a list of names in its adapter_config.json"});
     }
   }

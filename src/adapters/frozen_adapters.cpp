@@ -42,17 +42,17 @@ StoredAdapter read_lora(const std::string& folder, const model::ModelConfig& mod
   if (!stored.config.token_indices.empty()) {
     throw UserError(
         {.where = "option base_adapters: " + folder,
-         .expected = "a LoRA on linears alone",
+         .expected = "a LoRA only on linears",
          .found = "one with trainable_token_indices: rows of the embedding",
-         .cause = "they are values and not changes that add up",
+         .cause = "they are values and not changes that can be added",
          .fix = "hone merge --adapter_name_or_path " + folder + " --output DIR, and train on that model"});
   }
   if (!stored.config.dora) return stored;
   throw UserError(
       {.where = "option base_adapters: " + folder,
        .expected = "a LoRA",
-       .found = "DoRA: its rows have magnitudes, which do not add up",
-       .cause = "below another adapter it would be another model",
+       .found = "DoRA: its rows have magnitudes, which cannot be added",
+       .cause = "below another adapter it would give a different model",
        .fix = "hone merge --adapter_name_or_path " + folder + " --output DIR, and train on that model"});
 }
 
@@ -103,9 +103,9 @@ FrozenAdapters read_frozen_adapters(const fs::path& adapter) {
     out.checksums = json.at(kPrints).get<std::vector<std::uint32_t>>();
   } catch (const Json::exception& error) {
     throw UserError({.where = path.string(),
-                     .expected = "the adapters below this one, as hone writes them",
+                     .expected = "the adapters below this one, in hone's format",
                      .found = error.what(),
-                     .cause = "the file was edited, or is of another version",
+                     .cause = "the file was edited, or is from another version",
                      .fix = "remove it, and name them by base_adapters"});
   }
   return out;
@@ -123,7 +123,7 @@ std::optional<std::string> frozen_adapters_note(const fs::path& adapter,
   const FrozenAdapters given = frozen_adapters_of(folders);
   if (trained.folders.empty() || trained == given) return std::nullopt;
   return adapter.string() + " was trained above " + concat(trained.folders) + ", and base_adapters is " +
-         concat(folders) + ": it is another model, unless the base has the others merged into it";
+         concat(folders) + ": the result is a different model, unless the others are merged into the base";
 }
 
 }  // namespace hone::adapters

@@ -63,7 +63,7 @@ void require_kind(const LoraConfig& config, bool score_head, const std::string& 
                                                 : "the adapter of a language model",
                          .found = score_head ? "one of a language model" : "one of a reward model",
                          .cause = score_head ? "it was not trained by hone reward or TRL's RewardTrainer"
-                                             : "it gives scores (task_type SEQ_CLS), no words",
+                                             : "it gives scores (task_type SEQ_CLS), not text",
                          .fix = score_head ? "" : "name it in reward_funcs of hone grpo"});
 }
 
@@ -78,8 +78,8 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
   const auto lies_above = [](const ops::Linear* linear) { return linear->frozen_lora.has_value(); };
   if (config.dora && std::any_of(all.begin(), all.end(), lies_above)) {
     throw base::UserError(
-        {"option base_adapters", "a LoRA above them", "DoRA, which has magnitudes of rows",
-         "they are of the base alone in PEFT, and of the sum in a base with all merged",
+        {"option base_adapters", "a LoRA on top of them", "DoRA, whose rows have magnitudes",
+         "in PEFT they refer only to the base, but after a merge to the merged base",
          "merge the base_adapters first (hone merge), and train or use DoRA on that model"});
   }
   std::vector<std::uint64_t> keys;  // a module's place in the whole model keys its dropout
@@ -155,8 +155,7 @@ Adapter Adapter::attach(model::CausalLm& model, const LoraConfig& config, std::u
     } else {
       fill(a.value, seed, a.name, Draw::kUniform, 1 / std::sqrt(static_cast<double>(a.value.size(1))));
     }
-    if (config.init == LoraInit::kFalse)
-      fill(b.value, seed, b.name, Draw::kUniform, 1 / std::sqrt(rank));
+    if (config.init == LoraInit::kFalse) fill(b.value, seed, b.name, Draw::kUniform, 1 / std::sqrt(rank));
     ops::LoraWeights& side = *adapter.linears_[i]->lora;
     if (config.dora) side.magnitude.copy_(ops::dora_norm(*adapter.linears_[i]));
   }

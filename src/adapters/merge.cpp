@@ -41,14 +41,14 @@ std::shared_ptr<const Parts> read_parts(const model::ModelConfig& config,
     const StoredAdapter& stored = out->adapters.emplace_back(read_adapter(folder, config));
     require_kind(stored.config, /*score_head=*/false, folder.string());
     if (stored.config.dora && adapters.size() > 1) {
-      throw base::UserError({folder.string(), "LoRAs, to fold several at once",
-                             "DoRA: its rows have magnitudes, which do not add up", "",
-                             "merge it alone, and the others into what comes of it"});
+      throw base::UserError({folder.string(), "LoRAs, to merge several at once",
+                             "DoRA: its rows have magnitudes, which cannot be added", "",
+                             "merge it first, then the others into the result"});
     }
     if (!stored.config.token_indices.empty() && &folder != &adapters.back()) {
-      throw base::UserError({folder.string(), "LoRAs on linears alone below the last one",
-                             "trainable_token_indices: rows of the embedding, which do not add up", "",
-                             "merge it alone, and the others into what comes of it"});
+      throw base::UserError({folder.string(), "LoRAs only on linears below the last one",
+                             "trainable_token_indices: rows of the embedding, which cannot be added", "",
+                             "merge it first, then the others into the result"});
     }
     out->names += (out->names.empty() ? "" : " + ") + folder.string();
   }

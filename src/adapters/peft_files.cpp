@@ -91,7 +91,8 @@ LoraInit read_init(const Json& json, const std::string& where) {
   if (*it == Json("eva") || *it == Json("orthogonal")) return LoraInit::kTrue;
   throw UserError(
       {where + ": init_lora_weights", "true, false or gaussian", base::short_json(*it),
-       "this way of starting changes the base model's weights, so that the adapter alone is not enough",
+       "this initialization changes the base model's weights, so that the adapter is not sufficient without "
+       "them",
        "convert it with PEFT: save_pretrained(..., path_initial_model_for_weight_conversion=...)"});
 }
 
@@ -133,10 +134,10 @@ void read_token_indices(const Json& json, const std::string& where, LoraConfig& 
     const bool embedding =
         config.token_module == "embed_tokens" || config.token_module.ends_with(".embed_tokens");
     if (value.size() != 1 || !embedding) {
-      throw UserError({where + ": " + kKey, "rows of embed_tokens alone", base::short_json(value),
-                       "a head of its own has no trainable rows in hone; one that is tied has those of the "
-                       "embedding without being named",
-                       "train the adapter on embed_tokens alone"});
+      throw UserError({where + ": " + kKey, "only rows of embed_tokens", base::short_json(value),
+                       "an untied head has no trainable rows in hone; a tied head has those of the embedding "
+                       "without being named",
+                       "train the adapter only on embed_tokens"});
     }
   }
   if (!ids->is_array() || ids->empty()) bad();
@@ -215,8 +216,7 @@ std::string key_token_rows(const model::ModelConfig& model) {
 }
 
 Json config_to_json(const LoraConfig& c) {
-  const Json init =
-      c.init == LoraInit::kGaussian ? Json("gaussian") : Json(c.init == LoraInit::kTrue);
+  const Json init = c.init == LoraInit::kGaussian ? Json("gaussian") : Json(c.init == LoraInit::kTrue);
   const bool integral = c.alpha == std::floor(c.alpha) && std::abs(c.alpha) < 1e15;
   const Json alpha = integral ? Json(static_cast<std::int64_t>(c.alpha)) : Json(c.alpha);
   Json json;
@@ -372,9 +372,9 @@ StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfi
     throw UserError(
         {weights + ": " + base::cut_text(t.name, 200),
          "only tensors of the modules that target_modules names (CKPT-01)",
-         "this one beside them." + base::did_you_mean(t.name, known),
+         "this one in addition." + base::did_you_mean(t.name, known),
          "a part that hone does not have (modules_to_save, an adapted embedding), or another model",
-         "train a LoRA on linears alone, or name the adapter's own base model"});
+         "train a LoRA only on linears, or name the adapter's own base model"});
   }
   return adapter;
 }

@@ -53,7 +53,7 @@ void init_pissa(ops::Linear& linear, std::int64_t niter, std::uint64_t seed) {
   if (linear.weight.is_quantized()) {
     throw base::UserError({"option init_lora_weights", "a base that is not quantized for pissa",
                            ops::describe(linear.weight.quantized().scheme),
-                           "PiSSA takes the adapter's part out of the base's own numbers",
+                           "PiSSA subtracts the adapter from the base's weights",
                            "init_lora_weights: true, or leave load_in_4bit out"});
   }
   if (rank > std::min(linear.weight.out(), linear.weight.in())) {

@@ -74,8 +74,8 @@ std::string short_names(const std::vector<std::string>& modules) {
 void refuse_embeddings(const std::string& found) {
   throw UserError({kTarget, "linears of the decoder layers (GRAD-07)", "'" + found + "'",
                    "an adapter on lm_head or embed_tokens would save a copy of the whole embedding and break "
-                   "tied weights",
-                   "take lm_head and embed_tokens out of the targets; all-linear leaves them out by itself"});
+                   "weight tying",
+                   "take lm_head and embed_tokens out of the targets; all-linear does not include them"});
 }
 
 bool any_match(const std::vector<std::string>& modules, const std::string& entry) {
@@ -119,7 +119,9 @@ std::vector<std::string> choose(const LoraConfig& config, const model::ModelConf
     throw UserError(
         {kTarget, "names of linears: " + short_names(modules),
          "'" + entry + "', which matches no module." + base::did_you_mean(entry, suggestions(modules)),
-         "a misspelled name", "correct or remove it; one that is ignored would train less than you asked"});
+         "a misspelled name",
+         "correct or remove it; if it were ignored, fewer modules would be trained than "
+         "you asked for"});
   }
   std::vector<std::string> chosen;
   for (const std::string& m : modules) {
@@ -182,7 +184,7 @@ std::vector<std::string> select_targets(const LoraConfig& config, const model::M
   if (chosen.empty()) {
     throw UserError(
         {kTarget, "at least one module to adapt", "none is left",
-         config.exclude_modules.empty() ? "no name matched" : "lora_exclude_modules takes away every target",
+         config.exclude_modules.empty() ? "no name matched" : "lora_exclude_modules excludes every target",
          "name some of " + short_names(modules) + ", or all-linear"});
   }
   return chosen;

@@ -168,7 +168,7 @@ int lock_folder(const fs::path& folder) {
 
 void throw_busy(const fs::path& path) {
   throw UserError({.where = path.string(),
-                   .expected = "to be the only writer",
+                   .expected = "to be the only process that writes it",
                    .found = "another process that writes it",
                    .cause = "the same command was started twice",
                    .fix = "wait for it, or choose another output"});
@@ -178,7 +178,7 @@ void throw_not_ours(const fs::path& path, const fs::path& staged, std::string_vi
   throw UserError({.where = path.string(),
                    .expected = "to write " + staged.string() + " before it gets its name",
                    .found = std::string(found) + " of that name",
-                   .cause = "hone did not put it there, and leaves it alone",
+                   .cause = "hone did not create it, and does not change it",
                    .fix = "move it away, or choose another output"});
 }
 
@@ -211,14 +211,14 @@ void throw_system_error(const fs::path& path, std::string_view verb, int error_n
                  : error_number == EDQUOT ? "your disk quota is used up"
                                           : "a limit on the size of files (ulimit -f, or the file system's)";
     text.fix = std::string(disk ? "make room" : "raise the limit") +
-               " or choose another folder; nothing was left behind";
+               " or choose another folder; no partial file was left";
   } else if (error_number == EISDIR) {
     text.expected = "a file";
     text.found = "a folder";
     text.fix = "name a file in it";
   } else if (error_number == EACCES || error_number == EPERM || error_number == EROFS) {
-    text.cause = "missing rights, or a file system mounted read-only";
-    text.fix = "change the rights or choose another path";
+    text.cause = "missing permissions, or a file system mounted read-only";
+    text.fix = "change the permissions or choose another path";
   } else if (error_number == ENOENT || error_number == ENOTDIR) {
     text.cause = "a folder of the path does not exist";
     text.fix = "create it or correct the path";
@@ -260,7 +260,7 @@ MappedFile MappedFile::open(const fs::path& path) {
     throw UserError({.where = path.string(),
                      .expected = "a file on disk",
                      .found = "a device or pipe",
-                     .cause = "it is read in any order, which a pipe does not allow",
+                     .cause = "it is read in random order, which a pipe does not allow",
                      .fix = "save it to a file first"});
   }
   MappedFile mapped;
@@ -317,9 +317,9 @@ FileWriter::FileWriter(fs::path path, std::uint64_t expected_size)
     if (S_ISDIR(status.st_mode)) throw_system_error(path_, "write", EISDIR);
     if (!S_ISREG(status.st_mode)) {
       throw UserError({.where = path_.string(),
-                       .expected = "a file on disk, or nothing yet",
+                       .expected = "a file on disk, or a path that does not exist yet",
                        .found = "a device or pipe",
-                       .cause = "the file is replaced as a whole, which a device or pipe does not allow",
+                       .cause = "the file is replaced atomically, which a device or pipe does not allow",
                        .fix = "name a file"});
     }
   }

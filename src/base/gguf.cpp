@@ -41,7 +41,7 @@ constexpr std::int64_t kMaxInt = std::numeric_limits<std::int64_t>::max();
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& entry, std::string expected,
                          std::string found, std::string cause = "a damaged file, or one from a faulty writer",
-                         std::string fix = "fetch or convert the file again") {
+                         std::string fix = "download or convert the file again") {
   throw UserError({.where = path.string() + (entry.empty() ? "" : ": " + entry),
                    .expected = std::move(expected),
                    .found = std::move(found),
@@ -286,7 +286,7 @@ void check_version(const fs::path& path, std::uint32_t version) {
   const bool swapped = version == 0x02000000 || version == 0x03000000;
   refuse(path, "", "GGUF version 2 or 3",
          swapped ? "a big-endian file" : "version " + std::to_string(version),
-         swapped ? "made for a big-endian machine" : "an old or newer format",
+         swapped ? "written for a big-endian machine" : "an old or newer format",
          "convert the model with a current release of llama.cpp");
 }
 
@@ -323,7 +323,7 @@ GgufFile GgufFile::open(const fs::path& path) {
     const auto type = cursor.read<std::uint32_t>(entry);
     GgufValue value = type == kArray ? read_array(cursor, entry) : read_scalar(cursor, type, entry);
     if (!file.metadata_.emplace(key, std::move(value)).second)
-      refuse(path, entry, "each key once", "it twice");
+      refuse(path, entry, "each key only once", "it twice");
   }
   const std::uint64_t alignment = alignment_of(path, file.metadata_);
   cursor.need_items(tensor_count, 24, "tensor table");  // name length, dimensions, type, offset
@@ -332,7 +332,10 @@ GgufFile GgufFile::open(const fs::path& path) {
   for (std::uint64_t i = 0; i < tensor_count; ++i) {
     infos.push_back(read_tensor_info(cursor, i));
     const std::string& name = infos.back().tensor.name;
-    if (!names.insert(name).second) refuse(path, "tensor " + printable(name), "each tensor once", "it twice");
+    if (!names.insert(name).second)
+      refuse(path, "tensor " + printable(name), "each tensor only once",
+             "it "
+             "twice");
   }
   const std::uint64_t start = (cursor.position() + alignment - 1) / alignment * alignment;
   const std::span<const std::byte> data =

@@ -47,7 +47,7 @@ std::string likely_cause(std::string_view text, std::size_t offset) {
   if (offset >= text.size())
     return "the text ends early: an incomplete file, or a bracket or quote not closed";
   const char here = text[offset];
-  if (here == '\'') return "single quotes: JSON wants double quotes";
+  if (here == '\'') return "single quotes: JSON requires double quotes";
   if (here == '}' || here == ']') {
     const std::size_t before = text.find_last_not_of(" \t\r\n", offset == 0 ? 0 : offset - 1);
     if (before != std::string_view::npos && before < offset && text[before] == ',') {
@@ -174,7 +174,7 @@ class Builder {
 
   [[noreturn]] void throw_twice(const std::string& name) const {
     throw UserError({.where = where_,
-                     .expected = "each name once",
+                     .expected = "each name only once",
                      .found = "'" + cut_text(name, 200) + "' twice",
                      .cause = "a faulty writer or a damaged file",
                      .fix = "write the file again with the tool that made it"});
@@ -194,7 +194,7 @@ Value parse_checked(std::string_view text, const std::string& where, int first_l
                      .expected = "JSON nested at most " + std::to_string(kMaxJsonDepth) + " levels deep",
                      .found = "a deeper list or object",
                      .cause = "a damaged or hostile file",
-                     .fix = "repair the file or fetch it again"});
+                     .fix = "repair the file or download it again"});
   }
   try {
     Value out;

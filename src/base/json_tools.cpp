@@ -42,7 +42,7 @@ std::string read_settings(const fs::path& path, std::size_t most) {
                      .expected = "a file of at most " + human_bytes(most),
                      .found = found,
                      .cause = "another kind of file under this name",
-                     .fix = "name the right file, or fetch it again"});
+                     .fix = "name the right file, or download it again"});
   };
   if (regular) {
     const std::uintmax_t size = fs::file_size(path, ec);
@@ -54,7 +54,7 @@ std::string read_settings(const fs::path& path, std::size_t most) {
   file.read(out.data(), static_cast<std::streamsize>(out.size()));
   const auto got = static_cast<std::size_t>(file.gcount());
   if (!file && got == 0 && !file.eof()) return read_text(path);  // which says what is wrong
-  if (got > most) too_large("a stream that goes on");
+  if (got > most) too_large("a stream without an end");
   out.resize(got);
   return out;
 }

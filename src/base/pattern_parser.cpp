@@ -170,7 +170,7 @@ class Parser {
     out->most = most;
     out->lazy = take(U'?');
     if (next_is(U'+') || next_is(U'*') || next_is(U'?'))
-      fail("one quantifier (possessive ones are not known here)");
+      fail("one quantifier (possessive ones are not supported)");
     out->parts.push_back(std::move(one));
     return out;
   }

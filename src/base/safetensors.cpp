@@ -19,7 +19,7 @@ constexpr std::uint64_t kMaxHeader = 100'000'000;  // the Rust crate's own limit
 
 constexpr const char* kDamaged = "a damaged file, or one from a faulty writer";
 constexpr const char* kIncomplete = "perhaps an incomplete download";
-constexpr const char* kFetchAgain = "fetch or write the file again";
+constexpr const char* kFetchAgain = "download or write the file again";
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& tensor, std::string expected,
                          std::string found, std::string cause = kDamaged, std::string fix = kFetchAgain) {

@@ -61,7 +61,7 @@ int claim(const fs::path& staging, bool create) {
 
 void mark(const fs::path& staging, const fs::path& final_path) {
   const std::string text = "hone makes " + final_path.filename().string() +
-                           " here. When no hone is at work, the next one that writes it cleans this up.\n";
+                           " here. If no hone is running, the next run that writes it removes this folder.\n";
   const fs::path marker = staging / kStagedMarker;
   if (is_there(marker)) return;
   const int fd = ::open(marker.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -85,12 +85,11 @@ void clean(const fs::path& staging, const fs::path& final_path) {
     if (!is_there(final_path)) {
       rename_synced(staging / kOld, final_path);
     } else if (is_there(staging / kNew)) {
-      throw UserError(
-          {.where = final_path.string(),
-           .expected = "no folder: the one that stood there was being replaced when hone was killed",
-           .found = "another one, and the one from before as " + (staging / kOld).string(),
-           .cause = "a folder was put there since",
-           .fix = "keep one of them in its place and remove " + staging.string()});
+      throw UserError({.where = final_path.string(),
+                       .expected = "no folder: it was being replaced when hone was killed",
+                       .found = "another one, and the one from before as " + (staging / kOld).string(),
+                       .cause = "a folder was put there afterwards",
+                       .fix = "keep one of them at this path and remove " + staging.string()});
     }
   }
   remove_staging(staging);
@@ -125,7 +124,7 @@ FolderLock::FolderLock(const fs::path& folder, std::string_view what_for) : fd_(
   if (fd_ >= 0) return;
   throw UserError({.where = folder.string(),
                    .expected = "a folder that no other process writes to",
-                   .found = std::string(what_for) + ", which is still going on",
+                   .found = std::string(what_for) + ", which is still running",
                    .cause = "the same command was started twice",
                    .fix = "wait for it, stop it, or choose another folder"});
 }
@@ -152,13 +151,13 @@ StagedFolder::StagedFolder(fs::path final_path)
     throw UserError({.where = final_.string(),
                      .expected = "a folder or nothing",
                      .found = "a file",
-                     .cause = "a path of a file was given for a folder",
+                     .cause = "the path of a file was given for a folder",
                      .fix = "remove the file or choose another path"});
   }
   create_folders(final_.parent_path());
   if (!recover(final_)) throw_busy(final_);
   lock_ = claim(staging_, /*create=*/true);
-  if (lock_ == kNotOurs) throw_not_ours(final_, staging_, "something that hone did not make");
+  if (lock_ == kNotOurs) throw_not_ours(final_, staging_, "something that hone did not create");
   if (lock_ < 0) throw_busy(final_);
   try {
     mark(staging_, final_);
@@ -208,7 +207,7 @@ void remove_whole_folder(const fs::path& folder) {
   const fs::path place = place_of(folder), staging = staging_path(place);
   if (!StagedFolder::recover(place)) throw_busy(place);
   const int fd = claim(staging, /*create=*/true);
-  if (fd == kNotOurs) throw_not_ours(place, staging, "something that hone did not make");
+  if (fd == kNotOurs) throw_not_ours(place, staging, "something that hone did not create");
   if (fd < 0) throw_busy(place);
   const Claimed claimed(fd);
   mark(staging, place);

@@ -44,7 +44,10 @@ std::vector<std::string> names_of_result(const fs::path& folder, const fs::path&
     names.push_back(it->path().filename().string());
   if (error) throw_system_error(set, "read", error.value());
   const auto marker = std::find(names.begin(), names.end(), kMarker);
-  if (marker == names.end() && !names.empty()) throw_not_ours(folder, set, "a folder that hone did not make");
+  if (marker == names.end() && !names.empty())
+    throw_not_ours(folder, set,
+                   "a folder that hone did not "
+                   "create");
   if (marker != names.end()) names.erase(marker);
   std::sort(names.begin(), names.end());
   return names;

@@ -24,15 +24,16 @@ std::string base_of_adapter(const std::string& named, const std::string& adapter
     throw base::UserError({.where = path.string(),
                            .expected = "a JSON object",
                            .found = config.type_name(),
-                           .cause = "the file was edited, or is not PEFT's",
+                           .cause = "the file was edited, or was not written by PEFT",
                            .fix = "name a folder that PEFT or hone saved"});
   }
   const auto name = config.value("base_model_name_or_path", base::Json(nullptr));
   if (name.is_string() && base::fs::exists(name.get<std::string>())) return name.get<std::string>();
   throw base::UserError({.where = path.string(),
-                         .expected = "base_model_name_or_path to name a folder or file that is here",
+                         .expected = "base_model_name_or_path to name a folder or file on this machine",
                          .found = base::dump_json(name),
-                         .cause = "the adapter was trained elsewhere, or from a name of the hub",
+                         .cause = "the adapter was trained on another machine, or on a model named by its "
+                                  "hub name",
                          .fix = "name the base: --model_name_or_path FOLDER"});
 }
 

@@ -52,8 +52,8 @@ class Workspace {
     std::string pattern = (fs::temp_directory_path() / "hone-bisect-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) {
       throw base::UserError({.where = pattern,
-                             .expected = "a folder for the tries",
-                             .found = "it cannot be made",
+                             .expected = "a temporary folder for the runs",
+                             .found = "it cannot be created",
                              .cause = "the disk is full, or the folder is read-only",
                              .fix = "set TMPDIR to a folder with room"});
     }
@@ -107,7 +107,8 @@ class Bisection {
     if (differences_.empty()) {
       throw base::UserError({.where = plan_.bad,
                              .expected = "options that differ from " + plan_.good,
-                             .found = "none but max_steps and output_dir, which the tries set themselves"});
+                             .found = "none except max_steps and output_dir, which the tries set "
+                                      "themselves"});
     }
     if (!plan_.json) {
       std::cout << "bisect    " << differences_.size() << " options differ; each try: hone "
@@ -180,7 +181,7 @@ class Bisection {
     std::string word = "passes";
     if (trial.outcome == doctor::Outcome::kFails) word = "fails: " + trial.kind;
     if (trial.outcome == doctor::Outcome::kUnresolved)
-      word = trial.kind == "refused" ? "does not go together" : "fails in another way: " + trial.kind;
+      word = trial.kind == "refused" ? "invalid combination" : "fails in another way: " + trial.kind;
     std::array<char, 16> number{};
     std::snprintf(number.data(), number.size(), "%3d", static_cast<int>(tries_.size()));
     std::cout << "try " << number.data() << "   " << seconds(trial.seconds) << "   " << word << "   "
@@ -220,8 +221,9 @@ class Bisection {
       std::cout << "\n" << report::visible_controls(message) << '\n';
     if (found.end == doctor::SearchEnd::kFlaky) {
       std::cout
-          << "\nFLAKY     a repeated try ended otherwise: the failure does not depend on these options alone "
-             "(time, memory, another program); more --steps may make it certain\n";
+          << "\n"
+             "FLAKY     a repeated try had another result: the failure does not depend only on these options "
+             "(time, memory, another program); more --steps may make it reliable\n";
     }
   }
 
@@ -276,7 +278,7 @@ int bisect(const std::vector<std::string>& arguments) {
   try {
     return Bisection(plan).run();
   } catch (const Interrupted&) {
-    std::cerr << "hone: stopped; the children are gone and nothing was kept\n";
+    std::cerr << "hone: stopped; the child processes have ended and nothing was kept\n";
     return kInterrupted;
   }
 }

@@ -193,7 +193,7 @@ class Chat {
       std::cerr << (on ? "* " : "  ") << name << "  " << what << '\n';
     };
     for (const config::NamedAdapter& one : plan_.adapters) row(one.name, one.folder);
-    row("none", "the model alone; /adapter NAME switches");
+    row("none", "only the model; /adapter NAME switches");
   }
 
   [[noreturn]] static void throw_no_adapters(const std::string& words) {
@@ -265,7 +265,7 @@ class Chat {
     if (completion.finish_reason == rollout::FinishReason::kCancelled && typed_) std::cerr << "(stopped)\n";
     if (completion.finish_reason == rollout::FinishReason::kLength) {
       print_notes({options.max_new_tokens < plan_.max_new_tokens
-                       ? "the answer ends where the model's positions do; /reset starts again"
+                       ? "the answer ends at the model's last position; /reset starts again"
                        : "the answer ends at max_new_tokens " + std::to_string(plan_.max_new_tokens)});
     }
     return said;

@@ -35,7 +35,7 @@ std::string obstacle(const AdapterOnBase& right, const config::ComparePlan& plan
   if (free == 0 || bytes + bytes / 4 <= free) return "";
   return "it needs about " + report::human_bytes(bytes + bytes / 4) + " of memory, " +
          report::human_bytes(free) + " are free" +
-         (plan.precision == config::Precision::kFloat32 ? " (--bf16 takes half)" : "");
+         (plan.precision == config::Precision::kFloat32 ? " (--bf16 needs half)" : "");
 }
 
 std::vector<doctor::GreedyPath> right_paths(const config::ComparePlan& plan,
@@ -79,7 +79,10 @@ int compare_with_adapter(const config::ComparePlan& plan, const std::vector<base
     why = error.text().where + ": " + error.text().found;
   }
   if (!why.empty()) {
-    std::cout << "not compared with " << (right.adapter.empty() ? "the model" : "the adapter beside its base")
+    std::cout << "not compared with "
+              << (right.adapter.empty() ? "the model"
+                                        : "the unmerged adapter on its "
+                                          "base")
               << ": " << why << '\n';
     return 0;
   }

@@ -1,4 +1,4 @@
-// After a merge or an export: does what was written still say what the adapter beside its base says?
+// After a merge or an export: does what was written still say what the unmerged adapter on its base says?
 #pragma once
 
 #include <string>
@@ -27,8 +27,9 @@ struct Written {
 std::vector<base::Json> prompts_to_compare(const config::ComparePlan& plan);
 
 // Greedy completions of both, one model in memory at a time, and doctor::merged_verdict on standard output.
-// Where the adapter beside its base cannot say what is right (no tokenizer, no room) a line says so. Returns
-// the exit code: 2 when the adapter is hardly in what was written, else 0. UserError when that does not open.
+// Where the unmerged adapter on its base cannot say what is right (no tokenizer, no room) a line says so.
+// Returns the exit code: 2 when the adapter is hardly in what was written, else 0. UserError when that does
+// not open.
 int compare_with_adapter(const config::ComparePlan& plan, const std::vector<base::Json>& prompts,
                          const AdapterOnBase& right, const Written& written);
 

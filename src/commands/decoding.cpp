@@ -50,7 +50,7 @@ std::vector<std::int32_t> encode_prompt(const base::Json& source, const train::O
     if (source.is_string()) return opened.tokenizer.encode(source.get<std::string>(), true).ids;
     throw base::UserError(
         {.where = "prompt",
-         .expected = "a chat template for a prompt made of messages",
+         .expected = "a chat template for a prompt of messages",
          .found = opened.chat_template ? "--chat false" : "a tokenizer without a chat template",
          .fix = opened.chat_template ? "leave out --chat false" : "give the prompts as text"});
   }

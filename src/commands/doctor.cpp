@@ -139,7 +139,7 @@ void fix(const config::DoctorPlan& asked, const Session& session) {
   for (auto& [option, value] : repairs)
     value = yaml_value(config::method_schema(asked.method), option, value);
   if (repairs.empty()) {
-    out << "fix     nothing that could be changed without a loss\n";
+    out << "fix     nothing that can be changed without a loss\n";
     return;
   }
   const config::EditedYaml edited = config::edit_yaml(base::read_text(asked.config), repairs, asked.config);
@@ -149,10 +149,10 @@ void fix(const config::DoctorPlan& asked, const Session& session) {
   for (const auto& [option, value] : repairs) {
     for (const std::string& word : asked.arguments) {
       if (word == "--" + option)
-        out << "note      --" << option << " on the command line still wins over the file\n";
+        out << "note      --" << option << " on the command line still overrides the file\n";
     }
   }
-  out << "        examine it again: hone doctor " << asked.config << '\n';
+  out << "        check it again: hone doctor " << asked.config << '\n';
 }
 
 }  // namespace

@@ -14,16 +14,16 @@ namespace {
 // A run that left no report: ended as it should, was stopped by Ctrl-C, or never began.
 std::string without_report(const base::fs::path& folder) {
   if (base::fs::exists(folder / train::kAdapterWeightsFile)) {
-    return "done      the run in " + folder.string() + " came to its end; nothing is left to explain\n";
+    return "done      the run in " + folder.string() + " has finished; there is nothing to explain\n";
   }
   const auto steps = train::checkpoint_steps(folder);
   if (!steps.empty()) {
     return "stopped   the run in " + folder.string() + " was stopped after step " +
            std::to_string(steps.back()) +
-           " and left no report: Ctrl-C, or an error that was told then\n"
+           " and left no report: Ctrl-C, or an error that was shown then\n"
            "go on     the same command with --resume_from_checkpoint true\n";
   }
-  return "nothing   no run of hone has left a trace in " + folder.string() + "\n";
+  return "nothing   there are no files of a hone run in " + folder.string() + "\n";
 }
 
 }  // namespace

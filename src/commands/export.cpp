@@ -61,7 +61,7 @@ int export_model(const std::vector<std::string>& arguments) {
   if (facts.other_type > 0) {
     std::cout
         << facts.other_type
-        << " matrices have rows that are no whole blocks of their type, and are stored in a wider one\n";
+        << " matrices have rows that are not whole blocks of their type, and are stored in a wider type\n";
   }
   std::cout << std::flush;
   return compare_with_adapter(

@@ -38,13 +38,13 @@ config::Plan plan_of(const std::string& file) {
   const config::Method method = config::method_of(base::read_text(file));
   if (config::samples(method)) {
     throw base::UserError({.where = file,
-                           .expected = "a run whose loss measures progress, such as one of sft",
+                           .expected = "a run whose loss measures progress, such as an sft run",
                            .found = "one of " + std::string(config::method_name(method)),
-                           .cause = "its loss says nothing about progress (the advantages of a group sum to "
-                                    "0), and a reward needs many completions a point: a range test of it "
-                                    "costs as much as a run",
+                           .cause = "its loss does not measure progress (the advantages of a group sum to "
+                                    "0), and a reward needs many completions per point: a range test would "
+                                    "cost as much as a run",
                            .fix = "compare two short runs by their reward; TRL's default for grpo, 1e-6, is "
-                                  "for all weights: an adapter wants ten to a hundred times that"});
+                                  "for full fine-tuning: an adapter needs ten to a hundred times that"});
   }
   const fs::path nowhere = fs::temp_directory_path() / ("hone-lr-find-" + std::to_string(getpid()));
   return config::parse_run(
@@ -77,7 +77,7 @@ void tell(const doctor::RangeResult& result, double configured) {
   if (!result.proposal) {
     std::cout << "RESULT    no learning rate of this range lowers the loss of "
               << text("%.4f", result.first_loss)
-              << " by 1 %: look at the data and at what is trained first (hone doctor)\n";
+              << " by 1 %: first check the data and the trained modules (hone doctor)\n";
     return;
   }
   const auto at = [&](std::size_t i) { return text("%.1e", result.points[i].learning_rate); };
@@ -86,10 +86,10 @@ void tell(const doctor::RangeResult& result, double configured) {
             << "evidence  the loss falls fastest at " << at(*result.steepest) << ", is lowest at "
             << at(*result.lowest) << " (" << text("%+.4f", result.smoothed[*result.lowest]) << " of "
             << text("%.4f", result.first_loss) << "), "
-            << (result.diverged ? "has lost half of that again at " + at(*result.diverged)
+            << (result.diverged ? "has lost half of that gain at " + at(*result.diverged)
                                 : std::string("does not diverge within the range"))
             << '\n'
-            << "          proposed for the peak of a schedule; a short test says nothing about overfitting\n";
+            << "          proposed for the peak of a schedule; a short test does not show overfitting\n";
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ int lr_find(const std::vector<std::string>& arguments) {
   const auto run = train::open_run(plan, silent);
   if (!asked.json) {
     std::cout << "lr-find   " << asked.steps << " steps, learning rate " << text("%g", asked.lowest) << " to "
-              << text("%g", asked.highest) << "; nothing is kept of them\n"
+              << text("%g", asked.highest) << "; nothing of them is kept\n"
               << std::flush;
   }
   const bool live = !asked.json && isatty(STDOUT_FILENO) == 1;

@@ -39,11 +39,11 @@ void say_pause(const doctor::Watch& watch, const config::Plan& plan, bool ended)
   const std::int64_t healthy = watch.healthy_checkpoint();
   const bool harmed = watch.harmed();
   if (harmed && healthy < 0) {
-    std::cout << "go on     start again, changed: no checkpoint is from before the fault\n";
+    std::cout << "go on     start again with changed options: no checkpoint is from before the fault\n";
   } else {
-    std::cout << "go on     the same command, changed, with --resume_from_checkpoint "
+    std::cout << "go on     the same command with changed options and --resume_from_checkpoint "
               << (harmed ? train::checkpoint_path(plan.output_dir, healthy).string() : "true")
-              << " (or with on_fault: warn, as it is)\n";
+              << " (or unchanged, with on_fault: warn)\n";
   }
   std::cout << "why       hone explain " << plan.output_dir << "\n";
 }

@@ -201,8 +201,8 @@ std::span<const CommandRow> command_rows() {
 }
 
 const CommandRow* find_command(std::string_view name) {
-  const auto* const row =
-      std::find_if(std::begin(kCommands), std::end(kCommands), [&](const CommandRow& one) { return one.name == name; });
+  const auto* const row = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                       [&](const CommandRow& one) { return one.name == name; });
   return row == std::end(kCommands) ? nullptr : row;
 }
 

@@ -52,8 +52,7 @@ std::vector<FormerName> without_a_row() {
       {"adapters", "write base_adapters for frozen ones below the trained one", kTraining},
       {"adapter_names", "write base_adapters for frozen ones below the trained one", kTraining},
       {"lora_model_dir",
-       "write adapter_name_or_path to continue an adapter, base_adapters for frozen ones "
-       "below it",
+       "write adapter_name_or_path to continue an adapter, base_adapters for frozen ones below it",
        kTraining},
       {"max_completion_length", "remove it; max_length bounds a prompt with its completion", kPairs},
       {"max_completion_length", "remove it; max_length bounds a prompt with its completion", "kto"},
@@ -94,15 +93,13 @@ std::vector<FormerName> without_a_row() {
       {"vllm_dtype", "remove it; hone samples with its own weights", kHoneSamplers},
       {"vllm_max_model_len", "remove it; hone samples with its own weights", kHoneSamplers},
       {"use_liger_loss", "remove it; hone has its own kernels", kPolicies},
-      {"tools",
-       "an argument of TRL's trainer, not an option; hone has no tools yet: remove "
-       "it",
+      {"tools", "an argument of TRL's trainer, not an option; hone has no tools yet: remove it",
        kHoneSamplers},
       {"environment_factory",
        "an argument of TRL's trainer, not an option; hone has no environments yet: remove it", kPolicies},
       {"rollout_func",
-       "an argument of TRL's trainer, not an option; hone samples itself, or reads rollouts with replay: "
-       "remove it",
+       "an argument of TRL's trainer, not an option; hone samples itself, or reads rollouts with "
+       "replay: remove it",
        kPolicies},
   };
 }

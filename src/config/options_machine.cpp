@@ -18,75 +18,64 @@ constexpr std::string_view kColumns = "rewards are given every other column of t
 std::vector<Option> machine_options() {
   std::vector<Option> rows;
   add(rows, {"machine", kTrainingArguments, kAll},
-      {
-          {"use_cpu", "train on the CPU", Kind::kBool, "false", ignored("this build trains on the CPU")},
-          {"torch_empty_cache_steps", "empty PyTorch's GPU cache", Kind::kInt, "null",
-           ignored("there is no cache to empty")},
-          {"dataloader_num_workers", "loader processes", Kind::kInt, "0", ignored(kLoader)},
-          {"dataloader_pin_memory", "pinned memory", Kind::kBool, "true", ignored(kLoader)},
-          {"dataloader_persistent_workers", "keep loader processes", Kind::kBool, "false", ignored(kLoader)},
-          {"dataloader_prefetch_factor", "batches loaded ahead", Kind::kInt, "null", ignored(kLoader)},
-          {"dataloader_multiprocessing_context", "how loaders start", ignored(kLoader)},
-          {"dataloader_in_order", "batches in order", Kind::kBool, "true", ignored(kLoader)},
-          {"remove_unused_columns", "drop other columns", Kind::kBool, "true",
-           ignored("other columns are never read"),
-           in(kHoneSamplers, {.default_text = "false",
-                              .option_class = OptionClass::kRefused,
-                              .reason = kColumns,
-                              .null_too = true})},
-          {"label_names", "names of the labels", Kind::kList, "null",
-           ignored("hone makes the labels itself")},
-          {"accelerator_config", "settings of Accelerate", Kind::kAny, "null", refused("not yet")},
-          {"parallelism_config", "parallelism of Accelerate", Kind::kAny, "null", refused("not yet")},
-          {"fsdp", "sharded training", Kind::kAny, "null", refused("not yet: one process")},
-          {"fsdp_config", "settings of FSDP", Kind::kAny, "null",
-           ignored("only read with fsdp, which hone does not have yet")},
-          {"deepspeed", "DeepSpeed", Kind::kAny, "null",
-           ignored("one process: there is nothing to shard, whatever the stage; memory is planned "
-                   "before step 1")},
-          {"ddp_find_unused_parameters", "distributed", Kind::kBool, "null", ignored(kOneProcess)},
-          {"ddp_bucket_cap_mb", "distributed", Kind::kInt, "null", ignored(kOneProcess)},
-          {"ddp_broadcast_buffers", "distributed", Kind::kBool, "null", ignored(kOneProcess)},
-          {"ddp_static_graph", "distributed", Kind::kBool, "null", ignored(kOneProcess)},
-          {"ddp_backend", "distributed", ignored(kOneProcess)},
-          {"ddp_timeout", "distributed", Kind::kInt, "1800", ignored(kOneProcess)},
-          {"local_rank", "distributed", Kind::kInt, "-1", ignored(kOneProcess)},
-      });
+      {{"use_cpu", "train on the CPU", Kind::kBool, "false", ignored("this build trains on the CPU")},
+       {"torch_empty_cache_steps", "empty PyTorch's GPU cache", Kind::kInt, "null",
+        ignored("there is no cache to empty")},
+       {"dataloader_num_workers", "loader processes", Kind::kInt, "0", ignored(kLoader)},
+       {"dataloader_pin_memory", "pinned memory", Kind::kBool, "true", ignored(kLoader)},
+       {"dataloader_persistent_workers", "keep loader processes", Kind::kBool, "false", ignored(kLoader)},
+       {"dataloader_prefetch_factor", "batches loaded ahead", Kind::kInt, "null", ignored(kLoader)},
+       {"dataloader_multiprocessing_context", "how loaders start", ignored(kLoader)},
+       {"dataloader_in_order", "batches in order", Kind::kBool, "true", ignored(kLoader)},
+       {"remove_unused_columns", "drop other columns", Kind::kBool, "true",
+        ignored("other columns are never read"),
+        in(kHoneSamplers, {.default_text = "false",
+                           .option_class = OptionClass::kRefused,
+                           .reason = kColumns,
+                           .null_too = true})},
+       {"label_names", "names of the labels", Kind::kList, "null", ignored("hone makes the labels itself")},
+       {"accelerator_config", "settings of Accelerate", Kind::kAny, "null", refused("not yet")},
+       {"parallelism_config", "parallelism of Accelerate", Kind::kAny, "null", refused("not yet")},
+       {"fsdp", "sharded training", Kind::kAny, "null", refused("not yet: one process")},
+       {"fsdp_config", "settings of FSDP", Kind::kAny, "null",
+        ignored("only read with fsdp, which hone does not have yet")},
+       {"deepspeed", "DeepSpeed", Kind::kAny, "null",
+        ignored(
+            "one process: there is nothing to shard, whatever the stage; memory is planned before step 1")},
+       {"ddp_find_unused_parameters", "distributed", Kind::kBool, "null", ignored(kOneProcess)},
+       {"ddp_bucket_cap_mb", "distributed", Kind::kInt, "null", ignored(kOneProcess)},
+       {"ddp_broadcast_buffers", "distributed", Kind::kBool, "null", ignored(kOneProcess)},
+       {"ddp_static_graph", "distributed", Kind::kBool, "null", ignored(kOneProcess)},
+       {"ddp_backend", "distributed", ignored(kOneProcess)},
+       {"ddp_timeout", "distributed", Kind::kInt, "1800", ignored(kOneProcess)},
+       {"local_rank", "distributed", Kind::kInt, "-1", ignored(kOneProcess)}});
   add(rows, {"machine", kHone, kAll},
-      {
-          {"threads", "threads; 0: as many as the processors this process may use", &MachinePlan::threads,
-           Range{.least = 0, .most = 4096}},
-          {"recompute",
-           "what the backward recomputes; results are bit-equal, memory falls and time "
-           "grows in this order: none, cheap (norms and SwiGLU), layer; auto: the first that "
-           "fits memory_limit",
-           into(&MachinePlan::recompute, kRecomputeWords)},
-          {"layer_form",
-           "explicit: the fused layer with a hand-written backward, for LoRA on frozen linears; plain: "
-           "the autograd layer; auto: explicit where supported",
-           into(&MachinePlan::layer_form, kLayerFormWords)},
-          {"memory_limit", "memory limit of the run: 2.05GB, 900MiB or bytes; null or 0: what is free",
-           bytes(&MachinePlan::memory_limit)},
-      });
+      {{"threads", "threads; 0: as many as the processors this process may use", &MachinePlan::threads,
+        Range{.least = 0, .most = 4096}},
+       {"recompute",
+        "what the backward recomputes; results are bit-equal, memory falls and time grows in this "
+        "order: none, cheap (norms and SwiGLU), layer; auto: the first that fits memory_limit",
+        into(&MachinePlan::recompute, kRecomputeWords)},
+       {"layer_form",
+        "explicit: the fused layer with a hand-written backward, for LoRA on frozen linears; plain: "
+        "the autograd layer; auto: explicit where supported",
+        into(&MachinePlan::layer_form, kLayerFormWords)},
+       {"memory_limit", "memory limit of the run: 2.05GB, 900MiB or bytes; null or 0: what is free",
+        bytes(&MachinePlan::memory_limit)}});
   add(rows, {"machine", kTrlCommand, kAll},
-      {
-          {"env", "environment variables to set, in a YAML file", Kind::kMap, "{}",
-           ignored("hone reads no environment variables")},
-          {"accelerate_config", "how Accelerate launches processes", refused("not yet: one process")},
-      });
+      {{"env", "environment variables to set, in a YAML file", Kind::kMap, "{}",
+        ignored("hone reads no environment variables")},
+       {"accelerate_config", "how Accelerate launches processes", refused("not yet: one process")}});
   return rows;
 }
 
 std::vector<Option> doctor_options() {
   std::vector<Option> rows;
   add(rows, {"doctor", kHone, kAll},
-      {
-          {"skip_doctor", "no checks before step 1; the watch stays on", &WatchPlan::skip_doctor},
-          {"on_fault",
-           "a fault found during the run: warn, pause (save and end, to be resumed) or "
-           "stop (end at once)",
-           into(&WatchPlan::on_fault, kOnFaultWords)},
-      });
+      {{"skip_doctor", "no checks before step 1; the watch stays on", &WatchPlan::skip_doctor},
+       {"on_fault",
+        "a fault found during the run: warn, pause (save and end, to be resumed) or stop (end at once)",
+        into(&WatchPlan::on_fault, kOnFaultWords)}});
   return rows;
 }
 

@@ -59,24 +59,21 @@ Option as_in_training(std::string_view name, Field RewardTestPlan::* field) {
 Rows sampling_rows(std::string_view max_new_tokens, std::string_view temperature) {
   return headed(
       "sampling",
-      {
-          {"max_new_tokens", "longest completion", &SamplingPlan::max_new_tokens, max_new_tokens,
-           at_least(1)},
-          {"min_new_tokens", "tokens before an end of sequence may be sampled", &SamplingPlan::min_new_tokens,
-           at_least(0)},
-          {"temperature", "0: always the most likely token", &SamplingPlan::temperature, temperature,
-           at_least(0)},
-          {"top_k", "sample from the k most likely tokens; 0: all", &SamplingPlan::top_k, at_least(0)},
-          {"top_p", "sample from the most likely tokens with this total probability", &SamplingPlan::top_p,
-           Range{.least = 0, .most = 1, .least_open = true}},
-          {"min_p", "sample from tokens at least min_p times as likely as the most likely one",
-           &SamplingPlan::min_p, Range{.least = 0, .most = 1}},
-          {"repetition_penalty", "above 1: tokens of prompt and completion become less likely",
-           &SamplingPlan::repetition_penalty, above(0)},
-          {"stop_strings", "texts that end a completion, of which they are part; may be repeated",
-           &SamplingPlan::stop_strings, kRepeats},
-          {"seed", "seed of the sampling", &SamplingPlan::seed, at_least(0)},
-      });
+      {{"max_new_tokens", "longest completion", &SamplingPlan::max_new_tokens, max_new_tokens, at_least(1)},
+       {"min_new_tokens", "tokens before an end of sequence may be sampled", &SamplingPlan::min_new_tokens,
+        at_least(0)},
+       {"temperature", "0: always the most likely token", &SamplingPlan::temperature, temperature,
+        at_least(0)},
+       {"top_k", "sample from the k most likely tokens; 0: all", &SamplingPlan::top_k, at_least(0)},
+       {"top_p", "sample from the most likely tokens with this total probability", &SamplingPlan::top_p,
+        Range{.least = 0, .most = 1, .least_open = true}},
+       {"min_p", "sample from tokens at least min_p times as likely as the most likely one",
+        &SamplingPlan::min_p, Range{.least = 0, .most = 1}},
+       {"repetition_penalty", "above 1: tokens of prompt and completion become less likely",
+        &SamplingPlan::repetition_penalty, above(0)},
+       {"stop_strings", "texts that end a completion, of which they are part; may be repeated",
+        &SamplingPlan::stop_strings, kRepeats},
+       {"seed", "seed of the sampling", &SamplingPlan::seed, at_least(0)}});
 }
 
 // Part has `threads`. The precision follows from dtype and bf16.
@@ -140,22 +137,18 @@ const Schema& generate_schema() {
   static const Schema schema =
       grouped("generate",
               {decoding_rows("model folder in Hugging Face format, or a .gguf file"),
-               {
-                   {"prompt", "a prompt; may be repeated", &GeneratePlan::prompts, kRepeats},
-                   {"prompts", "a .jsonl file with a prompt column", &GeneratePlan::prompts_file},
-                   {"chat", "apply the chat template; null: when the tokenizer has one", &GeneratePlan::chat},
-                   {"num_return_sequences", "completions of each prompt", &GeneratePlan::num_return_sequences,
-                    Range{.least = 1, .most = 65535}},
-                   {"output", "a .jsonl file for the completions; null: the terminal", &GeneratePlan::output},
-                   {"logprobs", "write the log-probability of each token to output", &GeneratePlan::logprobs},
-               },
+               {{"prompt", "a prompt; may be repeated", &GeneratePlan::prompts, kRepeats},
+                {"prompts", "a .jsonl file with a prompt column", &GeneratePlan::prompts_file},
+                {"chat", "apply the chat template; null: when the tokenizer has one", &GeneratePlan::chat},
+                {"num_return_sequences", "completions of each prompt", &GeneratePlan::num_return_sequences,
+                 Range{.least = 1, .most = 65535}},
+                {"output", "a .jsonl file for the completions; null: the terminal", &GeneratePlan::output},
+                {"logprobs", "write the log-probability of each token to output", &GeneratePlan::logprobs}},
                sampling_rows("64", "0"),
-               {
-                   {"max_batch_size", "maximum number of sequences that decode together",
-                    &GeneratePlan::max_batch_size, Range{.least = 1, .most = 65536}},
-                   {"kv_memory", "memory for keys and values, such as 2GB; null: half of what is free",
-                    bytes(&GeneratePlan::kv_memory)},
-               },
+               {{"max_batch_size", "maximum number of sequences that decode together",
+                 &GeneratePlan::max_batch_size, Range{.least = 1, .most = 65536}},
+                {"kv_memory", "memory for keys and values, such as 2GB; null: half of what is free",
+                 bytes(&GeneratePlan::kv_memory)}},
                machine_rows<DecodingPlan>(kBf16),
                quantized_rows(kFourBits, kEightBits)});
   return schema;
@@ -164,14 +157,13 @@ const Schema& generate_schema() {
 const Schema& chat_schema() {
   static const Schema schema = grouped(
       "chat",
-      {decoding_rows("model folder in Hugging Face format, or a .gguf file; may be given first, without the "
-                     "option name"),
-       {
-           {"system_prompt", "the system's message; null: none, or the template's own",
-            &ChatPlan::system_prompt},
-           {"chat_template_path", "a .jinja file; null: the tokenizer's chat template",
-            &ChatPlan::chat_template_path},
-       },
+      {decoding_rows(
+           "model folder in Hugging Face format, or a .gguf file; may be given first, without the option "
+           "name"),
+       {{"system_prompt", "the system's message; null: none, or the template's own",
+         &ChatPlan::system_prompt},
+        {"chat_template_path", "a .jinja file; null: the tokenizer's chat template",
+         &ChatPlan::chat_template_path}},
        sampling_rows("512", "0.7"),
        machine_rows<DecodingPlan>(kBf16),
        quantized_rows(kFourBits, kEightBits)});
@@ -181,11 +173,9 @@ const Schema& chat_schema() {
 const Schema& convert_schema() {
   static const Schema schema = grouped(
       "convert",
-      {{
-           {"input", "a .gguf file, or a model folder", &ConvertPlan::input},
-           {"output", "the new model folder", &ConvertPlan::output},
-           {"dtype", "type of the written weights", into(&ConvertPlan::dtype, kStorageWords)},
-       },
+      {{{"input", "a .gguf file, or a model folder", &ConvertPlan::input},
+        {"output", "the new model folder", &ConvertPlan::output},
+        {"dtype", "type of the written weights", into(&ConvertPlan::dtype, kStorageWords)}},
        quantized_rows("write the layers' linears in 4 bits per weight, as bitsandbytes and transformers do",
                       "write them in 8 bits per weight")});
   return schema;
@@ -194,30 +184,29 @@ const Schema& convert_schema() {
 const Schema& merge_schema() {
   static const Schema schema = grouped(
       "merge",
-      {{
-           {"adapter_name_or_path", "the LoRA adapter", &MergePlan::adapter_name_or_path},
-           {"base_adapters", "frozen adapters that it was trained above: they are merged too",
-            &MergePlan::base_adapters},
-           {"model_name_or_path", "its base; null: the one that adapter_config.json names",
-            &MergePlan::model_name_or_path},
-           {"output", "the new model folder; with adapters the new adapter", &MergePlan::output},
-           {"adapters", "two adapters or more to combine into one, instead of merging one",
-            &MergePlan::adapters},
-           {"weights", "a weight for each of adapters; null: 1", Kind::kList, "null"},
-           {"combination",
-            "PEFT's add_weighted_adapter: linear adds A and B, cat is exact, svd the best of its rank",
-            &MergePlan::combination,
-            choice("linear cat svd ties ties_svd magnitude_prune magnitude_prune_svd", "",
-                   "dare_linear dare_ties dare_linear_svd dare_ties_svd",
-                   "it drops values at random, so that two merges give different adapters; magnitude_prune "
-                   "keeps the largest")},
-           {"density", "the share of values that ties and magnitude_prune keep, the largest", Kind::kFloat,
-            "null", Range{.least = 0, .most = 1, .least_open = true}},
-           {"majority_sign_method", "how ties elects a sign: by the sum of the values, or by their number",
-            into(&MergePlan::elects_by_frequency, kSignWords)},
-           {"svd_rank", "rank of the result of the svd forms; null: the largest rank of adapters",
-            &MergePlan::svd_rank, "null", at_least(1)},
-       },
+      {{{"adapter_name_or_path", "the LoRA adapter", &MergePlan::adapter_name_or_path},
+        {"base_adapters", "frozen adapters that it was trained above: they are merged too",
+         &MergePlan::base_adapters},
+        {"model_name_or_path", "its base; null: the one that adapter_config.json names",
+         &MergePlan::model_name_or_path},
+        {"output", "the new model folder; with adapters the new adapter", &MergePlan::output},
+        {"adapters", "two adapters or more to combine into one, instead of merging one",
+         &MergePlan::adapters},
+        {"weights", "a weight for each of adapters; null: 1", Kind::kList, "null"},
+        {"combination",
+         "PEFT's add_weighted_adapter: linear adds A and B, cat is exact, svd the best of its rank",
+         &MergePlan::combination,
+         choice(
+             "linear cat svd ties ties_svd magnitude_prune magnitude_prune_svd", "",
+             "dare_linear dare_ties dare_linear_svd dare_ties_svd",
+             "it drops values at random, so that two merges give different adapters; magnitude_prune keeps "
+             "the largest")},
+        {"density", "the share of values that ties and magnitude_prune keep, the largest", Kind::kFloat,
+         "null", Range{.least = 0, .most = 1, .least_open = true}},
+        {"majority_sign_method", "how ties elects a sign: by the sum of the values, or by their number",
+         into(&MergePlan::elects_by_frequency, kSignWords)},
+        {"svd_rank", "rank of the result of the svd forms; null: the largest rank of adapters",
+         &MergePlan::svd_rank, "null", at_least(1)}},
        quantized_rows(kTrainedOnFour, kTrainedOnEight),
        compare_rows()});
   return schema;
@@ -226,17 +215,14 @@ const Schema& merge_schema() {
 const Schema& export_schema() {
   static const Schema schema = grouped(
       "export",
-      {{
-           {"model_name_or_path", "model folder, or a .gguf file; null: the adapter's base",
-            &ExportPlan::model_name_or_path},
-           {"adapter_name_or_path", "LoRA adapter to merge into it", &ExportPlan::adapter_name_or_path},
-           {"base_adapters", "frozen adapters that it was trained above: merged too",
-            &ExportPlan::base_adapters},
-           {"output", "the new .gguf file", &ExportPlan::output},
-           {"to", "the format: llama.cpp's", Kind::kChoice, "\"gguf\"", choice("gguf")},
-           {"outtype", "type of the matrices, by llama.cpp's names",
-            into(&ExportPlan::outtype, kOutTypeWords)},
-       },
+      {{{"model_name_or_path", "model folder, or a .gguf file; null: the adapter's base",
+         &ExportPlan::model_name_or_path},
+        {"adapter_name_or_path", "LoRA adapter to merge into it", &ExportPlan::adapter_name_or_path},
+        {"base_adapters", "frozen adapters that it was trained above: merged too",
+         &ExportPlan::base_adapters},
+        {"output", "the new .gguf file", &ExportPlan::output},
+        {"to", "the format: llama.cpp's", Kind::kChoice, "\"gguf\"", choice("gguf")},
+        {"outtype", "type of the matrices, by llama.cpp's names", into(&ExportPlan::outtype, kOutTypeWords)}},
        quantized_rows(kTrainedOnFour, kTrainedOnEight),
        compare_rows()});
   return schema;
@@ -245,82 +231,65 @@ const Schema& export_schema() {
 const Schema& reward_test_schema() {
   static const Schema schema =
       grouped("reward-test",
-              {{
-                  as_in_training("reward_model_name_or_path"),
-                  as_in_training("reward_funcs"),
-                  as_in_training("python", &RewardTestPlan::python),
-                  as_in_training("reward_workers", &RewardTestPlan::reward_workers),
-                  as_in_training("reward_timeout", &RewardTestPlan::reward_timeout),
-                  {"dataset_name", "a .jsonl file with a prompt column, or a folder that holds train.jsonl",
-                   &RewardTestPlan::dataset_name},
-                  {"max_completion_length", "where completions are cut",
-                   &RewardTestPlan::max_completion_length, Range{.least = 1, .most = 1e9}},
-                  {"limit", "rows of the data to try", &RewardTestPlan::limit, at_least(1)},
-              }});
+              {{as_in_training("reward_model_name_or_path"),
+                as_in_training("reward_funcs"),
+                as_in_training("python", &RewardTestPlan::python),
+                as_in_training("reward_workers", &RewardTestPlan::reward_workers),
+                as_in_training("reward_timeout", &RewardTestPlan::reward_timeout),
+                {"dataset_name", "a .jsonl file with a prompt column, or a folder that holds train.jsonl",
+                 &RewardTestPlan::dataset_name},
+                {"max_completion_length", "where completions are cut", &RewardTestPlan::max_completion_length,
+                 Range{.least = 1, .most = 1e9}},
+                {"limit", "rows of the data to try", &RewardTestPlan::limit, at_least(1)}}});
   return schema;
 }
 
 const Schema& doctor_schema() {
   static const Schema schema = grouped(
       "doctor",
-      {{
-          {"deep",
-           "sample, overfit a batch, save and load, resume; the expected duration is printed "
-           "first",
-           &DoctorPlan::deep},
-          {"strict", "exit code 1 for warnings", &DoctorPlan::strict},
-          {"json", "one JSON object", &DoctorPlan::json},
-          {"fix", "write repairs that lose nothing into the YAML file", &DoctorPlan::fix},
-          {"verbose", "every verdict, and what cannot happen by construction; also -v", &DoctorPlan::verbose},
-      }});
+      {{{"deep", "sample, overfit a batch, save and load, resume; the expected duration is printed first",
+         &DoctorPlan::deep},
+        {"strict", "exit code 1 for warnings", &DoctorPlan::strict},
+        {"json", "one JSON object", &DoctorPlan::json},
+        {"fix", "write repairs that lose nothing into the YAML file", &DoctorPlan::fix},
+        {"verbose", "every verdict, and what cannot happen by construction; also -v",
+         &DoctorPlan::verbose}}});
   return schema;
 }
 
 const Schema& bisect_schema() {
   static const Schema schema = grouped(
       "bisect",
-      {{
-          {"good", "the configuration that works; may be given first, without the option name",
-           &BisectPlan::good},
-          {"bad",
-           "the one that fails; may be given second, without the option "
-           "name",
-           &BisectPlan::bad},
-          {"method", "the command that they are for; null: the one that has their options", Kind::kString,
-           "null"},
-          {"steps", "steps of each try", &BisectPlan::steps, Range{.least = 1, .most = kMaxSteps}},
-          {"timeout", "seconds after which a try counts as failed", &BisectPlan::timeout, kWhole, above(0)},
-          {"json", "one JSON object instead of text", &BisectPlan::json},
-      }});
+      {{{"good", "the configuration that works; may be given first, without the option name",
+         &BisectPlan::good},
+        {"bad", "the one that fails; may be given second, without the option name", &BisectPlan::bad},
+        {"method", "the command that they are for; null: the one that has their options", Kind::kString,
+         "null"},
+        {"steps", "steps of each try", &BisectPlan::steps, Range{.least = 1, .most = kMaxSteps}},
+        {"timeout", "seconds after which a try counts as failed", &BisectPlan::timeout, kWhole, above(0)},
+        {"json", "one JSON object instead of text", &BisectPlan::json}}});
   return schema;
 }
 
 const Schema& faults_schema() {
-  static const Schema schema =
-      grouped("faults", {{
-                            {"code",
-                             "a class, such as GRAD-02; may be given first, without the option "
-                             "name",
-                             &FaultsPlan::code},
-                            {"json", "JSON", &FaultsPlan::json},
-                            {"markdown", "docs/faults.md", &FaultsPlan::markdown},
-                            {"shown", "with markdown: a file of test results", &FaultsPlan::shown},
-                        }});
+  static const Schema schema = grouped(
+      "faults",
+      {{{"code", "a class, such as GRAD-02; may be given first, without the option name", &FaultsPlan::code},
+        {"json", "JSON", &FaultsPlan::json},
+        {"markdown", "docs/faults.md", &FaultsPlan::markdown},
+        {"shown", "with markdown: a file of test results", &FaultsPlan::shown}}});
   return schema;
 }
 
 const Schema& lr_find_schema() {
-  static const Schema schema =
-      grouped("lr-find",
-              {{
-                  {"run", "the configuration of the run; may be given first, without the option name",
-                   &LrFindPlan::run},
-                  {"steps", "steps of the range test", &LrFindPlan::steps, Range{.least = 10, .most = 1000}},
-                  {"lowest", "learning rate of the first step", &LrFindPlan::lowest, above(0)},
-                  {"highest", "of the last one", &LrFindPlan::highest, above(0)},
-                  {"output", "file name of the curve; .json and .svg are appended", &LrFindPlan::output},
-                  {"json", "print the JSON instead of text", &LrFindPlan::json},
-              }});
+  static const Schema schema = grouped(
+      "lr-find", {{{"run", "the configuration of the run; may be given first, without the option name",
+                    &LrFindPlan::run},
+                   {"steps", "steps of the range test", &LrFindPlan::steps, Range{.least = 10, .most = 1000}},
+                   {"lowest", "learning rate of the first step", &LrFindPlan::lowest, above(0)},
+                   {"highest", "of the last one", &LrFindPlan::highest, above(0)},
+                   {"output", "file name of the curve; .json and .svg are appended", &LrFindPlan::output},
+                   {"json", "print the JSON instead of text", &LrFindPlan::json}}});
   return schema;
 }
 

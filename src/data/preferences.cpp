@@ -29,8 +29,8 @@ constexpr std::array<const char*, 3> kColumns = {"prompt", "chosen", "rejected"}
   throw UserError({.where = where,
                    .expected = std::string("a column '") + column + "': text, or a list of messages",
                    .found = columns_found(row, column),
-                   .cause = single ? "the rows hold one answer each; dpo compares two" : "",
-                   .fix = single ? "`hone sft` learns from rows with one answer" : "rename the column"});
+                   .cause = single ? "the rows have one answer each; dpo compares two" : "",
+                   .fix = single ? "`hone sft` trains on rows with one answer" : "rename the column"});
 }
 
 void require_kind(const Json& row, const char* column, const std::string& where) {
@@ -110,8 +110,8 @@ void extract_prompt(PreferenceRow& row, const std::string& where) {
   if (shared == 0) {
     throw UserError(
         {.where = where,
-         .expected = "chosen and rejected that begin with the same messages, which are the prompt",
-         .found = "no message that both begin with",
+         .expected = "chosen and rejected with the same messages at the beginning, which are the prompt",
+         .found = "no common message at the beginning",
          .cause = "the rows have no column 'prompt'",
          .fix = "add the question to both, or a column 'prompt'"});
   }
@@ -194,7 +194,7 @@ class PreferenceReader {
                        .expected = "a number",
                        .found = base::short_json(row.at("margin"), 60),
                        .cause = "",
-                       .fix = "write by how much chosen is to be better, or leave the column out"});
+                       .fix = "write by how much chosen should be better, or leave the column out"});
     }
     if (!out_.rows.empty() && has != out_.rows.front().margin.has_value()) {
       throw UserError(
@@ -202,7 +202,7 @@ class PreferenceReader {
            .expected = std::string(has ? "no column" : "a column") + " 'margin', as in the first row",
            .found = has ? "one" : "none",
            .cause = "rows with and without a margin in one file",
-           .fix = "give every row its margin; 0 is none"});
+           .fix = "give every row its margin; 0 means no margin"});
     }
     if (has) taken.margin = row.at("margin").get<double>();
   }
@@ -224,9 +224,10 @@ class PreferenceReader {
          .expected = out_.conversational ? "a list of messages, as in the other columns and rows"
                                          : "text, as in the other columns and rows",
          .found = kind_of(value),
-         .cause = whole ? "chosen and rejected are conversations, which hold the prompt already" : "",
-         .fix = whole ? "remove the column 'prompt': it is then what both conversations begin with"
-                      : "bring prompt, chosen and rejected into one form"});
+         .cause = whole ? "chosen and rejected are conversations that already contain the prompt" : "",
+         .fix = whole ? "remove the column 'prompt': the prompt is then the longest common prefix of both "
+                        "conversations"
+                      : "write prompt, chosen and rejected in the same form"});
   }
 
   bool takes_;
@@ -339,8 +340,8 @@ void require_different_completions(const base::fs::path& file, const PreferenceF
     throw UserError({.where = file.string(),
                      .expected = "a chosen and a rejected completion that differ (PREF-01)",
                      .found = "the same tokens on both sides of all " + std::to_string(facts.kept) + " pairs",
-                     .cause = facts.pairs_cut > 0 ? "they differ after max_length alone"
-                                                  : "one column was written into both",
+                     .cause = facts.pairs_cut > 0 ? "they differ only after max_length"
+                                                  : "the same column was written into both",
                      .fix = facts.pairs_cut > 0 ? "raise max_length" : "write the rejected answers"});
   }
 }

@@ -116,7 +116,7 @@ void check_ids(const std::vector<std::int32_t>& ids, const PromptRow& row, const
                std::int64_t vocab_size) {
   if (ids.empty()) {
     throw UserError({.where = row.where + " prompt",
-                     .expected = "at least one token to go on from",
+                     .expected = "at least one token",
                      .found = "an empty prompt",
                      .cause = "",
                      .fix = "write a prompt into this row, or remove the row"});
@@ -156,7 +156,7 @@ std::vector<PromptRow> read_prompt_rows(const base::fs::path& path, const std::s
                                  "): " + kind_of(first.prompt),
                      .found = kind_of(last.prompt),
                      .cause = "prompts of both kinds in one file",
-                     .fix = "bring all prompts into one form"});
+                     .fix = "write all prompts in the same form"});
   });
   fill_columns(out);
   return out;

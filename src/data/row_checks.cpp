@@ -18,7 +18,7 @@ void check_token_ids(std::span<const std::int32_t> ids, std::int64_t vocab_size,
            "token ids below " + std::to_string(vocab_size) + ", the rows of the model's embedding (DATA-10)",
        .found = "id " + std::to_string(*outside) + ", token '" +
                 tokenizer.id_to_token(*outside).value_or("?") + "'",
-       .cause = "the tokenizer has tokens that the model was never given, or belongs to another model",
+       .cause = "the tokenizer has tokens that the model does not have, or belongs to another model",
        .fix = "use the model's own tokenizer, or take this token out of the data and the template"});
 }
 

@@ -49,16 +49,16 @@ std::vector<std::int32_t> RowEncoder::render(const EncodedRow& row, const Json& 
 void throw_empty_completion(const std::string& where) {
   throw UserError({.where = where,
                    .expected = "a completion",
-                   .found = "nothing: the prompt with it has no token more than the prompt alone",
-                   .cause = "an empty completion, or a template that closes the prompt's last turn itself",
+                   .found = "nothing: prompt + completion has no more tokens than the prompt",
+                   .cause = "an empty completion, or a template that already closes the prompt's last turn",
                    .fix = "write a completion into this row, or remove the row"});
 }
 
 void throw_one_token(const std::string& where) {
   throw UserError({.where = where,
-                   .expected = "a token to train on, with a token before it",
+                   .expected = "a token to train on, preceded by another token",
                    .found = "a sequence of one token",
-                   .cause = "an empty prompt, and a tokenizer that puts no token before it",
+                   .cause = "an empty prompt, and a tokenizer that adds no token before it",
                    .fix = "write a prompt into this row, or remove the row"});
 }
 

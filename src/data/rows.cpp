@@ -78,7 +78,7 @@ std::string name_of(const Form& form, const std::string& text_field) {
       {.where = where,
        .expected = missing.empty() ? "a column '" + text_field +
                                          "' (dataset_text_field), 'messages', or 'prompt' and 'completion'"
-                                   : "a column '" + missing + "' beside the other half of the pair",
+                                   : "a column '" + missing + "' for the other half of the pair",
        .found = "columns: " + join(there) + "." + hint,
        .cause = row.contains("input_ids") ? "the rows are already tokenized, which hone does not read"
                                           : "the data has another format than SFT needs",
@@ -204,7 +204,7 @@ Json parse_row(std::string_view line, const std::string& file, int number) {
                    .expected = "one JSON object on the line",
                    .found = a_type(row),
                    .cause = row.is_array() ? "the file is one JSON list, not JSON Lines" : "",
-                   .fix = "write one {...} a line"});
+                   .fix = "write one {...} per line"});
 }
 
 void add_row(Json row, int number, Rows& out) {
@@ -224,7 +224,7 @@ void add_row(Json row, int number, Rows& out) {
                                    "): " + name_of(expected, out.text_field),
                        .found = name_of(found, out.text_field),
                        .cause = "rows of different forms in one file",
-                       .fix = "bring all rows into one form"});
+                       .fix = "write all rows in the same form"});
     }
   }
   check_values(row, expected, where, out.text_field);
@@ -245,7 +245,7 @@ void for_each_row(std::string_view text, const base::fs::path& path,
     throw UserError({.where = path.string(),
                      .expected = "JSON Lines in UTF-8",
                      .found = "UTF-16",
-                     .cause = "a file that a program on Windows wrote as Unicode",
+                     .cause = "a file in UTF-16, as written by some programs on Windows",
                      .fix = "convert it: iconv -f UTF-16 -t UTF-8 in.jsonl > out.jsonl"});
   }
   if (text.starts_with("PAR1")) {
@@ -273,7 +273,7 @@ void for_each_row(std::string_view text, const base::fs::path& path,
                      .expected = "at least one row",
                      .found = number == 0 ? "an empty file" : "only blank lines",
                      .cause = "an export or download that produced nothing",
-                     .fix = "write one JSON object a line"});
+                     .fix = "write one JSON object per line"});
   }
 }
 

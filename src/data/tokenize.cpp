@@ -189,7 +189,7 @@ class RowTokenizer {
     throw UserError({.where = rows_.where(index),
                      .expected = "at least one assistant token, since assistant_only_loss is set",
                      .found = "none inside {% generation %}",
-                     .cause = "the row has no assistant turn, or the template marks none of them",
+                     .cause = "the row has no assistant turn, or the template marks none",
                      .fix = "remove the row, or correct the template's generation tags"});
   }
 
@@ -227,9 +227,9 @@ void check_request(const Rows& rows, const text::Tokenizer& tokenizer,
   if (options.assistant_only_loss && !chat_template->has_generation_tag()) {
     throw UserError(
         {.where = "option assistant_only_loss",
-         .expected = "a chat template with {% generation %} tags around the assistant's words (DATA-01)",
+         .expected = "a chat template with {% generation %} tags around the assistant's text (DATA-01)",
          .found = "a template without them",
-         .cause = "most models' own templates have none",
+         .cause = "the templates of most models have none",
          .fix = "add {% generation %}...{% endgeneration %} to a copy and name it with chat_template_path, "
                 "or use prompt and completion columns"});
   }
@@ -298,7 +298,7 @@ void check_result(const Rows& rows, const DataFacts& facts, const TokenizeOption
        .expected = "at least one token to train on (DATA-01)",
        .found = "none in " + std::to_string(facts.rows) + " rows; " + std::to_string(facts.rows_cut) +
                 " of them are longer than max_length = " + std::to_string(options.max_length),
-       .cause = all_cut ? "the prompts alone fill max_length" : "the completions are empty",
+       .cause = all_cut ? "the prompts fill max_length" : "the completions are empty",
        .fix = all_cut ? "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"
                       : "look at the completion column"});
 }

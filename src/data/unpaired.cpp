@@ -85,7 +85,7 @@ class UnpairedReader {
                               : value.is_null()   ? "null"
                                                   : value.type_name(),
                      .cause = {},
-                     .fix = "bring prompt and completion of all rows into one form"});
+                     .fix = "write prompt and completion of all rows in the same form"});
   }
 
   static bool label_of(const Json& value, const std::string& where) {

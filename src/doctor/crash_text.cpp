@@ -9,14 +9,14 @@ namespace hone::doctor {
 namespace {
 
 constexpr std::string_view kNotThis =
-    "learning rate, warm-up, clipping, accumulation: the crash needs none of them";
+    "learning rate, warm-up, clipping, accumulation: the crash does not depend on them";
 
 // What a compute library's instruction died of, as far as the kernel says.
 std::string_view detail(int signal, int code) {
   if (signal == SIGFPE && code == FPE_INTDIV) return ", integer division by zero";
   if (signal == SIGILL) return ", an instruction that this processor does not have";
   if (signal == SIGSEGV) return ", memory that is not the program's";
-  if (signal == SIGBUS) return ", memory that could not be read: a file that was cut short, or a full disk";
+  if (signal == SIGBUS) return ", memory that could not be read: a truncated file, or a full disk";
   if (signal == SIGABRT) return ", a library gave up";
   return "";
 }
@@ -39,11 +39,11 @@ std::string_view fix_of(int signal) {
     case SIGFPE:
     case SIGILL:
       return "`hone doctor` tries every shape of this run in a child process; layer_form: plain and dtype: "
-             "float32 take other kernels";
+             "float32 use other kernels";
     case SIGBUS:
-      return "leave the model's files alone while a run goes on";
+      return "do not change the model's files during a run";
     default:
-      return "report this with the report's file, your command and `hone env`; layer_form: plain takes other "
+      return "report this with the report file, your command and `hone env`; layer_form: plain uses other "
              "kernels";
   }
 }
@@ -136,7 +136,7 @@ void write_crash_message(FixedText& out, const CrashFacts& facts, std::string_vi
   if (!crash_code(facts.signal).empty()) out << "\n  not:    " << kNotThis;
   if (facts.checkpoint >= 0) {
     out << "\n  saved:  " << folder << "/checkpoint-" << facts.checkpoint
-        << " is whole: go on with --resume_from_checkpoint true";
+        << " is complete: continue with --resume_from_checkpoint true";
   } else if (facts.step > 0) {
     out << "\n  saved:  no checkpoint yet";
   }

@@ -36,7 +36,7 @@ std::string summary(const Examination& examination) {
        .expected = "a run that can learn",
        .found = found,
        .cause = first.cause,
-       .fix = (first.fix.empty() ? "" : first.fix + "; ") + "--skip_doctor true trains all the same"});
+       .fix = (first.fix.empty() ? "" : first.fix + "; ") + "--skip_doctor true trains anyway"});
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ std::string go_on(const fs::path& folder, std::int64_t checkpoint, std::int64_t 
   if (healthy < 0) {
     line(out, "saved",
          train::checkpoint_path(folder, checkpoint).string() + ", after the fault was suspected");
-    line(out, "go on", "start again, changed: no checkpoint is from before it");
+    line(out, "go on", "start again with changed options: no checkpoint is from before it");
     return out;
   }
   const bool same = healthy == checkpoint;
@@ -163,7 +163,7 @@ std::string explain(const fs::path& report) {
   throw base::UserError(
       {.where = report.string(),
        .expected = "a report of hone's: hone-crash-PID.json, hone-fault.json or hone-running.json",
-       .found = format.empty() ? "no format that hone writes" : "format " + format,
+       .found = format.empty() ? "not a format that hone writes" : "format " + format,
        .cause = {},
        .fix = "give the report, or the run's output_dir"});
 }

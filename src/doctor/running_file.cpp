@@ -105,7 +105,7 @@ std::string describe_fate(const RunningState& state, Fate fate) {
       "at step " + std::to_string(state.step) + " of " + std::to_string(state.total_steps) + memory;
   switch (fate) {
     case Fate::kAlive:
-      return "the run goes on, " + at;
+      return "the run is still going, " + at;
     case Fate::kRestarted:
       return "the last run here ended when the machine was restarted, " + at;
     case Fate::kMemory:

@@ -18,7 +18,7 @@ struct ScheduleSpec {
 // with warm-up begins with learning rate 0, as LambdaLR does).
 double schedule_factor(const ScheduleSpec& spec, std::int64_t step);
 
-// warmup_steps as TRL reads it: >= 1 steps, < 1 a share of all steps (ceil).
+// warmup_steps as TRL reads it: >= 1 steps, < 1 a fraction of all steps (ceil).
 std::int64_t resolve_warmup(double warmup_steps, std::int64_t total_steps);
 
 }  // namespace hone::learn

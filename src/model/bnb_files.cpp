@@ -35,8 +35,8 @@ const char* type_name(QuantType type) {
 [[noreturn]] void throw_damaged(const std::string& where, const std::string& name,
                                 const std::string& expected, const std::string& found) {
   throw UserError({where + ": " + base::cut_text(name, 200), expected, base::cut_text(found, 200),
-                   "the file is damaged, or not bitsandbytes' own",
-                   "download the model again, or take the unquantized one"});
+                   "the file is damaged, or was not written by bitsandbytes",
+                   "download the model again, or use the unquantized one"});
 }
 
 std::string module_of(const std::string& weight) {
@@ -157,7 +157,7 @@ std::map<std::string, BnbMatrix> find_bnb_matrices(const TensorTable& tensors, c
     const auto format = tensors.find(module_of(name) + kFormat);
     const bool by_rows = format == tensors.end() ||
                          (!format->second->bytes.empty() && format->second->bytes[0] == std::byte{0});
-    if (!by_rows) throw_damaged(where, name, "8-bit codes row by row", "the layout of a GPU's kernel");
+    if (!by_rows) throw_damaged(where, name, "8-bit codes row by row", "the layout of a GPU kernel");
     found[name] = {.scheme = {.type = QuantType::kInt8}, .shape = stored->shape, .source = at::kHalf};
   }
   return found;

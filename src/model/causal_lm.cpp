@@ -50,10 +50,10 @@ void check_tensors(const WeightSource& source) {
   for (const std::string& name : source.names()) {
     if (expected.contains(name) || is_ignored(name) || (config.tie_word_embeddings && name == head)) continue;
     throw base::UserError(
-        {source.path().string() + ": " + name, "only tensors that the configuration has a place for",
-         "this one beside them",
-         "the configuration has fewer layers, biases or norms than the file, or is of another family",
-         "take the config.json that came with the weights"});
+        {source.path().string() + ": " + name, "only tensors that the configuration has",
+         "this one in addition",
+         "the configuration has fewer layers, biases or norms than the file, or is for another family",
+         "use the config.json that belongs to the weights"});
   }
 }
 
@@ -172,8 +172,8 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
     if (id < 0 || id >= config_.vocab_size) {
       throw base::UserError({"token ids", "ids from 0 to " + std::to_string(config_.vocab_size - 1),
                              std::to_string(id),
-                             "the tokenizer has tokens that the model's embedding has no row for",
-                             "use the tokenizer that came with the model"});
+                             "the tokenizer has tokens without a row in the model's embedding",
+                             "use the model's own tokenizer"});
     }
   }
   return embedding_.rows(ops::index_tensor(ids, device())).to(dtypes_.residual);

@@ -171,8 +171,8 @@ ExportFacts write_hf_folder(const WeightSource& source, const path& out, const E
                             const Adjust& adjust) {
   std::error_code ec;
   if (base::fs::exists(out, ec) && !(base::fs::is_directory(out, ec) && base::fs::is_empty(out, ec))) {
-    throw base::UserError({out.string(), "a new or empty folder to write the model to",
-                           "something is there already", "", "name another folder, or remove this one"});
+    throw base::UserError({out.string(), "a new or empty folder to write the model to", "it exists already",
+                           "", "name another folder, or remove this one"});
   }
   const std::vector<Planned> plan = plan_tensors(source, options);
   ExportFacts facts;

@@ -170,11 +170,14 @@ void require_finite(const at::Tensor& values, GgmlType type, const std::string& 
   const double peak = values.abs().max().item<double>();
   const bool too_large = type == GgmlType::kF16 && peak > kMaxHalf;
   if (std::isfinite(peak) && !too_large) return;
-  throw base::UserError({where, too_large ? "weights up to 65504, where F16 ends" : "finite weights",
+  throw base::UserError({where,
+                         too_large ? "weights of at most 65504, the largest F16 value"
+                                   : "finite "
+                                     "weights",
                          too_large ? std::to_string(peak) : "infinite or not-a-number values",
                          too_large ? "the model was trained in bfloat16 and uses its range"
                                    : "training diverged, or the file is damaged",
-                         too_large ? "write --outtype bf16 or q8_0" : "take an earlier checkpoint"});
+                         too_large ? "write --outtype bf16 or q8_0" : "use an earlier checkpoint"});
 }
 
 // Rows in slabs, each shared out among the threads in whole blocks.
@@ -210,7 +213,7 @@ GgufFacts write_gguf(const WeightSource& source, const base::fs::path& out, Gguf
   const at::NoGradGuard no_grad;
   std::error_code ec;
   if (base::fs::exists(out, ec)) {
-    throw base::UserError({out.string(), "a new file to write the model to", "something is there already", "",
+    throw base::UserError({out.string(), "a new file to write the model to", "it exists already", "",
                            "name another file, or remove this one"});
   }
   const ModelConfig& config = source.config();

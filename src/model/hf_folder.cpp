@@ -38,7 +38,7 @@ at::ScalarType scalar_type(const base::StoredTensor& tensor, const std::string& 
   throw UserError({where + ": " + tensor.name, "weights of type F32, F16 or BF16",
                    std::string(base::safetensors_name(tensor.dtype)),
                    "a quantized checkpoint, and not one of bitsandbytes'",
-                   "take the unquantized model, or a GGUF of it"});
+                   "use the unquantized model, or a GGUF of it"});
 }
 
 class HfFolder final : public WeightSource {
@@ -165,7 +165,7 @@ class HfFolder final : public WeightSource {
         throw UserError(
             {where,
              "the tensor " + base::cut_text(tensor, 200) + " in " + files_[file].path().filename().string(),
-             "no such tensor there", "index and shards come from different downloads",
+             "no such tensor there", "the index and the shards come from different downloads",
              "download the model again"});
       }
       tensors_[tensor] = found;

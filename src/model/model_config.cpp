@@ -49,7 +49,7 @@ std::int64_t positive(const Json& json, const char* key, const std::string& wher
   if (v == nullptr) {
     throw UserError({where, std::string("the field ") + key, "no such field",
                      "this is not the config.json of a causal language model",
-                     "take the folder of the whole model"});
+                     "use the folder of the whole model"});
   }
   const std::int64_t n = int_or(json, key, 0, where);
   if (n <= 0) wrong_type(where, key, "a positive integer", *v);
@@ -89,7 +89,7 @@ const FamilyTraits& family_or_refuse(const std::string& type, const std::string&
   for (const FamilyTraits& f : families()) known.emplace_back(f.model_type);
   throw UserError({where, field + " to be one of " + known_families(),
                    "'" + base::cut_text(type, 200) + "'." + base::did_you_mean(type, known),
-                   "hone does not have this architecture yet", "take a model of one of these families"});
+                   "hone does not have this architecture yet", "use a model of one of these families"});
 }
 
 bool resolve(BiasRule rule, bool attention_bias, bool mlp_bias) {
@@ -149,7 +149,7 @@ void parse_rope(const Json& json, const std::string& where, ModelConfig& config)
       config.rope_llama3 = scaling;
     } else if (type != "default") {
       throw UserError({where, "rope_type default, linear or llama3", "'" + base::cut_text(type, 200) + "'",
-                       "hone does not have this scaling of positions yet", "take a model without it"});
+                       "hone does not have this rope scaling yet", "use a model without it"});
     }
   }
   if (!(config.rope_theta >= kLeastFactor && config.rope_theta <= kMaxFactor)) {
@@ -170,7 +170,7 @@ void refuse_unsupported(const Json& json, const std::string& where, const ModelC
     if (method != "bitsandbytes") {
       throw UserError({where, "weights in float32, float16 or bfloat16, or bitsandbytes' 4 and 8 bits",
                        "a quantization_config" + (method.empty() ? "" : " of " + base::cut_text(method, 200)),
-                       "the checkpoint is stored quantized", "take the unquantized model, or a GGUF of it"});
+                       "the checkpoint is stored quantized", "use the unquantized model, or a GGUF of it"});
     }
   }
   if (float_or(json, "attention_dropout", 0.0, where) != 0.0) {
@@ -221,7 +221,7 @@ void check_heads(const ModelConfig& c, const std::string& where) {
   const double weights = static_cast<double>(c.num_hidden_layers) * hidden * (4 * heads + 3 * mlp) +
                          2 * static_cast<double>(c.vocab_size) * hidden;
   if (weights > kMaxWeights) {
-    throw UserError({where, "sizes of a model that a machine could hold",
+    throw UserError({where, "model sizes that fit in a machine's memory",
                      base::short_json(Json(weights)) + " weights", "the file is damaged", ""});
   }
 }

@@ -24,12 +24,12 @@ std::unique_ptr<WeightSource> open_weights(const base::fs::path& path) {
   if (!base::fs::exists(path, ec)) {
     throw base::UserError({path.string(), "a model: a folder in Hugging Face format, or a .gguf file",
                            "nothing there", "a misspelled path, or a model that was never downloaded",
-                           "give the path of a folder on this machine: hone fetches nothing by itself"});
+                           "give the path of a folder on this machine: hone downloads nothing"});
   }
   if (path.extension() == ".gguf") return open_gguf(path);
   throw base::UserError({path.string(), "a folder in Hugging Face format, or a .gguf file",
                          "another kind of file", "",
-                         path.extension() == ".safetensors" ? "give the folder that holds it" : ""});
+                         path.extension() == ".safetensors" ? "give the folder that contains it" : ""});
 }
 
 void throw_absent_tensor(const std::string& where, const std::string& name,

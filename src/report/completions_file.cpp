@@ -60,7 +60,7 @@ void CompletionsFiles::write(const train::RolloutFacts& facts) {
                            .expected = "a folder for the completions",
                            .found = failed.message(),
                            .cause = "",
-                           .fix = "make room for it, or name another output_dir"});
+                           .fix = "free some space, or name another output_dir"});
   }
   base::write_file_atomic(folder_ / train::completions_name(facts.step), text_);
 }

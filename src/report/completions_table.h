@@ -13,7 +13,7 @@ namespace hone::report {
 struct CompletionsTableOptions {
   bool table = false;
   std::int64_t most = 0;  // completions a table, spread evenly over the batch; 0: all (TRL takes a sample)
-  bool unique_prompts = false;  // one completion a prompt
+  bool unique_prompts = false;  // one completion per prompt
 };
 
 // Several lines, ending in a newline; a prompt stands above its completions:

@@ -59,10 +59,10 @@ void MetricsFile::write(const train::LogRecord& record) {
   file_ << base::dump_json(line) << '\n' << std::flush;
   if (file_) return;
   throw base::UserError({.where = path_.string(),
-                         .expected = "room for one more line",
+                         .expected = "space for one more line",
                          .found = "the write failed",
                          .cause = "the disk is full",
-                         .fix = "free some space and go on with --resume_from_checkpoint true"});
+                         .fix = "free some space and continue with --resume_from_checkpoint true"});
 }
 
 }  // namespace hone::report

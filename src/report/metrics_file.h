@@ -1,5 +1,4 @@
-// metrics.jsonl: one JSON object a record, in TRL's names, with step and epoch; readable while the run goes
-// on.
+// metrics.jsonl: one JSON object a record, in TRL's names, with step and epoch; readable during the run.
 #pragma once
 
 #include <cstdint>

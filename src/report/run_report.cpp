@@ -151,8 +151,8 @@ void RunReport::on_memory(const train::MemoryFacts& facts) {
                       facts.at_end ? "" : fmt::format(" after step {}", facts.step), planned);
   if (static_cast<double>(facts.peak) > kWorthAWarning * static_cast<double>(facts.planned)) {
     out_ << fmt::format(
-        "warning   the peak of {} is more than 10 % above the planned {}: the plan is wrong for this "
-        "run; lower memory_limit by the difference if memory is short\n",
+        "warning   the peak of {} is more than 10 % above the planned {}: the plan was too low for this run; "
+        "if memory is short, lower memory_limit by the difference\n",
         peak, planned);
   }
   out_ << std::flush;  // and not in metrics.jsonl, which is the same bits when a run is repeated or resumed
@@ -169,8 +169,10 @@ void RunReport::on_finish(const std::string& folder, bool interrupted, std::int6
   for (const std::string& warning : warnings_.repeated())
     out_ << "warning   " << visible_controls(warning) << '\n';
   if (interrupted) {
-    out_ << fmt::format("stopped   after step {}, nothing lost; go on with --resume_from_checkpoint true\n",
-                        step);
+    out_ << fmt::format(
+        "stopped   after step {}, nothing lost; continue with --resume_from_checkpoint "
+        "true\n",
+        step);
   } else {
     out_ << "done      adapter in " << folder << '\n';
   }

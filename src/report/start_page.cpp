@@ -69,9 +69,11 @@ std::string data_lines(const data::DataFacts& data, std::int64_t packed_rows) {
   line(data.rows_cut, fmt::format("rows cut at max_length ({} tokens lost)", human_count(data.tokens_cut)));
   line(data.rows_without_target, "rows dropped: no target left in them");
   line(data.rows_losing_eos,
-       "rows lost their end-of-sequence token to the cut: the model will not learn to stop there");
+       "rows lost their end-of-sequence token when they were cut: the model will not learn to stop there");
   line(data.rows_without_eos_target, "rows never have the end of sequence as a target");
-  line(data.prompt_boundary_mismatches, "rows whose prompt is tokenized differently with its completion");
+  line(data.prompt_boundary_mismatches,
+       "rows whose prompt is tokenized differently when its completion "
+       "follows");
   return out;
 }
 
@@ -88,15 +90,15 @@ std::string preference_lines(const train::PreferenceStartFacts& facts) {
     if (count > 0) out += fmt::format("          {} {}\n", human_count(count), text);
   };
   if (data.implicit && !facts.reference.empty())
-    out += "          prompts are what chosen and rejected begin with\n";
-  line(data.equal, "pairs have the same tokens on both sides: they teach nothing (PREF-01)");
-  line(data.prompts_too_long, "pairs dropped: the prompt alone fills max_length");
+    out += "          the prompt is the longest common prefix of chosen and rejected\n";
+  line(data.equal, "pairs have the same tokens on both sides: they have no gradient (PREF-01)");
+  line(data.prompts_too_long, "pairs dropped: the prompt fills max_length");
   line(data.too_long, "pairs dropped: one of the two is longer than max_length");
   line(data.pairs_cut, "pairs cut at max_length");
-  line(data.boundary_mismatches, "pairs whose prompt is tokenized differently with a completion");
+  line(data.boundary_mismatches, "pairs whose prompt is tokenized differently when a completion follows");
   const auto [shorter, longer] = std::minmax(data.mean_chosen, data.mean_rejected);
   if (longer > kLengthBias * shorter) {
-    out += fmt::format("          {} completions are {:.0f} % longer: length may be learned (PREF-02)\n",
+    out += fmt::format("          {} completions are {:.0f} % longer: the model may learn length (PREF-02)\n",
                        data.mean_chosen > data.mean_rejected ? "chosen" : "rejected",
                        100 * (longer / std::max(shorter, 1.0) - 1));
   }
@@ -118,10 +120,10 @@ std::string unpaired_lines(const train::UnpairedStartFacts& facts) {
     if (count > 0) out += fmt::format("          {} {}\n", human_count(count), text);
   };
   if (data.paired)
-    out += "          from pairs: of each thousand, every chosen one, then every rejected one\n";
-  line(data.prompts_too_long, "rows dropped: the prompt alone fills max_length");
+    out += "          from pairs: for each thousand, all chosen completions, then all rejected ones\n";
+  line(data.prompts_too_long, "rows dropped: the prompt fills max_length");
   line(data.rows_cut, "rows cut at max_length");
-  line(data.boundary_mismatches, "rows whose prompt is tokenized differently with its completion");
+  line(data.boundary_mismatches, "rows whose prompt is tokenized differently when its completion follows");
   if (facts.eval_rows > 0)
     out += fmt::format("          evaluated on {} rows\n", human_count(facts.eval_rows));
   return out + "loss      " + facts.loss + "\nreference " + facts.reference + "\n";

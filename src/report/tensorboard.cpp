@@ -125,10 +125,10 @@ void TensorboardWriter::flush() {
   if (file_.flush()) return;
   throw base::UserError(
       {.where = path_.string(),
-       .expected = "room for the next numbers",
+       .expected = "space for the next values",
        .found = "the write failed",
        .cause = "the disk is full, or the folder may not be written",
-       .fix = "free some space, or set report_to: none, and go on with --resume_from_checkpoint true"});
+       .fix = "free some space, or set report_to: none, and continue with --resume_from_checkpoint true"});
 }
 
 void TensorboardWriter::record(const std::string& event) {

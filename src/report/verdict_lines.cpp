@@ -187,7 +187,7 @@ std::string VerdictLines::result(double seconds, bool strict) const {
   std::string words = fmt::format("{}, {}.", describe_count(come_.size(), "part"), short_seconds(seconds));
   if (errors_ > 0) {
     words =
-        fmt::format("{}{}. Nothing was trained; the examination took {}.", describe_count(errors_, "error"),
+        fmt::format("{}{}. Nothing was trained; the checks took {}.", describe_count(errors_, "error"),
                     warnings_ > 0 ? ", " + describe_count(warnings_, "warning") : "", short_seconds(seconds));
   } else if (warnings_ > 0) {
     words = fmt::format("{}, {}, {}.", describe_count(warnings_, "warning"),

@@ -5,7 +5,7 @@
 //   [4/7] gradient   FAIL  GRAD-02  24 of 96 trainable tensors receive no gradient
 //           evidence   layers 0 to 5, lora_B: |g| exactly 0 in 2 rehearsed steps
 //           fix        ...
-//   RESULT  FAIL  1 error. Nothing was trained; the examination took 2.1 s.   exit 2
+//   RESULT  FAIL 1 error. Nothing was trained; the checks took 2.1 s. exit 2
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@ void FailureTracker::end_batch() {
     if (!early && one.batches < kMaxBrokenBatches) continue;
     base::ErrorText text = *one.error;
     if (one.requests > 1) {
-      text.found += "; it has failed on everything in " + std::to_string(one.requests) + " requests, " +
+      text.found += "; it has failed for every sample in " + std::to_string(one.requests) + " requests, " +
                     std::to_string(one.batches) +
                     (one.batches == 1 ? " generation batch" : " generation batches");
     }
@@ -41,7 +41,7 @@ std::optional<base::ErrorText> all_failed(const std::string& where, const Scores
       .found = "sample " + std::to_string(scores.failures.front().sample) + ": " +
                scores.failures.front().what + all,
       .cause = {},
-      .fix = "`hone reward-test` calls it on known answers; raise reward_timeout if it is slow"};
+      .fix = "`hone reward-test` calls it with known answers; raise reward_timeout if it is slow"};
 }
 
 }  // namespace hone::rewards

@@ -64,7 +64,8 @@ class Tester {
 
   Trial run(const std::vector<std::string>& needed) {
     for (const std::string& column : needed)
-      if (!data_.columns.contains(column)) suspect("needs a column \"" + column + "\" that the data lack");
+      if (!data_.columns.contains(column))
+        suspect("needs a column \"" + column + "\" that the data does not have");
     if (!out_.suspicious.empty()) return out_;
     const std::string column = find_gold_column(needed, data_.columns);
     if (!needed.empty()) out_.gold_column = column;
@@ -182,18 +183,18 @@ class Tester {
       suspect(std::to_string(failures) + " answers could not be scored (NaN, an exception, a time-out)");
     if (scored == 0) suspect("gives no answer a score");
     if (scored > 0 && lowest_ == highest_)
-      suspect("gives every answer the same score: nothing can be learned from it");
-    if (out_.seconds > kSlow) suspect("takes more than a second a call");
+      suspect("gives every answer the same score: it has no training signal");
+    if (out_.seconds > kSlow) suspect("takes more than a second per call");
     if (mean("empty") > 0) suspect("rewards an empty answer");
     if (!reads_gold) return;
     if (best_.none > 0)
       suspect("gives no score to " + std::to_string(best_.none) + " of " + std::to_string(best_.rows) +
-              " golds: they cannot be read");
+              " gold answers: it cannot parse them");
     if (std::isnan(best_.mean) || lowest_ == highest_) return;
-    if (!(best_.mean > mean("junk"))) suspect("the gold scores no higher than junk");
-    if (!(best_.mean > mean("empty"))) suspect("the gold scores no higher than an empty answer");
+    if (!(best_.mean > mean("junk"))) suspect("the gold answer scores no higher than junk");
+    if (!(best_.mean > mean("empty"))) suspect("the gold answer scores no higher than an empty answer");
     if (differ_ && !(best_.mean > mean("another row's gold")))
-      suspect("the gold scores no higher than another row's");
+      suspect("the gold answer scores no higher than another row's");
     if (mean("gold, repeated") > best_.mean) suspect("repeating the answer earns more than giving it once");
     if (mean("gold cut in half") >= best_.mean) suspect("half of the answer earns as much as all of it");
   }

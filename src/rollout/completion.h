@@ -15,7 +15,7 @@ struct GenerateOptions {
   SamplerOptions sampler;
   std::uint64_t seed = 42;
   std::vector<std::int64_t> stop_ids;  // end of sequence; the stop token is part of the completion
-  std::int64_t batch_size = 16;        // most sequences that decode together
+  std::int64_t batch_size = 16;        // maximum number of sequences that decode together
   std::int64_t prefill_tokens = 2048;  // prompt tokens of one forward; a longer prompt is read in pieces
   std::int64_t min_new_tokens = 0;     // before these the stop tokens cannot be drawn
   std::int64_t samples = 1;            // completions of each prompt: transformers' num_return_sequences

@@ -91,7 +91,7 @@ void check_prompt(std::span<const std::int32_t> prompt, const model::ModelConfig
                                      " positions (max_position_embeddings) for prompt and completion",
                          .found = "a prompt of " + std::to_string(length) + " tokens and max_new_tokens " +
                                   std::to_string(options.max_new_tokens),
-                         .cause = "the model has never seen the positions after that",
+                         .cause = "the model was not trained on later positions",
                          .fix = "lower max_new_tokens or shorten the prompt"});
 }
 
@@ -102,8 +102,8 @@ void check_stop_ids(const model::ModelConfig& model, const GenerateOptions& opti
         {.where = "the stop token " + std::to_string(id),
          .expected = "a token that the model can produce, 0 to " + std::to_string(model.vocab_size - 1),
          .found = std::to_string(id),
-         .cause = "the tokenizer has tokens that the model has no logit for, so no completion would end",
-         .fix = "use the tokenizer that came with the model, or name another stop token"});
+         .cause = "the tokenizer has tokens without a logit in the model, so no completion would end",
+         .fix = "use the model's own tokenizer, or name another stop token"});
   }
 }
 

@@ -39,11 +39,11 @@ void check_limits(int status, const RustText& message, const std::string& where)
   if (status != HONE_TEXT_LIMIT && status != HONE_TEXT_PANIC) return;
   const std::string found = status == HONE_TEXT_LIMIT
                                 ? fmt::format("a template that {}", shortened(message.view()))
-                                : fmt::format("its reader gave up: {}", first_line(message.view()));
+                                : fmt::format("its parser failed: {}", first_line(message.view()));
   throw base::UserError({.where = where,
                          .expected = "a chat template within the limits of text/chat_template.h",
                          .found = found,
-                         .cause = "a template that is damaged, or was made to harm",
+                         .cause = "a damaged or malicious template",
                          .fix = "compare it with the model's own repository, or set chat_template_path to "
                                 "another one"});
 }
@@ -60,7 +60,7 @@ ChatTemplate::ChatTemplate(std::string_view source, const SpecialTokens& special
     throw base::UserError({.where = where,
                            .expected = "a chat template (Jinja) that compiles",
                            .found = first_line(message.view()),
-                           .cause = "a template that was edited or cut off",
+                           .cause = "a template that was edited or truncated",
                            .fix = "compare it with the model's own repository"});
   }
   impl_->handle.reset(handle);
@@ -95,7 +95,7 @@ Rendered ChatTemplate::render(const ChatRequest& request) const {
         {.where = impl_->where,
          .expected = "a conversation that this chat template accepts",
          .found = fmt::format("the template says: {}", shortened(message.view())),
-         .cause = "roles in an order, or of a kind, that the model was not trained on",
+         .cause = "roles, or an order of roles, that the model was not trained on",
          .fix = "change the conversation, or set chat_template_path to a template that allows it"});
   }
   if (status != HONE_TEXT_OK) {

@@ -52,7 +52,7 @@ class Converter {
   }
 
  private:
-  static constexpr const char* kCut = "the file was cut off, or its converter was interrupted";
+  static constexpr const char* kCut = "the file was truncated, or its converter was interrupted";
   static constexpr const char* kAgain = "download or convert the file again";
 
   [[noreturn]] void fail(const std::string& key, std::string expected, std::string found, std::string cause,

@@ -61,7 +61,7 @@ class Vocabulary {
     const Doc& model = member(json_, "model");
     if (member(model, "type") != Doc("BPE") || flag(model, "byte_fallback")) {
       fail("model", "byte-level BPE", "a SentencePiece, Unigram or WordPiece tokenizer",
-           "a GGUF describes it by scores that tokenizer.json does not hold",
+           "a GGUF describes it by scores that tokenizer.json does not have",
            "convert the merged folder (hone merge) with llama.cpp's convert_hf_to_gguf.py");
     }
     const PreTokenizer pre = find_pre(model);
@@ -104,9 +104,9 @@ class Vocabulary {
       if (same && normal && flag(model, "ignore_merges") == pre.ignore_merges) return std::move(pre);
       known += (known.empty() ? "" : ", ") + std::string(pre.name);
     }
-    fail("pre_tokenizer", "one of llama.cpp's pre-tokenizers that hone knows: " + known,
+    fail("pre_tokenizer", "one of llama.cpp's pre-tokenizers that hone has: " + known,
          member(json_, "pre_tokenizer").dump(),
-         "llama.cpp splits text by the name of a pre-tokenizer; another one would give other tokens",
+         "llama.cpp splits text by a named pre-tokenizer; another one would give different tokens",
          "convert the merged folder (hone merge) with llama.cpp's convert_hf_to_gguf.py");
   }
 
@@ -114,7 +114,7 @@ class Vocabulary {
              std::vector<std::int32_t>& types) const {
     if (id < 0 || std::cmp_greater_equal(id, size_)) {
       fail(token, fmt::format("an id below the {} rows of the embedding", size_), fmt::format("{}", id),
-           "tokens were added without resizing the model", "take the tokenizer of this very model");
+           "tokens were added without resizing the model", "use the tokenizer of this model");
     }
     const auto at = static_cast<std::size_t>(id);
     const bool taken = types[at] != static_cast<std::int32_t>(TokenType::kUnused);
@@ -226,7 +226,7 @@ std::vector<base::GgufEntry> gguf_vocabulary(const TokenizerFiles& files, std::i
                            .expected = "a tokenizer as the tokenizers library writes it",
                            .found = error.what(),
                            .cause = "the file was edited",
-                           .fix = "take the file from the model's own repository again"});
+                           .fix = "download the file from the model's repository again"});
   }
 }
 

@@ -28,9 +28,8 @@ void check(int status, const RustText& message, const std::string& what, const c
       {.where = (base::fs::path(files.where) / kTokenizerJson).string(),
        .expected = "a tokenizer that can be applied to " + what,
        .found = (status == HONE_TEXT_LIMIT ? "it " : "it gave up: ") + cut_text(message.view(), kMaxMessage),
-       .cause = "a tokenizer.json that is damaged or was made to harm, or a text far longer than any "
-                "model reads",
-       .fix = "take tokenizer.json from the model's own repository again"});
+       .cause = "a damaged or malicious tokenizer.json, or a text far longer than any context",
+       .fix = "download tokenizer.json from the model's repository again"});
 }
 
 // An id of tokenizer.json as hone holds it.
@@ -39,8 +38,8 @@ std::int32_t checked_id(std::uint32_t id, const TokenizerFiles& files) {
   throw base::UserError({.where = (base::fs::path(files.where) / kTokenizerJson).string(),
                          .expected = "token ids below 2^31",
                          .found = "the id " + std::to_string(id),
-                         .cause = "a file that is damaged, or was made to harm",
-                         .fix = "take tokenizer.json from the model's own repository again"});
+                         .cause = "a damaged or malicious file",
+                         .fix = "download tokenizer.json from the model's repository again"});
 }
 
 // The id of a special token that the config names; it must exist, or the config belongs to another tokenizer.
@@ -71,7 +70,7 @@ std::unique_ptr<Tokenizer::Impl> Tokenizer::Impl::make(TokenizerFiles files) {
         {.where = (base::fs::path(impl->files.where) / kTokenizerJson).string(),
          .expected = "a tokenizer in the format of Hugging Face's tokenizers 0.23",
          .found = (status == HONE_TEXT_LIMIT ? "a file that " : "") + cut_text(message.view(), kMaxMessage),
-         .cause = "a download that broke off, or a pointer file of git-lfs",
+         .cause = "an interrupted download, or a Git LFS pointer file",
          .fix = "download the file again and compare its size"});
   }
   impl->handle.reset(handle);

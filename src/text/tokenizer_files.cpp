@@ -58,7 +58,7 @@ std::string list_names(const std::vector<std::string>& names) {
     text.cause = "a GGUF file carries its own tokenizer";
     text.fix = fmt::format("name the file itself: {}", (folder / *gguf).string());
   } else if (has("adapter_config.json")) {
-    text.cause = "this is an adapter; the tokenizer lies with the model it was trained on";
+    text.cause = "this is an adapter; the tokenizer is in the folder of its base model";
     text.fix = "name the folder of the base model";
   } else if (has("tokenizer.model") || has("vocab.json")) {
     text.cause = "the tokenizer is in an older format";
@@ -95,7 +95,7 @@ std::optional<std::string> template_of(const Json& config, const std::string& wh
                          .expected = "a string, or a list of objects with name and template",
                          .found = it->type_name(),
                          .cause = "",
-                         .fix = "take the file from the model's own repository again"});
+                         .fix = "download the file from the model's repository again"});
 }
 
 Json parse_object(const TokenizerFiles& files, const char* name) {
@@ -108,7 +108,7 @@ Json parse_object(const TokenizerFiles& files, const char* name) {
                          .expected = "a JSON object",
                          .found = parsed.type_name(),
                          .cause = "",
-                         .fix = "take the file from the model's own repository again"});
+                         .fix = "download the file from the model's repository again"});
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ void Tokenizer::set_eos(const std::string& token) {
   if (!id) {
     throw base::UserError({.where = "eos_token " + token,
                            .expected = "a token of the vocabulary",
-                           .found = "none of that text in " + impl_->files.where,
+                           .found = "no such token in " + impl_->files.where,
                            .cause = "a misspelled token, or one of another model",
                            .fix = "name one of the model's special tokens, or leave eos_token out"});
   }

@@ -31,7 +31,7 @@ at::Tensor BatchPass::forward(const std::vector<std::int64_t>& rows, bool trains
     const at::NoGradGuard no_grad;
     fused_.emplace(model_, batch_, context_);
     return fused_->forward(ops::index_tensor(rows, at::kCPU),
-                              trains ? std::optional(form_.recompute) : std::nullopt);
+                           trains ? std::optional(form_.recompute) : std::nullopt);
   }
   const at::AutoGradMode grad_mode(trains);
   autograd_ = model_.hidden(batch_, context_).index_select(0, ops::index_tensor(rows, model_.device()));

@@ -103,7 +103,7 @@ void move_all(const fs::path& output_dir, const Branch& branch) {
 
 [[noreturn]] void refuse_record(const fs::path& path, const std::string& found) {
   throw base::UserError({.where = path.string(),
-                         .expected = "the record of a move that was cut short, as hone writes it",
+                         .expected = "the record of an interrupted move, in hone's format",
                          .found = found,
                          .cause = "the file was edited or damaged",
                          .fix = "move checkpoints that are newer than the one to resume from to another "
@@ -155,7 +155,9 @@ std::string describe(const Branch& branch) {
     out += (out.empty() ? "" : ", ") + checkpoint_path({}, step).string();
   if (!out.empty()) {
     out = "this run leaves the earlier one at step " + std::to_string(branch.after) + ": " + out +
-          (branch.steps.size() == 1 ? " goes to " : " go to ") + branch.to + ", counted by save_total_limit";
+          (branch.steps.size() == 1 ? " goes to " : " go to ") + branch.to +
+          ", where save_total_limit "
+          "counts them";
   }
   if (!branch.back.empty()) out += (out.empty() ? "" : "; ") + branch.back + " comes back";
   return out;

@@ -84,8 +84,8 @@ at::Tensor read_moment(const base::SafetensorsFile& file, const char* name, std:
     throw UserError({.where = file.path().string() + " tensor " + name,
                      .expected = "F32 [" + std::to_string(parameters) + "]",
                      .found = tensor == nullptr ? "no such tensor" : "another shape or type",
-                     .cause = "the checkpoint belongs to a run with another adapter",
-                     .fix = "resume with the lora_* options of that run (plan.yaml lies beside it)"});
+                     .cause = "the checkpoint is from a run with another adapter",
+                     .fix = "resume with the lora_* options of that run (see its plan.yaml)"});
   }
   at::Tensor out = at::empty({parameters}, at::kFloat);
   std::memcpy(out.mutable_data_ptr(), tensor->bytes.data(), tensor->bytes.size());
@@ -110,12 +110,12 @@ std::vector<std::string> changes(const Json& saved, const config::Plan& plan, co
       throw UserError({.where = "adapter_name_or_path",
                        .expected = before + ", as when the run began: the reference model of beta",
                        .found = value,
-                       .cause = "the adapter that a run continues is its reference",
-                       .fix = "set adapter_name_or_path as it was"});
+                       .cause = "the adapter that a run continues is the reference model",
+                       .fix = "set adapter_name_or_path as in that run"});
     }
     const bool idle = std::find(kOfTheAdapter.begin(), kOfTheAdapter.end(), name) != kOfTheAdapter.end();
     out.push_back(name + ": " + before + " -> " + value +
-                  (idle ? ", not used: the checkpoint's adapter goes on" : ""));
+                  (idle ? ", not used: the checkpoint's adapter is continued" : ""));
   }
   return out;
 }

@@ -47,8 +47,8 @@ void require_file(const fs::path& path) {
   const auto status = fs::status(path, error);
   if (fs::is_regular_file(status)) return;
   damaged(path, "every file that the checkpoint was saved with",
-          fs::exists(status) ? "something that is no file" : "no such file",
-          "it was removed or not copied; going on without it would be another run");
+          fs::exists(status) ? "something that is not a file" : "no such file",
+          "it was removed or not copied; without it the run would be a different one");
 }
 
 // The checksum at the end of `text`, and where it begins; empty: there is none.
@@ -95,11 +95,11 @@ CheckedCheckpoint read_state(const fs::path& path) {
   const bool unsealed = format == kUnsealed && !out.state.contains(kSealKey);
   if (unsealed) return out;
   if (format == kStateFormat || format == kUnsealed || !format.is_number_integer())
-    damaged(path, "a checksum at its end", "none, or one that is not hone's");
+    damaged(path, "a checksum at its end", "none, or one that hone did not write");
   throw UserError({.where = path.string(),
                    .expected = "format " + std::to_string(kStateFormat),
                    .found = "format " + base::dump_json(format),
-                   .cause = "a checkpoint of another version of hone",
+                   .cause = "a checkpoint from another version of hone",
                    .fix = "resume with that version, or continue its adapter with adapter_name_or_path"});
 }
 
@@ -124,7 +124,7 @@ void check_files(const fs::path& folder, const Json& state) {
   }
   for (const auto needed : {kAdapterConfigFile, kAdapterWeightsFile, kOptimizerFile, kTrainerStateFile}) {
     if (!table.contains(std::string(needed)))
-      damaged(record, "the file " + std::string(needed), "not among those that were saved");
+      damaged(record, "the file " + std::string(needed), "not among the saved files");
   }
   const Json methods = state.value("method_files", Json());
   bool known = methods.is_array();
@@ -171,17 +171,17 @@ std::optional<fs::path> newest_whole(const fs::path& output_dir) {
 
 [[noreturn]] void refuse_damaged(base::ErrorText text, const fs::path& output_dir) {
   const auto whole = newest_whole(output_dir);
-  text.fix = whole ? "resume from " + whole->string() + ", the newest whole one"
+  text.fix = whole ? "resume from " + whole->string() + ", the newest complete one"
                    : "no checkpoint in " + output_dir.string() +
-                         " is whole: resume from another checkpoint-N folder, or begin again in another "
+                         " is complete: resume from another checkpoint-N folder, or start again in another "
                          "--output_dir";
   throw UserError(std::move(text));
 }
 
 std::vector<std::string> unsealed_note(const fs::path& folder, const CheckedCheckpoint& found) {
   if (found.sealed) return {};
-  return {folder.string() + " is of an older hone, whose " + std::string(kHoneStateFile) +
-          " has no checksum of its own; its other files and its step were checked"};
+  return {folder.string() + " is from an older hone, whose " + std::string(kHoneStateFile) +
+          " has no checksum; its other files and its step were checked"};
 }
 
 FoundCheckpoint find_newest(const fs::path& output_dir) {
@@ -197,7 +197,7 @@ FoundCheckpoint find_newest(const fs::path& output_dir) {
       return out;
     } catch (const CheckpointDamage& damage) {
       if (!first) first = damage.text();
-      out.notes.push_back(out.folder.string() + " is damaged and passed over: " + damage.text().where +
+      out.notes.push_back(out.folder.string() + " is damaged and was skipped: " + damage.text().where +
                           " has " + damage.text().found + ", expected " + damage.text().expected);
     }
   }
@@ -206,9 +206,9 @@ FoundCheckpoint find_newest(const fs::path& output_dir) {
   throw UserError(
       {.where = "resume_from_checkpoint true",
        .expected = "a checkpoint-N folder in " + output_dir.string(),
-       .found = aside ? "only checkpoints that were moved aside" : "none",
+       .found = aside ? "only checkpoints that were moved to another folder" : "none",
        .cause = "the run was stopped before its first save_steps, or output_dir is another folder",
-       .fix = aside ? "name the one to go on from: " + aside->string()
+       .fix = aside ? "name the one to resume from: " + aside->string()
                     : "leave out resume_from_checkpoint to start from step 1"});
 }
 
@@ -267,7 +267,7 @@ FoundCheckpoint find_checkpoint(const fs::path& output_dir, const std::string& r
          .expected = "a checkpoint that hone wrote (with " + std::string(kHoneStateFile) + ")",
          .found = fs::is_directory(folder, error) ? std::string("a folder without that file")
                                                   : "no such folder." + near_names(plain(folder)),
-         .cause = now.empty() ? "a path that is not a checkpoint, or a checkpoint of another program"
+         .cause = now.empty() ? "a path that is not a checkpoint, or a checkpoint from another program"
                               : "it was moved when a run was resumed from another checkpoint",
          .fix = now.empty() ? "name a checkpoint-N folder, or continue an adapter with adapter_name_or_path"
                             : "name " + now});

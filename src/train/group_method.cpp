@@ -145,7 +145,7 @@ std::shared_ptr<ScoredRollouts> GroupMethod::generate(std::int64_t generation, s
     made.facts.completions[i].advantage = out->batch.samples[i].advantage;
   }
   tell(made.facts, out->batch, step, out->unscorable,
-       " completions were scored by no reward function: their advantage is 0",
+       " completions have no score from any reward function: their advantage is 0",
        out->unscorable == static_cast<std::int64_t>(out->batch.samples.size()));
   return out;
 }
@@ -193,8 +193,8 @@ void GroupMethod::require_fitting(const RolloutBatch& batch, const std::string& 
          .found = std::to_string(batch.samples.size()) + " samples" + (olds ? "" : ", some without") + ", " +
                   std::to_string(batch.slices.size()) + " slices",
          .cause = "recorded with other options",
-         .fix = "give num_generations, generation_batch_size, per_device_train_batch_size and reward_funcs "
-                "of the run that was recorded"});
+         .fix = "set num_generations, generation_batch_size, per_device_train_batch_size and reward_funcs as "
+                "in the recorded run"});
   }
   check_rollouts(batch, policy.num_generations, parts_.model.config().vocab_size, where);
 }

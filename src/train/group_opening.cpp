@@ -58,13 +58,13 @@ std::unique_ptr<OpenedRun> open_group(const config::Plan& asked, RunListener& li
     };
     out.loss_line = kind.loss_line(policy);
     if (policy.num_iterations > 1)
-      out.loss_line += ", " + std::to_string(policy.num_iterations) + " iterations a batch";
+      out.loss_line += ", " + std::to_string(policy.num_iterations) + " iterations per batch";
     out.steps_per_batch =
         policy.steps_per_generation * policy.num_iterations / plan.gradient_accumulation_steps;
     out.generation_count = [&plan, prompts = sizes.count](std::int64_t steps) {
       return steps == 0 ? 0 : order_of(plan, prompts).step_slices(steps - 1).back().generation + 1;
     };
-    out.replayed_again = ", with log-probabilities that were recorded for older weights";
+    out.replayed_again = ", with log-probabilities recorded from older weights";
     return out;
   });
 }

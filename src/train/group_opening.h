@@ -16,7 +16,8 @@ struct GroupKind {
 };
 
 // `kind` must outlive the run.
-std::unique_ptr<OpenedRun> open_group(const config::Plan& asked, RunListener& listener, const GroupKind& kind);
+std::unique_ptr<OpenedRun> open_group(const config::Plan& asked, RunListener& listener,
+                                      const GroupKind& kind);
 
 // ", beta 0.04, epsilon 0.2 to 0.28"
 std::string clipped_words(const config::PolicyPlan& policy);

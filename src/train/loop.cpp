@@ -140,7 +140,7 @@ class Loop {
          .cause =
              "NUM-02: the learning rate is too high for this data and precision, or the base has bad values",
          .fix = "lower learning_rate, or set dtype: float32 and bf16: false to see whether precision is the "
-                "cause; the step was not applied and earlier checkpoints are whole"});
+                "cause; the step was not applied and earlier checkpoints are complete"});
   }
 
   void record(const LogRecord& entry) {
@@ -204,9 +204,9 @@ class Loop {
     const std::int64_t step = p_.state.step;
     const base::fs::path folder = checkpoint_path(p_.plan.output_dir, step);
     if (step == 0) return "";
-    const std::string go_on = "go on with --resume_from_checkpoint true";
+    const std::string go_on = "continue with --resume_from_checkpoint true";
     try {
-      if (is_saved()) return folder.string() + " holds the last step: " + go_on;
+      if (is_saved()) return folder.string() + " contains the last step: " + go_on;
       save();
       return "step " + std::to_string(step) + " was saved first, in " + folder.string() + ": " + go_on;
     } catch (const base::UserError& error) {

@@ -168,7 +168,7 @@ std::string describe_limit(const MemoryLimit& limit) {
 
 [[noreturn]] void throw_too_large(const MemoryInputs& in, const MemoryPlan& leanest,
                                   const MemoryLimit& limit) {
-  std::string found = "the leanest plan (" +
+  std::string found = "the smallest plan (" +
                       std::string(leanest.fused_layer ? "recompute layer" : "layer form plain") + ") needs " +
                       base::gigabytes(leanest.total) + ":";
   std::int64_t of_batch = 0;
@@ -185,7 +185,7 @@ std::string describe_limit(const MemoryLimit& limit) {
   fix += limit.is_set ? ", or raise memory_limit"
                       : ", or end other programs; memory_limit: " +
                             two_digits(std::ceil(static_cast<double>(leanest.total) / 1e7) / 100) +
-                            "GB runs it nevertheless";
+                            "GB runs it anyway";
   throw base::UserError({.where = "memory plan",
                          .expected = "a run within " + describe_limit(limit) + " (MEM-01)",
                          .found = found,
@@ -200,7 +200,7 @@ bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
     return false;
   }
   if (in.frozen_base && in.only_lora) {
-    why = "layer form explicit: base frozen, adapters are LoRA on linears" +
+    why = "layer form explicit (fused): base frozen, adapters are LoRA on linears" +
           std::string(in.token_rows > 0 ? " and rows of the embedding" : "");
     return true;
   }
@@ -214,7 +214,7 @@ bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
       {.where = "layer_form",
        .expected = "layer_form: auto or plain for this run",
        .found = "explicit",
-       .cause = reason + ", and the explicit layer has gradients for LoRA on frozen linears alone",
+       .cause = reason + ", and the fused layer (explicit) only has gradients for LoRA on frozen linears",
        .fix = "remove layer_form"});
 }
 
@@ -291,7 +291,7 @@ MemoryPlan plan_memory(const MemoryInputs& in, LayerForm form, RecomputeMode lev
   const std::string within =
       limit.bytes == 0 ? "the free memory is not known" : "fits " + describe_limit(limit);
   if (!fused_layer) {
-    plan.why_recompute += "the plain layer keeps what autograd keeps" + std::string(fitting ? "" : ", ");
+    plan.why_recompute += "the autograd layer keeps all activations" + std::string(fitting ? "" : ", ");
   } else {
     plan.why_recompute +=
         level != RecomputeMode::kAuto ? "as set" + std::string(fitting ? "" : ", ") : within + without;

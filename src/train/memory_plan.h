@@ -72,7 +72,7 @@ struct MemoryPlan {
   MemoryLimit limit;
   bool fused_layer = true;
   config::RecomputeMode recompute = config::RecomputeMode::kNone;  // never kAuto; kNone in autograd form
-  std::string why_layer;      // "layer form explicit: base frozen, adapters are LoRA on linears"
+  std::string why_layer;      // "layer form explicit (fused): base frozen, adapters are LoRA on linears"
   std::string why_recompute;  // "recompute cheap: fits 2.95 GB; none would need 3.30 GB"
 };
 

@@ -56,7 +56,7 @@ Place place_of(const base::fs::path& folder) {
         {.where = where + ": base_model_name_or_path",
          .expected = "the reward model's base, on this disk",
          .found = "'" + model.string() + "' does not exist",
-         .cause = model.is_relative() ? "the path is taken from the folder you call hone in" : "",
+         .cause = model.is_relative() ? "the path is relative to the folder in which you run hone" : "",
          .fix = "write the path of the base there"});
   }
   return {.model = model,
@@ -142,10 +142,10 @@ class ModelReward final : public rewards::Reward {
     const adapters::FrozenAdapters trained = adapters::read_frozen_adapters(place_.adapter);
     if (adapters::attach_frozen(*model_, trained.folders) == trained) return;
     throw base::UserError({.where = (place_.adapter / adapters::kFrozenAdaptersFile).string(),
-                           .expected = "the adapters below it as they were when it was trained",
+                           .expected = "the adapters below it as in its training",
                            .found = "other weights in their folders",
-                           .cause = "they were trained again since",
-                           .fix = "put them back, or train the reward model again"});
+                           .cause = "they were trained again afterwards",
+                           .fix = "restore them, or train the reward model again"});
   }
 
   void require_template(const Json& prompt) const {

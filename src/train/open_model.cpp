@@ -72,7 +72,7 @@ model::Quantize quantize(const config::Plan& plan) {
 std::optional<std::string> quantized_note(const config::Plan& plan, const model::CausalLm& model) {
   const model::Quantize asked = quantize(plan), found = model.quantized();
   if (!asked || asked == found) return std::nullopt;
-  return "the checkpoint is quantized already (" + ops::describe(*found) +
+  return "the checkpoint is already quantized (" + ops::describe(*found) +
          "), and stays so: " + ops::describe(*asked) + " was asked for";
 }
 

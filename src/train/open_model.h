@@ -25,7 +25,7 @@ at::Device device(const config::MachinePlan& plan);
 model::DtypePolicy dtype_policy(config::Precision precision);
 model::Quantize quantize(config::QuantizedBase base, bool nested);
 model::Quantize quantize(const config::Plan& plan);
-// A note when the checkpoint is quantized already and the plan asks for something else.
+// A note when the checkpoint is already quantized and the plan asks for something else.
 std::optional<std::string> quantized_note(const config::Plan& plan, const model::CausalLm& model);
 std::uint64_t plan_seed(const config::Plan& plan);
 

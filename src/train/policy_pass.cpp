@@ -27,7 +27,7 @@ struct Run {
 // The autograd head in tiles of rows, each with its graph, to `use(begin, size, tile rows, scores of the tile)`.
 template <typename Use>
 void autograd_head(const Run& run, const at::Tensor& rows, double temperature, const ExtraScores& extra,
-                const Use& use) {
+                   const Use& use) {
   for (std::int64_t begin = 0; begin < rows.size(0); begin += kHeadTile) {
     const std::int64_t size = std::min(kHeadTile, rows.size(0) - begin);
     at::Tensor tile = rows.narrow(0, begin, size).detach();
@@ -47,7 +47,7 @@ void autograd_head(const Run& run, const at::Tensor& rows, double temperature, c
 }
 
 PolicyScores score_under_autograd(const Run& run, const at::Tensor& rows, double temperature,
-                           const ExtraScores& extra) {
+                                  const ExtraScores& extra) {
   const at::NoGradGuard no_grad;
   const auto column = [&](bool wanted) {
     return wanted ? at::empty({rows.size(0)}, rows.options().dtype(at::kFloat)) : at::Tensor();
@@ -59,16 +59,16 @@ PolicyScores score_under_autograd(const Run& run, const at::Tensor& rows, double
                    .mean_logit = column(facts),
                    .log_sum_squares = column(extra.squares)};
   autograd_head(run, rows, temperature, extra,
-             [&](auto begin, auto size, const auto&, const PolicyScores& tile) {
-               const auto put = [&](const at::Tensor& to, const at::Tensor& from) {
-                 if (to.defined()) to.narrow(0, begin, size).copy_(from);
-               };
-               put(out.logprob, tile.logprob);
-               put(out.entropy, tile.entropy);
-               put(out.is_top1, tile.is_top1);
-               put(out.mean_logit, tile.mean_logit);
-               put(out.log_sum_squares, tile.log_sum_squares);
-             });
+                [&](auto begin, auto size, const auto&, const PolicyScores& tile) {
+                  const auto put = [&](const at::Tensor& to, const at::Tensor& from) {
+                    if (to.defined()) to.narrow(0, begin, size).copy_(from);
+                  };
+                  put(out.logprob, tile.logprob);
+                  put(out.entropy, tile.entropy);
+                  put(out.is_top1, tile.is_top1);
+                  put(out.mean_logit, tile.mean_logit);
+                  put(out.log_sum_squares, tile.log_sum_squares);
+                });
   return out;
 }
 
@@ -143,13 +143,13 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
         gradient_of(loss, score_under_autograd(run, hidden, temperature, extra), model.device());
     at::Tensor gradient = at::empty_like(hidden);
     autograd_head(run, hidden, temperature, {},
-               [&](auto begin, auto size, const auto& tile, const PolicyScores& scores) {
-                 at::Tensor sum = (scores.logprob * out.d_logprob.narrow(0, begin, size)).sum();
-                 if (out.d_entropy.defined())
-                   sum = sum + (scores.entropy * out.d_entropy.narrow(0, begin, size)).sum();
-                 sum.backward();
-                 gradient.narrow(0, begin, size).copy_(tile.grad());
-               });
+                  [&](auto begin, auto size, const auto& tile, const PolicyScores& scores) {
+                    at::Tensor sum = (scores.logprob * out.d_logprob.narrow(0, begin, size)).sum();
+                    if (out.d_entropy.defined())
+                      sum = sum + (scores.entropy * out.d_entropy.narrow(0, begin, size)).sum();
+                    sum.backward();
+                    gradient.narrow(0, begin, size).copy_(tile.grad());
+                  });
     run.pass.backward(gradient);
     return out;
   }

@@ -29,7 +29,7 @@ learn::SamplingCorrection correction(const PolicyPlan& policy) {
 
 // One field of the samples end to end, or undefined when one of them lacks it.
 at::Tensor field_of(const RolloutBatch& batch, std::span<const std::size_t> samples,
-                  std::vector<float> RolloutSample::* field) {
+                    std::vector<float> RolloutSample::* field) {
   std::vector<float> values;
   for (const std::size_t i : samples) {
     const std::vector<float>& one = batch.samples[i].*field;
@@ -97,7 +97,7 @@ void add_sampling_ratio(ScoredRollouts& out, const learn::PolicyLossOptions& opt
     throw base::UserError({.where = "vllm_importance_sampling_correction",
                            .expected = "sampling_logprobs and old_logprobs of every sample",
                            .found = "a rollout without them",
-                           .cause = "the file of --replay does not hold them",
+                           .cause = "the file of --replay does not have them",
                            .fix = "leave the correction off"});
   }
   const learn::SamplingRatio found = learn::sampling_ratio(tokens, options);
@@ -182,8 +182,7 @@ ScoredRollouts score_rollouts(RolloutBatch batch, const PolicyPlan& policy, cons
 }
 
 learn::PolicyTokens policy_tokens(const ScoredRollouts& rollouts, std::span<const std::size_t> samples,
-                                  const PolicyScores& scores, bool with_old,
-                                  const PolicyPlan& policy) {
+                                  const PolicyScores& scores, bool with_old, const PolicyPlan& policy) {
   learn::PolicyTokens out = batch_tokens(rollouts.batch, samples);
   out.logprob = scores.logprob;
   out.entropy = scores.entropy;

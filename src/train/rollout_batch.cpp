@@ -48,7 +48,10 @@ double reward_of(const Json& value, const std::string& where) {
   if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
   const auto out = value.get<double>();
   if (std::isfinite(static_cast<float>(out))) return out;
-  throw UserError({.where = where, .expected = "rewards that fp32 holds", .found = base::dump_json(value)});
+  throw UserError({.where = where,
+                   .expected = "rewards that are finite in "
+                               "fp32",
+                   .found = base::dump_json(value)});
 }
 
 std::vector<std::int32_t> ids_of(const Json& json, const std::string& where) {
@@ -64,7 +67,7 @@ std::vector<std::int32_t> ids_of(const Json& json, const std::string& where) {
 }
 
 RolloutSample sample_from_json(const Json& json, std::size_t prompts, std::size_t functions,
-                        const std::string& where) {
+                               const std::string& where) {
   RolloutSample out;
   out.prompt = static_cast<std::size_t>(whole_of(json.at("prompt"), "the number of a prompt", where));
   out.ids = ids_of(json.at("ids"), where);
@@ -147,7 +150,7 @@ RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where)
     }
     for (const Json& sample : json.at("samples")) {
       out.samples.push_back(sample_from_json(sample, out.prompts.size(), out.reward_names.size(),
-                                      where + " sample " + std::to_string(out.samples.size())));
+                                             where + " sample " + std::to_string(out.samples.size())));
     }
     for (const Json& slice : json.value("slices", Json::array())) {
       std::vector<std::size_t>& samples = out.slices.emplace_back();
@@ -158,7 +161,7 @@ RolloutBatch rollout_batch_from_json(const Json& json, const std::string& where)
     throw UserError({.where = where,
                      .expected = "a generation batch in the form of train/rollout_batch.h",
                      .found = error.what(),
-                     .cause = "the line was edited, or is of another program"});
+                     .cause = "the line was edited, or is from another program"});
   }
   check_slices(out, where);
   return out;
@@ -171,9 +174,9 @@ void check_rollouts(const RolloutBatch& batch, std::int64_t group_size, std::int
     if (batch.samples[i].prompt == batch.samples[i / group * group].prompt) continue;
     throw UserError(
         {.where = where + " sample " + std::to_string(i),
-         .expected = "num_generations (" + std::to_string(group) + ") samples of a prompt beside each other",
-         .found = "one of another prompt",
-         .fix = "set num_generations as in the run that was recorded"});
+         .expected = "num_generations (" + std::to_string(group) + ") samples of a prompt next to each other",
+         .found = "a sample of another prompt",
+         .fix = "set num_generations as in the recorded run"});
   }
   const auto check = [&](const std::vector<std::int32_t>& ids) {
     for (const std::int32_t id : ids) {

@@ -97,8 +97,9 @@ void UnscoredBatches::see(bool none, std::int64_t generation) {
       {.where = "generation batch " + std::to_string(generation),
        .expected = "completions that a reward function scores",
        .found = "not one in " + std::to_string(kMost) + " batches in a row",
-       .cause = "the reward functions return None, hang or die for every completion; the warnings say which",
-       .fix = "`hone reward-test` calls them on known answers; raise reward_timeout if they are slow"});
+       .cause = "the reward functions return None, hang or crash for every completion; the warnings name "
+                "them",
+       .fix = "`hone reward-test` calls them with known answers; raise reward_timeout if they are slow"});
 }
 
 Json trainer_state(const config::Plan& plan, std::int64_t step, std::int64_t total_steps, double epoch) {
@@ -191,7 +192,7 @@ void LiveRollouts::take_scores(SourcedRollouts& out, std::size_t first,
       out.batch.samples[first + i].rewards[k] = fits ? one.values[i] : rewards::kNone;
       if (!fits) {
         out.facts.warnings.push_back("reward " + names_[k] + " gave sample " + std::to_string(first + i) +
-                                     " a value that fp32 does not hold: not scored");
+                                     " a value that is not finite in fp32: not scored");
       }
       CompletionFacts& completion = out.facts.completions[first + i];
       for (const auto& [column, values] : one.extra) completion.extra.emplace_back(column, values[i]);

@@ -138,7 +138,7 @@ void require_fresh(const fs::path& output_dir) {
     throw base::UserError({.where = "output_dir " + output_dir.string(),
                            .expected = "an empty folder, or a run to resume",
                            .found = found,
-                           .cause = "an earlier run wrote here; starting again would overwrite it",
+                           .cause = "an earlier run wrote here; a new run would overwrite it",
                            .fix = go_on + "choose another --output_dir, or delete the folder"});
   };
   const std::string resume = "go on with --resume_from_checkpoint ";
@@ -148,7 +148,8 @@ void require_fresh(const fs::path& output_dir) {
   const auto abandoned = abandoned_checkpoints(output_dir);
   if (!abandoned.empty()) {
     const std::string newest = abandoned.back().folder.string();
-    refuse("checkpoints that a resumed run moved aside, the newest " + newest, resume + newest + ", ");
+    refuse("checkpoints that a resumed run moved to another folder, the newest " + newest,
+           resume + newest + ", ");
   }
   // A run would replace them by its own.
   for (const fs::path& folder : folders_in(output_dir)) {

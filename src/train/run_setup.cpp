@@ -74,8 +74,9 @@ void require_same_frozen(const fs::path& checkpoint, const adapters::FrozenAdapt
   const bool renewed = began.folders == below.folders;
   throw base::UserError({"option base_adapters", words(began) + ", as when the run began",
                          renewed ? "other weights in the same folders" : words(below),
-                         "they are part of the base: on another one the adapter would learn something else",
-                         renewed ? "put the adapters back as they were, or start again in another output_dir"
+                         "they are part of the base: on another base the adapter would be trained "
+                         "differently",
+                         renewed ? "restore these adapters, or start again in another output_dir"
                                  : "set base_adapters as in plan.yaml"});
 }
 
@@ -88,7 +89,7 @@ std::optional<std::string> changed_rows(const RunState& saved, const Fingerprint
           ? std::to_string(data.rows) + " rows with another checksum"
           : std::to_string(saved.data_rows) + " rows -> " + std::to_string(data.rows) + " rows";
   return "differs from the checkpoint: the training rows changed (" + what +
-         "): the resumed run is not the uninterrupted one";
+         "): the resumed run is not equal to an uninterrupted one";
 }
 
 std::int64_t checkpoint_bytes(const adapters::Adapter& adapter) {

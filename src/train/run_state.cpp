@@ -20,8 +20,10 @@ constexpr std::int64_t kMaxWhole = std::int64_t{1} << 53U;
 [[noreturn]] void refuse_state(const std::string& where, const std::string& expected, const Json* found) {
   throw BadState({.where = where,
                   .expected = expected,
-                  .found = found == nullptr ? "nothing of that name" : base::dump_json(*found).substr(0, 200),
-                  .cause = "the file was edited, or is of another version",
+                  .found = found == nullptr ? "no entry of that "
+                                              "name"
+                                            : base::dump_json(*found).substr(0, 200),
+                  .cause = "the file was edited, or is from another version",
                   .fix = "resume from another checkpoint-N folder"});
 }
 

@@ -40,8 +40,8 @@ PolicyPrompts read_prompts(const fs::path& file, const OpenedRun& run) {
          .expected = "a prompt that leaves room for " + option + " " + std::to_string(longest) +
                      " within the model's " + std::to_string(model.max_position_embeddings) + " positions",
          .found = std::to_string(length) + " tokens",
-         .cause = "the model has never seen the positions after that; TRL 1.16 cuts no prompts either",
-         .fix = "lower " + option + ", or leave such prompts out of the data"});
+         .cause = "the model was not trained on later positions; TRL 1.16 does not cut prompts either",
+         .fix = "lower " + option + ", or remove such prompts from the data"});
   }
   return out;
 }
@@ -68,9 +68,9 @@ void require_columns(const config::Plan& plan, const std::vector<std::vector<std
       throw base::UserError(
           {.where = "reward_funcs " + word,
            .expected = "a column `" + column + "` in the data, which this reward reads (RL-05)",
-           .found = there.empty() ? "no columns but prompt" : "the columns " + there,
-           .cause = "the column has another name, or the rows were made without it",
-           .fix = "rename the column, or name yours where the reward takes a parameter (column=...)"});
+           .found = there.empty() ? "only the column prompt" : "the columns " + there,
+           .cause = "the column has another name, or the rows were written without it",
+           .fix = "rename the column, or name yours if the reward has a parameter for it (column=...)"});
     }
   }
 }
@@ -211,7 +211,7 @@ void note_short_replay(OpenedRun& run, std::int64_t replayed, const SamplingKind
   const std::int64_t needed = kind.generation_count(run.start.total_steps);
   if (replayed == 0 || needed <= replayed) return;
   run.start.notes.push_back("replay holds " + std::to_string(replayed) +
-                            " generation batches and the run takes " + std::to_string(needed) +
+                            " generation batches and the run needs " + std::to_string(needed) +
                             ": they are used again" + kind.replayed_again);
 }
 

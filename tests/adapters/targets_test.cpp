@@ -125,7 +125,7 @@ TEST(SelectTargets, RefusesAnExclusionThatMatchesNothing) {
 TEST(SelectTargets, RefusesWhenNothingIsLeft) {
   const std::string message = error_of(names({"q_proj"}, {"q_proj"}));
   EXPECT_SAYS(message, "none is left");
-  EXPECT_SAYS(message, "takes away every target");
+  EXPECT_SAYS(message, "excludes every target");
 }
 
 }  // namespace targets_test

@@ -146,8 +146,8 @@ TEST(TokenRows, RefuseWhatHasNoRow) {
   EXPECT_EQ(read({1, 2}), "");
   EXPECT_EQ(read({{"model.embed_tokens", {1, 2}}}), "");
   EXPECT_EQ(read(nullptr), "");
-  EXPECT_SAYS(read({{"lm_head", {1, 2}}}), "rows of embed_tokens alone");
-  EXPECT_SAYS(read({{"embed_tokens", {1}}, {"lm_head", {1}}}), "rows of embed_tokens alone");
+  EXPECT_SAYS(read({{"lm_head", {1, 2}}}), "only rows of embed_tokens");
+  EXPECT_SAYS(read({{"embed_tokens", {1}}, {"lm_head", {1}}}), "only rows of embed_tokens");
   EXPECT_SAYS(read("x"), "f: trainable_token_indices");
   EXPECT_SAYS(read({1.5}), "f: trainable_token_indices");
 

@@ -152,7 +152,7 @@ TEST(StagedFolder, ASecondWriterIsRefused) {
   put(staged.path() / "a", "1");
   EXPECT_FALSE(StagedFolder::recover(folder / "run"));
   expect_says(message_of([&] { const StagedFolder second(folder / "run"); }),
-              {"the only writer", "another process"});
+              {"the only process", "another process"});
   staged.commit();
   EXPECT_EQ(read_text(folder / "run/a"), "1");
   const StagedFolder third(folder / "run");  // the lock does not outlive the commit's partial folder

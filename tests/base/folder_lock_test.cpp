@@ -17,7 +17,7 @@ TEST(FolderLock, OneHolderAtATimeAndNothingLeft) {
     const FolderLock second(folder, "another run");
     ADD_FAILURE() << "two holders";
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("another run, which is still going on"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("another run, which is still running"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find(folder.string()), std::string::npos);
   }
   first.reset();

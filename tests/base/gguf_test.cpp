@@ -141,7 +141,8 @@ TEST(Gguf, MetadataThatLies) {
   append_le(long_text, 1ULL << 63, 8);
   expect_says(fault_of_metadata(long_text), {"metadata k]", "9223372036854775808 more bytes", "incomplete"});
   const std::string twice = gguf_number("k", 4, 1, 4);
-  expect_says(fault(gguf_bytes({.metadata = {twice, twice}, .tensors = {}, .data = {}})), {"each key once"});
+  expect_says(fault(gguf_bytes({.metadata = {twice, twice}, .tensors = {}, .data = {}})), {"each key only "
+                                                                                           "once"});
   for (const std::uint64_t alignment : {0ULL, 3ULL, 1ULL << 31}) {
     expect_says(fault_of_metadata(gguf_number("general.alignment", 4, alignment, 4)),
                 {"general.alignment]", "a power of two", std::to_string(alignment)});
@@ -161,7 +162,7 @@ TEST(Gguf, TensorsThatLie) {
   expect_says(fault_of_tensors({gguf_tensor("a", {8}, 0, 0), gguf_tensor("b", {8}, 0, 0)}),
               {"do not overlap"});
   expect_says(fault_of_tensors({gguf_tensor("a", {8}, 0, 0), gguf_tensor("a", {8}, 0, 32)}),
-              {"each tensor once"});
+              {"each tensor only once"});
   expect_says(fault_of_tensors({gguf_tensor("w", {1, 1, 1, 1, 1}, 0, 0)}), {"at most 4 dimensions", "5"});
   expect_says(fault_of_tensors({gguf_tensor("w", {33}, 2, 0)}), {"multiple of 32 long for Q4_0", "33"});
   expect_says(fault_of_tensors({gguf_tensor("w", {1ULL << 63}, 0, 0)}), {"a shape that fits in memory"});

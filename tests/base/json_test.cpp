@@ -54,7 +54,7 @@ TEST(Json, RefusesDepthInsteadOfOverflowingTheStack) {
 
 TEST(Json, UniqueRefusesAKeyTwiceAtAnyDepth) {
   const auto twice = [](std::string_view text) { return message_of([&] { parse_json_unique(text, "f"); }); };
-  expect_says(twice(R"({"a":1,"b":2,"a":3})"), {"[f] expected each name once", "'a' twice"});
+  expect_says(twice(R"({"a":1,"b":2,"a":3})"), {"[f] expected each name only once", "'a' twice"});
   expect_says(twice(R"([{"b":{"c":1,"c":1}}])"), {"'c' twice"});
   EXPECT_EQ(parse_json_unique(R"([{"a":{"a":1}},{"a":2}])", "f").size(), 2U);
 }

@@ -95,7 +95,7 @@ TEST(Safetensors, HeadersThatAreNotObjects) {
   expect_says(fault_of_header(R"({"w":{"dtype":"F32","data_offsets":[0,8]}})"), {"no shape"});
   expect_says(fault_of_header(R"({"w":{"shape":[2],"data_offsets":[0,8]}})"), {"no dtype"});
   const std::string w = R"("w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
-  expect_says(fault_of_header("{" + w + "," + w + "}"), {"each name once", "'w' twice"});
+  expect_says(fault_of_header("{" + w + "," + w + "}"), {"each name only once", "'w' twice"});
 }
 
 TEST(Safetensors, Dtypes) {

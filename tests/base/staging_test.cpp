@@ -74,7 +74,7 @@ TEST(StagedFolder, WhatHoneDidNotMakeIsNeverRemoved) {
   put(staging / "thesis", "years");
   EXPECT_TRUE(StagedFolder::recover(folder / "mine"));
   expect_says(message_of([&] { const StagedFolder staged(folder / "mine"); }),
-              {"/mine]", "leaves it alone", "move it away"});
+              {"/mine]", "does not change it", "move it away"});
   EXPECT_EQ(read_text(staging / "thesis"), "years");
   fs::remove_all(staging);
 
@@ -82,7 +82,7 @@ TEST(StagedFolder, WhatHoneDidNotMakeIsNeverRemoved) {
   put(folder / "elsewhere/thesis", "years");
   fs::create_symlink("elsewhere", staging);
   EXPECT_TRUE(StagedFolder::recover(folder / "mine"));
-  expect_says(message_of([&] { const StagedFolder staged(folder / "mine"); }), {"leaves it alone"});
+  expect_says(message_of([&] { const StagedFolder staged(folder / "mine"); }), {"does not change it"});
   EXPECT_EQ(read_text(folder / "elsewhere/thesis"), "years");
 }
 
@@ -96,7 +96,8 @@ TEST(StagedFolder, AFolderPutInThePlaceSinceIsKept) {
   fs::rename(folder / "run", staging_path(folder / "run") / "old");
   fs::create_directory(folder / "run");
   put(folder / "run/mine", "1");
-  expect_says(message_of([&] { StagedFolder::recover(folder / "run"); }), {"a folder was put there since"});
+  expect_says(message_of([&] { StagedFolder::recover(folder / "run"); }), {"a folder was put there "
+                                                                           "afterwards"});
   EXPECT_TRUE(fs::exists(folder / "run/mine"));
   EXPECT_TRUE(fs::exists(staging_path(folder / "run") / "old"));
 }
@@ -185,7 +186,7 @@ TEST(FileWriter, NeverThroughALinkOrIntoAnotherFile) {
   put(folder / "victim", "precious");
   fs::create_symlink("victim", staging_path(folder / "a"));
   expect_says(message_of([&] { write_file_atomic(folder / "a", "x"); }),
-              {"/a]", "leaves it alone", "move it"});
+              {"/a]", "does not change it", "move it"});
   EXPECT_EQ(read_text(folder / "victim"), "precious");
   EXPECT_TRUE(fs::is_symlink(staging_path(folder / "a")));
   fs::remove(staging_path(folder / "a"));
@@ -209,7 +210,9 @@ TEST(FileWriter, ASecondWriterIsRefusedAndAStalePartialIsCleared) {
   std::optional<FileWriter> first(std::in_place, folder / "m.gguf");
   first->write("first");
   expect_says(message_of([&] { const FileWriter second(folder / "m.gguf"); }),
-              {"/m.gguf]", "to be the only writer", "another process", "choose another output"});
+              {"/m.gguf]", "to be the only process that writes it", "another process",
+               "choose another "
+               "output"});
   first->commit();
   write_file_atomic(folder / "m.gguf", "second");  // the lock goes with the commit, even while `first` lives
   EXPECT_EQ(read_text(folder / "m.gguf"), "second");
@@ -245,7 +248,7 @@ TEST(FileWriter, RacingWritersNeverMix) {
         for (int part = 0; part < 20; ++part) writer.write(std::string(10, static_cast<char>('a' + c)));
         writer.commit();
       } catch (const UserError& error) {
-        if (std::string(error.what()).find("only writer") == std::string::npos) bad = 1;
+        if (std::string(error.what()).find("only process") == std::string::npos) bad = 1;
       }
       try {
         const std::string text = read_text(folder / "a");
@@ -296,7 +299,7 @@ TEST(Publish, AReaderFinishesWhatAKillLeftAndWaitsForAWriter) {
   {
     const FolderLock running(folder.path(), "another run");
     expect_says(message_of([&] { finish_publishing_before_reading(folder.path(), "config.json"); }),
-                {"to be the only writer"});
+                {"to be the only process that writes it"});
   }
   finish_publishing_before_reading(folder.path(), "config.json");
   EXPECT_EQ(read_text(folder / "config.json"), "new");
@@ -304,7 +307,7 @@ TEST(Publish, AReaderFinishesWhatAKillLeftAndWaitsForAWriter) {
 
   fs::create_directory(folder / ".hone-result");
   put(folder / ".hone-result/thesis", "years");
-  expect_says(message_of([&] { finish_publishing(folder.path(), "config.json"); }), {"leaves it alone"});
+  expect_says(message_of([&] { finish_publishing(folder.path(), "config.json"); }), {"does not change it"});
   EXPECT_EQ(read_text(folder / ".hone-result/thesis"), "years");
 }
 

@@ -21,15 +21,15 @@ TEST_F(FilesTest, AMissingModelHasANeighbor) {
 TEST_F(FilesTest, NamesOfTheHub) {
   EXPECT_EQ(fault("model_name_or_path", "Qwen/Qwen3-0.6B"),
             "[--model_name_or_path] expected a local folder or .gguf file as model_name_or_path\n"
-            "  found:  'Qwen/Qwen3-0.6B', which looks like a name of the hub\n"
+            "  found:  'Qwen/Qwen3-0.6B', which looks like a hub name\n"
             "  likely: hone reads local files\n"
-            "  do:     fetch it with `hf download Qwen/Qwen3-0.6B --local-dir DIR` and set "
+            "  do:     download it with `hf download Qwen/Qwen3-0.6B --local-dir DIR` and set "
             "model_name_or_path to DIR");
   EXPECT_EQ(fault("dataset_name", "trl-lib/Capybara"),
             "[--dataset_name] expected a local .jsonl file or folder as dataset_name\n"
-            "  found:  'trl-lib/Capybara', which looks like a name of the hub\n"
+            "  found:  'trl-lib/Capybara', which looks like a hub name\n"
             "  likely: hone reads local files\n"
-            "  do:     write the dataset as JSONL, one object a line, and set dataset_name to that file");
+            "  do:     write the dataset as JSONL, one object per line, and set dataset_name to that file");
 }
 
 TEST_F(FilesTest, FoldersThatAreSomethingElse) {
@@ -47,8 +47,7 @@ TEST_F(FilesTest, FoldersThatAreSomethingElse) {
             "[--dataset_name] expected train.jsonl in the folder model\n"
             "  found:  no .jsonl file\n"
             "  do:     set dataset_name to the .jsonl file, or name the split");
-  EXPECT_NE(fault("dataset_name", path("template.jinja")).find("hone reads JSONL alone for now"),
-            std::string::npos);
+  EXPECT_NE(fault("dataset_name", path("template.jinja")).find("hone reads only JSONL"), std::string::npos);
 }
 
 TEST_F(FilesTest, AGgufFileIsAModel) {
@@ -68,7 +67,7 @@ TEST_F(FilesTest, MissingFiles) {
             std::string::npos);
   EXPECT_NE(fault("resume_from_checkpoint", path("none")).find("expected a checkpoint folder, or true"),
             std::string::npos);
-  EXPECT_NE(fault("dataset_name", "none.jsonl").find("taken from the folder you call hone in"),
+  EXPECT_NE(fault("dataset_name", "none.jsonl").find("relative to the folder in which you run hone"),
             std::string::npos);
   EXPECT_NE(short_paths(run_error({"--eval_dataset", path("none.jsonl"), "--eval_strategy", "epoch"}))
                 .find("expected a .jsonl file as eval_dataset"),

@@ -17,9 +17,9 @@ TEST(Help, EveryOptionIsInItsCommandsHelp) {
 }
 
 TEST(Help, ALineHoldsNameTypeMeaningAndDefault) {
-  EXPECT_NE(
-      command_help(*find_command("sft")).find("  --lora_r int                           rank of the adapter  [16]\n"),
-      std::string::npos);
+  EXPECT_NE(command_help(*find_command("sft"))
+                .find("  --lora_r int                           rank of the adapter  [16]\n"),
+            std::string::npos);
 }
 
 TEST(Help, ProgramHelpNamesTheCommands) {
@@ -31,7 +31,7 @@ TEST(Help, ProgramHelpNamesTheCommands) {
 
 TEST(Options, OneOption) {
   EXPECT_EQ(run_options({"load_in_4bit"}),
-            "load_in_4bit: hold the layers' linears in 4 bits a number (QLoRA), as bitsandbytes does; the "
+            "load_in_4bit: store the layers' linears in 4 bits per weight (QLoRA), as bitsandbytes does; the "
             "adapter stays float32\n"
             "  type      bool\n"
             "  default   false\n"
@@ -52,10 +52,9 @@ TEST(Options, JsonIsTheWholeTable) {
 
 TEST(Options, ACommandMayStandFirst) {
   EXPECT_EQ(run_options({"grpo"}), run_options({"--method", "grpo"}));
-  EXPECT_EQ(
-      run_options({"rloo", "beta"}),
-      "beta: weight of the distance from the reference; 0: none is computed\n  type      float\n  default   "
-      "0.05\n  range     at least 0\n  class     supported\n  from      RLOOConfig\n");
+  EXPECT_EQ(run_options({"rloo", "beta"}),
+            "beta: weight of the KL to the reference; 0: it is not computed\n  type      float\n  default   "
+            "0.05\n  range     at least 0\n  class     supported\n  from      RLOOConfig\n");
 }
 
 TEST(Options, TextHasALineAnOption) {
@@ -67,7 +66,7 @@ TEST(Options, TextHasALineAnOption) {
 TEST(Options, Mistakes) {
   EXPECT_EQ(error_of([] { run_options({"packng"}); }),
             "[hone options] expected an option of hone sft\n  found:  unknown option packng. Did you mean "
-            "'packing'?\n  likely: nobody would read it, and nothing would say so (RL-16)\n  do:  "
+            "'packing'?\n  likely: it would be ignored silently (RL-16)\n  do:  "
             "   `hone options --method sft` lists every option");
   const std::string unknown = error_of([] { run_options({"--method", "sfd"}); });
   for (const Schema* schema : all_schemas()) EXPECT_NE(unknown.find(schema->command), std::string::npos);

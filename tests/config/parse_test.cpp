@@ -207,9 +207,10 @@ TEST_F(ParseTest, RecomputeFollowsGradientCheckpointingUnlessItIsSet) {
             RecomputeMode::kLayer);
   EXPECT_EQ(run({"--recompute", "cheap"}).recompute, RecomputeMode::kCheap);
   EXPECT_EQ(run({"--layer_form", "plain", "--recompute", "none"}).layer_form, LayerForm::kAutograd);
-  EXPECT_NE(
-      run_error({"--layer_form", "plain", "--recompute", "layer"}).find("only the explicit one recomputes"),
-      std::string::npos);
+  EXPECT_NE(run_error({"--layer_form", "plain", "--recompute", "layer"})
+                .find("only the fused layer (explicit) "
+                      "recomputes"),
+            std::string::npos);
 }
 
 TEST_F(ParseTest, MemoryLimitIsASize) {
@@ -302,7 +303,7 @@ TEST_F(ParseTest, WhatDoesNotGoTogether) {
   EXPECT_EQ(run_error({"--use_peft", "false"}),
             "[--use_peft] expected use_peft: true\n"
             "  found:  use_peft: false, which trains every weight of the model\n"
-            "  likely: full fine-tuning is not yet there\n"
+            "  likely: hone does not have full fine-tuning yet\n"
             "  do:     set use_peft: true to train a LoRA adapter");
   EXPECT_EQ(run_error({"--packing", "--max_length", "null"}),
             "[--packing] expected max_length with packing\n"
@@ -319,7 +320,7 @@ TEST_F(ParseTest, WhatDoesNotGoTogether) {
             "test.jsonl");
   EXPECT_EQ(
       run_error({"--logging_steps", "0"}),
-      "[--logging_steps] expected logging_steps a whole number of steps, or a share of all steps below 1\n"
+      "[--logging_steps] expected logging_steps a whole number of steps, or a fraction of all steps below 1\n"
       "  found:  0.0\n"
       "  likely: logging_strategy is steps\n"
       "  do:     write logging_strategy: \"no\" to switch it off");
@@ -333,7 +334,7 @@ TEST_F(ParseTest, WhatDoesNotGoTogether) {
   EXPECT_NE(run_error({"--seed", "-1"}).find("[--seed] expected seed at least 0"), std::string::npos);
   EXPECT_NE(run_error({"--lora_target_modules", ""}).find("expected names in lora_target_modules"),
             std::string::npos);
-  EXPECT_NE(yaml_error("lora_target_modules: []\n").find("an adapter on nothing learns nothing"),
+  EXPECT_NE(yaml_error("lora_target_modules: []\n").find("an adapter without modules trains nothing"),
             std::string::npos);
 }
 
@@ -342,9 +343,9 @@ TEST_F(ParseTest, SchedulerArguments) {
             "[--lr_scheduler_kwargs] expected num_cycles in lr_scheduler_kwargs\n"
             "  found:  unknown key 'num_cycle'. Did you mean 'num_cycles'?\n"
             "  likely: other keys belong to schedules that hone does not have yet");
-  EXPECT_NE(run_error({"--lr_scheduler_kwargs", "{\"num_cycles\": 1}"})
-                .find("num_cycles has a meaning for cosine alone"),
-            std::string::npos);
+  EXPECT_NE(
+      run_error({"--lr_scheduler_kwargs", "{\"num_cycles\": 1}"}).find("num_cycles only applies to cosine"),
+      std::string::npos);
   EXPECT_NE(run_error({"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", "{\"num_cycles\": \"a\"}"})
                 .find("expected a number for lr_scheduler_kwargs.num_cycles"),
             std::string::npos);
@@ -365,7 +366,7 @@ TEST_F(ParseTest, StepsAndEpochsFitAWholeNumber) {
 TEST_F(ParseTest, ReportTo) {
   EXPECT_EQ(
       run({"--report_to", "wandb", "tensorboard"}).notes,
-      std::vector<std::string>{"report_to: wandb: hone writes metrics.jsonl and TensorBoard files alone"});
+      std::vector<std::string>{"report_to: wandb: hone writes only metrics.jsonl and TensorBoard files"});
   EXPECT_EQ(run_error({"--report_to", "tensorbord"}),
             "[--report_to] expected tensorboard or none for report_to\n  found:  'tensorbord'. Did you mean "
             "'tensorboard'?");
@@ -373,7 +374,7 @@ TEST_F(ParseTest, ReportTo) {
 
 TEST_F(ParseTest, SettingsThatDoNothingAreNoted) {
   EXPECT_EQ(run({"--adapter_name_or_path", path("adapter"), "--lora_r", "4"}).notes,
-            std::vector<std::string>{"lora_r: not used, the adapter brings its own"});
+            std::vector<std::string>{"lora_r: not used, the adapter has its own"});
   EXPECT_EQ(run({"--eval_dataset", path("train.jsonl")}).notes,
             std::vector<std::string>{"eval_dataset: not used, eval_strategy is no"});
   EXPECT_EQ(run({"--lr_scheduler_type", "constant", "--warmup_steps", "5"}).notes,

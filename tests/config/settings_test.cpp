@@ -89,10 +89,10 @@ TEST(ReadYaml, NotAMapping) {
             "[run.yaml:1] expected a mapping of options to values\n"
             "  found:  'lora_r 8'\n"
             "  likely: a missing space after ':'\n"
-            "  do:     write one `option: value` a line");
+            "  do:     write one `option: value` per line");
   EXPECT_EQ(yaml_fault("seed: 1\n---\nseed: 2\n"),
             "[run.yaml] expected one YAML document\n  found:  more than one\n"
-            "  likely: a line '---', or one that begins with , ] or }\n  do:     keep one run a file");
+            "  likely: a line '---', or one that begins with , ] or }\n  do:     keep one run per file");
 }
 
 TEST(ReadYaml, DuplicateKey) {
@@ -106,7 +106,7 @@ TEST(ReadYaml, DuplicateKey) {
 TEST(ReadYaml, UnknownKeyHasANeighbor) {
   EXPECT_EQ(yaml_fault("seed: 1\npackng: true\n"),
             "[run.yaml:2] expected an option of hone sft\n  found:  unknown option packng. Did you mean "
-            "'packing'?\n  likely: nobody would read it, and nothing would say so (RL-16)\n  do: "
+            "'packing'?\n  likely: it would be ignored silently (RL-16)\n  do: "
             "    `hone options --method sft` lists every option");
 }
 
@@ -115,7 +115,7 @@ TEST(ReadYaml, FormerNamesSayWhatReplacedThem) {
             "[run.yaml:1] expected a name that TRL 1.16 has\n"
             "  found:  warmup_ratio\n"
             "  likely: this name was removed or belongs to another program (RL-16)\n"
-            "  do:     write warmup_steps instead: a value below 1 is a share of all steps (warmup_steps: "
+            "  do:     write warmup_steps instead: a value below 1 is a fraction of all steps (warmup_steps: "
             "0.1)");
   for (const char* name : {"evaluation_strategy", "group_by_length", "overwrite_output_dir", "logging_dir",
                            "save_safetensors", "max_seq_length", "torch_dtype", "no_cuda"}) {
@@ -149,7 +149,7 @@ TEST(ReadYaml, WrongTypes) {
   EXPECT_EQ(yaml_fault("learning_rate: 1,5e-4\n"),
             "[run.yaml:1] expected a number for option learning_rate\n"
             "  found:  '1,5e-4'\n"
-            "  likely: the decimal sign is a point\n"
+            "  likely: the decimal separator is a point\n"
             "  do:     correct it, or remove it for the default 2e-5");
   EXPECT_NE(yaml_fault("learning_rate: nan\n").find("expected a finite number for option learning_rate"),
             std::string::npos);
@@ -210,7 +210,7 @@ TEST(ReadArguments, TheLastOfASingleValueWins) {
 TEST(ReadArguments, Mistakes) {
   EXPECT_EQ(words_fault({"--packng"}),
             "[command line] expected an option of hone sft\n  found:  unknown option --packng. Did you mean "
-            "'packing'?\n  likely: nobody would read it, and nothing would say so (RL-16)\n  do: "
+            "'packing'?\n  likely: it would be ignored silently (RL-16)\n  do: "
             "    `hone options --method sft` lists every option");
   EXPECT_EQ(words_fault({"run.yaml"}),
             "[command line] expected an option such as --output_dir\n  found:  'run.yaml'\n  do:     write "

@@ -164,7 +164,7 @@ TEST_F(ToolsTest, ChatMistakes) {
 
 TEST_F(ToolsTest, GenerateMistakes) {
   EXPECT_EQ(error_of([&] { generate({}); }),
-            "[hone generate] expected something to complete\n"
+            "[hone generate] expected a prompt to complete\n"
             "  found:  neither --prompt nor --prompts\n"
             "  do:     write --prompt 'TEXT', or --prompts FILE.jsonl with a prompt column");
   EXPECT_EQ(error_of([&] { parse_generate({"--prompt", "Hi"}); }),
@@ -174,7 +174,7 @@ TEST_F(ToolsTest, GenerateMistakes) {
   EXPECT_EQ(error_of([&] { generate({"--prompt", "Hi", "--temprature", "1"}); }),
             "[command line] expected an option of hone generate\n"
             "  found:  unknown option --temprature. Did you mean 'temperature'?\n"
-            "  likely: nobody would read it, and nothing would say so (RL-16)\n"
+            "  likely: it would be ignored silently (RL-16)\n"
             "  do:     `hone options --method generate` lists every option");
   EXPECT_NE(
       error_of([&] { generate({"--prompt", "Hi", "--top_p", "0"}); }).find("expected top_p above 0 to 1"),

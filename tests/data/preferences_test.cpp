@@ -107,7 +107,7 @@ TEST(Preferences, BadRowsAreNamed) {
       {"pairs.jsonl:1 prompt", "remove the column 'prompt'"});
   expect_error(
       R"({"chosen": [{"role": "user", "content": "a"}], "rejected": [{"role": "user", "content": "b"}]})",
-      {"begin with the same messages"});
+      {"with the same messages at the beginning"});
   expect_error(R"({"prompt": "q", "chosen": ["a"], "rejected": ["b"]})", {"pairs.jsonl:1"});
   expect_error("", {"pairs.jsonl"});
 }

@@ -119,8 +119,8 @@ TEST(BadRows, AbsentColumn) {
       {"[d.jsonl:1]", "a column 'text' (dataset_text_field), 'messages', or 'prompt' and 'completion'",
        "columns: texts, id.", "Did you mean 'texts'?"});
   expect_parts(message_of(R"({"prompt": "a", "response": "b"})"),
-               {"a column 'completion' beside the other half", "columns: prompt, response."});
-  expect_parts(message_of(R"({"completion": "a"})"), {"a column 'prompt' beside the other half"});
+               {"a column 'completion' for the other half", "columns: prompt, response."});
+  expect_parts(message_of(R"({"completion": "a"})"), {"a column 'prompt' for the other half"});
   expect_parts(message_of(R"({"input_ids": [1]})"), {"already tokenized"});
   expect_parts(message_of("{}"), {"columns: none"});
 }

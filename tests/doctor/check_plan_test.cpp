@@ -82,7 +82,7 @@ TEST_F(CheckPlan, ReentrantCheckpointingCannotCutTheGradientHere) {
                                         R"({"use_reentrant": true})"})),
                  "GRAD-01");
   EXPECT_EQ(found.level, Level::kOk);
-  EXPECT_SAYS(found.what, "impossible here (explicit backward)");
+  EXPECT_SAYS(found.what, "impossible here (hand-written backward)");
   EXPECT_SAYS(found.what, "use_reentrant");
   EXPECT_SAYS(verdict_of(check_plan(*open_sft({"--layer_form", "plain"})), "GRAD-01").what,
               "impossible here");

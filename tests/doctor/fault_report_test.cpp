@@ -46,7 +46,7 @@ TEST(CrashText, SaysWhatWhereAndWhatItIsNot) {
   expect_has(text, "hone: CRASH NUM-07  signal 8 (SIGFPE, integer division by zero) at step 3\n");
   expect_has(text, "  where:  gemm bf16 m=32 n=960 k=576, layer 4\n");
   expect_has(text, "  not:    learning rate, warm-up, clipping");
-  expect_has(text, "out/checkpoint-2 is whole: go on with --resume_from_checkpoint true");
+  expect_has(text, "out/checkpoint-2 is complete: continue with --resume_from_checkpoint true");
   expect_has(text, "report: out/hone-crash-17.json");
 }
 
@@ -99,7 +99,7 @@ TEST_F(FaultReportTest, ARunningFileIsThereWhileItRuns) {
     EXPECT_EQ(read->checkpoint, 10);
     EXPECT_EQ(read->resident, state.resident);
     EXPECT_EQ(fate_of(*read), Fate::kAlive);
-    expect_has(explain(find_report(folder_)), "the run goes on, at step 12 of 100");
+    expect_has(explain(find_report(folder_)), "the run is still going, at step 12 of 100");
   }
   EXPECT_FALSE(read_running(folder_).has_value());
   EXPECT_TRUE(find_report(folder_).empty());

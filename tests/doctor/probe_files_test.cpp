@@ -110,7 +110,7 @@ TEST_F(DeepProbeTest, AnAdapterOfAQuantizedBaseIsMergedOntoWhatItsCodesStandFor)
       EXPECT_VERDICT(found, "CKPT-01", Level::kOk, "");
       EXPECT_VERDICT(found, "CKPT-03", Level::kOk, "");
       const auto merged = std::count_if(found.begin(), found.end(), [](const base::Verdict& one) {
-        return one.code == "CKPT-02" && one.what == "the merged model is the model with its adapter";
+        return one.code == "CKPT-02" && one.what == "the merged model equals the model with its adapter";
       });
       EXPECT_EQ(merged, 1) << describe(found);
       EXPECT_TRUE(state(*run).equal(before));
@@ -126,7 +126,7 @@ TEST_F(DeepProbeTest, AMergeThatDoesNotKnowOfTheFourBits) {
                    const model::Quantize&) { adapters::merge_to_folder(base, {adapter}, out); };
   const Verdicts found = examine_round_trip(*run, files);
   const auto merged = std::count_if(found.begin(), found.end(), [](const base::Verdict& one) {
-    return one.code == "CKPT-02" && one.what == "the merged model is the model with its adapter";
+    return one.code == "CKPT-02" && one.what == "the merged model equals the model with its adapter";
   });
   EXPECT_EQ(merged, 0) << describe(found);
 }
@@ -141,7 +141,7 @@ TEST_F(DeepProbeTest, AFileThatIsNotTheAdapters) {
     adapter.save(folder);
     adapter.flat().copy_(now);
   };
-  EXPECT_VERDICT(examine_round_trip(*run, files), "CKPT-01", Level::kFail, "not the one that was saved");
+  EXPECT_VERDICT(examine_round_trip(*run, files), "CKPT-01", Level::kFail, "differs from the saved one");
 }
 
 TEST_F(DeepProbeTest, AFileThatCannotBeLoaded) {

@@ -222,7 +222,7 @@ TEST_F(GradientProbeTest, AGradientThatIsNotFinite) {
 
 TEST_F(GradientProbeTest, ARateThatIsRoundedAway) {
   const Verdicts found = probe_gradient(*open(sft("run", {"--learning_rate", "1e-12"})));
-  EXPECT_VERDICT(found, "NUM-01", Level::kFail, "less than half of fp32's last place");
+  EXPECT_VERDICT(found, "NUM-01", Level::kFail, "less than half a unit in the last place of fp32");
   EXPECT_VERDICT(found, "NUM-08", Level::kWarn, "a rate for full fine-tuning");
   EXPECT_NE(verdict_of(found, "GRAD-05").level, Level::kFail) << describe(found);
 }

@@ -76,7 +76,7 @@ TEST_F(LossProbeTest, FirstLosses) {
   EXPECT_VERDICT(with_loss([](double) { return 1.25; }), "NUM-02", Level::kOk, "1.25");
   EXPECT_VERDICT(with_loss([](double nll) { return 0.8 * nll; }), "NUM-02", Level::kWarn, "of another model");
   EXPECT_VERDICT(with_loss([](double nll) { return 3 * nll; }), "NUM-02", Level::kWarn,
-                 "broken for these weights");
+                 "wrong for these weights");
   EXPECT_VERDICT(with_loss([](double) { return std::numeric_limits<double>::quiet_NaN(); }), "NUM-02",
                  Level::kFail, "not finite");
 }

@@ -138,7 +138,7 @@ TEST_F(ProbeReward, AnAdversaryThatEarnsAsMuchIsFound) {
 TEST_F(ProbeReward, AFunctionThatDrawsLotsIsFound) {
   const auto found = verdict_of(of_user("lots"), "RL-05");
   EXPECT_EQ(found.level, Level::kWarn);
-  EXPECT_SAYS(found.what, "another score when asked again");
+  EXPECT_SAYS(found.what, "a different score when called again");
 }
 
 TEST_F(ProbeReward, GoldsThatCannotBeReadAreFound) {

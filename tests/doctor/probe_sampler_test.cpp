@@ -51,7 +51,7 @@ TEST_F(SamplerProbeTest, ASamplerWithOtherNumbers) {
 TEST_F(SamplerProbeTest, ASamplerThatKeepsTheOldAdapter) {
   const Verdicts found = with_gap([](int, double moved) { return moved; });
   EXPECT_VERDICT(found, "RL-10", Level::kOk, "");
-  EXPECT_VERDICT(found, "RL-11", Level::kFail, "the sampler holds the base, or older weights");
+  EXPECT_VERDICT(found, "RL-11", Level::kFail, "the sampler uses the base, or older weights");
 }
 
 TEST_F(SamplerProbeTest, ASamplerThatKeepsAPromptsKeysAcrossAnUpdate) {
@@ -63,7 +63,7 @@ TEST_F(SamplerProbeTest, ASamplerThatKeepsAPromptsKeysAcrossAnUpdate) {
 TEST_F(SamplerProbeTest, ATrainerWithoutTheAdapter) {
   const auto run = open(grpo("run"));
   break_method(*run, [](const train::RehearsalRequest&, train::Rehearsal& out) { out.nll = 2; });
-  EXPECT_VERDICT(probe_sampler(*run), "RL-11", Level::kFail, "the trainer does not see the adapter");
+  EXPECT_VERDICT(probe_sampler(*run), "RL-11", Level::kFail, "the trainer does not use the adapter");
 }
 
 }  // namespace probe_sampler_test

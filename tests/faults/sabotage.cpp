@@ -207,7 +207,7 @@ Verdicts unnormalised(OpenedRun& run) {
   });
 }
 
-// What the watch says while the run goes on, until it has named `code` or `most_steps` are done.
+// What the watch says during the run, until it has named `code` or `most_steps` are done.
 class Hears final : public train::RunListener {
  public:
   explicit Hears(std::string code, std::int64_t most_steps)

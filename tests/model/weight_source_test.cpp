@@ -108,7 +108,7 @@ TEST(WeightSource, SaysWhatIsNotAModel) {
   EXPECT_SAYS(user_error([&] { open_weights(folder.path()); }), "does not read pickled files");
   base::write_file_atomic(folder.path() / "a.safetensors", "x");
   EXPECT_SAYS(user_error([&] { open_weights(folder.path() / "a.safetensors"); }),
-              "give the folder that holds it");
+              "give the folder that contains it");
   base::write_file_atomic(folder.path() / "a.gguf", "not a gguf");
   EXPECT_NE(user_error([&] { open_weights(folder.path() / "a.gguf"); }), "");
 }

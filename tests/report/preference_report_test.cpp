@@ -32,12 +32,12 @@ TEST(PreferenceReport, StartPageSaysWhatPairsTheRunHas) {
   expect_part(page,
               "data      10 pairs, 2,000 tokens, 900 of them in completions; chosen 30 and rejected 60 in "
               "the mean, longest sequence 300\n");
-  expect_part(page, "prompts are what chosen and rejected begin with");
-  expect_part(page, "1 pairs have the same tokens on both sides: they teach nothing (PREF-01)");
-  expect_part(page, "2 pairs dropped: the prompt alone fills max_length");
+  expect_part(page, "the prompt is the longest common prefix of chosen and rejected");
+  expect_part(page, "1 pairs have the same tokens on both sides: they have no gradient (PREF-01)");
+  expect_part(page, "2 pairs dropped: the prompt fills max_length");
   expect_part(page, "3 pairs cut at max_length");
   expect_part(page, "4 pairs whose prompt is tokenized differently");
-  expect_part(page, "rejected completions are 100 % longer: length may be learned (PREF-02)");
+  expect_part(page, "rejected completions are 100 % longer: the model may learn length (PREF-02)");
   expect_part(page, "evaluated on 5 pairs");
   expect_part(page, "loss      sigmoid, beta 0.1\nreference the base without the adapter\n");
   facts.preference->data = {.rows = 10, .kept = 10, .mean_chosen = 30, .mean_rejected = 35};

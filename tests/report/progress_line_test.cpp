@@ -100,7 +100,7 @@ TEST_F(RunReportTest, AStoppedRunSaysHowToGoOn) {
   std::ostringstream out;
   RunReport report(out, {}, false);
   report.on_finish(folder_.string(), true, 7);
-  EXPECT_EQ(out.str(), "stopped   after step 7, nothing lost; go on with --resume_from_checkpoint true\n");
+  EXPECT_EQ(out.str(), "stopped   after step 7, nothing lost; continue with --resume_from_checkpoint true\n");
 }
 
 }  // namespace progress_line_test

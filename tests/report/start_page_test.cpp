@@ -93,14 +93,14 @@ TEST(StartPage, ShowsTheMemoryPlanBySegmentAndWhy) {
   changed.memory.total = 15'241'000'000;
   changed.memory.limit = {.bytes = 16'000'000'000, .is_set = true};
   changed.memory.why_recompute = "recompute none: fits 16.00 GB";
-  changed.memory.why_layer = "layer form explicit: base frozen, adapters are LoRA on linears";
+  changed.memory.why_layer = "layer form explicit (fused): base frozen, adapters are LoRA on linears";
   const std::string page = start_page(changed, {});
   EXPECT_NE(page.find("memory    program and data   0.25 GB\n"
                       "          base weights      14.99 GB\n"
                       "          total             15.24 GB\n"
                       "          memory_limit      16.00 GB\n"
                       "          recompute none: fits 16.00 GB\n"
-                      "          layer form explicit: base frozen, adapters are LoRA on linears\n"
+                      "          layer form explicit (fused): base frozen, adapters are LoRA on linears\n"
                       "run       80 steps"),
             std::string::npos)
       << page;

@@ -49,7 +49,7 @@ TEST(VerdictLines, AFailureSaysWhatEvidenceCauseNotThisFixCost) {
             "        cost       a quarter of the run\n");
   EXPECT_EQ(lines.not_run(), "not run  config, data, numerics (blocked by GRAD-02)\n");
   EXPECT_EQ(lines.result(2.13, false),
-            "RESULT  FAIL  1 error. Nothing was trained; the examination took 2.1 s.   exit 2\n");
+            "RESULT  FAIL  1 error. Nothing was trained; the checks took 2.1 s.   exit 2\n");
 }
 
 TEST(VerdictLines, ARepairIsOffered) {

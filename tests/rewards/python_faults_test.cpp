@@ -39,7 +39,7 @@ def library(completions, **kwargs):
   ASSERT_EQ(scores.failures.size(), 1U);
   expect_failure(scores, 0, 22, {"ValueError: two lines of xx (reward.py:4 in helper)"});
   ASSERT_EQ(scores.notes.size(), 1U);
-  expect_says(scores.notes[0], {"ValueError", "called alone"});
+  expect_says(scores.notes[0], {"ValueError", "called one by one"});
   EXPECT_EQ(scores.extra[0].second, (std::vector<Json>{0, 2, nullptr, 6}));
   ASSERT_EQ(scores.metrics.size(), 1U);
   EXPECT_DOUBLE_EQ(scores.metrics[0].second, 4.0 / 3);
@@ -143,7 +143,7 @@ def score(completions, **kwargs):
   ASSERT_EQ(scores.failures.size(), 1U);
   expect_failure(scores, 0, 10, {"no answer within 0.", " s (reward.py:5 in score)"});
   ASSERT_FALSE(scores.notes.empty());
-  expect_says(scores.notes[0], {"no answer within 1.5 s (reward.py:5 in score)", "called alone"});
+  expect_says(scores.notes[0], {"no answer within 1.5 s (reward.py:5 in score)", "called one by one"});
   EXPECT_EQ(reward->score(request_of(2)).values, (std::vector<double>{0, 1}));
 }
 
@@ -162,7 +162,7 @@ async def score(completions, **kwargs):
   for (const double value : scores.values) EXPECT_TRUE(is_none(value));
   expect_says(scores.failures[0].what, {"no answer within 0.5 s"});
   expect_says(scores.failures[19].what,
-              {"not tried alone: the time-out of 1 s is used up", "no answer within 1 s"});
+              {"not called one by one: the time-out of 1 s is used up", "no answer within 1 s"});
   EXPECT_LT(scores.seconds, 30);
   const int child = number_in(file.folder() / "child");
   ASSERT_GT(child, 0);
@@ -223,7 +223,7 @@ def leave(completions, **kwargs):
   ASSERT_EQ(crash.failures.size(), 1U);
   expect_failure(crash, 0, 1, {"the worker was killed by SIGSEGV (reward.py:4 in crash)"});
   const Scores leave = file.score("leave", request_of(3, 5));
-  expect_failure(leave, 0, 6, {"the worker ended with status 7", "its last words: leaving now"});
+  expect_failure(leave, 0, 6, {"the worker ended with status 7", "its last output: leaving now"});
   file.close();
   EXPECT_TRUE(our_children().empty()) << "workers or zombies are left";
 }
@@ -337,7 +337,7 @@ TEST(PythonFaults, NoInterpreter) {
   file.options().python = (file.folder() / "reward.py").string();
   expect_says(file.refusal("score"), {"Permission denied"});
   file.options().python = "true";
-  expect_says(file.refusal("score"), {"a Python (3.8 or later)", "true ended with status 0"});
+  expect_says(file.refusal("score"), {"a Python interpreter (3.8 or later)", "true ended with status 0"});
   file.options().python = "cat";
   expect_says(file.refusal("score"), {"cat ended with status 1", "It printed:", "cat:"});
 }

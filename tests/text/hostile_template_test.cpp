@@ -51,7 +51,7 @@ TEST(HostileTemplate, TheSandboxStopsTheRest) {
       {kNamespace + "{% set ns.x = ns %}{{ [ns] | join }}", "a template that recurses without end"},
       {kNamespace + "{% set ns.x = ns %}{{ ns ~ 'a' }}", "a template that recurses without end"},
       {"{{ 'a' | indent(999999999999) }}", "a template that needs more than 64 MB of memory"},
-      {"{{ 'a' | indent(18446744073709551615) }}", "its reader gave up: capacity overflow"},
+      {"{{ 'a' | indent(18446744073709551615) }}", "its parser failed: capacity overflow"},
       {"{{ '%999999999999d' | format(1) }}", "a template that needs more than 64 MB of memory"},
       {"{{ '{:>999999999999}'.format(1) }}", "a template that needs more than 64 MB of memory"},
       {kNamespace +

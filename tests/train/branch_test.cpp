@@ -65,7 +65,7 @@ TEST_F(BranchTest, WhatIsNewerMovesWithItsRecords) {
   ASSERT_TRUE(planned);
   EXPECT_EQ(describe(*planned),
             "this run leaves the earlier one at step 10: checkpoint-15, checkpoint-20, checkpoint-30 go to "
-            "abandoned-1-after-10, counted by save_total_limit");
+            "abandoned-1-after-10, where save_total_limit counts them");
   make_branch(folder_, *planned);
   EXPECT_EQ(live(), (Steps{10}));
   EXPECT_EQ(checkpoint_steps(folder_ / "abandoned-1-after-10"), (Steps{15, 20}));

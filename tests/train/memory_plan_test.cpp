@@ -185,7 +185,7 @@ TEST(MemoryPlan, SaysWhy) {
   EXPECT_EQ(why(RecomputeMode::kNone, limit_of(layer)),
             "recompute none: as set, over " + gigabytes(layer) + " by " + gigabytes(none - layer));
   EXPECT_EQ(plan_memory(qwen(), LayerForm::kAuto, RecomputeMode::kAuto, {}).why_layer,
-            "layer form explicit: base frozen, adapters are LoRA on linears");
+            "layer form explicit (fused): base frozen, adapters are LoRA on linears");
 }
 
 TEST(MemoryPlan, ARunThatCannotFitIsStoppedWithItsSegments) {
@@ -193,7 +193,7 @@ TEST(MemoryPlan, ARunThatCannotFitIsStoppedWithItsSegments) {
   const std::string set = error_of(qwen(), LayerForm::kAuto, RecomputeMode::kAuto, limit_of(layer - 1));
   EXPECT_NE(set.find("[memory plan] expected a run within " + gigabytes(layer - 1)), std::string::npos)
       << set;
-  EXPECT_NE(set.find("the leanest plan (recompute layer) needs " + gigabytes(layer) + ": program and data "),
+  EXPECT_NE(set.find("the smallest plan (recompute layer) needs " + gigabytes(layer) + ": program and data "),
             std::string::npos)
       << set;
   EXPECT_NE(set.find(", base weights 0.99 GB, "), std::string::npos) << set;
@@ -231,7 +231,7 @@ TEST(MemoryPlan, ThePlainFormKeepsMoreAndNeverRecomputes) {
   EXPECT_FALSE(plain.fused_layer);
   EXPECT_EQ(plain.recompute, RecomputeMode::kNone);
   EXPECT_EQ(plain.why_layer, "layer form plain: as set");
-  EXPECT_EQ(plain.why_recompute, "recompute none: the plain layer keeps what autograd keeps");
+  EXPECT_EQ(plain.why_recompute, "recompute none: the autograd layer keeps all activations");
   EXPECT_GT(plain.total, memory_of(qwen(), true, RecomputeMode::kNone).total);
   MemoryInputs dropped = qwen();
   dropped.dropout = true;

@@ -196,7 +196,7 @@ TEST_F(ResumeTest, ABranchKeepsWhatItSaves) {
   stop_after(3, "run", one);
   EXPECT_EQ(steps("run"), (Steps{3})) << "the newest written, whatever numbers others have";
   EXPECT_TRUE(noted("checkpoint-4, checkpoint-6 go to abandoned-1-after-2"));
-  EXPECT_TRUE(abandoned_checkpoints(root_ / "run").empty()) << "counted by save_total_limit";
+  EXPECT_TRUE(abandoned_checkpoints(root_ / "run").empty()) << "where save_total_limit counts them";
   go("run", from("run", "true"));
   EXPECT_EQ(file("run/adapter_model.safetensors"), whole);
 }
@@ -247,7 +247,7 @@ TEST_F(ResumeTest, ADamagedCheckpointFallsBackToTheNewestWholeOne) {
   go("whole");
   flip("run/checkpoint-6/optimizer.safetensors", 300);
   go("run", from("run", "true"));
-  EXPECT_TRUE(noted("run/checkpoint-6 is damaged and passed over: "));
+  EXPECT_TRUE(noted("run/checkpoint-6 is damaged and was skipped: "));
   EXPECT_TRUE(noted("optimizer.safetensors has "));
   EXPECT_TRUE(noted("checkpoint-6 goes to abandoned-1-after-4"));
   expect_same_end("whole", "run");
@@ -256,8 +256,9 @@ TEST_F(ResumeTest, ADamagedCheckpointFallsBackToTheNewestWholeOne) {
   flip("run/checkpoint-4/hone_state.json", 40);
   const std::string named = said([&] { go("run", from("run", "checkpoint-4")); });
   expect_has(named, "checkpoint-4/hone_state.json");
-  expect_has(named,
-             "do:     resume from " + (root_ / "run" / "checkpoint-2").string() + ", the newest whole one");
+  expect_has(named, "do:     resume from " + (root_ / "run" / "checkpoint-2").string() +
+                        ", the newest complete "
+                        "one");
   EXPECT_EQ(steps("run"), (Steps{2, 4, 6})) << "a refused resume moves nothing";
   flip("run/checkpoint-2/trainer_state.json", 40);
   fs::remove_all(root_ / "run" / "abandoned-1-after-4");
@@ -368,7 +369,7 @@ TEST_F(ResumedStateTest, EveryMalformedContentIsAUserError) {
   }
 }
 
-// Of format 2: no checksum of its own, and resumed with a note.
+// Format 2: without a checksum; resumed with a note.
 TEST_F(ResumedStateTest, ACheckpointOfAnOlderHoneIsResumed) {
   stop_after(2, "run");
   Json old = {{"format", 2}};
@@ -377,7 +378,7 @@ TEST_F(ResumedStateTest, ACheckpointOfAnOlderHoneIsResumed) {
   write(base::dump_json(old, 1) + "\n");
   const std::string text = file(path_);
   go("run", from("run", "true"));
-  EXPECT_TRUE(noted("is of an older hone"));
+  EXPECT_TRUE(noted("is from an older hone"));
   go("whole");
   expect_same_end("whole", "run");
   // Its step stands in three other places.
@@ -402,11 +403,11 @@ TEST_F(ResumeTest, AnErrorOfAStepSavesTheLastOneFirst) {
   expect_has(ended, "[the reward] expected an answer");
   expect_has(ended, "do:     start it; step 3 was saved first, in " +
                         (root_ / "run" / "checkpoint-3").string() +
-                        ": go on with --resume_from_checkpoint true");
+                        ": continue with --resume_from_checkpoint true");
   EXPECT_EQ(steps("run"), (Steps{2, 3}));
   // It fails again in the first step of the resumed run.
   expect_has(ended_with("run", at_step_3, from("run", "true")),
-             (root_ / "run" / "checkpoint-3").string() + " holds the last step");
+             (root_ / "run" / "checkpoint-3").string() + " contains the last step");
   EXPECT_EQ(watcher_->saves.size(), 0U);
   go("run", from("run", "true"));
   expect_same_end("whole", "run");
@@ -480,7 +481,7 @@ TEST_F(ResumeTest, AnEvaluationThatFailedIsMadeByTheResumedRun) {
     std::vector<std::string> resume = evaluates;
     resume.insert(resume.end(), {"--resume_from_checkpoint", "true"});
     expect_has(
-        ended_with(name, [](Failing& method) { method.at_evaluation = 0; }, resume), "holds the last step");
+        ended_with(name, [](Failing& method) { method.at_evaluation = 0; }, resume), "contains the last step");
     go(name, resume);
     expect_same_end("whole", name);
     EXPECT_EQ(file(name + "/checkpoint-4/optimizer.safetensors"),

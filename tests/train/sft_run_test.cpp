@@ -173,7 +173,7 @@ TEST_F(SftRunTest, ASecondRunInTheSameFolderIsStopped) {
     }
   };
   go(plan("one"), watcher);
-  EXPECT_NE(said.find("another run of hone, which is still going on"), std::string::npos) << said;
+  EXPECT_NE(said.find("another run of hone, which is still running"), std::string::npos) << said;
   EXPECT_NE(file("one", kPlanFile).find("seed: 42"), std::string::npos) << "the first run's plan stays";
 }
 
@@ -208,7 +208,7 @@ TEST_F(SftRunTest, WhatAResumeCannotChangeIsSaid) {
     return std::find(resumed.notes.begin(), resumed.notes.end(), text) != resumed.notes.end();
   };
   EXPECT_TRUE(
-      said("differs from the checkpoint: lora_r: 16 -> 4, not used: the checkpoint's adapter goes on"));
+      said("differs from the checkpoint: lora_r: 16 -> 4, not used: the checkpoint's adapter is continued"));
   EXPECT_TRUE(said("differs from the checkpoint: learning_rate: 0.001 -> 0.002"));
 }
 
@@ -232,7 +232,7 @@ TEST_F(SftRunTest, ChangedTrainingRowsAreNotedOnResume) {
   go(plan("run", {"--dataset_name", rows.string()}), stopped);
   EXPECT_EQ(resumed_notes(line + line), std::vector<std::string>{});
   const std::string before = "differs from the checkpoint: the training rows changed (";
-  const std::string after = "): the resumed run is not the uninterrupted one";
+  const std::string after = "): the resumed run is not equal to an uninterrupted one";
   EXPECT_EQ(resumed_notes(line + line + line), std::vector<std::string>{before + "2 rows -> 3 rows" + after});
   EXPECT_EQ(resumed_notes(line + "{\"text\": \"one two four\"}\n"),
             std::vector<std::string>{before + "2 rows with another checksum" + after});

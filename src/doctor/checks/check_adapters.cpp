@@ -50,15 +50,16 @@ Verdict check_coverage(const train::OpenedRun& run) {
                format::percent(parameters, total) + " of the parameters";
     out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +
                 " of the seven linears of a layer";
-    out.fix =
-        "lora_target_modules: all-linear, or add " + std::string(role.modules) + "; leave it if you meant to";
+    out.fix = "lora_target_modules: all-linear, or add " + std::string(role.modules) +
+              "; keep it if this is "
+              "intended";
   }
   if (out.level == Level::kOk && adapted < kFewAdapted * in_roles) {
     out.level = Level::kWarn;
-    out.what = "the adapters sit on " + format::percent(adapted, in_roles) + " of the layers' parameters";
+    out.what = "the adapters cover " + format::percent(adapted, in_roles) + " of the layers' parameters";
     out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +
                 " of the seven linears of a layer";
-    out.fix = "lora_target_modules: all-linear; leave it if you meant to";
+    out.fix = "lora_target_modules: all-linear; keep it if this is intended";
   }
   const std::int64_t rows = run.start.trained.token_rows;
   out.evidence = table + "embeddings and head " +
@@ -76,15 +77,13 @@ Verdict check_head(const train::OpenedRun& run) {
   if (run.start.trained.token_rows > 0 && run.start.trained.tied_head) {
     return {.code = "GRAD-07",
             .what =
-                "the loss that reads the head in tiles reads the rows that trainable_token_indices trains, "
-                "and gives them their gradient",
+                "the tiled loss reads the rows of the head that trainable_token_indices trains, and computes "
+                "their gradient",
             .evidence = "tests/ops/head_rows_test.cpp; tests/parity/tiny_models_test.cpp"};
   }
-  return {
-      .code = "GRAD-07",
-      .what =
-          "impossible here: the head takes no adapter, so the loss that reads it in tiles reads all there is",
-      .evidence = "tests/runs/bad_target_lm_head; tests/ops/linear_logprob_test.cpp"};
+  return {.code = "GRAD-07",
+          .what = "impossible here: the head has no adapter, so the tiled loss reads all of its weights",
+          .evidence = "tests/runs/bad_target_lm_head; tests/ops/linear_logprob_test.cpp"};
 }
 
 // The sampler never drops, and what it records is the old log-probability.
@@ -92,18 +91,18 @@ Verdict check_dropout(const train::OpenedRun& run) {
   const double dropout = run.adapter->config().dropout;
   Verdict out{.code = "PREF-03"};
   if (dropout == 0) {
-    out.what = "no dropout in what compares log-probabilities";
+    out.what = "no dropout in a method that compares log-probabilities";
     return out;
   }
   out.level = Level::kWarn;
   out.what = "lora_dropout " + format::number(dropout) + " in a method that compares log-probabilities";
   out.evidence = run.samples()
-                     ? "the sampler never drops, the trainer's passes do: ratios differ from 1 on the first "
-                       "pass, and ratio_gap cannot be shown"
-                     : "the reference's passes never drop, the policy's do: the margins hold that noise";
+                     ? "the sampler has no dropout, the trainer's passes do: ratios differ from 1 on the "
+                       "first pass, and ratio_gap cannot be computed"
+                     : "the reference has no dropout, the policy does: the margins contain that noise";
   out.cause = "TRL's default lora_dropout is 0.05, and disable_dropout false";
   out.fix = "lora_dropout: 0.0  (or disable_dropout: true)";
-  out.cost = "noise in every ratio and KL; seldom the run";
+  out.cost = "noise in every ratio and KL; rarely fatal";
   out.repair = {{"disable_dropout", "true"}};
   return out;
 }

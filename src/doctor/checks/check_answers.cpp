@@ -50,18 +50,17 @@ Verdicts check_answers(const train::OpenedRun& run) {
   if (2 * answers.size() >= whole.size() && at_share(answers, 0.5) > cap) {
     out.level = Level::kFail;
     out.what = "no completion of " + format::counted(cap, "token") + " can hold the answer";
-    out.cause = "max_completion_length is below the length of the answers alone (p50 " +
+    out.cause = "max_completion_length is below the length of the data's answers (p50 " +
                 std::to_string(at_share(answers, 0.5)) + " tokens)";
     out.fix = "max_completion_length: " + std::to_string(4 * std::max<std::int64_t>(p95, 4));
-    out.cost = "every reward 0, every group dead";
+    out.cost = "all rewards 0, all groups dead";
   } else if (p50 > cap) {
     out.level = Level::kWarn;
     out.what = "more than half of the data's own answers are longer than max_completion_length " +
                std::to_string(cap);
-    out.cause = "suspected: completions will be cut before they come to their answer";
-    out.fix =
-        "max_completion_length: " + std::to_string(p95) + ", or shorter answers asked for in the prompt";
-    out.cost = "the share of completions that are cut earns nothing";
+    out.cause = "suspected: completions will be cut before their answer";
+    out.fix = "max_completion_length: " + std::to_string(p95) + ", or ask for shorter answers in the prompt";
+    out.cost = "completions that are cut earn nothing";
   }
   return {out};
 }

@@ -44,14 +44,14 @@ Verdicts check_recompute(const train::OpenedRun& run) {
       asked.find("use_reentrant") != std::string::npos && asked.find("true") != std::string::npos;
   Verdict cut{.code = "GRAD-01"};
   if (memory.fused_layer) {
-    cut.what = "impossible here (explicit backward): recompute " +
+    cut.what = "impossible here (hand-written backward): recompute " +
                std::string(train::recompute_name(memory.recompute)) +
-               " runs inside a backward written by hand, which asks nothing of the embeddings";
+               " runs inside a hand-written backward, which needs no gradient at the embeddings";
     cut.evidence =
-        "tests/train/fused_form_test.cpp: gradients equal the plain form's, and are bit-equal at every "
+        "tests/train/fused_form_test.cpp: gradients equal the autograd form's, and are bit-equal at every "
         "level";
   } else {
-    cut.what = "impossible here: the plain layer form keeps its activations, nothing is checkpointed";
+    cut.what = "impossible here: the autograd layer (plain) keeps its activations, nothing is checkpointed";
   }
   if (reentrant) cut.what += "; use_reentrant: true is ignored";
   Verdicts out = {cut};
@@ -93,8 +93,8 @@ Verdict check_denominator(const config::Plan& plan) {
     out.what += by_tokens ? ", tokens of truncated ones do not" : ", truncated ones count as empty";
     if (!by_tokens) {
       out.level = Level::kNote;
-      out.cause = "mask_truncated_completions takes them out of the numerator alone, as in TRL";
-      out.fix = "loss_type: bnpo or dapo divides by the tokens that count";
+      out.cause = "mask_truncated_completions removes them only from the numerator, as in TRL";
+      out.fix = "loss_type: bnpo or dapo divides by the unmasked tokens";
       out.cost = "the more completions are cut, the smaller the step";
     }
   }
@@ -114,7 +114,9 @@ Verdict check_options(const config::Plan& plan) {
 // ENV-01
 Verdict check_environment() {
   Verdict out{.code = "ENV-01"};
-  out.what = "one program, no triangle of versions; plan.yaml keeps every option as resolved, defaults too";
+  out.what =
+      "one program without separate library versions; plan.yaml has every resolved option, including "
+      "defaults";
   out.evidence = "libtorch " TORCH_VERSION ", g++ " __VERSION__ ", instructions ";
   out.evidence += ops::name_of(ops::instructions());
   out.evidence += ", " + format::counted(at::get_num_threads(), "thread");

@@ -77,21 +77,21 @@ Verdict check_rate(const train::OpenedRun& run) {
   if (plan.learning_rate == 0) return out;  // NUM-09's
   if (effective < rates.least) {
     out.level = Level::kWarn;
-    out.what = at + " hardly learns";
+    out.what = at + " is almost too low to learn";
     out.evidence = "worth " + format::number(effective) +
                    " at rank 16 and scale 2; usual with adapters is about " + format::number(usual) +
-                   ", the least that was seen to learn " + format::number(rates.least);
+                   ", the lowest that was seen to learn " + format::number(rates.least);
     out.cause =
         "suspected: a rate for full fine-tuning (TRL's defaults do not change with use_peft); adapters take "
         "about ten times as much";
     out.fix = "learning_rate: " + format::number(usual);
-    out.cost = "a run that ends where it began";
+    out.cost = "a run without progress";
   } else if (effective > rates.most) {
     out.level = Level::kWarn;
-    out.what = at + " is more than most runs bear";
+    out.what = at + " is too high for most runs";
     out.evidence = "worth " + format::number(effective) +
                    " at rank 16 and scale 2; usual with adapters is about " + format::number(usual) +
-                   ", seldom above " + format::number(rates.most);
+                   ", rarely above " + format::number(rates.most);
     out.cause = "suspected: a rate for another rank or scale (lora_alpha)";
     out.fix = "learning_rate: " + format::number(usual);
     out.cost = "loss that rises after the warm-up";
@@ -119,14 +119,14 @@ Verdict check_schedule(const train::OpenedRun& run) {
     out.level = asked_few && run.plan.learning_rate > 0 ? Level::kWarn : Level::kFail;
     out.what = "the learning rate is 0 in every step: nothing moves";
     out.cause = run.plan.learning_rate == 0 ? "learning_rate is 0"
-                                            : "the warm-up begins at 0, and the run ends before it is over";
+                                            : "the warm-up starts at 0, and the run ends before it is over";
     out.fix = run.plan.learning_rate == 0 ? "set learning_rate" : "warmup_steps: 0";
     out.cost = "the whole run";
     return out;
   }
   if (start.first_step >= total) {
     out.level = Level::kWarn;
-    out.what = "nothing is left to do: the checkpoint is of step " + std::to_string(start.first_step) +
+    out.what = "nothing is left to do: the checkpoint is from step " + std::to_string(start.first_step) +
                " of " + std::to_string(total);
     out.fix = "raise max_steps or num_train_epochs";
     return out;
@@ -136,7 +136,7 @@ Verdict check_schedule(const train::OpenedRun& run) {
     out.level = few ? Level::kWarn : Level::kFail;
     out.what = std::to_string(warmup) + " of " + format::counted(total, "optimizer step") + " are warm-up";
     out.cause = warmup >= total ? "the learning rate never reaches its peak"
-                                : "half of the run is spent below the peak rate";
+                                : "half of the run is below the peak rate";
     out.fix = "warmup_steps: 0.1  (a tenth of the run)";
     return out;
   }
@@ -145,12 +145,12 @@ Verdict check_schedule(const train::OpenedRun& run) {
     out.what = "only " + format::counted(total, "optimizer step") + " in all";
     if (!asked_few) {
       out.cause =
-          "few rows for this batch: each step takes " +
+          "few rows for this batch size: each step uses " +
           std::to_string(run.plan.per_device_train_batch_size * run.plan.gradient_accumulation_steps) +
           (run.samples() ? " completions" : " rows");
       out.fix = "lower gradient_accumulation_steps or per_device_train_batch_size, or raise num_train_epochs";
     } else {
-      out.cause = "max_steps: a trial, not a run";
+      out.cause = "max_steps: this is a test run";
     }
   }
   return out;

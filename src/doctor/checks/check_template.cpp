@@ -88,7 +88,7 @@ Verdict check_stop_token(const train::OpenedRun& run) {
     try {
       end = turn_end(*run.text);
     } catch (const base::UserError&) {
-      out.what = "not looked at: the chat template does not render a plain question and answer";
+      out.what = "not checked: the chat template does not render a simple question and answer";
       out.level = Level::kNote;
       return out;
     }
@@ -98,24 +98,24 @@ Verdict check_stop_token(const train::OpenedRun& run) {
   if (!end) {
     out.level = strings ? Level::kNote : Level::kWarn;
     out.what = chat ? "the chat template ends an assistant's turn with no special token"
-                    : "no eos_token: nothing to stop at";
+                    : "no eos_token: generation has nothing to stop at";
     out.cause = "nothing marks where an answer ends";
     out.fix = chat                 ? "a template that ends turns: " + template_place(run)
               : run.has_examples() ? "name it with the option eos_token"
                                    : "name it in the model's tokenizer_config.json";
-    out.cost = "a model that goes on after its answer";
+    out.cost = "a model that continues after its answer";
     return out;
   }
   const std::string token = format::token(tokenizer, *end);
   if (!holds(stop_ids(run), *end)) {
     out.level = strings ? Level::kNote : Level::kWarn;
     out.what = "the chat template ends turns with " + token +
-               ", which is no stop token of the model or the tokenizer";
-    out.cause = "a base model's eos_token beside an instruct model's template";
+               ", which is not a stop token of the model or the tokenizer";
+    out.cause = "a base model's eos_token with an instruct model's template";
     out.fix = "eos_token: " + tokenizer.id_to_token(*end).value_or("") +
               (run.has_examples() ? "" : ", in the model's tokenizer_config.json");
-    out.cost = run.samples() ? "completions that run on to max_completion_length"
-                             : "good training, endless generation in serving";
+    out.cost = run.samples() ? "completions that always reach max_completion_length"
+                             : "good training, but endless generation in serving";
     if (run.has_examples()) out.repair = {{"eos_token", tokenizer.id_to_token(*end).value_or("")}};
     return out;
   }
@@ -124,7 +124,7 @@ Verdict check_stop_token(const train::OpenedRun& run) {
     out.level = Level::kNote;
     out.what = "answers end with " + token + ", the tokenizer's; the model's own files stop at " +
                named(tokenizer, model);
-    out.cost = "servers that read generation_config.json alone go on after an answer";
+    out.cost = "servers that read only generation_config.json continue after an answer";
     out.fix = "add the id to eos_token_id in generation_config.json where the model is served";
     return out;
   }
@@ -225,20 +225,20 @@ Verdict check_turns(const train::OpenedRun& run) {
     return out;
   }
   if (!first) {
-    out.what = "turns stay as they were when a conversation goes on (" +
+    out.what = "earlier turns do not change when a conversation continues (" +
                format::counted(looked, "conversation") + ")";
     return out;
   }
   out.level = Level::kWarn;
-  out.what = "the chat template rewrites earlier turns once a conversation goes on";
+  out.what = "the chat template rewrites earlier turns when a conversation continues";
   out.evidence = std::to_string(broken) + " of " + format::counted(looked, "conversation") + "; " +
                  first->where + ": as the last turn `" + first->then + "`, later `" + first->later + "`";
   out.cause = "a template that drops or adds something (often <think>) in all turns but the last";
   out.fix = run.plan.assistant_only_loss || rows->form != data::RowForm::kMessages
-                ? "split conversations into one row a turn, or name a template that leaves turns alone "
-                  "(chat_template_path)"
-                : "split conversations into one row a turn, with prompt and completion columns";
-  out.cost = "earlier answers are trained in a form in which the model never writes them";
+                ? "split conversations into one row per turn, or name a template that does not change "
+                  "earlier turns (chat_template_path)"
+                : "split conversations into one row per turn, with prompt and completion columns";
+  out.cost = "earlier answers are trained in a form that the model never generates";
   return out;
 }
 
@@ -259,12 +259,11 @@ Verdicts check_template(const train::OpenedRun& run) {
   if (run.samples()) {
     out.push_back(
         {.code = "DATA-08",
-         .what =
-             "impossible here: completions are trained as the tokens that were sampled, never encoded again",
+         .what = "impossible here: completions are trained as the sampled tokens, never tokenized again",
          .evidence = "tests/train/sampler_is_trainer_test.cpp"});
   } else if (run.has_pairs()) {
-    out.push_back({.code = "DATA-08",
-                   .what = "earlier turns are read and not trained, rendered as generation renders them"});
+    out.push_back(
+        {.code = "DATA-08", .what = "earlier turns are context and not targets, rendered as in generation"});
   } else if (conversational(run) && run.text->chat_template != nullptr) {
     out.push_back(check_turns(run));
   }

@@ -113,12 +113,12 @@ Verdict check_untrained(const train::OpenedRun& run, const std::vector<std::int6
   out.evidence +=
       found.size() > kNamed ? ", ...; their rows are 0" : "; the row of the embedding or the head is 0";
   out.cause =
-      "special tokens that the base model was never trained on; LoRA on linears does not train them either";
+      "special tokens that the base model was not trained on; LoRA on linears does not train them either";
   out.fix = "trainable_token_indices: [" + std::to_string(found[0]) + (found.size() > 1 ? ", ...]" : "]") +
             " trains these rows" +
             (run.model->config().tie_word_embeddings ? "" : " of the embedding, not of the head") +
-            "; or take the instruct model, or a template without these tokens (chat_template_path)";
-  out.cost = "the model reads nothing there, and cannot learn to write it";
+            "; or use the instruct model, or a template without these tokens (chat_template_path)";
+  out.cost = "these tokens carry no information for the model, and it cannot learn to generate them";
   return out;
 }
 
@@ -149,8 +149,8 @@ std::optional<Verdict> check_trained_rows(const train::OpenedRun& run,
     return out;
   }
   out.cause = "ids of another tokenizer, or tokens that the rows and the template do not write";
-  out.fix = "take them out of trainable_token_indices, or put the tokens into the data";
-  out.cost = tied ? "their rows of the head learn only to be unlikely" : "their rows stay as they are";
+  out.fix = "remove them from trainable_token_indices, or add the tokens to the data";
+  out.cost = tied ? "their rows of the head only learn a low probability" : "their rows do not change";
   return out;
 }
 
@@ -162,7 +162,7 @@ Verdict check_inside(const train::OpenedRun& run, const std::vector<std::int64_t
   out.what = "every id is inside the embedding: the largest is " + std::to_string(uses.rend() - last - 1) +
              " of " + std::to_string(rows) + " rows";
   out.evidence =
-      "a token outside ends the opening of a run (tests/runs/bad_data_token_outside_the_embedding)";
+      "a token outside ends the run at its start (tests/runs/bad_data_token_outside_the_embedding)";
   std::string outside;
   for (const auto id : {tokenizer.eos_id(), tokenizer.pad_id()}) {
     if (id && *id >= rows) outside = format::token(tokenizer, *id);
@@ -171,10 +171,10 @@ Verdict check_inside(const train::OpenedRun& run, const std::vector<std::int64_t
   out.level = Level::kWarn;
   out.what = "the tokenizer's own special token " + outside + " is outside the embedding of " +
              std::to_string(rows) + " rows";
-  out.evidence = "the data do not use it";
+  out.evidence = "the data does not contain it";
   out.cause = "a token was added to the tokenizer, and the embedding was not resized";
   out.not_this = "a padded vocabulary: an embedding larger than the tokenizer is fine";
-  out.fix = "use the model's own tokenizer, or name a token that it has with eos_token";
+  out.fix = "use the model's own tokenizer, or with eos_token name a token that it has";
   return out;
 }
 
@@ -189,15 +189,15 @@ std::optional<Verdict> check_tied(const train::OpenedRun& run) {
   if (at::equal(run.source->read(kHead, dtype), run.source->read(kEmbedding, dtype))) return std::nullopt;
   return Verdict{.code = "CKPT-03",
                  .level = Level::kWarn,
-                 .what = "config.json ties the head to the embedding, and the file holds another head",
+                 .what = "config.json ties the head to the embedding, but the file has a different head",
                  .evidence =
                      "lm_head.weight differs from model.embed_tokens.weight; hone, as transformers, "
                      "reads the embedding for both",
-                 .cause = "the two were trained apart, or a merge wrote one of them",
+                 .cause = "the two were trained separately, or a merge wrote only one of them",
                  .fix =
-                     "tie_word_embeddings: false in config.json where the head was trained, or take "
-                     "lm_head.weight out of the file",
-                 .cost = "a model whose answers come from another head than the one that was trained"};
+                     "set tie_word_embeddings: false in config.json if the head was trained, or remove "
+                     "lm_head.weight from the file",
+                 .cost = "a model whose answers come from a head other than the trained one"};
 }
 
 }  // namespace

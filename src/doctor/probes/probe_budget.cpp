@@ -71,7 +71,7 @@ Verdict check_memory(const train::OpenedRun& run) {
   const std::int64_t logits = 4 * scored_at_once(run) * run.model->config().vocab_size;
   out.what = planned + (known ? " of " + limit : "");
   out.evidence = "most of it " + table + "; logits of " + base::gigabytes(logits) +
-                 " are never held at once: the head goes in tiles";
+                 " are never held at once: the head is computed in tiles";
   const std::int64_t base = run.model->parameter_bytes(), four_bits = four_bit_base(*run.model);
   if (four_bits > 0) {
     out.evidence += "; load_in_4bit would hold the base in " + base::gigabytes(four_bits) + ", not " +
@@ -88,8 +88,8 @@ Verdict check_memory(const train::OpenedRun& run) {
                          std::string(run.samples() ? "max_completion_length" : "max_length");
   if (leaner) out.repair = {{"recompute", "auto"}};
   if (four_bits > 0 && plan.total - base + four_bits <= plan.limit.bytes)
-    out.fix += ", or load_in_4bit: true with use_bnb_nested_quant: true  (another base: nearly as good)";
-  out.cost = "an out-of-memory kill, at the latest on the longest batch";
+    out.fix += ", or load_in_4bit: true with use_bnb_nested_quant: true  (a different base, almost as good)";
+  out.cost = "an out-of-memory kill, at the latest at the longest batch";
   return out;
 }
 
@@ -99,30 +99,32 @@ Verdict check_longest(const train::OpenedRun& run) {
   if (const auto* examples = std::get_if<train::ExampleData>(&run.data)) {
     const train::LongestBatch longest =
         train::longest_batch(examples->examples, examples->rows, run.plan.per_device_train_batch_size);
-    out.what = "planned for the longest batch that any order of the rows can make: " +
+    out.what = "planned for the longest batch that any order of the rows can give: " +
                format::counted(longest.tokens, "token") + ", the longest sequence " +
                std::to_string(longest.segment);
-    // Nobody set a bound, and one row sets the memory of the run.
+    // Nobody set a bound, and one row determines the memory of the run.
     const double mean = run.start.train_data.mean_length;
     if (run.plan.max_length == 0 && static_cast<double>(longest.segment) > kGiant * mean) {
       out.level = Level::kWarn;
-      out.what = "one row of " + format::counted(longest.segment, "token") + " sets the memory of the run";
+      out.what = "one row of " + format::counted(longest.segment, "token") +
+                 " determines the memory of the "
+                 "run";
       out.evidence = "the mean row has " + format::number(std::round(mean)) +
                      " tokens; planned for it: " + base::gigabytes(run.start.memory.total);
       out.cause = "max_length is off";
-      out.fix = "max_length: " + std::to_string(static_cast<std::int64_t>(kGiant * mean)) +
-                ", or take that row out";
-      out.cost = "a peak that comes whenever the order of the rows brings it";
+      out.fix =
+          "max_length: " + std::to_string(static_cast<std::int64_t>(kGiant * mean)) + ", or remove that row";
+      out.cost = "a peak at any step, depending on the order of the rows";
       return out;
     }
   } else if (!run.samples()) {
-    out.what = "planned for the longest micro-batch that the data can make";
+    out.what = "planned for the longest micro-batch that the data can give";
   } else {
     out.what = "planned for completions that all reach max_completion_length " +
                std::to_string(run.plan.policy.max_completion_length) + ", with the longest prompt";
     if (run.start.policy) out.what += " of " + format::counted(run.start.policy->longest_prompt, "token");
   }
-  out.evidence = "the peak is held against the plan after the first step and at the end";
+  out.evidence = "the peak is compared with the plan after the first step and at the end";
   return out;
 }
 
@@ -171,16 +173,16 @@ Verdict check_disk(const train::OpenedRun& run) {
   out.what = plan + ": " + base::human_bytes(static_cast<std::uint64_t>(needed));
   if (!found) return out;
   out.what += ", " + base::human_bytes(static_cast<std::uint64_t>(*found)) + " free";
-  out.evidence = "checkpoints appear whole or not at all (base::StagedFolder)";
+  out.evidence = "checkpoints are written atomically (base::StagedFolder)";
   if (static_cast<double>(*found) >= kDiskReserve * static_cast<double>(needed)) return out;
   out.level = *found < needed ? Level::kFail : Level::kWarn;
-  out.evidence = run.directory.output_dir().string() + "; wanted are a fifth more than the plan, " +
+  out.evidence = run.directory.output_dir().string() + "; required is a fifth more than the plan, " +
                  base::human_bytes(static_cast<std::uint64_t>(kDiskReserve * static_cast<double>(needed)));
-  out.cause = "the disk is nearly full, or checkpoints are kept too often";
+  out.cause = "the disk is nearly full, or too many checkpoints are kept";
   const std::int64_t fit = static_cast<std::int64_t>(static_cast<double>(*found) / kDiskReserve) / each - 2;
   out.fix = fit > 0 ? "save_total_limit: " + std::to_string(fit) + ", or another output_dir"
-                    : "make room, or name another output_dir";
-  out.cost = "the run ends where the disk is full";
+                    : "free some space, or name another output_dir";
+  out.cost = "the run ends when the disk is full";
   return out;
 }
 

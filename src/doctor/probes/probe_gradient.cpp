@@ -79,11 +79,11 @@ class GradientProbe {
       return true;
     out_.push_back({.code = "NUM-02",
                     .level = Level::kFail,
-                    .what = "the base model holds values that are not finite",
+                    .what = "the base model has values that are not finite",
                     .evidence = first_bad_value(*run_.model),
                     .cause = "the weight file is damaged, or was written by a run that diverged",
-                    .not_this = "your data, the learning rate or the adapter: nothing has run yet",
-                    .fix = "download the model again, or take an earlier checkpoint of it",
+                    .not_this = "your data, the learning rate or the adapter: no step has run yet",
+                    .fix = "download the model again, or use an earlier checkpoint of it",
                     .cost = "every step would give NaN"});
     return false;
   }
@@ -96,10 +96,10 @@ class GradientProbe {
     }
     out_.push_back({.code = "NUM-02",
                     .level = Level::kFail,
-                    .what = "the adapter that goes on holds values that are not finite",
+                    .what = "the adapter to be continued has values that are not finite",
                     .evidence = "first in " + first,
                     .cause = "the run that wrote it diverged",
-                    .fix = "take an earlier checkpoint",
+                    .fix = "use an earlier checkpoint",
                     .cost = "every step would give NaN"});
     return false;
   }
@@ -133,7 +133,7 @@ class GradientProbe {
                     .evidence = "expected " + grouped(expected) + " = " + rule + "; found " + grouped(found),
                     .cause = "something froze them after they were attached",
                     .fix = "load, then attach, then freeze the rest",
-                    .cost = "the frozen part would not learn"});
+                    .cost = "the frozen tensors would not learn"});
   }
 
   void prepare() {
@@ -187,7 +187,7 @@ class GradientProbe {
                      "; the base alone gives a loss of " + number(alone.nll) + ", its values are finite",
          .cause = step == 0 ? "suspected: values overflow in a layer of the base in this precision"
                             : "the first update at learning_rate " + number(run_.plan.learning_rate) +
-                                  " threw the model off",
+                                  " made the model diverge",
          .not_this = "a damaged weight file: every value of the base is finite",
          .fix = step == 0 ? "dtype: float32 with bf16: false, to see whether precision is the cause"
                           : "lower learning_rate",
@@ -255,14 +255,14 @@ class GradientProbe {
                    count_of(all, all) + " trainable tensors receive a gradient, in " +
                        std::to_string(steps_) + " steps",
                    by_step +
-                       "; what came later are layers of the base that are zero and open as their adapters "
-                       "move, or rows of the embedding whose token came later");
+                       "; gradients that came later belong to zero layers of the base, which pass a gradient "
+                       "once their adapters move, or to rows of the embedding whose token came later");
       }
       return say("GRAD-01", Level::kOk, count_of(all, all) + " trainable tensors receive a gradient",
                  by_step);
     }
     if (scored_ == 0) {
-      return say("DATA-01", Level::kFail, "nothing is scored in the rows that were rehearsed",
+      return say("DATA-01", Level::kFail, "the rows of the rehearsal have no targets",
                  "0 target tokens in " + std::to_string(steps_) + " micro-batches");
     }
     std::vector<std::string> silent, unexplained;
@@ -282,12 +282,13 @@ class GradientProbe {
     if (unexplained.empty()) {
       verdict.level = reached == 0 ? Level::kFail : Level::kWarn;
       verdict.what = count_of(static_cast<std::int64_t>(silent.size()), all) +
-                     " trainable tensors get a gradient of exactly 0, and must: " + tensor_list(silent);
+                     " trainable tensors receive a gradient of exactly 0, as they "
+                     "must: " +
+                     tensor_list(silent);
       verdict.cause = reason;
-      verdict.fix = rows_alone ? "nothing where GRAD-06 finds the tokens in the data"
-                               : "add the module that is zero to lora_target_modules, or leave these out";
-      verdict.cost =
-          rows_alone ? "rows learn only where their tokens are read" : "these tensors stay as they are";
+      verdict.fix = rows_alone ? "nothing, if GRAD-06 finds the tokens in the data"
+                               : "add the zero module to lora_target_modules, or leave these out";
+      verdict.cost = rows_alone ? "rows only learn from their own tokens" : "these tensors do not change";
     } else {
       verdict.what = reached == 0 ? "0 of " + grouped(all) + " trainable tensors receive a gradient"
                                   : count_of(static_cast<std::int64_t>(silent.size()), all) +
@@ -295,7 +296,7 @@ class GradientProbe {
       verdict.evidence += "; none: " + tensor_list(unexplained);
       verdict.cause = "suspected: the loss has no path to them";
       verdict.not_this =
-          "gradient_checkpointing: hone's backward is explicit, recompute cannot cut it; the learning "
+          "gradient_checkpointing: hone's backward is hand-written, recompute cannot cut it; the learning "
           "rate: a gradient does not depend on it";
       verdict.fix = "layer_form: plain uses libtorch's autograd instead; please report this with `hone env`";
       verdict.cost =
@@ -308,8 +309,8 @@ class GradientProbe {
   // their tokens are read.
   std::string why_no_token() const {
     if (run_.start.trained.tied_head) return "";
-    return "none of the tokens of trainable_token_indices is in the rows that were rehearsed (GRAD-06 looks "
-           "at all of the data)";
+    return "none of the tokens of trainable_token_indices is in the rows of the rehearsal (GRAD-06 checks "
+           "all of the data)";
   }
 
   // Why a module of the base's own values gets no gradient; empty: they do not say.
@@ -327,14 +328,14 @@ class GradientProbe {
       const bool inner = is(layer.gate) || is(layer.up);
       if (!attention && !inner && !is(layer.o) && !is(layer.down)) continue;
       const auto says = [](const ops::Linear& linear) {
-        return linear.name + " is zero in the base and not adapted: nothing passes it";
+        return linear.name + " is zero in the base and has no adapter: no gradient passes it";
       };
       if (attention && shut(layer.o)) return says(layer.o);
       if (inner && shut(layer.down)) return says(layer.down);
       if (attention && zero(layer.input_norm))
-        return "the norm before " + layer.q.name + " is zero: nothing enters";
+        return "the norm before " + layer.q.name + " is zero: its linears get no input";
       if (inner && zero(layer.post_attention_norm))
-        return "the norm before " + layer.gate.name + " is zero: nothing enters";
+        return "the norm before " + layer.gate.name + " is zero: its linears get no input";
       if (is(layer.q) && shut(layer.k)) return says(layer.k);
       if (is(layer.k) && shut(layer.q)) return says(layer.q);
       if ((is(layer.o) || queries) && shut(layer.v)) return says(layer.v);
@@ -355,16 +356,16 @@ class GradientProbe {
     }
     const auto all = static_cast<std::int64_t>(reach_.size());
     if (stale.empty()) {
-      if (changed == all) say("GRAD-05", Level::kOk, count_of(all, all) + " tensors changed their bits");
+      if (changed == all) say("GRAD-05", Level::kOk, count_of(all, all) + " tensors changed");
       return;
     }
     out_.push_back({.code = "GRAD-05",
                     .level = Level::kFail,
                     .what = count_of(static_cast<std::int64_t>(stale.size()), all) +
-                            " tensors that the model reads do not move with the optimizer's",
-                    .evidence = "the optimizer's buffer moved, their bits did not: " + tensor_list(stale),
-                    .cause = "the optimizer holds other memory than the model",
-                    .not_this = "the learning rate: the update itself is there",
+                            " tensors of the model do not change with the optimizer's",
+                    .evidence = "the optimizer's buffer changed, their bits did not: " + tensor_list(stale),
+                    .cause = "the optimizer has other memory than the model",
+                    .not_this = "the learning rate: the update itself exists",
                     .fix = "this is a bug in hone; please report it with `hone env`",
                     .cost = "these tensors would not learn"});
   }
@@ -373,14 +374,14 @@ class GradientProbe {
     if (!wrong_.empty()) {
       out_.push_back({.code = "GRAD-08",
                       .level = Level::kFail,
-                      .what = "the optimizer's kernel stores another update than AdamW's",
+                      .what = "the optimizer's kernel stores an update that is not AdamW's",
                       .evidence = count_of(static_cast<std::int64_t>(wrong_.size()),
                                            static_cast<std::int64_t>(reach_.size())) +
                                   " tensors differ from the same step in fp64: " + tensor_list(wrong_),
-                      .cause = "suspected: a kernel that is wrong on this machine",
-                      .not_this = "rounding: the difference is larger than fp32 can make it",
+                      .cause = "suspected: a kernel with wrong results on this machine",
+                      .not_this = "rounding: the difference is larger than fp32 rounding",
                       .fix = "please report this with `hone env`",
-                      .cost = "the run would plateau, as with bad hyper-parameters"});
+                      .cost = "the run would plateau, as with bad hyperparameters"});
       return;
     }
     const double share = std::min(stored_a_.share(), stored_b_.share());
@@ -392,10 +393,10 @@ class GradientProbe {
                     .evidence = "lora_A " + number(100 * stored_a_.share()) + " %, lora_B " +
                                 number(100 * stored_b_.share()) + " %, at learning_rate " +
                                 number(run_.plan.learning_rate),
-                    .cause = "a step moves an element by less than half of fp32's last place",
+                    .cause = "a step changes an element by less than half a unit in the last place of fp32",
                     .not_this = "bf16: adapters, gradients and moments are fp32",
                     .fix = "raise learning_rate: 2e-4 is a common choice for LoRA",
-                    .cost = "the rounded part of every step"});
+                    .cost = "the part of every step that is lost in rounding"});
   }
 
   // |s (B' A' - B A)| from products of rank 2 r: no [out, in] matrix is made.
@@ -444,7 +445,7 @@ class GradientProbe {
                     .cause = small ? "suspected: a rate for full fine-tuning; LoRA takes about 10 times that"
                                    : "suspected: the rate is too high for this rank and scale",
                     .fix = small ? "raise learning_rate" : "lower learning_rate",
-                    .cost = small ? "a run that hardly moves" : "a run that may diverge"});
+                    .cost = small ? "a run that hardly learns" : "a run that may diverge"});
   }
 
   void judge_base() {
@@ -454,9 +455,9 @@ class GradientProbe {
                     .level = Level::kFail,
                     .what = "the frozen base changed in the rehearsal",
                     .evidence = "first in " + changed,
-                    .cause = "something writes into weights that are not trained",
+                    .cause = "something writes to weights that are not trained",
                     .fix = "this is a bug in hone; please report it with `hone env`",
-                    .cost = "the adapter would fit a base that nobody has"});
+                    .cost = "the adapter would fit a base that does not exist"});
   }
 
   train::OpenedRun& run_;

@@ -261,7 +261,7 @@ base::Verdict verdict_of(const KernelShape& shape, const Answer& answer, Prober&
   const bool wrong = answer.kind == Answer::Kind::kWrong;
   const std::string thing = shape.is_gemm() ? " matrix product" : " attention";
   base::Verdict out = {.code = wrong ? "NUM-04" : "NUM-07", .level = Level::kFail};
-  const std::string how = answer.kind == Answer::Kind::kLate ? "never ends on"
+  const std::string how = answer.kind == Answer::Kind::kLate ? "does not finish on"
                           : wrong                            ? "is wrong on"
                                                              : "crashes";
   out.what = (shape.bf16 ? "bf16" : "fp32") + thing + " " + how + " this machine";
@@ -273,11 +273,11 @@ base::Verdict verdict_of(const KernelShape& shape, const Answer& answer, Prober&
     out.evidence += "; " + other.name + ", same shape: " + (works ? "ok" : "not ok");
     if (works) fixes += (fixes.empty() ? "" : ", or ") + other.fix;
   }
-  out.cause = "a kernel or library that does not suit this processor";
+  out.cause = "a kernel or library that does not support this processor correctly";
   out.not_this = "the learning rate, warm-up, clipping or accumulation: the probe uses none of them";
   out.fix = fixes.empty() ? "another machine; please report this with `hone env`" : fixes;
-  out.cost = wrong ? "a run on wrong numbers"
-                   : "the process would die; this one was never at risk: probes run in a child";
+  out.cost = wrong ? "a run with wrong results"
+                   : "the run would crash; this process is safe, since probes run in a child";
   return out;
 }
 
@@ -344,7 +344,7 @@ std::vector<KernelShape> kernel_shapes(const train::OpenedRun& run) {
 Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t threads,
                           const ExamOptions& options, std::chrono::milliseconds patience) {
   if (options.program.empty()) {
-    return {{.code = "NUM-07", .level = Level::kNote, .what = "kernels were not tried in a child process"}};
+    return {{.code = "NUM-07", .level = Level::kNote, .what = "kernels were not tested in a child process"}};
   }
   Cache cache(options.cache_dir, describe_machine(options.program, threads));
   std::vector<KernelShape> unknown;
@@ -375,13 +375,13 @@ Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t t
   if (unanswered == unknown.size() && unanswered > 0 && out.empty()) {
     return {{.code = "NUM-07",
              .level = Level::kWarn,
-             .what = "kernels could not be tried in a child process",
+             .what = "kernels could not be tested in a child process",
              .evidence = options.program.string() +
                          (!end.started      ? " does not start"
                           : end.late        ? " said nothing"
                           : end.signal != 0 ? " was killed by " + end_signal_name(end.signal)
                                             : " ended with status " + std::to_string(end.status)),
-             .cause = "the program was moved, or memory is short",
+             .cause = "the program was moved, or memory is low",
              .fix = "run ./quickstart again",
              .cost = "a kernel that crashes here would end the run"}};
   }
@@ -390,11 +390,11 @@ Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t t
     return {{.code = "NUM-07",
              .what = count + " run on this machine, within tolerance",
              .evidence = std::to_string(shapes.size() - unknown.size()) +
-                         " known from before; largest difference from fp32 " + number(worst) +
+                         " tested earlier; largest difference from fp32 " + number(worst) +
                          " of the largest value"}};
   }
   if (unanswered > 0)
-    out.back().evidence += "; " + std::to_string(unanswered) + " of " + count + " were not tried after that";
+    out.back().evidence += "; " + std::to_string(unanswered) + " of " + count + " were not tested after that";
   return out;
 }
 

@@ -62,7 +62,7 @@ double judge_first_loss(train::OpenedRun& run, const ScoredPass& pass, Verdicts&
   if (run.model->score_head().defined()) {
     out.push_back({.code = "NUM-02",
                    .what = "the first loss is " + number(first.nll) +
-                           ", ln 2 = 0.693 is that of a head that prefers neither of the two"});
+                           ", ln 2 = 0.693 is that of a head without a preference"});
     return first.nll;
   }
   if (share <= kPretrained) {
@@ -79,9 +79,8 @@ double judge_first_loss(train::OpenedRun& run, const ScoredPass& pass, Verdicts&
                    .level = Level::kNote,
                    .what = what + ": the base is untrained",
                    .evidence = "entropy " + number(spread) +
-                               " of ln V as well: it is sure of nothing, as "
-                               "random weights are",
-                   .cost = "an adapter cannot teach a base that knows nothing"});
+                               " of ln V as well: its predictions are almost uniform, as with random weights",
+                   .cost = "an adapter cannot train an untrained base"});
     return first.nll;
   }
   const bool worse = share > kGuessing;
@@ -92,12 +91,12 @@ double judge_first_loss(train::OpenedRun& run, const ScoredPass& pass, Verdicts&
        .evidence = number(share) + " of ln V over " + grouped(first.scored) +
                    " tokens; a pretrained base is below " + number(kPretrained),
        .cause = worse
-                    ? "suspected: a forward pass that is broken for these weights, or text of another "
-                      "template or language than the base knows"
+                    ? "suspected: a forward pass that is wrong for these weights, or text in a template or "
+                      "language that the base was not trained on"
                     : "suspected: an untrained base (random weights give ln V), or weights of another model",
-       .not_this = "the adapter, when it is new: B = 0 adds nothing",
+       .not_this = "a new adapter: with B = 0 it adds nothing",
        .fix = "try `hone generate` with this base; download it again",
-       .cost = "an adapter cannot teach a base that knows nothing"});
+       .cost = "an adapter cannot train an untrained base"});
   return first.nll;
 }
 
@@ -132,13 +131,13 @@ void judge_packing(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out)
     out.push_back(
         {.code = "NUM-04",
          .level = Level::kFail,
-         .what = "a row's loss depends on what it is packed with",
+         .what = "a row's loss depends on the rows that it is packed with",
          .evidence = "mean |d log p| " + number(shift) + " over " + number(of_second) + " tokens, bound " +
                      number(bounds.logprob),
          .cause = "attention or positions leak from one row of a batch into the next",
          .not_this = "padding: hone has none",
          .fix = "layer_form: plain uses libtorch's attention instead; please report this with `hone env`",
-         .cost = "the model would learn from what it must not see"});
+         .cost = "the model would learn from tokens that it must not see"});
   }
   const auto norm = [](const at::Tensor& x) { return x.norm().item<double>(); };
   const at::Tensor one = packed.values.to(at::kDouble), other = alone.values.to(at::kDouble);
@@ -149,17 +148,16 @@ void judge_packing(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out)
   const std::string evidence = "cosine " + number(1 - cosine) + " below 1, norm ratio 1 " +
                                (ratio < 1 ? "- " : "+ ") + number(std::abs(ratio - 1));
   if (1 - cosine <= bounds.cosine && std::abs(ratio - 1) <= bounds.norm) {
-    out.push_back(
-        {.code = "NUM-05",
-         .what = "two micro-batches give the gradient of one: divided once, by the step's own tokens",
-         .evidence = evidence});
+    out.push_back({.code = "NUM-05",
+                   .what = "two micro-batches give the gradient of one: divided once, by the step's tokens",
+                   .evidence = evidence});
     return;
   }
   out.push_back({.code = "NUM-05",
                  .level = Level::kFail,
-                 .what = "the gradient depends on how a step is cut into micro-batches",
+                 .what = "the gradient depends on how a step is split into micro-batches",
                  .evidence = evidence + "; bounds " + number(bounds.cosine) + " and " + number(bounds.norm),
-                 .cause = "the loss is normalized by the micro-batch instead of the step",
+                 .cause = "the loss is normalized over the micro-batch instead of the step",
                  .fix = "gradient_accumulation_steps: 1; please report this with `hone env`",
                  .cost = "steps of the wrong size"});
 }
@@ -179,7 +177,7 @@ void judge_adapter_in_loss(train::OpenedRun& run, double before, StateGuard& gua
                  .what = "the loss does not see the adapter",
                  .evidence = "lora_B moved by " + number(kPerturbation) + ", the loss stayed " +
                              number(before) + " bit for bit",
-                 .cause = "the pass that computes the loss goes past the adapted modules",
+                 .cause = "the pass that computes the loss does not use the adapted modules",
                  .fix = "layer_form: plain; please report this with `hone env`",
                  .cost = "the whole run"});
 }
@@ -197,15 +195,18 @@ void judge_reference(train::OpenedRun& run, Verdicts& out) {
   if (begins_at_ln2 == nullptr || !begins_at_ln2(run.plan) || !is_new(*run.adapter)) return;
   const double loss = run.method->rehearse(kLook).loss, expected = std::log(2.0);
   base::Verdict found{.code = "PREF-04",
-                      .what = "the policy begins as its reference: the loss is " + number(loss) + ", ln 2",
+                      .what = "the policy equals its reference at the start: the loss is " + number(loss) +
+                              ", "
+                              "ln "
+                              "2",
                       .evidence = "difference " + number(std::abs(loss - expected))};
   if (!(std::abs(loss - expected) <= kReference)) {
     found.level = Level::kFail;
     found.what = "policy and reference differ before the first step: the loss is " + number(loss) +
                  ", and would be ln 2";
-    found.cause = "the reference is another model, or is computed in another way";
+    found.cause = "the reference is another model, or is computed in a different way";
     found.fix = "please report this with `hone env`";
-    found.cost = "rewards and margins that no step has earned";
+    found.cost = "rewards and margins that do not come from training";
   }
   out.push_back(std::move(found));
 }

@@ -22,8 +22,8 @@ constexpr double kOverfitRates[] = {2e-3, 1e-2, 3e-2};  // tried in turn, each f
 constexpr std::int64_t kOverfitTokens = 96;
 
 // The same few rows each time: a loss, its gradient in the adapter. Other methods than SFT learn a few of
-// their prompts or chosen answers by heart: their own losses are of something else, or of what is sampled
-// again.
+// their prompts or chosen answers by heart: their own losses are of something else, or of the sampling
+// compute again.
 class OneBatch {
  public:
   explicit OneBatch(train::OpenedRun& run) : run_(run), form_(train::pass_form(run.start.memory)) {
@@ -91,14 +91,14 @@ Verdicts probe_overfit(train::OpenedRun& run) {
     const OverfitRun found = overfit_batch(run, batch, rate);
     guard.restore_parameters();
     if (batch.scored() == 0) {
-      return {{.level = Level::kNote, .what = "nothing to learn by heart: no row of the data is scored"}};
+      return {{.level = Level::kNote, .what = "no batch to overfit: no row of the data has targets"}};
     }
     if (best.rate == 0 || found.least < best.least) best = found;
     if (best.least <= kEnough * best.first) break;
   }
   const double drop = 1 - best.least / best.first;
   const std::string what = "the loss of " + grouped(batch.scored()) +
-                           " tokens learned by heart: " + number(best.first) + " -> " + number(best.least);
+                           " tokens overfitted: " + number(best.first) + " -> " + number(best.least);
   const std::string evidence = number(100 * drop) + " % in " + std::to_string(best.steps) +
                                " steps at learning rate " + number(best.rate) + " on a copy";
   if (drop >= kEnough) return {{.what = what, .evidence = evidence}};
@@ -107,12 +107,13 @@ Verdicts probe_overfit(train::OpenedRun& run) {
            .level = nothing ? Level::kFail : Level::kWarn,
            .what = what,
            .evidence = evidence + "; 50 % are usual",
-           .cause = nothing ? "suspected: updates do not reach what the loss is computed from"
+           .cause = nothing ? "suspected: updates do not reach the weights that the loss uses"
                             : "suspected: too few or too small adapters for this base",
-           .not_this = "the data or the learning rate of the run: a few rows, and three rates of its own",
+           .not_this = "the data or the learning rate of the run: the probe uses a few rows and three rates "
+                       "of its own",
            .fix = nothing ? "please report this with `hone env`"
                           : "lora_target_modules: all-linear, or a higher lora_r",
-           .cost = "a loss that hardly moves"}};
+           .cost = "a loss that hardly changes"}};
 }
 
 }  // namespace hone::doctor

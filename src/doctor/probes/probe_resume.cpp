@@ -48,10 +48,10 @@ std::string difference(const Stand& right, const Stand& other) {
 
 Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read) {
   if (run.adapter->initial_values().defined()) {
-    return {
-        {.code = "CKPT-05",
-         .level = base::Level::kNote,
-         .what = "resuming was not tried: it would take PiSSA's directions out of this base a second time"}};
+    return {{.code = "CKPT-05",
+             .level = base::Level::kNote,
+             .what = "resuming was not tested: it would subtract PiSSA's directions from this base a second "
+                     "time"}};
   }
   const StateGuard guard(run);
   const ScratchFolder scratch;
@@ -88,17 +88,17 @@ Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read) {
     differs += (differs.empty() ? "" : ", ") + std::string("the position in the data");
   if (differs.empty()) {
     return {{.code = "CKPT-05",
-             .what = "step 2 after a checkpoint of step 1 is the uninterrupted one, bit for bit",
+             .what = "step 2 after a checkpoint of step 1 equals the uninterrupted step 2, bit for bit",
              .evidence = grouped(whole.parameters.numel()) +
                          " parameters, both moments, the loss, the position; "
                          "the order of the data is a function of the step"}};
   }
   return {{.code = "CKPT-05",
            .level = Level::kFail,
-           .what = "a resumed run would not be the same run",
+           .what = "a resumed run would differ from an uninterrupted one",
            .evidence = "after one more step these differ: " + differs,
            .cause = "part of the state is not in the checkpoint, or is not read back",
-           .fix = "please report this with `hone env`; until then let the run finish in one go",
+           .fix = "please report this with `hone env`; until then do not interrupt the run",
            .cost = "a jump in the loss at every resume"}};
 }
 

@@ -140,8 +140,9 @@ Verdict judge_cut(const train::OpenedRun& run, const Counted& found) {
   }
   if (natural.lengths.empty() || natural.ended < 0.5) {
     out.cause = natural.cap > cap ? "the model hardly ever stops, within " + std::to_string(natural.cap) +
-                                        " tokens either: look at its stop tokens (DATA-04)"
-                                  : "max_completion_length is all the room that the model has";
+                                        " tokens either: check its stop tokens (DATA-04)"
+                                  : "max_completion_length is already the most that the model's positions "
+                                    "allow";
     out.fix =
         "an instruct model, a prompt that asks for a short answer, or generation_kwargs: {stop_strings: "
         "[...]}";
@@ -150,7 +151,7 @@ Verdict judge_cut(const train::OpenedRun& run, const Counted& found) {
     out.fix = "max_completion_length: " + std::to_string(rounded_up(quantile(natural.lengths, 0.95))) +
               (natural.ended < 0.95 ? " or more" : "");
   }
-  out.cost = format::percent(found.cut, 1) + " of what is sampled";
+  out.cost = format::percent(found.cut, 1) + " of the sampling compute";
   return out;
 }
 
@@ -197,7 +198,7 @@ Verdict judge_dead(const train::OpenedRun& run, const SampledRollouts& sample, c
   std::int64_t larger = 0;
   if (!rates.empty()) {
     out.evidence += "; solve rate " + format::percent(rate, 1) + ", expected " +
-                    format::percent(dead_share(rate, group), 1) + " dead were all prompts alike";
+                    format::percent(dead_share(rate, group), 1) + " dead if all prompts were alike";
     for (std::int64_t size = group; size <= 256 && larger == 0; size *= 2) {
       if (expected_dead(rates, size) < kDeadGoal) larger = size;
     }
@@ -206,12 +207,12 @@ Verdict judge_dead(const train::OpenedRun& run, const SampledRollouts& sample, c
   const bool all = found.dead >= 1 && found.groups >= kEnoughGroups;
   out.level = all ? Level::kFail : Level::kWarn;
   out.what = format::percent(found.dead, 1) + " of " + format::counted(found.groups, "group") +
-             " are dead: all rewards of a group alike, no gradient";
+             " are dead: all rewards of a group are equal, so it has no gradient";
   if (cut) {
-    out.cause = "completions are cut before they come to their answer (RL-03)";
+    out.cause = "completions are cut before their answer (RL-03)";
   } else if (found.scored > 0 && found.low == found.high) {
     out.cause = "every completion earns " + format::number(found.mean) +
-                ": suspected a reward that never matches (RL-04), or a task far too hard or too easy";
+                ": suspected: a reward that never matches (RL-04), or a task far too hard or too easy";
   } else {
     out.cause = found.mean > (found.low + found.high) / 2 ? "the task is too easy for most prompts"
                                                           : "the task is too hard for most prompts";
@@ -219,9 +220,9 @@ Verdict judge_dead(const train::OpenedRun& run, const SampledRollouts& sample, c
   out.fix = cut              ? "RL-03's"
             : larger > group ? "num_generations: " + std::to_string(larger) + " (" +
                                    format::percent(expected_dead(rates, larger), 1) +
-                                   " dead expected), or prompts of middling difficulty"
-                             : "prompts that are solved now and then, or a reward with more than two values";
-  out.cost = format::percent(found.dead, 1) + " of what is sampled";
+                                   " dead expected), or prompts of medium difficulty"
+                             : "use prompts that are sometimes solved, or a reward with more than two values";
+  out.cost = format::percent(found.dead, 1) + " of the sampling compute";
   return out;
 }
 
@@ -238,7 +239,7 @@ Verdicts judge_parts(const SampledRollouts& sample) {
     if (values.empty()) {
       verdict.what = "reward " + sample.reward_names[k] + " scores none of " +
                      format::counted(static_cast<std::int64_t>(sample.completions.size()), "completion");
-      verdict.evidence = sample.warnings.empty() ? "None each time" : sample.warnings.front();
+      verdict.evidence = sample.warnings.empty() ? "None every time" : sample.warnings.front();
     } else {
       const auto [low, high] = std::minmax_element(values.begin(), values.end());
       if (*low != *high) continue;
@@ -247,9 +248,11 @@ Verdicts judge_parts(const SampledRollouts& sample) {
                      format::number(*low);
       verdict.evidence = "one of them: `" + format::shown(sample.completions.front().text) + "`";
     }
-    verdict.cause = "suspected: its pattern never matches, or the prompt does not ask for what it looks for";
-    verdict.fix = "hone reward-test; show the form in the prompt";
-    verdict.cost = "a part of the reward that teaches nothing";
+    verdict.cause =
+        "suspected: its pattern never matches, or the prompt does not ask for the form that it "
+        "requires";
+    verdict.fix = "run hone reward-test; describe the form in the prompt";
+    verdict.cost = "a part of the reward without a training signal";
     out.push_back(std::move(verdict));
   }
   return out;
@@ -288,8 +291,8 @@ Verdict judge_speed(const train::OpenedRun& run, const SampledRollouts& sample) 
                   format::number(std::round(10 * batch) / 10) + " s for a generation batch of " +
                   format::counted(run.plan.policy.generation_batch_size, "completion"),
           .evidence =
-              "impossible here: keys and values are always kept while sampling, recomputation is the "
-              "trainer's alone; rewards were waited for " +
+              "impossible here: keys and values are always cached while sampling, only the trainer "
+              "recomputes; rewards took " +
               format::number(std::round(10 * sample.reward_seconds) / 10) + " s"};
 }
 
@@ -307,7 +310,7 @@ Verdicts probe_rollout(train::OpenedRun& run) {
              .evidence = error.text().where + ": " + error.text().found,
              .cause = error.text().cause,
              .fix = error.text().fix,
-             .cost = "the run, at its first batch"}};
+             .cost = "the run ends at its first batch"}};
   }
   const Counted found = count(sample);
   Verdicts out;
@@ -319,7 +322,7 @@ Verdicts probe_rollout(train::OpenedRun& run) {
   out.push_back(judge_speed(run, sample));
   out.push_back(
       {.code = "RL-15",
-       .what = "impossible here: sequences are laid end to end, there is no padding on either side",
+       .what = "impossible here: sequences are concatenated, without padding on either side",
        .evidence = "tests/rollout/generate_test.cpp (AnswersTheSameInEveryBatchAndWithLittleMemory)"});
   return out;
 }

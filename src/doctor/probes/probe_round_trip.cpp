@@ -55,13 +55,13 @@ base::Verdict no_effect(std::string what, std::string evidence) {
           .what = std::move(what),
           .evidence = std::move(evidence),
           .cause = "keys of the file are missing, or have other names than the model's",
-          .not_this = "training: the adapter in memory is as it should be",
+          .not_this = "training: the adapter in memory is correct",
           .fix = "please report this with `hone env`",
-          .cost = "the finished adapter would not be the trained one"};
+          .cost = "the saved adapter would not be the trained one"};
 }
 
 std::string describe(const Comparison& one, std::int64_t tokens) {
-  return "KL " + number(one.kl) + ", first choice equal at " + number(100 * one.agreement) + " % of " +
+  return "KL " + number(one.kl) + ", most likely token equal at " + number(100 * one.agreement) + " % of " +
          grouped(tokens) + " tokens";
 }
 
@@ -80,8 +80,8 @@ void judge_load(train::OpenedRun& run, const fs::path& folder, Verdicts& out) {
   try {
     loaded.emplace(adapters::Adapter::load(*run.model, folder));
   } catch (const base::UserError& error) {
-    out.push_back(no_effect("the adapter that was saved cannot be loaded",
-                            error.text().where + ": " + error.text().found));
+    out.push_back(
+        no_effect("the saved adapter cannot be loaded", error.text().where + ": " + error.text().found));
     return;
   }
   const double after = run.method->rehearse(look).nll;
@@ -89,16 +89,16 @@ void judge_load(train::OpenedRun& run, const fs::path& folder, Verdicts& out) {
   const std::string losses = "loss " + number(saved) + " in memory, " + number(after) + " after loading, " +
                              number(base_alone) + " of the base alone";
   if (loaded->flat().numel() != run.adapter->flat().numel() || !loaded->flat().equal(run.adapter->flat())) {
-    out.push_back(no_effect("the loaded adapter is not the one that was saved",
+    out.push_back(no_effect("the loaded adapter differs from the saved one",
                             grouped(loaded->flat().numel()) + " of " + grouped(run.adapter->flat().numel()) +
                                 " elements; " + losses));
   } else if (saved != after) {
-    out.push_back(no_effect("the loaded adapter gives another loss than the one that was saved", losses));
+    out.push_back(no_effect("the loaded adapter gives a different loss from the saved one", losses));
   } else if (after == base_alone) {
     out.push_back(no_effect("the loaded adapter has no effect", losses));
   } else {
     out.push_back({.code = "CKPT-01",
-                   .what = "the adapter comes back from its files bit for bit, with the same loss",
+                   .what = "the adapter loaded from its files is bit-equal, with the same loss",
                    .evidence = losses});
   }
 }
@@ -110,28 +110,31 @@ void judge_merge(const train::OpenedRun& run, const at::Tensor& with_adapter, co
   const at::Tensor found = logprobs(merged, probe_tokens(run));
   const Comparison to_adapter = likeness(with_adapter, found), to_base = likeness(with_adapter, base_alone);
   const std::string evidence = "KL " + number(to_adapter.kl) + " from the model with its adapter (" +
-                               number(to_base.kl) + " from the base alone), first choice equal at " +
+                               number(to_base.kl) + " from the base alone), most likely token equal at " +
                                number(100 * to_adapter.agreement) + " % of " + grouped(with_adapter.size(0)) +
                                " tokens";
   if (is_near(to_adapter)) {
-    out.push_back(
-        {.code = "CKPT-02", .what = "the merged model is the model with its adapter", .evidence = evidence});
+    out.push_back({.code = "CKPT-02",
+                   .what = "the merged model equals the model with its "
+                           "adapter",
+                   .evidence = evidence});
     out.push_back(
         {.code = "CKPT-03",
          .what = std::string("the merged files were read again, with a ") +
                  (source->config().tie_word_embeddings ? "tied" : "separate") + " head; " +
-                 (run.model->token_rows().defined() ? "the rows of the embedding that are trained are in them"
+                 (run.model->token_rows().defined() ? "they contain the trained rows of the embedding"
                                                     : "embeddings and head are never trained here")});
     return;
   }
   out.push_back(
       {.code = "CKPT-02",
        .level = to_adapter.kl > to_base.kl / 2 ? Level::kFail : Level::kWarn,
-       .what = "the merged model is not the model with its adapter",
+       .what = "the merged model differs from the model with its adapter",
        .evidence = evidence,
-       .cause = "suspected: another base than the adapter was trained on, or rounding of the merged weights",
-       .not_this = "the adapter's files: they were read back right",
-       .fix = "keep the adapter beside its base instead of merging",
+       .cause = "suspected: a base other than the one the adapter was trained on, or rounding of the merged "
+                "weights",
+       .not_this = "the adapter's files: they were read back correctly",
+       .fix = "keep the unmerged adapter on its base instead of merging",
        .cost = "the exported model would be worse than the trained one"});
 }
 
@@ -149,15 +152,17 @@ void judge_stored_base(const train::OpenedRun& run, const at::Tensor& with_adapt
   const std::string scheme = ops::describe(*run.model->quantized());
   base::Verdict said = {
       .code = "CKPT-02",
-      .what = "on the base as it is stored the adapter gives nearly the same model",
+      .what = "on the unquantized base the adapter gives nearly the same model",
       .evidence = describe(found, with_adapter.size(0)) + "; the base of this run: " + scheme};
   if (!is_near(found)) {
     const bool eight = run.model->quantized()->type == ops::QuantType::kInt8;
     said.level = Level::kWarn;
-    said.what = "merged onto the base as it is stored, the adapter gives another model";
+    said.what = "merged into the unquantized base, the adapter gives a different model";
     said.cause = "it is trained on what the " + scheme + " numbers stand for";
-    said.fix = std::string("hone merge does so by itself (the run's plan.yaml says ") +
-               (eight ? "load_in_8bit" : "load_in_4bit") + "); other programs have to be given that base";
+    said.fix = std::string("hone merge dequantizes the base itself (the run's plan.yaml has ") +
+               (eight ? "load_in_8bit" : "load_in_4bit") +
+               "); other programs need the dequantized base as a "
+               "folder";
     said.cost = "an exported model that is worse than the trained one";
   }
   out.push_back(std::move(said));
@@ -176,7 +181,7 @@ ScratchFolder::ScratchFolder() {
   if (mkdtemp(pattern.data()) == nullptr) {
     throw base::UserError({.where = pattern,
                            .expected = "a temporary folder",
-                           .found = "it cannot be made",
+                           .found = "it cannot be created",
                            .cause = "the disk is full, or the folder cannot be written",
                            .fix = "set TMPDIR to a folder with room"});
   }
@@ -194,7 +199,7 @@ Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
         {.code = "CKPT-01",
          .level = Level::kNote,
          .what =
-             "saving and loading were not tried: a PiSSA adapter is saved as one of twice the rank for the "
+             "saving and loading were not tested: a PiSSA adapter is saved as one of twice the rank for the "
              "unchanged base (tests/adapters/pissa_test.cpp)"}};
   }
   Verdicts out;
@@ -220,7 +225,7 @@ Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
   if (!has_room(scratch.path(), run.model->parameter_count() * 4)) {
     out.push_back({.code = "CKPT-02",
                    .level = Level::kNote,
-                   .what = "merging was not tried: " + scratch.path().parent_path().string() +
+                   .what = "merging was not tested: " + scratch.path().parent_path().string() +
                            " has no room for a copy of the base"});
     return out;
   }

@@ -35,9 +35,9 @@ base::Verdict verdict_of(std::string code, Level level, std::string what, std::s
       .code = std::move(code), .level = level, .what = std::move(what), .evidence = std::move(evidence)};
   if (level == Level::kOk) return out;
   out.cause = std::move(cause);
-  out.not_this = "the reward, the learning rate: none was asked or used";
+  out.not_this = "the reward, the learning rate: neither was used";
   out.fix = "importance_sampling_correction: true corrects a small gap; please report this with `hone env`";
-  out.cost = "the gradient would be that of completions which the model did not write";
+  out.cost = "the gradient would be that of completions that the model did not sample";
   return out;
 }
 
@@ -60,10 +60,10 @@ Verdicts probe_sampler(train::OpenedRun& run) {
   const double gap = *as_is.sampler_gap;
   out.push_back(
       verdict_of("RL-10", level_of(gap, bound),
-                 gap <= bound ? "the sampler's log-probabilities are the trainer's"
+                 gap <= bound ? "the sampler's log-probabilities equal the trainer's"
                               : "sampler and trainer disagree about the same tokens",
                  "largest |d log p| " + number(gap) + " over " + grouped(as_is.scored) + " tokens" + limit,
-                 "the two compute with other kernels, temperature or weights"));
+                 "the two use different kernels, temperatures or weights"));
   const bool agree = out.back().level != Level::kFail;
 
   perturb(*run.adapter, kPerturbation, 1);
@@ -74,18 +74,18 @@ Verdicts probe_sampler(train::OpenedRun& run) {
   guard.restore_parameters();
   const Level with_another = level_of(moved, bound);
   if (on == off) {
-    out.push_back(verdict_of("RL-11", Level::kFail, "the trainer does not see the adapter",
+    out.push_back(verdict_of("RL-11", Level::kFail, "the trainer does not use the adapter",
                              "loss " + number(on) + " with lora_B moved by " + number(kPerturbation) +
                                  ", bit for bit the same with the adapter off",
                              "the adapter is not attached to the model that is trained"));
   } else if (agree) {
     out.push_back(verdict_of("RL-11", with_another,
                              with_another == Level::kOk
-                                 ? "rollouts come from the adapter that is trained"
-                                 : "rollouts come from other weights than those that are trained",
+                                 ? "rollouts come from the trained adapter"
+                                 : "rollouts come from weights other than the trained ones",
                              "with another lora_B the gap is " + number(moved) + limit + "; the loss is " +
                                  number(on) + " with that adapter, " + number(off) + " without",
-                             "the sampler holds the base, or older weights"));
+                             "the sampler uses the base, or older weights"));
   }
 
   const double clipped = learn::clip_gradient(run.adapter->flat_gradient(), run.plan.max_grad_norm);
@@ -98,8 +98,8 @@ Verdicts probe_sampler(train::OpenedRun& run) {
     const Level level = level_of(after, bound);
     out.push_back(verdict_of("RL-12", level,
                              level == Level::kOk
-                                 ? "the same prompt after an update is read with the new weights"
-                                 : "after an update the sampler still uses something older",
+                                 ? "after an update, the same prompt is computed with the new weights"
+                                 : "after an update the sampler still uses older values",
                              "gap " + number(after) + " one step later" + limit,
                              "keys and values of a prompt were kept across an update"));
   }

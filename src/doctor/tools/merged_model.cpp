@@ -158,7 +158,7 @@ base::Verdict merged_verdict(const MergedComparison& found, const std::string& w
     out.cost = "text that differs from the trained model's";
   } else {
     out.cause = "suspected: rounding of the sums, which the stored type holds in fewer bits than the run did";
-    out.fix = "keep the adapter beside its base, or store more bits (bf16 holds 8, f16 11)";
+    out.fix = "keep the unmerged adapter on its base, or store more bits (bf16 holds 8, f16 11)";
     out.cost = "text that differs from the trained model's";
   }
   return out;

@@ -174,10 +174,11 @@ Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double los
         "cause";
   } else {
     out.cause =
-        "the learning rate is too high for this data and precision, or a kernel is wrong on this machine";
+        "the learning rate is too high for this data and precision, or a kernel has wrong results on this "
+        "machine";
     out.fix =
         "lower learning_rate, or set dtype: float32 and bf16: false to see whether precision is the cause; "
-        "the step was not applied and earlier checkpoints are whole";
+        "the step was not applied and earlier checkpoints are complete";
   }
   return out;
 }

@@ -110,7 +110,7 @@ void Watch::resume() {
                       .part = "run",
                       .what = "what was watched before the checkpoint cannot be read: the watch begins again",
                       .evidence = std::string(kWatchStateFile) + ": " + reason,
-                      .cause = "the file was edited, or is of another version of hone"},
+                      .cause = "the file was edited, or is from another version of hone"},
                      run_->resume_state->state.step);
 }
 

@@ -50,8 +50,8 @@ class HostAllocator final : public c10::Allocator {
       throw base::UserError(
           {.where = "memory",
            .expected = base::human_bytes(bytes) + " for one tensor",
-           .found = "the system has no more",
-           .cause = "the run takes more memory than is free",
+           .found = "the system has no memory left",
+           .cause = "the run needs more memory than is free",
            .fix = "lower per_device_train_batch_size or max_length, or end other programs"});
     }
     const auto address = reinterpret_cast<std::uintptr_t>(block) + kRoom;

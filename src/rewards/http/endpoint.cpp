@@ -70,9 +70,9 @@ void RetryState::sleep(double seconds) const {
     if (endpoint_.given_up_ || base::stop_request) {
       throw RewardUnavailable({.where = "reward " + word_,
                                .expected = "an answer",
-                               .found = last_ + "; stopped while it was waited for",
+                               .found = last_ + "; stopped while waiting for it",
                                .cause = base::stop_request ? "the run was asked to stop" : "the run ends",
-                               .fix = "go on with resume_from_checkpoint: true"});
+                               .fix = "continue with resume_from_checkpoint: true"});
     }
     const auto left = end - Clock::now();
     if (left <= Clock::duration::zero()) return;
@@ -87,10 +87,10 @@ void RetryState::throw_unavailable(const RetryLater& later, const std::string& w
        .expected = "an answer",
        .found = story() + why,
        .cause = absent ? "the server is not running, or not at this address"
-                       : "more requests than it allows, or a server that is down",
+                       : "too many requests, or a server that is down",
        .fix = std::string(absent ? "start it, or correct the address"
-                                 : "look at the server, or ask it less often") +
-              (endpoint_.has_answered() ? "; go on with resume_from_checkpoint: true" : "")});
+                                 : "check the server, or send fewer requests") +
+              (endpoint_.has_answered() ? "; continue with resume_from_checkpoint: true" : "")});
 }
 
 std::string RetryState::story() const {

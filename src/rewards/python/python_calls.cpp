@@ -18,7 +18,7 @@ using base::seconds_since;
 
 namespace {
 
-constexpr int kMaxBatchCalls = 2;         // then the samples are called alone
+constexpr int kMaxBatchCalls = 2;         // then the samples are called one by one
 constexpr int kMaxDeaths = 8;             // of workers in one score(): starting them takes time too
 constexpr double kEndpointGrace = 2;      // seconds: it tells its own time-out, which leaves the worker alive
 constexpr double kLeastShare = 1.0 / 64;  // of the time-out; with less left, the rest is not tried
@@ -69,7 +69,7 @@ std::string PythonCalls::message(std::size_t begin, std::size_t end, double seco
   Json columns = Json::object();
   for (const auto& [name, values] : request_.columns.items()) {
     base::require(values.is_array() && values.size() == request_.size(), "PythonCalls",
-                  "a value per sample in each column");
+                  "one value per sample in each column");
     columns[name] = part(values.get_ref<const Json::array_t&>());
   }
   return base::dump_json(Json{{"do", "score"},
@@ -106,7 +106,7 @@ PythonCalls::Answer PythonCalls::call_once(std::size_t begin, std::size_t end, d
     const std::string place = place_in(result.words, function_.file);
     const std::string said = place.empty() ? last_line(result.words) : "";
     answer.what = "the worker " + result.how + in_parentheses(place) +
-                  (said.empty() ? "" : "; its last words: " + said);
+                  (said.empty() ? "" : "; its last output: " + said);
   }
   return answer;
 }
@@ -158,7 +158,7 @@ bool PythonCalls::try_batch() {
     Answer answer = call(0, n, function_.timeout, /*alone=*/false);
     if (answer.kind == CallResult::Kind::kLate) {
       batch_was_ = "no answer within " + short_number(function_.timeout) + " s" + answer.what;
-      scores_.notes.push_back(batch_was_ + "; samples are called alone");
+      scores_.notes.push_back(batch_was_ + "; samples are called one by one");
       return false;
     }
     if (answer.kind == CallResult::Kind::kDied) {
@@ -179,7 +179,7 @@ bool PythonCalls::try_batch() {
     if (n > 1 && !(answer.reply.raised && answer.reply.raised->whole)) {
       batch_was_ = what;
       raised_ = 0;  // to be counted sample by sample
-      scores_.notes.push_back(what + "; samples are called alone");
+      scores_.notes.push_back(what + "; samples are called one by one");
       return false;
     }
     for (std::size_t sample = 0; sample < n; ++sample) fail(sample, what);
@@ -198,7 +198,9 @@ void PythonCalls::try_individually() {
   for (std::size_t sample = 0; sample < request_.size(); ++sample) {
     const double left = function_.timeout - spent_;
     if (left < function_.timeout * kLeastShare) {
-      fail(sample, "not tried alone: the time-out of " + short_number(function_.timeout) + " s is used up" +
+      fail(sample, "not called one by one: the time-out of " + short_number(function_.timeout) +
+                       " s is used "
+                       "up" +
                        in_parentheses(batch_was_));
     } else if (deaths_ >= kMaxDeaths) {
       fail(sample, "not tried: " + std::to_string(deaths_) + " workers have ended in this call");

@@ -55,7 +55,8 @@ class PythonCalls {
   CalledFunction function_;
   const Request& request_;
   Scores scores_;
-  std::string batch_was_;  // why samples are called alone, for their messages: "no answer within 30 s", ""
+  // why samples are called one by one, for their messages: "no answer within 30 s", ""
+  std::string batch_was_;
   std::size_t raised_ = 0;
   std::size_t first_raised_ = 0;  // sample
   PythonException first_;

@@ -48,7 +48,7 @@ Json parsed(const std::string& word) {
     if (base::is_redacted(word)) {
       throw base::UserError({.where = "reward " + word,
                              .expected = "the whole address",
-                             .found = "*** in the place of a secret",
+                             .found = "*** instead of a secret",
                              .cause = "hone leaves secrets out of the plans that it writes",
                              .fix = "put the secret into an environment variable and write ${NAME} there"});
     }

@@ -9,18 +9,20 @@
 //
 // What a function does wrong, and what becomes of it (Failure: that sample is kNone and the run goes on; what
 // was put right is in Scores::notes):
-// - It raises, or gives another count than completions, or no list: the samples are called alone; those that
+// - It raises, or gives another count than completions, or no list: the samples are called one by one; those
+// that
 //   go wrong again are Failures "TypeError: ... (reward.py:12 in score)".
 // - It hangs: after `timeout` seconds the worker and all that it has started are killed. The samples are
-//   called alone in a fresh one, with the same time-out in total, each with at most half of what is left of
+// called one by one in a fresh one, with the same time-out in total, each with at most half of what is left
+// of
 //   it; Failures.
 // - It dies (segfault, os._exit, out of memory, killed): the call is repeated in a fresh worker, then the
-//   samples are called alone, twice each; Failures with the signal and the worker's last words.
+//   samples are called one by one, twice each; Failures with the signal and the worker's last words.
 // - NaN, infinity, not a number: Failure of that sample.
 // When all samples are Failures, Scores::broken says why, with Python's traceback; whether that ends the run
 // is judged over generation batches (failure_tracker.h). UserError: columns that it does not take, or that
 // are missing, and a worker that cannot be started again.
-// A function that looks across the batch gives other values when its samples are called alone.
+// A function that looks across the batch gives other values when its samples are called one by one.
 //
 // Functions run in the main thread of a worker. A file is imported once a worker, whatever number of
 // functions is taken from it. Workers have their own process group, /dev/null as stdin and none of our

@@ -16,10 +16,11 @@ constexpr std::size_t kHead = 4;
 
 [[noreturn]] void broken(const std::string& found) {
   throw base::UserError({.where = "reward worker",
-                         .expected = "an answer of the worker's own program",
+                         .expected = "a reply of the worker program",
                          .found = found,
-                         .cause = "something else wrote to the worker's descriptor",
-                         .fix = "keep reward functions from writing to descriptors that they did not open"});
+                         .cause = "another program or library wrote to the worker's file descriptor",
+                         .fix = "reward functions must not write to file descriptors that they did not "
+                                "open"});
 }
 
 const Json& field(const Json& object, const char* name) {
@@ -100,7 +101,7 @@ RetryLater later_of(const Json& later) {
       {"slow", RetryLater::Kind::kSlow}};
   const std::string kind = text(field(later, "kind"), "kind");
   const auto found = std::ranges::find_if(kinds, [&](const auto& one) { return one.first == kind; });
-  if (found == kinds.end()) broken("field 'kind' is none of ours");
+  if (found == kinds.end()) broken("field 'kind' is unknown");
   const double seconds = number_or_none(field(later, "seconds"), "seconds");
   return {.kind = found->second,
           .what = text(field(later, "what"), "what"),
@@ -122,7 +123,7 @@ std::string to_frame(std::string_view payload) {
                            .expected = "at most " + std::to_string(kMaxRequestBytes >> 20U) + " MB a call",
                            .found = std::to_string(payload.size() >> 20U) + " MB",
                            .cause = "large columns in the data",
-                           .fix = "drop columns that no reward needs, or take smaller batches"});
+                           .fix = "remove columns that no reward needs, or use smaller batches"});
   }
   std::string frame;
   frame.reserve(kHead + payload.size());

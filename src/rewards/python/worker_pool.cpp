@@ -36,7 +36,7 @@ std::string quoted(const std::string& printed, std::size_t most = 1500) {
 
 WorkerPool::WorkerPool(PoolOptions options) : options_(std::move(options)) {
   base::require(options_.workers >= 1 && options_.functions.size() == options_.words.size(), "WorkerPool",
-                "a worker at least, and a word for each function");
+                "at least one worker, and a name for each function");
   base::Json message{{"do", "load"}, {"functions", options_.functions}};
   load_message_ = base::dump_json(message);
   slots_ = std::vector<Slot>(static_cast<std::size_t>(options_.workers));
@@ -105,10 +105,12 @@ void WorkerPool::try_to_load(Slot& slot, bool last_try) {
       late ? "no answer within " + std::to_string(static_cast<int>(options_.load_seconds)) + " s"
            : options_.python + " " + slot.process->how_it_ended();
   throw base::UserError({.where = "reward " + joined(options_.words),
-                         .expected = "a Python (3.8 or later) that loads the reward functions",
+                         .expected = "a Python interpreter (3.8 or later) that loads the reward functions",
                          .found = found + quoted(prints),
-                         .cause = late ? "an import that hangs" : "not a Python, or an import that ends it",
-                         .fix = "import the file with this interpreter to see more"});
+                         .cause = late ? "an import that hangs"
+                                       : "not a Python interpreter, or an import "
+                                         "that ends it",
+                         .fix = "import the file with this interpreter to see the error"});
 }
 
 WorkerPool::Lease::Lease(WorkerPool& pool) : pool_(pool), slot_(nullptr) {

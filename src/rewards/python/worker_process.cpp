@@ -35,7 +35,7 @@ constexpr int kFirstFree = 10;         // our ends stay clear of the descriptors
       {.where = "reward worker",
        .expected = "a Python interpreter to run reward functions",
        .found = "'" + python + "': " + std::string(std::strerror(error)),
-       .cause = missing ? "no such program, on PATH or at this place" : "the system cannot start it",
+       .cause = missing ? "no such program, on PATH or at this path" : "the system cannot start it",
        .fix = missing ? "name your interpreter with --python, or activate its environment" : ""});
 }
 
@@ -122,7 +122,7 @@ std::string name_of_end(int code, int status) {
        {SIGINT, "SIGINT"},
        {SIGALRM, "SIGALRM"},
        {SIGXCPU, "SIGXCPU"},
-       {SIGKILL, "SIGKILL (by somebody, or out of memory)"}}};
+       {SIGKILL, "SIGKILL (sent by a user or program, or out of memory)"}}};
   for (const auto& [number, name] : kNames) {
     if (number == status) return std::string("was killed by ") + name;
   }

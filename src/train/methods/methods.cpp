@@ -22,7 +22,8 @@ std::span<const MethodRow> method_rows() {
 
 const MethodRow& method_row(config::Method method) {
   const auto rows = method_rows();
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](const MethodRow& one) { return one.method == method; });
+  const auto found =
+      std::find_if(rows.begin(), rows.end(), [&](const MethodRow& one) { return one.method == method; });
   base::require(found != rows.end(), "train::method_row", "a row of every method");
   return *found;
 }

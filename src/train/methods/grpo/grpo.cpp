@@ -42,11 +42,11 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& listener
 
 }  // namespace
 
-const GroupKind kKind = {
-    .loss = {.options = &options, .advantages = &advantages},
-    .loss_line = [](const config::PolicyPlan& policy) {
-      return policy.loss_type + clipped_words(policy) + ", advantages scaled by " + policy.scale_rewards;
-    }};
+const GroupKind kKind = {.loss = {.options = &options, .advantages = &advantages},
+                         .loss_line = [](const config::PolicyPlan& policy) {
+                           return policy.loss_type + clipped_words(policy) + ", advantages scaled by " +
+                                  policy.scale_rewards;
+                         }};
 
 MethodRow row() {
   return {.method = config::Method::kGrpo, .open = &open, .rates = {3e-6, 1e-4, 2e-3}};

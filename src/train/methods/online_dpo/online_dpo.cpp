@@ -105,8 +105,7 @@ std::vector<std::vector<OnlinePair>> OnlineDpo::generate(std::int64_t step, Roll
   }
   add_advantages(micro_batches, made.facts);
   const std::int64_t left_out = without_score(micro_batches);
-  tell(made.facts, made.batch, step, left_out,
-       " pairs have a completion that nothing scored: they are left out",
+  tell(made.facts, made.batch, step, left_out, " pairs have a completion without a score: they are left out",
        2 * left_out == static_cast<std::int64_t>(made.batch.samples.size()));
   batch = std::move(made.batch);
   return micro_batches;

@@ -59,10 +59,10 @@ OnlinePair pair_of(const RolloutBatch& batch, std::size_t first, const config::P
 [[noreturn]] void throw_no_pairs(const std::string& where, const std::string& found) {
   throw base::UserError(
       {.where = where,
-       .expected = "two completions of each prompt, beside each other and in the same slice",
+       .expected = "two completions of each prompt, next to each other and in the same slice",
        .found = found,
        .cause = "recorded by a run of another method or num_generations",
-       .fix = "replay what `hone online-dpo --dump_rollouts` has written"});
+       .fix = "replay a file that `hone online-dpo --dump_rollouts` wrote"});
 }
 
 // Of each slice the first sample of each pair.
@@ -82,7 +82,7 @@ std::vector<std::vector<std::size_t>> firsts_of(const RolloutBatch& batch, std::
     out.emplace_back();
     for (std::size_t i = 0; i < slice.size(); i += 2) {
       const bool whole = i + 1 < slice.size() && slice[i] % 2 == 0 && slice[i + 1] == slice[i] + 1;
-      if (!whole) throw_no_pairs(where, "a slice with one of two");
+      if (!whole) throw_no_pairs(where, "a slice with only one of the two");
       out.back().push_back(slice[i]);
     }
     if (out.back().empty()) throw_no_pairs(where, "an empty slice");

@@ -38,7 +38,9 @@ std::string loss_line(const config::Plan& plan) {
            short_number(plan.online.beta[i]);
   }
   if (plan.online.missing_eos_penalty) {
-    out += ", " + short_number(*plan.online.missing_eos_penalty) + " off the score without an end";
+    out += ", " + short_number(*plan.online.missing_eos_penalty) +
+           " subtracted from the score without an "
+           "end";
   }
   out += plan.online.skip_ties ? ", ties left out" : "";
   return out + "; reference: " + describe_reference(plan);
