@@ -1,4 +1,4 @@
-// Which model an adapter belongs to.
+// The base model of an adapter.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace hone::commands {
 
-// `adapter` and what it was trained above, in the order in which they are added up; says so when those in
-// `below` are not they. `adapter` may be empty.
+// `adapter` and the adapters below it, in the order in which they are added; prints a note when `below`
+// differs from those of its training. `adapter` may be empty.
 std::vector<base::fs::path> adapter_stack(const std::vector<std::string>& below, const std::string& adapter);
 
 // `named`, or the base that the adapter's adapter_config.json names; UserError when that is not on this

@@ -1,4 +1,4 @@
-// The commands that need tensors, one file each. main.cpp has checked the words before it comes here.
+// The commands that need tensors, one file each. main.cpp has checked the arguments before.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace hone::commands {
 
-// argv as the process got it. Returns the exit code: 0, 2 (UserError, told on stderr), 70 (our bug), 130
+// argv of the process. Returns the exit code: 0, 2 (UserError, printed to stderr), 70 (our bug), 130
 // (Ctrl-C).
 int run(int argc, char** argv);
 
 // Whether there is a function for the command `name`: every row of config/commands.cpp that main.cpp does not
-// answer itself.
+// handle itself.
 bool has_command(std::string_view name);
 
-// Prints one line each to stderr: what was set and has no effect.
+// Prints one line to stderr for each option that was set without effect.
 void print_notes(const std::vector<std::string>& notes);
 
 // hone sft --config run.yaml [--option value], and the other methods. Returns 0, kInterrupted, or 3 where the

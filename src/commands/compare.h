@@ -1,4 +1,4 @@
-// After a merge or an export: does what was written still say what the unmerged adapter on its base says?
+// After a merge or an export: compares the written model with the unmerged adapter on its base.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace hone::commands {
 struct AdapterOnBase {
   std::string base;
   std::vector<std::string> base_adapters;
-  std::string adapter;  // empty: the model alone
+  std::string adapter;  // empty: only the model
   config::QuantizedBase trained_on = config::QuantizedBase::kNone;
   bool nested = false;
 };
@@ -23,13 +23,14 @@ struct Written {
   std::string narrow;  // its type when it has fewer bits than 16; else empty
 };
 
-// The user's, or the built-in ones. UserError for a file that is no list of prompts: so before the writing.
+// The user's, or the built-in ones. UserError for a file that is not a list of prompts; called before the
+// model is written.
 std::vector<base::Json> prompts_to_compare(const config::ComparePlan& plan);
 
 // Greedy completions of both, one model in memory at a time, and doctor::merged_verdict on standard output.
-// Where the unmerged adapter on its base cannot say what is right (no tokenizer, no room) a line says so.
-// Returns the exit code: 2 when the adapter is hardly in what was written, else 0. UserError when that does
-// not open.
+// Prints a line when no comparison is possible (no tokenizer, not enough memory). Returns the exit code: 2
+// when most of the adapter is missing in the written model, else 0. UserError when that model cannot be
+// opened.
 int compare_with_adapter(const config::ComparePlan& plan, const std::vector<base::Json>& prompts,
                          const AdapterOnBase& right, const Written& written);
 

@@ -1,5 +1,4 @@
-// What generate and chat share: from a plan's words to what rollout/ needs, and text that appears as it is
-// written.
+// Shared by generate and chat: from a plan to the arguments of rollout/, and streamed text.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +20,8 @@
 
 namespace hone::commands {
 
-// A model with its adapter, or with several of which the first is on, and what lies below; says so when that
-// is not what an adapter was trained above.
+// A model with its adapter, or with several of which the first is on, and the adapters below; prints a note
+// when those differ from the ones in training.
 struct OpenedModel {
   std::unique_ptr<model::CausalLm> model;
   std::optional<adapters::Adapter> adapter;
@@ -30,8 +29,8 @@ struct OpenedModel {
 };
 OpenedModel open_model(const config::DecodingPlan& plan);
 
-// A prompt, text or a list of messages, as tokens; with `chat` through the template, text as the user's
-// message. UserError for messages without.
+// A prompt, text or a list of messages, as tokens; `chat` applies the template, with text as the user's
+// message. UserError for messages without `chat`.
 std::vector<std::int32_t> encode_prompt(const base::Json& prompt, const train::OpenedText& opened, bool chat);
 
 // The tokenizer must outlive the result.
@@ -41,14 +40,15 @@ rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, cons
 // "stop_token", "stop_string", "length" or "cancelled"
 std::string_view finish_reason_name(rollout::FinishReason finish_reason);
 
-// The text of a growing list of tokens, piece by piece. A token that ends within a character waits for the
-// next, so that the pieces together are what decoding all tokens gives; special tokens are left out.
+// The text of a growing list of tokens, piece by piece. A token that ends within a character is held back
+// until the next, so that the concatenated pieces equal the decoding of all tokens; special tokens are left
+// out.
 class TextStream {
  public:
   explicit TextStream(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}  // which must outlive it
 
   std::string next(std::span<const std::int32_t> ids);  // `ids` is the list before and at least one more
-  std::string rest(std::span<const std::int32_t> ids);  // what still waits, incomplete as it is
+  std::string rest(std::span<const std::int32_t> ids);  // the rest, even if incomplete
 
  private:
   std::string piece(std::span<const std::int32_t> ids, bool whole);

@@ -1,4 +1,4 @@
-// Where this program and its cache lie: the only place that asks the environment for them.
+// The paths of this program and its cache: the only place that reads them from the environment.
 #pragma once
 
 #include "base/file.h"

@@ -1,4 +1,4 @@
-// What a UserError says, as a verdict.
+// A UserError as a verdict.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace hone::doctor {
 // The first code that a message names: "NUM-03: ...", "... (DATA-10)"; empty: none.
 std::string code_in(const std::string& text);
 
-// A failure with its code; the part is the caller's to say.
+// A failure with its code; the caller sets the part.
 base::Verdict verdict_of(const base::UserError& error);
 
 }  // namespace hone::doctor

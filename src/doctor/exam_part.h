@@ -1,4 +1,4 @@
-// One part of an examination, as report/ reads it.
+// One part of an examination, for report/.
 #pragma once
 
 #include <string>

@@ -1,12 +1,11 @@
-// How long a deep examination will take, before it begins.
+// Estimates the duration of a deep examination.
 #pragma once
 
 #include "train/open_run.h"
 
 namespace hone::doctor {
 
-// Seconds, from one small forward pass that is timed now: right within a factor of two or so. Leaves the run
-// as it is.
+// Seconds, estimated from one small forward pass to a factor of about two. Does not change the run.
 double deep_seconds(train::OpenedRun& run);
 
 }  // namespace hone::doctor

@@ -1,6 +1,6 @@
 // The examination of an opened run, in the order of the data: config, hardware, data, gradient, numerics,
-// reward, rollout, budget, files. It leaves the run bit for bit as it was. What each code means is in
-// catalogue.h; what a verdict is, in base/verdict.h.
+// reward, rollout, budget, files. It leaves the run unchanged, bit for bit. Codes: catalogue.h; verdicts:
+// base/verdict.h.
 #pragma once
 
 #include <functional>
@@ -16,13 +16,14 @@ namespace hone::doctor {
 
 enum class Depth {
   kRun,   // before every run: static checks, probes P1 to P4, P7 to P9, P11; at most 20 s for 0.5B on 2 cores
-  kDeep,  // `hone doctor --deep`: P5, P6, P10, P12 besides, rewards called with junk
+  kDeep,  // `hone doctor --deep`: also P5, P6, P10, P12, and rewards called with junk
 };
 
 struct ExamOptions {
   Depth depth = Depth::kRun;
-  base::fs::path program;    // hone itself, for probes that run in a child process; empty: those are not run
-  base::fs::path cache_dir;  // what a machine and a shape have already shown; empty: nothing is kept
+  // hone itself, for probes that run in a child process; empty: these probes are not run
+  base::fs::path program;
+  base::fs::path cache_dir;  // cached results by machine and shape; empty: no cache
 };
 
 using Verdicts = std::vector<base::Verdict>;
@@ -35,15 +36,15 @@ struct Examination {
   std::vector<const base::Verdict*> failures() const;
 };
 
-// The names of the parts that examine() goes through, in its order; `samples`: a method with rollouts.
+// The names of the parts of examine(), in order; `samples`: a method with rollouts.
 std::vector<std::string> exam_parts(bool samples, Depth depth);
 
-// `on_part` is called as each part is done; may be empty. Parts that a failure blocks are left out.
+// `on_part` is called after each part; may be empty. Parts that are blocked by a failure are left out.
 Examination examine(train::OpenedRun& run, const ExamOptions& options,
                     const std::function<void(const ExamPart&)>& on_part = {});
 
 // ---- the parts, one file each (P1 to P12: docs/design.md, Probes). None throws for a fault that it finds.
-Verdicts check_plan(const train::OpenedRun& run);                                  // config: options alone
+Verdicts check_plan(const train::OpenedRun& run);                                  // config: only options
 Verdicts check_data(const train::OpenedRun& run);                                  // P4
 Verdicts probe_hardware(const train::OpenedRun& run, const ExamOptions& options);  // P11
 Verdicts probe_gradient(train::OpenedRun& run);             // P1, P2: two steps on a copy

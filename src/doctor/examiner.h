@@ -1,4 +1,4 @@
-// The examination's seat in a training run: before step 1, and nothing after.
+// Runs the examination in a training run, before step 1.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace hone::doctor {
 
-// Examines the run before its first step. Tells `listener` every warning, failure and note, then one verdict
-// without a code that names the parts that are right and the time. A failure is thrown as UserError: nothing
-// is trained.
+// Examines the run before its first step. Reports every warning, failure and note to `listener`, then one
+// verdict without a code, with the parts without a fault and the time. A failure is thrown as a UserError:
+// nothing is trained.
 class Examiner final : public train::RunGuard {
  public:
   // `listener` outlives it.
@@ -23,8 +23,8 @@ class Examiner final : public train::RunGuard {
   train::RunListener& listener_;
 };
 
-// Several guards in one seat, asked in order; they outlive it. A pause that one asks for is a pause; the
-// pinned step is the latest of theirs.
+// Combines several guards, called in order; they outlive it. It pauses when one of them pauses; the pinned
+// step is their latest.
 class Guards final : public train::RunGuard {
  public:
   void add(train::RunGuard& guard) { guards_.push_back(&guard); }

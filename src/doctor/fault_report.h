@@ -1,5 +1,5 @@
-// Reports of runs that ended before their end, in output_dir: hone-fault.json of a pause or a stop by the
-// watch, hone-crash-PID.json of a signal (crash_text.h); and what `hone explain` says of them.
+// Reports of runs that ended early, in output_dir: hone-fault.json for a pause or a stop by the watch,
+// hone-crash-PID.json for a signal (crash_text.h); and their text for `hone explain`.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,21 @@ struct FaultReport {
   std::string kind;  // pause: it can be resumed; stop
   std::int64_t step = 0, total_steps = 0;
   std::int64_t checkpoint = -1;          // step of the newest; -1: none
-  std::int64_t healthy_checkpoint = -1;  // of the last before the fault was suspected
+  std::int64_t healthy_checkpoint = -1;  // of the last one before the fault was suspected
   std::vector<base::Verdict> verdicts;   // the failures
 };
 
-// A full disk is no reason to say less: errors are swallowed.
+// Errors, such as a full disk, are ignored.
 void write_fault_report(const base::fs::path& output_dir, const FaultReport& report);
 
 base::fs::path crash_report_path(const base::fs::path& output_dir, std::int64_t pid);
 
-// The newest thing that tells why a run in `folder` ended: a crash report, hone-fault.json, or
+// The newest file that explains why a run in `folder` ended: a crash report, hone-fault.json, or
 // hone-running.json; empty when there is none. `folder` may be a report itself.
 base::fs::path find_report(const base::fs::path& folder);
 
-// A report in words, with newlines: what, where, what it is not, the last healthy checkpoint, how to go on.
-// UserError when it is no report.
+// A report as text, with newlines: what, where, what it is not, the last healthy checkpoint, how to continue.
+// UserError when the file is not a report.
 std::string explain(const base::fs::path& report);
 
 }  // namespace hone::doctor

@@ -1,4 +1,4 @@
-// Numbers as the doctor writes them.
+// How the doctor formats numbers.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// output_dir/hone-running.json: there while a run goes on. A process that is killed (SIGKILL, as the kernel
-// does when memory is used up) cannot say a word; this file is what the next start and `hone explain` find.
+// output_dir/hone-running.json: exists during a run. A process that is killed (SIGKILL, as by the kernel when
+// memory runs out) cannot write a report; the next start and `hone explain` read this file instead.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct RunningState {
   std::int64_t total_steps = 0;
   std::int64_t step = 0;                // optimizer steps done
   std::int64_t checkpoint = -1;         // step of the newest one; -1: none
-  std::int64_t resident = 0, free = 0;  // bytes: of the process, and left to it, after that step
+  std::int64_t resident = 0, free = 0;  // bytes: of the process, and available to it, after that step
 };
 
 class RunningFile {
  public:
-  // Replaces what lies there. Where it cannot be written there is none: it is no reason to stop a run.
+  // Replaces an earlier file. A failure to write it is ignored, so that it does not stop a run.
   RunningFile(const base::fs::path& output_dir, const RunningState& first);
   RunningFile(const RunningFile&) = delete;
   RunningFile& operator=(const RunningFile&) = delete;
@@ -38,13 +38,13 @@ class RunningFile {
 // Of this process now: pid and boot.
 RunningState running_here();
 
-// What lies in `output_dir`; empty: nothing, or not readable.
+// The file in `output_dir`; empty: missing or not readable.
 std::optional<RunningState> read_running(const base::fs::path& output_dir);
 
-// What became of the process that wrote it.
+// The state of the process that wrote it.
 enum class Fate {
   kAlive,      // it still runs
-  kRestarted,  // the machine was restarted since
+  kRestarted,  // the machine was restarted afterwards
   kMemory,     // gone, and memory was nearly used up: probably the kernel's out-of-memory killer
   kKilled,     // gone
 };

@@ -1,5 +1,5 @@
-// output_dir/completions/completions_<step>.jsonl: every completion of a run with its rewards, one file a
-// generation batch, under the step that first trains on it. Columns as TRL's tables: step, prompt,
+// output_dir/completions/completions_<step>.jsonl: every completion of a run with its rewards, one file per
+// generation batch, named after the step that first trains on it. Columns as TRL's tables: step, prompt,
 // completion, one a reward (null for None), the columns of log_extra, advantage; and truncated.
 #pragma once
 
@@ -13,16 +13,16 @@ namespace hone::report {
 
 class CompletionsFiles {
  public:
-  // Files of steps after `first_step` (a killed run's, or with 0 an earlier run's) are removed: those steps
-  // come again. The folder is made with the first file.
+  // Files of steps after `first_step` (a killed run's, or with 0 an earlier run's) are removed, since these
+  // steps are repeated. The folder is created with the first file.
   CompletionsFiles(const base::fs::path& output_dir, std::int64_t first_step);
-  // The file whole, or not at all; an older one of the same step is replaced, and several batches of one step
-  // (gradient accumulation over more than one) follow each other in it. UserError when the disk is full.
+  // Writes the file atomically; an older one of the same step is replaced, and several batches of one step
+  // (gradient accumulation over more than one) are appended. UserError when the disk is full.
   void write(const train::RolloutFacts& facts);
 
  private:
   base::fs::path folder_;
-  std::int64_t step_ = 0;  // of the newest file, and what stands in it
+  std::int64_t step_ = 0;  // of the newest file, and its contents
   std::string text_;
 };
 

@@ -10,8 +10,7 @@
 
 namespace hone::report {
 
-// What the tests of faults have shown, one row each: a fault that was injected and how it was answered, or a
-// healthy run.
+// A result of the fault tests: an injected fault and the reaction to it, or a healthy run.
 struct ShownFault {
   std::string code;    // "GRAD-02"; "healthy" for a run without fault; "founding" for a founding case
   std::string name;    // of the case
@@ -27,7 +26,7 @@ base::Json fault_json(const doctor::FaultClass& fault);
 // docs/faults.md.
 std::string faults_markdown(const std::vector<doctor::FaultClass>& faults,
                             const std::vector<ShownFault>& shown);
-// Those that cannot happen, with the test that proves each: what `hone doctor -v` adds.
+// The faults that cannot happen, with the test that proves each, for `hone doctor -v`.
 std::string impossible_lines(const std::vector<doctor::FaultClass>& faults, int columns);
 
 }  // namespace hone::report

@@ -1,4 +1,4 @@
-// metrics.jsonl: one JSON object a record, in TRL's names, with step and epoch; readable during the run.
+// metrics.jsonl: one JSON object per record, with TRL's names, with step and epoch; readable during the run.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace hone::report {
 
 class MetricsFile {
  public:
-  // Opens `path` for appending; lines of steps after `first_step` (a killed run's) are dropped, and with
-  // them a torn last line and any that has no number as its step. first_step 0 starts a new file. The
-  // record of an earlier run's end goes with the first record of this one: a run that was killed between that
-  // line and its last file ends once. `evaluates_again`: an evaluation of `first_step` is made again, so a
-  // record of one goes too.
+  // Opens `path` for appending; lines of steps after `first_step` (a killed run's) are dropped, and so are an
+  // incomplete last line and lines whose step is not a number. first_step 0 starts a new file. The final
+  // record of an earlier run is removed with the first record of this one, so that a run that was killed just
+  // before its end has only one. `evaluates_again`: the evaluation of `first_step` is repeated, so its record
+  // is dropped too.
   MetricsFile(const base::fs::path& path, std::int64_t first_step, bool evaluates_again = false);
   void write(const train::LogRecord& record);  // one line, flushed
 
  private:
   base::fs::path path_;
   std::ofstream file_;
-  std::optional<std::uintmax_t> earlier_end_;  // where its line begins, while it stands
+  std::optional<std::uintmax_t> earlier_end_;  // offset of its line, while it is there
 };
 
 }  // namespace hone::report

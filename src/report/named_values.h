@@ -1,4 +1,4 @@
-// Looking named numbers up (train::NamedValue).
+// Look-up of named numbers (train::NamedValue).
 #pragma once
 
 #include <cmath>
@@ -22,7 +22,7 @@ inline bool has_value(const std::vector<train::NamedValue>& values, std::string_
   return find_value(values, name) != nullptr;
 }
 
-// As it is, NaN too; 0 when it is absent.
+// The value, also NaN; 0 when absent.
 inline double value_or_zero(const std::vector<train::NamedValue>& values, std::string_view name) {
   const train::NamedValue* found = find_value(values, name);
   return found == nullptr ? 0 : found->second;
@@ -36,7 +36,7 @@ inline std::optional<double> finite_value(const std::vector<train::NamedValue>& 
   return found->second;
 }
 
-// For four decimals: what shows as 0 has no sign.
+// For four decimals: values that print as 0 lose their sign.
 inline double four_decimals(double value) {
   return std::abs(value) < 0.00005 ? 0 : value;
 }

@@ -1,6 +1,6 @@
-// Everything a run says while it goes on: terminal, metrics.jsonl, TensorBoard; of GRPO and RLOO besides:
-// completions/ and, where it was asked for, their table at each logging step; the doctor's verdicts as they
-// come; warnings, once each and counted at the end; and what became of the reward.
+// All output of a run: terminal, metrics.jsonl, TensorBoard; for GRPO and RLOO also completions/ and, if
+// requested, their table at each logging step; the doctor's verdicts; warnings, each once and counted at the
+// end; and the change of the reward.
 #pragma once
 
 #include <memory>
@@ -48,8 +48,8 @@ class RunReport final : public train::RunListener {
   std::optional<train::RolloutFacts> to_show_;  // the newest, until its table is shown
   base::fs::path folder_;                       // output_dir
   std::int64_t first_step_ = 0;
-  std::unique_ptr<CompletionsFiles> completions_;  // made with the first rollouts
-  bool live_ = false;                              // an unfinished line stands in the terminal
+  std::unique_ptr<CompletionsFiles> completions_;  // created with the first rollouts
+  bool live_ = false;                              // the terminal shows an unfinished line
   std::string last_line_;                          // of the newest step, for logs
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<TensorboardWriter> events_;

@@ -1,4 +1,4 @@
-// std::cout and std::cerr that cannot steer a terminal, whatever text is written to them.
+// Makes std::cout and std::cerr escape control sequences in all text that is written to them.
 #pragma once
 
 #include <array>
@@ -10,15 +10,14 @@
 
 namespace hone::report {
 
-// Passes on base::printable() of what is written. Only to a terminal the sequences that hone itself makes
-// (Terminal's colors and the line that rewrites itself) pass too; each has to be written in one piece. A
-// character of UTF-8 may come in pieces; what is incomplete at a flush is spelled out. JSON goes through
-// base::printable_json first.
+// Writes base::printable() of the text. hone's own sequences (Terminal's colors and the progress line) are
+// kept, only for a terminal; each must be written in one piece. A UTF-8 character may be written in pieces;
+// an incomplete one is escaped at a flush. JSON is passed through base::printable_json first.
 class SafeBuffer : public std::streambuf {
  public:
   SafeBuffer(std::streambuf* out, bool terminal) : out_(out), terminal_(terminal) {}
 
-  // The sequences that pass.
+  // The sequences that are kept.
   static constexpr std::array<std::string_view, 5> kOurs = {"\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m",
                                                             "\r\x1b[K"};
 
@@ -33,11 +32,11 @@ class SafeBuffer : public std::streambuf {
 
   std::streambuf* out_;
   bool terminal_;
-  std::string tail_;  // the begin of a character
+  std::string tail_;  // the start of a character
   std::mutex one_at_a_time_;
 };
 
-// While it lives, std::cout and std::cerr are safe.
+// std::cout and std::cerr are safe while it lives.
 class SafeStreams {
  public:
   SafeStreams();

@@ -1,6 +1,6 @@
-// What a run is about to do, before step 1: what is trained, what the data are, one example with its targets
-// marked, the memory by segment, which layer form and recompute level run and why. Of GRPO and RLOO: prompts,
-// what is sampled a step, rewards and loss.
+// The page before step 1: trained parameters, data, one example with its targets marked, memory by segment,
+// layer form and recompute level with the reason. For GRPO and RLOO: prompts, sampling per step, rewards and
+// loss.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace hone::report {
 
-// Several lines, ending in a newline. Without color the targets stand between "⟦" and "⟧".
+// Several lines, ending in a newline. Without color the targets are marked with "⟦" and "⟧".
 std::string start_page(const train::StartFacts& facts, const Terminal& terminal);
 
 }  // namespace hone::report

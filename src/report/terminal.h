@@ -1,4 +1,4 @@
-// Colors and widths of a terminal, and human forms of numbers. Plain text when the output is no terminal.
+// Colors and widths of a terminal, and human-readable numbers. Plain text when the output is not a terminal.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 namespace hone::report {
 
 struct Terminal {
-  bool interactive = false;  // one line that rewrites itself
+  bool interactive = false;  // supports a line that is rewritten in place
   bool color = false;
-  int columns = 0;  // 0: not known, or no terminal
+  int columns = 0;  // 0: not known, or not a terminal
 
   std::string bold(std::string_view text) const;
   std::string green(std::string_view text) const;
   std::string dim(std::string_view text) const;
 };
 
-// What stands behind an open file: interactive, colored and as wide as it is when it is a terminal.
+// The properties of an open file: interactive, colored and of known width when it is a terminal.
 Terminal terminal_of(int descriptor);
 
-// base::printable(): so that no data can steer a terminal. Said where text from files, models or options
-// becomes part of a line; what is forgotten report/safe_streams.h catches.
+// base::printable(): so that no data can control a terminal. Used where text from files, models or options
+// becomes part of a line; report/safe_streams.h catches the rest.
 std::string visible_controls(std::string_view text);
 
 std::string human_count(std::int64_t value);  // 134,515,008

@@ -1,4 +1,4 @@
-// How wide a text stands in a terminal, and texts cut to a width.
+// The width of text in a terminal, and cutting to a width.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 namespace hone::report {
 
 // Columns of UTF-8 text without control characters: 2 for East Asian wide characters and emoji, 0 for
-// combining marks and joiners, 1 for what is no UTF-8. Near enough for tables, not Unicode's whole table.
+// combining marks and joiners, 1 for bytes that are not UTF-8. An approximation for tables.
 int columns_of(std::string_view text);
 
 // `text` in one line of at most `columns`: control characters as base::printable shows them, newline and
-// tab as \n and \t. What is too long loses its middle: "the answer … is 42".
+// tab as \n and \t. Text that is too long is cut in the middle: "the answer … is 42".
 std::string fit_line(std::string_view text, int columns);
 
 }  // namespace hone::report

@@ -1,5 +1,4 @@
-// The doctor's voice: verdicts as lines. What it is, what proves it, why, what it is not, what to do, what it
-// costs.
+// Verdicts as lines: what, evidence, cause, what it is not, fix, cost.
 //
 //   [1/7] config     ok    41 options; 84 steps, 3 of warm-up
 //   [4/7] gradient   FAIL  GRAD-02  24 of 96 trainable tensors receive no gradient
@@ -19,15 +18,15 @@
 
 namespace hone::report {
 
-// The lines of one examination, part by part as they come. Texts end in a newline.
+// The lines of one examination, part by part. Texts end in a newline.
 class VerdictLines {
  public:
-  // `parts`: the names of all parts that are to come, in order. Without `verbose` an examination fits a
-  // screen: a part that is ok is one line, and what does not fit is counted in result().
+  // `parts`: the names of all parts, in order. Without `verbose` an examination fits on a screen: a part
+  // without faults is one line, and lines that do not fit are counted in result().
   VerdictLines(std::vector<std::string> parts, Terminal terminal, bool verbose);
 
   std::string part(const doctor::ExamPart& part);
-  // Parts that have not come: a failure blocked them.
+  // Parts that were not run because a failure blocked them.
   std::vector<std::string> blocked() const;
   std::string not_run() const;
   // "RESULT  OK ..." with the exit code.

@@ -1,4 +1,4 @@
-// Warnings of a run: each said once, repetitions counted.
+// Warnings of a run: each shown once, repetitions counted.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace hone::report {
 
 class Warnings {
  public:
-  // Whether it is new: to be shown now. Texts that differ only in their numbers (of a sample, of a line)
-  // are the same warning.
+  // Whether it is new and should be shown. Texts that differ only in numbers (of a sample, of a line) are the
+  // same warning.
   bool add(std::string_view text);
-  // "13 times: <the first text>" of those that came more than once, in the order of their first time.
+  // "13 times: <the first text>" for those that occurred more than once, in order of first occurrence.
   std::vector<std::string> repeated() const;
 
  private:
@@ -22,7 +22,7 @@ class Warnings {
     std::string first;
     std::int64_t times = 0;
   };
-  std::map<std::string, std::size_t> index_;  // text with its numbers taken out -> kinds_
+  std::map<std::string, std::size_t> index_;  // text without its numbers -> kinds_
   std::vector<Kind> kinds_;
 };
 

@@ -1,4 +1,4 @@
-// Text in lines of a width.
+// Wraps text to a width.
 #pragma once
 
 #include <string>

@@ -1,6 +1,5 @@
-// One batch through the model's layers and back, in either form of them: what the passes of all methods
-// stand on. What comes after the layers (the head over a vocabulary, a score head) takes the output of some
-// rows and hands their gradient back.
+// One batch through the model's layers and back, in fused or autograd form; all methods use it. The head
+// (over a vocabulary, or a score head) takes the output of some rows and returns their gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,22 +15,21 @@
 
 namespace hone::train {
 
-// What randomness depends on; see ops::PassContext.
+// The key of the randomness; see ops::PassContext.
 struct RngKey {
   bool training = false;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
-  bool adapters_on = true;  // false: the base alone
+  bool adapters_on = true;  // false: only the base
 };
 
-// Which form of the layer runs (model/fused_layer.h, or the one under autograd), and what it keeps.
+// The form of the layer (fused, model/fused_layer.h, or autograd), and its recompute level.
 struct PassForm {
   bool is_fused = true;
   model::RecomputeLevel recompute = model::RecomputeLevel::kCheap;
 };
 
-// The final norm's output is given to the autograd head this many rows at a time: 512 x 152k fp32 logits are
-// 311 MB, and the GEMM is at its full rate.
+// Rows per call of the autograd head: 512 x 152k fp32 logits are 311 MB, and the GEMM is at its full rate.
 constexpr std::int64_t kHeadTile = 512;
 
 class BatchPass {
@@ -41,8 +39,8 @@ class BatchPass {
   BatchPass(const BatchPass&) = delete;
   BatchPass& operator=(const BatchPass&) = delete;
 
-  // Final-norm output of the tokens `rows`, in the linears' dtype [n, H], without a graph; a token may come
-  // more than once. With `trains` what backward() needs is kept.
+  // Final-norm output of the tokens `rows`, in the linears' dtype [n, H], without a graph; a token may occur
+  // more than once. With `trains` it keeps what backward() needs.
   at::Tensor forward(const std::vector<std::int64_t>& rows, bool trains);
   // From d [n, H] (any float dtype), the gradient of what forward() returned, to the adapter's gradients.
   void backward(at::Tensor d);

@@ -1,15 +1,15 @@
-// Checkpoints: everything that makes the rest of the run bit-equal to one that was never interrupted.
+// Checkpoints: the full state, so that the rest of the run is bit-equal to an uninterrupted run.
 //
 // output_dir/checkpoint-N/ holds
 //
-//   - adapter_config.json, adapter_model.safetensors: PEFT's own files; a checkpoint is a usable adapter
+//   - adapter_config.json, adapter_model.safetensors: PEFT's files; a checkpoint is a usable adapter
 //   - optimizer.safetensors: exp_avg, exp_avg_sq, [P] fp32 each, in the order of the adapter's tensors
-//   - trainer_state.json: transformers' form
+//   - trainer_state.json: transformers' format
 //   - the tokenizer's files, plan.yaml
 //   - hone_state.json: RunState, the resolved options, size and CRC-32C of each file, and its own CRC-32C
 //
-// The folder is staged, synced and renamed into place: whole or absent, whatever kills the process. What is
-// checked before it is read again, and which one a run is resumed from: train/checkpoint_check.h.
+// The folder is staged, synced and renamed into place, so that it is complete or absent after any kill. The
+// checks on reading and the choice of the checkpoint to resume from are in train/checkpoint_check.h.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@
 
 namespace hone::train {
 
-// What a checkpoint is made of; references are only read.
+// The contents of a checkpoint; references are only read.
 struct CheckpointParts {
   const adapters::Adapter& adapter;
   const learn::AdamWState& optimizer;
@@ -33,11 +33,12 @@ struct CheckpointParts {
   const TrainerStateFacts& facts;
   const config::Plan& plan;
   const text::Tokenizer& tokenizer;
-  // The method's own (TrainingMethod::state_files()): name and text. Only in checkpoints, not at the top.
+  // The method's files (TrainingMethod::state_files()): name and text. Only in checkpoints, not at the top of
+  // output_dir.
   std::vector<std::pair<std::string, std::string>> method_files = {};
 };
 
-// Writes output_dir/checkpoint-<step>. UserError on a full disk, with no trace left.
+// Writes output_dir/checkpoint-<step>. UserError on a full disk; no partial folder is left.
 void save_checkpoint(const base::fs::path& output_dir, const CheckpointParts& parts);
 
 struct LoadedCheckpoint {
@@ -45,16 +46,17 @@ struct LoadedCheckpoint {
   RunState state;
   learn::AdamWState optimizer;
   std::map<std::string, std::string> method_files;  // CheckpointParts::method_files
-  std::vector<std::string> changed_options;         // "learning_rate: 0.001 -> 0.0001", for the user to see
+  std::vector<std::string> changed_options;         // "learning_rate: 0.001 -> 0.0001", shown to the user
 };
 
 // Reads state and moments, checking every file's size and CRC-32C; the parameters are the adapter in the same
-// folder (Adapter::load). `parameters` is the flat buffer's length. UserError when a file is damaged or of
+// folder (Adapter::load). `parameters` is the flat buffer's length. UserError when a file is damaged or has
 // another shape.
 LoadedCheckpoint load_checkpoint(const base::fs::path& folder, std::int64_t parameters,
                                  const config::Plan& plan);
 
-// The finished adapter, tokenizer and trainer state at the top of output_dir; each file appears whole.
+// The finished adapter, tokenizer and trainer state at the top of output_dir; each file is written
+// atomically.
 void publish_final(const base::fs::path& output_dir, const CheckpointParts& parts);
 
 }  // namespace hone::train

@@ -1,16 +1,16 @@
 // GRPO and RLOO: TRL 1.16's GRPOTrainer and RLOOTrainer with native rollouts. Advantages compare the
-// completions of a prompt; how, and what loss is made of them, is the method's GroupLoss.
+// completions of a prompt; the method's GroupLoss defines how, and the loss.
 //
-// What differs from TRL, by design:
+// Differences from TRL, by design:
 //   - micro-batches are composed by group, so that a shared prompt is computed once; what TRL normalizes over
 //     a micro-batch (bnpo, top_entropy_quantile, the entropy bonus) is normalized over the optimizer step. A
 //     replayed batch with slices is computed as TRL did, micro-batch by micro-batch.
 //   - samples whose gradient is exactly 0 are not computed again: their log-probabilities and entropies are
 //     those that the sampler recorded. Denominators count them; the metric skipped_rows says how many.
-//   - reward functions are called once a group, while others are still being generated; TRL calls them once a
-//     generation batch. trainer_state.log_history is empty, and step_time is no metric: metrics.jsonl repeats
-//     bit for bit.
-//   - old log-probabilities are those that the sampler recorded (dropout off), not a pass of their own.
+//   - reward functions are called once per group, while other groups are still being generated; TRL calls
+//     them once per generation batch. trainer_state.log_history is empty, and step_time is not a metric:
+//     metrics.jsonl is reproducible bit for bit.
+//   - old log-probabilities are those that the sampler recorded (dropout off), not from a separate pass.
 #pragma once
 
 #include <functional>
@@ -29,8 +29,8 @@ namespace hone::train {
 
 class GroupMethod final : public SamplingMethod {
  public:
-  // `pass_tokens` of the planned pass: PassLimit::tokens. `state_files`: of the checkpoint that the run goes
-  // on from.
+  // `pass_tokens` of the planned pass: PassLimit::tokens. `state_files`: of the checkpoint that the run
+  // continues from.
   GroupMethod(SamplingParts parts, const GroupLoss& loss, PolicyOrder order, std::int64_t pass_tokens,
               const std::map<std::string, std::string>& state_files);
 
@@ -39,7 +39,7 @@ class GroupMethod final : public SamplingMethod {
   EvalFacts evaluate() override;
   std::int64_t steps_per_epoch() const override { return order_.steps_per_epoch(); }
   double epoch_after(std::int64_t step) const override { return order_.epoch_after(step); }
-  // Two completions of a prompt, sampled and then trained on with advantages 1 and -0.5.
+  // Samples two completions of a prompt and trains on them with advantages 1 and -0.5.
   Rehearsal rehearse(const RehearsalRequest& request) override;
   // Those of the newest generation batch, each with its own advantage (or 1).
   void replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) override;
@@ -50,11 +50,12 @@ class GroupMethod final : public SamplingMethod {
   struct Part {
     std::shared_ptr<ScoredRollouts> rollouts;
     std::int64_t iteration = 0;
-    std::int64_t row_base = 0;  // make_policy_pass's: parts of a step drop apart
-    bool fresh = false;         // generated in this step: the sampler's weights are still the trainer's
+    std::int64_t row_base = 0;  // make_policy_pass's: distinct dropout for the parts of a step
+    // generated in this step: the sampler's weights are still those of the trainer
+    bool fresh = false;
     std::vector<std::vector<std::size_t>> slices;  // samples of each
   };
-  // What a step gathers while it goes through its parts.
+  // What a step accumulates over its parts.
   struct Found {
     StepLoss loss;
     double rollout_seconds = 0, reward_seconds = 0;
@@ -81,14 +82,14 @@ class GroupMethod final : public SamplingMethod {
   bool uses_old_logprobs() const;
   void require_fitting(const RolloutBatch& batch, const std::string& where) const;
   PassLimit pass_limit() const;
-  double applied_entropy_coef() const;  // of the step that is made now
+  double applied_entropy_coef() const;  // of the current step
 
   const GroupLoss& loss_;
   PolicyOrder order_;
   std::int64_t pass_tokens_;
   learn::PolicyLossOptions options_;
   std::shared_ptr<ScoredRollouts> current_;  // the newest generation batch
-  // The adaptive entropy_coef's state now, and after the step that is being made.
+  // The adaptive entropy_coef's state now, and after the current step.
   struct EntropyControl {
     double coef = 0;
     double last_entropy = std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-// The training loop: optimizer steps, logging, evaluation, checkpoints, stopping. Knows no method and no
+// The training loop: optimizer steps, logging, evaluation, checkpoints, stopping. Independent of method and
 // loss.
 #pragma once
 
@@ -20,16 +20,16 @@ namespace hone::train {
 
 class RunGuard;  // train/guard.h
 
-// What one optimizer step's forward and backward passes found.
+// The results of one optimizer step's forward and backward passes.
 struct StepLoss {
   double loss = 0;  // summed over micro-batches, normalized over the whole step
-  // TRL's metrics, those of a micro-batch or of a generation batch one after the other: a name may come
-  // several times. What is logged is the plain mean since the last log, NaN left out.
+  // TRL's metrics, for each micro-batch or generation batch in order: a name may occur several times. The
+  // logged value is the mean since the last log, without NaN.
   std::vector<NamedValue> metrics;
   std::vector<NamedValue> timings;  // StepFacts::timings
   std::int64_t tokens = 0;          // in the batches, scored or not
-  // Samples of the step whose advantage is not 0: without one the loss says nothing. -1: a method without
-  // advantages.
+  // Samples of the step whose advantage is not 0: if there is none the loss has no meaning. -1: a method
+  // without advantages.
   std::int64_t live_rows = -1;
 };
 
@@ -39,27 +39,27 @@ struct EvalFacts {
   double seconds = 0;
 };
 
-// What a method keeps in a checkpoint besides: file name and text.
+// A method's own files in a checkpoint: file name and text.
 using StateFiles = std::vector<std::pair<std::string, std::string>>;
 
-// A small micro-batch of the run's own data through the method's own passes: how the doctor finds out, before
-// step 1, whether gradients reach every tensor.
+// A small micro-batch of the run's data through the method's passes, with which the doctor checks before step
+// 1 that every tensor receives a gradient.
 struct RehearsalRequest {
   std::int64_t index = 0;         // which one; equal requests of equal parameters give equal bits
-  std::int64_t max_tokens = 256;  // about so many; longer examples give their end
+  std::int64_t max_tokens = 256;  // approximate; longer examples are cut to their end
   bool backward = true;           // false: loss only
   bool training = true;           // dropout as in training
-  bool adapters_on = true;        // false: the base alone; forward only
+  bool adapters_on = true;        // false: only the base; forward only
 };
 struct Rehearsal {
-  double loss = 0;  // what the backward was of
+  double loss = 0;  // the loss of the backward
   double nll = 0;   // mean -log p of the scored tokens, nats
   std::int64_t tokens = 0, scored = 0;
   // Largest |sampler's - trainer's| log-probability; methods that do not sample: empty. Dropout off in both.
   std::optional<double> sampler_gap;
 };
 
-// One sample of a step that was run again alone.
+// One sample of a step that was run again on its own.
 struct ReplayedSample {
   std::string name;  // "line 18 of train.jsonl"
   double loss = 0;
@@ -69,27 +69,24 @@ struct ReplayedSample {
 class TrainingMethod {
  public:
   virtual ~TrainingMethod() = default;
-  // Before the first backward() or evaluate() of a run: `steps` steps were done by the run that it goes on
-  // from.
+  // Before the first backward() or evaluate() of a run that continues after `steps` steps.
   virtual void resume_after(std::int64_t /*steps*/) {}
   // Adds step `step`'s (0-based) gradients to the adapter's; must be a pure function of parameters, `step`
-  // and state_files(). When it throws, state_files() is what it was before.
+  // and state_files(). If it throws, state_files() is unchanged.
   virtual StepLoss backward(std::int64_t step) = 0;
-  // After the optimizer has moved the parameters: step `step` (0-based) is done.
+  // Step `step` (0-based) is done: the optimizer has updated the parameters.
   virtual void on_step(std::int64_t /*step*/) {}
   virtual bool has_evaluation() const = 0;
   virtual EvalFacts evaluate() = 0;
   virtual std::int64_t steps_per_epoch() const = 0;
   virtual std::int64_t total_steps() const = 0;
   virtual double epoch_after(std::int64_t step) const = 0;  // fractional epoch after `step` steps
-  // What the next step depends on besides step and parameters; the run hands it back when it is resumed.
+  // State of the next step besides step and parameters; a resumed run passes it back.
   virtual StateFiles state_files() const { return {}; }
-  // Adds the gradients of a rehearsal to the adapter's, which the caller has cleared, and changes nothing
-  // else.
+  // Adds the gradients of a rehearsal to the adapter's, which the caller has cleared; changes nothing else.
   virtual Rehearsal rehearse(const RehearsalRequest& request) = 0;
-  // Runs the samples of step `step` (0-based), the one whose backward() came last, again one by one, and
-  // calls `see` after each: its gradients have been added to the adapter's, which `see` clears; false ends
-  // it. Methods that cannot do nothing.
+  // Runs the samples of step `step` (0-based), that of the last backward(), again one by one, and calls `see`
+  // after each. Its gradients are then in the adapter's, which `see` clears; false ends the loop. Optional.
   virtual void replay_samples(std::int64_t /*step*/,
                               const std::function<bool(const ReplayedSample&)>& /*see*/) {}
 };
@@ -103,20 +100,20 @@ struct LoopParts {
   const std::atomic<bool>& stop_requested;  // set by Ctrl-C: finish the step, save, return
   learn::AdamWState& optimizer;
   RunState& state;
-  std::int64_t planned_memory = 0;  // bytes of StartFacts::memory; 0: nothing to hold the peak against
+  std::int64_t planned_memory = 0;  // bytes of StartFacts::memory; 0: the peak is not compared
   RunGuard* guard = nullptr;
 };
 
 struct LoopResult {
   bool interrupted = false;  // by Ctrl-C, or paused by the guard
-  bool paused = false;       // by the guard; without `interrupted` it found a fault in the last step
+  bool paused = false;       // by the guard; without `interrupted`: a fault in the last step
   std::int64_t step = 0;
 };
 
 // Runs from state.step to the end. UserError when loss or gradient norm is not finite: the step is not
-// applied, and the last checkpoint stays what it was. An error of TrainingMethod::backward or evaluate (a
-// reward that fails, a judge that does not answer) ends the run too, after a checkpoint of the last completed
-// step, which the error then names; the resumed run ends bit-equal to one without that error.
+// applied, and the last checkpoint is unchanged. An error of TrainingMethod::backward or evaluate (a reward
+// that fails, a judge that does not reply) also ends the run, after a checkpoint of the last completed step,
+// which the error names; the resumed run is bit-equal to one without the error.
 LoopResult run_loop(LoopParts parts);
 
 }  // namespace hone::train

@@ -1,4 +1,4 @@
-// What the machine offers.
+// The machine's resources.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How much memory a training run will take, by named segment, before step 1; which layer form runs and what
-// it recomputes. A function of plain numbers; memory_inputs.h gathers them from a model and its data.
+// Plans the memory of a training run by segment, before step 1, and chooses layer form and recompute level. A
+// function of numbers; memory_inputs.h collects them from a model and its data.
 //
 //   const MemoryInputs inputs = memory_inputs(model, plan, program_bytes, longest, {});
 //   start.memory = plan_memory(inputs, plan.layer_form, plan.recompute, memory_limit(plan));
@@ -15,7 +15,7 @@
 
 namespace hone::train {
 
-// A linear with a LoRA side. `module` counts q, k, v, o, gate, up, down within its layer.
+// A linear with LoRA. `module` counts q, k, v, o, gate, up, down within its layer.
 struct AdaptedLinear {
   std::int64_t layer = 0, module = 0;
   std::int64_t in = 0, out = 0, rank = 0;
@@ -36,7 +36,7 @@ struct MemoryInputs {
   std::int64_t program_bytes = 0;
   std::int64_t base_bytes = 0;      // CausalLm::parameter_bytes()
   bool packed = false;              // the base is held as packs (ops/weight.h)
-  std::string quantized;            // ops::describe() of its linears; empty: held in full
+  std::string quantized;            // ops::describe() of its linears; empty: not quantized
   std::int64_t largest_linear = 0;  // numbers of the largest quantized linear: dequantized whole at times
   bool by_panels = false;           // but not by the bf16 GEMM of this machine
   // Of frozen adapters below, which base_bytes counts: ranks of a layer's modules that read one input, the
@@ -52,7 +52,7 @@ struct MemoryInputs {
   std::int64_t sampling = 0;            // keys, values, prefill and logits of a method that samples
   std::int64_t accumulation = 1;        // micro-batches of a step, all laid out at once
   std::int64_t threads = 1;
-  bool frozen_base = true;  // nothing of the base is trained
+  bool frozen_base = true;  // no weight of the base is trained
   bool only_lora = true;    // every trained tensor is a LoRA side of a linear, or rows of the embedding
 };
 
@@ -67,7 +67,7 @@ struct MemoryLimit {
 };
 
 struct MemoryPlan {
-  std::vector<MemorySegment> segments;  // in the order in which they come to be
+  std::vector<MemorySegment> segments;  // in order of allocation
   std::int64_t total = 0;               // their sum: the planned peak
   MemoryLimit limit;
   bool fused_layer = true;
@@ -79,11 +79,10 @@ struct MemoryPlan {
 // The plan of one form and level, whether it fits or not; level is not kAuto.
 MemoryPlan memory_of(const MemoryInputs& inputs, bool fused_layer, config::RecomputeMode level);
 
-// The form that was asked for, or with kAuto the explicit one where it can run; in explicit form the level
-// that was asked for, or with kAuto the first of none, cheap, layer whose total is within the limit.
-// UserError when
-//   kFused is asked for and the base or anything but LoRA is trained;
-//   kAuto is asked for and not even the leanest level fits: with the segments and what to lower.
+// The requested form, or with kAuto the fused one where it is supported; in fused form the requested level,
+// or with kAuto the first of none, cheap, layer whose total is within the limit. UserError when
+//   kFused is requested and the base or anything but LoRA is trained; kAuto is requested and no level fits:
+//   the message has the segments and what to lower.
 MemoryPlan plan_memory(const MemoryInputs& inputs, config::LayerForm form, config::RecomputeMode level,
                        const MemoryLimit& limit);
 

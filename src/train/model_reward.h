@@ -1,5 +1,5 @@
-// A sequence-classification model as a reward (LlamaForSequenceClassification and its like: the decoder, and
-// score.weight [1, H] where a language model has its head), as TRL 1.16's GRPOTrainer uses one:
+// A sequence-classification model as a reward (LlamaForSequenceClassification and similar: the decoder, with
+// score.weight [1, H] instead of a language model's head), as TRL 1.16's GRPOTrainer uses one:
 //
 //   a conversation   the model's own chat template over the prompt's and the completion's messages
 //   text             prompt + completion
@@ -21,11 +21,10 @@
 namespace hone::train {
 
 // A folder with adapter_config.json is a reward model's adapter (hone reward, or TRL's RewardTrainer with
-// PEFT): its base is base_model_name_or_path, its tokenizer the folder's own where it has one.
+// PEFT): its base is base_model_name_or_path, its tokenizer that of the folder, if it has one.
 //
-// UserError for a folder that is no such model: several labels, no score.weight, no tokenizer. Named after
-// the folder's last part. `template_kwargs` (object or null) is chat_template_kwargs. Held and run on
-// `device`.
+// UserError for other folders: several labels, no score.weight, no tokenizer. Its name is the folder's last
+// part. `template_kwargs` (object or null) is chat_template_kwargs. Held and run on `device`.
 std::unique_ptr<rewards::Reward> open_model_reward(const std::string& folder, config::Precision precision,
                                                    const base::Json& template_kwargs = {},
                                                    at::Device device = at::kCPU);

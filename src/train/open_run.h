@@ -1,5 +1,5 @@
-// A run opened and not yet begun: everything between the plan and step 1. The training commands begin it,
-// `hone doctor` examines it and lets it go.
+// An opened run: everything between the plan and step 1. The training commands begin it, `hone doctor` only
+// examines it.
 //
 //   const std::unique_ptr<OpenedRun> run = open_run(plan, listener);
 //   const LoopResult result = begin_run(*run, listener, stop_requested, &guard);
@@ -23,7 +23,7 @@
 
 namespace hone::train {
 
-// Its parts refer to each other: it stays where it was made.
+// Not movable, since its parts refer to each other.
 struct OpenedRun {
   explicit OpenedRun(const config::Plan& of) : plan(of), directory(of) {}
   OpenedRun(const OpenedRun&) = delete;
@@ -46,11 +46,11 @@ struct OpenedRun {
   const SampledData& sampled() const { return std::get<SampledData>(data); }  // of a method that samples
 };
 
-// Reads, checks, attaches, plans; writes nothing. UserError when the input is at fault. `listener` must
-// outlive the run. The row of the plan's method (train/methods/methods.h) says how.
+// Reads, checks, attaches the adapter and plans memory; writes nothing. UserError for wrong input. `listener`
+// must outlive the run. Calls the opener in the row of the plan's method (train/methods/methods.h).
 std::unique_ptr<OpenedRun> open_run(const config::Plan& plan, RunListener& listener);
 
-// Makes output_dir, announces, trains, saves. `guard` may be null.
+// Creates output_dir, announces the run, trains, saves. `guard` may be null.
 LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bool>& stop_requested,
                      RunGuard* guard = nullptr);
 

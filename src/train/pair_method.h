@@ -1,5 +1,5 @@
-// A method on pairs of completions that are there before the run: DPO, KTO, reward models. The reference's
-// log-probabilities, rehearsals and replays are here; a method says what the pass over some pairs is.
+// A method on given pairs of completions: DPO, KTO, reward models. The reference's log-probabilities,
+// rehearsals and replays are here; a method defines the pass over some pairs.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
 // Samples of a generation batch laid out for passes through the model: by group, so that a shared prompt
-// stands once.
+// occurs once.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,7 @@
 
 namespace hone::train {
 
-// One pass. A prompt is followed by the completions that go on from it; a completion's last token is no
-// input.
+// One pass. A prompt is followed by its completions; a completion's last token is not an input.
 struct PolicyPass {
   std::vector<std::size_t> samples;  // of the RolloutBatch, [S]: sequence i of the pass is samples[i]
   data::Batch batch;                 // labels stay empty; Segment::row keys the dropout
@@ -28,13 +27,13 @@ struct PolicyPass {
 PolicyPass make_policy_pass(const RolloutBatch& rollouts, std::span<const std::size_t> samples,
                             bool share_prompt, std::int64_t row_base = 0);
 
-// What a pass holds at most.
+// Limits of a pass.
 struct PassLimit {
   std::int64_t sequences = 1;
   std::int64_t tokens = 0;  // prompts, once each, and completions; 0: no limit. One sequence may exceed it.
 };
 
-// Cuts `samples`, which stand by prompt, into passes: whole groups where they fit, a larger group in pieces.
+// Splits `samples`, ordered by prompt, into passes: whole groups if they fit, larger groups in pieces.
 std::vector<std::vector<std::size_t>> compose_passes(const RolloutBatch& rollouts,
                                                      std::span<const std::size_t> samples, PassLimit limit);
 

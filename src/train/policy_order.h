@@ -1,7 +1,7 @@
-// Which prompts a generation batch holds, and which of its sequences an optimizer step trains on: TRL 1.16's
+// The prompts of a generation batch, and the sequences that an optimizer step trains on: TRL 1.16's
 // RepeatSampler and _prepare_inputs, one process.
 //
-// Prompts: each epoch is a torch.randperm of one generator that is seeded once and goes on from epoch to
+// Prompts: each epoch is a torch.randperm of one generator that is seeded once and continues from epoch to
 // epoch, cut into generation batches; an incomplete last one is left out. A generation batch is used
 // num_iterations times, each time as steps_per_generation slices (micro-batches) of
 // per_device_train_batch_size sequences.

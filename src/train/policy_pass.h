@@ -1,5 +1,5 @@
 // One pass of a policy method through model and head: log-probabilities and entropies of completion tokens,
-// and the backward of whatever loss is made of them.
+// and the backward of any loss on them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,14 +13,15 @@
 
 namespace hone::train {
 
-// What a method wants of each token besides.
+// Further values per token that a method needs.
 struct ExtraScores {
   // ops::mean_row(head): wanted are PolicyScores::mean_logit and is_top1. Undefined: neither
   at::Tensor mean_row;
   bool squares = false;  // PolicyScores::log_sum_squares
 };
 
-// Of the pass's n scored tokens, fp32, on the CPU, where losses are made; the tempered full softmax.
+// Of the pass's n scored tokens, fp32, on the CPU, where losses are computed; of the full softmax with
+// temperature.
 struct PolicyScores {
   at::Tensor logprob, entropy;                      // [n]
   at::Tensor is_top1, mean_logit, log_sum_squares;  // [n], where ExtraScores asks for them

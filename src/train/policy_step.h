@@ -19,7 +19,7 @@
 
 namespace hone::train {
 
-// What GRPO and RLOO do each in its own way.
+// What differs between GRPO and RLOO.
 struct GroupLoss {
   learn::PolicyLossOptions (*options)(const config::PolicyPlan&);
   // Of the rewards of a generation batch; what the method logs besides is added to `metrics`.

@@ -9,8 +9,8 @@ namespace hone::train {
 // and hone_state.json.
 void write_result_files(const base::fs::path& folder, const CheckpointParts& parts);
 
-// Finishes a publish_final() that a kill or a power cut stopped (base::finish_publishing): afterwards the
-// whole old or the whole new result is at the top. For the only process that writes there.
+// Finishes a publish_final() that a kill or a power failure interrupted (base::finish_publishing): afterwards
+// the complete old or new result is at the top. For the only process that writes there.
 void recover_result(const base::fs::path& output_dir);
 
 }  // namespace hone::train

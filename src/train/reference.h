@@ -1,5 +1,5 @@
-// The reference model of a run that trains an adapter: the base alone, or with the values that a continued
-// adapter began with.
+// The reference model of a run that trains an adapter: only the base, or the base with the initial values of
+// a continued adapter.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -11,7 +11,7 @@
 
 namespace hone::train {
 
-// `values` in the place of `parameters`, as long as this lives.
+// Replaces `parameters` by `values` while it lives.
 class ScopedParameterSwap {
  public:
   ScopedParameterSwap(at::Tensor parameters, const at::Tensor& values)
@@ -28,7 +28,7 @@ class ScopedParameterSwap {
 
 struct Reference {
   at::Tensor parameters;  // Adapter::flat() [P]
-  at::Tensor values;      // [P], which take the place of `parameters`; undefined: the base alone
+  at::Tensor values;      // [P], which replace `parameters`; undefined: only the base
 
   // score(adapters_on) with the reference's weights, without gradients.
   template <typename Score>
@@ -40,7 +40,7 @@ struct Reference {
   }
 };
 
-// Which it is, in words, of the plan.
+// A description of the plan's reference.
 inline std::string describe_reference(const config::Plan& plan) {
   if (!plan.adapter_name_or_path.empty()) return "the adapter as it is in " + plan.adapter_name_or_path;
   return plan.base_adapters.empty() ? "the base without the adapter"

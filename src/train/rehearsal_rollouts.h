@@ -16,8 +16,8 @@ namespace hone::train {
 
 constexpr std::int64_t kRehearsedCompletions = 2;
 
-// Two short completions of the end of `prompt`, by the run's own sampler, with randomness apart from every
-// training batch's. No reward is asked: user code sees nothing of it.
+// Two short completions of the end of `prompt`, by the run's own sampler, with randomness separate from all
+// training batches. No reward is called.
 RolloutBatch rehearsal_rollouts(const model::CausalLm& model, const RolloutPrompt& prompt,
                                 rollout::GenerateOptions options, const RehearsalRequest& request);
 

@@ -1,15 +1,15 @@
-// A generation batch: prompts, their completions, what was recorded of them and how they were scored. What
-// GRPO and RLOO train on, what a checkpoint in the middle of one keeps, and what `--replay` reads.
+// A generation batch: prompts, their completions, recorded values and rewards. GRPO and RLOO train on it, a
+// checkpoint in the middle of one stores it, and `--replay` reads it.
 //
-// The file form ("hone-rollouts-1") is JSONL, one generation batch a line:
+// The file format ("hone-rollouts-1") is JSONL, one generation batch per line:
 //   {"format": "hone-rollouts-1", "generation": 0, "reward_names": ["accuracy_reward"],
 //    "prompts": [{"row": 3, "ids": [..]}, ..],
 //    "samples": [{"prompt": 0, "ids": [..], "truncated": false, "rewards": [1.0, null],
 //                 "old_logprobs": [..], "sampling_logprobs": [..], "ref_logprobs": [..], "entropies": [..],
 //                 "text": ".."}, ..],
 //    "slices": [[0, 1], [2, 3]]}
-// Samples of a prompt stand beside each other (num_generations of each). A reward of null is TRL's None. Of a
-// sample, "ids", "truncated" and "rewards" are needed; of the rest what is absent is computed or left out:
+// Samples of a prompt are adjacent (num_generations of each). A reward of null is TRL's None. Of a sample,
+// "ids", "truncated" and "rewards" are needed; of the rest what is absent is computed or left out:
 //   old_logprobs      [tokens] of the tempered full softmax when generated; absent: the ratio is exactly 1
 //   sampling_logprobs [tokens] of the distribution that was drawn from (importance-sampling correction)
 //   ref_logprobs      [tokens] of the reference model; absent: computed where beta needs them
@@ -60,7 +60,7 @@ RolloutBatch rollout_batch_from_json(const base::Json& json, const std::string& 
 // All lines of a file. UserError for a line that does not parse, or is none of these.
 std::vector<RolloutBatch> read_rollouts(const base::fs::path& path);
 
-// One line more; UserError when the file cannot be written.
+// Appends one line; UserError when the file cannot be written.
 void append_rollouts(const base::fs::path& path, const RolloutBatch& batch);
 
 // UserError naming `where` unless every group_size samples are of one prompt and every token is below

@@ -1,5 +1,5 @@
-// Where generation batches come from: sampled by the model that is trained and scored while sampling goes on,
-// or read from a file (--replay).
+// Where generation batches come from: sampled by the trained model and scored during sampling, or read from a
+// file (--replay).
 #pragma once
 
 #include <cstdint>
@@ -74,7 +74,7 @@ class LiveRollouts final : public RolloutSource {
   rewards::RewardQueue queue_;
 };
 
-// The batches of a file, in order; after the last it begins again.
+// The batches of a file, in order; after the last it starts again.
 class ReplayedRollouts final : public RolloutSource {
  public:
   ReplayedRollouts(std::vector<RolloutBatch> batches, const text::Tokenizer& tokenizer);
@@ -87,7 +87,7 @@ class ReplayedRollouts final : public RolloutSource {
   const text::Tokenizer& tokenizer_;
 };
 
-// Ends a run whose rewards score nothing, batch after batch.
+// Ends a run whose rewards score no completion in several batches in a row.
 class UnscoredBatches {
  public:
   // `none`: not one completion of the batch was scored. UserError after three such, one after another.

@@ -1,5 +1,5 @@
-// A method whose rows are there before the run: SFT, DPO, KTO, reward models. The steps, the evaluation and
-// the denominators are here; a method says what one micro-batch is.
+// A method on given rows: SFT, DPO, KTO, reward models. Steps, evaluation and denominators are here; a method
+// defines one micro-batch.
 //
 // A step is gradient_accumulation_steps micro-batches. Its loss is transformers': the mean over the
 // micro-batches of each one's own loss, or, of a loss that is a mean over tokens, the sum over all its tokens

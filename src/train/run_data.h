@@ -1,4 +1,4 @@
-// What an opened run trains on: one of three kinds.
+// The training data of an opened run: one of three kinds.
 #pragma once
 
 #include <cstdint>

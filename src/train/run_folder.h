@@ -18,7 +18,7 @@ constexpr std::string_view kCompletionsFolder = "completions";  // report/comple
 // abandoned-1-after-10/checkpoint-20: of a run that was left at step 10 by the first resume that did so
 // (train/branch.h), with its metrics and completions.
 constexpr std::string_view kAbandonedPrefix = "abandoned-";
-constexpr std::string_view kBranchFile = "hone-branch.json";  // there while checkpoints are moved aside
+constexpr std::string_view kBranchFile = "hone-branch.json";  // exists while checkpoints are moved
 constexpr std::string_view kRolloutsFile = "rollouts.jsonl";  // dump_rollouts (train/rollout_batch.h)
 // The doctor's, beside the run's: there while a run goes on (doctor/running_file.h), and when it found a
 // fault or died.
@@ -73,7 +73,7 @@ struct AbandonedName {
 std::string abandoned_name(const AbandonedName& name);
 std::optional<AbandonedName> abandoned_name_of(const base::fs::path& folder);
 
-// Checkpoints that were moved aside, those of the oldest move first.
+// Abandoned checkpoints, those of the oldest move first.
 struct AbandonedCheckpoint {
   base::fs::path folder;
   AbandonedName name;
@@ -81,17 +81,17 @@ struct AbandonedCheckpoint {
 };
 std::vector<AbandonedCheckpoint> abandoned_checkpoints(const base::fs::path& output_dir);
 
-// Removes what a killed run left half written or half deleted in `output_dir`, gives back a checkpoint that
-// was being replaced (StagedFolder::recover), and ends a move that was cut short (train/branch.h). For the
-// only process that writes there.
+// Removes files that a killed run left incomplete in `output_dir`, restores a checkpoint that was being
+// replaced (StagedFolder::recover), and completes an interrupted move (train/branch.h). Only for the process
+// that writes there.
 void recover_run_folder(const base::fs::path& output_dir);
 
-// As save_total_limit asks: deletes until at most `keep` checkpoints are left (0: keep all), those that were
-// moved aside first, then the oldest.
+// As save_total_limit asks: deletes until at most `keep` checkpoints are left (0: keep all), abandoned ones
+// first, then the oldest.
 struct Rotation {
   std::int64_t keep = 0;
-  std::int64_t written = -1;  // the step just saved: it stays, and counts
-  std::int64_t pinned = -1;   // a step that stays besides; -1: none
+  std::int64_t written = -1;  // the step just saved: kept, and counted
+  std::int64_t pinned = -1;   // another step to keep; -1: none
 };
 void rotate_checkpoints(const base::fs::path& output_dir, const Rotation& rotation);
 

@@ -1,4 +1,4 @@
-// What the training commands share before their first step: the run's folder, the adapter, what is resumed.
+// Shared by the training commands before their first step: the run's folder, the adapter, the resume state.
 #pragma once
 
 #include <map>
@@ -18,20 +18,20 @@
 
 namespace hone::train {
 
-// output_dir, claimed by this process for as long as this lives.
+// output_dir, locked by this process while the object lives.
 class RunDirectory {
  public:
-  // Mends what a killed run left there and finds the checkpoint to go on from. UserError when another process
-  // runs there, when a fresh run would overwrite an earlier one, or when there is no such checkpoint.
+  // Repairs what a killed run left there and finds the checkpoint to resume from. UserError when another
+  // process runs there, when a fresh run would overwrite an earlier one, or when there is no such checkpoint.
   explicit RunDirectory(const config::Plan& plan);
 
   const base::fs::path& output_dir() const { return output_dir_; }
   bool resuming() const { return !resume_from_.empty(); }
   const base::fs::path& resume_from() const { return resume_from_; }
-  // Of the checkpoint: damaged ones that were passed over, those that open() moves aside.
+  // Of the checkpoint: damaged ones that were skipped, and those that open() moves.
   const std::vector<std::string>& notes() const { return notes_; }
-  // Creates the folder, if it is not there, moves checkpoints aside that are newer than the one to go on from
-  // (train/branch.h), and writes plan.yaml: after everything that can be wrong was looked at.
+  // Creates the folder, if it is not there, moves checkpoints that are newer than the one to resume from
+  // (train/branch.h), and writes plan.yaml. Called after all checks.
   void open(const config::Plan& plan);
 
  private:
@@ -43,7 +43,7 @@ class RunDirectory {
   std::optional<base::FolderLock> lock_;
 };
 
-// The file that is trained on, by what a resumed run compares.
+// The fingerprint of the training file, which a resumed run compares.
 struct Fingerprint {
   std::int64_t rows = 0;
   std::uint32_t crc32c = 0;
@@ -54,7 +54,7 @@ Fingerprint data_fingerprint(const base::fs::path& file, std::int64_t rows);
 adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,
                                const RunDirectory& directory);
 
-// Where the run stands: fresh, or as its checkpoint says.
+// The run's state: new, or from its checkpoint.
 struct ResumeState {
   RunState state;
   learn::AdamWState optimizer;
@@ -73,7 +73,7 @@ void require_room_for_checkpoint(const RunDirectory& directory, const adapters::
 // The note that PEFT needs a folder, for a GGUF without one beside it.
 std::optional<std::string> convert_note(const config::Plan& plan, const model::WeightSource& source);
 
-// A note when sequences of `longest` tokens are longer than the model has ever seen.
+// A note when sequences of `longest` tokens are longer than the model's positions.
 std::optional<std::string> beyond_positions(std::int64_t longest, const model::ModelConfig& model);
 
 }  // namespace hone::train

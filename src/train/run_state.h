@@ -1,5 +1,5 @@
-// Where a run stands: everything besides parameters and moments that the next step depends on. Randomness is
-// counter-based and the data's order a function of the step, so a step number is nearly all of it.
+// The state of a run: everything besides parameters and moments that the next step depends on. Randomness is
+// counter-based and the data's order a function of the step, so it is little more than a step number.
 #pragma once
 
 #include <cstdint>

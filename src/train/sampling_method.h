@@ -1,5 +1,5 @@
-// A method that samples what it trains on: GRPO, RLOO, Online DPO. Where its completions come from, who is
-// told of them, the reference's passes and what a resumed run finds are here; a method says what a step is.
+// A method that samples what it trains on: GRPO, RLOO, Online DPO. The source of completions, their events,
+// the reference's passes and the resume state are here; a method defines a step.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ struct SamplingParts {
   RolloutSource* evaluation = nullptr;  // null: no evaluation
   std::int64_t prompts = 0, evaluation_prompts = 0;
   PassForm form;
-  // The trainer's passes drop, so that they cannot be held against the sampler's record.
+  // The trainer's passes have dropout, so that they cannot be compared with the sampler's values.
   bool dropout = false;
   RunListener& listener;
   Reference reference = {};

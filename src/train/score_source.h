@@ -1,5 +1,5 @@
 // The weights of a reward model: a decoder, and score.weight [1, hidden size] where a language model has its
-// head (LlamaForSequenceClassification and its like).
+// head (LlamaForSequenceClassification and similar).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,8 @@ namespace hone::train {
 
 constexpr const char* kScoreWeight = "score.weight";
 
-// A folder's decoder for CausalLm, whatever head it has: score.weight and lm_head.weight are left aside, and
-// the head is said to be tied, since none is asked for.
+// A folder's decoder for CausalLm, with any head: score.weight and lm_head.weight are ignored, and the head
+// counts as tied, since none is needed.
 class DecoderSource final : public model::WeightSource {
  public:
   explicit DecoderSource(std::unique_ptr<model::WeightSource> folder);

@@ -1,5 +1,5 @@
 // One micro-batch of SFT through model and head: forward, loss, and the backward when asked. Only scored rows
-// meet the head, whose logits live for one tile at a time, so that memory does not grow with [T, V].
+// pass through the head, one tile of logits at a time, so that memory does not grow with [T, V].
 #pragma once
 
 #include <cstdint>

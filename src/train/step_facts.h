@@ -1,4 +1,4 @@
-// What the loop says about itself: facts for report/ and the doctor. Nothing here prints.
+// Facts about a run for report/ and the doctor. Nothing here prints.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct ColoredPiece {
   bool supervised = false;
 };
 
-// What GRPO and RLOO do beside training: shown before step 1.
+// How GRPO and RLOO sample and score: shown before step 1.
 struct PolicyStartFacts {
   std::int64_t prompts = 0, longest_prompt = 0;  // rows; tokens of the longest
   std::int64_t num_generations = 0;              // completions a prompt
@@ -129,7 +129,7 @@ struct LogRecord {
   std::vector<std::pair<std::string, double>> values;  // in TRL's order and names
 };
 
-// The plan held against what was used: after the first step of a run, and at its end.
+// The memory plan compared with the measured peak: after the first step of a run, and at its end.
 struct MemoryFacts {
   std::int64_t step = 0;
   std::int64_t peak = 0;  // bytes: VmHWM of the process, or ru_maxrss

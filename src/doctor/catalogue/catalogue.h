@@ -1,7 +1,7 @@
-// The classes of fault that the doctor knows: 60 codes, with what a user sees, why it happens, what hone does
-// about it. They are written in faults.txt; report/fault_pages.h prints them, docs/faults.md is made of them.
-// The causes were read in issue threads and sources of TRL, PEFT, Unsloth, axolotl and others; those names
-// stand where a page quotes them.
+// The classes of fault that the doctor knows: 60 codes, with the symptom, the cause, and what hone does. They
+// are written in faults.txt; report/fault_pages.h prints them and generates docs/faults.md. The causes come
+// from issue threads and sources of TRL, PEFT, Unsloth, axolotl and others, which a page names when it quotes
+// them.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 namespace hone::doctor {
 
 enum class FaultStatus {
-  kChecked,     // `places` look for it
+  kChecked,     // the code in `places` checks for it
   kImpossible,  // by construction: `why`, and `proof` is the test that fails if it were not so
-  kNotYet,      // `why` names the feature that it waits for
+  kNotYet,      // `why` names the feature that it needs
 };
 
 struct FaultClass {
   std::string_view code;  // "GRAD-01"; stable
   std::string_view name;  // one line
   // What a user of other tools notices: SILENT (the run "succeeds"), QUIET (one line that is ignored), LOUD
-  // (it ends), or "false alarm"; several where it comes in variants.
+  // (it ends), or "false alarm"; several if there are variants.
   std::string_view flag;
   // When it can be found: letters of "CPRX", static config, preflight, run time, export.
   std::string_view when;
@@ -34,7 +34,8 @@ struct FaultClass {
   std::string_view proof = {};  // "tests/train/x_test.cpp Suite.Name"
 };
 
-// All 60, in the order GRAD NUM DATA PREF RL DIST CKPT ENV MEM. InternalError for a line of faults.txt that is none.
+// All 60, in the order GRAD NUM DATA PREF RL DIST CKPT ENV MEM. InternalError for a malformed line of
+// faults.txt.
 const std::vector<FaultClass>& fault_classes();
 // Upper or lower case; null: no such code.
 const FaultClass* find_fault(std::string_view code);

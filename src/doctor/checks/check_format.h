@@ -1,4 +1,4 @@
-// How the checks write numbers, and what several of them ask of a run.
+// How the checks format numbers, and queries that several of them use.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace hone::doctor::format {
 
-std::string percent(double part, double whole);                  // "12.5 %"; of nothing: "0 %"
+std::string percent(double part, double whole);                  // "12.5 %"; "0 %" when whole is 0
 std::string number(double value);                                // three digits: "2e-05", "0.25", "1024"
 std::string counted(std::int64_t count, std::string_view noun);  // "1 row", "3 rows"
 std::string token(const text::Tokenizer& tokenizer, std::int64_t id);  // "`<|im_end|>` (id 2)"
 std::string shown(std::string_view text, std::size_t most = 60);  // one line, control characters written out
 
-// An option as plan.yaml has it; empty: not set and not one that is written.
+// An option as in plan.yaml; empty: not set and not written.
 std::string resolved(const config::Plan& plan, std::string_view option);
 
-// A column that holds the right answer, by the names that data sets use (answer, solution, ...); "" when
-// there is none.
+// A column with the correct answer, by the names that data sets use (answer, solution, ...); "" when there is
+// none.
 std::string gold_column(const train::PolicyPrompts& prompts);
 // The text of a column's value: strings as they are, other values as JSON; empty: null.
 std::optional<std::string> column_text(const base::Json& columns, const std::string& name);

@@ -77,7 +77,7 @@ Verdict check_rate(const train::OpenedRun& run) {
   if (plan.learning_rate == 0) return out;  // NUM-09's
   if (effective < rates.least) {
     out.level = Level::kWarn;
-    out.what = at + " is almost too low to learn";
+    out.what = at + " is too low";
     out.evidence = "worth " + format::number(effective) +
                    " at rank 16 and scale 2; usual with adapters is about " + format::number(usual) +
                    ", the lowest that was seen to learn " + format::number(rates.least);

@@ -1,4 +1,4 @@
-// Probe P11 with its shapes, its patience and its machine as parameters.
+// Probe P11 with its shapes, time limit and program as parameters.
 #pragma once
 
 #include <chrono>
@@ -9,14 +9,14 @@
 
 namespace hone::doctor {
 
-// Every matrix product, head and attention that the run will make, in its own numbers and form: training, and
-// for methods that sample the prompt and the decoding. A product longer than a probe should take is cut in
-// its first dimension only.
+// Every matrix product, head and attention of the run, in its dtypes and form: for training and, for methods
+// that sample, for prefill and decoding. A product that would take too long is cut only in its first
+// dimension.
 std::vector<KernelShape> kernel_shapes(const train::OpenedRun& run);
 
-// Hands `shapes` to `options.program probe-hardware`; what it has shown before is read from
-// options.cache_dir. A shape that kills the child, gives no answer within `patience` or wrong numbers is a
-// failure (NUM-07, NUM-04) with what other form of it works here; the child goes on with the next.
+// Passes `shapes` to `options.program probe-hardware`; earlier results are read from options.cache_dir. A
+// shape that kills the child, does not finish within `patience` or gives wrong results is a failure (NUM-07,
+// NUM-04), with the other forms that work on this machine; the child continues with the next shape.
 Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t threads,
                           const ExamOptions& options, std::chrono::milliseconds patience);
 

@@ -1,5 +1,5 @@
-// One matrix product, head or attention of a run, forward and backward by hone's own kernels, beside an fp32
-// reference by libtorch. Meant for a child process: a kernel that is wrong for the machine may raise a
+// One matrix product, head or attention of a run, forward and backward with hone's kernels, compared with an
+// fp32 reference in libtorch. Meant for a child process: a kernel that is wrong for the machine may raise a
 // signal.
 #pragma once
 
@@ -11,15 +11,15 @@
 namespace hone::doctor {
 
 struct KernelShape {
-  // gemm: a linear with its LoRA side; decode: its forward alone; head: log-probabilities over the
-  // vocabulary; attention: packed segments of 1, 63, 64, 65 and `segment` tokens, after a shared prompt of
-  // `prefix` besides where that is above 0; cached: one query a sequence over up to `segment` keys
+  // gemm: a linear with LoRA; decode: only its forward; head: log-probabilities over the vocabulary;
+  // attention: packed segments of 1, 63, 64, 65 and `segment` tokens, also after a shared prompt of `prefix`
+  // tokens if that is above 0; cached: one query per sequence over up to `segment` keys
   std::string kind;
   bool bf16 = false;
   bool autograd = false;  // libtorch's kernels under autograd, layer_form: plain
   bool packed = false;
   bool bias = false;
-  std::string quantized;  // ops::describe() of the matrix's scheme; empty: held in full
+  std::string quantized;  // ops::describe() of the matrix's scheme; empty: not quantized
   std::int64_t m = 0, in = 0, out = 0, rank = 0;                                // gemm, decode, head
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0, segment = 0, prefix = 0;  // attention, cached
 
@@ -35,7 +35,7 @@ struct KernelError {
   double bound = 0;
 };
 
-// Deterministic inputs of the shape's own. Results of large products are compared at a few rows.
+// Inputs are deterministic for each shape. Results of large products are compared at a few rows.
 KernelError check_kernel(const KernelShape& shape);
 
 }  // namespace hone::doctor

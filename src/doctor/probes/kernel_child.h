@@ -1,4 +1,4 @@
-// A child process that talks in lines.
+// A child process with line-based input and output.
 #pragma once
 
 #include <chrono>
@@ -13,14 +13,13 @@ namespace hone::doctor {
 
 struct ChildEnd {
   bool started = true;
-  bool late = false;  // it was silent for longer than `patience`, and was killed
-  int signal = 0;     // that killed it; 0: none
-  int status = 0;     // its exit status otherwise
+  bool late = false;  // no output for longer than `patience`: killed
+  int signal = 0;     // the signal that ended it; 0: none
+  int status = 0;     // else its exit status
 };
 
-// Runs `program arguments...` in a process group of its own, gives it `input` and the end of it, and hands
-// every line of its standard output to `on_line`; what it says on standard error is lost. Returns when it has
-// ended.
+// Runs `program arguments...` in its own process group with `input` as standard input, and passes every line
+// of its standard output to `on_line`; standard error is discarded. Returns when it has ended.
 ChildEnd run_child(const base::fs::path& program, const std::vector<std::string>& arguments,
                    std::string_view input, std::chrono::milliseconds patience,
                    const std::function<void(const std::string&)>& on_line);

@@ -1,4 +1,4 @@
-// Probe P3 with the pass over the model as a parameter: tests hand in one that is broken.
+// Probe P3 with the pass over the model as a parameter: tests pass a broken one.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace hone::doctor {
 // train::score_batch, or score_and_backward with a denominator above 0: gradients are added to the adapter's.
 using ScoredPass = std::function<train::ScoredFacts(const data::Batch& batch, double denominator)>;
 
-// What must be so whatever the data:
+// Properties that hold for all data:
 //   NUM-02   the first loss against ln V: a pretrained base is far below
 //   NUM-04   a row has the same loss alone and packed after another row
 //   NUM-05   two rows in one micro-batch and in two give the same gradient

@@ -1,5 +1,4 @@
-// Answers of which it is known how good they are, for some rows of the run's own data, and what a reward says
-// of them.
+// Answers of known quality for some rows of the run's data, and their scores from a reward.
 #pragma once
 
 #include <string>
@@ -15,7 +14,7 @@ namespace hone::doctor {
 using Texts = std::vector<std::string>;  // one a row
 using NamedTexts = std::vector<std::pair<std::string, Texts>>;
 
-// The forms of golds() that think without a line break and with some.
+// The forms of golds() whose reasoning has no line break, and several.
 constexpr const char* kOneLine = "gold in \\boxed{} after <think> in one line";
 constexpr const char* kSeveralLines = "gold in \\boxed{} after <think>";
 
@@ -26,14 +25,14 @@ class RewardRows {
 
   std::size_t size() const { return rows_.size(); }
   const data::PromptRow& row(std::size_t i) const { return run_.sampled().train_prompts.rows[rows_[i]]; }
-  // The request that the run itself would make of these completions, one a row.
+  // The request that the run would make for these completions, one per row.
   rewards::Request request(const Texts& completions) const;
   bool has(const std::string& column) const;
 
-  // The right answer in the forms that rewards look for; nothing where a row has none.
+  // The correct answer in the forms that rewards accept; empty when a row has none.
   NamedTexts gold_answers(const std::string& column) const;
-  Texts prompts() const;  // the words of each prompt
-  // The chat template ends a prompt within <think>: the model's completion begins after it.
+  Texts prompts() const;  // the text of each prompt
+  // The chat template ends a prompt within <think>: the model's completion starts after it.
   bool opens_thinking() const { return opens_thinking_; }
 
  private:
@@ -42,14 +41,14 @@ class RewardRows {
   bool opens_thinking_ = false;
 };
 
-// What came of one call.
+// The result of one call.
 struct Answered {
   std::string kind;                   // "gold in \boxed{}"
   std::vector<double> values;         // NaN: None
-  double mean = rewards::kNone;       // of what was scored
+  double mean = rewards::kNone;       // over scored answers
   std::int64_t none = 0;              // failures included
   std::vector<std::string> failures;  // "row, kind: what"
-  std::string error;                  // what the call threw as a UserError; nothing else is then filled
+  std::string error;                  // the UserError that the call threw; then no other field is set
   double seconds = 0;
 };
 

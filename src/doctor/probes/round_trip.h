@@ -1,4 +1,4 @@
-// Probes P10 and P12 with writing and reading as parameters: tests hand in ones that lose something.
+// Probes P10 and P12 with writing and reading as parameters: tests pass ones that lose data.
 #pragma once
 
 #include <functional>
@@ -18,14 +18,13 @@ struct AdapterFiles {
 };
 
 // Saves an adapter that has an effect into a temporary folder, loads it into the model, merges it into a copy
-// of the base, with what lies below it:
-//   CKPT-01  the loaded adapter has the saved one's bits and loss, and another than the base
-//   CKPT-02  the merged model beside adapter and base: KL and the share of equal first choices
-//            Of a base that is quantized as it is loaded, onto what its codes stand for; beside it the
-//            adapter on the base as it is stored, which is another model: with its KL a warning where it is
-//            far off
+// of the base, together with the adapters below it:
+//   CKPT-01  the loaded adapter has the saved one's bits and loss, and a loss other than the base's
+//   CKPT-02  the merged model against adapter and base: KL and the share of equal most likely tokens Of a
+//            base that is quantized as it is loaded, onto what its codes stand for; beside it the adapter on
+//            the base as it is stored, which is another model: with its KL a warning where it is far off
 //   CKPT-03  the merged model was read again from its files, with its head tied or not as they say
-// A base for which the temporary folder has no room is not merged; that is said.
+// A base for which the temporary folder has no room is not merged; then it says so.
 Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files);
 
 using CheckpointReader = std::function<train::LoadedCheckpoint(
@@ -35,7 +34,7 @@ using CheckpointReader = std::function<train::LoadedCheckpoint(
 // second step again: CKPT-05, the same bits in parameters, moments and loss.
 Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read);
 
-// A folder below the system's temporary one, gone with the object.
+// A temporary folder, removed with the object.
 class ScratchFolder {
  public:
   ScratchFolder();

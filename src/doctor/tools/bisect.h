@@ -12,28 +12,28 @@ namespace hone::doctor {
 enum class Outcome {
   kPasses,
   kFails,
-  kUnresolved,  // nothing can be said: the options do not go together, or it failed in another way
+  kUnresolved,  // no result: invalid combination of options, or another failure
 };
 
 using OptionSet = std::vector<std::size_t>;  // numbers of options, ascending
 
 enum class SearchEnd {
   kFound,
-  kFlaky,      // found, but a repeated try said something else
-  kAllPass,    // with all options there is no failure
-  kNoneFails,  // without any option there is one already
+  kFlaky,      // found, but a repeated try had another result
+  kAllPass,    // no failure even with all options
+  kNoneFails,  // failure even without any option
 };
 
 struct Minimized {
   SearchEnd end = SearchEnd::kFound;
-  OptionSet options;  // kFound and kFlaky: a set that failed, and none of whose tried parts did
+  OptionSet options;  // kFound and kFlaky: a set that failed although none of its tried subsets did
   int tries = 0;      // calls of `fails`
 };
 
-// The smallest set it can find among options 0..count-1 that fails. One option costs about log2(count) tries:
-// the shortest failing prefix is found by halving, its last option is kept, and the search goes on before it.
-// What is left is reduced by ddmin to a set from which no single option can be left out, and tried once more,
-// as is the empty set. A set is tried once otherwise.
+// The smallest set that it can find among options 0..count-1 that fails. One option costs about log2(count)
+// tries: the shortest failing prefix is found by bisection, its last option is kept, and the search continues
+// before it. ddmin reduces the result to a set from which no single option can be removed. That set and the
+// empty set are tried a second time; other sets are tried once.
 Minimized minimize(std::size_t count, const std::function<Outcome(const OptionSet&)>& fails);
 
 }  // namespace hone::doctor

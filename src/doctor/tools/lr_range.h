@@ -2,8 +2,8 @@
 // rises by the same factor each step; where the loss falls fastest the rate is useful, where it rises again
 // it is too high.
 //
-// The steps take the first few batches in turn, and each loss is held against what the same batch (and the
-// same dropout mask) gave before anything had moved: what is left is the effect of the updates, without the
+// The steps cycle through the first few batches, and each loss is compared with that of the same batch (and
+// the same dropout mask) before the first update. The change is the effect of the updates, without the
 // difference between batches.
 #pragma once
 
@@ -21,18 +21,18 @@ namespace hone::doctor {
 struct RangeOptions {
   std::int64_t steps = 40;
   double lowest = 1e-6, highest = 0.1;  // of the first and the last step
-  std::int64_t batches = 8;  // how many of the run's steps are taken in turn; fewer when an epoch has fewer
+  std::int64_t batches = 8;             // number of batches in the cycle; fewer when an epoch has fewer
 };
 
 struct RangePoint {
   double learning_rate = 0;  // of the update after which `loss` was measured
-  double loss = 0;           // nats a scored token
+  double loss = 0;           // nats per scored token
   double change = 0;         // loss - the loss of the same batch before any update
 };
 
 struct RangeResult {
   double first_loss = 0;           // mean over the batches, before any update
-  std::vector<RangePoint> points;  // ends early once the loss has gone far above where it began
+  std::vector<RangePoint> points;  // ends early once the loss is far above its start
   std::vector<double> smoothed;    // of `change`: means of five
   // Numbers of points. `diverged`: after `lowest`, half of the gain is lost again; empty: not within the
   // range.
@@ -42,11 +42,11 @@ struct RangeResult {
   std::optional<double> proposal;
 };
 
-// Smooths and judges: a function of points and first_loss alone.
+// Smooths and evaluates the curve: a function of only points and first_loss.
 void judge_range(RangeResult& result);
 
-// Runs it on an opened run that trains by a loss (SFT), then puts the adapter back bit for bit. `on_point`
-// may be empty; `stop` as in a training loop. Nothing is written.
+// Runs it on an opened run that trains by a loss (SFT), then restores the adapter bit for bit. `on_point` may
+// be empty; `stop` as in a training loop. Nothing is written.
 RangeResult range_test(train::OpenedRun& run, const RangeOptions& options,
                        const std::function<void(const RangePoint&)>& on_point, const std::atomic<bool>& stop);
 

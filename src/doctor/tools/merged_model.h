@@ -1,7 +1,7 @@
-// What a merge or an export wrote, beside the model that it was made of: CKPT-02 with its numbers.
+// Compares the result of a merge or an export with its source model: CKPT-02 with its numbers.
 //
-// The model that is right completes prompts greedily. Along its completions the other model's distributions
-// are compared: while its most likely token is the one that was taken, it writes the same text.
+// The reference model completes prompts greedily. The other model's distributions are compared along these
+// completions: as long as its most likely token is the same, it generates the same text.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,12 +16,12 @@
 
 namespace hone::doctor {
 
-// A prompt with its greedy completion, and what the model thought of each of its n tokens. Not the whole
-// distribution: of a vocabulary of 150,000 that would be a gigabyte for 50 prompts.
+// A prompt with its greedy completion, and the most likely tokens at each of its n positions. Not the whole
+// distribution: for a vocabulary of 150,000 it would take a gigabyte for 50 prompts.
 struct GreedyPath {
   data::Batch tokens;       // prompt and completion, one segment
   std::int64_t prompt = 0;  // tokens of it
-  at::Tensor ids;           // [n, K] int64: the K most likely, the one that was taken first
+  at::Tensor ids;           // [n, K] int64: the K most likely, the chosen one first
   at::Tensor logprobs;      // [n, K] fp32
   double kl_without = 0;    // sum over n of the KL from the model without its adapter; 0 when it has none
 };
@@ -33,24 +33,24 @@ std::vector<GreedyPath> greedy_paths(const model::CausalLm& model,
 
 struct MergedComparison {
   std::int64_t prompts = 0, same = 0;        // same: every greedy token is equal
-  std::int64_t tokens = 0, same_tokens = 0;  // most likely token equal, after the right model's tokens
+  std::int64_t tokens = 0, same_tokens = 0;  // most likely token equal, after the reference model's tokens
   // Mean over the tokens of KL(right || other), of the K most likely tokens and one for all others: at most
   // the whole KL, and nearly that.
   double kl = 0, kl_without = 0;
-  // Of the first other token of each prompt that differs: how much more likely, in the right model, its own
-  // token is than the other's; the greatest. Small: it was nearly a tie, which rounding decides.
+  // At the first different token of each prompt: how much more likely the reference model finds its own token
+  // than the other's; the maximum. Small: nearly a tie, which rounding decides.
   double widest_gap = 0;
 };
 MergedComparison compare_models(const model::CausalLm& other, const std::vector<GreedyPath>& paths);
 
-// CKPT-02: ok when all prompts are the same; a note when what differs were near ties and the KL is small; a
-// warning beyond the limits (KL 0.01, 98 % of tokens); a failure when the adapter is hardly in it though
-// the type is wide enough for it, or when a number is not finite.
-// `what`: "the merged model"; `narrow`: the type that the file holds, when it has fewer bits than 16.
+// CKPT-02: ok when all prompts are the same; a note when only near ties differ and the KL is small; a warning
+// beyond the limits (KL 0.01, 98 % of tokens); a failure when most of the adapter is missing although the
+// type has enough bits for it, or when a number is not finite. `what`: "the merged model"; `narrow`: the type
+// of the file, when it has fewer than 16 bits.
 base::Verdict merged_verdict(const MergedComparison& found, const std::string& what,
                              const std::string& narrow);
 
-// Fifty short questions, for when the user names none.
+// Fifty short questions, used when the user names no prompts.
 const std::vector<std::string>& check_prompts();
 
 }  // namespace hone::doctor

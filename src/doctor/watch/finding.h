@@ -1,4 +1,4 @@
-// What the watch's parts hand to it.
+// What the parts of the watch return.
 #pragma once
 
 #include <string>
@@ -9,8 +9,7 @@
 
 namespace hone::doctor {
 
-// A verdict, and what it is about: "RL-04 strict_format". A key is told once, and again only when it got
-// worse.
+// A verdict and its key: "RL-04 strict_format". A key is reported once, and again only when it gets worse.
 struct Finding {
   std::string key;
   base::Verdict verdict;

@@ -1,5 +1,5 @@
 // What a loss of GRPO or RLOO means (docs/design.md, Loss 0 in GRPO): it has at least seven causes, two of
-// them healthy. A function of numbers that every step has.
+// them healthy. A function of each step's numbers.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,14 @@ enum class LossCase {
   kLowest,          // 0, no gradient, all groups dead, rewards at their minimum: RL-04, or too hard
   kHighest,         // 0, no gradient, all groups dead, rewards at their maximum: too easy, RL-02
   kDead,            // 0, no gradient, all groups dead, rewards between: RL-02
-  kMasked,  // no gradient though some groups live: mask_truncated_completions left every sample out: RL-03
+  // no gradient although some groups are live: mask_truncated_completions left out every sample: RL-03
+  kMasked,
   kGradientCut,  // no gradient, some groups live and samples were trained on: GRAD-01, GRAD-02, GRAD-04
   kNotFinite,    // NUM-02
-  kUnknown,      // none of the rows: a step whose own samples had no advantage
+  kUnknown,      // no row applies: a step whose own samples had no advantage
 };
 
-// Where the mean reward lies among those that the run has seen (or may know).
+// The mean reward relative to the rewards seen so far in the run.
 enum class RewardPlace { kLowest, kBetween, kHighest };
 
 struct LossFacts {
@@ -48,8 +49,8 @@ RewardPlace place_of(double reward, double lowest_seen, double highest_seen);
 
 LossCase loss_case(const LossFacts& facts);
 
-// The row in words. Healthy rows are notes (RL-01); the others are failures, which whoever knows how much
-// evidence there is may lower. kUnknown: a verdict without words.
+// The row as a verdict. Healthy rows are notes (RL-01); the others are failures, which the caller may lower
+// if there is little evidence. kUnknown: an empty verdict.
 base::Verdict loss_verdict(const LossFacts& facts);
 
 }  // namespace hone::doctor

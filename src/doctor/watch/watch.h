@@ -1,15 +1,15 @@
-// The doctor while a run goes on: it receives every event of the report (and hands every call on), and has a
-// seat in the loop. What it finds it tells once through RunListener::on_verdict, and again only when it got
-// worse; a failure warns, pauses or stops the run (on_fault), and from the first suspicion the last healthy
-// checkpoint is kept.
+// The doctor during a run: it receives every event of the report (and forwards it) and is a guard of the
+// loop. Each finding is reported once through RunListener::on_verdict, and again only when it gets worse; a
+// failure warns, pauses or stops the run (on_fault). From the first suspicion the last healthy checkpoint is
+// kept.
 //
 //   doctor::Watch watch(report, plan.on_fault);
 //   const auto run = train::open_run(plan, watch);
 //   const train::LoopResult result = train::begin_run(*run, watch, stop_requested, &watch.guard());
 //   if (result.paused) ... watch.failures()
 //
-// A resumed run goes on with what the checkpoint keeps of the watch (watch_state.h): it is judged as one that
-// was never stopped. With on_fault pause or stop a failure that was told before needs new evidence.
+// A resumed run continues with the watch's state from the checkpoint (watch_state.h): it is treated as if it
+// had not been stopped. With on_fault pause or stop, a failure that was already reported needs new evidence.
 //
 // Thresholds and their sources: watch_limits.h. What it watches:
 //   watch_rewards.h  RL-02 RL-03 RL-04 RL-07 RL-08      of generation batches
@@ -46,7 +46,7 @@ class Watch final : public train::RunListener {
 
   train::RunGuard& guard() { return guard_adapter_; }
 
-  // What made it pause or stop, in order.
+  // The failures that made it pause or stop, in order.
   const std::vector<base::Verdict>& failures() const { return failures_; }
   // Something is wrong with the model itself: a later checkpoint may be worse than the healthy one (its step;
   // -1: there is none).
@@ -87,7 +87,7 @@ class Watch final : public train::RunListener {
     Watch& watch_;
   };
 
-  // MEM-02 is of a process, and told in each.
+  // MEM-02 concerns one process, and is reported in each.
   static constexpr const char* kMemoryKey = "MEM-02";
 
   void begin(train::OpenedRun& run);
@@ -110,14 +110,14 @@ class Watch final : public train::RunListener {
   train::RunListener& report_;
   config::OnFault on_fault_;
   train::OpenedRun* run_ = nullptr;
-  using Reported = std::map<std::string, base::Level>;  // Finding::key -> how bad it was
+  using Reported = std::map<std::string, base::Level>;  // Finding::key -> its level
   Reported reported_;
   std::vector<base::Verdict> failures_;
   bool pause_wanted_ = false;
   bool suspected_ = false;                // something is wrong with the model itself
-  std::int64_t healthy_checkpoint_ = -1;  // the newest before the first suspicion
+  std::int64_t healthy_checkpoint_ = -1;  // the newest one before the first suspicion
   bool loss_explained_ = false;
-  std::vector<PartFingerprint> base_;  // as the run began; empty with skip_doctor
+  std::vector<PartFingerprint> base_;  // at the start of the run; empty with skip_doctor
   train::StepFacts newest_;
   std::int64_t rows_ = 0;  // of an optimizer step
   bool live_ = true;       // samples of the step that is being made have an advantage
@@ -128,8 +128,8 @@ class Watch final : public train::RunListener {
   std::chrono::steady_clock::time_point asked_free_;
   std::optional<TensorWatch> tensors_;
   std::optional<RewardWatch> rewards_;
-  // As they were before the step that is being made saw its rollouts: what a checkpoint keeps that an error
-  // in this step saves, since the step comes again.
+  // The state before the current step received its rollouts. A checkpoint that is saved after an error in
+  // this step stores it, since the step is repeated.
   struct BeforeRollouts {
     std::optional<RewardWatch> rewards;
     Reported told;

@@ -1,5 +1,5 @@
 // What generation batches show: dead groups (RL-02), completions that are cut (RL-03), components that never
-// vary (RL-04), one that is nearly all of the reward (RL-07), repetition (RL-08).
+// vary (RL-04), a component that is nearly all of the reward (RL-07), repetition (RL-08).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace hone::doctor {
 
 class RewardWatch {
  public:
-  // `weights`: reward_weights, empty for all 1. `past_unknown`: the run goes on from a checkpoint that does
-  // not say what its first batches were like; what needs them is not judged.
+  // `weights`: reward_weights, empty for all 1. `past_unknown`: the run continues from a checkpoint without
+  // the statistics of its first batches; checks that need them are off.
   RewardWatch(std::int64_t group_size, std::vector<double> weights, bool masks_truncated,
               bool past_unknown = false)
       : group_size_(group_size),
@@ -33,7 +33,7 @@ class RewardWatch {
 
   base::Json state() const;
   void restore(const base::Json& state);  // BadWatchState (watch_state.h)
-  // Windows and streaks begin again; what the run's beginning was like stays known.
+  // Resets windows and streaks; the statistics of the first batches are kept.
   void reset_evidence();
 
  private:
@@ -75,7 +75,7 @@ class RewardWatch {
   bool masks_truncated_, past_unknown_;
   std::deque<Batch> batches_;  // the window, newest last
   std::vector<Component> components_;
-  // Batches whose groups are all dead, one after another up to now.
+  // Consecutive batches whose groups are all dead, up to now.
   Batch streak_;
   std::int64_t streak_batches_ = 0;
   bool ever_live_ = false;  // a group had an advantage

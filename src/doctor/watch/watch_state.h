@@ -1,11 +1,11 @@
-// What the watch knows of the steps before a checkpoint, kept in it: a resumed run is judged as one that was
-// never stopped, and told nothing twice. Not kept, because it is of the process: memory (MEM-02).
+// The watch's state in a checkpoint: a resumed run is treated as if it had not been stopped, and nothing is
+// reported twice. The memory statistics (MEM-02) are not kept, since they belong to one process.
 //
 // watch_state.json:
 //   {"format": "hone-watch-1", "judged": 3735928559, "told": {"GRAD-02": 3}, "suspected": false,
 //    "healthy": -1, "loss_explained": true, "last_reward": 0.5, "tensors": {...}, "trend": {...},
 //    "preference": {...}, "rewards": {...}, "policy": {...}}
-// "judged" is of the options and the data that the numbers are of: under others the baselines are unknown.
+// "judged" is a hash of the options and the data; if they change, the baselines are unknown.
 #pragma once
 
 #include <cmath>
@@ -19,13 +19,13 @@ namespace hone::doctor {
 
 constexpr const char* kWatchStateFile = "watch_state.json";
 
-// A text that no watch wrote. The watch begins again with a note; the run itself needs nothing of it.
+// A file that no watch wrote. The watch restarts with a note; the run itself does not need it.
 class BadWatchState : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// One object of the file; every value is looked at before it is taken.
+// One object of the file; every value is checked before use.
 class StateReader {
  public:
   explicit StateReader(const base::Json& json) : json_(json) {

@@ -1,5 +1,5 @@
-// The training methods, a row each: what opens a run, and what the doctor knows of it. Options and their
-// rules are the row of the same method in config/methods.cpp. A method's own code is its folder,
+// The training methods, one row each: the function that opens a run, and data for the doctor. Options and
+// their rules are the row of the same method in config/methods.cpp. A method's own code is its folder,
 // train/methods/<name>/; what several share is in train/ (row_method, pair_method, sampling_method).
 #pragma once
 
@@ -15,16 +15,16 @@ struct OpenedRun;
 
 // Peak learning rates of LoRA with AdamW, at rank 16 and scale 2 (TRL's defaults, alpha 32).
 struct LearningRates {
-  double least = 1e-6;  // below: is almost too low to learn
+  double least = 1e-6;  // below: almost no learning
   double usual = 2e-5;  // proposed
-  double most = 1e-3;   // above: seldom stays stable
+  double most = 1e-3;   // above: rarely stable
 };
 
 struct MethodRow {
   config::Method method;
   std::unique_ptr<OpenedRun> (*open)(const config::Plan&, RunListener&);
   LearningRates rates = {};
-  // Whether a new adapter's first loss is ln 2, which the doctor then looks for. Null: never.
+  // Whether a new adapter's first loss is ln 2, which the doctor then checks. Null: never.
   bool (*begins_at_ln2)(const config::Plan&) = nullptr;
 };
 

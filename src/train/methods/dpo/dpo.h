@@ -1,8 +1,8 @@
-// DPO and its relatives: TRL 1.16's DPOTrainer on pairs laid end to end, without padding.
+// DPO and its relatives: TRL 1.16's DPOTrainer on concatenated pairs, without padding.
 //
 // A micro-batch is one pass through the model: each pair's prompt once, then its two completions
-// (train/policy_batch.h). The reference is the model without its adapter, or with the values that a
-// continued adapter began with; its log-probabilities are computed with each micro-batch, or, with
+// (train/policy_batch.h). The reference is the model without its adapter, or with the initial values of a
+// continued adapter; its log-probabilities are computed with each micro-batch, or, with
 // precompute_ref_log_probs, of all rows before step 1. Dropout, where disable_dropout is false, is the
 // policy's alone, and of a shared prompt both completions see the same.
 #pragma once

@@ -1,10 +1,10 @@
-// KTO: TRL 1.16's KTOTrainer on rows laid end to end, without padding.
+// KTO: TRL 1.16's KTOTrainer on concatenated rows, without padding.
 //
 // A micro-batch of loss type kto is two passes with the adapter, the second of which trains: prompts with
 // another row's completion, whose log-probabilities estimate the KL, and prompts with their own. The
-// reference is the model without its adapter, or with the values that a continued adapter began with; it
-// takes both completions of a prompt in one pass that computes the prompt once, with each micro-batch or,
-// with precompute_ref_log_probs, of all rows before step 1.
+// reference is the model without its adapter, or with the initial values of a continued adapter; it takes
+// both completions of a prompt in one pass that computes the prompt once, with each micro-batch or, with
+// precompute_ref_log_probs, of all rows before step 1.
 #pragma once
 
 #include "learn/kto_loss.h"

@@ -1,8 +1,8 @@
-// Reward-model training: TRL 1.16's RewardTrainer on pairs laid end to end, without padding.
+// Reward-model training: TRL 1.16's RewardTrainer on concatenated pairs, without padding.
 //
-// A micro-batch is one pass through the decoder: what the two of a pair begin with once (share_prompt), then
-// the rest of each. A score is score.weight times the final norm's output at a sequence's last token; both
-// the adapter and the head (CausalLm::score_head) are trained. Scores and the head are fp32 whatever the
+// A micro-batch is one pass through the decoder: the common prefix of a pair once (share_prompt), then the
+// rest of each sequence. A score is score.weight times the final norm's output at a sequence's last token;
+// both the adapter and the head (CausalLm::score_head) are trained. Scores and the head are fp32 whatever the
 // decoder's precision is.
 #pragma once
 
