@@ -103,7 +103,6 @@ std::string split_file(const std::string& folder, const std::string& split, cons
   throw UserError({.where = where,
                    .expected = fmt::format("{}.jsonl in the folder {}", split, folder),
                    .found = files_with_ending(folder, ".jsonl"),
-                   .cause = {},
                    .fix = fmt::format("set {} to the .jsonl file, or name the split", option)});
 }
 
@@ -126,7 +125,6 @@ void require_model_path(const std::string& path, const std::string& option, cons
         {.where = where,
          .expected = fmt::format("config.json in the model folder {}", path),
          .found = adapter ? "adapter_config.json: this is an adapter, not a model" : "a folder without it",
-         .cause = {},
          .fix = adapter ? fmt::format("set adapter_name_or_path: {}, and {} to its base model", path, option)
                         : "name the folder that holds config.json and the .safetensors files"});
   }
@@ -134,7 +132,6 @@ void require_model_path(const std::string& path, const std::string& option, cons
     throw UserError({.where = where,
                      .expected = fmt::format("a model folder or .gguf file as {}", option),
                      .found = path,
-                     .cause = {},
                      .fix = "name the folder that holds config.json and the .safetensors files"});
   }
 }
@@ -146,7 +143,6 @@ void require_adapter_path(const std::string& path, const std::string& option, co
   throw UserError({.where = where,
                    .expected = fmt::format("adapter_config.json in the folder {}", path),
                    .found = "a folder without it",
-                   .cause = {},
                    .fix = "name the folder of an adapter as PEFT or hone writes it"});
 }
 
@@ -271,14 +267,10 @@ void check_files(Plan& plan, const Settings& settings) {
   } else if (evaluates && is_folder(data)) {
     plan.dataset_test = split_file(data, settings.text("dataset_test_split"), "eval_dataset", data_where);
   } else if (evaluates) {
-    throw UserError(
-        {.where =
-             settings.where(plan.eval_strategy != IntervalStrategy::kNo ? "eval_strategy" : "eval_on_start"),
-         .expected = "rows to evaluate",
-         .found = "no eval_dataset, and dataset_name is one file",
-         .cause = {},
-         .fix = "set eval_dataset to a .jsonl file, or dataset_name to a folder with train.jsonl and "
-                "test.jsonl"});
+    conflict(settings, plan.eval_strategy != IntervalStrategy::kNo ? "eval_strategy" : "eval_on_start",
+             "rows to evaluate", "no eval_dataset, and dataset_name is one file", "",
+             "set eval_dataset to a .jsonl file, or dataset_name to a folder with train.jsonl and "
+             "test.jsonl");
   }
 
   if (samples(plan.method)) {

@@ -26,7 +26,6 @@ void require_one(const std::string& first, const std::string& second) {
   throw UserError({.where = "hone doctor",
                    .expected = "one YAML file",
                    .found = fmt::format("'{}' and '{}'", first, second),
-                   .cause = {},
                    .fix = "name one run"});
 }
 
@@ -36,7 +35,6 @@ Method method_from_name(const std::string& word) {
   throw UserError({.where = "hone doctor",
                    .expected = fmt::format("a method ({}) or a YAML file", fmt::join(known, ", ")),
                    .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, known)),
-                   .cause = {},
                    .fix = "write hone doctor run.yaml"});
 }
 
@@ -82,14 +80,12 @@ DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
     throw UserError({.where = "hone doctor",
                      .expected = "a run to examine",
                      .found = "none",
-                     .cause = {},
                      .fix = "write hone doctor run.yaml"});
   }
   if (plan.fix && plan.config.empty()) {
     throw UserError({.where = "--fix",
                      .expected = "a YAML file to change",
                      .found = "only options on the command line",
-                     .cause = {},
                      .fix = "put them into a file: hone doctor run.yaml --fix"});
   }
   const std::string yaml = plan.config.empty() ? "" : base::read_text(plan.config);

@@ -78,7 +78,6 @@ EditedYaml edit_yaml(const std::string& text, const std::vector<std::pair<std::s
     throw base::UserError({.where = file_name,
                            .expected = "one `option: value` per line",
                            .found = "a form that cannot be changed line by line",
-                           .cause = {},
                            .fix = fmt::format("write {}: {} into it yourself", name, value)});
   }
   return out;

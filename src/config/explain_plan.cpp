@@ -10,14 +10,12 @@ ExplainPlan parse_explain(const std::vector<std::string>& arguments) {
     throw base::UserError({.where = "hone explain",
                            .expected = "a report, or a run's output_dir",
                            .found = arguments.empty() ? "none" : "'" + arguments.back() + "'",
-                           .cause = {},
                            .fix = "write hone explain out/hone-crash-123.json, or hone explain out"});
   }
   if (!base::fs::exists(arguments[0])) {
     throw base::UserError({.where = "hone explain",
                            .expected = "a report of hone, or a run's output_dir",
                            .found = arguments[0] + ", which is not there",
-                           .cause = {},
                            .fix = "give the file that the crash message named, or the run's output_dir"});
   }
   return {.report = arguments[0]};

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "config/option_table.h"
 
@@ -54,6 +55,12 @@ std::vector<FormerName> without_a_row() {
       {"lora_model_dir",
        "write adapter_name_or_path to continue an adapter, base_adapters for frozen ones below it",
        kTraining},
+  };
+}
+
+// The same of some methods.
+std::vector<FormerName> of_methods() {
+  return {
       {"max_completion_length", "remove it; max_length bounds a prompt with its completion", kPairs},
       {"max_completion_length", "remove it; max_length bounds a prompt with its completion", "kto"},
       {"num_labels", "remove it: a reward model has one label", "reward"},
@@ -108,7 +115,8 @@ std::vector<FormerName> without_a_row() {
 
 const std::vector<FormerName>& former_names() {
   static const std::vector<FormerName> names = [] {
-    std::vector<FormerName> all = without_a_row();
+    std::vector<FormerName> all = without_a_row(), more = of_methods();
+    std::move(more.begin(), more.end(), std::back_inserter(all));
     for (const Option& row : method_options()) {
       for (const std::string& former : split_words(row.former)) {
         all.push_back({former, fmt::format("write {} instead", row.name), row.methods});

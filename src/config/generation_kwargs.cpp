@@ -33,11 +33,8 @@ struct Keyword {
 
   [[noreturn]] void wrong(const std::string& expected, const std::string& cause = {},
                           const std::string& fix = {}) const {
-    throw UserError({.where = settings.where(kKwargs),
-                     .expected = fmt::format("{} for {}.{}", expected, kKwargs, key),
-                     .found = base::short_json(value),
-                     .cause = cause,
-                     .fix = fix});
+    conflict(settings, kKwargs, fmt::format("{} for {}.{}", expected, kKwargs, key), base::short_json(value),
+             cause, fix);
   }
   std::int64_t integer(std::int64_t least) const {
     if (!value.is_number_integer() || value.get<std::int64_t>() < least) {
@@ -76,12 +73,10 @@ struct Keyword {
 };
 
 [[noreturn]] void unknown(const Settings& settings, const std::string& key) {
-  throw UserError(
-      {.where = settings.where(kKwargs),
-       .expected = "keys that hone has in generation_kwargs",
-       .found = fmt::format("'{}'.{}", base::cut_text(key, 200), base::did_you_mean(key, known_keys())),
-       .cause = "a key that hone ignored would change what is sampled",
-       .fix = fmt::format("hone has {}", fmt::join(known_keys(), ", "))});
+  conflict(settings, kKwargs, "keys that hone has in generation_kwargs",
+           fmt::format("'{}'.{}", base::cut_text(key, 200), base::did_you_mean(key, known_keys())),
+           "a key that hone ignored would change what is sampled",
+           fmt::format("hone has {}", fmt::join(known_keys(), ", ")));
 }
 
 void apply(const Keyword& keyword, PolicyPlan& plan) {
@@ -135,12 +130,10 @@ void apply_generation_kwargs(const Settings& settings, PolicyPlan& plan) {
     if (!value.is_null()) apply({settings, key, value, length}, plan);
   }
   if (plan.min_new_tokens > plan.max_completion_length) {
-    throw UserError(
-        {.where = settings.where(kKwargs),
-         .expected = fmt::format("min_new_tokens of at most {}, {}", length, plan.max_completion_length),
-         .found = fmt::format("{}", plan.min_new_tokens),
-         .cause = {},
-         .fix = fmt::format("raise {}, or lower min_new_tokens", length)});
+    conflict(settings, kKwargs,
+             fmt::format("min_new_tokens of at most {}, {}", length, plan.max_completion_length),
+             fmt::format("{}", plan.min_new_tokens), "",
+             fmt::format("raise {}, or lower min_new_tokens", length));
   }
 }
 

@@ -6,44 +6,9 @@ namespace hone::config {
 namespace {
 constexpr Choices<PackingStrategy, 1> kPackingStrategyWords = {{{"bfd", PackingStrategy::kBfd}}};
 constexpr std::string_view kNeverPads = "hone never pads";
-}  // namespace
 
-std::vector<Option> data_options() {
-  std::vector<Option> rows;
-  add(rows, {"data", kScriptArguments, kAll},
-      {{"dataset_name", "a .jsonl file, or a folder that holds train.jsonl (and test.jsonl)",
-        &DataPlan::dataset_name, formerly("dataset dataset_path"),
-        in("dpo",
-           {.meaning =
-                "a .jsonl file with chosen, rejected and (or within them) prompt, or a folder of such"}),
-        in(kHoneSamplers,
-           {.meaning =
-                "a .jsonl file with a prompt column, or a folder that holds train.jsonl (and test.jsonl)"}),
-        in("kto",
-           {.meaning =
-                "a .jsonl file with prompt, completion, label, or with chosen and rejected, or a folder of such"}),
-        in("reward",
-           {.meaning =
-                "a .jsonl file with chosen, rejected and (or within them) prompt, perhaps margin, or a folder "
-                "of such"})},
-       {"dataset_config", "configuration name on the hub",
-        refused("hone reads local files, which have no configuration name")},
-       {"dataset_train_split", "in a dataset folder, the split to train on: <split>.jsonl", Kind::kString,
-        "\"train\""},
-       {"dataset_test_split", "in a dataset folder, the split to evaluate: <split>.jsonl", Kind::kString,
-        "\"test\""},
-       {"dataset_streaming", "stream the dataset", Kind::kBool, "false",
-        refused("not yet: a streamed dataset is read in another order")},
-       {"ignore_bias_buffers", "workaround for distributed PyTorch", Kind::kBool, "false",
-        ignored("the fault it works around cannot occur here")}});
-  add(rows, {"data", kHone, kAll},
-      {{"eval_dataset", "the .jsonl file to evaluate; overrides test.jsonl", &DataPlan::dataset_test}});
-  add(rows, {"data", kDatasetMixture, kAll},
-      {{"datasets", "a mixture of datasets", Kind::kAny, "[]",
-        refused("not yet: one dataset; set dataset_name")},
-       {"streaming", "stream the mixture", Kind::kBool, "false", refused("not yet")},
-       {"test_split_size", "split a test set off the mixture", Kind::kFloat, "null",
-        refused("not yet: give the rows to evaluate as eval_dataset")}});
+// Of the Config classes.
+void add_preparation(std::vector<Option>& rows) {
   add(rows, {"data", kMethodConfig, "sft"},
       {{"dataset_text_field", "column that holds plain text", &DataPlan::dataset_text_field},
        {"dataset_kwargs", "skip_prepare_dataset", Kind::kMap, "null",
@@ -101,6 +66,46 @@ std::vector<Option> data_options() {
        {"loss_type", "the loss", Kind::kChoice, "\"nll\"", choice("nll", "chunked_nll", "dft", "not yet")},
        {"activation_offloading", "keep activations outside the GPU", Kind::kBool, "false",
         of("sft, dpo, kto, reward"), ignored("activations already live in the machine's memory")}});
+}
+}  // namespace
+
+std::vector<Option> data_options() {
+  std::vector<Option> rows;
+  add(rows, {"data", kScriptArguments, kAll},
+      {{"dataset_name", "a .jsonl file, or a folder that holds train.jsonl (and test.jsonl)",
+        &DataPlan::dataset_name, formerly("dataset dataset_path"),
+        in("dpo",
+           {.meaning =
+                "a .jsonl file with chosen, rejected and (or within them) prompt, or a folder of such"}),
+        in(kHoneSamplers,
+           {.meaning =
+                "a .jsonl file with a prompt column, or a folder that holds train.jsonl (and test.jsonl)"}),
+        in("kto",
+           {.meaning =
+                "a .jsonl file with prompt, completion, label, or with chosen and rejected, or a folder of such"}),
+        in("reward",
+           {.meaning =
+                "a .jsonl file with chosen, rejected and (or within them) prompt, perhaps margin, or a folder "
+                "of such"})},
+       {"dataset_config", "configuration name on the hub",
+        refused("hone reads local files, which have no configuration name")},
+       {"dataset_train_split", "in a dataset folder, the split to train on: <split>.jsonl", Kind::kString,
+        "\"train\""},
+       {"dataset_test_split", "in a dataset folder, the split to evaluate: <split>.jsonl", Kind::kString,
+        "\"test\""},
+       {"dataset_streaming", "stream the dataset", Kind::kBool, "false",
+        refused("not yet: a streamed dataset is read in another order")},
+       {"ignore_bias_buffers", "workaround for distributed PyTorch", Kind::kBool, "false",
+        ignored("the fault it works around cannot occur here")}});
+  add(rows, {"data", kHone, kAll},
+      {{"eval_dataset", "the .jsonl file to evaluate; overrides test.jsonl", &DataPlan::dataset_test}});
+  add(rows, {"data", kDatasetMixture, kAll},
+      {{"datasets", "a mixture of datasets", Kind::kAny, "[]",
+        refused("not yet: one dataset; set dataset_name")},
+       {"streaming", "stream the mixture", Kind::kBool, "false", refused("not yet")},
+       {"test_split_size", "split a test set off the mixture", Kind::kFloat, "null",
+        refused("not yet: give the rows to evaluate as eval_dataset")}});
+  add_preparation(rows);
   return rows;
 }
 

@@ -5,10 +5,9 @@
 namespace hone::config {
 namespace {
 constexpr std::string_view kSyncRef = "only read with sync_ref_model, which TRL refuses with PEFT";
-}  // namespace
 
-std::vector<Option> loss_options() {
-  std::vector<Option> rows;
+// DPOConfig.
+void add_dpo_loss(std::vector<Option>& rows) {
   add(rows, {"loss", kMethodConfig, "dpo"},
       {{"loss_type",
         "one or several of sigmoid, hinge, ipo, exo_pair, nca_pair, robust, bco_pair, sppo_hard, aot, "
@@ -31,40 +30,10 @@ std::vector<Option> loss_options() {
         &PreferencePlan::use_weighting},
        {"discopop_tau", "discopop: temperature", &PreferencePlan::discopop_tau, above(0),
         with("loss_type", "discopop")}});
-  add(rows, {"loss", kMethodConfig, kPoliciesAndDistillation},
-      {{"beta", "weight of the KL to the reference; 0: it is not computed", &PolicyPlan::beta, at_least(0),
-        formerly("kl_coef"), in("rloo", {.default_text = "0.05"})}});
-  add(rows, {"loss", kMethodConfig, kPolicies},
-      {{"epsilon", "lower clip of the ratio: 1 - epsilon", &PolicyPlan::epsilon, at_least(0),
-        formerly("cliprange")},
-       {"epsilon_high", "upper clip: 1 + epsilon_high; null: epsilon", &PolicyPlan::epsilon_high,
-        at_least(0)},
-       {"mask_truncated_completions", "leave truncated completions out of the loss",
-        &PolicyPlan::mask_truncated_completions}});
-  add(rows, {"loss", kMethodConfig, "kto"},
-      {{"loss_type", "the loss; apo_zero_unpaired estimates no KL", &KtoPlan::loss_type,
-        choice("kto apo_zero_unpaired")},
-       {"beta", "strength of the regularization toward the reference", &KtoPlan::beta, above(0)},
-       {"desirable_weight", "weight of the losses of desirable completions", &KtoPlan::desirable_weight,
-        at_least(0)},
-       {"undesirable_weight", "weight of the losses of undesirable completions", &KtoPlan::undesirable_weight,
-        at_least(0)}});
-  add(rows, {"loss", kMethodConfig, "dpo, kto"},
-      {{"precompute_ref_log_probs", "compute the reference of every pair once, before step 1",
-        &ReferencePlan::precompute_ref_log_probs,
-        in("kto", {.meaning = "compute the reference of every row once, before step 1"})},
-       {"precompute_ref_batch_size",
-        "pairs at a time for that; null: per_device_train_batch_size, and per_device_eval_batch_size",
-        &ReferencePlan::precompute_ref_batch_size, at_least(1),
-        in("kto",
-           {.meaning =
-                "rows at a time for that; null: per_device_train_batch_size, and per_device_eval_batch_size"}),
-        with("precompute_ref_log_probs")}});
-  add(rows, {"loss", kMethodConfig, "dpo, grpo, rloo, kto"},
-      {{"sync_ref_model", "move the reference towards the policy", Kind::kBool, "false",
-        refused("TRL refuses it with PEFT: the reference is the model without its adapter")},
-       {"ref_model_mixup_alpha", "share of the policy", Kind::kFloat, "0.6", ignored(kSyncRef)},
-       {"ref_model_sync_steps", "steps between moves", Kind::kInt, "512", ignored(kSyncRef)}});
+}
+
+// GRPOConfig.
+void add_grpo_loss(std::vector<Option>& rows) {
   add(rows, {"loss", kMethodConfig, "grpo"},
       {{"loss_type", "the loss, as TRL names it", &PolicyPlan::loss_type,
         choice("dapo grpo bnpo dr_grpo cispo luspo sapo vespo"),
@@ -122,6 +91,47 @@ std::vector<Option> loss_options() {
         &PolicyPlan::importance_sampling_clip_min, at_least(0)},
        {"vllm_importance_sampling_cap", "former name of vllm_importance_sampling_clip_max, which it replaces",
         Kind::kFloat, "null", above(0)}});
+}
+}  // namespace
+
+std::vector<Option> loss_options() {
+  std::vector<Option> rows;
+  add_dpo_loss(rows);
+  add(rows, {"loss", kMethodConfig, kPoliciesAndDistillation},
+      {{"beta", "weight of the KL to the reference; 0: it is not computed", &PolicyPlan::beta, at_least(0),
+        formerly("kl_coef"), in("rloo", {.default_text = "0.05"})}});
+  add(rows, {"loss", kMethodConfig, kPolicies},
+      {{"epsilon", "lower clip of the ratio: 1 - epsilon", &PolicyPlan::epsilon, at_least(0),
+        formerly("cliprange")},
+       {"epsilon_high", "upper clip: 1 + epsilon_high; null: epsilon", &PolicyPlan::epsilon_high,
+        at_least(0)},
+       {"mask_truncated_completions", "leave truncated completions out of the loss",
+        &PolicyPlan::mask_truncated_completions}});
+  add(rows, {"loss", kMethodConfig, "kto"},
+      {{"loss_type", "the loss; apo_zero_unpaired estimates no KL", &KtoPlan::loss_type,
+        choice("kto apo_zero_unpaired")},
+       {"beta", "strength of the regularization toward the reference", &KtoPlan::beta, above(0)},
+       {"desirable_weight", "weight of the losses of desirable completions", &KtoPlan::desirable_weight,
+        at_least(0)},
+       {"undesirable_weight", "weight of the losses of undesirable completions", &KtoPlan::undesirable_weight,
+        at_least(0)}});
+  add(rows, {"loss", kMethodConfig, "dpo, kto"},
+      {{"precompute_ref_log_probs", "compute the reference of every pair once, before step 1",
+        &ReferencePlan::precompute_ref_log_probs,
+        in("kto", {.meaning = "compute the reference of every row once, before step 1"})},
+       {"precompute_ref_batch_size",
+        "pairs at a time for that; null: per_device_train_batch_size, and per_device_eval_batch_size",
+        &ReferencePlan::precompute_ref_batch_size, at_least(1),
+        in("kto",
+           {.meaning =
+                "rows at a time for that; null: per_device_train_batch_size, and per_device_eval_batch_size"}),
+        with("precompute_ref_log_probs")}});
+  add(rows, {"loss", kMethodConfig, "dpo, grpo, rloo, kto"},
+      {{"sync_ref_model", "move the reference towards the policy", Kind::kBool, "false",
+        refused("TRL refuses it with PEFT: the reference is the model without its adapter")},
+       {"ref_model_mixup_alpha", "share of the policy", Kind::kFloat, "0.6", ignored(kSyncRef)},
+       {"ref_model_sync_steps", "steps between moves", Kind::kInt, "512", ignored(kSyncRef)}});
+  add_grpo_loss(rows);
   add(rows, {"loss", kMethodConfig, "rloo"},
       {{"normalize_advantages", "divide advantages by the batch's standard deviation",
         &PolicyPlan::normalize_advantages},

@@ -6,6 +6,35 @@ namespace hone::config {
 namespace {
 constexpr std::string_view kVllm = "read only by vLLM; hone samples with the trainer's own weights";
 constexpr std::string_view kTransformersBatching = "hone's own sampler batches continuously";
+
+// Of the engines that TRL can sample with.
+void add_engines(std::vector<Option>& rows) {
+  add(rows, {"sampling", kMethodConfig, kSamplers},
+      {{"cache_implementation", "transformers' cache", ignored("hone has its own cache of keys and values")},
+       {"ds3_gather_for_generation", "DeepSpeed ZeRO-3", Kind::kBool, "true", ignored(kOneProcess)},
+       {"use_transformers_continuous_batching", "transformers' batching", Kind::kBool, "false", of(kPolicies),
+        ignored(kTransformersBatching)},
+       {"transformers_continuous_batching_config", "transformers' batching", Kind::kMap, "null",
+        of(kPolicies), ignored(kTransformersBatching)},
+       {"use_transformers_paged", "transformers' batching", Kind::kBool, "false", of(kPolicies),
+        ignored(kTransformersBatching)},
+       {"use_vllm", "sample with vLLM", Kind::kBool, "false",
+        ignored("hone samples with the trainer's own weights: nothing is copied to another engine")},
+       {"vllm_mode", "vLLM", Kind::kString, "\"colocate\"", ignored(kVllm)},
+       {"vllm_model_impl", "vLLM", Kind::kString, "\"vllm\"", ignored(kVllm)},
+       {"vllm_enable_sleep_mode", "vLLM", Kind::kBool, "false", ignored(kVllm)},
+       {"vllm_structured_outputs_regex", "only completions of this form",
+        refused("not yet: completions are not constrained")},
+       {"vllm_server_base_url", "vLLM", ignored(kVllm)},
+       {"vllm_server_host", "vLLM", Kind::kString, "\"0.0.0.0\"", ignored(kVllm)},
+       {"vllm_server_port", "vLLM", Kind::kInt, "8000", ignored(kVllm)},
+       {"vllm_server_timeout", "vLLM", Kind::kFloat, "240.0", ignored(kVllm)},
+       {"vllm_group_port", "vLLM", Kind::kInt, "51216", ignored(kVllm)},
+       {"vllm_gpu_memory_utilization", "vLLM", Kind::kFloat, "0.3", ignored(kVllm),
+        in("online-dpo", {.default_text = "0.55", .null_too = true})},
+       {"vllm_max_model_length", "vLLM", Kind::kInt, "null", of(kPoliciesAndDistillation), ignored(kVllm)},
+       {"vllm_tensor_parallel_size", "vLLM", Kind::kInt, "1", ignored(kVllm)}});
+}
 }  // namespace
 
 std::vector<Option> reward_options() {
@@ -78,31 +107,8 @@ std::vector<Option> sampling_options() {
         "(in addition to the model's), top_k, ...",
         Kind::kMap, "null"},
        {"chat_template_kwargs", "variables for the chat template", Kind::kMap, "null",
-        in("online-dpo", {.after = "vllm_tensor_parallel_size", .origin = kHone})},
-       {"cache_implementation", "transformers' cache", ignored("hone has its own cache of keys and values")},
-       {"ds3_gather_for_generation", "DeepSpeed ZeRO-3", Kind::kBool, "true", ignored(kOneProcess)},
-       {"use_transformers_continuous_batching", "transformers' batching", Kind::kBool, "false", of(kPolicies),
-        ignored(kTransformersBatching)},
-       {"transformers_continuous_batching_config", "transformers' batching", Kind::kMap, "null",
-        of(kPolicies), ignored(kTransformersBatching)},
-       {"use_transformers_paged", "transformers' batching", Kind::kBool, "false", of(kPolicies),
-        ignored(kTransformersBatching)},
-       {"use_vllm", "sample with vLLM", Kind::kBool, "false",
-        ignored("hone samples with the trainer's own weights: nothing is copied to another engine")},
-       {"vllm_mode", "vLLM", Kind::kString, "\"colocate\"", ignored(kVllm)},
-       {"vllm_model_impl", "vLLM", Kind::kString, "\"vllm\"", ignored(kVllm)},
-       {"vllm_enable_sleep_mode", "vLLM", Kind::kBool, "false", ignored(kVllm)},
-       {"vllm_structured_outputs_regex", "only completions of this form",
-        refused("not yet: completions are not constrained")},
-       {"vllm_server_base_url", "vLLM", ignored(kVllm)},
-       {"vllm_server_host", "vLLM", Kind::kString, "\"0.0.0.0\"", ignored(kVllm)},
-       {"vllm_server_port", "vLLM", Kind::kInt, "8000", ignored(kVllm)},
-       {"vllm_server_timeout", "vLLM", Kind::kFloat, "240.0", ignored(kVllm)},
-       {"vllm_group_port", "vLLM", Kind::kInt, "51216", ignored(kVllm)},
-       {"vllm_gpu_memory_utilization", "vLLM", Kind::kFloat, "0.3", ignored(kVllm),
-        in("online-dpo", {.default_text = "0.55", .null_too = true})},
-       {"vllm_max_model_length", "vLLM", Kind::kInt, "null", of(kPoliciesAndDistillation), ignored(kVllm)},
-       {"vllm_tensor_parallel_size", "vLLM", Kind::kInt, "1", ignored(kVllm)}});
+        in("online-dpo", {.after = "vllm_tensor_parallel_size", .origin = kHone})}});
+  add_engines(rows);
   add(rows, {"sampling", kHone, kHoneSamplers},
       {{"share_prompt", "compute the prompt of a group once, in sampling and in training",
         &BatchPlan::share_prompt, of("grpo, rloo, dpo, reward, online-dpo"),

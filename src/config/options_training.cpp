@@ -13,42 +13,11 @@ constexpr std::string_view kRecompute =
     "gradient_checkpointing and recompute decide; the results do not depend on it";
 constexpr std::string_view kCompiled = "hone is compiled already";
 constexpr std::string_view kOwnKernels = "hone has its own kernels";
-}  // namespace
 
-std::vector<Option> training_options() {
-  std::vector<Option> rows;
+// Precision, recomputation, kernels, and the rest that concerns a whole run.
+void add_arithmetic(std::vector<Option>& rows) {
   add(rows, {"training", kTrainingArguments, kAll},
-      {{"output_dir", "the run's folder; null: trainer_output", &SavingPlan::output_dir},
-       {"per_device_train_batch_size", "rows of a micro-batch", &BatchPlan::per_device_train_batch_size,
-        at_least(1), formerly("per_gpu_train_batch_size train_batch_size batch_size"),
-        in("dpo, reward", {.meaning = "pairs of a micro-batch"}),
-        in(kPolicies, {.meaning = "completions of a micro-batch"}),
-        in("kto",
-           {.meaning =
-                "rows of a micro-batch; loss_type kto pairs each prompt with its neighbor's completion"}),
-        in("online-dpo", {.meaning = "prompts of a micro-batch"})},
-       {"gradient_accumulation_steps", "micro-batches of an optimizer step",
-        &BatchPlan::gradient_accumulation_steps, at_least(1)},
-       {"num_train_epochs", "passes over the data", &BatchPlan::num_train_epochs,
-        Range{.least = 0, .most = 1e9, .least_open = true}, formerly("epochs num_epochs")},
-       {"max_steps", "optimizer steps; above 0 it overrides num_train_epochs", &BatchPlan::max_steps,
-        at_least(-1)},
-       {"seed", "seed of every random choice", &BatchPlan::seed},
-       {"data_seed", "seed of the data's order; null: seed", &BatchPlan::data_seed,
-        in(kPolicies, {.option_class = OptionClass::kIgnored,
-                       .reason = "shuffle_dataset and seed decide the prompts' order, as in TRL"})},
-       {"train_sampling_strategy", "order of the rows", into(&BatchPlan::shuffle_rows, kShuffleWords),
-        refusing("group_by_length batch_rebalance", "not yet"),
-        in(kPolicies, {.option_class = OptionClass::kIgnored,
-                       .reason = "shuffle_dataset and seed decide the prompts' order, as in TRL"}),
-        in("kto", {.default_text = "\"sequential\"",
-                   .meaning = "order of the rows; loss_type kto needs sequential"})},
-       {"length_column_name", "column of row lengths", Kind::kString, "\"length\"",
-        ignored("only read by group_by_length, which hone does not have yet")},
-       {"dataloader_drop_last", "leave out an incomplete last batch", &BatchPlan::dataloader_drop_last,
-        in(kPolicies, {.option_class = OptionClass::kIgnored,
-                       .reason = "always: prompts that do not fill a generation batch are left out"})},
-       {"bf16", "bfloat16 matrix products; null: true", Kind::kBool, "null"},
+      {{"bf16", "bfloat16 matrix products; null: true", Kind::kBool, "null"},
        {"fp16", "float16 mixed precision", Kind::kBool, "false",
         refused("NUM-03: float16 overflows in training and needs loss scaling; use bf16")},
        {"tf32", "TF32 matrix products", Kind::kBool, "null",
@@ -90,6 +59,43 @@ std::vector<Option> training_options() {
        {"do_train", "for scripts", Kind::kBool, "false", ignored("hone always trains")},
        {"do_eval", "for scripts", Kind::kBool, "false", ignored("eval_strategy says whether to evaluate")},
        {"do_predict", "for scripts", Kind::kBool, "false", ignored("hone generate writes completions")}});
+}
+}  // namespace
+
+std::vector<Option> training_options() {
+  std::vector<Option> rows;
+  add(rows, {"training", kTrainingArguments, kAll},
+      {{"output_dir", "the run's folder; null: trainer_output", &SavingPlan::output_dir},
+       {"per_device_train_batch_size", "rows of a micro-batch", &BatchPlan::per_device_train_batch_size,
+        at_least(1), formerly("per_gpu_train_batch_size train_batch_size batch_size"),
+        in("dpo, reward", {.meaning = "pairs of a micro-batch"}),
+        in(kPolicies, {.meaning = "completions of a micro-batch"}),
+        in("kto",
+           {.meaning =
+                "rows of a micro-batch; loss_type kto pairs each prompt with its neighbor's completion"}),
+        in("online-dpo", {.meaning = "prompts of a micro-batch"})},
+       {"gradient_accumulation_steps", "micro-batches of an optimizer step",
+        &BatchPlan::gradient_accumulation_steps, at_least(1)},
+       {"num_train_epochs", "passes over the data", &BatchPlan::num_train_epochs,
+        Range{.least = 0, .most = 1e9, .least_open = true}, formerly("epochs num_epochs")},
+       {"max_steps", "optimizer steps; above 0 it overrides num_train_epochs", &BatchPlan::max_steps,
+        at_least(-1)},
+       {"seed", "seed of every random choice", &BatchPlan::seed},
+       {"data_seed", "seed of the data's order; null: seed", &BatchPlan::data_seed,
+        in(kPolicies, {.option_class = OptionClass::kIgnored,
+                       .reason = "shuffle_dataset and seed decide the prompts' order, as in TRL"})},
+       {"train_sampling_strategy", "order of the rows", into(&BatchPlan::shuffle_rows, kShuffleWords),
+        refusing("group_by_length batch_rebalance", "not yet"),
+        in(kPolicies, {.option_class = OptionClass::kIgnored,
+                       .reason = "shuffle_dataset and seed decide the prompts' order, as in TRL"}),
+        in("kto", {.default_text = "\"sequential\"",
+                   .meaning = "order of the rows; loss_type kto needs sequential"})},
+       {"length_column_name", "column of row lengths", Kind::kString, "\"length\"",
+        ignored("only read by group_by_length, which hone does not have yet")},
+       {"dataloader_drop_last", "leave out an incomplete last batch", &BatchPlan::dataloader_drop_last,
+        in(kPolicies, {.option_class = OptionClass::kIgnored,
+                       .reason = "always: prompts that do not fill a generation batch are left out"})}});
+  add_arithmetic(rows);
   return rows;
 }
 

@@ -34,7 +34,6 @@ void require_set(const Settings& settings, const std::string& name, const std::s
       {.where = fmt::format("hone {}", settings.schema().command),
        .expected = fmt::format("option {}", name),
        .found = "it is not set",
-       .cause = {},
        .fix = fmt::format("write {}: {} in the YAML file, or --{} {}", name, example, name, example)});
 }
 
@@ -43,12 +42,10 @@ void check_interval(const Settings& settings, const std::string& name, const std
   if (settings.text(strategy) != "steps") return;
   const double steps = settings.number(name);
   if (steps > 0 && (steps < 1 || steps == std::floor(steps))) return;
-  throw UserError(
-      {.where = settings.where(name),
-       .expected = fmt::format("{} a whole number of steps, or a fraction of all steps below 1", name),
-       .found = base::short_json(settings.value(name)),
-       .cause = steps == 0 ? fmt::format("{} is steps", strategy) : "",
-       .fix = steps == 0 ? fmt::format("write {}: \"no\" to switch it off", strategy) : ""});
+  conflict(settings, name,
+           fmt::format("{} a whole number of steps, or a fraction of all steps below 1", name),
+           base::short_json(settings.value(name)), steps == 0 ? fmt::format("{} is steps", strategy) : "",
+           steps == 0 ? fmt::format("write {}: \"no\" to switch it off", strategy) : "");
 }
 
 double num_cycles(const Settings& settings) {
@@ -61,15 +58,12 @@ double num_cycles(const Settings& settings) {
       throw UserError({.where = where,
                        .expected = "num_cycles in lr_scheduler_kwargs",
                        .found = fmt::format("unknown key '{}'.{}", key, base::did_you_mean(key, known)),
-                       .cause = "other keys belong to schedules that hone does not have yet",
-                       .fix = {}});
+                       .cause = "other keys belong to schedules that hone does not have yet"});
     }
     if (!value.is_number()) {
       throw UserError({.where = where,
                        .expected = "a number for lr_scheduler_kwargs.num_cycles",
-                       .found = base::short_json(value),
-                       .cause = {},
-                       .fix = {}});
+                       .found = base::short_json(value)});
     }
   }
   if (settings.text("lr_scheduler_type") != "cosine") {
@@ -89,11 +83,8 @@ bool tensorboard(const Settings& settings, std::vector<std::string>& notes) {
       "clearml", "dagshub", "dvclive",     "swanlab", "codecarbon", "azure_ml", "flyte",    "kubeflow"};
   for (const std::string& name : settings.list("report_to")) {
     if (std::find(trackers.begin(), trackers.end(), name) == trackers.end()) {
-      throw UserError({.where = settings.where("report_to"),
-                       .expected = "tensorboard or none for report_to",
-                       .found = fmt::format("'{}'.{}", name, base::did_you_mean(name, trackers)),
-                       .cause = {},
-                       .fix = {}});
+      conflict(settings, "report_to", "tensorboard or none for report_to",
+               fmt::format("'{}'.{}", name, base::did_you_mean(name, trackers)));
     }
     on = on || name == "tensorboard" || name == "all";
     if (name != "none" && name != "tensorboard") {
@@ -116,7 +107,7 @@ void check_packing(const Settings& settings) {
 void check_targets(const Settings& settings) {
   for (const char* name : {"lora_target_modules", "lora_exclude_modules"}) {
     for (const std::string& item : settings.list(name)) {
-      if (item.empty()) conflict(settings, name, fmt::format("names in {}", name), "an empty name", "", "");
+      if (item.empty()) conflict(settings, name, fmt::format("names in {}", name), "an empty name");
     }
   }
   const Json& targets = settings.value("lora_target_modules");
@@ -138,7 +129,7 @@ void check_steps(const Settings& settings) {
   conflict(settings, "warmup_steps",
            "warmup_steps a whole number of steps, or a fraction of all steps below "
            "1",
-           base::short_json(settings.value("warmup_steps")), "", "");
+           base::short_json(settings.value("warmup_steps")));
 }
 
 void check_combinations(const Settings& settings) {
@@ -159,8 +150,7 @@ void check_combinations(const Settings& settings) {
   check_steps(settings);
   for (const char* name : {"seed", "data_seed"}) {
     if (!settings.value(name).is_number() || settings.integer(name) >= 0) continue;
-    conflict(settings, name, fmt::format("{} at least 0", name), base::short_json(settings.value(name)), "",
-             "");
+    conflict(settings, name, fmt::format("{} at least 0", name), base::short_json(settings.value(name)));
   }
   check_targets(settings);
 }
@@ -188,13 +178,10 @@ void fill_token_indices(Plan& plan, const Settings& settings) {
   plan.trainable_token_module = value.begin().key();
   const std::string& module = plan.trainable_token_module;
   if (module == "embed_tokens" || module == "model.embed_tokens") return;
-  throw UserError({.where = settings.where(kIndices),
-                   .expected = "embed_tokens: a list of token ids",
-                   .found = fmt::format("'{}'", module),
-                   .cause =
-                       "rows of the embedding are trained, and of a head that is tied to it; an untied head "
-                       "has no trainable rows yet",
-                   .fix = "write only a list of token ids"});
+  conflict(settings, kIndices, "embed_tokens: a list of token ids", fmt::format("'{}'", module),
+           "rows of the embedding are trained, and of a head that is tied to it; an untied head "
+           "has no trainable rows yet",
+           "write only a list of token ids");
 }
 
 // Settings that are right and yet do nothing in this run.
@@ -325,11 +312,7 @@ Precision resolve_precision(const Settings& settings) {
 QuantizedBase quantized_base(const Settings& settings) {
   const bool four = settings.flag("load_in_4bit"), eight = settings.flag("load_in_8bit");
   if (four && eight) {
-    throw UserError({.where = settings.where("load_in_8bit"),
-                     .expected = "load_in_4bit or load_in_8bit",
-                     .found = "both",
-                     .cause = {},
-                     .fix = "remove one of them"});
+    conflict(settings, "load_in_8bit", "load_in_4bit or load_in_8bit", "both", "", "remove one of them");
   }
   if (eight) return QuantizedBase::kInt8;
   if (!four) return QuantizedBase::kNone;

@@ -46,11 +46,9 @@ std::int64_t product(const Settings& settings, std::int64_t batch, std::int64_t 
                      std::string_view what = "a generation batch") {
   constexpr std::int64_t kMost = 10'000'000;
   if (steps <= kMost / batch) return batch * steps;
-  throw UserError({.where = settings.where("per_device_train_batch_size"),
-                   .expected = fmt::format("{} of at most {} completions", what, kMost),
-                   .found = fmt::format("{} completions per micro-batch, {} micro-batches", batch, steps),
-                   .cause = {},
-                   .fix = "lower per_device_train_batch_size or gradient_accumulation_steps"});
+  conflict(settings, "per_device_train_batch_size", fmt::format("{} of at most {} completions", what, kMost),
+           fmt::format("{} completions per micro-batch, {} micro-batches", batch, steps), "",
+           "lower per_device_train_batch_size or gradient_accumulation_steps");
 }
 
 // GRPOConfig.__post_init__: the two options say the same thing, and TRL takes one of them.
@@ -59,20 +57,16 @@ void resolve_generation_batch(Settings& settings) {
   const auto size = settings.maybe_integer("generation_batch_size");
   const auto steps = settings.maybe_integer("steps_per_generation");
   if (size && steps && *size != product(settings, batch, *steps)) {
-    throw UserError(
-        {.where = settings.where("generation_batch_size"),
-         .expected = "either generation_batch_size or steps_per_generation",
-         .found = fmt::format("{} and {}, with per_device_train_batch_size {}", *size, *steps, batch),
-         .cause = fmt::format("{} steps of {} completions are {}", *steps, batch, *steps * batch),
-         .fix = "remove one of the two"});
+    conflict(settings, "generation_batch_size", "either generation_batch_size or steps_per_generation",
+             fmt::format("{} and {}, with per_device_train_batch_size {}", *size, *steps, batch),
+             fmt::format("{} steps of {} completions are {}", *steps, batch, *steps * batch),
+             "remove one of the two");
   }
   if (size && *size % batch != 0) {
-    throw UserError({.where = settings.where("generation_batch_size"),
-                     .expected = fmt::format(
-                         "generation_batch_size a multiple of per_device_train_batch_size, {}", batch),
-                     .found = fmt::format("{}", *size),
-                     .cause = {},
-                     .fix = fmt::format("write generation_batch_size: {}", nearest_multiples(*size, batch))});
+    conflict(settings, "generation_batch_size",
+             fmt::format("generation_batch_size a multiple of per_device_train_batch_size, {}", batch),
+             fmt::format("{}", *size), "",
+             fmt::format("write generation_batch_size: {}", nearest_multiples(*size, batch)));
   }
   const std::int64_t resolved =
       size ? *size / batch : steps.value_or(settings.integer("gradient_accumulation_steps"));
@@ -108,41 +102,36 @@ std::string whole_groups(const Settings& settings, std::int64_t group) {
 void resolve_groups(Settings& settings) {
   const auto group = settings.maybe_integer("num_generations");
   if (!group || *group < 2) {
-    throw UserError(
-        {.where = settings.where("num_generations"),
-         .expected = "num_generations at least 2",
-         .found = group ? fmt::format("{}", *group) : "null",
-         .cause = "the advantage of a completion is its reward relative to the others of its prompt",
-         .fix = fmt::format("the default is {}", settings.schema().find("num_generations")->default_text)});
+    conflict(settings, "num_generations", "num_generations at least 2",
+             group ? fmt::format("{}", *group) : "null",
+             "the advantage of a completion is its reward relative to the others of its prompt",
+             fmt::format("the default is {}", settings.schema().find("num_generations")->default_text));
   }
   const std::int64_t batch = settings.integer("per_device_train_batch_size");
   const std::int64_t steps = settings.integer("steps_per_generation");
   const std::int64_t size = settings.integer("generation_batch_size");
   if (size % *group != 0) {
-    throw UserError(
-        {.where = settings.where(told(settings)),
-         .expected = fmt::format("whole groups of num_generations {} in a generation batch", *group),
-         .found = fmt::format("{} completions: per_device_train_batch_size {} x steps_per_generation {}",
-                              size, batch, steps),
-         .cause = {},
-         .fix = "set " + whole_groups(settings, *group)});
+    conflict(settings, told(settings),
+             fmt::format("whole groups of num_generations {} in a generation batch", *group),
+             fmt::format("{} completions: per_device_train_batch_size {} x steps_per_generation {}", size,
+                         batch, steps),
+             "", "set " + whole_groups(settings, *group));
   }
   const std::int64_t eval_group = settings.maybe_integer("num_generations_eval").value_or(*group);
   settings.replace("num_generations_eval", eval_group);
   const std::int64_t eval_batch = settings.integer("per_device_eval_batch_size");
   const bool evaluates = settings.text("eval_strategy") != "no" || settings.flag("eval_on_start");
   if (evaluates && eval_batch % eval_group != 0) {
-    throw UserError({.where = settings.where("per_device_eval_batch_size"),
-                     .expected = fmt::format("whole groups of num_generations_eval {} in an evaluation batch",
-                                             eval_group),
-                     .found = fmt::format("per_device_eval_batch_size {}", eval_batch),
-                     .cause = settings.value("num_generations_eval") == settings.value("num_generations") &&
-                                      !settings.is_set("num_generations_eval")
-                                  ? "num_generations_eval is num_generations unless it is set"
-                                  : "",
-                     .fix = fmt::format("set per_device_eval_batch_size: {}, or num_generations_eval: {}",
-                                        nearest_multiples(eval_batch, eval_group),
-                                        nearest_divisors(eval_batch, eval_group, 1))});
+    conflict(
+        settings, "per_device_eval_batch_size",
+        fmt::format("whole groups of num_generations_eval {} in an evaluation batch", eval_group),
+        fmt::format("per_device_eval_batch_size {}", eval_batch),
+        settings.value("num_generations_eval") == settings.value("num_generations") &&
+                !settings.is_set("num_generations_eval")
+            ? "num_generations_eval is num_generations unless it is set"
+            : "",
+        fmt::format("set per_device_eval_batch_size: {}, or num_generations_eval: {}",
+                    nearest_multiples(eval_batch, eval_group), nearest_divisors(eval_batch, eval_group, 1)));
   }
 }
 
@@ -275,11 +264,7 @@ void resolve_numbers(Settings& settings, const char* name) {
     double value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc() || end != word.data() + word.size() || !std::isfinite(value)) {
-      throw UserError({.where = settings.where(name),
-                       .expected = fmt::format("numbers for option {}", name),
-                       .found = fmt::format("'{}'", word),
-                       .cause = {},
-                       .fix = {}});
+      conflict(settings, name, fmt::format("numbers for option {}", name), fmt::format("'{}'", word));
     }
     numbers.push_back(value);
   }

@@ -25,7 +25,7 @@ void check_losses(const Settings& settings, const PreferencePlan& plan) {
   if (plan.loss_weights.size() != plan.loss_type.size() && !plan.loss_weights.empty()) {
     conflict(settings, "loss_weights",
              fmt::format("one of loss_weights for each loss_type, {}", plan.loss_type.size()),
-             fmt::format("{}", plan.loss_weights.size()), "", "");
+             fmt::format("{}", plan.loss_weights.size()));
   }
   if (plan.f_divergence_type != "reverse_kl") {
     for (const std::string& type : plan.loss_type) {
@@ -78,7 +78,7 @@ void resolve_preference(Settings& settings) {
   for (const std::string& type : settings.list("loss_type")) {
     if (has(kLossTypes, type)) continue;
     conflict(settings, "loss_type", fmt::format("one of {} for loss_type", fmt::join(kLossTypes, ", ")),
-             fmt::format("'{}'.{}", type, base::did_you_mean(type, kLossTypes)), "", "");
+             fmt::format("'{}'.{}", type, base::did_you_mean(type, kLossTypes)));
   }
   resolve_numbers(settings, "loss_weights");
 }

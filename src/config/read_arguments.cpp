@@ -27,7 +27,6 @@ std::vector<Argument> split_arguments(const std::vector<std::string>& words, con
       throw base::UserError({.where = "command line",
                              .expected = "an option such as --output_dir",
                              .found = fmt::format("'{}'", base::cut_text(word, 200)),
-                             .cause = {},
                              .fix = yaml ? fmt::format("write --config {}", word)
                                          : fmt::format("`hone {} --help` shows the form", schema.command)});
     }
@@ -80,7 +79,6 @@ void Settings::read_arguments(const std::vector<std::string>& words) {
       throw base::UserError({.where = "--config",
                              .expected = "one YAML file",
                              .found = "--config twice",
-                             .cause = {},
                              .fix = "keep one of the two"});
     }
     configured = true;
@@ -108,7 +106,6 @@ void Settings::read_arguments(const std::vector<std::string>& words) {
         throw base::UserError({.where = where,
                                .expected = "the option once",
                                .found = "it is there twice",
-                               .cause = {},
                                .fix = fmt::format("write --{} A B", argument.name)});
       }
       if (argument.values.size() == 1 && argument.values[0] == "null" && option->nullable()) {

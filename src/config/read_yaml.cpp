@@ -89,7 +89,6 @@ Json free_value(const YAML::Node& node, Budget& budget, int depth = 0) {
       {.where = where,
        .expected = fmt::format("{} for option {}", what, option.name),
        .found = shape(node),
-       .cause = {},
        .fix = fmt::format("correct it, or remove it for the default {}", option.default_text)});
 }
 
@@ -133,11 +132,8 @@ std::vector<Entry> entries_of(const YAML::Node& map, const Document& document, B
     const std::string where = document.at(entry.first.Mark());
     budget.take(entry.first, depth);
     if (!entry.first.IsScalar()) {
-      throw base::UserError({.where = where,
-                             .expected = "an option name before ':'",
-                             .found = shape(entry.first),
-                             .cause = {},
-                             .fix = {}});
+      throw base::UserError(
+          {.where = where, .expected = "an option name before ':'", .found = shape(entry.first)});
     }
     if (entry.first.Scalar() == "<<" && is_plain(entry.first)) {
       if (entry.second.IsMap()) {
@@ -166,9 +162,7 @@ std::vector<Entry> entries_of(const YAML::Node& map, const Document& document, B
     if (!node.IsMap()) {
       throw base::UserError({.where = document.at(node.Mark()),
                              .expected = "a mapping, or a list of mappings, after '<<:'",
-                             .found = shape(node),
-                             .cause = {},
-                             .fix = {}});
+                             .found = shape(node)});
     }
     for (Entry& entry : entries_of(node, document, budget, depth + 1)) {
       if (seen.insert(entry.name).second) own.push_back(std::move(entry));

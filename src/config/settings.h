@@ -80,7 +80,7 @@ class Settings {
 
 // UserError about the value of option `name`.
 [[noreturn]] void conflict(const Settings& settings, std::string_view name, std::string expected,
-                           std::string found, std::string cause, std::string fix);
+                           std::string found, std::string cause = {}, std::string fix = {});
 
 // A value as YAML: plain if that is safe, else in double quotes.
 std::string yaml_text(const base::Json& value);

@@ -43,7 +43,6 @@ std::int64_t size_in_bytes(std::string_view text, const std::string& where) {
       {.where = where,
        .expected = "a size such as 2.05GB, 900MiB or 2050000000",
        .found = fmt::format("'{}'", text),
-       .cause = {},
        .fix = "units are kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (of 1024)"});
 }
 

@@ -33,7 +33,6 @@ void needed(const Settings& settings, const std::string& name) {
   throw UserError({.where = fmt::format("hone {}", settings.schema().command),
                    .expected = fmt::format("option --{}", name),
                    .found = "it is not set",
-                   .cause = {},
                    .fix = fmt::format("`hone {} --help` lists the options", settings.schema().command)});
 }
 
@@ -45,7 +44,6 @@ void require_new(const std::string& output, const std::string& where) {
   throw UserError({.where = where,
                    .expected = "a new folder as output",
                    .found = fmt::format("'{}' exists", output),
-                   .cause = {},
                    .fix = "name another folder, or remove this one"});
 }
 
@@ -60,11 +58,9 @@ std::vector<double> weights_of(const Settings& settings, std::size_t count) {
       out.push_back(value);
   }
   if (out.size() == count || count == 0) return out;
-  throw UserError({.where = settings.where("weights"),
-                   .expected = fmt::format("{} numbers, one an adapter", count),
-                   .found = fmt::format("{}", fmt::join(settings.list("weights"), " ")),
-                   .cause = {},
-                   .fix = "write --weights 0.7 0.3, or leave it out for 1 each"});
+  conflict(settings, "weights", fmt::format("{} numbers, one an adapter", count),
+           fmt::format("{}", fmt::join(settings.list("weights"), " ")), "",
+           "write --weights 0.7 0.3, or leave it out for 1 each");
 }
 
 // What ties, magnitude_prune and svd want to know besides.
@@ -74,11 +70,9 @@ void read_recipe(const Settings& settings, MergePlan& plan) {
   if (!settings.value("density").is_null()) {
     plan.density = settings.number("density");
   } else if (prunes && !plan.adapters.empty()) {
-    throw UserError({.where = settings.where("combination"),
-                     .expected = fmt::format("density, the share of values that {} keeps", plan.combination),
-                     .found = "it is not set",
-                     .cause = {},
-                     .fix = "write --density 0.5; 0.2 is what the TIES paper keeps"});
+    conflict(settings, "combination",
+             fmt::format("density, the share of values that {} keeps", plan.combination), "it is not set", "",
+             "write --density 0.5; 0.2 is what the TIES paper keeps");
   }
   const auto idle = [&](const char* name, bool used) {
     if (!used && settings.is_set(name) && !plan.adapters.empty())
@@ -91,20 +85,14 @@ void read_recipe(const Settings& settings, MergePlan& plan) {
 
 void check_sampling(const Settings& settings, const SamplingPlan& plan, std::vector<std::string>& notes) {
   if (plan.min_new_tokens > plan.max_new_tokens) {
-    throw UserError(
-        {.where = settings.where("min_new_tokens"),
-         .expected = fmt::format("min_new_tokens of at most max_new_tokens, {}", plan.max_new_tokens),
-         .found = fmt::format("{}", plan.min_new_tokens),
-         .cause = {},
-         .fix = "raise max_new_tokens, or lower min_new_tokens"});
+    conflict(settings, "min_new_tokens",
+             fmt::format("min_new_tokens of at most max_new_tokens, {}", plan.max_new_tokens),
+             fmt::format("{}", plan.min_new_tokens), "", "raise max_new_tokens, or lower min_new_tokens");
   }
   for (const std::string& text : plan.stop_strings) {
     if (!text.empty()) continue;
-    throw UserError({.where = settings.where("stop_strings"),
-                     .expected = "texts that end a completion",
-                     .found = "an empty text",
-                     .cause = "it is part of every completion",
-                     .fix = "leave it out"});
+    conflict(settings, "stop_strings", "texts that end a completion", "an empty text",
+             "it is part of every completion", "leave it out");
   }
   for (const char* name : {"top_k", "top_p", "min_p"}) {
     if (plan.temperature > 0 || !settings.is_set(name)) continue;
@@ -184,11 +172,8 @@ void read_decoding(const Settings& settings, DecodingPlan& plan) {
   for (const std::string& word : settings.list("adapters"))
     plan.adapters.push_back(named_adapter(word, settings.where("adapters")));
   if (!plan.adapters.empty() && !plan.adapter_name_or_path.empty()) {
-    throw UserError({.where = settings.where("adapters"),
-                     .expected = "adapter_name_or_path, for one, or adapters, to switch between several",
-                     .found = "both",
-                     .cause = {},
-                     .fix = "name all of them in adapters; those that are always on go into base_adapters"});
+    conflict(settings, "adapters", "adapter_name_or_path, for one, or adapters, to switch between several",
+             "both", "", "name all of them in adapters; those that are always on go into base_adapters");
   }
   plan.precision = resolve_precision(settings);
   plan.quantized_base = quantized_base(settings);
@@ -218,16 +203,13 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
     throw UserError({.where = "hone generate",
                      .expected = "a prompt to complete",
                      .found = "neither --prompt nor --prompts",
-                     .cause = {},
                      .fix = "write --prompt 'TEXT', or --prompts FILE.jsonl with a prompt column"});
   }
   check_sampling(settings, plan, plan.notes);
   if (plan.num_return_sequences > 1 && plan.temperature == 0) {
-    throw UserError({.where = settings.where("num_return_sequences"),
-                     .expected = "a temperature above 0 for several completions of a prompt",
-                     .found = "temperature 0",
-                     .cause = "greedy completions of a prompt are all the same",
-                     .fix = "set temperature, or leave num_return_sequences at 1"});
+    conflict(settings, "num_return_sequences", "a temperature above 0 for several completions of a prompt",
+             "temperature 0", "greedy completions of a prompt are all the same",
+             "set temperature, or leave num_return_sequences at 1");
   }
   if (plan.logprobs && plan.output.empty()) {
     plan.notes.push_back("logprobs: has no effect without output, a .jsonl file to write them to");
@@ -248,7 +230,6 @@ ChatPlan parse_chat(const std::vector<std::string>& arguments) {
     throw UserError({.where = "hone chat",
                      .expected = "a model to talk with",
                      .found = "none",
-                     .cause = {},
                      .fix = "write hone chat MODEL, a folder in Hugging Face format or a .gguf file"});
   }
   read_decoding(settings, plan);
@@ -289,21 +270,16 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
   plan.weights = weights_of(settings, plan.adapters.size());
   read_recipe(settings, plan);
   if (!plan.adapters.empty() && !plan.adapter_name_or_path.empty()) {
-    throw UserError(
-        {.where = settings.where("adapters"),
-         .expected = "adapter_name_or_path, to merge one into the base, or adapters, to combine several",
-         .found = "both",
-         .cause = {},
-         .fix = "combine first, then merge the combined adapter"});
+    conflict(settings, "adapters",
+             "adapter_name_or_path, to merge one into the base, or adapters, to combine several", "both", "",
+             "combine first, then merge the combined adapter");
   }
   for (const std::string& adapter : plan.adapters)
     require_adapter_path(adapter, "adapters", settings.where("adapters"));
   if (!plan.adapters.empty() && !plan.base_adapters.empty()) {
-    throw UserError({.where = settings.where("base_adapters"),
-                     .expected = "adapters, to make one of several, or base_adapters below the one to merge",
-                     .found = "both",
-                     .cause = {},
-                     .fix = "write all of them after adapters: combined they are one adapter"});
+    conflict(settings, "base_adapters",
+             "adapters, to make one of several, or base_adapters below the one to merge", "both", "",
+             "write all of them after adapters: combined they are one adapter");
   }
   if (!plan.adapters.empty()) {
     for (const char* name : {"compare", "prompts", "max_new_tokens", "dtype", "bf16", "load_in_4bit",
@@ -353,11 +329,9 @@ ExportPlan parse_export(const std::vector<std::string>& arguments) {
   std::error_code ignored;
   const bool exists = std::filesystem::exists(plan.output, ignored);
   if (exists || std::filesystem::path(plan.output).extension() != ".gguf") {
-    throw UserError({.where = settings.where("output"),
-                     .expected = "a new file whose name ends with .gguf",
-                     .found = fmt::format("'{}'{}", plan.output, exists ? ", which exists" : ""),
-                     .cause = {},
-                     .fix = exists ? "name another file, or remove this one" : "write --output model.gguf"});
+    conflict(settings, "output", "a new file whose name ends with .gguf",
+             fmt::format("'{}'{}", plan.output, exists ? ", which exists" : ""), "",
+             exists ? "name another file, or remove this one" : "write --output model.gguf");
   }
   return plan;
 }
@@ -371,7 +345,6 @@ RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments) {
     throw UserError({.where = "hone reward-test",
                      .expected = "option --reward_funcs",
                      .found = "it is not set",
-                     .cause = {},
                      .fix = "write --reward_funcs accuracy_reward, or rewards.py:my_function"});
   }
   needed(settings, "dataset_name");
@@ -397,11 +370,9 @@ BisectPlan parse_bisect(const std::vector<std::string>& arguments) {
     const std::optional<Method> method = find_method(word);
     if (!method) {
       const std::vector<std::string> known = method_names();
-      throw UserError({.where = settings.where("method"),
-                       .expected = fmt::format("one of {}", fmt::join(known, ", ")),
-                       .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, known)),
-                       .cause = {},
-                       .fix = "leave it out: it is inferred from the files' options"});
+      conflict(settings, "method", fmt::format("one of {}", fmt::join(known, ", ")),
+               fmt::format("'{}'.{}", word, base::did_you_mean(word, known)), "",
+               "leave it out: it is inferred from the files' options");
     }
     plan.method = *method;
   } else {
@@ -423,11 +394,8 @@ LrFindPlan parse_lr_find(const std::vector<std::string>& arguments) {
   needed(settings, "output");
   settings.fill(plan);
   if (plan.lowest >= plan.highest) {
-    throw UserError({.where = settings.where("highest"),
-                     .expected = fmt::format("highest above lowest, {}", plan.lowest),
-                     .found = fmt::format("{}", plan.highest),
-                     .cause = {},
-                     .fix = "leave both out: 1e-6 to 0.1"});
+    conflict(settings, "highest", fmt::format("highest above lowest, {}", plan.lowest),
+             fmt::format("{}", plan.highest), "", "leave both out: 1e-6 to 0.1");
   }
   require_file(plan.run, "run", settings.where("run"));
   return plan;

@@ -4,7 +4,7 @@
 
 namespace hone::train {
 
-data::OrderOptions order_options(const config::Plan& plan, std::size_t rows) {
+data::OrderOptions order_options(const config::BatchPlan& plan, std::size_t rows) {
   return {.rows = static_cast<std::int64_t>(rows),
           .batch_size = plan.per_device_train_batch_size,
           .accumulation = plan.gradient_accumulation_steps,
@@ -13,7 +13,7 @@ data::OrderOptions order_options(const config::Plan& plan, std::size_t rows) {
           .drop_last = plan.dataloader_drop_last};
 }
 
-RngKey pass_key(const config::Plan& plan, std::int64_t step, bool training) {
+RngKey pass_key(const config::BatchPlan& plan, std::int64_t step, bool training) {
   return {.training = training,
           .seed = static_cast<std::uint64_t>(plan.seed),
           .step = static_cast<std::uint64_t>(step)};

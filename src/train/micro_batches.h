@@ -1,4 +1,4 @@
-// Rows and keys of a step's micro-batches, as every method makes them of its plan.
+// Rows and keys of a step's micro-batches, for all methods.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace hone::train {
 using Rows = std::vector<std::int64_t>;
 
 // The order in which `rows` rows are trained on (or prompts, of Online DPO).
-data::OrderOptions order_options(const config::Plan& plan, std::size_t rows);
+data::OrderOptions order_options(const config::BatchPlan& plan, std::size_t rows);
 
-// What randomness depends on in step `step` (0-based).
-RngKey pass_key(const config::Plan& plan, std::int64_t step, bool training);
+// The key of the randomness of step `step` (0-based).
+RngKey pass_key(const config::BatchPlan& plan, std::int64_t step, bool training);
 
 Rows row_range(std::int64_t begin, std::int64_t end);  // begin, begin + 1, ..., end - 1
 std::vector<std::size_t> all_of(std::size_t count);    // 0, 1, ..., count - 1

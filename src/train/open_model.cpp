@@ -64,19 +64,19 @@ model::Quantize quantize(config::QuantizedBase base, bool nested) {
   throw base::InternalError({.where = "quantize", .expected = "a known base", .found = "another"});
 }
 
-model::Quantize quantize(const config::Plan& plan) {
+model::Quantize quantize(const config::ModelPlan& plan) {
   return quantize(plan.quantized_base, plan.use_bnb_nested_quant);
 }
 
 // transformers keeps the checkpoint's own quantization as well.
-std::optional<std::string> quantized_note(const config::Plan& plan, const model::CausalLm& model) {
+std::optional<std::string> quantized_note(const config::ModelPlan& plan, const model::CausalLm& model) {
   const model::Quantize asked = quantize(plan), found = model.quantized();
   if (!asked || asked == found) return std::nullopt;
   return "the checkpoint is already quantized (" + ops::describe(*found) +
          "), and stays so: " + ops::describe(*asked) + " was asked for";
 }
 
-std::uint64_t plan_seed(const config::Plan& plan) {
+std::uint64_t plan_seed(const config::BatchPlan& plan) {
   return static_cast<std::uint64_t>(plan.seed);
 }
 

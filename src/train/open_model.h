@@ -24,9 +24,9 @@ OpenedText open_text(const config::Plan& plan);
 at::Device device(const config::MachinePlan& plan);
 model::DtypePolicy dtype_policy(config::Precision precision);
 model::Quantize quantize(config::QuantizedBase base, bool nested);
-model::Quantize quantize(const config::Plan& plan);
+model::Quantize quantize(const config::ModelPlan& plan);
 // A note when the checkpoint is already quantized and the plan asks for something else.
-std::optional<std::string> quantized_note(const config::Plan& plan, const model::CausalLm& model);
-std::uint64_t plan_seed(const config::Plan& plan);
+std::optional<std::string> quantized_note(const config::ModelPlan& plan, const model::CausalLm& model);
+std::uint64_t plan_seed(const config::BatchPlan& plan);
 
 }  // namespace hone::train

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <typeindex>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -128,6 +129,62 @@ TEST(OptionTable, EveryRowIsWhole) {
         EXPECT_TRUE(row.range.holds(row.default_value().get<double>()))
             << row.name << ": the default is out of range";
       }
+    }
+  }
+}
+
+// A supported option that nobody reads would be ignored silently: its row fills a field of a struct that make_plan
+// fills, or a function reads it with others.
+TEST(OptionTable, EverySupportedOptionIsRead) {
+  const std::set<std::string_view> by_rules = {"dtype",
+                                               "bf16",
+                                               "load_in_8bit",
+                                               "load_in_4bit",
+                                               "bnb_4bit_quant_type",
+                                               "use_bnb_nested_quant",
+                                               "init_lora_weights",
+                                               "trainable_token_indices",
+                                               "lora_task_type",
+                                               "lora_modules_to_save",
+                                               "dataset_train_split",
+                                               "dataset_test_split",
+                                               "gradient_checkpointing",
+                                               "lr_scheduler_kwargs",
+                                               "optim",
+                                               "report_to",
+                                               "reward_model_name_or_path",
+                                               "reward_model_path",
+                                               "reward_funcs",
+                                               "judge_api_key_env",
+                                               "generation_kwargs",
+                                               "chat_template_kwargs",
+                                               "vllm_importance_sampling_cap"};
+  const std::set<std::type_index> filled = {typeid(ModelPlan),
+                                            typeid(AdapterPlan),
+                                            typeid(DataPlan),
+                                            typeid(BatchPlan),
+                                            typeid(OptimizerPlan),
+                                            typeid(LoggingPlan),
+                                            typeid(EvaluationPlan),
+                                            typeid(SavingPlan),
+                                            typeid(MachinePlan),
+                                            typeid(WatchPlan),
+                                            typeid(ReferencePlan),
+                                            typeid(PolicyPlan),
+                                            typeid(PreferencePlan),
+                                            typeid(OnlineDpoPlan),
+                                            typeid(RewardModelPlan),
+                                            typeid(KtoPlan),
+                                            typeid(learn::PolicyLossParameters),
+                                            typeid(learn::PreferenceLossParameters),
+                                            typeid(learn::KtoLossParameters)};
+  for (const auto& [schema, count] : methods()) {
+    for (const Option& row : schema.options) {
+      if (row.option_class != OptionClass::kSupported) continue;
+      const bool nll = schema.command == "sft" && row.name == "loss_type";  // hone has one
+      EXPECT_NE(row.binding.set != nullptr, by_rules.contains(row.name) || nll)
+          << schema.command << ": " << row.name;
+      if (row.binding.set) EXPECT_TRUE(filled.contains(row.binding.part)) << row.name;
     }
   }
 }

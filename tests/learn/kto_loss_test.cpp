@@ -53,7 +53,7 @@ TEST(KtoLoss, EqualsAutograd) {
 }
 
 TEST(KtoLoss, MetricsAreTrls) {
-  const KtoGradient found = kto_gradient(some_tokens({1, 0, 1}, 0.5), {.beta = 0.1});
+  const KtoGradient found = kto_gradient(some_tokens({1, 0, 1}, 0.5), {{.beta = 0.1}});
   const std::map<std::string, double> metrics(found.metrics.begin(), found.metrics.end());
   EXPECT_EQ(metrics.at("kl"), 0.5);
   EXPECT_DOUBLE_EQ(metrics.at("entropy"), 3.5);

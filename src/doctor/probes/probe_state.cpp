@@ -277,7 +277,7 @@ bool has_exact_kernels(const train::OpenedRun& run) {
          ops::instructions() == ops::Instructions::kAvx512Bf16;
 }
 
-learn::AdamWOptions adamw_options(const config::Plan& plan) {
+learn::AdamWOptions adamw_options(const config::OptimizerPlan& plan) {
   return {.beta1 = plan.adam_beta1,
           .beta2 = plan.adam_beta2,
           .epsilon = plan.adam_epsilon,

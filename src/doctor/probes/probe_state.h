@@ -1,5 +1,5 @@
-// What the probes that run the model share: the run put back as it was, its base told apart from a changed
-// one, a step's size, and words for lists of tensors.
+// Shared by the probes that run the model: restoring the run, detecting changes of the base, the size of a
+// step, and text for lists of tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,9 +18,8 @@
 
 namespace hone::doctor {
 
-// Parameters, gradient and the model's LoRA sides as they are now; put back bit for bit when it goes out of
-// scope, also by an exception. A probe may load another adapter into the model meanwhile. Clears the
-// gradient.
+// Saves parameters, gradient and the model's LoRA weights; its destructor restores them bit for bit, also
+// after an exception. In between, a probe may load another adapter into the model. Clears the gradient.
 class StateGuard {
  public:
   explicit StateGuard(train::OpenedRun& run);
@@ -37,8 +36,8 @@ class StateGuard {
   model::TokenRows token_rows_;
 };
 
-// A hash of every part of the frozen base as it lies in memory (packs are not unpacked), and whether all of
-// it is finite: one pass at the speed of memory.
+// A hash of every part of the frozen base as stored in memory (packed matrices stay packed), and whether all
+// values are finite: one pass at memory bandwidth.
 struct PartFingerprint {
   std::string name;
   std::uint64_t hash = 0;
@@ -50,26 +49,26 @@ std::vector<PartFingerprint> base_fingerprint(const model::CausalLm& model);
 std::string first_change(const std::vector<PartFingerprint>& before,
                          const std::vector<PartFingerprint>& after);
 
-// The first tensor of the base that holds a value which is not finite: "model.layers.3.mlp.up_proj.weight[17,
-// 4] is nan (2 such values)"; empty: none. Unpacks what is packed.
+// The first tensor of the base with a value that is not finite: "model.layers.3.mlp.up_proj.weight[17, 4] is
+// nan (2 such values)"; empty: none. Unpacks packed matrices.
 std::string first_bad_value(const model::CausalLm& model);
 
-// Sampler and trainer multiply by kernels that promise the same bits (ops/gemm.h).
+// Whether sampler and trainer use kernels that guarantee the same bits (ops/gemm.h).
 bool has_exact_kernels(const train::OpenedRun& run);
 
-// lora_B += size * N(0, 1), the same for equal seeds: an adapter with an effect, wherever training stands.
+// lora_B += size * N(0, 1), the same for equal seeds: an adapter with an effect at any stage of training.
 void perturb(const adapters::Adapter& adapter, double size, std::uint64_t seed);
 constexpr double kPerturbation = 0.02;  // about a tenth of a weight's size at rank 16
 
 bool is_b(const adapters::TrainableTensor& tensor);
 
-// How many tokens a rehearsal takes, so that a step of it stays near a second on two cores: 32 to 256.
+// Tokens of a rehearsal, chosen so that a step takes about a second on two cores: 32 to 256.
 std::int64_t rehearsal_tokens(const model::CausalLm& model);
 
-learn::AdamWOptions adamw_options(const config::Plan& plan);
+learn::AdamWOptions adamw_options(const config::OptimizerPlan& plan);
 
-// A few short examples of the run's own data, `tokens` together at most; prompts and the
-// chosen side of pairs are taken as text to learn.
+// A few short examples of the run's own data, with at most `tokens` in total; prompts and the chosen side of
+// pairs are used as training text.
 std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size_t most, std::int64_t tokens);
 
 // "layers 0-23 q_proj.lora_A, v_proj.lora_A; layers 3, 5 o_proj.lora_B", of PEFT's keys; cut after a few.
