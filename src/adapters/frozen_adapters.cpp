@@ -122,7 +122,7 @@ std::optional<std::string> frozen_adapters_note(const fs::path& adapter,
   const FrozenAdapters trained = read_frozen_adapters(adapter);
   const FrozenAdapters given = frozen_adapters_of(folders);
   if (trained.folders.empty() || trained == given) return std::nullopt;
-  return adapter.string() + " was trained above " + concat(trained.folders) + ", and base_adapters is " +
+  return adapter.string() + " was trained above " + concat(trained.folders) + ", but base_adapters is " +
          concat(folders) + ": the result is a different model, unless the others are merged into the base";
 }
 

@@ -21,7 +21,7 @@ std::string without_report(const base::fs::path& folder) {
     return "stopped   the run in " + folder.string() + " was stopped after step " +
            std::to_string(steps.back()) +
            " and left no report: Ctrl-C, or an error that was shown then\n"
-           "go on     the same command with --resume_from_checkpoint true\n";
+           "continue  the same command with --resume_from_checkpoint true\n";
   }
   return "nothing   there are no files of a hone run in " + folder.string() + "\n";
 }

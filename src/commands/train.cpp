@@ -39,9 +39,9 @@ void say_pause(const doctor::Watch& watch, const config::Plan& plan, bool ended)
   const std::int64_t healthy = watch.healthy_checkpoint();
   const bool harmed = watch.harmed();
   if (harmed && healthy < 0) {
-    std::cout << "go on     start again with changed options: no checkpoint is from before the fault\n";
+    std::cout << "continue  start again with changed options: no checkpoint is from before the fault\n";
   } else {
-    std::cout << "go on     the same command with changed options and --resume_from_checkpoint "
+    std::cout << "continue  the same command with changed options and --resume_from_checkpoint "
               << (harmed ? train::checkpoint_path(plan.output_dir, healthy).string() : "true")
               << " (or unchanged, with on_fault: warn)\n";
   }

@@ -37,18 +37,18 @@ void line(std::string& out, const char* label, const std::string& text) {
   out += padded + text + "\n";
 }
 
-// Where a run can go on from, and the words for it.
+// The checkpoint from which a run can continue, and the text for it.
 std::string go_on(const fs::path& folder, std::int64_t checkpoint, std::int64_t healthy) {
   std::string out;
   if (checkpoint < 0) {
     line(out, "saved", "no checkpoint yet");
-    line(out, "go on", "start again with the same command");
+    line(out, "continue", "start again with the same command");
     return out;
   }
   if (healthy < 0) {
     line(out, "saved",
          train::checkpoint_path(folder, checkpoint).string() + ", after the fault was suspected");
-    line(out, "go on", "start again with changed options: no checkpoint is from before it");
+    line(out, "continue", "start again with changed options: no checkpoint is from before it");
     return out;
   }
   const bool same = healthy == checkpoint;
@@ -56,7 +56,7 @@ std::string go_on(const fs::path& folder, std::int64_t checkpoint, std::int64_t 
   if (!same)
     line(out, "healthy",
          train::checkpoint_path(folder, healthy).string() + ", from before the fault was suspected");
-  line(out, "go on",
+  line(out, "continue",
        "the same command with --resume_from_checkpoint " +
            (same ? std::string("true") : train::checkpoint_path(folder, healthy).string()));
   return out;

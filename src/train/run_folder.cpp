@@ -141,7 +141,7 @@ void require_fresh(const fs::path& output_dir) {
                            .cause = "an earlier run wrote here; a new run would overwrite it",
                            .fix = go_on + "choose another --output_dir, or delete the folder"});
   };
-  const std::string resume = "go on with --resume_from_checkpoint ";
+  const std::string resume = "continue with --resume_from_checkpoint ";
   const auto steps = checkpoint_steps(output_dir);
   if (!steps.empty()) refuse("a checkpoint of step " + std::to_string(steps.back()), resume + "true, ");
   if (fs::exists(output_dir / kAdapterWeightsFile)) refuse("a finished adapter", resume + "true, ");

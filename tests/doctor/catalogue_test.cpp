@@ -89,7 +89,7 @@ TEST(FaultPages, AListAndAPage) {
   for (const std::string& code : fault_codes())
     EXPECT_NE(list.find("\n" + code), code == "GRAD-01" ? 0 : std::string::npos);
   const std::string page = report::fault_page(*find_fault("NUM-06"), 0);
-  EXPECT_TRUE(page.starts_with("NUM-06  merge and unmerge wear the frozen base away\n")) << page;
+  EXPECT_TRUE(page.starts_with("NUM-06  merging and unmerging changes the frozen base\n")) << page;
   for (const char* label :
        {"  elsewhere  SILENT", "  symptom ", "  cause ", "  in hone    cannot happen: ", "  proof "}) {
     EXPECT_NE(page.find(label), std::string::npos) << page;

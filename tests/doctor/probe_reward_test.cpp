@@ -131,7 +131,7 @@ TEST_F(ProbeReward, ARewardThatPunishesTheRightAnswerIsFound) {
 TEST_F(ProbeReward, AnAdversaryThatEarnsAsMuchIsFound) {
   const auto found = verdict_of(of_user("tags", Depth::kDeep), "RL-07");
   EXPECT_EQ(found.level, Level::kFail);
-  EXPECT_SAYS(found.what, "format tags alone");
+  EXPECT_SAYS(found.what, "only format tags");
   EXPECT_EQ(verdict_of(of_user("right", Depth::kDeep), "RL-07").level, Level::kOk);
 }
 

@@ -354,7 +354,7 @@ TEST_F(WatchResume, AStateThatCannotBeReadIsANote) {
     const auto resumed = go(plan(Method::kSft, "sft/text.jsonl", name + "_on",
                                  {"--max_steps", "3", "--resume_from_checkpoint", checkpoint(name, 2)}));
     ASSERT_EQ(resumed->recorder.told.size(), 1U);
-    EXPECT_TRUE(resumed->recorder.has(" 1 what was watched before the checkpoint cannot be read"));
+    EXPECT_TRUE(resumed->recorder.has(" 1 the watch's state in the checkpoint cannot be read"));
     EXPECT_EQ(base::read_text(root_ / (name + "_on") / std::string(train::kAdapterWeightsFile)), end);
   }
 }

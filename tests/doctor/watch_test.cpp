@@ -191,7 +191,7 @@ TEST_F(WatchTest, AFaultOfTheLastStepIsNotAHealthyEnd) {
   const std::string said = explain(find_report(root_ / "run"));
   expect_has(said, "ended     after step 3 of 3");
   expect_has(said, "GRAD-02");
-  EXPECT_EQ(said.find("go on"), std::string::npos) << said;
+  EXPECT_EQ(said.find("continue  "), std::string::npos) << said;
 }
 
 TEST_F(WatchTest, WithWarnTheRunGoesOnAndAFaultIsToldOnce) {

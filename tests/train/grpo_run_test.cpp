@@ -12,7 +12,7 @@
 #include "config/parse.h"
 #include "model/weight_source.h"
 #include "ops/cpu/instructions.h"
-#include "train/policy_opening.h"
+#include "train/run_data.h"
 #include "train/run_folder.h"
 
 namespace hone::train {

@@ -263,7 +263,7 @@ TEST_F(ResumeTest, ADamagedCheckpointFallsBackToTheNewestWholeOne) {
   flip("run/checkpoint-2/trainer_state.json", 40);
   fs::remove_all(root_ / "run" / "abandoned-1-after-4");
   expect_has(said([&] { go("run", from("run", "true")); }),
-             "no checkpoint in " + (root_ / "run").string() + " is whole");
+             "no checkpoint in " + (root_ / "run").string() + " is complete");
 }
 
 // One bit anywhere: what the issue found in 14 of 180 damaged files.

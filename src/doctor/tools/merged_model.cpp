@@ -131,12 +131,12 @@ base::Verdict merged_verdict(const MergedComparison& found, const std::string& w
       .code = "CKPT-02", .part = "files", .what = what + " gives the same greedy tokens on " + count};
   out.evidence = evidence;
   if (found.same == found.prompts) return out;
-  out.evidence += "; where a token differs first, the two were at most " + percent(found.widest_gap) +
+  out.evidence += "; at the first different token, the two were at most " + percent(found.widest_gap) +
                   " of probability apart";
   const bool like = found.kl <= kMaxKl && agreement >= kLeastAgreement;
   if (like && found.widest_gap <= kNearTie) {
     out.level = base::Level::kNote;
-    out.cause = "rounding decides near ties, and the tokens after one that differs follow it";
+    out.cause = "rounding decides near ties, and later tokens depend on them";
     return out;
   }
   const bool finite = std::isfinite(found.kl);
@@ -145,19 +145,21 @@ base::Verdict merged_verdict(const MergedComparison& found, const std::string& w
   if (!finite) {
     out.cause = "suspected: numbers beyond the range of the stored type (float16 ends at 65504)";
     out.fix = "a base, or an --outtype, of bfloat16 or float32";
-    out.cost = "a model that gives no numbers";
+    out.cost = "a model whose outputs are not numbers";
   } else if (lost) {
     out.cause =
         "suspected: another base, or other options of it (dtype, load_in_4bit), than the adapter was "
         "trained on";
     out.fix = "name the base and its options as in the run's plan.yaml";
-    out.cost = "much of what was trained is not in the model that was written";
+    out.cost = "most of the training is missing in the written model";
   } else if (!narrow.empty()) {
-    out.cause = "the " + narrow + " numbers of the file are not the model's";
+    out.cause = "the " + narrow + " weights of the file are too inexact";
     out.fix = narrow == "Q8_0" ? "a wider type: --outtype f16" : "a wider type: --outtype q8_0, or f16";
     out.cost = "text that differs from the trained model's";
   } else {
-    out.cause = "suspected: rounding of the sums, which the stored type holds in fewer bits than the run did";
+    out.cause =
+        "suspected: rounding of the merged weights, which have fewer bits in the stored type than in "
+        "the run";
     out.fix = "keep the unmerged adapter on its base, or store more bits (bf16 holds 8, f16 11)";
     out.cost = "text that differs from the trained model's";
   }

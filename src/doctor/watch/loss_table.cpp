@@ -32,7 +32,7 @@ std::string shown(double loss) {
 }
 
 std::string describe_gradient(const LossFacts& facts) {
-  return "the gradient, of norm " + short_number(facts.grad_norm) + ", is what moves the adapter";
+  return "the gradient, of norm " + short_number(facts.grad_norm) + ", is what trains the adapter";
 }
 
 // What every row without a gradient has in common.
@@ -44,7 +44,7 @@ Verdict no_signal(const LossFacts& facts, std::string code, std::string what) {
           .evidence = "loss " + shown(facts.loss) + ", gradient " + short_number(facts.grad_norm) +
                       ", reward " + short_number(facts.reward) + ", dead groups " +
                       percent(facts.dead_groups) + ", cut " + percent(facts.cut),
-          .not_this = "learning rate, optimizer or precision: there is no gradient for them to work on"};
+          .not_this = "learning rate, optimizer or precision: there is no gradient that they could affect"};
 }
 
 Verdict healthy(std::string what, std::string evidence) {
@@ -61,7 +61,7 @@ Verdict truncated(const LossFacts& facts) {
                           percent(facts.cut) +
                               " of the completions are cut at max_completion_length before they end; "
                               "no group differs in reward");
-  out.cause = "suspected: the answer comes after the cap, so that no reward ever sees it";
+  out.cause = "suspected: the answer comes after the cap, so that no reward receives it";
   out.fix =
       "raise max_completion_length (its cost: memory and seconds in rollout), or ask for shorter answers";
   return out;
@@ -70,10 +70,10 @@ Verdict truncated(const LossFacts& facts) {
 Verdict lowest(const LossFacts& facts) {
   Verdict out = no_signal(facts, "RL-04",
                           "every completion gets the lowest reward, " + short_number(facts.reward) +
-                              ": no advantage, nothing is learned");
+                              ": no advantage and no gradient");
   out.cause = "suspected: the reward's parser never matches, or the task is too hard for this model (RL-02)";
   out.fix =
-      "`hone reward-test` scores gold answers: if they score too, take easier prompts, a denser reward or "
+      "`hone reward-test` scores gold answers: if these do score, use easier prompts, a denser reward or "
       "more num_generations";
   return out;
 }
@@ -81,9 +81,9 @@ Verdict lowest(const LossFacts& facts) {
 Verdict highest(const LossFacts& facts) {
   Verdict out = no_signal(facts, "RL-02",
                           "every completion gets the highest reward, " + short_number(facts.reward) +
-                              ": nothing is left to learn here");
-  out.cause = "the prompts are too easy for this model, or the reward is satisfied by anything";
-  out.fix = "take harder prompts, or a reward that still tells answers apart";
+                              ": no training signal is left");
+  out.cause = "the prompts are too easy for this model, or the reward accepts any completion";
+  out.fix = "use harder prompts, or a reward that still distinguishes answers";
   return out;
 }
 
@@ -91,26 +91,25 @@ Verdict dead(const LossFacts& facts) {
   Verdict out = no_signal(
       facts, "RL-02",
       "in every group all rewards are equal (mean " + short_number(facts.reward) + "): all advantages are 0");
-  out.cause = "prompts that always or never succeed, or a reward with too few steps";
-  out.fix = "take prompts that succeed sometimes, more num_generations, or a reward with more steps";
+  out.cause = "prompts that always or never succeed, or a reward with too few levels";
+  out.fix = "use prompts that sometimes succeed, more num_generations, or a reward with more levels";
   return out;
 }
 
 Verdict masked(const LossFacts& facts) {
-  Verdict out =
-      no_signal(facts, "RL-03", "every completion that could teach something was left out of the loss");
-  out.cause = "mask_truncated_completions leaves out those that are cut: " + percent(facts.cut);
+  Verdict out = no_signal(facts, "RL-03", "every completion with a gradient was left out of the loss");
+  out.cause = "mask_truncated_completions leaves out truncated ones: " + percent(facts.cut);
   out.fix = "raise max_completion_length, or set mask_truncated_completions: false";
   return out;
 }
 
 Verdict gradient_cut(const LossFacts& facts) {
   Verdict out = no_signal(facts, "GRAD-02",
-                          "rewards differ within groups, and yet no trainable tensor receives a gradient");
+                          "rewards differ within groups, but no trainable tensor receives a gradient");
   out.cause =
       "the path from the loss to the adapter is cut (GRAD-01, GRAD-02), or the adapter is frozen (GRAD-04)";
-  out.fix = "`hone doctor` names the tensors; layer_form: plain takes libtorch's autograd instead";
-  out.not_this = "rewards, prompts or max_completion_length: advantages are there";
+  out.fix = "`hone doctor` names the tensors; layer_form: plain uses libtorch's autograd instead";
+  out.not_this = "rewards, prompts or max_completion_length: advantages are not 0";
   return out;
 }
 
@@ -169,13 +168,13 @@ Verdict loss_verdict(const LossFacts& facts) {
                      describe_gradient(facts));
     case LossCase::kHealthyKl:
       return healthy(
-          loss + " is expected here: the advantages of a group sum to 0, what remains is beta times KL",
+          loss + " is expected here: the advantages of a group sum to 0; the rest is beta times KL",
           describe_gradient(facts));
     case LossCase::kHealthyNonzero:
       return healthy(
           loss +
-              " is no measure of progress: the advantages of a group sum to 0, what is left comes of "
-              "lengths and of the loss type",
+              " does not measure progress: the advantages of a group sum to 0; the rest comes from lengths "
+              "and the loss type",
           describe_gradient(facts));
     case LossCase::kTruncated:
       return truncated(facts);
@@ -197,7 +196,7 @@ Verdict loss_verdict(const LossFacts& facts) {
           .what = "the loss or its gradient is not finite",
           .evidence = "loss " + short_number(facts.loss) + ", gradient " + short_number(facts.grad_norm),
           .cause = "the learning rate is too high for this data and precision, or the base has bad values",
-          .fix = "go back to the last checkpoint with a lower learning_rate"};
+          .fix = "resume from the last checkpoint with a lower learning_rate"};
     case LossCase::kUnknown:
       break;
   }

@@ -40,7 +40,7 @@ std::string bad_base_weight(const model::CausalLm& model) {
     if (!bad.any().item<bool>()) continue;
     return "the base's embedding of token " +
            std::to_string(begin + bad.nonzero().min().item<std::int64_t>()) +
-           " holds values that are not finite";
+           " has values that are not finite";
   }
   for (std::size_t i = 0; i < model.layers().size(); ++i) {
     const model::DecoderLayer& layer = model.layers()[i];
@@ -91,7 +91,7 @@ std::string bad_gradients(const adapters::Adapter& adapter) {
       first = tensor.name;
     }
   }
-  if (bad.empty()) return "no gradient of the adapter holds one";
+  if (bad.empty()) return "no gradient of the adapter has one";
   std::string out = std::to_string(bad.size()) + " of " + std::to_string(adapter.tensors().size()) +
                     " gradients hold one; the backward met it first in " + first;
   if (highest >= 0 && highest < top) {
@@ -140,10 +140,10 @@ Verdict check_adapter_finite(const adapters::Adapter& adapter) {
   return {.code = "NUM-02",
           .level = Level::kFail,
           .part = "run",
-          .what = "the adapter itself holds values that are not finite",
+          .what = "the adapter itself has values that are not finite",
           .evidence = std::to_string(bad.size()) + " tensors: " + first_names(bad),
           .cause = "the learning rate is too high, or AdamW's moments overflowed",
-          .fix = "go back to the last healthy checkpoint with a lower learning_rate"};
+          .fix = "resume from the last healthy checkpoint with a lower learning_rate"};
 }
 
 Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double loss, double grad_norm) {
@@ -159,18 +159,18 @@ Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double los
   out.evidence = gradients + describe_samples(samples);
   if (!base.empty()) {
     out.evidence = base + "; " + out.evidence;
-    out.cause = "the model file holds bad values";
-    out.not_this = "learning rate, warm-up or clipping: no setting of the run fixes a weight";
+    out.cause = "the model file has bad values";
+    out.not_this = "learning rate, warm-up or clipping: no option of the run can fix a weight";
     out.fix = "download or convert the model again";
   } else if (adapter.level == Level::kFail) {
     out.evidence = adapter.what + " (" + adapter.evidence + "); " + out.evidence;
     out.cause = adapter.cause;
     out.fix = adapter.fix;
   } else if (samples.names.size() == 1 && samples.replayed > 1) {
-    out.cause = "suspected: that one sample (its length, or a token that the model hardly knows)";
+    out.cause = "suspected: that sample (its length, or a token that the model rarely saw)";
     out.not_this = "the learning rate: the step's other samples are finite";
     out.fix =
-        "look at that row and leave it out; dtype: float32 and bf16: false tells whether precision is the "
+        "check that row and leave it out; dtype: float32 and bf16: false shows whether precision is the "
         "cause";
   } else {
     out.cause =

@@ -91,9 +91,9 @@ Findings TensorWatch::on_backward(std::int64_t step, const adapters::Adapter& ad
                .evidence = "exactly 0 in " + std::to_string(limits::kChecksToFail) +
                            " checks, the last at step " + std::to_string(step) + ": " + first_names(without),
                .cause = "the path from the loss to them is cut, or nothing flows through their modules",
-               .not_this = "the learning rate: there is nothing that it could scale",
-               .fix = "`hone doctor` probes each tensor; layer_form: plain takes libtorch's autograd instead",
-               .cost = "these modules stay as they are, however long the run goes on"});
+               .not_this = "the learning rate: there is no gradient for it to scale",
+               .fix = "`hone doctor` probes each tensor; layer_form: plain uses libtorch's autograd instead",
+               .cost = "these modules do not change for the rest of the run"});
   return out;
 }
 
@@ -112,13 +112,13 @@ Findings TensorWatch::on_step(std::int64_t step, const adapters::Adapter& adapte
   add_finding(out,
               {.code = "GRAD-05",
                .level = Level::kFail,
-               .what = counted(still.size(), all.size()) + " have a gradient and do not move",
+               .what = counted(still.size(), all.size()) + " have a gradient and do not change",
                .evidence = "the same bits before and after the optimizer in " +
                            std::to_string(limits::kChecksToFail) + " checks, the last at step " +
                            std::to_string(step) + ": " + first_names(still),
                .cause = "the update is smaller than half a unit in the last place of fp32 (NUM-01), or the "
                         "optimizer holds other parameters",
-               .fix = "raise learning_rate; if it is not tiny, please report this"});
+               .fix = "raise learning_rate; if it is not very small, please report this"});
   return out;
 }
 

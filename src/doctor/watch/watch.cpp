@@ -144,10 +144,10 @@ void Watch::check_base(std::int64_t step) {
       {.code = "NUM-06",
        .level = Level::kFail,
        .part = "run",
-       .what = "the frozen base is not what it was at the start",
+       .what = "the frozen base has changed since the start",
        .evidence = "first in " + changed,
-       .cause = "something wrote into it: a defect of hone or of this machine's memory",
-       .fix = "please report this with `hone env`; the adapter was trained on a base that moved"},
+       .cause = "something wrote to it: a bug in hone or a defect of this machine's memory",
+       .fix = "please report this with `hone env`; the adapter was trained on a changing base"},
       step);
 }
 
@@ -297,10 +297,10 @@ void Watch::report_last_run() {
                        : describe_fate(*last, ended),
        .evidence = crashed ? report.string() : "it left hone-running.json",
        .cause = ended == Fate::kMemory ? "the machine's memory was used up" : "",
-       .fix = crashed ? "`hone explain` tells where: give it this file"
+       .fix = crashed ? "run `hone explain` with this file"
               : ended == Fate::kMemory
                   ? "lower per_device_train_batch_size or max_length, or set memory_limit below what was free"
-                  : "nothing, if that was you"},
+                  : "nothing, if you killed it"},
       run_->resume_state->state.step);
 }
 

@@ -108,7 +108,7 @@ void Watch::resume() {
   }
   report_.on_verdict({.level = Level::kNote,
                       .part = "run",
-                      .what = "what was watched before the checkpoint cannot be read: the watch begins again",
+                      .what = "the watch's state in the checkpoint cannot be read: the watch restarts",
                       .evidence = std::string(kWatchStateFile) + ": " + reason,
                       .cause = "the file was edited, or is from another version of hone"},
                      run_->resume_state->state.step);

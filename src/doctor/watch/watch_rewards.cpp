@@ -186,11 +186,11 @@ void RewardWatch::judge_dead(Findings& out) const {
     const bool fails = streak_.samples >= limits::kSamplesToFail && (ever_live_ || !past_unknown_);
     found.level = may_be_the_end ? (row == LossCase::kHighest ? Level::kNote : Level::kWarn)
                                  : (fails ? Level::kFail : Level::kWarn);
-    if (may_be_the_end && row == LossCase::kHighest) found.cause = "suspected: these prompts are learned";
+    if (may_be_the_end && row == LossCase::kHighest) found.cause = "suspected: these prompts are solved";
     if (components_.size() == 1 && row == LossCase::kLowest) {
       found.evidence += "; a completion ends: \"" + components_.front().sample + "\"";
     }
-    found.cost = "rollouts and steps since then gave no gradient";
+    found.cost = "rollouts and steps since then had no gradient";
     add_finding(out, std::move(found));
     return;
   }
@@ -209,8 +209,9 @@ void RewardWatch::judge_dead(Findings& out) const {
                         short_number(all.reward / static_cast<double>(all.samples)) + "; useful compute " +
                         percent(1 - dead),
             .cause = reward_near_max ? "most completions already have the highest reward"
-                                     : "prompts that always or never succeed, or a reward with too few steps",
-            .fix = "leave out prompts that never or always succeed, raise num_generations, or give a denser "
+                                     : "prompts that always or never succeed, or a reward with too few "
+                                       "levels",
+            .fix = "leave out prompts that never or always succeed, raise num_generations, or use a denser "
                    "reward"});
 }
 
@@ -226,7 +227,7 @@ void RewardWatch::judge_first(const Batch& first, Findings& out) const {
                            " completions, each with the lowest reward; before the first update",
                .cause = "suspected: the answer comes after the cap",
                .fix = "raise max_completion_length, or ask for shorter answers",
-               .cost = "completions that teach nothing until they become shorter"},
+               .cost = "completions without training signal until they become shorter"},
               "first batch");
 }
 
@@ -270,12 +271,12 @@ void RewardWatch::judge_components(Findings& out) const {
          .what = "the reward " + one.name + " gave " + short_number(one.first) + " to every completion",
          .evidence = std::to_string(one.count) + " completions; one ends: \"" + one.sample + "\"",
          .cause = at_bottom ? "suspected: its parser or pattern never matches what this model writes"
-                            : "every completion satisfies it: it tells none from another",
+                            : "every completion satisfies it: it does not distinguish completions",
          .not_this = "the other rewards: they may still rise",
          .fix = at_bottom
-                    ? "`hone reward-test` shows what it gives gold answers; hold its pattern against the "
+                    ? "`hone reward-test` shows what it gives gold answers; compare its pattern with the "
                       "completion above"
-                    : "leave it out, or make it finer"},
+                    : "remove it, or make it more fine-grained"},
         one.name);
   }
 }
@@ -299,10 +300,9 @@ void RewardWatch::judge_balance(const Batch& all, Findings& out) const {
          .what = "the reward " + components_[k].name + " is " + percent(std::abs(all.parts[k]) / sum) +
                  " of the total",
          .evidence = counted(static_cast<std::int64_t>(batches_.size()), all.samples),
-         .cause = "suspected: a cheap maximum (a form, a length) is learned in place of the task",
-         .fix =
-             "read the best completions in completions/; lower its reward_weights, or give it only where the "
-             "answer is right"},
+         .cause = "suspected: a shortcut (a format, a length) is learned instead of the task",
+         .fix = "read the best completions in completions/; lower its reward_weights, or give it only for "
+                "correct answers"},
         components_[k].name);
   }
 }
@@ -321,16 +321,20 @@ void RewardWatch::judge_spread(const Batch& all, Findings& out) const {
          .level = Level::kNote,
          .what = percent(top) + " of the completions have the highest reward seen, " + short_number(highest_),
          .evidence = counted(static_cast<std::int64_t>(batches_.size()), all.samples),
-         .cause = "the prompts are learned, or the reward has a cheap maximum: completions/ tells which",
-         .fix = "take harder prompts, or end the run"},
+         .cause = "the prompts are solved, or the reward has a shortcut: check completions/",
+         .fix = "use harder prompts, or end the run"},
         "ceiling");
   } else if (before > kSame && now < limits::kSpreadLost * before && streak_batches_ == 0) {
     add_finding(out,
                 {.code = "RL-07",
                  .level = Level::kWarn,
-                 .what = "the rewards' spread has fallen to " + percent(now / before) + " of the beginning's",
+                 .what = "the standard deviation of rewards has fallen to " + percent(now / before) +
+                         " of "
+                         "its "
+                         "initial "
+                         "value",
                  .evidence = "standard deviation " + short_number(before) + " -> " + short_number(now),
-                 .cause = "suspected: all completions have become alike",
+                 .cause = "suspected: all completions have become similar",
                  .fix = "read completions/; raise temperature or beta, or lower learning_rate"},
                 "spread");
   }
@@ -346,8 +350,8 @@ void RewardWatch::judge_repeats(const Batch& all, Findings& out) const {
                .evidence = std::to_string(all.repeating) + " of " + std::to_string(all.long_enough) +
                            " completions of at least " + std::to_string(limits::kRepeatsFrom) +
                            " tokens; the token: \"" + excerpt(repeated_, 24) + "\"",
-               .cause = "suspected: the policy has left the language, or its logits are not finite",
-               .fix = "go back to the last healthy checkpoint; lower learning_rate, or raise beta"},
+               .cause = "suspected: the policy no longer generates text, or its logits are not finite",
+               .fix = "resume from the last healthy checkpoint; lower learning_rate, or raise beta"},
               "repeats");
 }
 
