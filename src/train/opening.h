@@ -1,4 +1,4 @@
-// What the openings of all methods do alike, before and after the part that is their own:
+// The common steps of opening a run, before and after the method's own part:
 //
 //   std::unique_ptr<OpenedRun> run = open_source(asked);
 //   ... the method's data, into run->data: a wrong row is found in seconds, before any weight is read
@@ -24,24 +24,24 @@ namespace hone::train {
 // Threads, the model's folder or file, tokenizer and template.
 std::unique_ptr<OpenedRun> open_source(const config::Plan& asked);
 
-// The file that is trained on.
+// The training file.
 struct DataFile {
   base::fs::path path;
   std::int64_t rows = 0;
 };
 
 struct AttachOptions {
-  bool packs = true;  // weights as packs where the explicit form may run
+  bool packs = true;  // packed weights where the fused form may run
   bool wants_reference = true;
 };
 struct Attached {
   std::int64_t program_bytes = 0;  // in use just before the model was read
   Reference reference;
 };
-// Base and adapter with what lies below it, where the run stands, and the start page's first facts. The
-// reference is TRL's: of a continued adapter that adapter as it began (PEFT's "ref"), also in a resumed run;
-// a PiSSA adapter took its beginning out of the base, so that beginning is its reference; else the base
-// alone. `longest` sequence before the cut at max_length, where it is known.
+// Base, adapter and the adapters below it, the resume state, and the start page's first facts. The reference
+// is TRL's: for a continued adapter its initial values (PEFT's "ref"), also in a resumed run; for a PiSSA
+// adapter, whose initial values were subtracted from the base, those values; else only the base. `longest`
+// sequence before the cut at max_length, where it is known.
 Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t> longest,
                 const AttachOptions& options);
 
@@ -77,6 +77,28 @@ std::vector<ColoredPiece> example_of(const data::PreferencePair& pair, const tex
 
 // describe_reference, and when its log-probabilities are computed.
 std::string reference_line(const config::Plan& plan);
+
+// The whole opening of a method on pairs, after open_source. `read(path)` gives a PairInput; `begin(facts,
+// eval, program_bytes)` fills in what run.start holds of the method and gives the numbers of the run's
+// memory; `eval` may be null.
+template <typename PairMethodOf, typename Read, typename Begin>
+void open_pairs(OpenedRun& run, const AttachOptions& options, const Read& read, const Begin& begin) {
+  auto input = read(base::fs::path(run.plan.dataset_name));
+  std::optional<PairData> eval;
+  if (!run.plan.dataset_test.empty()) eval = read(base::fs::path(run.plan.dataset_test)).data;
+  Attached attached = attach(run, input.file, input.facts.longest, options);
+  const PairData& train = run.data.emplace<PairData>(std::move(input.data));
+  run.start.train_rows = input.facts.kept;
+  run.start.example = example_of(train.pairs.front(), run.text->tokenizer);
+  plan_run_memory(run, begin(input.facts, eval ? &*eval : nullptr, attached.program_bytes));
+  run.method =
+      std::make_unique<PairMethodOf>(pair_parts(run, std::move(eval), std::move(attached.reference)));
+  end_start_page(run);
+}
+
+inline std::int64_t rows_of(const PairData* eval) {
+  return eval == nullptr ? 0 : static_cast<std::int64_t>(eval->pairs.size());
+}
 
 std::string short_number(double value);  // "0.1", "5", "1e-07"
 

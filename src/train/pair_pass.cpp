@@ -11,7 +11,7 @@ PairPass make_pair_pass(const std::vector<data::PreferencePair>& pairs, const st
   for (const std::int64_t row : rows) {
     const data::PreferencePair& pair = pairs.at(static_cast<std::size_t>(row));
     bool stands = false;  // the context that both have
-    for (const data::PreferenceSide* side : {&pair.chosen, &pair.rejected}) {
+    for (const data::PreferenceSequence* side : {&pair.chosen, &pair.rejected}) {
       const bool wanted = sides == Sides::kBoth || (sides == Sides::kChosen) == (side == &pair.chosen);
       if (!wanted || side->scored.empty()) continue;
       if (!stands) batch.prompts.push_back({.row = pair.row, .ids = side->context});

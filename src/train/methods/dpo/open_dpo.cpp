@@ -47,25 +47,15 @@ bool begins_at_ln2(const config::Plan& all) {
 
 std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
   auto run = open_source(asked);
-  const config::Plan& plan = run->plan;
-  Input input = read_pairs(plan.dataset_name, *run);
-  std::optional<PairData> eval;
-  if (!plan.dataset_test.empty()) eval = read_pairs(plan.dataset_test, *run).data;
-  Attached attached = attach(*run, input.file, input.facts.longest, {});
-  const PairData& train = run->data.emplace<PairData>(std::move(input.data));
-
-  StartFacts& start = run->start;
-  start.preference =
-      PreferenceStartFacts{.data = input.facts,
-                           .eval_pairs = eval ? static_cast<std::int64_t>(eval->pairs.size()) : 0,
-                           .loss = loss_line(plan.preference),
-                           .reference = reference_line(plan)};
-  start.train_rows = input.facts.kept;
-  start.example = example_of(train.pairs.front(), run->text->tokenizer);
-  plan_run_memory(
-      *run, pair_memory(*run, attached.program_bytes, eval ? &*eval : nullptr, input.facts.longest_prompt));
-  run->method = std::make_unique<Dpo>(pair_parts(*run, std::move(eval), std::move(attached.reference)));
-  end_start_page(*run);
+  open_pairs<Dpo>(
+      *run, {}, [&](const base::fs::path& path) { return read_pairs(path, *run); },
+      [&](const data::PreferenceFacts& facts, const PairData* eval, std::int64_t program_bytes) {
+        run->start.preference = PreferenceStartFacts{.data = facts,
+                                                     .eval_pairs = rows_of(eval),
+                                                     .loss = loss_line(run->plan.preference),
+                                                     .reference = reference_line(run->plan)};
+        return pair_memory(*run, program_bytes, eval, facts.longest_prompt);
+      });
   return run;
 }
 

@@ -76,35 +76,29 @@ std::optional<std::string> balance_note(const config::KtoPlan& plan, const data:
   if (least_d <= plan.desirable_weight && plan.desirable_weight <= most_d) return std::nullopt;
   if (least_u <= plan.undesirable_weight && plan.undesirable_weight <= most_u) return std::nullopt;
   return std::to_string(facts.desirable) + " desirable and " + std::to_string(facts.kept - facts.desirable) +
-         " undesirable rows, and the weights do not make up for it: either desirable_weight from " +
+         " undesirable rows, and the weights do not balance them: either desirable_weight from " +
          short_number(least_d) + " to " + short_number(most_d) + ", or undesirable_weight from " +
          short_number(least_u) + " to " + short_number(most_u) + " (not both)";
 }
 
 std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
   auto run = open_source(asked);
-  const config::Plan& plan = run->plan;
-  Input input = read_rows(plan.dataset_name, *run);
-  std::optional<PairData> eval;
-  if (!plan.dataset_test.empty()) eval = read_rows(plan.dataset_test, *run).data;
-  Attached attached = attach(*run, input.file, input.facts.longest, {});
-  const PairData& train = run->data.emplace<PairData>(std::move(input.data));
-
-  StartFacts& start = run->start;
-  const data::UnpairedFacts& facts = input.facts;
-  if (const auto note = balance_note(plan.kto, facts)) start.notes.push_back(*note);
-  start.unpaired = UnpairedStartFacts{.data = facts,
-                                      .eval_rows = eval ? static_cast<std::int64_t>(eval->pairs.size()) : 0,
-                                      .loss = loss_line(plan.kto),
-                                      .reference = reference_line(plan)};
-  start.train_rows = facts.kept;
-  start.train_data.mean_length = static_cast<double>(facts.tokens) / static_cast<double>(facts.kept);
-  start.example = example_of(train.pairs.front(), run->text->tokenizer);
-  const LongestBatch own = longest_rows(train.pairs, plan.per_device_train_batch_size, /*both=*/false);
-  plan_run_memory(*run, memory_inputs(*run->model, plan, attached.program_bytes, own,
-                                      longest_scored(plan, train, eval ? &*eval : nullptr)));
-  run->method = std::make_unique<Kto>(pair_parts(*run, std::move(eval), std::move(attached.reference)));
-  end_start_page(*run);
+  open_pairs<Kto>(
+      *run, {}, [&](const base::fs::path& path) { return read_rows(path, *run); },
+      [&](const data::UnpairedFacts& facts, const PairData* eval, std::int64_t program_bytes) {
+        const config::Plan& plan = run->plan;
+        const PairData& train = std::get<PairData>(run->data);
+        StartFacts& start = run->start;
+        if (const auto note = balance_note(plan.kto, facts)) start.notes.push_back(*note);
+        start.unpaired = UnpairedStartFacts{.data = facts,
+                                            .eval_rows = rows_of(eval),
+                                            .loss = loss_line(plan.kto),
+                                            .reference = reference_line(plan)};
+        start.train_data.mean_length = static_cast<double>(facts.tokens) / static_cast<double>(facts.kept);
+        return memory_inputs(*run->model, plan, program_bytes,
+                             longest_rows(train.pairs, plan.per_device_train_batch_size, /*both=*/false),
+                             longest_scored(plan, train, eval));
+      });
   return run;
 }
 

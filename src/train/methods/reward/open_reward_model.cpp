@@ -42,10 +42,10 @@ Input read_pairs(const base::fs::path& path, const OpenedRun& run) {
 }
 
 std::string loss_line(const config::RewardModelPlan& plan, bool has_margins) {
-  std::string out = "Bradley-Terry: the chosen one's score above the rejected one's";
+  std::string out = "Bradley-Terry: the chosen score above the rejected score";
   if (has_margins) out += " by the row's margin";
   if (plan.center_rewards_coefficient) {
-    out += "; scores held around 0 with weight " + short_number(*plan.center_rewards_coefficient);
+    out += "; scores kept around 0 with weight " + short_number(*plan.center_rewards_coefficient);
   }
   return out;
 }
@@ -53,40 +53,33 @@ std::string loss_line(const config::RewardModelPlan& plan, bool has_margins) {
 // A new adapter's head: the folder's, or one drawn as transformers draws it. A continued one's is its own.
 std::string begin_head(const adapters::Adapter& adapter, const DecoderSource& source,
                        const config::Plan& plan, bool continues) {
-  if (continues) return "score.weight, as the adapter has it";
+  if (continues) return "score.weight, from the adapter";
   const at::NoGradGuard no_grad;
   const std::optional<at::Tensor> stored = source.score();
   adapter.score().copy_(stored ? *stored : new_score_head(source.config(), plan_seed(plan)));
-  return stored ? "score.weight, as the model's folder has it"
-                : "score.weight, new: a language model has none (its seed is seed)";
+  return stored ? "score.weight, from the model's folder"
+                : "score.weight, new: a language model has none (initialized from seed)";
 }
 
 std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
   auto run = open_source(asked);
-  const config::Plan& plan = run->plan;
   auto decoder = std::make_unique<DecoderSource>(std::move(run->source));
   const DecoderSource& source = *decoder;
   run->source = std::move(decoder);
-  Input input = read_pairs(plan.dataset_name, *run);
-  std::optional<PairData> eval;
-  if (!plan.dataset_test.empty()) eval = read_pairs(plan.dataset_test, *run).data;
-  const Attached attached = attach(*run, input.file, input.facts.longest, {.wants_reference = false});
-  const PairData& train = run->data.emplace<PairData>(std::move(input.data));
-  const bool continues = run->directory.resuming() || !plan.adapter_name_or_path.empty();
-
-  StartFacts& start = run->start;
-  start.preference =
-      PreferenceStartFacts{.data = input.facts,
-                           .eval_pairs = eval ? static_cast<std::int64_t>(eval->pairs.size()) : 0,
-                           .loss = loss_line(plan.reward, !train.margins.empty()),
-                           .reference = {},
-                           .head = begin_head(*run->adapter, source, plan, continues)};
-  start.train_rows = input.facts.kept;
-  start.example = example_of(train.pairs.front(), run->text->tokenizer);
-  plan_run_memory(
-      *run, pair_memory(*run, attached.program_bytes, eval ? &*eval : nullptr, input.facts.longest_prompt));
-  run->method = std::make_unique<RewardModel>(pair_parts(*run, std::move(eval), {}));
-  end_start_page(*run);
+  open_pairs<RewardModel>(
+      *run, {.wants_reference = false}, [&](const base::fs::path& path) { return read_pairs(path, *run); },
+      [&](const data::PreferenceFacts& facts, const PairData* eval, std::int64_t program_bytes) {
+        const config::Plan& plan = run->plan;
+        const bool margins = !std::get<PairData>(run->data).margins.empty();
+        const bool continues = run->directory.resuming() || !plan.adapter_name_or_path.empty();
+        run->start.preference =
+            PreferenceStartFacts{.data = facts,
+                                 .eval_pairs = rows_of(eval),
+                                 .loss = loss_line(plan.reward, margins),
+                                 .reference = {},
+                                 .head = begin_head(*run->adapter, source, plan, continues)};
+        return pair_memory(*run, program_bytes, eval, facts.longest_prompt);
+      });
   return run;
 }
 
