@@ -142,9 +142,9 @@ struct Option {
   void set(std::string_view text) { default_text = text; }
   void set(const Range& bounds) { range = bounds; }
   void set(Trait trait);
-  template <std::invocable<Option&> Change>
-  void set(Change&& change) {
-    change(*this);
+  template <std::invocable<Option&> Edit>
+  void set(Edit&& edit) {
+    edit(*this);
   }
 
   Option changed_for(std::string_view method) const;  // with the method's differences applied
@@ -209,7 +209,7 @@ struct Schema {
   std::vector<std::string> names() const;
 };
 
-// The rows `names` that a group adds to `rows`, with their common properties.
+// What several rows have in common; `of` gives a row other methods.
 struct Block {
   std::string_view group, origin, methods;
 };

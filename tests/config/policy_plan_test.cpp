@@ -321,7 +321,7 @@ TEST_F(PolicyPlanTest, GenerationKeywords) {
             "[--generation_kwargs] expected the value of temperature, 1, for generation_kwargs.temperature\n"
             "  found:  0.5\n"
             "  likely: the model would sample at one temperature and train at another\n"
-            "  do:     write temperature: 0.5 in its place");
+            "  do:     write temperature: 0.5 instead");
   EXPECT_NE(wrong("{\"max_new_tokens\": 5}").find("write max_completion_length: 5"), std::string::npos);
   EXPECT_NE(wrong("{\"do_sample\": false}").find("expected true"), std::string::npos);
   EXPECT_NE(wrong("{\"top_p\": 1.5}").find("a number above 0 to 1 for generation_kwargs.top_p"),
