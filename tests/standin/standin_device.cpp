@@ -154,7 +154,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 };
 
 c10::Stream only_stream() {
-  return {c10::Stream::DEFAULT, device()};
+  return c10::Stream(c10::Stream::DEFAULT, device());
 }
 
 struct Guard final : c10::impl::NoOpDeviceGuardImpl<kType> {
