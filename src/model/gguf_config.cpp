@@ -36,7 +36,7 @@ Json llama3_scaling(const base::GgufFile& file, const base::GgufTensor& tensor, 
   if (!(error < 1e-4)) {
     throw UserError({where, "the frequency factors of a Llama 3 model (low 1, high 4, original length 8192)",
                      "factors that differ from them by " + std::to_string(error),
-                     "a scaling of positions that hone cannot recover from the file",
+                     "a rope scaling that hone cannot recover from the file",
                      "use the model's Hugging Face folder"});
   }
   return {
@@ -59,7 +59,7 @@ Json rope_scaling(const base::GgufFile& file, const std::string& arch, double th
     return {{"rope_type", "linear"}, {"factor", file.require_float(arch + ".rope.scaling.factor")}};
   }
   throw UserError({file.path().string() + ": " + key, "none or linear", "'" + base::cut_text(type, 200) + "'",
-                   "hone does not have this scaling of positions yet", "take a model without it"});
+                   "hone does not have this rope scaling yet", "use a model without it"});
 }
 
 // A fp32 metadata number as the shortest decimal that gives it back: 9.999999747378752e-06 was 1e-05.
@@ -74,6 +74,31 @@ double as_written(double value) {
   return value;
 }
 
+// UserError for what hone does not have yet, or no model has.
+void check_attention(const base::GgufFile& file, const std::string& arch, std::int64_t head_dim,
+                     double theta) {
+  const std::string where = file.path().string();
+  if (!(theta > 0 && theta <= 1e30)) {
+    throw UserError({where + ": " + arch + ".rope.freq_base", "a positive number", std::to_string(theta),
+                     "the file is damaged", ""});
+  }
+  if (file.int_or(arch + ".attention.sliding_window", 0) > 0) {
+    throw UserError({where + ": " + arch + ".attention.sliding_window", "full attention in every layer",
+                     std::to_string(file.require_int(arch + ".attention.sliding_window")),
+                     "hone does not have sliding windows yet", ""});
+  }
+  if (head_dim <= 0 || head_dim % 2 != 0) {  // before the frequencies are made
+    throw UserError({where + ": " + arch + ".attention.key_length", "a positive, even head dimension",
+                     std::to_string(head_dim), "the file is damaged", ""});
+  }
+  if (file.int_or(arch + ".rope.dimension_count", head_dim) != head_dim) {
+    throw UserError({where + ": " + arch + ".rope.dimension_count",
+                     "the head dimension " + std::to_string(head_dim),
+                     std::to_string(file.int_or(arch + ".rope.dimension_count", head_dim)),
+                     "this model rotates only part of each head, which hone does not do yet", ""});
+  }
+}
+
 }  // namespace
 
 ModelConfig model_config_from_gguf(const base::GgufFile& file) {
@@ -85,7 +110,7 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
     for (const FamilyTraits& f : families()) known.emplace_back(f.model_type);
     throw UserError({where + ": general.architecture", "one of " + known_families(),
                      "'" + base::cut_text(arch, 200) + "'." + base::did_you_mean(arch, known),
-                     "hone does not have this architecture yet", "take a model of one of these families"});
+                     "hone does not have this architecture yet", "use a model of one of these families"});
   }
   const auto number = [&](const std::string& key) { return file.require_int(arch + "." + key); };
   const base::GgufTensor* embedding = file.find(std::string(family->names.embedding.gguf) + ".weight");
@@ -100,25 +125,7 @@ ModelConfig model_config_from_gguf(const base::GgufFile& file) {
   }
   const std::int64_t head_dim = file.int_or(arch + ".attention.key_length", hidden / heads);
   const double theta = as_written(file.float_or(arch + ".rope.freq_base", 10000.0));
-  if (!(theta > 0 && theta <= 1e30)) {
-    throw UserError({where + ": " + arch + ".rope.freq_base", "a positive number", std::to_string(theta),
-                     "the file is damaged", ""});
-  }
-  if (file.int_or(arch + ".attention.sliding_window", 0) > 0) {
-    throw UserError({where + ": " + arch + ".attention.sliding_window", "full attention in every layer",
-                     std::to_string(number("attention.sliding_window")),
-                     "hone does not have sliding windows yet", ""});
-  }
-  if (head_dim <= 0 || head_dim % 2 != 0) {  // before the frequencies are made
-    throw UserError({where + ": " + arch + ".attention.key_length", "a positive, even head dimension",
-                     std::to_string(head_dim), "the file is damaged", ""});
-  }
-  if (file.int_or(arch + ".rope.dimension_count", head_dim) != head_dim) {
-    throw UserError({where + ": " + arch + ".rope.dimension_count",
-                     "the head dimension " + std::to_string(head_dim),
-                     std::to_string(file.int_or(arch + ".rope.dimension_count", head_dim)),
-                     "this model rotates only part of each head, which hone does not do yet", ""});
-  }
+  check_attention(file, arch, head_dim, theta);
   const std::string first = std::string(family->names.layers.gguf) + "0.";
   const bool attention_bias = file.find(first + std::string(family->names.q.gguf) + ".bias") != nullptr;
   const bool mlp_bias = file.find(first + std::string(family->names.gate.gguf) + ".bias") != nullptr;

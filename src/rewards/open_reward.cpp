@@ -16,25 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct BuiltIn {
-  std::unique_ptr<Reward> (*make)(Parameters);
-  std::string column;  // which it reads unless column= says another; empty: none
-  std::string python;  // the same in TRL, for engine=math_verify; empty: there is none
-};
-
-const std::map<std::string, BuiltIn>& built_in() {
-  static const std::map<std::string, BuiltIn> table = {
-      {"accuracy_reward", {&accuracy_reward, "solution", "trl.rewards.accuracy_reward"}},
-      {"reasoning_accuracy_reward",
-       {&reasoning_accuracy_reward, "solution", "trl.rewards.reasoning_accuracy_reward"}},
-      {"get_cosine_scaled_reward", {&cosine_scaled_reward, "solution", ""}},
-      {"think_format_reward", {&think_format_reward, "", ""}},
-      {"get_soft_overlong_punishment", {&soft_overlong_punishment, "", ""}},
-      {"get_repetition_penalty_reward", {&repetition_penalty_reward, "", ""}},
-      {"exact_match", {&exact_match, "answer", ""}},
-      {"regex", {&regex, "", ""}},
-      {"length", {&length, "", ""}},
-  };
+const std::map<std::string, BuiltInReward>& built_in() {
+  static const std::map<std::string, BuiltInReward> table = [] {
+    std::map<std::string, BuiltInReward> out;
+    for (const auto rows : {native_rewards(), math_rewards()}) {
+      for (const BuiltInReward& row : rows) out.emplace(row.name, row);
+    }
+    return out;
+  }();
   return table;
 }
 
@@ -121,12 +110,12 @@ class TrlReward : public Reward {
 };
 
 std::string python_word(const std::string& word, Kind kind) {
-  return kind == Kind::kTrl ? built_in().at(parse_reward_spec(word).name).python : word;
+  return kind == Kind::kTrl ? std::string(built_in().at(parse_reward_spec(word).name).python) : word;
 }
 
 std::unique_ptr<Reward> open_trl(const std::string& word, std::unique_ptr<Reward> inner) {
   const RewardSpec parsed = parse_reward_spec(word);
-  const BuiltIn& entry = built_in().at(parsed.name);
+  const BuiltInReward& entry = built_in().at(parsed.name);
   if (parameter(parsed, "lenient", "") == "true" ||
       parameter(parsed, "delimiter", "</think>") != "</think>") {
     throw base::UserError({.where = "reward_funcs " + parsed.name,
@@ -134,14 +123,15 @@ std::unique_ptr<Reward> open_trl(const std::string& word, std::unique_ptr<Reward
                            .found = word});
   }
   const std::string name = entry.make(Parameters(parsed))->name();  // checks the parameters
-  return std::make_unique<TrlReward>(std::move(inner), name, parameter(parsed, "column", entry.column));
+  return std::make_unique<TrlReward>(std::move(inner), name,
+                                     parameter(parsed, "column", std::string(entry.column)));
 }
 
 // Of a word that is no function of the user's.
 std::vector<std::string> columns_of_spec(const std::string& word) {
   if (kind_of(word) == Kind::kModel) return {};
   const RewardSpec parsed = parse_reward_spec(word);
-  const std::string column = parameter(parsed, "column", built_in().at(parsed.name).column);
+  const std::string column = parameter(parsed, "column", std::string(built_in().at(parsed.name).column));
   return column.empty() ? std::vector<std::string>() : std::vector<std::string>{column};
 }
 
@@ -165,7 +155,7 @@ std::vector<std::unique_ptr<Reward>> open_rewards(const std::vector<std::string>
     } else if (kinds[i] == Kind::kModel) {
       if (!options.open_model) {
         throw base::UserError(
-            {.where = "reward_funcs", .expected = "rewards that need no model here", .found = words[i]});
+            {.where = "reward_funcs", .expected = "only rewards that need no model here", .found = words[i]});
       }
     }
   }

@@ -77,7 +77,7 @@ TEST(Safetensors, ShortFiles) {
   const std::string whole = safetensors_bytes(one(R"("F32")", "[2]", "[0,8]"), "12345678");
   expect_says(fault(whole.substr(0, 20)), {"a header of", "a file of 20 bytes", "incomplete download"});
   expect_says(fault(whole.substr(0, whole.size() - 1)), {"m.safetensors: tensor w]", "up to byte 8",
-                                                         "7 bytes of data", "incomplete download", "fetch"});
+                                                         "7 bytes of data", "incomplete download", "download"});
 }
 
 TEST(Safetensors, LyingHeaderLengths) {

@@ -1,10 +1,15 @@
 // Every method on the stand-in gives what it gives on the CPU, to 1e-5 in fp32, and a step crosses between
 // host and device as often as it did when this was written: another copy, or another wait for the device,
 // fails here.
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "standin/tiny_runs.h"
+#include "train/open_run.h"
 
 namespace hone::standin {
 namespace methods_test {
@@ -186,6 +191,46 @@ TEST_P(MethodsTest, IsTheCpusAndCrossesAsOftenAsBefore) {
   EXPECT_EQ(step.to_host, expected.to_host);
   EXPECT_EQ(step.scalars, expected.scalars);
   EXPECT_EQ(step.shapes, expected.shapes);
+}
+
+void expect_near(double found, double expected, const std::string& what) {
+  EXPECT_NEAR(found, expected, 1e-5 * std::max(1.0, std::fabs(expected))) << what;
+}
+
+void expect_same_rehearsal(train::OpenedRun& cpu, train::OpenedRun& here,
+                           const train::RehearsalRequest& request) {
+  cpu.adapter->zero_gradient();
+  here.adapter->zero_gradient();
+  const train::Rehearsal a = cpu.method->rehearse(request), b = here.method->rehearse(request);
+  expect_near(b.loss, a.loss, "loss");
+  expect_near(b.nll, a.nll, "nll");
+  EXPECT_EQ(b.tokens, a.tokens);
+  EXPECT_EQ(b.scored, a.scored);
+  EXPECT_LE(b.sampler_gap.value_or(0), 1e-5);
+  const at::Tensor expected = cpu.adapter->flat_gradient(), found = here.adapter->flat_gradient().cpu();
+  EXPECT_LE((found - expected).abs().max().item<double>(), 1e-5 * expected.abs().max().item<double>());
+}
+
+// What the doctor asks of a run before step 1, and an evaluation.
+TEST_P(MethodsTest, RehearsesAndEvaluatesAsOnTheCpu) {
+  std::vector<std::string> words = options_of(GetParam());
+  if (!config::samples(GetParam().method)) {
+    words.insert(words.end(),
+                 {"--eval_dataset", (kFixtures / GetParam().data).string(), "--eval_strategy", "epoch"});
+  }
+  train::RunListener silent;
+  const auto open = [&](const std::string& device) {
+    return train::open_run(tiny_plan(GetParam().method, device, root_ / device, words), silent);
+  };
+  const auto cpu = open("cpu"), here = open(kName);
+  expect_same_rehearsal(*cpu, *here, {.max_tokens = 64});
+  expect_same_rehearsal(*cpu, *here, {.max_tokens = 64, .backward = false, .adapters_on = false});
+  if (!cpu->method->has_evaluation()) return;
+  const train::EvalFacts a = cpu->method->evaluate(), b = here->method->evaluate();
+  ASSERT_EQ(b.metrics.size(), a.metrics.size());
+  for (std::size_t i = 0; i < a.metrics.size(); ++i) {
+    expect_near(b.metrics[i].second, a.metrics[i].second, a.metrics[i].first);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Sft, MethodsTest, testing::ValuesIn(sft_cases()), name_of);

@@ -34,7 +34,7 @@ struct Options {
   model::Storage storage = model::Storage::kPlain;
   bool dora = false;
   std::optional<bool> tied_tokens = {};  // rows of the embedding are trained, with a tied head or another
-  bool below = false;                    // a frozen adapter on all linears
+  bool frozen_lora = false;              // a frozen adapter on all linears
 };
 
 // An adapter with an effect, as it comes from an earlier run.

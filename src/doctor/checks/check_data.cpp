@@ -18,7 +18,6 @@ namespace {
 constexpr double kEmptyRows = 0.10;
 constexpr double kLostWarn = 0.01, kLostFail = 0.10;
 constexpr double kMaxRowsCut = 0.50;  // rows that lose their end
-constexpr double kBoundaryFail = 0.05;
 
 std::string of_rows(std::int64_t count, const DataFacts& facts) {
   return std::to_string(count) + " of " + format::counted(facts.rows, "row");
@@ -53,10 +52,10 @@ Verdict check_targets(const train::OpenedRun& run) {
                  ", " + std::to_string(facts.rows_emptied_by_cut) + " lost all targets to max_length " +
                  std::to_string(run.plan.max_length) + ", " + std::to_string(never) + " had none";
   const bool by_cut = facts.rows_emptied_by_cut >= never;
-  out.cause = by_cut                         ? "the prompts alone fill max_length"
+  out.cause = by_cut                         ? "the prompts fill max_length"
               : run.plan.assistant_only_loss ? "no assistant token is marked in them"
                                              : "their text or completion is empty";
-  out.fix = by_cut ? raise_length(run) : "take these rows out, or look at their completion column";
+  out.fix = by_cut ? raise_length(run) : "remove these rows, or check their completion column";
   out.cost = format::percent(share(facts.rows_without_target, facts.rows), 1) + " of the data";
   return out;
 }
@@ -82,7 +81,7 @@ Verdict check_truncation(const train::OpenedRun& run) {
   out.cause = "max_length " + std::to_string(run.plan.max_length) +
               (run.plan.max_length == 1024 ? ", TRL's default," : "") + " is below the rows' length";
   out.fix = raise_length(run);
-  out.cost = "answers without their end, and " + format::percent(lost, 1) + " of what was to be learned";
+  out.cost = "answers without their end, and " + format::percent(lost, 1) + " of the targets lost";
   return out;
 }
 
@@ -91,16 +90,19 @@ Verdict check_endings(const train::OpenedRun& run) {
   const DataFacts& facts = run.start.train_data;
   Verdict out{.code = "DATA-03"};
   const std::int64_t ending = facts.kept - facts.rows_without_eos_target;
-  out.what = "the end is a target in " + format::percent(share(ending, facts.kept), 1) + " of the rows";
+  out.what = "the end of sequence is a target in " + format::percent(share(ending, facts.kept), 1) +
+             " of "
+             "the "
+             "rows";
   if (share(facts.rows_never_ending, facts.kept) > 1 - kEnding) {
     out.level = Level::kFail;
-    out.what = "the end is never a target in " + std::to_string(facts.rows_never_ending) + " of " +
-               format::counted(facts.kept, "row");
+    out.what = "the end of sequence is never a target in " + std::to_string(facts.rows_never_ending) +
+               " of " + format::counted(facts.kept, "row");
     out.evidence = "neither " +
                    std::string(run.text->tokenizer.eos_id()
                                    ? format::token(run.text->tokenizer, *run.text->tokenizer.eos_id())
                                    : "an eos_token") +
-                   " nor the token that closes a turn is a target there, and none was cut away";
+                   " nor the token that closes a turn is a target there, and none was cut";
     out.cause = run.plan.assistant_only_loss
                     ? "the template's {% generation %} ends before the token that closes the turn"
                     : "suspected: the chat template does not close the assistant's turn";
@@ -110,11 +112,13 @@ Verdict check_endings(const train::OpenedRun& run) {
   } else if (share(ending, facts.kept) < kEnding) {
     const bool most = share(ending, facts.kept) < kMaxRowsCut;
     out.level = most && !is_text(facts) ? Level::kFail : Level::kWarn;
-    out.evidence = format::counted(facts.rows_losing_eos, "row") + " lost their end to max_length " +
+    out.evidence = format::counted(facts.rows_losing_eos, "row") +
+                   " lost their end of sequence to "
+                   "max_length " +
                    std::to_string(run.plan.max_length);
     out.cause = "truncation (DATA-02)";
     out.fix = raise_length(run);
-    out.cost = "a model that learns to stop from the short rows alone";
+    out.cost = "a model that learns to stop only from the short rows";
   }
   return out;
 }
@@ -128,10 +132,10 @@ Verdict check_bos(const train::OpenedRun& run, std::int64_t rows, std::int64_t w
     out.level = Level::kWarn;
     out.what = std::to_string(with_two) + " of " + format::counted(rows, "row") + " begin with " +
                bos.value_or("BOS") + " twice";
-    out.cause = "the text has it, and the tokenizer adds another";
-    out.fix = chat ? "take " + bos.value_or("it") + " out of the messages: the template writes it"
-                   : "take " + bos.value_or("it") + " out of the text: the tokenizer adds it";
-    out.cost = "a beginning that the model meets nowhere else";
+    out.cause = "the text contains it, and the tokenizer adds another";
+    out.fix = chat ? "take " + bos.value_or("it") + " from the messages: the template writes it"
+                   : "take " + bos.value_or("it") + " from the text: the tokenizer adds it";
+    out.cost = "a start of sequence that the model sees nowhere else";
     return out;
   }
   const bool adds = !chat || !bos;
@@ -148,20 +152,20 @@ Verdict check_boundary(const train::OpenedRun& run) {
   const DataFacts& facts = run.start.train_data;
   Verdict out{.code = "DATA-06"};
   const std::int64_t off = facts.prompt_boundary_mismatches;
-  out.what = "the tokens of each prompt begin those of prompt + completion";
+  out.what = "the tokens of each prompt are a prefix of those of prompt + completion";
   if (off == 0) return out;
   out.level = share(off, facts.rows) > kBoundaryFail ? Level::kFail : Level::kWarn;
   out.what = "in " + of_rows(off, facts) + " the prompt's last tokens change when the completion follows";
   out.evidence = format::percent(share(off, facts.rows), 1) +
-                 " of the rows; there the completion begins where the two part ways";
-  out.cause =
-      facts.conversational
-          ? "the template's generation prompt is not how it writes an assistant's turn"
-          : "suspected: a prompt that ends in a space, or within a word, which BPE joins with the completion";
+                 " of the rows; there the completion starts where the two differ";
+  out.cause = facts.conversational
+                  ? "the template's generation prompt differs from the way it writes an assistant's turn"
+                  : "suspected: a prompt that ends in a space, or within a word, which BPE merges with the "
+                    "completion";
   out.fix = facts.conversational
-                ? "name a template that writes both alike with chat_template_path"
+                ? "with chat_template_path, name a template that writes both in the same way"
                 : "move the space from the end of the prompt to the beginning of the completion";
-  out.cost = "at inference the prompt ends in tokens after which the model was never trained to answer";
+  out.cost = "at inference the prompt ends in tokens after which the model was not trained to answer";
   return out;
 }
 

@@ -14,7 +14,7 @@ using data::PreferenceFacts;
 
 namespace {
 
-constexpr double kEmptyPairs = 0.10, kBoundaryFail = 0.05;  // as of rows (docs/design.md)
+constexpr double kEmptyPairs = 0.10;
 constexpr double kPairsCutWarn = 0.10;
 constexpr double kEqualWarn = 0.01, kEqualFail = 0.50;
 constexpr double kLonger = 0.20;  // of the mean lengths
@@ -30,7 +30,7 @@ Verdict check_room(const train::OpenedRun& run, const PreferenceFacts& facts) {
              of_pairs(facts.kept, facts.rows);
   if (facts.prompts_too_long == 0) return out;
   out.level = share(facts.prompts_too_long, facts.rows) > kEmptyPairs ? Level::kFail : Level::kWarn;
-  out.what = of_pairs(facts.prompts_too_long, facts.rows) + " are dropped: the prompt alone fills max_length";
+  out.what = of_pairs(facts.prompts_too_long, facts.rows) + " are dropped: the prompt fills max_length";
   out.evidence = "max_length " + std::to_string(run.plan.max_length) + ", the longest sequence " +
                  std::to_string(facts.longest) + " tokens";
   out.cause = "long prompts, or a small max_length";
@@ -50,7 +50,7 @@ Verdict check_cut(const train::OpenedRun& run, const PreferenceFacts& facts) {
   out.level = share(facts.pairs_cut, facts.kept) > kPairsCutWarn ? Level::kWarn : Level::kNote;
   out.cause = "max_length is below the length of a prompt with its completion";
   out.fix = "max_length: " + std::to_string(facts.longest);
-  out.cost = "completions without the end that made them the better ones";
+  out.cost = "completions without the end that may have made them better";
   return out;
 }
 
@@ -72,17 +72,17 @@ Verdict check_whole(const train::OpenedRun& run, const PreferenceFacts& facts) {
 
 Verdict check_pair_boundary(const PreferenceFacts& facts) {
   Verdict out{.code = "DATA-06"};
-  out.what = "the tokens of each prompt begin those of prompt + completion, on both sides";
+  out.what = "the tokens of each prompt are a prefix of those of prompt + completion, on both sides";
   if (facts.boundary_mismatches == 0) return out;
   out.level = share(facts.boundary_mismatches, facts.rows) > kBoundaryFail ? Level::kFail : Level::kWarn;
   out.what = "in " + of_pairs(facts.boundary_mismatches, facts.rows) +
              " the prompt's last tokens change when a completion follows";
   out.evidence = format::percent(share(facts.boundary_mismatches, facts.rows), 1) +
-                 " of the pairs; there the completions begin where the sequences part ways";
+                 " of the pairs; there the completions start where the sequences differ";
   out.cause =
-      "suspected: a prompt that ends in a space, or within a word, which BPE joins with the completion";
+      "suspected: a prompt that ends in a space, or within a word, which BPE merges with the completion";
   out.fix = "move the space from the end of the prompt to the beginning of the completions";
-  out.cost = "a prompt at inference after whose tokens the model was never trained to answer";
+  out.cost = "at inference the prompt ends in tokens after which the model was not trained to answer";
   return out;
 }
 
@@ -92,7 +92,7 @@ Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
   const std::optional<std::int32_t> end = answer_end(run);
   if (!end || !run.has_pairs()) {
     out.level = Level::kNote;
-    out.what = "not looked at: no token is known to end an answer (DATA-04)";
+    out.what = "not checked: no token is known to end an answer (DATA-04)";
     return out;
   }
   std::int64_t ending = 0;
@@ -118,14 +118,14 @@ Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
 
 Verdict check_equal(const PreferenceFacts& facts) {
   Verdict out{.code = "PREF-01"};
-  out.what = facts.equal == 0 ? "no pair has two equal sides"
-                              : of_pairs(facts.equal, facts.kept) + " have two equal sides: no gradient";
+  out.what = facts.equal == 0 ? "no pair has identical sides"
+                              : of_pairs(facts.equal, facts.kept) + " have identical sides: no gradient";
   if (share(facts.equal, facts.kept) <= kEqualWarn) return out;
   out.level = share(facts.equal, facts.kept) > kEqualFail ? Level::kFail : Level::kWarn;
   out.evidence = "chosen and rejected are the same tokens, after the cut to max_length";
   out.cause = "copies in the data, or sides that differ only where they are cut";
-  out.fix = "take these rows out, or raise max_length";
-  out.cost = format::percent(share(facts.equal, facts.kept), 1) + " of the steps' work";
+  out.fix = "remove these rows, or raise max_length";
+  out.cost = format::percent(share(facts.equal, facts.kept), 1) + " of the compute";
   return out;
 }
 
@@ -136,10 +136,12 @@ Verdict check_lengths(const PreferenceFacts& facts, bool reward_model) {
   const double longer = std::max(facts.mean_chosen, facts.mean_rejected);
   if (longer - std::min(facts.mean_chosen, facts.mean_rejected) <= kLonger * longer) return out;
   out.level = Level::kNote;
-  out.cause = reward_model ? "length alone tells the two apart" : "sums of log-probabilities favor a length";
+  out.cause = reward_model ? "length is enough to tell chosen from rejected"
+                           : "sums of log-probabilities "
+                             "favor a length";
   out.fix = reward_model ? "balance the lengths of both sides in the data"
-                         : "ld_alpha, or loss_type: sigmoid_norm, weigh lengths out";
-  out.cost = reward_model ? "a score of length, which a policy then writes"
+                         : "ld_alpha, or loss_type: sigmoid_norm, reduce the effect of length";
+  out.cost = reward_model ? "a score for length, which a policy then optimizes"
                           : "answers that grow or shrink with the data's bias";
   return out;
 }

@@ -1,4 +1,4 @@
-// What check_plan and check_data are made of: each a file, each about one thing.
+// The parts of check_plan and check_data: one file and one subject each.
 #pragma once
 
 #include <iterator>
@@ -10,28 +10,30 @@
 namespace hone::doctor {
 
 inline constexpr double kEnding = 0.95;  // of rows, or of chosen sides, that end with the end token
+// of rows whose prompt tokens change when the completion follows
+inline constexpr double kBoundaryFail = 0.05;
 
 inline void append(Verdicts& out, Verdicts more) {
   out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-// NUM-08: the peak learning rate against what the method takes with adapters.
+// NUM-08: the peak learning rate against the usual range of the method with adapters.
 base::Verdict check_rate(const train::OpenedRun& run);
 // NUM-09: steps, warm-up, and the learning rate over the run.
 base::Verdict check_schedule(const train::OpenedRun& run);
-// GRAD-06, GRAD-07, PREF-03: where the adapters sit, and their dropout.
+// GRAD-06, GRAD-07, PREF-03: the modules with adapters, and their dropout.
 Verdicts check_adapters(const train::OpenedRun& run);
 // RL-03 before anything is sampled: do the data's own answers fit max_completion_length?
 Verdicts check_answers(const train::OpenedRun& run);
-// DATA-04, DATA-08: what the chat template does with a conversation.
+// DATA-04, DATA-08: how the chat template renders a conversation.
 Verdicts check_template(const train::OpenedRun& run);
 // DATA-01, -02, -03, -06, PREF-01, -02 of chosen and rejected; empty for other data. A reward model's pairs
-// need no end.
+// do not need an end of sequence.
 Verdicts check_pairs(const train::OpenedRun& run);
 // The token that ends an answer of the run's data: the template's or the tokenizer's; empty: none, or the
-// template cannot render a plain question and answer.
+// template cannot render a simple question and answer.
 std::optional<std::int32_t> answer_end(const train::OpenedRun& run);
-// DATA-09, DATA-10: the rows of the embedding that the data use.
+// DATA-09, DATA-10: the rows of the embedding that the data uses.
 Verdicts check_tokens(const train::OpenedRun& run);
 
 }  // namespace hone::doctor

@@ -74,7 +74,7 @@ class Trial {
     for (std::size_t i = 0; i < others.size(); ++i) all_differ = all_differ && others[i] != best_texts_[i];
     if (all_differ) ask_more("another row's gold", others);
     ask_more("the prompt, copied", rows_.prompts());
-    ask_more("format tags alone", same(rows_.size(), kTags));
+    ask_more("only format tags", same(rows_.size(), kTags));
     Texts five, filled;
     for (const std::string& text : best_texts_) {
       five.push_back(text + " " + text + " " + text + " " + text + " " + text);
@@ -89,7 +89,7 @@ class Trial {
     if (model_) out.push_back(judge_model());
     if (calls_.empty() || out[0].level == Level::kFail) return out;
     if (!column_.empty()) out.push_back(judge_gold());
-    if (asked("format tags alone") != nullptr) out.push_back(judge_adversaries());
+    if (asked("only format tags") != nullptr) out.push_back(judge_adversaries());
     return out;
   }
 
@@ -149,8 +149,8 @@ class Trial {
     Verdict out{.code = "RL-05"};
     if (calls_.empty()) {
       out.level = Level::kNote;
-      out.what = name() + " was not called: no column of the data holds a right answer";
-      out.fix = "hone doctor --deep, or hone reward-test, call it with answers of their own";
+      out.what = name() + " was not called: no column of the data has a correct answer";
+      out.fix = "hone doctor --deep, or hone reward-test, call it with their own answers";
       return out;
     }
     if (!error_.empty()) {
@@ -158,8 +158,8 @@ class Trial {
       out.what = name() + " cannot score a batch";
       out.evidence = error_;
       out.cause = "the function itself";
-      out.fix = "mend it, then look at it with hone reward-test";
-      out.cost = "the run, at its first rewards";
+      out.fix = "fix it, then test it with hone reward-test";
+      out.cost = "the run ends at its first rewards";
       return out;
     }
     if (!failures_.empty()) {
@@ -172,7 +172,7 @@ class Trial {
         out.evidence += "; " + failures_[i];
       out.cause = "an exception, a time-out, NaN or infinity for these answers";
       out.fix = "return a finite number, or None for a sample that is not to be scored";
-      out.cost = "samples without a reward in every batch that has such an answer";
+      out.cost = "samples without a reward in every batch with such an answer";
       return out;
     }
     out.what = name() + ": " + format::counted(static_cast<std::int64_t>(rows_.size()), "finite number") +
@@ -181,18 +181,18 @@ class Trial {
     out.evidence = format::number(call_seconds_) + " s a call";
     if (!changed_.empty()) {
       out.level = Level::kWarn;
-      out.what = name() + " gives the same answer another score when asked again";
+      out.what = name() + " gives the same answer a different score when called again";
       out.evidence = changed_;
       out.cause = "suspected: it draws random numbers, or remembers earlier calls";
-      out.fix = "make it a function of its arguments";
-      out.cost = "advantages that are noise, and runs that cannot be repeated";
+      out.fix = "make it depend only on its arguments";
+      out.cost = "noisy advantages, and runs that cannot be reproduced";
     } else if (call_seconds_ > kSlow) {
       out.level = Level::kWarn;
       out.what = name() + " takes " + format::number(call_seconds_) + " s for " +
                  std::to_string(rows_.size()) + " answers";
       out.cause = "the function itself";
       out.fix = "reward_workers: 2 or more, or a faster function";
-      out.cost = "rewards run beside generation; what they take longer is waited for";
+      out.cost = "rewards run in parallel with generation; if they take longer, the run waits";
     }
     return out;
   }
@@ -210,6 +210,38 @@ class Trial {
            (user_code_ || word_.find("think") != std::string::npos);
   }
 
+  // RL-04 of a reward that reads no column with a right answer.
+  Verdict judge_without_gold(Verdict out, const std::string& shown) const {
+    if (lowest_ == highest_) {
+      out.level = wants_think_tag() ? Level::kWarn : Level::kNote;
+      out.what = name() + " gives every tested completion " + format::number(highest_);
+      out.evidence += (out.evidence.empty() ? "" : "; ") + shown;
+      if (out.level == Level::kWarn) {
+        out.cause =
+            "suspected: the chat template opens <think> in the prompt, but the reward requires it in the "
+            "completion";
+        out.fix = "use a template that leaves <think> to the model, or a reward that only requires </think>";
+        out.cost = "a reward that does not change during the run";
+      }
+    }
+    return out;
+  }
+
+  // RL-04 of a reward that gives all forms of the right answer the same.
+  Verdict never_pays(Verdict out, const std::string& shown) const {
+    out.level = Level::kWarn;
+    out.what = name() + " gives the correct answer " + format::number(highest_) + " in all " +
+               std::to_string(golds_) + " forms that were tested" +
+               (calls_.size() > golds_ ? ", as to junk" : "");
+    out.evidence = shown + (calls_.size() > 1 ? ", then " + calls_[1].kind + " and other forms" : "");
+    out.cause =
+        "suspected: its pattern never matches (no DOTALL; a tag that the prompt's template already opened; "
+        "another form of answer)";
+    out.fix = "compare the string above with its pattern; hone reward-test shows more";
+    out.cost = "a reward that does not change during the run";
+    return out;
+  }
+
   // RL-04
   Verdict judge_gold() const {
     Verdict out{.code = "RL-04"};
@@ -224,7 +256,7 @@ class Trial {
       out.level = Level::kFail;
       out.what = name() + " gives no score to " + std::to_string(best.none) + " of " +
                  format::counted(rows, "right answer");
-      out.cause = "it cannot read the column " + column_;
+      out.cause = "it cannot parse the column " + column_;
       out.fix = "look at " + rows_.row(0).where + ": `" +
                 format::shown(format::column_text(rows_.row(0).columns, column_).value_or("null")) + "`";
       out.cost = "samples without a reward";
@@ -232,29 +264,15 @@ class Trial {
     }
     if (one_line_only()) {
       out.level = Level::kFail;
-      out.what = name() + " matches an answer in one line, and not the same answer with line breaks";
+      out.what = name() + " matches an answer on one line, but not the same answer with line breaks";
       out.evidence = std::string(kOneLine) + " " + format::number(highest_) + ", " + kSeveralLines + " " +
                      format::number(lowest_);
-      out.cause = "a dot that does not match a line break";
-      out.fix = "regex(..., dotall=true), or re.DOTALL in a function of your own";
-      out.cost = "a reward that stays at its minimum: reasoning has several lines";
+      out.cause = "a dot in the pattern that does not match a line break";
+      out.fix = "regex(..., dotall=true), or re.DOTALL in your own function";
+      out.cost = "a reward that stays at its minimum, since reasoning has several lines";
       return out;
     }
-    if (!reads_gold()) {
-      if (lowest_ == highest_) {
-        out.level = wants_think_tag() ? Level::kWarn : Level::kNote;
-        out.what = name() + " gives everything it was shown " + format::number(highest_);
-        out.evidence += (out.evidence.empty() ? "" : "; ") + shown;
-        if (out.level == Level::kWarn) {
-          out.cause =
-              "suspected: the chat template opens <think> in the prompt, and the reward wants to see it in "
-              "the completion";
-          out.fix = "a template that leaves <think> to the model, or a reward that wants </think> alone";
-          out.cost = "a reward that stays where it is for the whole run";
-        }
-      }
-      return out;
-    }
+    if (!reads_gold()) return judge_without_gold(std::move(out), shown);
     const Answered *const junk = asked("junk"), *const empty = asked("empty"),
                           *const other = asked("another row's gold");
     const auto no_better = [&](const Answered* than) { return than != nullptr && !(best.mean > than->mean); };
@@ -264,36 +282,24 @@ class Trial {
       out.level = Level::kFail;
       out.what = name() + ": the right answer scores " + mean_of(best) + ", no more than " +
                  (than.kind == "empty" ? "an empty one" : than.kind) + " (" + mean_of(than) + ")";
-      out.cause = "the reward does not look at the column " + column_ + ", or has its sign turned round";
+      out.cause = "the reward does not look at the column " + column_ + ", or has the wrong sign";
       out.fix = "hone reward-test shows its scores answer by answer";
-      out.cost = "the whole run learns something else";
+      out.cost = "the run learns something else";
       return out;
     }
     if (never && calls_.size() == golds_ && highest_ > 0) {
-      out.what = name() + " gives every right answer it was shown " + format::number(highest_);
+      out.what = name() + " gives every tested correct answer " + format::number(highest_);
       out.evidence =
-          std::to_string(golds_) + " forms of it; wrong answers are shown by --deep and hone reward-test";
+          std::to_string(golds_) + " forms of it; --deep and hone reward-test also test wrong answers";
       return out;
     }
-    if (never) {
-      out.level = Level::kWarn;
-      out.what = name() + " gives the right answer " + format::number(highest_) + " in all " +
-                 std::to_string(golds_) + " forms that were tried" +
-                 (calls_.size() > golds_ ? ", as it does junk" : "");
-      out.evidence = shown + (calls_.size() > 1 ? ", then " + calls_[1].kind + " and other forms" : "");
-      out.cause =
-          "suspected: its pattern never matches (no DOTALL; a tag that the prompt's template has opened "
-          "already; another form of answer)";
-      out.fix = "compare the string above with its pattern; hone reward-test shows more";
-      out.cost = "a reward that stays where it is for the whole run";
-      return out;
-    }
+    if (never) return never_pays(std::move(out), shown);
     if (best.none > 0) {
       out.level = Level::kWarn;
       out.what +=
           "; " + std::to_string(best.none) + " of " + std::to_string(rows) + " right answers get none";
-      out.cause = "it cannot read some values of the column " + column_;
-      out.fix = "leave such rows out of the data";
+      out.cause = "it cannot parse some values of the column " + column_;
+      out.fix = "remove such rows from the data";
     }
     return out;
   }
@@ -304,7 +310,7 @@ class Trial {
     const Answered& best = calls_[best_];
     std::string table;
     for (const char* const kind :
-         {"format tags alone", "the prompt, copied", "gold five times", "gold and filler"}) {
+         {"only format tags", "the prompt, copied", "gold five times", "gold and filler"}) {
       const Answered* const one = asked(kind);
       if (one == nullptr) continue;
       table += (table.empty() ? "" : ", ") + std::string(kind) + " " + mean_of(*one);
@@ -317,12 +323,12 @@ class Trial {
     }
     out.evidence = table;
     if (out.level == Level::kOk) {
-      out.what = name() + ": no cheap answer earns as much as the right one (" + mean_of(best) + ")";
+      out.what = name() + ": no degenerate answer scores as high as the correct one (" + mean_of(best) + ")";
       return out;
     }
-    out.cause = "the reward has a maximum that needs no answer";
-    out.fix = "let correctness gate the rest, and count an answer once";
-    out.cost = "a reward that rises while the answers get worse";
+    out.cause = "the reward can be maximal without an answer";
+    out.fix = "give other rewards only to correct answers, and count an answer once";
+    out.cost = "a rising reward while answers get worse";
     return out;
   }
 
@@ -336,15 +342,15 @@ class Trial {
     const std::vector<double>& gold = calls_[best_].values;
     for (std::size_t i = 0; i < gold.size(); ++i) right += gold[i] > junk->values[i] ? 1 : 0;
     const auto pairs = static_cast<double>(gold.size()), won = static_cast<double>(right);
-    out.evidence = "right answers above junk in " + std::to_string(right) + " of " +
+    out.evidence = "correct answers above junk in " + std::to_string(right) + " of " +
                    std::to_string(gold.size()) + " rows";
     if (won >= kPairs * pairs) return out;
     out.level = Level::kWarn;
-    out.what = name() + " tells right answers from junk in " + format::percent(won, pairs) + " of the rows";
+    out.what = name() + " tells correct answers from junk in " + format::percent(won, pairs) + " of the rows";
     out.cause =
         "suspected: its head was newly initialized when it was saved, or it was trained for something else";
-    out.fix = "take a reward model that was trained on this kind of answer";
-    out.cost = "a reward that moves, and a quality that does not";
+    out.fix = "use a reward model that was trained on this kind of answer";
+    out.cost = "a reward that rises while quality does not";
     return out;
   }
 

@@ -47,6 +47,24 @@ void keep(std::deque<double>& values, double value, std::int64_t most) {
 
 Findings PolicyWatch::see(const train::StepFacts& step, bool top, bool live) {
   Findings out;
+  see_entropy(step, top, out);
+  see_kl(step, out);
+  see_ratio_gap(step, out);
+  if (const auto facts = loss_facts(step, setup_.beta, setup_.rows)) {
+    LossFacts known = *facts;
+    known.masks_truncated = setup_.masks_truncated;
+    const LossCase row = loss_case(known);
+    count(no_gradient_, live && (row == LossCase::kGradientCut || row == LossCase::kMasked));
+    if (no_gradient_ >= limits::kChecksToFail) {
+      base::Verdict found = loss_verdict(known);
+      found.evidence = describe_steps(no_gradient_) + ": " + found.evidence;
+      add_finding(out, std::move(found), "no gradient");
+    }
+  }
+  return out;
+}
+
+void PolicyWatch::see_entropy(const train::StepFacts& step, bool top, Findings& out) {
   if (const auto entropy = metric(step, "entropy")) {
     count(low_entropy_, *entropy < limits::kEntropyCollapse);
     if (low_entropy_ >= limits::kStepsOfCollapse) {
@@ -54,11 +72,11 @@ Findings PolicyWatch::see(const train::StepFacts& step, bool top, bool live) {
           out,
           {.code = "RL-08",
            .level = top ? Level::kNote : Level::kWarn,
-           .what = "the policy has become certain: entropy " + short_number(*entropy) + " nats a token",
+           .what = "the policy's entropy has collapsed: " + short_number(*entropy) + " nats per token",
            .evidence = describe_steps(low_entropy_) + " below " + short_number(limits::kEntropyCollapse),
-           .cause = top ? "the reward is at its highest: these prompts are learned"
-                        : "suspected: it repeats one answer, and groups will die",
-           .fix = "read completions/; lower learning_rate, raise beta or temperature, or go back to the "
+           .cause = top ? "the reward is at its maximum: these prompts are solved"
+                        : "suspected: it repeats one answer, and groups will become dead",
+           .fix = "read completions/; lower learning_rate, raise beta or temperature, or resume from the "
                   "last healthy checkpoint"},
           "entropy");
     }
@@ -67,28 +85,36 @@ Findings PolicyWatch::see(const train::StepFacts& step, bool top, bool live) {
       add_finding(out,
                   {.code = "RL-08",
                    .level = Level::kWarn,
-                   .what = "the policy has come apart: entropy " + short_number(*entropy) +
-                           " nats a token, guessing has " + short_number(setup_.uniform),
+                   .what = "the policy has become almost uniform: entropy " + short_number(*entropy) +
+                           " nats per token, a uniform policy has " + short_number(setup_.uniform),
                    .evidence = describe_steps(high_entropy_) + " above " +
                                percent(limits::kEntropyOfGuessing) + " of ln V",
                    .cause = "suspected: learning_rate too high; or a base with random weights",
-                   .fix = "lower learning_rate, raise beta, or go back to the last healthy checkpoint"},
+                   .fix = "lower learning_rate, raise beta, or resume from the last healthy checkpoint"},
                   "guessing");
     }
   }
+}
+
+void PolicyWatch::see_kl(const train::StepFacts& step, Findings& out) {
   if (const auto kl = metric(step, "kl")) {
     count(high_kl_, *kl > limits::kKlDiverged);
     if (high_kl_ >= limits::kStepsOfCollapse) {
       add_finding(out,
                   {.code = "RL-08",
                    .level = Level::kWarn,
-                   .what = "the policy has left its reference: KL " + short_number(*kl) + " nats a token",
+                   .what = "the policy is far from its reference: KL " + short_number(*kl) +
+                           " nats per "
+                           "token",
                    .evidence = describe_steps(high_kl_) + " above " + short_number(limits::kKlDiverged),
                    .cause = "suspected: learning_rate too high for this beta",
-                   .fix = "lower learning_rate, raise beta, or go back to the last healthy checkpoint"},
+                   .fix = "lower learning_rate, raise beta, or resume from the last healthy checkpoint"},
                   "kl");
     }
   }
+}
+
+void PolicyWatch::see_ratio_gap(const train::StepFacts& step, Findings& out) {
   if (const auto gap = metric(step, "ratio_gap")) {
     const double limit = !setup_.bf16           ? limits::kGapFp32
                          : setup_.exact_kernels ? limits::kGapBf16
@@ -103,23 +129,11 @@ Findings PolicyWatch::see(const train::StepFacts& step, bool top, bool live) {
            .what = "sampler and trainer disagree on a token's log-probability by " + short_number(*gap),
            .evidence = std::string("limit ") + short_number(limit) + " in " +
                        (setup_.bf16 ? "bf16" : "fp32") + ", at step " + std::to_string(step.step),
-           .cause = "suspected: a defect of a kernel on this machine; both are the same arithmetic here",
+           .cause = "suspected: a defect of a kernel on this machine; here both use the same arithmetic",
            .not_this = "temperature, top_p or a stale copy of the weights: there is one copy",
            .fix = "dtype: float32 and bf16: false, or layer_form: plain; `hone doctor` measures it again"});
     }
   }
-  if (const auto facts = loss_facts(step, setup_.beta, setup_.rows)) {
-    LossFacts known = *facts;
-    known.masks_truncated = setup_.masks_truncated;
-    const LossCase row = loss_case(known);
-    count(no_gradient_, live && (row == LossCase::kGradientCut || row == LossCase::kMasked));
-    if (no_gradient_ >= limits::kChecksToFail) {
-      base::Verdict found = loss_verdict(known);
-      found.evidence = describe_steps(no_gradient_) + ": " + found.evidence;
-      add_finding(out, std::move(found), "no gradient");
-    }
-  }
-  return out;
 }
 
 Findings TrendWatch::see(const train::StepFacts& step) {
@@ -145,12 +159,12 @@ void TrendWatch::judge_loss(const train::StepFacts& step, Findings& out) {
       out,
       {.code = "NUM-08",
        .level = fails ? Level::kFail : Level::kWarn,
-       .what = "the loss has been above where it began for " + std::to_string(losses_.size()) + " steps",
+       .what = "the loss has been above its initial value for " + std::to_string(losses_.size()) + " steps",
        .evidence = "began at " + short_number(initial_) + ", at least " + short_number(lowest) +
                    " since, now " + short_number(step.loss) + "; learning rate " +
                    short_number(step.learning_rate),
        .cause = "suspected: learning_rate too high for this data and rank",
-       .fix = "go back to the last healthy checkpoint with a lower learning_rate; `hone lr-find` "
+       .fix = "resume from the last healthy checkpoint with a lower learning_rate; `hone lr-find` "
               "proposes one"},
       "loss");
 }
@@ -169,7 +183,7 @@ void TrendWatch::judge_norm(const train::StepFacts& step, Findings& out) {
                short_number(step.grad_norm / middle) + " times the median",
        .evidence = describe_steps(large_norms_) + " above " + short_number(limits::kNormOverMedian) + " x " +
                    short_number(middle) + ", the median of the last " + std::to_string(norms_.size()),
-       .cause = "suspected: learning_rate too high, or data of another kind",
+       .cause = "suspected: learning_rate too high, or a change in the data",
        .fix = "lower learning_rate or max_grad_norm"},
       "gradient");
 }
@@ -198,13 +212,14 @@ Findings MemoryWatch::see(std::int64_t step, std::int64_t total_steps, std::int6
       out,
       {.code = "MEM-02",
        .level = left < limits::kMemoryStepsLeft ? Level::kFail : Level::kWarn,
-       .what = "memory grows with every step: it will be used up about step " + std::to_string(step + left) +
+       .what = "memory grows with every step: it will run out at about step " + std::to_string(step + left) +
                " of " + std::to_string(total_steps),
        .evidence = base::gigabytes(static_cast<std::int64_t>(resident_.front())) + " -> " +
                    base::gigabytes(resident) + " in " + std::to_string(resident_.size()) + " steps, " +
                    base::gigabytes(free) + " free",
        .cause = "suspected: a leak, or fragmentation, in a library or in a reward function",
-       .fix = "save and go on in a new process: Ctrl-C, then --resume_from_checkpoint true; nothing is lost",
+       .fix = "save and continue in a new process: Ctrl-C, then --resume_from_checkpoint true; nothing is "
+              "lost",
        .cost = "the steps since the last checkpoint, when the machine kills the run"});
   return out;
 }
@@ -225,10 +240,10 @@ Findings PreferenceWatch::see(const train::StepFacts& step) {
     add_finding(out,
                 {.code = "PREF-01",
                  .level = Level::kFail,
-                 .what = "the policy is still the reference: rewards are exactly 0",
+                 .what = "the policy still equals the reference: rewards are exactly 0",
                  .evidence = describe_steps(stuck_) + ": loss " + short_number(step.loss) + ", margin " +
                              short_number(*margin) + ", learning rate " + short_number(step.learning_rate) +
-                             " (0.693 is ln 2, the loss of no difference)",
+                             " (0.693 is ln 2, the loss for equal log-probabilities)",
                  .cause = "the adapter is not trained, or the reference shares it",
                  .fix = "`hone doctor` shows which tensors receive a gradient"});
   }
@@ -250,10 +265,10 @@ Findings PreferenceWatch::see(const train::StepFacts& step) {
     add_finding(out,
                 {.code = "PREF-02",
                  .level = Level::kWarn,
-                 .what = "margins rise while the chosen answers themselves become much less likely",
+                 .what = "margins rise while the chosen answers become much less likely",
                  .evidence = "log p(chosen) " + short_number(first_chosen_) + " -> " + short_number(chosen_) +
                              ", margin " + short_number(first_margin_) + " -> " + short_number(margin_),
-                 .cause = "the loss rewards the margin alone; a small fall is normal, this one is not",
+                 .cause = "the loss rewards only the margin; a small fall is normal, this one is not",
                  .fix = "generate and read some answers; lower learning_rate, raise beta, or add an NLL term "
                         "(sft in loss_type)"});
   }

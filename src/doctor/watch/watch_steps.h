@@ -1,6 +1,6 @@
 // What the numbers of a step show: entropy and KL (RL-08), sampler against trainer (RL-10), a gradient that
-// is cut (GRAD-02), a loss or a gradient that grows (NUM-08), memory that creeps (MEM-02), preferences that
-// stand still or degenerate (PREF-01, PREF-02).
+// is cut (GRAD-02), a loss or a gradient that grows (NUM-08), growing memory (MEM-02), preferences that do
+// not change or degenerate (PREF-01, PREF-02).
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,22 @@ class PolicyWatch {
     bool masks_truncated = false;  // mask_truncated_completions
     bool bf16 = false;
     bool exact_kernels = false;  // bf16 products that promise bits (ops/gemm.h)
-    double uniform = 0;          // ln V: the entropy of a policy that knows nothing; 0: not known
+    double uniform = 0;          // ln V: the entropy of a uniform policy; 0: not known
   };
   explicit PolicyWatch(const Setup& setup) : setup_(setup) {}
-  // `top`: the reward is near the highest that the run has seen; a certain policy is no fault then. `live`:
-  // samples of the step had an advantage; a step without one owes no gradient.
+  // `top`: the reward is near the highest that the run has seen; a policy with low entropy is then no fault.
+  // `live`: samples of the step had an advantage; a step without one has no gradient.
   Findings see(const train::StepFacts& step, bool top, bool live = true);
 
   base::Json state() const;
   void restore(const base::Json& state);  // BadWatchState (watch_state.h)
-  void reset_evidence();                  // streaks begin again
+  void reset_evidence();                  // resets streaks
 
  private:
+  void see_entropy(const train::StepFacts& step, bool top, Findings& out);
+  void see_kl(const train::StepFacts& step, Findings& out);
+  void see_ratio_gap(const train::StepFacts& step, Findings& out);
+
   Setup setup_;
   std::int64_t low_entropy_ = 0, high_entropy_ = 0, high_kl_ = 0, wide_gap_ = 0,
                no_gradient_ = 0;  // steps in a row
@@ -41,15 +45,14 @@ class PolicyWatch {
 // Losses that measure progress (SFT, DPO); gradients of any method.
 class TrendWatch {
  public:
-  // `past_unknown`: the run goes on from a checkpoint that does not say where its loss began, so that nothing
-  // is said of that.
+  // `past_unknown`: the run continues from a checkpoint without its initial loss, so that this check is off.
   TrendWatch(std::int64_t warmup_steps, bool loss_is_progress, bool past_unknown = false)
       : warmup_steps_(warmup_steps), loss_is_progress_(loss_is_progress), past_unknown_(past_unknown) {}
   Findings see(const train::StepFacts& step);
 
   base::Json state() const;
   void restore(const base::Json& state);  // BadWatchState
-  void reset_evidence();                  // what came since the beginning is gathered again
+  void reset_evidence();                  // resets everything but the initial statistics
 
  private:
   void judge_loss(const train::StepFacts& step, Findings& out);
@@ -63,10 +66,10 @@ class TrendWatch {
   std::int64_t large_norms_ = 0;  // in a row
 };
 
-// Of a process: a resumed run has another one, whose memory says nothing about this one's.
+// Concerns one process: a resumed run starts without this state.
 class MemoryWatch {
  public:
-  // `resident`: of this process after the step; `free`: what it may still take; bytes.
+  // `resident`: of this process after the step; `free`: what it can still allocate; bytes.
   Findings see(std::int64_t step, std::int64_t total_steps, std::int64_t resident, std::int64_t free);
 
  private:
@@ -74,7 +77,7 @@ class MemoryWatch {
   std::deque<double> resident_;
 };
 
-// DPO's metrics by TRL's names; says nothing where they are absent.
+// DPO's metrics by TRL's names; does nothing without them.
 class PreferenceWatch {
  public:
   explicit PreferenceWatch(bool past_unknown = false) : past_unknown_(past_unknown) {}  // as TrendWatch

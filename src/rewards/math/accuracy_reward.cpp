@@ -75,6 +75,8 @@ AccuracyResult judge_accuracy(const std::string& gold, const std::string& comple
   return {correct, shown(gold_answers, "[unparseable]"), shown(answers, "[unparseable]")};
 }
 
+namespace {
+
 std::unique_ptr<Reward> accuracy_reward(Parameters parameters) {
   const std::string name = parameters.text("name", "accuracy_reward");
   const std::string column = parameters.text("column", "solution");
@@ -121,6 +123,18 @@ std::unique_ptr<Reward> cosine_scaled_reward(Parameters parameters) {
     }
     return out;
   });
+}
+
+}  // namespace
+
+std::span<const BuiltInReward> math_rewards() {
+  static constexpr BuiltInReward kRewards[] = {
+      {"accuracy_reward", &accuracy_reward, "solution", "trl.rewards.accuracy_reward"},
+      {"reasoning_accuracy_reward", &reasoning_accuracy_reward, "solution",
+       "trl.rewards.reasoning_accuracy_reward"},
+      {"get_cosine_scaled_reward", &cosine_scaled_reward, "solution"},
+  };
+  return kRewards;
 }
 
 }  // namespace hone::rewards

@@ -26,6 +26,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "rewards/pattern/native_rewards.h"
@@ -44,13 +45,9 @@ AccuracyResult judge_accuracy(const std::string& gold, const std::string& comple
 std::string after_hashes(const std::string& gold);
 
 // accuracy_reward(column=solution, lenient=false): 1, 0 or None. Other columns than TRL's `solution` may be
-// GSM8K's.
-std::unique_ptr<Reward> accuracy_reward(Parameters parameters);
-// reasoning_accuracy_reward(column=solution, delimiter="</think>"): the same of what follows the last
-// delimiter; 0 without one.
-std::unique_ptr<Reward> reasoning_accuracy_reward(Parameters parameters);
-// get_cosine_scaled_reward(max_len=..., min_value_wrong=-1, max_value_wrong=-0.5, min_value_correct=0.5,
-// max_value_correct=1): the accuracy, scaled by a cosine of the number of tokens.
-std::unique_ptr<Reward> cosine_scaled_reward(Parameters parameters);
+// GSM8K's. reasoning_accuracy_reward(column=solution, delimiter="</think>"): the same of what follows the last
+// delimiter; 0 without one. get_cosine_scaled_reward(max_len=..., min_value_wrong=-1, max_value_wrong=-0.5,
+// min_value_correct=0.5, max_value_correct=1): the accuracy, scaled by a cosine of the number of tokens.
+std::span<const BuiltInReward> math_rewards();
 
 }  // namespace hone::rewards

@@ -138,7 +138,7 @@ std::vector<std::optional<std::string>> column_texts(const Request& request, con
          .fix = "add it, or name another with " + std::string(reward) + "(column=...)"});
   }
   base::require(found->is_array() && found->size() == request.size(), "column " + column,
-                "a value a completion");
+                "one value per completion");
   std::vector<std::optional<std::string>> out;
   for (const Json& value : *found) {
     if (value.is_null()) {
@@ -154,6 +154,9 @@ std::unique_ptr<Reward> make_reward(std::string name, std::function<Scores(const
   return std::make_unique<FunctionReward>(std::move(name), std::move(function));
 }
 
+namespace {
+
+// 1 when the text begins with <think>, holds no other <think>, and a </think> after it; else 0.
 std::unique_ptr<Reward> think_format_reward(Parameters parameters) {
   const std::string name = parameters.text("name", "think_format_reward");
   parameters.finish();
@@ -169,6 +172,7 @@ std::unique_ptr<Reward> think_format_reward(Parameters parameters) {
   });
 }
 
+// TRL get_soft_overlong_punishment: 0 up to max - cache tokens, then linearly down to -1 at max, -1 above it.
 std::unique_ptr<Reward> soft_overlong_punishment(Parameters parameters) {
   const std::string name = parameters.text("name", "soft_overlong_punishment_reward");
   const auto most = static_cast<double>(parameters.integer("max_completion_len", 1280, 1));
@@ -183,6 +187,7 @@ std::unique_ptr<Reward> soft_overlong_punishment(Parameters parameters) {
   });
 }
 
+// TRL get_repetition_penalty_reward: max_penalty times the share of repeated token n-grams.
 std::unique_ptr<Reward> repetition_penalty_reward(Parameters parameters) {
   const std::string name = parameters.text("name", "repetition_penalty_reward");
   const auto n = static_cast<std::size_t>(parameters.integer("ngram_size", 3, 1));
@@ -199,6 +204,7 @@ std::unique_ptr<Reward> repetition_penalty_reward(Parameters parameters) {
   });
 }
 
+// 1 when the completion is the column's text, white space at both ends set aside. None where the column is null.
 std::unique_ptr<Reward> exact_match(Parameters parameters) {
   const std::string name = parameters.text("name", "exact_match");
   const std::string column = parameters.text("column", "answer");
@@ -217,6 +223,8 @@ std::unique_ptr<Reward> exact_match(Parameters parameters) {
   });
 }
 
+// 1 when the pattern is found anywhere. With a column: 1 when the last match's group 1 (or whole match) is the
+// column's text, white space set aside.
 std::unique_ptr<Reward> regex(Parameters parameters) {
   const std::string name = parameters.text("name", "regex");
   const std::string text = parameters.needed_text("pattern", "regex(pattern=\"[0-9]+\")");
@@ -253,6 +261,7 @@ std::unique_ptr<Reward> regex(Parameters parameters) {
   });
 }
 
+// 0 at the target, linearly down to -1 for nothing at all and for twice the target or more.
 std::unique_ptr<Reward> length(Parameters parameters) {
   const std::string name = parameters.text("name", "length");
   const auto target = static_cast<double>(parameters.needed_integer("target", 1, "length(target=100)"));
@@ -268,6 +277,20 @@ std::unique_ptr<Reward> length(Parameters parameters) {
       out.values.push_back(score(to_code_points(text).size()));
     return out;
   });
+}
+
+}  // namespace
+
+std::span<const BuiltInReward> native_rewards() {
+  static constexpr BuiltInReward kRewards[] = {
+      {"think_format_reward", &think_format_reward},
+      {"get_soft_overlong_punishment", &soft_overlong_punishment},
+      {"get_repetition_penalty_reward", &repetition_penalty_reward},
+      {"exact_match", &exact_match, "answer"},
+      {"regex", &regex},
+      {"length", &length},
+  };
+  return kRewards;
 }
 
 }  // namespace hone::rewards

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,25 +30,18 @@ std::vector<std::optional<std::string>> column_texts(const Request& request, con
 // A reward from a function of the request.
 std::unique_ptr<Reward> make_reward(std::string name, std::function<Scores(const Request&)> function);
 
-// think_format_reward: 1 when the text begins with <think>, holds no other <think>, and a </think> after it;
-// else 0.
-std::unique_ptr<Reward> think_format_reward(Parameters parameters);
-// get_soft_overlong_punishment(max_completion_len=1280, soft_punish_cache=256): 0 up to max - cache tokens,
-// then down in a straight line to -1 at max, -1 above it.
-std::unique_ptr<Reward> soft_overlong_punishment(Parameters parameters);
-// get_repetition_penalty_reward(ngram_size=3, max_penalty=-1): max_penalty times the share of repeated token
-// n-grams.
-std::unique_ptr<Reward> repetition_penalty_reward(Parameters parameters);
+// A reward that `reward_funcs` names without a file.
+struct BuiltInReward {
+  std::string_view name;
+  std::unique_ptr<Reward> (*make)(Parameters);
+  std::string_view column = {};  // which it reads unless column= names another; empty: none
+  std::string_view python = {};  // the same in TRL, for engine=math_verify; empty: there is none
+};
 
-// exact_match(column=answer, ignore_case=false): 1 when the completion is the column's text, white space at
-// both ends set aside. None where the column is null.
-std::unique_ptr<Reward> exact_match(Parameters parameters);
-// regex(pattern="...", ignore_case=false, multiline=false, dotall=false): 1 when the pattern is found
-// anywhere. With column=answer: 1 when the last match's group 1 (or whole match) is the column's text, white
-// space set aside.
-std::unique_ptr<Reward> regex(Parameters parameters);
-// length(target=100, unit=tokens|characters): 0 at the target, down in a straight line to -1 for nothing at
-// all and for twice the target or more.
-std::unique_ptr<Reward> length(Parameters parameters);
+// think_format_reward, get_soft_overlong_punishment(max_completion_len=1280, soft_punish_cache=256),
+// get_repetition_penalty_reward(ngram_size=3, max_penalty=-1), exact_match(column=answer, ignore_case=false),
+// regex(pattern="...", column=, ignore_case=false, multiline=false, dotall=false), length(target=100,
+// unit=tokens|characters). To add one: its function and its row in native_rewards.cpp.
+std::span<const BuiltInReward> native_rewards();
 
 }  // namespace hone::rewards
