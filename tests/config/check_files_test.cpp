@@ -74,6 +74,13 @@ TEST_F(FilesTest, MissingFiles) {
             std::string::npos);
 }
 
+TEST_F(FilesTest, AnEmptyNameIsNoFolder) {
+  EXPECT_NE(run_error({"--base_adapters", ""}).find("a folder with adapter_config.json as base_adapters"),
+            std::string::npos);
+  EXPECT_NE(run_error({"--init_lora_weights", "pissa_niter_N"}).find("N stands for a whole number"),
+            std::string::npos);
+}
+
 TEST_F(FilesTest, AFolderWithoutTheSplit) {
   EXPECT_EQ(short_paths(run_error({"--dataset_name", path("rows"), "--eval_strategy", "epoch",
                                    "--dataset_test_split", "dev"}))
