@@ -160,7 +160,7 @@ std::string faults_markdown(const std::vector<FaultClass>& faults, const std::ve
       "them. \"Elsewhere\" is how\n"
       "the fault shows in other tools: SILENT (the run \"succeeds\"), QUIET (a line that is ignored), LOUD "
       "(it ends).\n"
-      "\"Shown by\" is the case of tests/faults that injects it, and the answer.\n\n"
+      "\"Shown by\" is the case of tests/faults that injects it, and the result.\n\n"
       "| code | class | elsewhere | in hone | how | shown by |\n"
       "| --- | --- | --- | --- | --- | --- |\n",
       faults.size(), count_of(faults, FaultStatus::kChecked), count_of(faults, FaultStatus::kImpossible),

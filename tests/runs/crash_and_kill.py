@@ -63,7 +63,7 @@ def crashes(hone, root):
     code, _, error = run(sft(hone, folder), "SIGFPE@gemm:4")
     check("the exit status is the signal's", code == -signal.SIGFPE, code)
     for words in ("CRASH NUM-07  signal 8 (SIGFPE", "at step 4", "gemm fp32 m=", ", layer 0", "learning rate, warm-up",
-                  f"{folder}/checkpoint-2 is whole", "hone explain"):
+                  f"{folder}/checkpoint-2 is complete", "hone explain"):
         check(f"stderr says: {words.replace(str(root), '')}", words in error, error)
     reports = list(folder.glob("hone-crash-*.json"))
     check("one report", len(reports) == 1, list(folder.iterdir()))
@@ -73,7 +73,7 @@ def crashes(hone, root):
     for asked in (reports[0], folder):
         code, out, error = run([str(hone), "explain", str(asked)])
         check(f"explain of {'the folder' if asked == folder else 'the report'}",
-              code == 0 and "gemm fp32" in out and "checkpoint-2 is whole" in out, out + error)
+              code == 0 and "gemm fp32" in out and "checkpoint-2 is complete" in out, out + error)
     code, out, error = run(sft(hone, folder, "--resume_from_checkpoint", "true"))
     check("the next start says so", code == 0 and "the last run here crashed at step 3" in out, out + error)
     check("and ends as if nothing had been", losses(folder) == losses(straight), losses(folder))
@@ -114,7 +114,7 @@ def kills(hone, root):
     check("the next start says it", code == 0 and "the last run here was killed at step 3 of 6" in out, out + error)
     check("the state is gone at the end", not (folder / "hone-running.json").exists(), list(folder.iterdir()))
     code, out, error = run([str(hone), "explain", str(folder)])
-    check("explain of a run that ended", code == 0 and "came to its end" in out, out + error)
+    check("explain of a run that ended", code == 0 and "has finished" in out, out + error)
 
 
 def main():
