@@ -12,19 +12,19 @@
 
 namespace hone::adapters {
 
-// What is kept of an adapter is its tensors alone (fp32): no gradients, and the copies that GEMMs read are
-// made again for the one that is on. After a switch the model gives what a process that read this adapter
-// alone would give, bit for bit, whatever ranks and modules the others have, DoRA among them. What lies below
-// (frozen_adapters.h) stays. Nothing here is trained.
+// Only an adapter's tensors (fp32) are kept: no gradients, and the copies for GEMMs are made again for the
+// one that is on. After a switch the results are bit-equal to those of a process that read only this adapter,
+// for any ranks and modules of the others, DoRA included. The frozen adapters below (frozen_adapters.h) stay.
+// Nothing here is trained.
 class AdapterSet {
  public:
   explicit AdapterSet(model::CausalLm& model) : model_(model) {}  // which must outlive it
 
-  // Reads the adapter in `folder` and keeps it as `name`; the model has the adapter that it had. UserError
-  // for a name that is taken, for what Adapter::load refuses, and for a reward model's.
+  // Reads the adapter in `folder` and keeps it as `name`; the model's current adapter does not change.
+  // UserError for a duplicate name, for the errors of Adapter::load, and for a reward model's adapter.
   void load(const std::string& name, const base::fs::path& folder);
-  // From here on the model has this adapter: keys and values that it computed before belong to another model.
-  // UserError for a name that is not there.
+  // Switches the model to this adapter; keys and values that were computed before are invalid. UserError for
+  // an unknown name.
   void activate(const std::string& name);
   void deactivate();  // the model without any
 
@@ -35,10 +35,10 @@ class AdapterSet {
  private:
   struct One {
     std::string name;
-    std::vector<std::optional<ops::LoraWeights>> sides;  // as many as the model's linears, in their order
+    std::vector<std::optional<ops::LoraWeights>> sides;  // one per linear of the model, in order
     model::TokenRows token_rows;
   };
-  // Puts the model's adapter back, also when what was read is refused.
+  // Restores the model's adapter, also after an error.
   struct RestoreActive {
     AdapterSet& set;
     const One* one;

@@ -12,32 +12,33 @@
 
 namespace hone::adapters {
 
-// Beside the files of an adapter that was trained above others: which, and the checksums of their weights.
-// PEFT has no word for it in adapter_config.json, and does not look at this file.
+// A file beside an adapter that was trained above others: their folders and the checksums of their weights.
+// PEFT has no field for it in adapter_config.json, and ignores this file.
 constexpr const char* kFrozenAdaptersFile = "base_adapters.json";
 
-// What lies below an adapter. Equal means: the same weights in the same order, wherever the folders are.
+// The adapters below another one. Equal: the same weights in the same order, in any folders.
 struct FrozenAdapters {
   std::vector<std::string> folders;
   std::vector<std::uint32_t> checksums;  // CRC-32C of each adapter_model.safetensors and its scale
   bool operator==(const FrozenAdapters& other) const { return checksums == other.checksums; }
 };
 
-// Reads the LoRAs in `folders` and lays them below every linear that they are on, in the place of what lay
-// there; none takes it away. They multiply in the linears' dtype, their ranks one after the other. UserError
-// for what is no LoRA of this model, for DoRA and trainable_token_indices, which do not add up, and for a
-// reward model's.
+// Reads the LoRAs in `folders` and attaches them as frozen adapters to the linears that they target,
+// replacing earlier ones; an empty list removes them. They multiply in the linears' dtype, with concatenated
+// ranks. UserError for adapters that are not a LoRA of this model, for DoRA and trainable_token_indices,
+// which cannot be added, and for a reward model's.
 FrozenAdapters attach_frozen(model::CausalLm& model, const std::vector<std::string>& folders);
 
-// The adapters in `folders` as something to lie below, without reading what they hold.
+// The adapters in `folders` as a FrozenAdapters, without loading their weights.
 FrozenAdapters frozen_adapters_of(const std::vector<std::string>& folders);
 
-// kFrozenAdaptersFile of an adapter's folder; nothing in it: no such file.
+// kFrozenAdaptersFile of an adapter's folder; empty: no such file.
 FrozenAdapters read_frozen_adapters(const base::fs::path& adapter);
 void write_frozen_adapters(const base::fs::path& adapter,
                            const FrozenAdapters& below);  // no file for nothing
 
-// A note when `adapter` was trained above others than those in `folders`: on such a base it is another model.
+// A note when `adapter` was trained above adapters other than those in `folders`, so that the result is a
+// different model.
 std::optional<std::string> frozen_adapters_note(const base::fs::path& adapter,
                                                 const std::vector<std::string>& folders);
 

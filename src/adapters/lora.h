@@ -28,11 +28,11 @@ struct LoraConfig {
   bool dora = false;
   LoraInit init = LoraInit::kTrue;
   std::int64_t pissa_niter = 0;  // steps of the randomized decomposition; 0: the whole one
-  // A reward model's: score.weight [1, hidden size] is trained whole beside the LoRA (PEFT's task_type
-  // SEQ_CLS and modules_to_save).
+  // A reward model's: score.weight [1, hidden size] is trained in full in addition to the LoRA (PEFT's
+  // task_type SEQ_CLS and modules_to_save).
   bool score_head = false;
-  // Rows of the embedding, by token id, that are trained beside the LoRA (PEFT's trainable_token_indices);
-  // with a tied head they are the head's rows too, as PEFT ties them.
+  // Rows of the embedding, by token id, that are trained in addition to the LoRA (PEFT's
+  // trainable_token_indices); with a tied head they are the head's rows too, as PEFT ties them.
   std::vector<std::int64_t> token_indices;
   // the name they have in PEFT's mapping form, "embed_tokens"; empty: its list form
   std::string token_module;
@@ -49,7 +49,7 @@ bool is_all_linear(const LoraConfig& config);
 // when others match (with a did-you-mean), or when it names lm_head or embed_tokens. A regex is
 // Python's (base/pattern.h, with its limits), full match.
 std::vector<std::string> select_targets(const LoraConfig& config, const model::CausalLm& model);
-// The same on names alone. `strict` false lets list entries match nothing, as PEFT does: for files written by
+// The same on names only. `strict` false lets list entries match nothing, as PEFT does: for files written by
 // others.
 std::vector<std::string> select_targets(const LoraConfig& config, const model::ModelConfig& model,
                                         bool strict);
@@ -73,20 +73,20 @@ struct TrainableTensor {
 class Adapter {
  public:
   // A new adapter attached to `model`; A is initialized by counter-based randomness (seed, kLoraInit, module,
-  // index). The rows of token_indices begin as the base's. With config.score_head the head is 0: the caller
-  // fills score(). UserError for token_indices outside the vocabulary.
-  // PiSSA takes the r largest singular directions out of each target's frozen weight and begins A and B with
-  // them (pissa.h): the model without its adapter is then not the base any more.
+  // index). The rows of token_indices start as the base's. With config.score_head the head is 0: the caller
+  // fills score(). UserError for token_indices outside the vocabulary. PiSSA subtracts the r largest singular
+  // directions from each target's frozen weight and initializes A and B with them (pissa.h): the model
+  // without its adapter is then no longer the base.
   static Adapter attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed);
-  // A PiSSA run's saved adapter, in a model that was opened again: base, values and initial_values() as they
-  // were.
+  // A PiSSA run's saved adapter, in a model that was opened again: restores base, values and
+  // initial_values().
   static Adapter resume_pissa(model::CausalLm& model, const base::fs::path& folder, const LoraConfig& config);
   // PEFT's folder: adapter_config.json + adapter_model.safetensors. UserError when shapes, keys or options
   // differ from what hone can honor (named).
   static Adapter load(model::CausalLm& model, const base::fs::path& folder);
 
   // Writes adapter_config.json and adapter_model.safetensors as PEFT does (fp32, metadata format=pt) into
-  // `folder`, which is made when absent, and base_adapters.json beside them where others lie below. A PiSSA
+  // `folder`, which is created if needed, and base_adapters.json if there are frozen adapters below. A PiSSA
   // adapter is written as the LoRA of rank 2r on the unchanged base that does the same: [A; A0] and [B, -B0]
   // with twice the alpha (PEFT's subtract_mutated_init).
   void save(const base::fs::path& folder) const;
@@ -97,7 +97,7 @@ class Adapter {
   at::Tensor flat_gradient() const {
     return flat_gradient_;
   }  // [P] fp32: the .grad of each is a view into it
-  // The values that a PiSSA adapter began with: with them the model is the base. Undefined for others.
+  // The initial values of a PiSSA adapter, with which the model equals the base. Undefined for others.
   const at::Tensor& initial_values() const { return initial_values_; }
   at::Tensor score() const { return score_; }  // [1, H] fp32, the last of tensors(); undefined: no head
   at::Tensor token_rows() const { return token_rows_; }  // [k, H] fp32; undefined: no token_indices
@@ -106,7 +106,7 @@ class Adapter {
   void set_base_model_name(std::string name) { config_.base_model_name_or_path = std::move(name); }
   void set_frozen_adapters(FrozenAdapters below) {
     frozen_adapters_ = std::move(below);
-  }  // what it is trained above: said when saved
+  }  // the adapters below it: recorded when saved
 
  private:
   // Buffers, views and sides for `targets`; values are zero.

@@ -1,4 +1,4 @@
-// Adapters folded into a copy of their base model.
+// Merges adapters into a copy of their base model.
 #pragma once
 
 #include <optional>
@@ -12,23 +12,22 @@
 namespace hone::adapters {
 
 // W + s B A of each of `adapters` in fp32 (with DoRA, each row brought to its magnitude) for each linear that
-// one is on, the embedding with an adapter's rows of it, nothing for other tensors: what write_hf_folder and
-// write_gguf put in place of the base's own. `source` must outlive it. UserError for an adapter of another
+// one is on, the embedding with an adapter's rows of it, nothing for other tensors: used by write_hf_folder
+// and write_gguf instead of the base's tensors. `source` must outlive it. UserError for an adapter of another
 // model, for DoRA among several, for rows of the embedding in another than the last, and, when called, for a
-// sum that is not finite.
-// `trained_on`, `held_in`: see merge_to_folder.
+// sum that is not finite. `trained_on`, `held_in`: see merge_to_folder.
 model::Adjust merged_weights(const model::WeightSource& source, const std::vector<base::fs::path>& adapters,
                              const std::optional<ops::QuantScheme>& trained_on = {},
                              at::ScalarType held_in = at::kFloat);
 
 // W + s * B A of each of `adapters` in fp32 for every adapted linear, cast back to the base's stored dtype,
 // written with everything else of the base model to a new folder (config, generation config, tokenizer,
-// template too). The base is never touched. UserError when the folder exists and is not empty.
+// template too). The base is never changed. UserError when the folder exists and is not empty.
 //
-// `trained_on`: how the base was held while the adapters were trained (load_in_4bit). Every linear of the
-// layers then begins as the numbers that its codes stand for, as in that run: merged onto the others, the
-// model is another one (CKPT-02). A base that is stored quantized needs none of it. `held_in`: the
-// type that its numbers were rounded to before, model::DtypePolicy::residual of the run.
+// `trained_on`: how the base was quantized while the adapters were trained (load_in_4bit). Every linear of
+// the layers is then dequantized from its codes, as in that run; merging into the unquantized weights would
+// give a different model (CKPT-02). Not needed for a base that is stored quantized. `held_in`: the dtype of
+// its weights before they were quantized, model::DtypePolicy::residual of the run.
 void merge_to_folder(const base::fs::path& base_model, const std::vector<base::fs::path>& adapters,
                      const base::fs::path& out, const std::optional<ops::QuantScheme>& trained_on = {},
                      at::ScalarType held_in = at::kFloat);

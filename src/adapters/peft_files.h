@@ -19,7 +19,7 @@ namespace hone::adapters {
 constexpr const char* kConfigFile = "adapter_config.json";
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 
-// The head of a reward model, whose module PEFT saves whole.
+// The head of a reward model, whose module PEFT saves in full.
 constexpr const char* kScoreKey = "base_model.model.score.weight";
 
 // The rows of the embedding that are trained: "base_model.model.model.embed_tokens" and this.
@@ -34,7 +34,8 @@ std::string key_magnitude(const std::string& module);
 // Every key that PEFT 0.21.2 writes, in alphabetical order; target_modules as they are
 // (with_recorded_targets).
 base::Json config_to_json(const LoraConfig& config);
-// Absent keys take PEFT's defaults. UserError for what changes results and hone does not do, by name.
+// Absent keys take PEFT's defaults. UserError, naming the option, for options that change results and that
+// hone does not support.
 LoraConfig config_from_json(const base::Json& json, const std::string& where);
 
 // UserError unless config.token_indices are distinct and in the model's vocabulary.
@@ -55,7 +56,7 @@ struct StoredAdapter {
 // UserError for a missing file, a key without a place in `model`, an absent key, a wrong shape or dtype.
 StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfig& model);
 
-// Both files into `folder`, which is there; `tensors` fp32 under PEFT's keys.
+// Writes both files into the existing `folder`; `tensors` are fp32 under PEFT's keys.
 void write_adapter(const base::fs::path& folder, const LoraConfig& config,
                    const std::map<std::string, at::Tensor>& tensors);
 

@@ -1,5 +1,5 @@
-// PiSSA (Meng, Wang and Zhang 2024): an adapter that begins with the largest singular directions of its
-// weight. Formula: PEFT 0.21.2 lora/layer.py pissa_init.
+// PiSSA (Meng, Wang and Zhang 2024): an adapter that is initialized with the largest singular directions of
+// its weight. Formula: PEFT 0.21.2 lora/layer.py pissa_init.
 #pragma once
 
 #include <cstdint>

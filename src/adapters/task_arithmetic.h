@@ -1,4 +1,4 @@
-// Several tensors of one shape as one: PEFT 0.21.2's utils/merge_utils.py, what is not random of it.
+// Several tensors of one shape as one: PEFT 0.21.2's utils/merge_utils.py, without its random functions.
 //
 // Shapes: tasks are fp32 tensors of one shape, any; weights one number a task.
 #pragma once
@@ -10,10 +10,10 @@
 
 namespace hone::adapters {
 
-// How the sign is elected that the values of a place have to have.
+// How the sign of an element is elected.
 enum class Election {
   kTotal,     // the sign of their sum
-  kFrequency  // that of most of them
+  kFrequency  // the sign of most of them
 };
 
 // sum of w t
@@ -34,7 +34,7 @@ at::Tensor magnitude_prune(const std::vector<at::Tensor>& tasks, const std::vect
 // delta [out, in] as B A of rank `rank`: the largest singular directions, A [rank, in] orthonormal rows, B
 // [out, rank] with the singular values, which are 0 where delta has no more. Of a factorized delta = b a the
 // decomposition is of the small factors, which is exact and cheap. The largest element of each row of A is
-// positive, so that the result is one.
+// positive, so that the result is unique.
 struct Factors {
   at::Tensor a, b;
 };

@@ -1,4 +1,4 @@
-// The plain structs that leave this room: one tokenized row, and one packed batch.
+// The structs that other rooms use: one tokenized row, and one packed batch.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct Segment {
   std::int64_t begin = 0;  // first token in the batch's arrays
   std::int64_t end = 0;    // one past the last
   std::int64_t row = 0;    // Example::row
-  // A segment before this one in the batch whose tokens this one's see, before their own (a prompt that
-  // several completions share; its own prefix is kNoPrefix). Positions go on after it.
+  // An earlier segment of the batch to which this one's tokens also attend (a prompt that several completions
+  // share; its own prefix is kNoPrefix). Positions continue after it.
   std::int64_t prefix = kNoPrefix;
 };
 
-// Examples laid end to end without padding; attention never crosses a segment but into its prefix.
-// A label at t is the target *at* t (not shifted): the model's output at t-1 is scored against it. The first
-// token of a segment is never a target.
+// Concatenated examples without padding; attention stays inside a segment and its prefix. A label at t is the
+// target *at* t (not shifted): the model's output at t-1 is scored against it. The first token of a segment
+// is never a target.
 struct Batch {
   std::vector<std::int64_t> ids;        // [T]
   std::vector<std::int64_t> positions;  // [T], 0 at each segment's first token, or its prefix's length

@@ -26,7 +26,7 @@ using StepRows = std::vector<std::vector<std::int64_t>>;
 
 class Order {
  public:
-  // UserError when there are no rows, or drop_last leaves not one micro-batch.
+  // UserError when there are no rows, or drop_last leaves no micro-batch.
   explicit Order(OrderOptions options);
 
   const OrderOptions& options() const { return options_; }

@@ -24,7 +24,7 @@ std::vector<PackedRow> no_packing(const std::vector<Example>& examples);
 // InternalError.
 std::vector<PackedRow> pack_bfd(const std::vector<Example>& examples, std::int64_t max_length);
 
-// Lays the rows `which` (indices into `rows`) out end to end. Each example is its own segment.
+// Concatenates the rows `which` (indices into `rows`). Each example is its own segment.
 Batch make_batch(const std::vector<Example>& examples, const std::vector<PackedRow>& rows,
                  const std::vector<std::int64_t>& which);
 

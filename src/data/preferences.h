@@ -97,7 +97,7 @@ struct PreferenceFacts {
   std::int64_t tokens = 0;             // of both sequences of the kept pairs
   std::int64_t completion_tokens = 0;  // of these, scored
   std::int64_t pairs_cut = 0;          // kept, one of the two longer than max_length
-  std::int64_t prompts_too_long = 0;   // dropped: the prompt alone fills max_length
+  std::int64_t prompts_too_long = 0;   // dropped: the prompt fills max_length
   std::int64_t too_long = 0;           // dropped: one of the two is longer than max_length (reward models)
   std::int64_t equal = 0;              // kept, chosen and rejected of the same tokens: no gradient (PREF-01)
   std::int64_t boundary_mismatches = 0;  // the prompt is tokenized differently with a completion (DATA-06)

@@ -20,8 +20,8 @@ struct EncodedRow {
   const RowName& where;
 };
 
-// Borrows tokenizer and template. TRL's tokenize functions: a completion of text ends with the EOS, a conversation as the
-// template ends it; special tokens of the tokenizer are added to text only.
+// Borrows tokenizer and template. TRL's tokenize functions: a completion of text ends with the EOS, a
+// conversation as the template ends it; special tokens of the tokenizer are added to text only.
 class RowEncoder {
  public:
   RowEncoder(bool conversational, const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
@@ -29,7 +29,7 @@ class RowEncoder {
 
   std::vector<std::int32_t> prompt(const EncodedRow& row) const;
   std::vector<std::int32_t> whole(const EncodedRow& row, const base::Json& completion) const;
-  // UserError (DATA-10) for an id that the model's embedding has no row for.
+  // UserError (DATA-10) for an id without a row in the model's embedding.
   void check(const std::vector<std::int32_t>& ids, const RowName& where) const;
 
  private:

@@ -1,4 +1,4 @@
-// JSONL rows, checked: which form they have and where each stands in the file.
+// JSONL rows, checked: their format, and the line of each in the file.
 //
 // Forms, as TRL names them (docs: dataset formats), by the columns of the first row:
 //   prompt + completion   both strings, or both lists of messages
@@ -6,8 +6,8 @@
 //                         become role/content (trl maybe_convert_to_chatml: values are unchanged, "gpt" too)
 //   text                  one string, in the column dataset_text_field
 // A message is {"role": string, "content": string | list | null, ...}; content may be absent beside
-// tool_calls. Beside them, for templates: `tools` (list, or the text of one) and `chat_template_kwargs`
-// (object). Other columns are not looked at.
+// tool_calls. Optional columns for templates: `tools` (list, or the text of one) and `chat_template_kwargs`
+// (object). Other columns are ignored.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace hone::data {
 enum class RowForm { kText, kPromptCompletion, kMessages };
 
 struct Rows {
-  base::fs::path path;  // of the file, also where a folder was asked for
+  base::fs::path path;  // of the file, also when a folder was given
   RowForm form = RowForm::kText;
   bool conversational = false;  // messages, or prompt/completion that are lists of messages
   std::string text_field = "text";

@@ -50,7 +50,7 @@ struct DataFacts {
   std::int64_t longest = 0;                     // before the cut
   double mean_length = 0;                       // of the kept rows
 
-  // What the doctor's check of all rows needs besides (doctor/checks/check_data.cpp).
+  // Further counts for the doctor (doctor/checks/check_data.cpp).
   std::int64_t rows_emptied_by_cut = 0;    // of rows_without_target: there were targets before the cut
   std::int64_t rows_never_ending = 0;      // of rows_without_eos_target: no end was cut away either
   std::int64_t rows_with_two_bos = 0;      // begin with the BOS token twice (DATA-05)

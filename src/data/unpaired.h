@@ -8,10 +8,10 @@
 //   size)
 // Optional columns for templates: `tools` (list, or its text) and `chat_template_kwargs` (object)
 //
-// Tokens: prompt and prompt + completion are encoded apart; the completion begins where the two part ways.
-// Text: EOS is appended to a completion that does not end with it, and special tokens are added (BOS).
-// Messages: the prompt is rendered with the generation prompt, the whole without. A sequence longer than
-// max_length keeps its first max_length tokens; a row whose prompt fills them is dropped.
+// Tokens: prompt and prompt + completion are encoded apart; the completion begins where the two differ. Text:
+// EOS is appended to a completion that does not end with it, and special tokens are added (BOS). Messages:
+// the prompt is rendered with the generation prompt, the whole without. A sequence longer than max_length
+// keeps its first max_length tokens; a row whose prompt fills them is dropped.
 //
 // The KL is estimated from prompts with another row's completion: within each batch_size kept rows, in order,
 // a prompt gets the completion of the row before it, the first that of the last.
@@ -37,7 +37,7 @@ struct UnpairedRow {
 struct UnpairedRows {
   base::fs::path path;
   bool conversational = false;
-  bool paired = false;  // the file holds pairs; their rows stand here twice
+  bool paired = false;  // the file has pairs; each gives two rows
   std::int64_t file_rows = 0;
   std::vector<UnpairedRow> rows;
 
@@ -55,7 +55,7 @@ struct UnpairedFacts {
   bool conversational = false;                     // UnpairedRows::conversational
   std::int64_t tokens = 0, completion_tokens = 0;  // of the kept
   std::int64_t rows_cut = 0;                       // kept, longer than max_length
-  std::int64_t prompts_too_long = 0;               // dropped: the prompt alone fills max_length
+  std::int64_t prompts_too_long = 0;               // dropped: the prompt fills max_length
   std::int64_t boundary_mismatches = 0;            // the prompt is tokenized differently with its completion
   std::int64_t longest = 0;                        // tokens of a sequence, before the cut
   std::int64_t longest_prompt = 0;                 // of the kept

@@ -51,7 +51,7 @@ struct Advantages {
   double frac_reward_zero_std = 0;    // share of rows (RLOO: groups) whose std is within 1e-8 of 0
   std::vector<double> function_mean;  // rewards/<name>/mean, over rows that the function scored
   std::vector<double> function_std;   // rewards/<name>/std
-  // Ours: groups that teach nothing, every advantage in them 0: rewards all equal, or fewer than two
+  // hone's own: groups without training signal, all advantages 0: rewards all equal, or fewer than two
   // scorable. (scale_rewards batch and normalize_then_sum make frac_reward_zero_std 0 or 1, whatever the
   // groups are.)
   std::int64_t dead_groups = 0;

@@ -1,5 +1,5 @@
-// Whether a reward function fails on everything. One bad row never ends a run, and a function that fails on
-// all there is must not go on for long: nothing is learned from its batches.
+// Detects reward functions that always fail. A single bad row never ends a run, but a function that fails on
+// everything soon does, since its batches have no training signal.
 #pragma once
 
 #include <cstddef>

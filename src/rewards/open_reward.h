@@ -1,4 +1,4 @@
-// From the words of `reward_funcs` to rewards.
+// Opens the rewards named in `reward_funcs`.
 //
 //   accuracy_reward, reasoning_accuracy_reward, get_cosine_scaled_reward (accuracy_reward.h),
 //   think_format_reward, get_soft_overlong_punishment, get_repetition_penalty_reward, exact_match, regex,
@@ -22,7 +22,7 @@
 namespace hone::rewards {
 
 struct OpenOptions {
-  std::string python = "python3";  // whose functions run in a worker of this interpreter
+  std::string python = "python3";  // the interpreter of the workers
   int workers = 1;                 // processes; each loads every Python function
   double timeout = 60;             // seconds for one call of one function
   RetryLimits retry;               // of addresses
@@ -42,7 +42,7 @@ std::vector<std::string> required_columns(const std::string& word, const OpenOpt
 // The same of a word that is open: starts nothing.
 std::vector<std::string> required_columns(const std::string& word, const Reward& opened);
 
-// Whose code a word calls: the user's, which is not called without need, or ours.
+// Whether a name calls the user's code, which is not called without need, or ours.
 bool is_user_code(const std::string& word);
 bool is_model(const std::string& word);  // a folder
 

@@ -1,5 +1,5 @@
-// What scores completions. One interface for functions of the user's Python, native ones, HTTP endpoints and
-// (in train/, since it needs a model) sequence-classification models.
+// The interface of everything that scores completions: Python functions of the user, built-in functions, HTTP
+// endpoints and (in train/, since it needs a model) sequence-classification models.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace hone::rewards {
 // TRL's None: this function does not score it
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// One call: n completions, whole groups of the same prompt beside each other, in the batch's order.
+// One call: n completions, whole groups, those of the same prompt adjacent, in the batch's order.
 struct Request {
   std::vector<base::Json> prompts;      // [n] text, or the messages of a conversational data set
   std::vector<base::Json> completions;  // [n] text, or [{"role": "assistant", "content": text}]
@@ -29,7 +29,7 @@ struct Request {
   std::size_t size() const { return completions.size(); }
 };
 
-// A sample that could not be scored: it counts as kNone, and the run says so.
+// A sample that could not be scored: it counts as kNone, with a warning.
 struct Failure {
   std::int64_t sample = 0;  // 0-based in the generation batch
   std::string what;         // "TypeError: ... (reward.py:12 in score)", "NaN", "no answer within 30 s"
@@ -41,8 +41,8 @@ struct Scores {
   // log_extra(column, values) and log_metric(name, value), in the order of the calls.
   std::vector<std::pair<std::string, std::vector<base::Json>>> extra;  // [n] values each
   std::vector<std::pair<std::string, double>> metrics;
-  // What went wrong and was put right, for the run to tell: "the worker was killed by SIGKILL ...; the call
-  // was repeated".
+  // Errors that were recovered, for the report: "the worker was killed by SIGKILL ...; the call was
+  // repeated".
   std::vector<std::string> notes;
   // When no sample was scored and every one is a Failure: the error of a run whose other calls go no better.
   // Whether they do is judged over a generation batch, and over batches (failure_tracker.h).
@@ -50,7 +50,7 @@ struct Scores {
   double seconds = 0;
 };
 
-// Ends the run, whatever the function has scored before: an endpoint that stays down beyond the limit of
+// Ends the run, even if the function has scored before: an endpoint that stays down beyond the limit of
 // http_reward.h, or Ctrl-C while it is waited for.
 class RewardUnavailable : public base::UserError {
  public:
@@ -62,19 +62,19 @@ class Reward {
   virtual ~Reward() = default;
   // As TRL names it in rewards/<name>/mean: the function's __name__, the model folder's last part.
   virtual const std::string& name() const = 0;
-  // Called from several threads at once. What goes wrong with samples is in Scores::failures, and broken when
-  // that is all of them; one bad row never throws. UserError for what is wrong with every call: a column that
-  // is missing, a wrong address, a worker that cannot start. RewardUnavailable as it says.
+  // Called from several threads at once. Failures of samples are in Scores::failures, and in Scores::broken
+  // if all samples failed; a single bad row never throws. UserError for errors of every call: a missing
+  // column, a wrong address, a worker that cannot start. Also RewardUnavailable.
   virtual Scores score(const Request& request) = 0;
-  // Columns of the data that it cannot do without, as its own code says (required_columns of open_reward.h).
+  // Columns of the data that it requires, from its own code (required_columns of open_reward.h).
   virtual std::vector<std::string> required_columns() const { return {}; }
-  // How many calls at once are worth it: workers of a function, 1 for native ones.
+  // The useful number of concurrent calls: the workers of a function, 1 for built-in ones.
   virtual int parallel_calls() const { return 1; }
   // Calls that wait for an endpoint, and later ones that would, throw RewardUnavailable at once: the run
   // ends.
   virtual void give_up() {}
-  // Leaves behind what earlier calls have left in a function (counters, caches, the state of `random`): the
-  // next call is as the first. No call may be under way.
+  // Resets the state that earlier calls left in a function (counters, caches, the state of `random`): the
+  // next call is like the first. No call may be running.
   virtual void reset() {}
 };
 

@@ -1,5 +1,5 @@
-// Rewards that run while generation goes on: requests are scored by threads in the background, every function
-// on every request, and collected when the last completion is there.
+// Rewards that run during generation: requests are scored by threads in the background, every function on
+// every request, and collected when the last completion is there.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,7 @@ class RewardQueue {
  public:
   // As many threads as the rewards can use calls at once, at least one; the rewards must outlive it.
   explicit RewardQueue(const std::vector<std::unique_ptr<Reward>>& rewards);
-  ~RewardQueue();  // forgets what nobody collected; waits for the calls that are under way
+  ~RewardQueue();  // drops results that were not collected; waits for running calls
   RewardQueue(const RewardQueue&) = delete;
   RewardQueue& operator=(const RewardQueue&) = delete;
 

@@ -20,7 +20,7 @@ struct RewardSpec {
 // stands for itself. UserError for an open parenthesis, a key twice, a value without a key.
 RewardSpec parse_reward_spec(std::string_view word);
 
-// Takes parameters one by one; finish() refuses what nobody took. Errors name the word.
+// Takes parameters one by one; finish() throws for unknown parameters. Errors name the reward.
 class Parameters {
  public:
   explicit Parameters(RewardSpec word) : word_(std::move(word)) {}

@@ -1,4 +1,4 @@
-// A reward tried on answers of which it is known how good they are: what `hone reward-test` prints.
+// Tests a reward on answers of known quality, for `hone reward-test`.
 //
 // The gold is the column that the reward reads (of several, answer, solution, ... first; GSM8K's after its
 // ####). Without a tokenizer a completion's token ids are its words, numbered.

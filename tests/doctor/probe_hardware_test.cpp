@@ -76,22 +76,22 @@ TEST_F(HardwareProbeTest, APairsShapes) {
 TEST_F(HardwareProbeTest, ARightChildIsOkAndRememberedByShapeAndMachine) {
   const ExamOptions options = {.program = child(2, ""), .cache_dir = root_ / "cache"};
   EXPECT_VERDICT(examine_hardware(shapes(2), 1, options, kPatient), "NUM-07", Level::kOk,
-                 "0 known from before");
+                 "0 tested earlier");
   fs::remove(root_ / "asked");
   EXPECT_VERDICT(examine_hardware(shapes(2), 1, options, kPatient), "NUM-07", Level::kOk,
-                 "2 known from before");
+                 "2 tested earlier");
   EXPECT_FALSE(fs::exists(root_ / "asked")) << "no child is needed";
   // Other threads, another build: it is asked again.
   EXPECT_VERDICT(examine_hardware(shapes(2), 2, options, kPatient), "NUM-07", Level::kOk,
-                 "0 known from before");
+                 "0 tested earlier");
   const ExamOptions other = {.program = child(2, "exit 0"), .cache_dir = root_ / "cache"};
   EXPECT_VERDICT(examine_hardware(shapes(2), 1, other, kPatient), "NUM-07", Level::kOk,
-                 "0 known from before");
+                 "0 tested earlier");
   // A file that cannot be read is none.
   for (const auto& entry : fs::directory_iterator(root_ / "cache"))
     base::write_file_atomic(entry.path(), "{\"right\": [");
   EXPECT_VERDICT(examine_hardware(shapes(2), 1, options, kPatient), "NUM-07", Level::kOk,
-                 "0 known from before");
+                 "0 tested earlier");
 }
 
 TEST_F(HardwareProbeTest, EverySignalIsNamedWithItsShape) {
@@ -128,14 +128,14 @@ TEST_F(HardwareProbeTest, AChildThatCannotRunIsAWarning) {
                  Level::kWarn, "does not start");
   EXPECT_VERDICT(examine_hardware(shapes(1), 1, {.program = script("exit 2")}, kPatient), "NUM-07",
                  Level::kWarn, "status 2");
-  EXPECT_VERDICT(examine_hardware(shapes(1), 1, {}, kPatient), "NUM-07", Level::kNote, "not tried");
+  EXPECT_VERDICT(examine_hardware(shapes(1), 1, {}, kPatient), "NUM-07", Level::kNote, "not tested");
 }
 
 TEST_F(HardwareProbeTest, AfterFourFaultsTheRestIsNotTried) {
   const ExamOptions options = {.program = child(0, "kill -FPE $$")};
   const Verdicts found = examine_hardware(shapes(6), 1, options, kPatient);
   EXPECT_EQ(found.size(), 4U) << describe(found);
-  EXPECT_NE(found.back().evidence.find("2 of 6 kernel shapes were not tried"), std::string::npos);
+  EXPECT_NE(found.back().evidence.find("2 of 6 kernel shapes were not tested"), std::string::npos);
 }
 
 TEST(KernelChild, LinesAndEnds) {

@@ -1,4 +1,4 @@
-// What becomes of a call whose endpoint has not answered it: asked again after a pause, or given up.
+// Retries of a call to an endpoint that failed: repeated after a pause, or given up.
 //
 //   busy     status 408, 425, 429, 502, 503, 504; an endpoint that has answered before and now says 401, 403,
 //            404, ...: asked again for `outage` seconds, at the time of Retry-After where it gives one
@@ -9,9 +9,9 @@
 //            again is a Failure
 //   slow     no answer within the time-out: asked once again, then for each sample alone
 //
-// Beyond `outage` the run ends (RewardUnavailable), so that it never trains on batches that nobody has
-// scored; it saves first. Pauses are 0.2 s, twice that, ..., 30 s at most, times 0.75 to 1.25 drawn from a
-// counter: scores do not depend on them.
+// Beyond `outage` the run ends (RewardUnavailable), after saving, so that it never trains on batches without
+// scores. Pauses are 0.2 s, twice that, ..., 30 s at most, times 0.75 to 1.25 drawn from a counter: scores do
+// not depend on them.
 #pragma once
 
 #include <atomic>

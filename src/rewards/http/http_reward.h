@@ -4,8 +4,8 @@
 //
 // to its address; the answer, with status 200, is {"rewards": [...]} or the list alone: numbers or null, one
 // per completion, of 4 MiB and 4 KiB a completion at most. The request runs in a Python worker (urllib of its
-// standard library, https with its certificates), so a hanging server costs what a hanging function costs;
-// see python_reward.h. Redirects are not followed.
+// standard library, https with its certificates), so a hanging server is treated like a hanging function; see
+// python_reward.h. Redirects are not followed.
 //
 // What goes wrong:
 // - Busy, restarting, unreachable: asked again with pauses, for five minutes at most (endpoint.h).

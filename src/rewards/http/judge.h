@@ -1,4 +1,4 @@
-// A judge: of two completions of a prompt it says which is the better, and gives no scores.
+// A judge decides which of two completions of a prompt is better, without scores.
 //
 //   path/to/file.py:function, package.module.function
 //       def judge(prompts, completions, **columns) -> [0, 1, None, ...]
@@ -8,12 +8,12 @@
 //   http://host:port/v1, https://...
 //     an OpenAI-compatible API: POST <address>/chat/completions {"model", "messages", "temperature": 0}, one
 //     request a pair. The answer names 0 or 1 (after </think>, where there is one). The key is the value of
-//     JudgeSpec::key_variable; without one, OPENAI_API_KEY goes to https://api.openai.com and to nobody
-//     else. Keys go over https or to this machine only (UserError). What an endpoint does wrong is as in
+//     JudgeSpec::key_variable; without one, OPENAI_API_KEY goes to https://api.openai.com and nowhere else.
+//     Keys are sent only over https or to this machine (UserError). Errors of an endpoint are handled as in
 //     http_reward.h.
 //
-// Pairs are not shown in turned order: the two are drawn alike, so that a judge that likes the first place
-// adds noise and no direction.
+// Pairs are not also judged in reverse order: both completions are sampled alike, so that a judge's
+// preference for the first position adds noise but no bias.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ namespace hone::rewards {
 
 struct JudgeSpec {
   std::string word;           // as above
-  std::string model, prompt;  // of an address; an empty prompt: our own words
+  std::string model, prompt;  // of an address; an empty prompt: hone's own
   std::string key_variable;   // of an address: the environment variable with its key; empty: see above
 };
 

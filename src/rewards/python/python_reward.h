@@ -7,17 +7,15 @@
 // value per completion, log_metric(name, value) a number (it may be NaN, as in TRL). Anything with __float__
 // is a number.
 //
-// What a function does wrong, and what becomes of it (Failure: that sample is kNone and the run goes on; what
-// was put right is in Scores::notes):
-// - It raises, or gives another count than completions, or no list: the samples are called one by one; those
-// that
-//   go wrong again are Failures "TypeError: ... (reward.py:12 in score)".
-// - It hangs: after `timeout` seconds the worker and all that it has started are killed. The samples are
-// called one by one in a fresh one, with the same time-out in total, each with at most half of what is left
-// of
-//   it; Failures.
-// - It dies (segfault, os._exit, out of memory, killed): the call is repeated in a fresh worker, then the
-//   samples are called one by one, twice each; Failures with the signal and the worker's last words.
+// Errors of a function (Failure: that sample is kNone and the run continues; recovered errors are in
+// Scores::notes):
+// - It raises, returns the wrong number of values, or no list: the samples are called one by one; those that
+//   fail again are Failures "TypeError: ... (reward.py:12 in score)".
+// - It hangs: after `timeout` seconds the worker and all processes that it started are killed. The samples
+//   are called one by one in a new one, with the same time-out in total, each with at most half of the rest;
+//   Failures.
+// - It dies (segfault, os._exit, out of memory, killed): the call is repeated in a new worker, then the
+//   samples are called one by one, twice each; Failures with the signal and the worker's last output.
 // - NaN, infinity, not a number: Failure of that sample.
 // When all samples are Failures, Scores::broken says why, with Python's traceback; whether that ends the run
 // is judged over generation batches (failure_tracker.h). UserError: columns that it does not take, or that
