@@ -32,7 +32,7 @@ struct Setting {
   }
 };
 
-LoraConfig all_linear(config::LoraInit init = config::LoraInit::kFalse) {
+LoraConfig all_linear(LoraInit init = LoraInit::kFalse) {
   LoraConfig c;
   c.r = 4;
   c.alpha = 8;
@@ -50,7 +50,7 @@ TEST(LoraConfig, ScalesByTheRankOrItsRoot) {
 }
 
 TEST(Adapter, BeginsWithTheBaseModelsLogits) {
-  for (const auto init : {config::LoraInit::kTrue, config::LoraInit::kGaussian}) {
+  for (const auto init : {LoraInit::kTrue, LoraInit::kGaussian}) {
     Setting s;
     const at::Tensor before = s.logits();
     const Adapter adapter = Adapter::attach(*s.model, all_linear(init), 1);
@@ -68,7 +68,7 @@ TEST(Adapter, BeginsWithTheBaseModelsLogits) {
 
 TEST(Adapter, DrawsTheDistributionsOfPeft) {
   Setting s;
-  LoraConfig c = all_linear(config::LoraInit::kFalse);
+  LoraConfig c = all_linear(LoraInit::kFalse);
   c.r = 16;
   const Adapter both = Adapter::attach(*s.model, c, 1);
   const at::Tensor a = both.tensors()[0].value, b = both.tensors()[1].value;  // q_proj: in 32, r 16
@@ -77,7 +77,7 @@ TEST(Adapter, DrawsTheDistributionsOfPeft) {
   EXPECT_NEAR(a.mean().item<double>(), 0, 0.02);
   EXPECT_LE(b.abs().max().item<double>(), 1 / std::sqrt(16.0));
   EXPECT_GT(b.abs().max().item<double>(), 0.95 / std::sqrt(16.0));
-  c.init = config::LoraInit::kGaussian;
+  c.init = LoraInit::kGaussian;
   const Adapter normal = Adapter::attach(*s.model, c, 1);
   EXPECT_NEAR(normal.tensors()[0].value.std().item<double>(), 1.0 / 16, 0.01);
   EXPECT_EQ(normal.tensors()[1].value.abs().max().item<double>(), 0);

@@ -31,7 +31,7 @@ LoraConfig config_of(const Json& options) {
   out.rslora = options.value("use_rslora", false);
   if (options.contains("init_lora_weights")) {
     const bool gaussian = options.at("init_lora_weights") == "gaussian";
-    out.init = gaussian ? config::LoraInit::kGaussian : config::LoraInit::kFalse;
+    out.init = gaussian ? LoraInit::kGaussian : LoraInit::kFalse;
   }
   take_names(options, "lora_target_modules", out.target_modules, out.target_is_regex);
   take_names(options, "lora_exclude_modules", out.exclude_modules, out.exclude_is_regex);

@@ -23,7 +23,7 @@ LoraConfig pissa_config(std::int64_t niter = 0) {
   out.r = 4;
   out.alpha = 8;
   out.target_modules = {"q_proj", "down_proj"};
-  out.init = config::LoraInit::kPissa;
+  out.init = LoraInit::kPissa;
   out.pissa_niter = niter;
   return out;
 }
@@ -108,7 +108,7 @@ TEST(Pissa, TheSavedAdapterDoesTheSameOnTheBase) {
     model::CausalLm base = open_tiny();
     const Adapter loaded = Adapter::load(base, temp.path() / "adapter");
     EXPECT_EQ(loaded.config().r, 8);
-    EXPECT_EQ(loaded.config().init, config::LoraInit::kTrue);
+    EXPECT_EQ(loaded.config().init, LoraInit::kTrue);
     EXPECT_NEAR(loaded.config().scale(), adapter.config().scale(), 1e-12);
     EXPECT_LT(largest_difference(logits(base), trained), 1e-4);
     EXPECT_GT(largest_difference(logits(base, false), trained), 1e-2);

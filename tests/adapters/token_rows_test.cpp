@@ -117,7 +117,7 @@ TEST(TokenRows, AreInTheMergedModel) {
 TEST(TokenRows, OfAPissaRunGoOnWithTheSameBits) {
   Setting s(true), again(true);
   LoraConfig config = with_tokens({11, 3});
-  config.init = config::LoraInit::kPissa;
+  config.init = LoraInit::kPissa;
   const Adapter adapter = Adapter::attach(*s.model, config, 1);
   {
     const at::NoGradGuard no_grad;
