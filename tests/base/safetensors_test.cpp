@@ -76,8 +76,9 @@ TEST(Safetensors, ShortFiles) {
   expect_says(fault("1234567"), {"7 bytes", "incomplete download"});
   const std::string whole = safetensors_bytes(one(R"("F32")", "[2]", "[0,8]"), "12345678");
   expect_says(fault(whole.substr(0, 20)), {"a header of", "a file of 20 bytes", "incomplete download"});
-  expect_says(fault(whole.substr(0, whole.size() - 1)), {"m.safetensors: tensor w]", "up to byte 8",
-                                                         "7 bytes of data", "incomplete download", "download"});
+  expect_says(
+      fault(whole.substr(0, whole.size() - 1)),
+      {"m.safetensors: tensor w]", "up to byte 8", "7 bytes of data", "incomplete download", "download"});
 }
 
 TEST(Safetensors, LyingHeaderLengths) {

@@ -75,23 +75,18 @@ TEST_F(HardwareProbeTest, APairsShapes) {
 
 TEST_F(HardwareProbeTest, ARightChildIsOkAndRememberedByShapeAndMachine) {
   const ExamOptions options = {.program = child(2, ""), .cache_dir = root_ / "cache"};
-  EXPECT_VERDICT(examine_hardware(shapes(2), 1, options, kPatient), "NUM-07", Level::kOk,
-                 "0 tested earlier");
+  EXPECT_VERDICT(examine_hardware(shapes(2), 1, options, kPatient), "NUM-07", Level::kOk, "0 tested earlier");
   fs::remove(root_ / "asked");
-  EXPECT_VERDICT(examine_hardware(shapes(2), 1, options, kPatient), "NUM-07", Level::kOk,
-                 "2 tested earlier");
+  EXPECT_VERDICT(examine_hardware(shapes(2), 1, options, kPatient), "NUM-07", Level::kOk, "2 tested earlier");
   EXPECT_FALSE(fs::exists(root_ / "asked")) << "no child is needed";
   // Other threads, another build: it is asked again.
-  EXPECT_VERDICT(examine_hardware(shapes(2), 2, options, kPatient), "NUM-07", Level::kOk,
-                 "0 tested earlier");
+  EXPECT_VERDICT(examine_hardware(shapes(2), 2, options, kPatient), "NUM-07", Level::kOk, "0 tested earlier");
   const ExamOptions other = {.program = child(2, "exit 0"), .cache_dir = root_ / "cache"};
-  EXPECT_VERDICT(examine_hardware(shapes(2), 1, other, kPatient), "NUM-07", Level::kOk,
-                 "0 tested earlier");
+  EXPECT_VERDICT(examine_hardware(shapes(2), 1, other, kPatient), "NUM-07", Level::kOk, "0 tested earlier");
   // A file that cannot be read is none.
   for (const auto& entry : fs::directory_iterator(root_ / "cache"))
     base::write_file_atomic(entry.path(), "{\"right\": [");
-  EXPECT_VERDICT(examine_hardware(shapes(2), 1, options, kPatient), "NUM-07", Level::kOk,
-                 "0 tested earlier");
+  EXPECT_VERDICT(examine_hardware(shapes(2), 1, options, kPatient), "NUM-07", Level::kOk, "0 tested earlier");
 }
 
 TEST_F(HardwareProbeTest, EverySignalIsNamedWithItsShape) {

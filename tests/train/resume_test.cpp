@@ -480,8 +480,9 @@ TEST_F(ResumeTest, AnEvaluationThatFailedIsMadeByTheResumedRun) {
     expect_has(ended_with(name, fails, evaluates), "step " + std::to_string(2 * at + 2) + " was saved first");
     std::vector<std::string> resume = evaluates;
     resume.insert(resume.end(), {"--resume_from_checkpoint", "true"});
-    expect_has(
-        ended_with(name, [](Failing& method) { method.at_evaluation = 0; }, resume), "contains the last step");
+    expect_has(ended_with(
+                   name, [](Failing& method) { method.at_evaluation = 0; }, resume),
+               "contains the last step");
     go(name, resume);
     expect_same_end("whole", name);
     EXPECT_EQ(file(name + "/checkpoint-4/optimizer.safetensors"),
