@@ -41,7 +41,7 @@ Found run_pass(const char* family, model::DtypePolicy dtypes, const train::PassF
                                                          .alpha = 8,
                                                          .target_modules = {"all-linear"},
                                                          .target_is_regex = true,
-                                                         .init = config::LoraInit::kFalse},
+                                                         .init = adapters::LoraInit::kFalse},
                                                         7);
   adapter.zero_gradient();
   const data::Batch batch = some_batch();
