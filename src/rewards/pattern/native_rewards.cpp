@@ -279,6 +279,26 @@ std::unique_ptr<Reward> length(Parameters parameters) {
   });
 }
 
+// open-r1's tag_count_reward: a quarter for each of <think>, </think>, <answer> and </answer>, with the line breaks of its
+// prompt, that is there once.
+std::unique_ptr<Reward> tag_count(Parameters parameters) {
+  const std::string name = parameters.text("name", "tag_count_reward");
+  parameters.finish();
+  return make_reward(name, [name](const Request& request) {
+    Scores out;
+    for (const std::string& text : completion_texts(request, name)) {
+      double score = 0;
+      for (const std::string_view tag : {"<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>"}) {
+        const std::size_t first = text.find(tag);
+        if (first != std::string::npos && text.find(tag, first + tag.size()) == std::string::npos)
+          score += 0.25;
+      }
+      out.values.push_back(score);
+    }
+    return out;
+  });
+}
+
 }  // namespace
 
 std::span<const BuiltInReward> native_rewards() {
@@ -289,6 +309,7 @@ std::span<const BuiltInReward> native_rewards() {
       {"exact_match", &exact_match, "answer"},
       {"regex", &regex},
       {"length", &length},
+      {"tag_count", &tag_count},
   };
   return kRewards;
 }
