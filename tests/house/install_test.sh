@@ -19,6 +19,7 @@ expect() {
   fi
 }
 
+# shellcheck disable=SC2329  # called through expect
 loads_only_its_own() {
   local maps
   maps=$(LD_DEBUG=libs "$scratch/moved/bin/hone" env 2>&1) || return 1
