@@ -132,7 +132,7 @@ TEST(BadRows, AbsentInALaterRow) {
 TEST(BadRows, MixedForms) {
   expect_parts(message_of("{\"text\": \"a\"}\n{\"prompt\": \"a\", \"completion\": \"b\"}"),
                {"[d.jsonl:2]", "a row like the first one (line 1): text (column 'text')",
-                "prompt and completion, as strings", "one form"});
+                "prompt and completion, as strings", "the same form"});
   expect_parts(message_of("{\"prompt\": \"a\", \"completion\": \"b\"}\n"
                           R"({"prompt": [{"role": "user", "content": "a"}], "completion": "b"})"),
                {"[d.jsonl:2]", "prompt and completion, as messages"});

@@ -123,8 +123,7 @@ struct Row {
   for (std::int64_t i = 0; i < b.run_count; ++i) {
     const KeyRun& run = b.runs[i];
     for (std::int64_t tile = 0; 64 * tile < run.length; ++tile) {
-      const std::int64_t tile_place = run.place + 64 * tile,
-                         filled = clamp(run.length - 64 * tile, 0, 64);
+      const std::int64_t tile_place = run.place + 64 * tile, filled = clamp(run.length - 64 * tile, 0, 64);
       if (tile_place > last_place) break;
       if (b.window > 0 && tile_place + 64 <= first_place + 1 - b.window) continue;
       const std::size_t offset = static_cast<std::size_t>(tile) * kTile * dim;
