@@ -27,7 +27,7 @@ TEST(Commands, EveryRowIsRun) {
 }
 
 TEST(Commands, EveryMethodIsACommand) {
-  for (const std::string& word : config::method_words()) {
+  for (const std::string& word : config::method_names()) {
     const config::CommandRow* const row = config::find_command(word);
     ASSERT_NE(row, nullptr) << word;
     EXPECT_EQ(row->schema().command, word);
