@@ -82,8 +82,8 @@ constexpr double kLengthBias = 1.2;  // PREF-02: a fifth longer on average
 std::string preference_lines(const train::PreferenceStartFacts& facts) {
   const data::PreferenceFacts& data = facts.data;
   std::string out = fmt::format(
-      "data      {} pairs, {} tokens, {} of them in completions; chosen {:.0f} and rejected {:.0f} in the "
-      "mean, longest sequence {}\n",
+      "data      {} pairs, {} tokens, {} of them in completions; chosen {:.0f} and rejected {:.0f} on "
+      "average, longest sequence {}\n",
       human_count(data.kept), human_count(data.tokens), human_count(data.completion_tokens), data.mean_chosen,
       data.mean_rejected, data.longest);
   const auto line = [&out](std::int64_t count, std::string_view text) {
