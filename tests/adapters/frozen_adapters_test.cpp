@@ -139,7 +139,7 @@ TEST(FrozenAdapters, IsNotSavedButNamed) {
   EXPECT_FALSE(frozen_adapters_note(above.path(), {kFirst}));
   EXPECT_SAYS(frozen_adapters_note(above.path(), {}).value(),
               "trained above " + kFirst + ", but base_adapters is none");
-  EXPECT_SAYS(frozen_adapters_note(above.path(), {kThird}).value(), "another model");
+  EXPECT_SAYS(frozen_adapters_note(above.path(), {kThird}).value(), "a different model");
   base::write_file_atomic(above.path() / kFrozenAdaptersFile, "[]");
   EXPECT_SAYS(user_error([&] { read_frozen_adapters(above.path()); }), "the adapters below this one");
 }

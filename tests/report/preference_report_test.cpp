@@ -30,8 +30,8 @@ TEST(PreferenceReport, StartPageSaysWhatPairsTheRunHas) {
                                                  .reference = "the base without the adapter"};
   const std::string page = start_page(facts, {});
   expect_part(page,
-              "data      10 pairs, 2,000 tokens, 900 of them in completions; chosen 30 and rejected 60 in "
-              "the mean, longest sequence 300\n");
+              "data      10 pairs, 2,000 tokens, 900 of them in completions; chosen 30 and rejected 60 on "
+              "average, longest sequence 300\n");
   expect_part(page, "the prompt is the longest common prefix of chosen and rejected");
   expect_part(page, "1 pairs have the same tokens on both sides: they have no gradient (PREF-01)");
   expect_part(page, "2 pairs dropped: the prompt fills max_length");
