@@ -100,7 +100,8 @@ void expect_type(const Option& row, const std::string& type) {
 
 TEST(OptionTable, TypesFollowTrl) {
   for (const auto& [schema, count] : methods()) {
-    for (const auto& [name, fact] : recorded(schema)["options"].items()) {
+    const Json facts = recorded(schema)["options"];  // outlives the loop
+    for (const auto& [name, fact] : facts.items()) {
       expect_type(*schema.find(name), fact["type"]);
     }
   }
