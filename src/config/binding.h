@@ -1,10 +1,14 @@
 // How a row of the option table fills a field of a plan: the field's type gives the values that the option
 // accepts, and its initial value the default.
 //
-//   bool                     true, false           std::vector<std::string>   a list, of one where a scalar
-//   is given std::int64_t             a whole number        std::vector<double>        the same of numbers
-//   double                   a number              std::optional<T>           null is the empty one
-//   std::string              any scalar            an enum, with its Choices    one of the words
+//   bool                     true, false
+//   std::int64_t             a whole number
+//   double                   a number
+//   std::string              any scalar
+//   std::vector<std::string> a list, of one where a scalar is given
+//   std::vector<double>      the same of numbers
+//   std::optional<T>         null is the empty one
+//   an enum, with Choices    one of the words
 //
 // Null for another type, where it is accepted, gives T(): 0, "", {}.
 #pragma once

@@ -6,12 +6,18 @@
 #include "config/explain_plan.h"
 #include "config/parse.h"
 #include "config/tool_plans.h"
+#include "config/write_plan.h"
 
 namespace hone::config {
 
 namespace {
 
 using Words = std::vector<std::string>;
+
+template <Method kMethod>
+const Schema& run_schema() {
+  return method_schema(kMethod);
+}
 
 template <Method kMethod>
 void check_run(const Words& words) {
@@ -28,7 +34,7 @@ constexpr CommandRow kCommands[] = {
            "\n"
            "Supervised fine-tuning of a LoRA adapter. Options have TRL's names and defaults; the command line overrides\n"
            "the file. A bool may be given without a value (--packing) or negated (--no_packing).\n",
-     .schema = &sft_schema,
+     .schema = &run_schema<Method::kSft>,
      .check = &check_run<Method::kSft>},
     {.name = "grpo",
      .what = "train a LoRA adapter by rewards",
@@ -37,7 +43,7 @@ constexpr CommandRow kCommands[] = {
            "\n"
            "Trains a LoRA adapter on completions that the model samples itself and rewards score (GRPO). Options have\n"
            "TRL's names and defaults; the command line overrides the file. Batch sizes count completions.\n",
-     .schema = &grpo_schema,
+     .schema = &run_schema<Method::kGrpo>,
      .check = &check_run<Method::kGrpo>},
     {.name = "rloo",
      .what = "the same with RLOO",
@@ -46,7 +52,7 @@ constexpr CommandRow kCommands[] = {
            "\n"
            "Trains a LoRA adapter on completions that the model samples itself and rewards score (RLOO). Options have\n"
            "TRL's names and defaults; the command line overrides the file. Batch sizes count completions.\n",
-     .schema = &rloo_schema,
+     .schema = &run_schema<Method::kRloo>,
      .check = &check_run<Method::kRloo>},
     {.name = "dpo",
      .what = "train a LoRA adapter on pairs",
@@ -55,7 +61,7 @@ constexpr CommandRow kCommands[] = {
            "\n"
            "Trains a LoRA adapter on pairs of a chosen and a rejected completion (DPO and its relatives). Options have\n"
            "TRL's names and defaults; the command line overrides the file. Batch sizes count pairs.\n",
-     .schema = &dpo_schema,
+     .schema = &run_schema<Method::kDpo>,
      .check = &check_run<Method::kDpo>},
     {.name = "online-dpo",
      .what = "the same on pairs that it samples",
@@ -65,7 +71,7 @@ constexpr CommandRow kCommands[] = {
            "Trains a LoRA adapter on pairs of completions that the model samples itself; rewards or a judge decide which\n"
            "is better (Online DPO). Options have TRL's names and defaults; the command line overrides the file.\n"
            "Batch sizes count prompts.\n",
-     .schema = &online_dpo_schema,
+     .schema = &run_schema<Method::kOnlineDpo>,
      .check = &check_run<Method::kOnlineDpo>},
     {.name = "reward",
      .what = "train a reward model on pairs",
@@ -75,7 +81,7 @@ constexpr CommandRow kCommands[] = {
            "Trains a reward model on pairs of a chosen and a rejected completion: a LoRA adapter with a score head,\n"
            "which grpo can use as a reward. Options have TRL's names and defaults; the command line overrides the file.\n"
            "Batch sizes count pairs.\n",
-     .schema = &reward_schema,
+     .schema = &run_schema<Method::kReward>,
      .check = &check_run<Method::kReward>},
     {.name = "kto",
      .what = "train a LoRA adapter on marked answers",
@@ -84,7 +90,7 @@ constexpr CommandRow kCommands[] = {
            "\n"
            "Trains a LoRA adapter on completions that are marked desirable or not (KTO). Options have TRL's names and\n"
            "defaults; the command line overrides the file. Batch sizes count rows.\n",
-     .schema = &kto_schema,
+     .schema = &run_schema<Method::kKto>,
      .check = &check_run<Method::kKto>},
     {.name = "reward-test",
      .what = "test a reward on good and bad answers",

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "config/settings.h"
+#include "config/write_plan.h"
 
 namespace hone::config {
 namespace {
@@ -154,7 +155,7 @@ std::string option_text(const Schema& schema, std::string_view name) {
 }
 
 std::string run_options(const std::vector<std::string>& arguments) {
-  const Schema* schema = &sft_schema();
+  const Schema* schema = &method_schema(Method::kSft);
   bool json = false;
   std::string name;
   for (std::size_t at = 0; at < arguments.size(); ++at) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/error.h"
 #include "config/method_of.h"
@@ -102,31 +103,10 @@ std::vector<std::string> method_names() {
 }
 
 const Schema& method_schema(Method method) {
-  static constexpr std::array kSchemas = {sft_schema,        grpo_schema,   rloo_schema, dpo_schema,
-                                          online_dpo_schema, reward_schema, kto_schema};
+  static constexpr auto kSchemas = []<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
+    return std::array{&schema_once<kMethods[kIndex].method>...};
+  }(std::make_index_sequence<kMethods.size()>());
   return kSchemas.at(static_cast<std::size_t>(method))();
-}
-
-const Schema& sft_schema() {
-  return schema_once<Method::kSft>();
-}
-const Schema& grpo_schema() {
-  return schema_once<Method::kGrpo>();
-}
-const Schema& rloo_schema() {
-  return schema_once<Method::kRloo>();
-}
-const Schema& dpo_schema() {
-  return schema_once<Method::kDpo>();
-}
-const Schema& online_dpo_schema() {
-  return schema_once<Method::kOnlineDpo>();
-}
-const Schema& reward_schema() {
-  return schema_once<Method::kReward>();
-}
-const Schema& kto_schema() {
-  return schema_once<Method::kKto>();
 }
 
 }  // namespace hone::config

@@ -215,13 +215,6 @@ struct Block {
 };
 void add(std::vector<Option>& rows, const Block& block, const std::vector<Option>& more);
 
-const Schema& sft_schema();
-const Schema& grpo_schema();
-const Schema& rloo_schema();
-const Schema& dpo_schema();
-const Schema& online_dpo_schema();
-const Schema& reward_schema();
-const Schema& kto_schema();
 const Schema& generate_schema();
 const Schema& chat_schema();
 const Schema& convert_schema();

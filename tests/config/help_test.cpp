@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "config/helpers.h"
+#include "config/write_plan.h"
 
 namespace hone::config {
 namespace help_test {
@@ -43,7 +44,7 @@ TEST(Options, OneOption) {
 
 TEST(Options, JsonIsTheWholeTable) {
   const base::Json rows = base::Json::parse(run_options({"--json"}));
-  ASSERT_EQ(rows.size(), sft_schema().options.size());
+  ASSERT_EQ(rows.size(), method_schema(Method::kSft).options.size());
   EXPECT_EQ(rows[0]["name"], "model_name_or_path");
   const base::Json one = base::Json::parse(run_options({"--json", "optim"}));
   EXPECT_EQ(one["same_values"], base::Json({"adamw_torch"}));
@@ -60,7 +61,7 @@ TEST(Options, ACommandMayStandFirst) {
 TEST(Options, TextHasALineAnOption) {
   const std::string text = run_options({});
   EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')),
-            sft_schema().options.size());
+            method_schema(Method::kSft).options.size());
 }
 
 TEST(Options, Mistakes) {

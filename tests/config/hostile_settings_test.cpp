@@ -6,6 +6,7 @@
 #include "config/option_table.h"
 #include "config/settings.h"
 #include "config/trained_on.h"
+#include "config/write_plan.h"
 
 namespace hone::config {
 namespace hostile_settings_test {
@@ -71,7 +72,7 @@ TEST_F(HostileSettings, DeepAndLargeFiles) {
 // Found by the fuzzer: yaml-cpp gave empty documents without end.
 TEST_F(HostileSettings, CommaAtTheBeginningOfALine) {
   for (const char* line : {",a: b\n", ", \n", "a: 1\n, b\n", "]\n", "}\n"}) {
-    Settings settings(sft_schema());
+    Settings settings(method_schema(Method::kSft));
     EXPECT_FALSE(error_of([&] { settings.read_yaml_text(line, "run.yaml"); }).empty()) << line;
   }
 }

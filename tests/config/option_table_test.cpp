@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "config/helpers.h"
+#include "config/write_plan.h"
 
 namespace hone::config {
 namespace option_table_test {
@@ -22,8 +23,10 @@ struct Recorded {
 
 const std::vector<Recorded>& methods() {
   static const std::vector<Recorded> all = {
-      {sft_schema(), 163},        {grpo_schema(), 221},   {rloo_schema(), 195}, {dpo_schema(), 167},
-      {online_dpo_schema(), 172}, {reward_schema(), 153}, {kto_schema(), 159}};
+      {method_schema(Method::kSft), 163},       {method_schema(Method::kGrpo), 221},
+      {method_schema(Method::kRloo), 195},      {method_schema(Method::kDpo), 167},
+      {method_schema(Method::kOnlineDpo), 172}, {method_schema(Method::kReward), 153},
+      {method_schema(Method::kKto), 159}};
   return all;
 }
 

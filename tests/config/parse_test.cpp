@@ -4,6 +4,7 @@
 #include <map>
 
 #include "config/helpers.h"
+#include "config/write_plan.h"
 
 namespace hone::config {
 namespace parse_test {
@@ -132,7 +133,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
   write("other/config.json", "{}");
   Plan plain = run();
   plain.resolved.clear();
-  for (const Option& row : sft_schema().options) {
+  for (const Option& row : method_schema(Method::kSft).options) {
     const std::string name(row.name);
     if (row.option_class != OptionClass::kSupported) continue;
     if (std::find(elsewhere.begin(), elsewhere.end(), name) != elsewhere.end()) continue;

@@ -120,8 +120,8 @@ TEST_F(PolicyPlanTest, EverySupportedOptionReachesThePlanAndComesBack) {
     plain.resolved.clear();
     plain.notes.clear();
     for (const Option& row : method_schema(method).options) {
-      const bool own =
-          sft_schema().find(row.name) == nullptr || row.name == "shuffle_dataset" || row.name == "loss_type";
+      const bool own = method_schema(Method::kSft).find(row.name) == nullptr ||
+                       row.name == "shuffle_dataset" || row.name == "loss_type";
       if (row.option_class != OptionClass::kSupported || !own) continue;
       const std::string name(row.name);
       ASSERT_TRUE(changes().contains(name)) << "no case for " << name;

@@ -2,6 +2,7 @@
 #include "config/settings.h"
 
 #include "config/helpers.h"
+#include "config/write_plan.h"
 
 namespace hone::config {
 namespace settings_test {
@@ -9,13 +10,13 @@ namespace settings_test {
 using base::Json;
 
 Settings yaml(const std::string& text) {
-  Settings settings(sft_schema());
+  Settings settings(method_schema(Method::kSft));
   settings.read_yaml_text(text, "run.yaml");
   return settings;
 }
 
 Settings words(const std::vector<std::string>& arguments) {
-  Settings settings(sft_schema());
+  Settings settings(method_schema(Method::kSft));
   settings.read_arguments(arguments);
   return settings;
 }
@@ -294,9 +295,9 @@ TEST(Check, RefusedUnlessTheDefault) {
       yaml_fault("model_revision: v2\n"),
       "[run.yaml:1] expected model_revision at its default \"main\"\n  found:  v2\n  likely: hone reads "
       "local files, which have no revision\n  do:     remove model_revision");
-  for (const Option& row : sft_schema().options) {
+  for (const Option& row : method_schema(Method::kSft).options) {
     if (row.option_class != OptionClass::kRefused) continue;
-    Settings at_default(sft_schema());
+    Settings at_default(method_schema(Method::kSft));
     at_default.read_yaml_text(std::string(row.name) + ": " + yaml_text(row.default_value()) + "\n",
                               "run.yaml");
     EXPECT_TRUE(at_default.check().empty()) << row.name;
@@ -320,7 +321,7 @@ TEST(Check, AnsweredOptionsGetOneNoteEach) {
             (std::vector<std::string>{"gradient_checkpointing_kwargs: gradient_checkpointing and recompute "
                                       "decide; the results do not depend on it"}));
   std::size_t count = 0;
-  for (const Option& row : sft_schema().options) {
+  for (const Option& row : method_schema(Method::kSft).options) {
     if (row.option_class != OptionClass::kIgnored) continue;
     ++count;
     const std::string line = std::string(row.name) + ": " + yaml_text(row.default_value()) + "\n";
