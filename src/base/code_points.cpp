@@ -56,4 +56,10 @@ std::string to_utf8(std::u32string_view text) {
   return out;
 }
 
+std::u32string_view stripped(std::u32string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
 }  // namespace hone::base

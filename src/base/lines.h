@@ -3,19 +3,25 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hone::base {
 
-// Without the line ends; nothing for what follows the last one.
-inline std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> out;
+// Without the line ends; nothing for what follows the last one. Views of `text`.
+inline std::vector<std::string_view> line_views(std::string_view text) {
+  std::vector<std::string_view> out;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     out.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
   return out;
+}
+
+inline std::vector<std::string> lines_of(std::string_view text) {
+  const std::vector<std::string_view> views = line_views(text);
+  return {views.begin(), views.end()};
 }
 
 }  // namespace hone::base

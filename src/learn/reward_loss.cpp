@@ -21,12 +21,12 @@ double softplus_of_minus(double x) {
 
 RewardGradient reward_gradient(const at::Tensor& scores, const std::vector<double>& margins,
                                std::optional<double> center_rewards_coefficient) {
-  const at::Tensor wide = scores.detach().to(at::kCPU, at::kDouble).contiguous();
-  const std::int64_t pairs = wide.numel() / 2;
-  base::require(pairs > 0 && wide.numel() == 2 * pairs, "reward_gradient", "two scores a pair");
+  const at::Tensor values = wide(scores);
+  const std::int64_t pairs = values.numel() / 2;
+  base::require(pairs > 0 && values.numel() == 2 * pairs, "reward_gradient", "two scores a pair");
   base::require(margins.empty() || static_cast<std::int64_t>(margins.size()) == pairs, "reward_gradient",
                 "a margin for each pair, or none");
-  const double* score = wide.const_data_ptr<double>();
+  const double* score = values.const_data_ptr<double>();
   RewardGradient out;
   out.d_score = at::zeros({2 * pairs}, at::kDouble);
   double* d = out.d_score.mutable_data_ptr<double>();

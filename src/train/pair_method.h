@@ -43,7 +43,7 @@ struct PairBatch {
   const Rows& rows;
   RngKey key;
   std::int64_t row_base = 0;
-  std::optional<double> loss_scale;  // gradients of share times the loss are added; empty: forward only
+  std::optional<double> loss_scale;  // gradients of loss_scale times the loss are added; empty: forward only
   const PairReference* reference = nullptr;  // of all rows of `data`; null: computed with the pass
 };
 

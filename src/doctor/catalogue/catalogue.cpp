@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/lines.h"
 #include "doctor/catalogue/faults_text.h"
 
 namespace hone::doctor {
@@ -53,10 +54,7 @@ void read_field(std::string_view line, FaultClass& fault) {
 
 std::vector<FaultClass> read_faults(std::string_view text) {
   std::vector<FaultClass> out;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size() - 1);
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(end + 1);
+  for (const std::string_view line : base::line_views(text)) {
     if (line.starts_with("## ")) {
       const std::size_t space = line.find(' ', 3);
       if (space == std::string_view::npos) throw_bad_line(line);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/code_points.h"
 #include "base/error.h"
 #include "base/pattern.h"
 #include "rewards/math/compare.h"
@@ -245,8 +246,8 @@ bool same_answer(const MathCandidate& gold, const MathCandidate& answer) {
       return false;
     }
   if (gold.value || answer.value) return false;
-  const auto text = stripped(gold.text);
-  return !text.empty() && text == stripped(answer.text);
+  const auto text = base::stripped(gold.text);
+  return !text.empty() && text == base::stripped(answer.text);
 }
 
 }  // namespace hone::rewards

@@ -256,7 +256,7 @@ bool equal_everywhere(const MathPtr& a, const MathPtr& b) {
     if (!left || !right) return false;
     if (left->exact && right->exact) return left->exact == right->exact;
     if (near(left->value, right->value, 1e-15L)) return true;
-    // both nearly 0: cancelled
+    // both nearly 0: canceled
     const long double size = std::max(std::abs(left->value), std::abs(right->value));
     return size < 1e-15L;
   }

@@ -314,12 +314,6 @@ class Lexer {
 
 }  // namespace
 
-std::u32string_view stripped(std::u32string_view text) {
-  while (!text.empty() && base::is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && base::is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 std::vector<MathToken> cut_latex(const std::u32string& text) {
   return Lexer(text).cut();
 }

@@ -35,8 +35,6 @@ struct MathToken {
 constexpr bool is_letter(char32_t c) {
   return (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z');
 }
-// Without white space at both ends.
-std::u32string_view stripped(std::u32string_view text);
 
 // Ends with kEnd. Empty: a character that no rule takes.
 std::vector<MathToken> cut_latex(const std::u32string& text);

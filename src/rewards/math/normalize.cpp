@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/code_points.h"
 #include "base/pattern.h"
 #include "rewards/math/answer.h"
 #include "rewards/math/lexer.h"
@@ -77,7 +78,7 @@ Text boxed_content(const Text& text, Boxed boxed) {
       if (found.empty()) found.push_back(text.substr(open));
       break;
     }
-    Text content(stripped(View(text).substr(open + 1, close - open - 1)));
+    Text content(base::stripped(View(text).substr(open + 1, close - open - 1)));
     if (boxed == Boxed::kLast && next_start != Text::npos) {
       const View between =
           close + 1 < next_start ? View(text).substr(close + 1, next_start - close - 1) : View();
@@ -166,7 +167,7 @@ constexpr const char* kUnits =
 Text without_units(Text text, long& steps) {
   static const Pattern in_text(R"((\\(?:text|mbox){.*?})(\^\d|\{\^\d\})?$)");
   static const Pattern at_end("(\\d|\\}|\\s)\\s*(?:" + std::string(kUnits) + ")(?:s|es)?\\s*$");
-  Text shorter(stripped(in_text.replace(text, U"", steps)));
+  Text shorter(base::stripped(in_text.replace(text, U"", steps)));
   if (!shorter.empty()) text = shorter;
   for (int i = 0; i < 2; ++i) {
     shorter = at_end.replace(text, U"\\1", steps);
@@ -224,7 +225,7 @@ struct Repair {
 };
 
 Text mended(Text text, long& steps) {
-  static const std::vector<Repair> mends = {
+  static const std::vector<Repair> repairs = {
       {Pattern(R"(\^\s?\((.*?)\))"), U"^{\\1}"},
       {Pattern(R"(sqrt\s?\((.*?)\))"), U"\\sqrt{\\1}"},
       {Pattern(R"(\\frac\s?(\d)\s?(\d+))"), U"\\frac{\\1}{\\2}"},
@@ -233,7 +234,7 @@ Text mended(Text text, long& steps) {
       {Pattern(R"(\\frac\s?(\d)\s?{(.*?)})"), U"\\frac{\\1}{\\2}"},
       {Pattern(R"(\\sqrt\s?(\d))"), U"\\sqrt{\\1}"},
   };
-  for (const Repair& one : mends) text = one.pattern.replace(text, one.with, steps);
+  for (const Repair& one : repairs) text = one.pattern.replace(text, one.with, steps);
   replace_all(text, U" sqrt", U"\\sqrt");
   return slash_fraction(brace_fractions(brace_roots(text, steps)));
 }
@@ -265,7 +266,7 @@ Text normalize_latex(Text text, Boxed boxed, bool repair, long& steps) {
     if (text == U"0.5") text = U"\\frac{1}{2}";
     text = mended(std::move(text), steps);
   }
-  return Text(stripped(text));
+  return Text(base::stripped(text));
 }
 
 }  // namespace hone::rewards

@@ -13,7 +13,6 @@ namespace hone::rewards {
 
 namespace {
 
-using base::is_space;
 using base::Json;
 using base::Pattern;
 using base::PatternTooSlow;
@@ -41,11 +40,7 @@ class FunctionReward : public Reward {
 
 std::string strip(std::string_view text) {
   const std::u32string points = to_code_points(text);
-  std::size_t begin = 0;
-  std::size_t end = points.size();
-  while (begin < end && is_space(points[begin])) ++begin;
-  while (end > begin && is_space(points[end - 1])) --end;
-  return to_utf8(std::u32string_view(points).substr(begin, end - begin));
+  return to_utf8(base::stripped(points));
 }
 
 std::string lower_ascii(std::string text) {

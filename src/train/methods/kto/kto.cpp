@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "learn/wide.h"
 #include "ops/linear_logprob.h"
 #include "train/pair_pass.h"
 
@@ -23,7 +24,7 @@ PairPass one_side(const PairData& data, const Rows& rows, Sides side, std::int64
 }
 
 std::vector<double> sums_of(const at::Tensor& logprob, const std::vector<std::int64_t>& scored) {
-  const at::Tensor values = logprob.detach().to(at::kCPU, at::kDouble).contiguous();
+  const at::Tensor values = learn::wide(logprob);
   const double* at = values.const_data_ptr<double>();
   std::vector<double> out;
   for (const std::int64_t count : scored) {
