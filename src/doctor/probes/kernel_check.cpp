@@ -360,7 +360,7 @@ base::Json KernelShape::to_json() const {
           {"packed", packed},   {"bias", bias},         {"m", m},
           {"in", in},           {"out", out},           {"rank", rank},
           {"heads", heads},     {"kv_heads", kv_heads}, {"head_dim", head_dim},
-          {"segment", segment}, {"prefix", prefix},     {"quantised", quantized}};
+          {"segment", segment}, {"prefix", prefix},     {"quantized", quantized}};
 }
 
 KernelShape KernelShape::from_json(const base::Json& json) {
@@ -370,7 +370,7 @@ KernelShape KernelShape::from_json(const base::Json& json) {
   s.autograd = json.at("plain").get<bool>();
   s.packed = json.at("packed").get<bool>();
   s.bias = json.at("bias").get<bool>();
-  s.quantized = json.at("quantised").get<std::string>();
+  s.quantized = json.at("quantized").get<std::string>();
   const auto whole = [&json](const char* name) { return json.at(name).get<std::int64_t>(); };
   s.m = whole("m");
   s.in = whole("in");
