@@ -7,8 +7,8 @@ namespace {
 constexpr Choices<PackingStrategy, 1> kPackingStrategyWords = {{{"bfd", PackingStrategy::kBfd}}};
 constexpr std::string_view kNeverPads = "hone never pads";
 
-// Of the Config classes.
-void add_preparation(std::vector<Option>& rows) {
+// Columns, tokens and the length of a row.
+void add_rows(std::vector<Option>& rows) {
   add(rows, {"data", kMethodConfig, "sft"},
       {{"dataset_text_field", "column that holds plain text", &DataPlan::dataset_text_field},
        {"dataset_kwargs", "skip_prepare_dataset", Kind::kMap, "null",
@@ -43,8 +43,13 @@ void add_preparation(std::vector<Option>& rows) {
         in("sft", {.meaning = "which end of a long row is kept",
                    .reason = "keep_end is deprecated in TRL",
                    .values = "keep_start",
-                   .not_yet = "keep_end"})},
-       {"shuffle_dataset", "shuffle the rows once, before packing", &DataPlan::shuffle_dataset,
+                   .not_yet = "keep_end"})}});
+}
+
+// How rows become batches.
+void add_batching(std::vector<Option>& rows) {
+  add(rows, {"data", kMethodConfig, "sft"},
+      {{"shuffle_dataset", "shuffle the rows once, before packing", &DataPlan::shuffle_dataset,
         of("sft, grpo, rloo"),
         in(kPolicies, {.default_text = "true",
                        .meaning = "draw the prompts in random order",
@@ -59,18 +64,22 @@ void add_preparation(std::vector<Option>& rows) {
         of("sft, dpo"), ignored("always: hone never pads")},
        {"pad_to_multiple_of", "pad rows to a multiple", Kind::kAny, "\"auto\"",
         of("sft, dpo, grpo, rloo, kto, reward"), ignored(kNeverPads), kNullToo,
-        in(kPolicies, {.group = "sampling", .after = "cache_implementation"})},
-       {"completion_only_loss", "train on completions only; null: exactly for prompt-completion data",
+        in(kPolicies, {.group = "sampling", .after = "cache_implementation"})}});
+}
+
+// SFTConfig: which tokens are trained, and how.
+void add_trained_tokens(std::vector<Option>& rows) {
+  add(rows, {"data", kMethodConfig, "sft"},
+      {{"completion_only_loss", "train on completions only; null: exactly for prompt-completion data",
         &DataPlan::completion_only_loss},
        {"assistant_only_loss", "train on the assistant's turns only", &DataPlan::assistant_only_loss},
        {"loss_type", "the loss", Kind::kChoice, "\"nll\"", choice("nll", "chunked_nll", "dft", "not yet")},
        {"activation_offloading", "keep activations outside the GPU", Kind::kBool, "false",
         of("sft, dpo, kto, reward"), ignored("activations already live in the machine's memory")}});
 }
-}  // namespace
 
-std::vector<Option> data_options() {
-  std::vector<Option> rows;
+// ScriptArguments, and the file to evaluate.
+void add_dataset(std::vector<Option>& rows) {
   add(rows, {"data", kScriptArguments, kAll},
       {{"dataset_name", "a .jsonl file, or a folder that holds train.jsonl (and test.jsonl)",
         &DataPlan::dataset_name, formerly("dataset dataset_path"),
@@ -99,13 +108,25 @@ std::vector<Option> data_options() {
         ignored("the fault it works around cannot occur here")}});
   add(rows, {"data", kHone, kAll},
       {{"eval_dataset", "the .jsonl file to evaluate; overrides test.jsonl", &DataPlan::dataset_test}});
+}
+
+void add_mixture(std::vector<Option>& rows) {
   add(rows, {"data", kDatasetMixture, kAll},
       {{"datasets", "a mixture of datasets", Kind::kAny, "[]",
         refused("not yet: one dataset; set dataset_name")},
        {"streaming", "stream the mixture", Kind::kBool, "false", refused("not yet")},
        {"test_split_size", "split a test set off the mixture", Kind::kFloat, "null",
         refused("not yet: give the rows to evaluate as eval_dataset")}});
-  add_preparation(rows);
+}
+}  // namespace
+
+std::vector<Option> data_options() {
+  std::vector<Option> rows;
+  add_dataset(rows);
+  add_mixture(rows);
+  add_rows(rows);
+  add_batching(rows);
+  add_trained_tokens(rows);
   return rows;
 }
 

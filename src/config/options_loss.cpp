@@ -32,7 +32,53 @@ void add_dpo_loss(std::vector<Option>& rows) {
         with("loss_type", "discopop")}});
 }
 
-// GRPOConfig.
+// What GRPO and RLOO share.
+void add_policy_loss(std::vector<Option>& rows) {
+  add(rows, {"loss", kMethodConfig, kPoliciesAndDistillation},
+      {{"beta", "weight of the KL to the reference; 0: it is not computed", &PolicyPlan::beta, at_least(0),
+        formerly("kl_coef"), in("rloo", {.default_text = "0.05"})}});
+  add(rows, {"loss", kMethodConfig, kPolicies},
+      {{"epsilon", "lower clip of the ratio: 1 - epsilon", &PolicyPlan::epsilon, at_least(0),
+        formerly("cliprange")},
+       {"epsilon_high", "upper clip: 1 + epsilon_high; null: epsilon", &PolicyPlan::epsilon_high,
+        at_least(0)},
+       {"mask_truncated_completions", "leave truncated completions out of the loss",
+        &PolicyPlan::mask_truncated_completions}});
+}
+
+// KTOConfig.
+void add_kto_loss(std::vector<Option>& rows) {
+  add(rows, {"loss", kMethodConfig, "kto"},
+      {{"loss_type", "the loss; apo_zero_unpaired estimates no KL", &KtoPlan::loss_type,
+        choice("kto apo_zero_unpaired")},
+       {"beta", "strength of the regularization toward the reference", &KtoPlan::beta, above(0)},
+       {"desirable_weight", "weight of the losses of desirable completions", &KtoPlan::desirable_weight,
+        at_least(0)},
+       {"undesirable_weight", "weight of the losses of undesirable completions", &KtoPlan::undesirable_weight,
+        at_least(0)}});
+}
+
+// The frozen reference of DPO, KTO, GRPO and RLOO.
+void add_reference(std::vector<Option>& rows) {
+  add(rows, {"loss", kMethodConfig, "dpo, kto"},
+      {{"precompute_ref_log_probs", "compute the reference of every pair once, before step 1",
+        &ReferencePlan::precompute_ref_log_probs,
+        in("kto", {.meaning = "compute the reference of every row once, before step 1"})},
+       {"precompute_ref_batch_size",
+        "pairs at a time for that; null: per_device_train_batch_size, and per_device_eval_batch_size",
+        &ReferencePlan::precompute_ref_batch_size, at_least(1),
+        in("kto",
+           {.meaning =
+                "rows at a time for that; null: per_device_train_batch_size, and per_device_eval_batch_size"}),
+        with("precompute_ref_log_probs")}});
+  add(rows, {"loss", kMethodConfig, "dpo, grpo, rloo, kto"},
+      {{"sync_ref_model", "move the reference towards the policy", Kind::kBool, "false",
+        refused("TRL refuses it with PEFT: the reference is the model without its adapter")},
+       {"ref_model_mixup_alpha", "share of the policy", Kind::kFloat, "0.6", ignored(kSyncRef)},
+       {"ref_model_sync_steps", "steps between moves", Kind::kInt, "512", ignored(kSyncRef)}});
+}
+
+// GRPO's loss types and advantages.
 void add_grpo_loss(std::vector<Option>& rows) {
   add(rows, {"loss", kMethodConfig, "grpo"},
       {{"loss_type", "the loss, as TRL names it", &PolicyPlan::loss_type,
@@ -61,8 +107,12 @@ void add_grpo_loss(std::vector<Option>& rows) {
        {"vespo_lambda_neg", "vespo: decay, advantage below 0", &PolicyPlan::vespo_lambda_neg,
         with("loss_type", "vespo")},
        {"use_bias_correction_kl", "multiply the KL by the importance ratio",
-        &PolicyPlan::use_bias_correction_kl},
-       {"top_entropy_quantile", "train only on this fraction of tokens, those with the highest entropy",
+        &PolicyPlan::use_bias_correction_kl}});
+}
+
+void add_grpo_entropy(std::vector<Option>& rows) {
+  add(rows, {"loss", kMethodConfig, "grpo"},
+      {{"top_entropy_quantile", "train only on this fraction of tokens, those with the highest entropy",
         &PolicyPlan::top_entropy_quantile, Range{.least = 0, .most = 1}},
        {"entropy_coef", "weight of the entropy bonus", &PolicyPlan::entropy_coef},
        {"use_adaptive_entropy", "move entropy_coef towards entropy_target",
@@ -74,8 +124,13 @@ void add_grpo_loss(std::vector<Option>& rows) {
        {"entropy_coef_delta", "adaptive: change per step", &PolicyPlan::entropy_coef_delta, at_least(0),
         with("use_adaptive_entropy")},
        {"entropy_target", "adaptive: target entropy, in nats per token", &PolicyPlan::entropy_target,
-        with("use_adaptive_entropy")},
-       {"off_policy_mask_threshold",
+        with("use_adaptive_entropy")}});
+}
+
+// What GRPO does about tokens that another policy sampled.
+void add_grpo_off_policy(std::vector<Option>& rows) {
+  add(rows, {"loss", kMethodConfig, "grpo"},
+      {{"off_policy_mask_threshold",
         "leave out sequences with a negative advantage whose mean KL from the sampling policy exceeds "
         "this",
         &PolicyPlan::off_policy_mask_threshold, at_least(0)},
@@ -92,54 +147,25 @@ void add_grpo_loss(std::vector<Option>& rows) {
        {"vllm_importance_sampling_cap", "former name of vllm_importance_sampling_clip_max, which it replaces",
         Kind::kFloat, "null", above(0)}});
 }
-}  // namespace
 
-std::vector<Option> loss_options() {
-  std::vector<Option> rows;
-  add_dpo_loss(rows);
-  add(rows, {"loss", kMethodConfig, kPoliciesAndDistillation},
-      {{"beta", "weight of the KL to the reference; 0: it is not computed", &PolicyPlan::beta, at_least(0),
-        formerly("kl_coef"), in("rloo", {.default_text = "0.05"})}});
-  add(rows, {"loss", kMethodConfig, kPolicies},
-      {{"epsilon", "lower clip of the ratio: 1 - epsilon", &PolicyPlan::epsilon, at_least(0),
-        formerly("cliprange")},
-       {"epsilon_high", "upper clip: 1 + epsilon_high; null: epsilon", &PolicyPlan::epsilon_high,
-        at_least(0)},
-       {"mask_truncated_completions", "leave truncated completions out of the loss",
-        &PolicyPlan::mask_truncated_completions}});
-  add(rows, {"loss", kMethodConfig, "kto"},
-      {{"loss_type", "the loss; apo_zero_unpaired estimates no KL", &KtoPlan::loss_type,
-        choice("kto apo_zero_unpaired")},
-       {"beta", "strength of the regularization toward the reference", &KtoPlan::beta, above(0)},
-       {"desirable_weight", "weight of the losses of desirable completions", &KtoPlan::desirable_weight,
-        at_least(0)},
-       {"undesirable_weight", "weight of the losses of undesirable completions", &KtoPlan::undesirable_weight,
-        at_least(0)}});
-  add(rows, {"loss", kMethodConfig, "dpo, kto"},
-      {{"precompute_ref_log_probs", "compute the reference of every pair once, before step 1",
-        &ReferencePlan::precompute_ref_log_probs,
-        in("kto", {.meaning = "compute the reference of every row once, before step 1"})},
-       {"precompute_ref_batch_size",
-        "pairs at a time for that; null: per_device_train_batch_size, and per_device_eval_batch_size",
-        &ReferencePlan::precompute_ref_batch_size, at_least(1),
-        in("kto",
-           {.meaning =
-                "rows at a time for that; null: per_device_train_batch_size, and per_device_eval_batch_size"}),
-        with("precompute_ref_log_probs")}});
-  add(rows, {"loss", kMethodConfig, "dpo, grpo, rloo, kto"},
-      {{"sync_ref_model", "move the reference towards the policy", Kind::kBool, "false",
-        refused("TRL refuses it with PEFT: the reference is the model without its adapter")},
-       {"ref_model_mixup_alpha", "share of the policy", Kind::kFloat, "0.6", ignored(kSyncRef)},
-       {"ref_model_sync_steps", "steps between moves", Kind::kInt, "512", ignored(kSyncRef)}});
-  add_grpo_loss(rows);
+// RLOOConfig.
+void add_rloo_loss(std::vector<Option>& rows) {
   add(rows, {"loss", kMethodConfig, "rloo"},
       {{"normalize_advantages", "divide advantages by the batch's standard deviation",
         &PolicyPlan::normalize_advantages},
        {"reward_clip_range", "bounds of the summed reward: two numbers", &PolicyPlan::reward_clip_range}});
+}
+
+// RewardConfig.
+void add_reward_model_loss(std::vector<Option>& rows) {
   add(rows, {"loss", kMethodConfig, "reward"},
       {{"center_rewards_coefficient",
         "weight of (chosen + rejected)^2, which keeps scores around 0; 0.01 is a common choice",
         &RewardModelPlan::center_rewards_coefficient, at_least(0), formerly("center_rewards")}});
+}
+
+// OnlineDPOConfig.
+void add_online_dpo_loss(std::vector<Option>& rows) {
   add(rows, {"loss", kMethodConfig, "online-dpo"},
       {{"loss_type", "the loss, as TRL names it", &OnlineDpoPlan::loss_type, choice("sigmoid ipo")},
        {"beta",
@@ -152,6 +178,22 @@ std::vector<Option> loss_options() {
       {{"skip_ties",
         "do not train on pairs with equal scores; false: the first completion counts as the better one",
         &OnlineDpoPlan::skip_ties}});
+}
+
+}  // namespace
+
+std::vector<Option> loss_options() {
+  std::vector<Option> rows;
+  add_dpo_loss(rows);
+  add_policy_loss(rows);
+  add_kto_loss(rows);
+  add_reference(rows);
+  add_grpo_loss(rows);
+  add_grpo_entropy(rows);
+  add_grpo_off_policy(rows);
+  add_rloo_loss(rows);
+  add_reward_model_loss(rows);
+  add_online_dpo_loss(rows);
   return rows;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "doctor/examination.h"
 #include "doctor/probes/probe_state.h"
@@ -41,78 +42,95 @@ base::Verdict verdict_of(std::string code, Level level, std::string what, std::s
   return out;
 }
 
+// What the comparisons share.
+struct SamplerTrial {
+  train::OpenedRun& run;
+  double bound;
+  std::string limit;  // for messages
+  train::RehearsalRequest look = {.max_tokens = kSampledTokens, .backward = false, .training = false};
+};
+
+// RL-10: the sampler with the adapter as it is. `gap` is the largest |d log p|.
+Verdict judge_kernels(const SamplerTrial& with, double gap, std::int64_t scored) {
+  return verdict_of("RL-10", level_of(gap, with.bound),
+                    gap <= with.bound ? "the sampler's log-probabilities equal the trainer's"
+                                      : "sampler and trainer disagree about the same tokens",
+                    "largest |d log p| " + number(gap) + " over " + grouped(scored) + " tokens" + with.limit,
+                    "the two use different kernels, temperatures or weights");
+}
+
+// RL-11, with lora_B moved: nothing when the trainer uses the adapter, but disagreed with the sampler before.
+std::optional<Verdict> judge_adapter(const SamplerTrial& with, StateGuard& guard, bool agree) {
+  perturb(*with.run.adapter, kPerturbation, 1);
+  const double moved = with.run.method->rehearse(with.look).sampler_gap.value_or(0);
+  train::RehearsalRequest alone = with.look;
+  alone.adapters_on = false;
+  const double on = with.run.method->rehearse(with.look).nll, off = with.run.method->rehearse(alone).nll;
+  guard.restore_parameters();
+  if (on == off)
+    return verdict_of("RL-11", Level::kFail, "the trainer does not use the adapter",
+                      "loss " + number(on) + " with lora_B moved by " + number(kPerturbation) +
+                          ", bit for bit the same with the adapter off",
+                      "the adapter is not attached to the model that is trained");
+  if (!agree) return std::nullopt;
+  const Level level = level_of(moved, with.bound);
+  return verdict_of("RL-11", level,
+                    level == Level::kOk ? "rollouts come from the trained adapter"
+                                        : "rollouts come from weights other than the trained ones",
+                    "with another lora_B the gap is " + number(moved) + with.limit + "; the loss is " +
+                        number(on) + " with that adapter, " + number(off) + " without",
+                    "the sampler uses the base, or older weights");
+}
+
+// RL-12, after an update with the gradient that the adapter holds.
+std::optional<Verdict> judge_update(const SamplerTrial& with) {
+  train::OpenedRun& run = with.run;
+  const double clipped = learn::clip_gradient(run.adapter->flat_gradient(), run.plan.max_grad_norm);
+  if (!(clipped > 0) || !std::isfinite(clipped)) return std::nullopt;
+  learn::AdamWState moments = learn::AdamWState::zeros_like(run.adapter->flat());
+  // At a usual rate the first step is too small to tell new weights from old ones.
+  learn::adamw_step(run.adapter->flat(), run.adapter->flat_gradient(), moments, adamw_options(run.plan),
+                    std::max(run.plan.learning_rate, kPerturbation));
+  const double after = run.method->rehearse(with.look).sampler_gap.value_or(0);
+  const Level level = level_of(after, with.bound);
+  return verdict_of("RL-12", level,
+                    level == Level::kOk ? "after an update, the same prompt is computed with the new weights"
+                                        : "after an update the sampler still uses older values",
+                    "gap " + number(after) + " one step later" + with.limit,
+                    "keys and values of a prompt were kept across an update");
+}
+
+Verdict judge_base(const std::string& changed) {
+  if (changed.empty())
+    return {
+        .code = "NUM-06",
+        .what = "nothing is merged into the base: it is bit-identical after sampling with three adapters"};
+  return verdict_of("NUM-06", Level::kFail, "sampling changed the frozen base", "first in " + changed,
+                    "an adapter was merged in place");
+}
+
 }  // namespace
 
 Verdicts probe_sampler(train::OpenedRun& run) {
-  Verdicts out;
-  if (!run.samples()) return out;
+  if (!run.samples()) return {};
   StateGuard guard(run);
   const std::vector<PartFingerprint> before = base_fingerprint(*run.model);
   const double bound = bound_of(run);
-  const auto limit = ", bound " + number(bound);
-  const train::RehearsalRequest look = {.max_tokens = kSampledTokens, .backward = false, .training = false};
+  const SamplerTrial with = {.run = run, .bound = bound, .limit = ", bound " + number(bound)};
 
   // Once with gradients: they make the update below.
-  train::RehearsalRequest learn = look;
+  train::RehearsalRequest learn = with.look;
   learn.backward = true;
   const train::Rehearsal as_is = run.method->rehearse(learn);
   if (!as_is.sampler_gap) return {};
-  const double gap = *as_is.sampler_gap;
-  out.push_back(
-      verdict_of("RL-10", level_of(gap, bound),
-                 gap <= bound ? "the sampler's log-probabilities equal the trainer's"
-                              : "sampler and trainer disagree about the same tokens",
-                 "largest |d log p| " + number(gap) + " over " + grouped(as_is.scored) + " tokens" + limit,
-                 "the two use different kernels, temperatures or weights"));
+  Verdicts out = {judge_kernels(with, *as_is.sampler_gap, as_is.scored)};
   const bool agree = out.back().level != Level::kFail;
 
-  perturb(*run.adapter, kPerturbation, 1);
-  const double moved = run.method->rehearse(look).sampler_gap.value_or(0);
-  train::RehearsalRequest alone = look;
-  alone.adapters_on = false;
-  const double on = run.method->rehearse(look).nll, off = run.method->rehearse(alone).nll;
-  guard.restore_parameters();
-  const Level with_another = level_of(moved, bound);
-  if (on == off) {
-    out.push_back(verdict_of("RL-11", Level::kFail, "the trainer does not use the adapter",
-                             "loss " + number(on) + " with lora_B moved by " + number(kPerturbation) +
-                                 ", bit for bit the same with the adapter off",
-                             "the adapter is not attached to the model that is trained"));
-  } else if (agree) {
-    out.push_back(verdict_of("RL-11", with_another,
-                             with_another == Level::kOk
-                                 ? "rollouts come from the trained adapter"
-                                 : "rollouts come from weights other than the trained ones",
-                             "with another lora_B the gap is " + number(moved) + limit + "; the loss is " +
-                                 number(on) + " with that adapter, " + number(off) + " without",
-                             "the sampler uses the base, or older weights"));
-  }
-
-  const double clipped = learn::clip_gradient(run.adapter->flat_gradient(), run.plan.max_grad_norm);
-  if (clipped > 0 && std::isfinite(clipped) && agree && with_another == Level::kOk) {
-    learn::AdamWState moments = learn::AdamWState::zeros_like(run.adapter->flat());
-    // At a usual rate the first step is too small to tell new weights from old ones.
-    learn::adamw_step(run.adapter->flat(), run.adapter->flat_gradient(), moments, adamw_options(run.plan),
-                      std::max(run.plan.learning_rate, kPerturbation));
-    const double after = run.method->rehearse(look).sampler_gap.value_or(0);
-    const Level level = level_of(after, bound);
-    out.push_back(verdict_of("RL-12", level,
-                             level == Level::kOk
-                                 ? "after an update, the same prompt is computed with the new weights"
-                                 : "after an update the sampler still uses older values",
-                             "gap " + number(after) + " one step later" + limit,
-                             "keys and values of a prompt were kept across an update"));
-  }
-
-  const std::string changed = first_change(before, base_fingerprint(*run.model));
-  if (changed.empty()) {
-    out.push_back(
-        {.code = "NUM-06",
-         .what = "nothing is merged into the base: it is bit-identical after sampling with three adapters"});
-  } else {
-    out.push_back(verdict_of("NUM-06", Level::kFail, "sampling changed the frozen base",
-                             "first in " + changed, "an adapter was merged in place"));
-  }
+  const std::optional<Verdict> adapter = judge_adapter(with, guard, agree);
+  if (adapter) out.push_back(*adapter);
+  if (agree && adapter && adapter->level == Level::kOk)
+    if (const std::optional<Verdict> update = judge_update(with)) out.push_back(*update);
+  out.push_back(judge_base(first_change(before, base_fingerprint(*run.model))));
   return out;
 }
 
