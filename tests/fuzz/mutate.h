@@ -332,6 +332,8 @@ inline Count run(double most_seconds, const std::vector<std::string>& corpus, co
     say_round(round);
     one(input_of(round), "round " + std::to_string(round));
   }
+  const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
+  std::printf("[fuzz] %llu inputs: %llu taken, %llu refused\n", number(count.rounds), number(count.taken), number(count.refused));
   return count;
 }
 

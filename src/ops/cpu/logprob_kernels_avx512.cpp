@@ -24,7 +24,7 @@ constexpr float kNone = -__builtin_inff();
 HONE_INLINE inline __mmask16 lanes_of(std::int64_t n, int i) {
   const std::int64_t left = n - i * kLanes;
   if (left >= kLanes) return 0xFFFF;
-  return left <= 0 ? 0 : static_cast<__mmask16>((1U << left) - 1U);
+  return static_cast<__mmask16>(left <= 0 ? 0U : (1U << left) - 1U);
 }
 
 struct Lanes {
