@@ -16,6 +16,7 @@
 #include "rewards/reward.h"
 #include "train/checkpoint.h"
 #include "train/guard.h"
+#include "train/optimizer.h"
 #include "train/run_folder.h"
 #include "train/triggers.h"
 
@@ -88,11 +89,8 @@ class Loop {
     const double grad_norm = learn::clip_gradient(p_.adapter.flat_gradient(), p_.plan.max_grad_norm);
     require_finite(loss.loss, grad_norm, index);
     const double learning_rate = p_.plan.learning_rate * learn::schedule_factor(schedule_, index);
-    const learn::AdamWOptions options = {.beta1 = p_.plan.adam_beta1,
-                                         .beta2 = p_.plan.adam_beta2,
-                                         .epsilon = p_.plan.adam_epsilon,
-                                         .weight_decay = p_.plan.weight_decay};
-    learn::adamw_step(p_.adapter.flat(), p_.adapter.flat_gradient(), p_.optimizer, options, learning_rate);
+    learn::adamw_step(p_.adapter.flat(), p_.adapter.flat_gradient(), p_.optimizer, adamw_options(p_.plan),
+                      learning_rate);
     p_.method.on_step(index);
     // ---- and ends here
     return account(loss, grad_norm, learning_rate, seconds_since(start));

@@ -8,6 +8,7 @@
 #include "doctor/examination.h"
 #include "doctor/probes/gradient_reach.h"
 #include "doctor/probes/probe_state.h"
+#include "train/optimizer.h"
 
 namespace hone::doctor {
 
@@ -196,7 +197,7 @@ class GradientProbe {
   }
 
   void take_step(learn::AdamWState& moments) {
-    const learn::AdamWOptions options = adamw_options(run_.plan);
+    const learn::AdamWOptions options = train::adamw_options(run_.plan);
     flat_before_ = adapter_.flat().clone();
     const learn::AdamWState earlier = {moments.m.clone(), moments.v.clone(), moments.step};
     optimizer_(adapter_.flat(), adapter_.flat_gradient(), moments, options, run_.plan.learning_rate);

@@ -8,6 +8,7 @@
 #include "doctor/examination.h"
 #include "doctor/probes/probe_state.h"
 #include "train/memory_inputs.h"
+#include "train/optimizer.h"
 #include "train/scored_pass.h"
 
 namespace hone::doctor {
@@ -65,7 +66,7 @@ struct OverfitRun {
 
 OverfitRun overfit_batch(train::OpenedRun& run, OneBatch& batch, double rate) {
   learn::AdamWState moments = learn::AdamWState::zeros_like(run.adapter->flat());
-  learn::AdamWOptions options = adamw_options(run.plan);
+  learn::AdamWOptions options = train::adamw_options(run.plan);
   options.weight_decay = 0;
   OverfitRun out{.rate = rate};
   for (int step = 0; step <= kOverfitSteps; ++step) {

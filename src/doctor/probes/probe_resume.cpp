@@ -5,6 +5,7 @@
 #include "doctor/examination.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/probes/round_trip.h"
+#include "train/optimizer.h"
 #include "train/run_folder.h"
 
 namespace hone::doctor {
@@ -25,7 +26,7 @@ Stand step(train::OpenedRun& run, learn::AdamWState& moments, std::int64_t index
   const std::int64_t tokens = std::min<std::int64_t>(64, rehearsal_tokens(*run.model));
   const train::Rehearsal found = run.method->rehearse({.index = index, .max_tokens = tokens});
   learn::clip_gradient(adapter.flat_gradient(), run.plan.max_grad_norm);
-  learn::adamw_step(adapter.flat(), adapter.flat_gradient(), moments, adamw_options(run.plan),
+  learn::adamw_step(adapter.flat(), adapter.flat_gradient(), moments, train::adamw_options(run.plan),
                     run.plan.learning_rate);
   return {adapter.flat().clone(), moments.m.clone(), moments.v.clone(), found.nll};
 }

@@ -9,6 +9,7 @@
 #include "doctor/examination.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/watch/watch_limits.h"
+#include "train/optimizer.h"
 
 namespace hone::doctor {
 
@@ -89,8 +90,8 @@ std::optional<Verdict> judge_update(const SamplerTrial& with) {
   if (!(clipped > 0) || !std::isfinite(clipped)) return std::nullopt;
   learn::AdamWState moments = learn::AdamWState::zeros_like(run.adapter->flat());
   // At a usual rate the first step is too small to tell new weights from old ones.
-  learn::adamw_step(run.adapter->flat(), run.adapter->flat_gradient(), moments, adamw_options(run.plan),
-                    std::max(run.plan.learning_rate, kPerturbation));
+  learn::adamw_step(run.adapter->flat(), run.adapter->flat_gradient(), moments,
+                    train::adamw_options(run.plan), std::max(run.plan.learning_rate, kPerturbation));
   const double after = run.method->rehearse(with.look).sampler_gap.value_or(0);
   const Level level = level_of(after, with.bound);
   return verdict_of("RL-12", level,

@@ -277,13 +277,6 @@ bool has_exact_kernels(const train::OpenedRun& run) {
          ops::instructions() == ops::Instructions::kAvx512Bf16;
 }
 
-learn::AdamWOptions adamw_options(const config::OptimizerPlan& plan) {
-  return {.beta1 = plan.adam_beta1,
-          .beta2 = plan.adam_beta2,
-          .epsilon = plan.adam_epsilon,
-          .weight_decay = plan.weight_decay};
-}
-
 std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size_t most,
                                           std::int64_t tokens) {
   const std::int64_t room = std::max<std::int64_t>(2, tokens / static_cast<std::int64_t>(most));

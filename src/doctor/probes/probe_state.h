@@ -11,7 +11,6 @@
 
 #include "adapters/lora.h"
 #include "data/example.h"
-#include "learn/adamw.h"
 #include "model/causal_lm.h"
 #include "ops/linear.h"
 #include "train/open_run.h"
@@ -64,8 +63,6 @@ bool is_b(const adapters::TrainableTensor& tensor);
 
 // Tokens of a rehearsal, chosen so that a step takes about a second on two cores: 32 to 256.
 std::int64_t rehearsal_tokens(const model::CausalLm& model);
-
-learn::AdamWOptions adamw_options(const config::OptimizerPlan& plan);
 
 // A few short examples of the run's own data, with at most `tokens` in total; prompts and the chosen side of
 // pairs are used as training text.

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "learn/adamw.h"
+#include "train/optimizer.h"
 
 namespace hone::doctor {
 
@@ -95,10 +96,7 @@ RangeResult range_test(train::OpenedRun& run, const RangeOptions& options,
   const Restored restored(adapter);
   const std::int64_t batches =
       std::clamp<std::int64_t>(run.method->steps_per_epoch(), 1, std::min(options.batches, options.steps));
-  const learn::AdamWOptions adam = {.beta1 = run.plan.adam_beta1,
-                                    .beta2 = run.plan.adam_beta2,
-                                    .epsilon = run.plan.adam_epsilon,
-                                    .weight_decay = run.plan.weight_decay};
+  const learn::AdamWOptions adam = train::adamw_options(run.plan);
   learn::AdamWState moments = learn::AdamWState::zeros_like(adapter.flat());
 
   const auto loss_of = [&](std::int64_t step) {
