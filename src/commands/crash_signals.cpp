@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/signal_names.h"
 #include "base/signal_stack.h"
 #include "base/where.h"
 #include "doctor/crash_text.h"
@@ -155,11 +156,7 @@ void die_as_planned(const char* op) {
 
 int planned_signal(std::string_view name) {
   if (name == "STACK") return kStackOverflow;
-  if (name == "SIGKILL") return SIGKILL;
-  for (const int signal : kSignals) {
-    if (name == doctor::signal_name(signal)) return signal;
-  }
-  return 0;
+  return base::signal_number(name);
 }
 
 void plan_a_crash(std::string_view asked) {

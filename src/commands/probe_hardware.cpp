@@ -17,6 +17,7 @@
 #include <map>
 
 #include "base/json.h"
+#include "base/signal_names.h"
 #include "commands/commands.h"
 #include "doctor/probes/kernel_check.h"
 
@@ -48,9 +49,7 @@ std::string planted_fault(const doctor::KernelShape& shape) {
 }
 
 void fall(const std::string& fault) {
-  static const std::map<std::string, int> kSignals = {
-      {"SIGFPE", SIGFPE}, {"SIGSEGV", SIGSEGV}, {"SIGILL", SIGILL}, {"SIGABRT", SIGABRT}};
-  if (const auto found = kSignals.find(fault); found != kSignals.end()) std::raise(found->second);
+  if (const int signal = base::signal_number(fault); signal != 0) std::raise(signal);
   while (fault == "hang") ::pause();
 }
 

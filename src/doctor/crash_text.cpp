@@ -4,6 +4,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/signal_names.h"
+
 namespace hone::doctor {
 
 namespace {
@@ -108,27 +110,10 @@ std::string_view crash_code(int signal) {
   return signal == SIGFPE || signal == SIGILL ? "NUM-07" : "";
 }
 
-std::string_view signal_name(int signal) {
-  switch (signal) {
-    case SIGFPE:
-      return "SIGFPE";
-    case SIGSEGV:
-      return "SIGSEGV";
-    case SIGILL:
-      return "SIGILL";
-    case SIGBUS:
-      return "SIGBUS";
-    case SIGABRT:
-      return "SIGABRT";
-    default:
-      return "a signal";
-  }
-}
-
 void write_crash_message(FixedText& out, const CrashFacts& facts, std::string_view folder,
                          std::string_view report) {
   out << "\nhone: CRASH " << crash_code(facts.signal) << (crash_code(facts.signal).empty() ? "" : "  ")
-      << "signal " << static_cast<std::int64_t>(facts.signal) << " (" << signal_name(facts.signal)
+      << "signal " << static_cast<std::int64_t>(facts.signal) << " (" << base::signal_name(facts.signal)
       << detail(facts.signal, facts.code) << ")";
   if (facts.step > 0) out << " at step " << facts.step;
   write_operator(out << "\n  where:  ", facts);
@@ -148,7 +133,7 @@ void write_crash_message(FixedText& out, const CrashFacts& facts, std::string_vi
 void crash_json(FixedText& out, const CrashFacts& facts, std::string_view folder) {
   out << "{\"format\": \"" << kCrashFormat << "\", \"code\": \"" << crash_code(facts.signal)
       << "\", \"signal\": " << static_cast<std::int64_t>(facts.signal) << ", \"signal_name\": \""
-      << signal_name(facts.signal) << "\", \"signal_code\": " << static_cast<std::int64_t>(facts.code)
+      << base::signal_name(facts.signal) << "\", \"signal_code\": " << static_cast<std::int64_t>(facts.code)
       << ", \"pid\": " << facts.pid << ", \"step\": " << facts.step
       << ", \"checkpoint\": " << facts.checkpoint << ", \"layer\": " << facts.layer << ", \"operator\": ";
   if (facts.op == nullptr) {

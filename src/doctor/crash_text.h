@@ -41,7 +41,6 @@ class FixedText {
 
 // "NUM-07" for SIGFPE and SIGILL, which no option can cause; "" for others.
 std::string_view crash_code(int signal);
-std::string_view signal_name(int signal);
 
 // The message for stderr. `folder`: output_dir; `report`: where the report was written, empty: nowhere.
 void write_crash_message(FixedText& out, const CrashFacts& facts, std::string_view folder,

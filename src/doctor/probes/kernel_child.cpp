@@ -130,18 +130,4 @@ ChildEnd run_child(const base::fs::path& program, const std::vector<std::string>
   return out;
 }
 
-std::string end_signal_name(int signal) {
-  static constexpr std::array<std::pair<int, const char*>, 7> kNames{{{SIGFPE, "SIGFPE"},
-                                                                      {SIGSEGV, "SIGSEGV"},
-                                                                      {SIGILL, "SIGILL"},
-                                                                      {SIGABRT, "SIGABRT"},
-                                                                      {SIGBUS, "SIGBUS"},
-                                                                      {SIGTRAP, "SIGTRAP"},
-                                                                      {SIGKILL, "SIGKILL"}}};
-  for (const auto& [number, name] : kNames) {
-    if (number == signal) return name;
-  }
-  return "signal " + std::to_string(signal);
-}
-
 }  // namespace hone::doctor

@@ -24,6 +24,4 @@ ChildEnd run_child(const base::fs::path& program, const std::vector<std::string>
                    std::string_view input, std::chrono::milliseconds patience,
                    const std::function<void(const std::string&)>& on_line);
 
-std::string end_signal_name(int signal);  // "SIGFPE"; of one without a name here "signal 9"
-
 }  // namespace hone::doctor

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/signal_names.h"
 #include "data/preferences.h"
 #include "doctor/examination.h"
 #include "doctor/probes/hardware_shapes.h"
@@ -222,7 +223,7 @@ std::string describe_end(const Answer& answer, std::chrono::milliseconds patienc
     case Answer::Kind::kLate:
       return "no answer within " + number(static_cast<double>(patience.count()) / 1000) + " s";
     case Answer::Kind::kKilled:
-      return "killed by " + end_signal_name(answer.signal) +
+      return "killed by " + base::signal_text(answer.signal) +
              (answer.signal == SIGKILL ? " (by somebody, or out of memory)" : "");
     case Answer::Kind::kWrong:
       return std::isnan(answer.error)
@@ -265,7 +266,7 @@ base::Verdict verdict_of(const KernelShape& shape, const Answer& answer, Prober&
                           : wrong                            ? "is wrong on"
                                                              : "crashes";
   out.what = (shape.bf16 ? "bf16" : "fp32") + thing + " " + how + " this machine";
-  if (answer.kind == Answer::Kind::kKilled) out.what += " (" + end_signal_name(answer.signal) + ")";
+  if (answer.kind == Answer::Kind::kKilled) out.what += " (" + base::signal_text(answer.signal) + ")";
   out.evidence = "child probe " + shape.describe() + ": " + describe_end(answer, patience);
   std::string fixes;
   for (const Other& other : others_of(shape)) {
@@ -379,7 +380,7 @@ Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t t
              .evidence = options.program.string() +
                          (!end.started      ? " does not start"
                           : end.late        ? " said nothing"
-                          : end.signal != 0 ? " was killed by " + end_signal_name(end.signal)
+                          : end.signal != 0 ? " was killed by " + base::signal_text(end.signal)
                                             : " ended with status " + std::to_string(end.status)),
              .cause = "the program was moved, or memory is low",
              .fix = "run ./quickstart again",

@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "base/lines.h"
 #include "base/pattern.h"
+#include "base/signal_names.h"
 #include "base/stopwatch.h"
 
 namespace hone::doctor {
@@ -85,14 +86,8 @@ int await(pid_t child, const TrialOptions& options, Clock::time_point start, Sto
 }
 
 std::string describe_signal(int number) {
-  static const std::vector<std::pair<int, const char*>> names = {
-      {SIGFPE, "SIGFPE"}, {SIGSEGV, "SIGSEGV"}, {SIGILL, "SIGILL"},  {SIGABRT, "SIGABRT"},
-      {SIGBUS, "SIGBUS"}, {SIGKILL, "SIGKILL"}, {SIGTERM, "SIGTERM"}};
-  std::string out = "signal " + std::to_string(number);
-  for (const auto& [one, name] : names) {
-    if (one == number) out += std::string(" (") + name + ")";
-  }
-  return out;
+  const std::string_view name = base::signal_name(number);
+  return "signal " + std::to_string(number) + (name.empty() ? "" : " (" + std::string(name) + ")");
 }
 
 // The first class of fault that a text names: "GRAD-07"; empty: none.

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/signal_names.h"
 #include "rewards/python/worker_script.h"
 
 namespace hone::rewards {
@@ -112,21 +113,8 @@ pid_t spawn(const std::string& python, int socket, int life, int prints) {
 
 std::string name_of_end(int code, int status) {
   if (code == CLD_EXITED) return "ended with status " + std::to_string(status);
-  static constexpr std::array<std::pair<int, const char*>, 10> kNames{
-      {{SIGSEGV, "SIGSEGV"},
-       {SIGABRT, "SIGABRT"},
-       {SIGBUS, "SIGBUS"},
-       {SIGFPE, "SIGFPE"},
-       {SIGILL, "SIGILL"},
-       {SIGTERM, "SIGTERM"},
-       {SIGINT, "SIGINT"},
-       {SIGALRM, "SIGALRM"},
-       {SIGXCPU, "SIGXCPU"},
-       {SIGKILL, "SIGKILL (sent by a user or program, or out of memory)"}}};
-  for (const auto& [number, name] : kNames) {
-    if (number == status) return std::string("was killed by ") + name;
-  }
-  return "was killed by signal " + std::to_string(status);
+  return "was killed by " + base::signal_text(status) +
+         (status == SIGKILL ? " (sent by a user or program, or out of memory)" : "");
 }
 
 }  // namespace
