@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "rewards/math/accuracy_reward.h"
+#include "rewards/open_r1/open_r1_rewards.h"
 #include "rewards/pattern/native_rewards.h"
 #include "rewards/python/python_reward.h"
 
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 const std::map<std::string, BuiltInReward>& built_in() {
   static const std::map<std::string, BuiltInReward> table = [] {
     std::map<std::string, BuiltInReward> out;
-    for (const auto rows : {native_rewards(), math_rewards()}) {
+    for (const auto rows : {native_rewards(), math_rewards(), open_r1_rewards()}) {
       for (const BuiltInReward& row : rows) out.emplace(row.name, row);
     }
     return out;
@@ -131,7 +132,9 @@ std::unique_ptr<Reward> open_trl(const std::string& word, std::unique_ptr<Reward
 std::vector<std::string> columns_of_spec(const std::string& word) {
   if (kind_of(word) == Kind::kModel) return {};
   const RewardSpec parsed = parse_reward_spec(word);
-  const std::string column = parameter(parsed, "column", std::string(built_in().at(parsed.name).column));
+  const BuiltInReward& row = built_in().at(parsed.name);
+  if (!row.instead.empty() && Parameters(parsed).has(std::string(row.instead))) return {};
+  const std::string column = parameter(parsed, "column", std::string(row.column));
   return column.empty() ? std::vector<std::string>() : std::vector<std::string>{column};
 }
 

@@ -1,8 +1,10 @@
 // Opens the rewards named in `reward_funcs`.
 //
 //   accuracy_reward, reasoning_accuracy_reward, get_cosine_scaled_reward (accuracy_reward.h),
-//   think_format_reward, get_soft_overlong_punishment, get_repetition_penalty_reward, exact_match, regex,
-//   length (native_rewards.h)
+//   think_format_reward, get_soft_overlong_punishment, get_repetition_penalty_reward, exact_match, regex
+//   (native_rewards.h),
+//   accuracy, format, tag_count, reasoning_steps, cosine, repetition_penalty, length, code_format,
+//   soft_overlong_punishment (open_r1_rewards.h)
 //       built in; parameters in parentheses: exact_match(column=answer), regex(pattern="^\\d+$"),
 //       length(target=100); name= gives the metric another name
 //   path/to/file.py:function                                     a function of the user's Python

@@ -111,6 +111,10 @@ std::optional<std::string> Parameters::take(const std::string& key) {
   return found->second;
 }
 
+bool Parameters::has(const std::string& key) const {
+  return std::ranges::any_of(word_.parameters, [&](const auto& one) { return one.first == key; });
+}
+
 void Parameters::fail(const std::string& key, const std::string& expected, const std::string& found) const {
   throw base::UserError({.where = where(key), .expected = expected, .found = found});
 }

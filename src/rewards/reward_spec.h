@@ -34,6 +34,7 @@ class Parameters {
   std::string choice(const std::string& key,
                      const std::vector<std::string>& choices);  // the first is the default
 
+  bool has(const std::string& key) const;
   void finish() const;
   std::string where(const std::string& key) const { return "reward_funcs " + word_.name + ", " + key; }
   [[noreturn]] void fail(const std::string& key, const std::string& expected, const std::string& found) const;

@@ -51,13 +51,6 @@ void expect_scores(const Scores& scores, const Json& expected) {
   }
 }
 
-TEST(NativeRewards, TagCountIsOpenR1s) {
-  const std::string whole = "<think>\na\n</think>\n<answer>\n7\n</answer>";
-  const Scores scores =
-      score("tag_count", of_texts({whole, "<think>a</think>", whole + whole, "<think>\na\n</think>\n", ""}));
-  EXPECT_EQ(scores.values, (std::vector<double>{1, 0, 0, 0.5, 0}));
-}
-
 TEST(NativeRewards, ThinkFormatIsTrls) {
   const Json& one = golden().at("think_format_reward");
   const auto texts = one.at("completions").get<std::vector<std::string>>();

@@ -47,7 +47,7 @@ TEST(OpenReward, WrongParameters) {
   expect_error("exact_match(colum=a)", "Did you mean 'column'");
   expect_error("length(target=abc)", "a whole number, 1 or more");
   expect_error("length(target=0)", "a whole number, 1 or more");
-  expect_error("length", "length(target=100)");
+  expect_error("length(unit=tokens)", "a parameter of it: name, column");
   expect_error("length(target=5, unit=words)", "one of tokens, characters");
   expect_error("regex", "regex(pattern=");
   expect_error("regex(pattern=\"(a\")", "')'");

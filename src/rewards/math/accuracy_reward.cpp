@@ -15,17 +15,12 @@ namespace {
 using base::to_code_points;
 using base::to_utf8;
 
-struct Judged {
-  std::vector<AccuracyResult> results;
-  Scores scores;
-};
-
 // Scores and TRL's extra columns.
-Judged judge(const Request& request, const std::string& name, const std::string& column, bool lenient,
-             const std::string& delimiter) {
+Scores judge(const Request& request, const std::string& name, const std::string& column, bool lenient,
+             const std::string& delimiter, AccuracyRules rules = AccuracyRules::kTrl) {
   const auto gold = column_texts(request, column, name);
   const auto texts = completion_texts(request, name);
-  Judged out;
+  Scores out;
   std::vector<base::Json> gold_answers;
   std::vector<base::Json> gold_parsed;
   std::vector<base::Json> answer_parsed;
@@ -35,19 +30,18 @@ Judged judge(const Request& request, const std::string& name, const std::string&
     AccuracyResult result{false, "[incomplete reasoning]", "[incomplete reasoning]"};
     if (last != std::string::npos) {
       text = delimiter.empty() ? text : text.substr(last + delimiter.size());
-      result = gold[i]
-                   ? judge_accuracy(column == "solution" ? *gold[i] : after_hashes(*gold[i]), text, lenient)
-                   : AccuracyResult{std::nullopt, "[unparseable]", "[skipped]"};
+      result = gold[i] ? judge_accuracy(column == "solution" ? *gold[i] : after_hashes(*gold[i]), text,
+                                        lenient, rules)
+                       : AccuracyResult{std::nullopt, "[unparseable]", "[skipped]"};
     }
-    out.scores.values.push_back(!result.correct ? kNone : *result.correct ? 1 : 0);
+    out.values.push_back(!result.correct ? kNone : *result.correct ? 1 : 0);
     gold_answers.emplace_back(gold[i] ? base::Json(*gold[i]) : base::Json());
     gold_parsed.emplace_back(result.gold);
     answer_parsed.emplace_back(result.answer);
-    out.results.push_back(std::move(result));
   }
-  out.scores.extra = {{column, std::move(gold_answers)},
-                      {"gold_parsed", std::move(gold_parsed)},
-                      {"answer_parsed", std::move(answer_parsed)}};
+  out.extra = {{column, std::move(gold_answers)},
+               {"gold_parsed", std::move(gold_parsed)},
+               {"answer_parsed", std::move(answer_parsed)}};
   return out;
 }
 
@@ -62,17 +56,29 @@ std::string after_hashes(const std::string& gold) {
   return at == std::string::npos ? gold : gold.substr(at + 4);
 }
 
-AccuracyResult judge_accuracy(const std::string& gold, const std::string& completion, bool lenient) {
-  const auto gold_answers = math_answers(to_code_points(gold), AnswerRules::kGold);
+AccuracyResult judge_accuracy(const std::string& gold, const std::string& completion, bool lenient,
+                              AccuracyRules rules) {
+  const bool trl = rules == AccuracyRules::kTrl;
+  const bool swapped = rules == AccuracyRules::kOpenR1Latex;
+  const AnswerRules gold_rules = trl       ? AnswerRules::kGold
+                                 : swapped ? AnswerRules::kFirstLatexGold
+                                           : AnswerRules::kFirstGold;
+  const auto gold_answers = math_answers(to_code_points(gold), gold_rules);
   if (gold_answers.empty()) return {std::nullopt, "[unparseable]", "[skipped]"};
   const std::u32string text = to_code_points(completion);
-  auto answers = math_answers(text, AnswerRules::kCompletion);
+  auto answers = math_answers(text, trl ? AnswerRules::kCompletion : AnswerRules::kFirstCompletion);
   if (answers.empty() && lenient)
     answers = math_answers(to_code_points(after_hashes(completion)), AnswerRules::kGold);
   bool correct = false;
   for (const auto& one : gold_answers)
-    for (const auto& other : answers) correct = correct || same_answer(one, other);
+    for (const auto& other : answers)
+      correct = correct || (swapped ? same_answer(other, one) : same_answer(one, other));
   return {correct, shown(gold_answers, "[unparseable]"), shown(answers, "[unparseable]")};
+}
+
+Scores accuracy_scores(const Request& request, const std::string& name, const std::string& column,
+                       AccuracyRules rules, bool lenient) {
+  return judge(request, name, column, lenient, "", rules);
 }
 
 namespace {
@@ -83,8 +89,7 @@ std::unique_ptr<Reward> accuracy_reward(Parameters parameters) {
   const bool lenient = parameters.boolean("lenient", false);
   parameters.choice("engine", {"native", "math_verify"});
   parameters.finish();
-  return make_reward(
-      name, [=](const Request& request) { return judge(request, name, column, lenient, "").scores; });
+  return make_reward(name, [=](const Request& request) { return judge(request, name, column, lenient, ""); });
 }
 
 std::unique_ptr<Reward> reasoning_accuracy_reward(Parameters parameters) {
@@ -95,7 +100,7 @@ std::unique_ptr<Reward> reasoning_accuracy_reward(Parameters parameters) {
   parameters.choice("engine", {"native", "math_verify"});
   parameters.finish();
   return make_reward(
-      name, [=](const Request& request) { return judge(request, name, column, lenient, delimiter).scores; });
+      name, [=](const Request& request) { return judge(request, name, column, lenient, delimiter); });
 }
 
 std::unique_ptr<Reward> cosine_scaled_reward(Parameters parameters) {
@@ -110,7 +115,7 @@ std::unique_ptr<Reward> cosine_scaled_reward(Parameters parameters) {
   const double max_correct = parameters.number("max_value_correct", 1);
   parameters.finish();
   return make_reward(name, [=](const Request& request) {
-    Scores out = judge(request, name, column, lenient, "").scores;
+    Scores out = judge(request, name, column, lenient, "");
     out.extra.clear();  // TRL calls accuracy_reward without log_extra here
     for (std::size_t i = 0; i < out.values.size(); ++i) {
       if (std::isnan(out.values[i])) continue;

@@ -39,7 +39,18 @@ struct AccuracyResult {
   std::string answer;
 };
 
-AccuracyResult judge_accuracy(const std::string& gold, const std::string& completion, bool lenient = false);
+// How math_verify is called.
+enum class AccuracyRules {
+  kTrl,          // trl.rewards.accuracy_reward
+  kOpenR1,       // open-r1's accuracy: the first match of each text counts, whether it can be read or not
+  kOpenR1Latex,  // open-r1's cosine and length: the gold is LaTeX only, and the completion is taken for the gold
+};
+AccuracyResult judge_accuracy(const std::string& gold, const std::string& completion, bool lenient = false,
+                              AccuracyRules rules = AccuracyRules::kTrl);
+
+// The scores and the extra columns of accuracy_reward: 1, 0 or None.
+Scores accuracy_scores(const Request& request, const std::string& name, const std::string& column,
+                       AccuracyRules rules, bool lenient = false);
 
 // GSM8K's "reasoning ... #### 42" as "42"; any other text as it is.
 std::string after_hashes(const std::string& gold);

@@ -70,8 +70,30 @@ struct Rule {
   bool latex;
 };
 
-std::vector<Rule> make_rules(AnswerRules kind) {
-  const bool gold = kind == AnswerRules::kGold;
+struct RuleTraits {
+  bool gold;           // LaTeX anywhere, and repaired; else only \\boxed and what follows "answer"
+  bool plain;          // numbers and expressions without LaTeX
+  bool first;          // math_verify's first_match: the first match counts, whether it can be read or not
+  bool last_equation;  // of a chain a = b = c, c
+};
+
+constexpr RuleTraits traits_of(AnswerRules kind) {
+  switch (kind) {
+    case AnswerRules::kGold:
+      return {.gold = true, .plain = true, .first = false, .last_equation = false};
+    case AnswerRules::kCompletion:
+      return {.gold = false, .plain = false, .first = true, .last_equation = false};
+    case AnswerRules::kFirstGold:
+      return {.gold = true, .plain = true, .first = true, .last_equation = false};
+    case AnswerRules::kFirstLatexGold:
+      return {.gold = true, .plain = false, .first = true, .last_equation = false};
+    case AnswerRules::kFirstCompletion:
+      break;
+  }
+  return {.gold = false, .plain = false, .first = true, .last_equation = true};
+}
+
+std::vector<Rule> make_rules(bool gold, bool plain_too) {
   std::vector<Rule> out;
   const auto latex = [&out](const std::string& text, int priority) {
     out.push_back({Pattern(text, {.dot_all = true}, "LaTeX"), priority, true});
@@ -84,7 +106,7 @@ std::vector<Rule> make_rules(AnswerRules kind) {
   if (gold) latex(env, 300);
   latex(environments(true), gold ? 50 : 0);
   latex(R"((?P<boxed>\\boxed{.+}))", gold ? 50 : 0);
-  if (gold) {
+  if (plain_too) {
     const auto plain = [&out](const std::string& text, int priority) {
       out.push_back({Pattern(text, {}, "number"), priority, false});
     };
@@ -101,9 +123,12 @@ std::vector<Rule> make_rules(AnswerRules kind) {
 }
 
 const std::vector<Rule>& rules_of(AnswerRules kind) {
-  static const std::vector<Rule> gold = make_rules(AnswerRules::kGold);
-  static const std::vector<Rule> completion = make_rules(AnswerRules::kCompletion);
-  return kind == AnswerRules::kGold ? gold : completion;
+  static const std::vector<Rule> gold = make_rules(true, true);
+  static const std::vector<Rule> latex = make_rules(true, false);
+  static const std::vector<Rule> completion = make_rules(false, false);
+  const RuleTraits traits = traits_of(kind);
+  if (!traits.gold) return completion;
+  return traits.plain ? gold : latex;
 }
 
 std::u32string_view named(const Rule& rule, const Match& match, std::u32string_view text,
@@ -134,11 +159,12 @@ MathPtr parse_latex_or_last(const std::u32string& text, MathBudget& budget) {
 }
 
 // All parts joined: "1, 2 and 3" is a set. Otherwise the first.
-MathCandidate read_latex(const Rule& rule, const Match& match, std::u32string_view text, bool repair,
-                         MathBudget& budget) {
+MathCandidate read_latex(const Rule& rule, const Match& match, std::u32string_view text,
+                         const RuleTraits& traits, MathBudget& budget) {
   std::vector<MathCandidate> all;
   const auto add = [&](std::u32string_view part, Boxed boxed, bool percent) {
-    const std::u32string normal = normalize_latex(std::u32string(part), boxed, repair, budget.steps);
+    std::u32string normal = normalize_latex(std::u32string(part), boxed, traits.gold, budget.steps);
+    if (traits.last_equation) normal = base::stripped(last_equation(normal));
     MathPtr value = parse_latex_or_last(normal, budget);
     if (value && percent) value = make_math(Math::kPercent, {value});
     all.push_back({value, normal});
@@ -195,7 +221,7 @@ std::vector<MathCandidate> find_answers(const std::u32string& text, AnswerRules 
   };
   MathBudget budget;
   const auto& rules = rules_of(kind);
-  const bool gold = kind == AnswerRules::kGold;
+  const RuleTraits traits = traits_of(kind);
   std::u32string fallback;
   MathCandidate value;
   for (std::size_t i = 0; i < rules.size() && !value.value;) {
@@ -211,13 +237,13 @@ std::vector<MathCandidate> find_answers(const std::u32string& text, AnswerRules 
     for (const Found& one : found) {
       const auto match = one.rule->pattern.match(text, one.begin, budget.steps);
       base::require(match.has_value(), "math_answers", "the same match again");
-      MathCandidate read = one.rule->latex ? read_latex(*one.rule, *match, text, gold, budget)
+      MathCandidate read = one.rule->latex ? read_latex(*one.rule, *match, text, traits, budget)
                                            : read_plain(*one.rule, *match, text);
       if (fallback.empty()) fallback = read.text;
       if (read.value) value = std::move(read);
-      if (value.value || !gold) break;
+      if (value.value || traits.first) break;
     }
-    if (!gold && !found.empty()) break;
+    if (traits.first && !found.empty()) break;
   }
   std::vector<MathCandidate> out;
   if (value.value) out.push_back(value);

@@ -16,8 +16,12 @@ struct MathCandidate {
 };
 
 enum class AnswerRules {
-  kGold,       // any LaTeX, then any plain number or expression; broken LaTeX is fixed
-  kCompletion  // \boxed first; other LaTeX only after "answer"; LaTeX as it is
+  kGold,        // any LaTeX, then any plain number or expression; broken LaTeX is fixed
+  kCompletion,  // \boxed first; other LaTeX only after "answer"; LaTeX as it is
+  // As open-r1 calls math_verify: extraction_mode "first_match" everywhere.
+  kFirstGold,        // kGold, but only the first match of the best rule is read
+  kFirstLatexGold,   // the same of LaTeX only: a plain "42" has no answer
+  kFirstCompletion,  // kCompletion, and of a chain a = b = c only what follows the last "="
 };
 
 // What one text may cost, whatever its length: about half a second.

@@ -76,27 +76,6 @@ std::vector<std::int32_t> numbered_pairs(const std::vector<std::int32_t>& first,
   return out;
 }
 
-// How many n-grams stood before already. Windows get numbers by doubling their length, so that a long n costs
-// log n sorts and no copies of n-grams.
-std::size_t repeats(const std::vector<std::int32_t>& ids, std::size_t n) {
-  if (n > ids.size()) return 0;
-  std::vector<std::int32_t> windows;  // numbers of the windows of `done` tokens
-  std::size_t done = 0;
-  std::vector<std::int32_t> power = ids;  // of the windows of `length` tokens
-  for (std::size_t length = 1;; length *= 2) {
-    if ((n & length) != 0) {
-      windows = done == 0 ? power : numbered_pairs(windows, power, done);
-      done += length;
-    }
-    if (done == n) break;
-    power = numbered_pairs(power, power, length);
-  }
-  const std::size_t count = windows.size();
-  std::ranges::sort(windows);
-  windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
-  return count - windows.size();
-}
-
 }  // namespace
 
 std::string completion_text(const Json& completion, std::string_view reward) {
@@ -145,6 +124,27 @@ std::vector<std::optional<std::string>> column_texts(const Request& request, con
   return out;
 }
 
+// Windows get numbers by doubling their length, so that a long n costs
+// log n sorts and no copies of n-grams.
+std::size_t repeated_ngrams(const std::vector<std::int32_t>& ids, std::size_t n) {
+  if (n > ids.size()) return 0;
+  std::vector<std::int32_t> windows;  // numbers of the windows of `done` tokens
+  std::size_t done = 0;
+  std::vector<std::int32_t> power = ids;  // of the windows of `length` tokens
+  for (std::size_t length = 1;; length *= 2) {
+    if ((n & length) != 0) {
+      windows = done == 0 ? power : numbered_pairs(windows, power, done);
+      done += length;
+    }
+    if (done == n) break;
+    power = numbered_pairs(power, power, length);
+  }
+  const std::size_t count = windows.size();
+  std::ranges::sort(windows);
+  windows.erase(std::unique(windows.begin(), windows.end()), windows.end());
+  return count - windows.size();
+}
+
 std::unique_ptr<Reward> make_reward(std::string name, std::function<Scores(const Request&)> function) {
   return std::make_unique<FunctionReward>(std::move(name), std::move(function));
 }
@@ -173,13 +173,8 @@ std::unique_ptr<Reward> soft_overlong_punishment(Parameters parameters) {
   const auto most = static_cast<double>(parameters.integer("max_completion_len", 1280, 1));
   const auto cache = static_cast<double>(parameters.integer("soft_punish_cache", 256, 0));
   parameters.finish();
-  return make_reward(name, [=](const Request& request) {
-    return from_ids(request, name, [=](const std::vector<std::int32_t>& ids) {
-      const auto size = static_cast<double>(ids.size());
-      if (size <= most - cache) return 0.0;
-      return size <= most ? (most - cache - size) / cache : -1.0;
-    });
-  });
+  return make_reward(name,
+                     [=](const Request& request) { return overlong_scores(request, name, most, cache); });
 }
 
 // TRL get_repetition_penalty_reward: max_penalty times the share of repeated token n-grams.
@@ -193,7 +188,7 @@ std::unique_ptr<Reward> repetition_penalty_reward(Parameters parameters) {
     return from_ids(request, name, [=](const std::vector<std::int32_t>& ids) {
       if (ids.size() < n) return 0.0;
       const auto total = static_cast<double>(ids.size() - n + 1);
-      const double share = 1 - (total - static_cast<double>(repeats(ids, n))) / total;
+      const double share = 1 - (total - static_cast<double>(repeated_ngrams(ids, n))) / total;
       return share == 0 ? 0.0 : share * most;
     });
   });
@@ -256,8 +251,18 @@ std::unique_ptr<Reward> regex(Parameters parameters) {
   });
 }
 
+}  // namespace
+
+Scores overlong_scores(const Request& request, const std::string& name, double most, double cache) {
+  return from_ids(request, name, [=](const std::vector<std::int32_t>& ids) {
+    const auto size = static_cast<double>(ids.size());
+    if (size <= most - cache) return 0.0;
+    return size <= most ? (most - cache - size) / cache : -1.0;
+  });
+}
+
 // 0 at the target, linearly down to -1 for nothing at all and for twice the target or more.
-std::unique_ptr<Reward> length(Parameters parameters) {
+std::unique_ptr<Reward> length_by_target(Parameters parameters) {
   const std::string name = parameters.text("name", "length");
   const auto target = static_cast<double>(parameters.needed_integer("target", 1, "length(target=100)"));
   const bool tokens = parameters.choice("unit", {"tokens", "characters"}) == "tokens";
@@ -274,28 +279,6 @@ std::unique_ptr<Reward> length(Parameters parameters) {
   });
 }
 
-// open-r1's tag_count_reward: a quarter for each of <think>, </think>, <answer> and </answer>, with the line breaks of its
-// prompt, that is there once.
-std::unique_ptr<Reward> tag_count(Parameters parameters) {
-  const std::string name = parameters.text("name", "tag_count_reward");
-  parameters.finish();
-  return make_reward(name, [name](const Request& request) {
-    Scores out;
-    for (const std::string& text : completion_texts(request, name)) {
-      double score = 0;
-      for (const std::string_view tag : {"<think>\n", "\n</think>\n", "\n<answer>\n", "\n</answer>"}) {
-        const std::size_t first = text.find(tag);
-        if (first != std::string::npos && text.find(tag, first + tag.size()) == std::string::npos)
-          score += 0.25;
-      }
-      out.values.push_back(score);
-    }
-    return out;
-  });
-}
-
-}  // namespace
-
 std::span<const BuiltInReward> native_rewards() {
   static constexpr BuiltInReward kRewards[] = {
       {"think_format_reward", &think_format_reward},
@@ -303,8 +286,6 @@ std::span<const BuiltInReward> native_rewards() {
       {"get_repetition_penalty_reward", &repetition_penalty_reward},
       {"exact_match", &exact_match, "answer"},
       {"regex", &regex},
-      {"length", &length},
-      {"tag_count", &tag_count},
   };
   return kRewards;
 }

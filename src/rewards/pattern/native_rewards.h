@@ -34,14 +34,22 @@ std::unique_ptr<Reward> make_reward(std::string name, std::function<Scores(const
 struct BuiltInReward {
   std::string_view name;
   std::unique_ptr<Reward> (*make)(Parameters);
-  std::string_view column = {};  // which it reads unless column= names another; empty: none
-  std::string_view python = {};  // the same in TRL, for engine=math_verify; empty: there is none
+  std::string_view column = {};   // which it reads unless column= names another; empty: none
+  std::string_view python = {};   // the same in TRL, for engine=math_verify; empty: there is none
+  std::string_view instead = {};  // with this parameter it reads no column
 };
+
+// How many of the n-grams stood before already.
+std::size_t repeated_ngrams(const std::vector<std::int32_t>& ids, std::size_t n);
+// Equation 13 of DAPO's paper, arXiv 2503.14476: 0 up to most - cache tokens, then linearly down to -1 at `most`.
+Scores overlong_scores(const Request& request, const std::string& name, double most, double cache);
+// length(target=100, unit=tokens|characters)
+std::unique_ptr<Reward> length_by_target(Parameters parameters);
 
 // think_format_reward, get_soft_overlong_punishment(max_completion_len=1280, soft_punish_cache=256),
 // get_repetition_penalty_reward(ngram_size=3, max_penalty=-1), exact_match(column=answer, ignore_case=false),
-// regex(pattern="...", column=, ignore_case=false, multiline=false, dotall=false), length(target=100,
-// unit=tokens|characters). To add one: its function and its row in native_rewards.cpp.
+// regex(pattern="...", column=, ignore_case=false, multiline=false, dotall=false). To add one: its function
+// and its row in native_rewards.cpp.
 std::span<const BuiltInReward> native_rewards();
 
 }  // namespace hone::rewards
