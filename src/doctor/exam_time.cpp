@@ -34,12 +34,7 @@ double step_tokens(const train::OpenedRun& run) {
   const config::Plan& plan = run.plan;
   const auto sequences =
       static_cast<double>(plan.per_device_train_batch_size * plan.gradient_accumulation_steps);
-  if (run.start.preference) {
-    const data::PreferenceFacts& pairs = run.start.preference->data;
-    return sequences * static_cast<double>(pairs.tokens) /
-           static_cast<double>(std::max<std::int64_t>(1, pairs.kept));
-  }
-  if (!run.samples()) return sequences * run.start.train_data.mean_length;
+  if (!run.samples()) return sequences * run.start.mean_length;
   return sequences * static_cast<double>(plan.policy.max_completion_length);
 }
 

@@ -57,7 +57,8 @@ std::string memory_lines(const train::MemoryPlan& plan) {
 }
 
 // A line only for what happened, so that a clean set stays one line.
-std::string data_lines(const data::DataFacts& data, std::int64_t packed_rows) {
+std::string method_lines(const train::ExampleStartFacts& facts) {
+  const data::DataFacts& data = facts.data;
   std::string out =
       fmt::format("data      {} rows, {} tokens, {} of them targets ({:.1f} %); mean {:.0f}, longest {}\n",
                   human_count(data.kept), human_count(data.tokens), human_count(data.supervised_tokens),
@@ -65,7 +66,7 @@ std::string data_lines(const data::DataFacts& data, std::int64_t packed_rows) {
   const auto line = [&out](std::int64_t count, std::string_view text) {
     if (count > 0) out += fmt::format("          {} {}\n", human_count(count), text);
   };
-  if (packed_rows != data.kept) line(packed_rows, "packed rows (bfd)");
+  if (facts.packed_rows != data.kept) line(facts.packed_rows, "packed rows (bfd)");
   line(data.rows_cut, fmt::format("rows cut at max_length ({} tokens lost)", human_count(data.tokens_cut)));
   line(data.rows_without_target, "rows dropped: no target left in them");
   line(data.rows_losing_eos,
@@ -79,7 +80,7 @@ std::string data_lines(const data::DataFacts& data, std::int64_t packed_rows) {
 
 constexpr double kLengthBias = 1.2;  // PREF-02: a fifth longer on average
 
-std::string preference_lines(const train::PreferenceStartFacts& facts) {
+std::string method_lines(const train::PreferenceStartFacts& facts) {
   const data::PreferenceFacts& data = facts.data;
   std::string out = fmt::format(
       "data      {} pairs, {} tokens, {} of them in completions; chosen {:.0f} and rejected {:.0f} on "
@@ -109,7 +110,7 @@ std::string preference_lines(const train::PreferenceStartFacts& facts) {
   return facts.reference.empty() ? out : out + "reference " + facts.reference + "\n";
 }
 
-std::string unpaired_lines(const train::UnpairedStartFacts& facts) {
+std::string method_lines(const train::UnpairedStartFacts& facts) {
   const data::UnpairedFacts& data = facts.data;
   std::string out = fmt::format(
       "data      {} completions, {} desirable and {} not; {} tokens, {} of them in completions, longest "
@@ -130,7 +131,7 @@ std::string unpaired_lines(const train::UnpairedStartFacts& facts) {
 }
 
 // What is sampled, how it is scored, what is made of the scores.
-std::string policy_lines(const train::PolicyStartFacts& facts) {
+std::string method_lines(const train::PolicyStartFacts& facts) {
   std::string out = fmt::format("data      {} prompts, the longest of {} tokens\n",
                                 human_count(facts.prompts), human_count(facts.longest_prompt));
   if (!facts.evaluation.empty()) out += "          evaluated on " + facts.evaluation + "\n";
@@ -168,8 +169,10 @@ std::string example_lines(const train::StartFacts& facts, const Terminal& termin
       body += terminal.color ? terminal.green(text) : "⟦" + text + "⟧";
     }
   }
+  const bool has_targets = std::any_of(facts.example.begin(), facts.example.end(),
+                                       [](const train::ColoredPiece& piece) { return piece.supervised; });
   const std::string targets = "targets are " + (terminal.color ? terminal.green("green") : "in ⟦⟧");
-  std::string out = "example   " + (facts.policy ? "a prompt as the model reads it" : targets) + "\n";
+  std::string out = "example   " + (has_targets ? targets : "a prompt as the model reads it") + "\n";
   std::size_t begin = 0;
   while (begin <= body.size()) {
     const std::size_t end = std::min(body.find('\n', begin), body.size());
@@ -183,14 +186,7 @@ std::string example_lines(const train::StartFacts& facts, const Terminal& termin
 
 std::string start_page(const train::StartFacts& facts, const Terminal& terminal) {
   std::string out = trained_lines(facts.trained);
-  if (facts.policy) {
-    out += policy_lines(*facts.policy);
-  } else if (facts.unpaired) {
-    out += unpaired_lines(*facts.unpaired);
-  } else {
-    out += facts.preference ? preference_lines(*facts.preference)
-                            : data_lines(facts.train_data, facts.train_rows);
-  }
+  out += std::visit([](const auto& method) { return method_lines(method); }, facts.method);
   if (!facts.example.empty()) out += example_lines(facts, terminal);
   if (!facts.memory.segments.empty()) out += memory_lines(facts.memory);
   out += fmt::format("run       {} steps ({} an epoch), {} of warm-up, into {}\n",

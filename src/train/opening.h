@@ -89,6 +89,8 @@ void open_pairs(OpenedRun& run, const AttachOptions& options, const Read& read, 
   Attached attached = attach(run, input.file, input.facts.longest, options);
   const PairData& train = run.data.emplace<PairData>(std::move(input.data));
   run.start.train_rows = input.facts.kept;
+  run.start.mean_length = static_cast<double>(input.facts.tokens) / static_cast<double>(input.facts.kept);
+  run.start.conversational = input.facts.conversational;
   run.start.example = example_of(train.pairs.front(), run.text->tokenizer);
   plan_run_memory(run, begin(input.facts, eval ? &*eval : nullptr, attached.program_bytes));
   run.method =

@@ -235,6 +235,8 @@ std::unique_ptr<OpenedRun> open_sampling(
 
   StartFacts& start = run->start;
   start.train_rows = sizes.count;
+  start.conversational =
+      !data.train_prompts.rows.empty() && data.train_prompts.rows.front().prompt.is_array();
   rollout::GenerateOptions sampling = sampling_options(plan, run->model->config(), run->text->tokenizer);
   sampling.samples = plan.policy.num_generations;
   plan_run_memory(*run, sampling_memory(*run, attached.program_bytes, kind.passes, sizes.longest, sampling));
@@ -254,7 +256,7 @@ std::unique_ptr<OpenedRun> open_sampling(
        .rehearsal_prompt = rehearsed,
        .sampling = sampling},
       *run);
-  start.policy = start_facts(*run, sizes, kind);
+  start.method = start_facts(*run, sizes, kind);
   if (!data.train_prompts.tokens.empty()) {
     start.example = {{.text = data.train_prompts.tokens.front().text, .supervised = false}};
   }

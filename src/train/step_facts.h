@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/json.h"
@@ -33,7 +34,13 @@ struct ColoredPiece {
   bool supervised = false;
 };
 
-// How GRPO and RLOO sample and score: shown before step 1.
+// SFT: its rows.
+struct ExampleStartFacts {
+  data::DataFacts data;
+  std::int64_t packed_rows = 0;  // data.kept when nothing is packed
+};
+
+// GRPO, RLOO and Online DPO: how they sample and score.
 struct PolicyStartFacts {
   std::int64_t prompts = 0, longest_prompt = 0;  // rows; tokens of the longest
   std::int64_t num_generations = 0;              // completions a prompt
@@ -46,7 +53,7 @@ struct PolicyStartFacts {
   std::string evaluation;  // "200 prompts x 1 completion"
 };
 
-// What DPO, or a reward model, trains on and how: shown before step 1.
+// A method on pairs, or a reward model.
 struct PreferenceStartFacts {
   data::PreferenceFacts data;
   std::int64_t eval_pairs = 0;
@@ -55,7 +62,7 @@ struct PreferenceStartFacts {
   std::string head;       // of a reward model: where its score head comes from
 };
 
-// What KTO trains on and how: shown before step 1.
+// KTO.
 struct UnpairedStartFacts {
   data::UnpairedFacts data;
   std::int64_t eval_rows = 0;
@@ -63,16 +70,19 @@ struct UnpairedStartFacts {
   std::string reference;  // "the base without its adapter"
 };
 
+// What the method trains on and how: the start page has lines for each kind.
+using MethodStartFacts =
+    std::variant<ExampleStartFacts, PreferenceStartFacts, UnpairedStartFacts, PolicyStartFacts>;
+
 // Before step 1.
 struct StartFacts {
   TrainedFacts trained;
-  MemoryPlan memory;                               // no segments: nothing was planned
-  std::optional<PolicyStartFacts> policy;          // GRPO and RLOO: shown instead of train_data
-  std::optional<PreferenceStartFacts> preference;  // DPO and reward models: likewise
-  std::optional<UnpairedStartFacts> unpaired;      // KTO: likewise
-  data::DataFacts train_data;
+  MemoryPlan memory;  // no segments: nothing was planned
+  MethodStartFacts method;
   std::int64_t train_rows = 0;        // after packing
-  std::vector<ColoredPiece> example;  // with `policy`: a prompt as the model reads it, nothing supervised
+  double mean_length = 0;             // tokens of a row, of both sides of a pair; 0: a method that samples
+  bool conversational = false;        // the data are messages
+  std::vector<ColoredPiece> example;  // no target in it: a prompt as the model reads it
   std::int64_t total_steps = 0, steps_per_epoch = 0, warmup_steps = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   bool evaluation_due = false;  // the run begins with the evaluation of first_step (RunState)

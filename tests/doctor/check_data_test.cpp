@@ -254,7 +254,7 @@ TEST_F(CheckData, PairsOfConversations) {
   EXPECT_SAYS(verdict_of(other, "DATA-04").fix, "<|endoftext|>, in the model's tokenizer_config.json");
   EXPECT_EQ(verdict_of(other, "DATA-03").level, Level::kOk);  // it ends, at another token
   EXPECT_EQ(verdict_of(check_data(*with(chatml("", ""))), "DATA-03").level, Level::kNote);
-  const std::int64_t room = run->start.preference->data.longest_prompt + 1;
+  const std::int64_t room = std::get<train::PreferenceStartFacts>(run->start.method).data.longest_prompt + 1;
   const Verdicts cut = check_data(*with(right, {"--max_length", std::to_string(room)}));
   EXPECT_EQ(verdict_of(cut, "DATA-03").level, Level::kWarn);
   EXPECT_SAYS(verdict_of(cut, "DATA-03").cause, "truncation");

@@ -13,21 +13,21 @@ void expect_part(const std::string& text, const std::string& part) {
 
 TEST(PreferenceReport, StartPageSaysWhatPairsTheRunHas) {
   train::StartFacts facts;
-  facts.preference = train::PreferenceStartFacts{.data = {.rows = 12,
-                                                          .kept = 10,
-                                                          .implicit = true,
-                                                          .tokens = 2000,
-                                                          .completion_tokens = 900,
-                                                          .pairs_cut = 3,
-                                                          .prompts_too_long = 2,
-                                                          .equal = 1,
-                                                          .boundary_mismatches = 4,
-                                                          .longest = 300,
-                                                          .mean_chosen = 30,
-                                                          .mean_rejected = 60},
-                                                 .eval_pairs = 5,
-                                                 .loss = "sigmoid, beta 0.1",
-                                                 .reference = "the base without the adapter"};
+  facts.method = train::PreferenceStartFacts{.data = {.rows = 12,
+                                                      .kept = 10,
+                                                      .implicit = true,
+                                                      .tokens = 2000,
+                                                      .completion_tokens = 900,
+                                                      .pairs_cut = 3,
+                                                      .prompts_too_long = 2,
+                                                      .equal = 1,
+                                                      .boundary_mismatches = 4,
+                                                      .longest = 300,
+                                                      .mean_chosen = 30,
+                                                      .mean_rejected = 60},
+                                             .eval_pairs = 5,
+                                             .loss = "sigmoid, beta 0.1",
+                                             .reference = "the base without the adapter"};
   const std::string page = start_page(facts, {});
   expect_part(page,
               "data      10 pairs, 2,000 tokens, 900 of them in completions; chosen 30 and rejected 60 on "
@@ -40,7 +40,8 @@ TEST(PreferenceReport, StartPageSaysWhatPairsTheRunHas) {
   expect_part(page, "rejected completions are 100 % longer: the model may learn length (PREF-02)");
   expect_part(page, "evaluated on 5 pairs");
   expect_part(page, "loss      sigmoid, beta 0.1\nreference the base without the adapter\n");
-  facts.preference->data = {.rows = 10, .kept = 10, .mean_chosen = 30, .mean_rejected = 35};
+  std::get<train::PreferenceStartFacts>(facts.method).data = {
+      .rows = 10, .kept = 10, .mean_chosen = 30, .mean_rejected = 35};
   EXPECT_EQ(start_page(facts, {}).find("PREF"), std::string::npos);
 }
 

@@ -14,13 +14,14 @@ train::StartFacts facts() {
                  .base_bytes = 269030016,
                  .modules = {"q_proj", "v_proj"},
                  .modules_matched = 60};
-  out.train_data.rows = 100;
-  out.train_data.kept = 98;
-  out.train_data.tokens = 4000;
-  out.train_data.supervised_tokens = 1000;
-  out.train_data.longest = 60;
-  out.train_data.mean_length = 40.8;
-  out.train_rows = 98;
+  data::DataFacts data;
+  data.rows = 100;
+  data.kept = 98;
+  data.tokens = 4000;
+  data.supervised_tokens = 1000;
+  data.longest = 60;
+  data.mean_length = 40.8;
+  out.method = train::ExampleStartFacts{.data = data, .packed_rows = 98};
   out.example = {{"What is 2 + 3?\n", false}, {"5", true}};
   out.total_steps = 80;
   out.steps_per_epoch = 25;
@@ -53,11 +54,12 @@ TEST(StartPage, MarksTargetsWithBracketsWithoutColorAndWithGreenInATerminal) {
 TEST(StartPage, CountsWhatWentWrongAndStaysSilentAboutWhatDidNot) {
   train::StartFacts changed = facts();
   EXPECT_EQ(start_page(changed, {}).find("rows cut"), std::string::npos);
-  changed.train_data.rows_cut = 3;
-  changed.train_data.tokens_cut = 77;
-  changed.train_data.rows_without_target = 2;
-  changed.train_data.rows_losing_eos = 3;
-  changed.train_data.rows_without_eos_target = 5;
+  data::DataFacts& data = std::get<train::ExampleStartFacts>(changed.method).data;
+  data.rows_cut = 3;
+  data.tokens_cut = 77;
+  data.rows_without_target = 2;
+  data.rows_losing_eos = 3;
+  data.rows_without_eos_target = 5;
   const std::string page = start_page(changed, {});
   EXPECT_NE(page.find("3 rows cut at max_length (77 tokens lost)"), std::string::npos);
   EXPECT_NE(page.find("2 rows dropped: no target left in them"), std::string::npos);
@@ -122,7 +124,7 @@ TEST(StartPage, SaysFromWhereItResumedAndEveryNote) {
 
 train::StartFacts policy_facts() {
   train::StartFacts out = facts();
-  out.policy = train::PolicyStartFacts{.prompts = 7473,
+  out.method = train::PolicyStartFacts{.prompts = 7473,
                                        .longest_prompt = 214,
                                        .num_generations = 8,
                                        .generation_batch_size = 32,
@@ -153,10 +155,11 @@ TEST(StartPage, OfGrpoSaysWhatIsSampledAndScored) {
 
 TEST(StartPage, OfGrpoSaysForHowManyStepsABatchIsTrainedOn) {
   train::StartFacts changed = policy_facts();
-  changed.policy->steps_per_batch = 4;
+  auto& policy = std::get<train::PolicyStartFacts>(changed.method);
+  policy.steps_per_batch = 4;
   EXPECT_NE(start_page(changed, {}).find("4 prompts x 8 completions, trained on for 4 steps\n"),
             std::string::npos);
-  changed.policy->steps_per_batch = 0;
+  policy.steps_per_batch = 0;
   EXPECT_NE(start_page(changed, {}).find("4 prompts x 8 completions at a time\n"), std::string::npos);
 }
 

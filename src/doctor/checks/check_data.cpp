@@ -19,6 +19,10 @@ constexpr double kEmptyRows = 0.10;
 constexpr double kLostWarn = 0.01, kLostFail = 0.10;
 constexpr double kMaxRowsCut = 0.50;  // rows that lose their end
 
+const DataFacts& facts_of(const train::OpenedRun& run) {
+  return std::get<train::ExampleStartFacts>(run.start.method).data;
+}
+
 std::string of_rows(std::int64_t count, const DataFacts& facts) {
   return std::to_string(count) + " of " + format::counted(facts.rows, "row");
 }
@@ -28,7 +32,7 @@ bool is_text(const DataFacts& facts) {
 }
 
 std::string raise_length(const train::OpenedRun& run) {
-  const DataFacts& facts = run.start.train_data;
+  const DataFacts& facts = facts_of(run);
   const std::int64_t keeps = facts.length_keeping_99 > 0 ? facts.length_keeping_99 : facts.longest;
   return "max_length: " + std::to_string(keeps) + "  (keeps 99 % of the targets; the longest row has " +
          std::to_string(facts.longest) + " tokens)";
@@ -36,7 +40,7 @@ std::string raise_length(const train::OpenedRun& run) {
 
 // DATA-01
 Verdict check_targets(const train::OpenedRun& run) {
-  const DataFacts& facts = run.start.train_data;
+  const DataFacts& facts = facts_of(run);
   Verdict out{.code = "DATA-01"};
   out.what =
       format::percent(static_cast<double>(facts.supervised_tokens), static_cast<double>(facts.tokens)) +
@@ -62,7 +66,7 @@ Verdict check_targets(const train::OpenedRun& run) {
 
 // DATA-02. A text that is cut is still a text to learn from; an answer that is cut is a wrong one.
 Verdict check_truncation(const train::OpenedRun& run) {
-  const DataFacts& facts = run.start.train_data;
+  const DataFacts& facts = facts_of(run);
   Verdict out{.code = "DATA-02"};
   const double lost = share(facts.supervised_lost, facts.supervised_before_cut);
   if (facts.rows_cut == 0) {
@@ -87,7 +91,7 @@ Verdict check_truncation(const train::OpenedRun& run) {
 
 // DATA-03. Rows whose end max_length took are DATA-02's, unless hardly one is left to learn the end from.
 Verdict check_endings(const train::OpenedRun& run) {
-  const DataFacts& facts = run.start.train_data;
+  const DataFacts& facts = facts_of(run);
   Verdict out{.code = "DATA-03"};
   const std::int64_t ending = facts.kept - facts.rows_without_eos_target;
   out.what = "the end of sequence is a target in " + format::percent(share(ending, facts.kept), 1) +
@@ -149,7 +153,7 @@ Verdict check_bos(const train::OpenedRun& run, std::int64_t rows, std::int64_t w
 
 // DATA-06
 Verdict check_boundary(const train::OpenedRun& run) {
-  const DataFacts& facts = run.start.train_data;
+  const DataFacts& facts = facts_of(run);
   Verdict out{.code = "DATA-06"};
   const std::int64_t off = facts.prompt_boundary_mismatches;
   out.what = "the tokens of each prompt are a prefix of those of prompt + completion";
@@ -170,7 +174,7 @@ Verdict check_boundary(const train::OpenedRun& run) {
 }
 
 void check_examples(const train::OpenedRun& run, Verdicts& out) {
-  const DataFacts& facts = run.start.train_data;
+  const DataFacts& facts = facts_of(run);
   out.push_back(check_targets(run));
   out.push_back(check_truncation(run));
   out.push_back(check_endings(run));
@@ -195,8 +199,7 @@ Verdict check_prompt_bos(const train::OpenedRun& run) {
     one += 1;
     two += prompt.ids.size() > 1 && prompt.ids[1] == id ? 1 : 0;
   }
-  return check_bos(run, static_cast<std::int64_t>(prompts.rows.size()), one, two,
-                   !prompts.rows.empty() && prompts.rows.front().prompt.is_array());
+  return check_bos(run, static_cast<std::int64_t>(prompts.rows.size()), one, two, run.start.conversational);
 }
 
 // Of pairs, or of KTO's rows: what comes before the first scored token.
@@ -210,10 +213,8 @@ Verdict check_pair_bos(const train::OpenedRun& run) {
     one += 1;
     two += ids.size() > 1 && ids[1] == id ? 1 : 0;
   }
-  const bool chat = run.start.preference ? run.start.preference->data.conversational
-                                         : run.start.unpaired && run.start.unpaired->data.conversational;
   return check_bos(run, static_cast<std::int64_t>(std::get<train::PairData>(run.data).pairs.size()), one, two,
-                   chat);
+                   run.start.conversational);
 }
 
 }  // namespace

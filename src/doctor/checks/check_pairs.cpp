@@ -149,8 +149,9 @@ Verdict check_lengths(const PreferenceFacts& facts, bool reward_model) {
 }  // namespace
 
 Verdicts check_pairs(const train::OpenedRun& run) {
-  if (!run.start.preference) return {};
-  const PreferenceFacts& facts = run.start.preference->data;
+  const auto* const start = std::get_if<train::PreferenceStartFacts>(&run.start.method);
+  if (start == nullptr) return {};
+  const PreferenceFacts& facts = start->data;
   if (run.model && run.model->score_head().defined())
     return {check_whole(run, facts), check_equal(facts), check_lengths(facts, /*reward_model=*/true)};
   return {check_room(run, facts),     check_cut(run, facts), check_ends(run, facts),

@@ -21,16 +21,6 @@ namespace {
 constexpr std::size_t kBytesRead = 1U << 20U;  // of the data file: its first rows
 constexpr std::size_t kTurnRows = 32;          // conversations of several turns that are looked at
 
-bool conversational(const train::OpenedRun& run) {
-  if (run.samples()) {
-    const train::PolicyPrompts* const prompts = &run.sampled().train_prompts;
-    return !prompts->rows.empty() && prompts->rows.front().prompt.is_array();
-  }
-  if (run.start.preference) return run.start.preference->data.conversational;
-  if (run.start.unpaired) return run.start.unpaired->data.conversational;
-  return run.start.train_data.conversational;
-}
-
 // ---- DATA-04
 
 // SFT alone has the options.
@@ -81,7 +71,7 @@ std::string named(const text::Tokenizer& tokenizer, std::vector<std::int64_t> id
 // What the run teaches as the end must be what generation stops at.
 Verdict check_stop_token(const train::OpenedRun& run) {
   const text::Tokenizer& tokenizer = run.text->tokenizer;
-  const bool chat = conversational(run) && run.text->chat_template != nullptr;
+  const bool chat = run.start.conversational && run.text->chat_template != nullptr;
   Verdict out{.code = "DATA-04"};
   std::optional<std::int32_t> end = tokenizer.eos_id();
   if (chat) {
@@ -245,7 +235,7 @@ Verdict check_turns(const train::OpenedRun& run) {
 }  // namespace
 
 std::optional<std::int32_t> answer_end(const train::OpenedRun& run) {
-  if (!conversational(run) || run.text->chat_template == nullptr) return run.text->tokenizer.eos_id();
+  if (!run.start.conversational || run.text->chat_template == nullptr) return run.text->tokenizer.eos_id();
   try {
     return turn_end(*run.text);
   } catch (const base::UserError&) {
@@ -264,7 +254,7 @@ Verdicts check_template(const train::OpenedRun& run) {
   } else if (run.has_pairs()) {
     out.push_back(
         {.code = "DATA-08", .what = "earlier turns are context and not targets, rendered as in generation"});
-  } else if (conversational(run) && run.text->chat_template != nullptr) {
+  } else if (run.start.conversational && run.text->chat_template != nullptr) {
     out.push_back(check_turns(run));
   }
   return out;

@@ -103,7 +103,7 @@ Verdict check_longest(const train::OpenedRun& run) {
                format::counted(longest.tokens, "token") + ", the longest sequence " +
                std::to_string(longest.segment);
     // Nobody set a bound, and one row determines the memory of the run.
-    const double mean = run.start.train_data.mean_length;
+    const double mean = run.start.mean_length;
     if (run.plan.max_length == 0 && static_cast<double>(longest.segment) > kGiant * mean) {
       out.level = Level::kWarn;
       out.what = "one row of " + format::counted(longest.segment, "token") +
@@ -122,7 +122,8 @@ Verdict check_longest(const train::OpenedRun& run) {
   } else {
     out.what = "planned for completions that all reach max_completion_length " +
                std::to_string(run.plan.policy.max_completion_length) + ", with the longest prompt";
-    if (run.start.policy) out.what += " of " + format::counted(run.start.policy->longest_prompt, "token");
+    if (const auto* policy = std::get_if<train::PolicyStartFacts>(&run.start.method))
+      out.what += " of " + format::counted(policy->longest_prompt, "token");
   }
   out.evidence = "the peak is compared with the plan after the first step and at the end";
   return out;

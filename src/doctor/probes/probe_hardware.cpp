@@ -66,7 +66,8 @@ Sizes sizes_of(const train::OpenedRun& run) {
   }
   if (const auto* pairs = std::get_if<train::PairData>(&run.data))
     return sizes_of_pairs(plan, pairs->pairs, run.start.memory.fused_layer);
-  const std::int64_t prompt = run.start.policy ? run.start.policy->longest_prompt : 1;
+  const auto* policy = std::get_if<train::PolicyStartFacts>(&run.start.method);
+  const std::int64_t prompt = policy != nullptr ? policy->longest_prompt : 1;
   const std::int64_t batch = plan.per_device_train_batch_size, length = plan.policy.max_completion_length;
   Sizes out = {.tokens = batch * (prompt + length), .scored = batch * length, .segment = prompt + length};
   if (plan.share_prompt && run.start.memory.fused_layer) {

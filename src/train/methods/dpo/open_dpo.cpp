@@ -50,10 +50,10 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
   open_pairs<Dpo>(
       *run, {}, [&](const base::fs::path& path) { return read_pairs(path, *run); },
       [&](const data::PreferenceFacts& facts, const PairData* eval, std::int64_t program_bytes) {
-        run->start.preference = PreferenceStartFacts{.data = facts,
-                                                     .eval_pairs = rows_of(eval),
-                                                     .loss = loss_line(run->plan.preference),
-                                                     .reference = reference_line(run->plan)};
+        run->start.method = PreferenceStartFacts{.data = facts,
+                                                 .eval_pairs = rows_of(eval),
+                                                 .loss = loss_line(run->plan.preference),
+                                                 .reference = reference_line(run->plan)};
         return pair_memory(*run, program_bytes, eval, facts.longest_prompt);
       });
   return run;

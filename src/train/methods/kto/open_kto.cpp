@@ -90,11 +90,10 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
         const PairData& train = std::get<PairData>(run->data);
         StartFacts& start = run->start;
         if (const auto note = balance_note(plan.kto, facts)) start.notes.push_back(*note);
-        start.unpaired = UnpairedStartFacts{.data = facts,
-                                            .eval_rows = rows_of(eval),
-                                            .loss = loss_line(plan.kto),
-                                            .reference = reference_line(plan)};
-        start.train_data.mean_length = static_cast<double>(facts.tokens) / static_cast<double>(facts.kept);
+        start.method = UnpairedStartFacts{.data = facts,
+                                          .eval_rows = rows_of(eval),
+                                          .loss = loss_line(plan.kto),
+                                          .reference = reference_line(plan)};
         return memory_inputs(*run->model, plan, program_bytes,
                              longest_rows(train.pairs, plan.per_device_train_batch_size, /*both=*/false),
                              longest_scored(plan, train, eval));

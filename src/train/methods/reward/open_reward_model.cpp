@@ -72,12 +72,11 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
         const config::Plan& plan = run->plan;
         const bool margins = !std::get<PairData>(run->data).margins.empty();
         const bool continues = run->directory.resuming() || !plan.adapter_name_or_path.empty();
-        run->start.preference =
-            PreferenceStartFacts{.data = facts,
-                                 .eval_pairs = rows_of(eval),
-                                 .loss = loss_line(plan.reward, margins),
-                                 .reference = {},
-                                 .head = begin_head(*run->adapter, source, plan, continues)};
+        run->start.method = PreferenceStartFacts{.data = facts,
+                                                 .eval_pairs = rows_of(eval),
+                                                 .loss = loss_line(plan.reward, margins),
+                                                 .reference = {},
+                                                 .head = begin_head(*run->adapter, source, plan, continues)};
         return pair_memory(*run, program_bytes, eval, facts.longest_prompt);
       });
   return run;

@@ -57,8 +57,10 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
   const ExampleData& train = run->data.emplace<ExampleData>(std::move(input.data));
 
   StartFacts& start = run->start;
-  start.train_data = input.facts;
   start.train_rows = static_cast<std::int64_t>(train.rows.size());
+  start.mean_length = input.facts.mean_length;
+  start.conversational = input.facts.conversational;
+  start.method = ExampleStartFacts{.data = input.facts, .packed_rows = start.train_rows};
   start.example = std::move(input.example);
   const LongestBatch longest = longest_batch(train.examples, train.rows, plan.per_device_train_batch_size);
   plan_run_memory(
