@@ -43,4 +43,22 @@ struct KtoLossParameters {
   bool operator==(const KtoLossParameters&) const = default;
 };
 
+// CPOConfig; cpo_loss.h has the formulas.
+struct CpoLossParameters {
+  double beta = 0.1;
+  double label_smoothing = 0;
+  double cpo_alpha = 1;
+  double simpo_gamma = 0.5;
+  double alpha = 0;
+
+  bool operator==(const CpoLossParameters&) const = default;
+};
+
+// ORPOConfig; orpo_loss.h has the formula.
+struct OrpoLossParameters {
+  double beta = 0.1;
+
+  bool operator==(const OrpoLossParameters&) const = default;
+};
+
 }  // namespace hone::learn
