@@ -1,4 +1,4 @@
-// The classes of fault that the doctor knows: 60 codes, with the symptom, the cause, and what hone does. They
+// The classes of fault that the doctor knows, by code, with the symptom, the cause, and what hone does. They
 // are written in faults.txt; report/fault_pages.h prints them and generates docs/faults.md. The causes come
 // from issue threads and sources of TRL, PEFT, Unsloth, axolotl and others, which a page names when it quotes
 // them.
@@ -34,7 +34,7 @@ struct FaultClass {
   std::string_view proof = {};  // "tests/train/x_test.cpp Suite.Name"
 };
 
-// All 60, in the order GRAD NUM DATA PREF RL DIST CKPT ENV MEM. InternalError for a malformed line of
+// All, in the order GRAD NUM DATA PREF RL DIST CKPT ENV MEM. InternalError for a malformed line of
 // faults.txt.
 const std::vector<FaultClass>& fault_classes();
 // Upper or lower case; null: no such code.
