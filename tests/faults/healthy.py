@@ -38,7 +38,7 @@ def packed(s):
 
 @CASES.healthy("sft: packed conversations with evaluation", family="qwen2")
 def packed_messages(s):
-    s.rows(scene.message_rows(12), "eval.jsonl")
+    s.rows(scene.message_rows(72)[60:], "eval.jsonl")
     s.sft(scene.message_rows(), packing=True, max_length=96, eval_dataset="eval.jsonl", eval_strategy="steps", eval_steps=12)
 
 
@@ -119,7 +119,7 @@ def grpo_off(s):
 
 @CASES.healthy("grpo: dr_grpo, sequence importance, no scaling, evaluation")
 def grpo_variants(s):
-    s.rows(scene.prompt_rows(8), "eval.jsonl")
+    s.rows(scene.prompt_rows(68)[60:], "eval.jsonl")
     s.policy(loss_type="dr_grpo", importance_sampling_level="sequence", scale_rewards="none", eval_dataset="eval.jsonl",
              eval_strategy="steps", eval_steps=12, num_generations_eval=2, per_device_eval_batch_size=8)
 
