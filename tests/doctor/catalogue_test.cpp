@@ -21,10 +21,15 @@ namespace fs = base::fs;
 
 const fs::path kSource = HONE_SOURCE_DIR;
 
-TEST(Catalogue, HasSixtyClassesEachOnceInOrder) {
+TEST(Catalogue, HasEachClassOfTheFileOnceInOrder) {
+  const std::string file = base::read_text(kSource / "src/doctor/catalogue/faults.txt");
+  const std::regex heading("(^|\n)## ");
+  const auto headings =
+      std::distance(std::sregex_iterator(file.begin(), file.end(), heading), std::sregex_iterator());
   std::vector<std::string> codes = fault_codes();
-  EXPECT_EQ(codes.size(), 60U);
-  EXPECT_EQ(std::set<std::string>(codes.begin(), codes.end()).size(), 60U);
+  EXPECT_GE(codes.size(), 60U);
+  EXPECT_EQ(codes.size(), static_cast<std::size_t>(headings));
+  EXPECT_EQ(std::set<std::string>(codes.begin(), codes.end()).size(), codes.size());
   std::map<std::string, int> next;
   for (const std::string& code : codes) {
     const std::string room = code.substr(0, code.find('-'));
