@@ -1,7 +1,9 @@
 // hone export: a model, with an adapter merged into it, as a GGUF file for llama.cpp.
 #include <iostream>
 
+#include "adapters/gguf_adapter.h"
 #include "adapters/merge.h"
+#include "adapters/peft_files.h"
 #include "commands/base_of_adapter.h"
 #include "commands/commands.h"
 #include "commands/compare.h"
@@ -36,11 +38,34 @@ std::string narrow_type(config::GgufOutType type) {
   return type == config::GgufOutType::kQ4_K_M ? "Q4_K_M" : "";
 }
 
+// The adapter alone, for `llama-cli --model BASE.gguf --lora FILE`.
+int export_adapter(const config::ExportPlan& plan) {
+  if (const auto stack = adapter_stack(plan.base_adapters, plan.adapter_name_or_path); stack.size() > 1) {
+    throw base::UserError(
+        {plan.adapter_name_or_path, "an adapter that stands on its base directly, with --adapter_only",
+         "it was trained above " + stack.front().string(), "llama.cpp adds adapters to the base one by one",
+         "combine them first: hone merge --adapters A B --combination cat (exact), or leave out --adapter_only"});
+  }
+  const std::string base = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
+  const model::ModelConfig model = model::open_weights(base)->config();
+  const adapters::StoredAdapter stored = adapters::read_adapter(plan.adapter_name_or_path, model);
+  const base::GgmlType type = plan.outtype == config::GgufOutType::kF16    ? base::GgmlType::kF16
+                              : plan.outtype == config::GgufOutType::kBF16 ? base::GgmlType::kBF16
+                                                                           : base::GgmlType::kF32;
+  const adapters::GgufAdapterFacts facts =
+      adapters::write_gguf_adapter(stored, model, plan.adapter_name_or_path, plan.output, type);
+  std::cout << report::visible_controls(plan.output) << ": " << plan.adapter_name_or_path << ", "
+            << facts.modules << " modules, " << report::human_bytes(facts.bytes)
+            << "; llama.cpp loads it with --lora onto a GGUF of " << base << std::endl;
+  return 0;
+}
+
 }  // namespace
 
 int export_model(const std::vector<std::string>& arguments) {
   const config::ExportPlan plan = config::parse_export(arguments);
   print_notes(plan.notes);
+  if (plan.adapter_only) return export_adapter(plan);
   const std::vector<base::fs::path> folded = adapter_stack(plan.base_adapters, plan.adapter_name_or_path);
   const std::string base =
       base_of_adapter(plan.model_name_or_path, folded.empty() ? "" : folded.back().string());

@@ -222,6 +222,8 @@ const Schema& export_schema() {
          &ExportPlan::base_adapters},
         {"output", "the new .gguf file", &ExportPlan::output},
         {"to", "the format: llama.cpp's", Kind::kChoice, "\"gguf\"", choice("gguf")},
+        {"adapter_only", "write only the adapter, as a LoRA file that llama.cpp loads onto the base",
+         &ExportPlan::adapter_only},
         {"outtype", "type of the matrices, by llama.cpp's names", into(&ExportPlan::outtype, kOutTypeWords)}},
        quantized_rows(kTrainedOnFour, kTrainedOnEight),
        compare_rows()});

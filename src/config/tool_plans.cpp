@@ -306,6 +306,30 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
 }
 
 ExportPlan parse_export(const std::vector<std::string>& arguments) {
+namespace {
+
+// The adapter's own file: nothing is merged, so what a merge needs has no effect.
+void finish_adapter_only(const Settings& settings, ExportPlan& plan) {
+  if (plan.adapter_name_or_path.empty()) needed(settings, "adapter_name_or_path");
+  if (!plan.base_adapters.empty()) {
+    conflict(
+        settings, "base_adapters", "an adapter that stands on its base directly, with adapter_only",
+        fmt::format("{} below it", fmt::join(plan.base_adapters, ", ")),
+        "llama.cpp adds adapters, and this one was trained above others",
+        "combine them first: hone merge --adapters A B --combination cat (exact), or leave out adapter_only");
+  }
+  if (!settings.is_set("outtype")) plan.outtype = GgufOutType::kF32;
+  if (plan.outtype == GgufOutType::kQ8_0 || plan.outtype == GgufOutType::kQ4_K_M) {
+    conflict(settings, "outtype", "f32, f16 or bf16 with adapter_only",
+             fmt::format("'{}'", settings.text("outtype")), "the rows of an adapter are shorter than a block",
+             "leave it out: the file is small");
+  }
+  if (settings.is_set("compare"))
+    plan.notes.push_back("compare: has no effect with adapter_only, which merges nothing");
+}
+
+}  // namespace
+
   Settings settings = read(export_schema(), arguments);
   ExportPlan plan;
   plan.notes = settings.check();
@@ -327,6 +351,7 @@ ExportPlan parse_export(const std::vector<std::string>& arguments) {
     require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
   }
   std::error_code ignored;
+  if (plan.adapter_only) finish_adapter_only(settings, plan);
   const bool exists = std::filesystem::exists(plan.output, ignored);
   if (exists || std::filesystem::path(plan.output).extension() != ".gguf") {
     conflict(settings, "output", "a new file whose name ends with .gguf",

@@ -117,12 +117,13 @@ struct MergePlan {
 
 enum class GgufOutType { kF32, kBF16, kF16, kQ8_0, kQ4_K_M };
 
-// hone export: a model, with an adapter merged into it, as one GGUF file for llama.cpp.
+// hone export: a model, with an adapter merged into it, as one GGUF file for llama.cpp; or only the adapter.
 struct ExportPlan {
   std::string model_name_or_path;    // empty: the base that adapter_config.json names
   std::string adapter_name_or_path;  // empty: only the model
   std::vector<std::string> base_adapters;
-  std::string output;  // a new .gguf file
+  std::string output;         // a new .gguf file
+  bool adapter_only = false;  // only the adapter, as llama.cpp's LoRA file; outtype is then f32, f16 or bf16
   GgufOutType outtype = GgufOutType::kF16;
   QuantizedBase trained_on = QuantizedBase::kNone;  // how the base was stored in training
   bool use_bnb_nested_quant = false;

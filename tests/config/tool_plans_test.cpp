@@ -393,6 +393,21 @@ TEST_F(ToolsTest, Export) {
               parse_export({"--output", path("m.gguf")});
             }).find("expected option --model_name_or_path"),
             std::string::npos);
+  const auto alone = [this](std::vector<std::string> words) {
+    words.insert(words.end(), {"--adapter_only", "--output", path("m.gguf")});
+    return parse_export(words);
+  };
+  const std::vector<std::string> adapter = {"--adapter_name_or_path", path("adapter")};
+  EXPECT_EQ(alone(adapter).outtype, GgufOutType::kF32);
+  EXPECT_EQ(alone({adapter[0], adapter[1], "--outtype", "f16"}).outtype, GgufOutType::kF16);
+  EXPECT_NE(error_of([&] { alone({adapter[0], adapter[1], "--outtype", "q8_0"}); }).find("f32, f16 or bf16"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { alone({"--model_name_or_path", path("model")}); }).find("--adapter_name_or_path"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] {
+              alone({adapter[0], adapter[1], "--base_adapters", path("adapter")});
+            }).find("--combination cat"),
+            std::string::npos);
   for (const char* output : {"new", "rows"}) {
     EXPECT_NE(error_of([&] {
                 parse_export({"--model_name_or_path", path("model"), "--output", path(output)});

@@ -1,0 +1,40 @@
+"""`hone export --adapter_only`, loaded by llama.cpp onto a GGUF of the base: the greedy text of hone's own base and adapter."""
+from check_generation import TEXTS, generated
+from check_harness import FIXTURES, hone, tiny_model
+
+import xllamacpp
+
+
+def llama_cpp(base, adapter, prompts, tokens):
+    """Greedy completions of llama.cpp, keys and values in float32."""
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(base)
+    parameters.n_ctx, parameters.warmup, parameters.verbosity = 512, False, -1
+    parameters.cache_type_k = parameters.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    if adapter:
+        parameters.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
+    server = xllamacpp.Server(parameters)
+    asked = [server.handle_completions({"prompt": prompt, "max_tokens": tokens, "temperature": 0, "top_k": 1}) for prompt in prompts]
+    return [answer["choices"][0]["text"] for answer in asked]
+
+
+def same_text(check, model, adapter, prompts, tokens):
+    base, lora = check.folder("base.gguf"), check.folder("adapter.gguf")
+    for path in (base, lora):
+        path.unlink(missing_ok=True)
+    hone("export", "--model_name_or_path", model, "--output", base, "--outtype", "f32", "--compare", 0)
+    hone("export", "--model_name_or_path", model, "--adapter_name_or_path", adapter, "--adapter_only", "--output", lora)
+    mine = [line["completion"] for line in generated(check, model, prompts, tokens, False, adapter)]
+    theirs = llama_cpp(base, lora, prompts, tokens)
+    equal = sum(a == b for a, b in zip(mine, theirs, strict=True))
+    assert equal == len(prompts), next(f"{p!r}: hone {a!r}, llama.cpp {b!r}" for p, a, b in zip(prompts, mine, theirs) if a != b)
+    without = llama_cpp(base, None, prompts, tokens)
+    moved = sum(a != b for a, b in zip(theirs, without, strict=True))
+    assert moved > 0, "the adapter changes nothing, so this compares nothing"
+    return f"{equal} of {len(prompts)} completions equal, {moved} of them other than the base's"
+
+
+def cases(check):
+    for family, adapter in (("tiny_llama", "adapter"), ("tiny_llama", "adapter_rslora"), ("tiny_qwen3", "adapter")):
+        check.case(f"llama.cpp loads hone's adapter file, {family}, {adapter}", same_text, check, tiny_model(check, family),
+                   FIXTURES / family / adapter, TEXTS[:4], 12)
