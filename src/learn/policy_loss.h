@@ -1,9 +1,9 @@
 // The policy losses of TRL 1.16's GRPOTrainer and RLOOTrainer (their _compute_loss), on packed tokens: the
-// completions of an optimizer step, or of a part of it, laid end to end without padding. What is wanted of
-// them is d loss / d logprob [n]; how that reaches weights is the model's business.
+// completions of an optimizer step, or of a part of it, concatenated without padding. They return d loss /
+// d logprob [n], from which the model's backward computes the gradients of weights.
 //
-// All arithmetic is fp64 (n numbers are nothing beside a model), so that loss and gradient do not depend on
-// how a step is cut into parts but in the last digit of fp32. Tensors of a call lie on one device.
+// All arithmetic is fp64 (n numbers cost nothing compared with a model), so that loss and gradient depend on
+// how a step is cut into parts only in the last digit of fp32. Tensors of a call are on one device.
 //
 // Written l_t = logprob, o_t = old logprob, r_t = reference logprob, m_t = 1 for a scored token, A =
 // advantage of the sequence, |i| = scored tokens of sequence i, sg = without gradient. Names in brackets are
@@ -144,7 +144,7 @@ struct PolicyMetrics {
   double policy_loss = 0;  // before the entropy bonus. kMicroBatch: TRL's; kStep: this part's share
   Pooled high_entropy;     // entropies under the bonus: TRL's adaptive entropy_coef controls their mean
 
-  // Takes in another part of the same step. TRL instead averages the micro-batches' values at log time, which
+  // Adds another part of the same step. TRL instead averages the micro-batches' values at log time, which
   // is the same where parts hold equally many tokens (and takes the mean of the minima, not the minimum).
   void add(const PolicyMetrics& part);
   // (TRL's name, value), those that TRL would log: kl, entropy, policy_loss, clip_ratio/low_mean, /low_min,

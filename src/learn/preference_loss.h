@@ -1,8 +1,8 @@
 // The preference losses of TRL 1.16's DPOTrainer (its _compute_loss) on the log-probabilities of a
-// micro-batch of pairs. What is wanted of them is d loss / d logprob [n]; how that reaches weights is the
-// model's business.
+// micro-batch of pairs. They return d loss / d logprob [n], from which the model's backward computes the
+// gradients of weights.
 //
-// All arithmetic is fp64 on the CPU (n numbers are nothing beside a model). Per pair, with sums over a
+// All arithmetic is fp64 on the CPU (n numbers cost nothing compared with a model). Per pair, with sums over a
 // completion's scored tokens (its tokens, but the very first of a sequence without a prompt, which nothing
 // predicts):
 //
@@ -89,7 +89,7 @@ struct PreferenceTokens {
   std::vector<std::int64_t> completion;  // [2B] completion tokens, unscored ones too
   at::Tensor reference;                  // [2B] sum_logps() of the reference
   at::Tensor logprob;                    // [n], sequence by sequence
-  at::Tensor log_sum_squares;            // [n] log sum_v p_v^2; needed by use_weighting alone
+  at::Tensor log_sum_squares;            // [n] log sum_v p_v^2; needed only by use_weighting
   // For the metrics, [n] each; undefined: those metrics are left out.
   at::Tensor entropy, mean_logit, is_top1;
 };

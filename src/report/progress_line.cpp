@@ -135,7 +135,7 @@ std::string ProgressLine::text(const train::StepFacts& facts, std::int64_t total
   const int columns = terminal_.columns > 0 ? std::min(kMaxColumns, terminal_.columns - 1) : kMaxColumns;
   if (has_value(facts.metrics, "reward")) return policy_text(facts, step, left, columns);
   const double rate = facts.seconds > 0 ? static_cast<double>(facts.tokens_this_step) / facts.seconds : 0;
-  // KTO's micro-batches may hold one side alone.
+  // KTO's micro-batches may hold only one side.
   for (const char* name : {"rewards/margins", "logps/chosen", "logps/rejected", "ties"}) {
     if (has_value(facts.metrics, name)) return preference_text(facts, step, rate, left, columns);
   }

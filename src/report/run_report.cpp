@@ -80,7 +80,7 @@ void RunReport::on_verdict(const base::Verdict& verdict, std::int64_t step) {
 }
 
 void RunReport::on_rollout(const train::RolloutFacts& facts) {
-  const bool has_completions = !facts.completions.empty();  // an evaluation has warnings alone
+  const bool has_completions = !facts.completions.empty();  // an evaluation has only warnings
   if (has_completions && !completions_)
     completions_ = std::make_unique<CompletionsFiles>(folder_, first_step_);
   if (has_completions) completions_->write(facts);

@@ -1,4 +1,4 @@
-// What a prompt is to become, and what became of it.
+// The options of a generation, and its result: a completion.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct GenerateOptions {
   std::vector<std::int64_t> stop_ids;  // end of sequence; the stop token is part of the completion
   std::int64_t batch_size = 16;        // maximum number of sequences that decode together
   std::int64_t prefill_tokens = 2048;  // prompt tokens of one forward; a longer prompt is read in pieces
-  std::int64_t min_new_tokens = 0;     // before these the stop tokens cannot be drawn
+  std::int64_t min_new_tokens = 0;     // stop tokens cannot be drawn before so many
   std::int64_t samples = 1;            // completions of each prompt: transformers' num_return_sequences
-  // Bytes of keys and values: so many sequences are live as certainly fit with all their max_new_tokens.
+  // Bytes of keys and values: as many sequences decode as fit with all their max_new_tokens.
   // 0: half of the memory that is free when generation begins, and at least one sequence.
   std::int64_t kv_memory = 0;
   // The samples of a prompt read its keys and values in place, and cost no memory for them; false: each has a
@@ -30,15 +30,15 @@ struct GenerateOptions {
   bool logprobs = true;    // false: Completion::logprobs stays empty, which saves a pass over the logits
   std::uint64_t step = 0;  // of training: keys the randomness
   // Asked after each token with the completion so far: does its text now hold a stop string? Empty: none.
-  // This room knows no text. Called by one thread.
+  // (rollout/ itself has no tokenizer.) Called by one thread.
   std::function<bool(std::span<const std::int32_t>)> stops;
 };
 
 enum class FinishReason {
   kLength,      // max_new_tokens
   kStopToken,   // the last id is one of stop_ids
-  kStopString,  // `stops` said so
-  kCancelled,   // the caller said so
+  kStopString,  // `stops` returned true
+  kCancelled,   // by the caller
 };
 
 struct Completion {

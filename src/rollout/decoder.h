@@ -1,4 +1,4 @@
-// Sequences on their way, one forward at a time: what generate.h and dialogue.h are made of.
+// Decodes several sequences, one forward at a time; generate.h and dialogue.h are built on it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +24,7 @@ struct SharedPrompt {
 // A prompt and its completion so far. `cache.length` tokens of the two, in this order, have been read; with a
 // shared prompt none before all of that has.
 struct Sequence {
-  std::span<const std::int32_t> prompt;        // outlived by its owner
+  std::span<const std::int32_t> prompt;        // the caller's; must outlive this
   std::uint64_t prompt_index = 0, sample = 0;  // keys of the randomness
   model::KvCache cache = {};
   Completion completion = {};
@@ -45,12 +45,12 @@ class Decoder {
   // One forward. Sequences that have read their prompt get a token each; the prompts of the others are read
   // in pieces of options.prefill_tokens, as many as fit into that number together, in order. A
   // prompt that several samples share is read once. `done` is set on those that have ended; they must not
-  // come again. UserError for logits that are not finite. A sequence's
+  // be passed again. UserError for logits that are not finite. A sequence's
   // tokens do not depend on the others here.
   void advance(std::span<Sequence> live);
 
  private:
-  // A sequence that has read all it has, and the row of hidden that its next token is drawn from.
+  // A sequence whose tokens have all been read, and the row of hidden that its next token is drawn from.
   struct Ready {
     Sequence* sequence = nullptr;
     std::int64_t row = 0;

@@ -1,5 +1,5 @@
-// One sequence that goes on: each prompt is mostly the one before and its answer, whose keys and values are
-// kept.
+// A conversation: keys and values of the last prompt and its answer are kept, because the next prompt begins
+// with them.
 #pragma once
 
 #include <cstdint>

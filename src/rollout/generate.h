@@ -12,7 +12,7 @@ namespace hone::rollout {
 
 using OnDone = std::function<void(std::size_t index, const Completion& completion)>;
 
-// options.samples completions a prompt, one prompt's beside each other, prompts in order: completion
+// options.samples completions a prompt, those of a prompt adjacent, prompts in order: completion
 // prompt * samples + sample. Sampling is keyed by (seed, step, prompt index, sample, position): a completion
 // depends neither on the batch that it decoded in nor on how much memory there was. UserError for an empty
 // prompt, for one that with max_new_tokens exceeds the model's positions or a given kv_memory, and for a

@@ -16,7 +16,7 @@
 namespace hone::rollout {
 
 struct SamplerOptions {
-  double temperature = 0;         // 0: greedy, the first of the best; the filters are then without effect
+  double temperature = 0;         // 0: greedy, the first of the best; the filters then have no effect
   std::int64_t top_k = 0;         // the k best, and all that equal the k-th, as TopKLogitsWarper; 0: off
   double top_p = 1.0;             // the fewest best whose share reaches top_p, at least one; 1: off
   double min_p = 0;               // those at least min_p times as likely as the best; 0: off

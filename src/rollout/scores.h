@@ -11,7 +11,7 @@ namespace hone::rollout {
 bool all_finite(std::span<const float> logits);
 
 // RepetitionPenaltyLogitsProcessor: each token of `seen` (distinct ids of prompt and completion; ids outside
-// the vocabulary are passed over) is made less likely: a positive score is divided by `penalty`, a negative
+// the vocabulary are ignored) is made less likely: a positive score is divided by `penalty`, a negative
 // one multiplied. A penalty below 1 makes them more likely.
 void penalize(std::span<float> scores, std::span<const std::int32_t> seen, double penalty);
 

@@ -1,4 +1,4 @@
-// The C ABI of text-ffi with owners: what Rust hands out is given back when these go out of scope.
+// Owners of what text-ffi's C ABI returns: it is freed when they go out of scope.
 #pragma once
 
 #include <memory>

@@ -30,7 +30,7 @@ struct PreTokenizer {
   bool adds_bos = false;       // when the file does not say (llama.cpp's default for the name)
 };
 
-// All that hone reads and writes; of names for one thing the first is written.
+// All that hone reads and writes; where several names mean the same, the first is written.
 std::vector<PreTokenizer> known_pre_tokenizers();
 
 // ByteLevel as tokenizer.json has it; `gpt2_pattern`: it splits too.

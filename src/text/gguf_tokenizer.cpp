@@ -193,7 +193,7 @@ class Converter {
   }
 
   // PreTrainedTokenizerFast is the class that takes tokenizer.json as it is; transformers rebuilds
-  // the model-specific ones from the vocabulary alone.
+  // the model-specific ones only from the vocabulary.
   Json config_json(const Json& special) const {
     Json out = {{"clean_up_tokenization_spaces", false}, {"tokenizer_class", "PreTrainedTokenizerFast"}};
     const std::string length = file_.require_string("general.architecture") + ".context_length";

@@ -4,10 +4,10 @@
 // of its pre-tokenizer (tokenizer.ggml.pre); what that name means is known only to its readers. Each is
 // spelled here as the `tokenizers` crate's own pre-tokenizer, taken from the models' tokenizer.json:
 //
-//   smollm            each digit alone, then GPT-2's pattern
+//   smollm            each digit by itself, then GPT-2's pattern
 //   gpt-2, default    GPT-2's pattern
 //   llama-bpe         Llama 3's pattern (up to three digits together); whole words looked up before merging
-//   qwen2             Qwen2's pattern (each digit alone), after Unicode NFC
+//   qwen2             Qwen2's pattern (each digit by itself), after Unicode NFC
 #pragma once
 
 #include "base/gguf.h"

@@ -10,7 +10,7 @@
 
 namespace hone::text {
 
-// Names on disk have their one home here.
+// The names on disk, defined only here.
 inline constexpr const char* kTokenizerJson = "tokenizer.json";
 inline constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 inline constexpr const char* kSpecialTokensMap = "special_tokens_map.json";

@@ -1,4 +1,4 @@
-// config: what the options alone say, with what the model and the data say about them.
+// config: the options by themselves, and against the model and the data.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>

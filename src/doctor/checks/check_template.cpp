@@ -23,7 +23,7 @@ constexpr std::size_t kTurnRows = 32;          // conversations of several turns
 
 // ---- DATA-04
 
-// SFT alone has the options.
+// Only SFT has the options.
 std::string template_place(const train::OpenedRun& run) {
   return run.has_examples() ? "name it with chat_template_path"
                             : "put it into the model's tokenizer_config.json";

@@ -306,8 +306,8 @@ class GradientProbe {
     out_.push_back(std::move(verdict));
   }
 
-  // Rows of a tied head have a gradient wherever something is scored; those of the embedding alone only where
-  // their tokens are read.
+  // Rows of a tied head have a gradient wherever something is scored; rows of an embedding only where their
+  // tokens are read.
   std::string why_no_token() const {
     if (run_.start.trained.tied_head) return "";
     return "none of the tokens of trainable_token_indices is in the rows of the rehearsal (GRAD-06 checks "

@@ -11,7 +11,7 @@ namespace hone::doctor::limits {
 constexpr std::int64_t kBatchesToSpeak = 3;   // ours
 constexpr std::int64_t kSamplesToWarn = 64;   // ours; RL-04: no spread in so many
 constexpr std::int64_t kSamplesToFail = 128;  // ours: a solve rate of 2.3 % shows a success with 95 %
-constexpr std::int64_t kSamplesOfFirst = 8;   // ours: of the first batch, for what is plain at once
+constexpr std::int64_t kSamplesOfFirst = 8;   // ours: of the first batch, for what is obvious at once
 constexpr std::int64_t kBatchesInWindow = 8;  // ours
 
 // ---- RL-02, RL-03

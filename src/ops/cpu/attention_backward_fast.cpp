@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kMaxFloats = std::int64_t{8} << 20;  // of shares at once
 
-// At most 8 chunks of at least 128 queries: by the run's length alone, so that the sums' order is its own.
+// At most 8 chunks of at least 128 queries: chosen only by the run's length, so that the order of its sums is its own.
 std::int64_t chunk_of(std::int64_t queries) {
   return std::max<std::int64_t>(128, (queries + 7) / 8);
 }

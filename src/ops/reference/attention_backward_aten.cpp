@@ -57,7 +57,7 @@ class AtenHead {
       keys.sum_k.narrow(0, 0, span.keys).addmm_(ds.t(), part(q));
       keys.sum_v.narrow(0, 0, span.keys).addmm_(p.t(), part(g));
       part(dq).addmm_(ds, k);
-      // A segment with a prefix is seen by itself alone, and a prefix by others later.
+      // The keys of a segment with a prefix are read only by itself; a prefix's also by later segments.
       if (span.own && run.prefix != kNoSegment && span.end == x_.segments[span.segment].end) {
         give_keys(span.segment);
       }

@@ -2,7 +2,7 @@
 //
 //   {"prompts": [...], "completions": [...], "completion_ids": [[...]], column: [...], ...}
 //
-// to its address; the answer, with status 200, is {"rewards": [...]} or the list alone: numbers or null, one
+// to its address; the answer, with status 200, is {"rewards": [...]} or only the list: numbers or null, one
 // per completion, of 4 MiB and 4 KiB a completion at most. The request runs in a Python worker (urllib of its
 // standard library, https with its certificates), so a hanging server is treated like a hanging function; see
 // python_reward.h. Redirects are not followed.

@@ -123,7 +123,7 @@ Number elementary(const std::string& name, Complex x) {
   return std::nullopt;
 }
 
-// A function that nobody knows: some number that depends on its name and arguments alone.
+// A function that nobody knows: a number that depends only on its name and arguments.
 Number unknown_function(const std::string& name, const std::vector<MathNumber>& args) {
   long double sum = 0.1L;
   for (const char c : name) sum = std::fmod(sum * 31.7L + static_cast<unsigned char>(c), 101.3L);

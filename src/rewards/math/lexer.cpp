@@ -164,7 +164,7 @@ constexpr std::array kLiterals = {
     Literal{U"artanh", MathToken::kUnknown, {}}, Literal{U"arctanh", MathToken::kUnknown, {}},
 };
 
-// Commands with text in braces. `text`: the name it gets before the braces; empty: the text alone.
+// Commands with text in braces. `text`: the name it gets before the braces; empty: only the text.
 struct Accent { View spelling; View name; };
 constexpr std::array kAccents = {
     Accent{U"\\text", {}}, Accent{U"\\textit", {}}, Accent{U"\\textbf", {}}, Accent{U"\\textnormal", {}},

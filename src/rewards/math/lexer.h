@@ -1,4 +1,4 @@
-// LaTeX in pieces, by the longest match, as latex2sympy2_extended's grammar cuts it.
+// The tokens of LaTeX, by the longest match, as latex2sympy2_extended's grammar has them.
 #pragma once
 
 #include <optional>
@@ -36,7 +36,7 @@ constexpr bool is_letter(char32_t c) {
   return (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z');
 }
 
-// Ends with kEnd. Empty: a character that no rule takes.
+// Ends with kEnd. Empty: a character that no rule matches.
 std::vector<MathToken> cut_latex(const std::u32string& text);
 
 }  // namespace hone::rewards
