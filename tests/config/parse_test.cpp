@@ -146,7 +146,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
   }
 }
 
-TEST_F(ParseTest, WhatLiesBelowTheAdapterIsThereOnceAndNoDora) {
+TEST_F(ParseTest, BaseAdaptersAreDistinctAndNotDora) {
   write("second/adapter_config.json", "{}");
   const Plan plan = run({"--base_adapters", path("adapter"), path("second"), "--output_dir", "out"});
   EXPECT_EQ(plan.base_adapters, (std::vector<std::string>{path("adapter"), path("second")}));

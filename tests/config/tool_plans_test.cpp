@@ -356,7 +356,7 @@ TEST_F(ToolsTest, AdaptersToSwitchBetween) {
             std::string::npos);
 }
 
-TEST_F(ToolsTest, WhatLiesBelowTheAdapter) {
+TEST_F(ToolsTest, BaseAdapters) {
   write("second/adapter_config.json", "{}");
   const std::vector<std::string> both = {"--adapter_name_or_path", path("second"), "--base_adapters",
                                          path("adapter")};

@@ -40,7 +40,7 @@ Ids encode(const std::string& text) {
   return tokenizer().encode(text, /*add_special=*/true).ids;
 }
 
-TEST(RewardPairs, TextIsJoinedAndEnded) {
+TEST(RewardPairs, TextIsConcatenatedAndEnded) {
   const std::string eos = *tokenizer().special().eos;
   const RewardPairs explicit_prompt = prepare(R"({"prompt": "2 + 3 =", "chosen": " 5", "rejected": " 6"})");
   const RewardPairs implicit = prepare(R"({"chosen": "2 + 3 = 5", "rejected": "2 + 3 = 6"})");

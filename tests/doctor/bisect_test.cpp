@@ -69,7 +69,7 @@ TEST(Bisect, OptionsThatOnlyGoTogetherAreLeftOutTogether) {
   EXPECT_EQ(found.options, (OptionSet{1, 9}));
 }
 
-TEST(Bisect, ACauseThatIsRefusedAloneBringsItsCompanions) {
+TEST(Bisect, ACauseThatIsRefusedByItselfBringsItsCompanions) {
   const Minimized found = minimize(12, [](const OptionSet& options) {
     const bool four = has_all(options, {4}), five = has_all(options, {5});
     if (four != five) return Outcome::kUnresolved;

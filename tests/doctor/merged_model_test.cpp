@@ -43,7 +43,7 @@ TEST_F(MergedModelTest, AMergeSaysTheSame) {
   EXPECT_NE(found.evidence.find("36 of 36"), std::string::npos) << found.evidence;
 }
 
-TEST_F(MergedModelTest, TheBaseAloneIsNotTheMergedModel) {
+TEST_F(MergedModelTest, TheBaseModelIsNotTheMergedModel) {
   const base::Verdict found = verdict(base_);
   EXPECT_EQ(found.level, Level::kFail) << found.what << found.evidence;
   EXPECT_NE(found.cause.find("another base"), std::string::npos);

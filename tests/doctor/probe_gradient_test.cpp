@@ -120,7 +120,7 @@ TEST_F(GradientProbeTest, ACodeThatChangesIsFound) {
   }
 }
 
-TEST_F(GradientProbeTest, AnAdapterThatGoesOnIsJudgedRightly) {
+TEST_F(GradientProbeTest, AContinuedAdapterIsExaminedCorrectly) {
   const auto run =
       open(sft("run", {"--adapter_name_or_path", (fixtures() / "tiny_llama" / "adapter").string()}));
   const Verdicts found = probe_gradient(*run);

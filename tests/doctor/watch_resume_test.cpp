@@ -241,7 +241,7 @@ class WatchResumeOfAll : public WatchResume {
 };
 
 // At 3 several of the counts stand one short of a verdict, or of a worse one.
-TEST_F(WatchResumeOfAll, EveryMethodIsJudgedAlike) {
+TEST_F(WatchResumeOfAll, EveryMethodHasTheSameChecks) {
   expect_alike({3});
 }
 

@@ -41,7 +41,7 @@ TEST_P(EveryFamily, LooksAtThePastOnly) {
   EXPECT_GT(largest_difference(a[3], b[3]), 1e-3);
 }
 
-TEST_P(EveryFamily, GivesTheSamePackedAndAlone) {
+TEST_P(EveryFamily, GivesTheSamePackedAndUnpacked) {
   const CausalLm model = load(tiny_config(GetParam()));
   const at::Tensor packed = model.hidden(make_batch({{3, 4, 5, 6, 7}, {8, 9, 10}, {11}}), {});
   EXPECT_LT(largest_difference(packed.slice(0, 0, 5), model.hidden(make_batch({{3, 4, 5, 6, 7}}), {})), 2e-5);

@@ -75,7 +75,7 @@ TEST(WeightSource, ReadsAnyFloatTypeIntoTheAskedOne) {
   }
 }
 
-TEST(WeightSource, ReadsIntoRowsOfAJoinedMatrix) {
+TEST(WeightSource, ReadsIntoRowsOfAConcatenatedMatrix) {
   const TempFolder folder;
   write_model(folder.path(), tiny_config("llama"));
   const auto source = open_weights(folder.path());

@@ -131,7 +131,7 @@ TEST(PackedAttentionBackward, IsAsNearToFp64InBf16AsLibtorchIs) {
   }
 }
 
-TEST(PackedAttentionBackward, ThePlainFormServesBf16Too) {
+TEST(PackedAttentionBackward, TheReferenceFormTakesBf16Too) {
   at::manual_seed(14);
   const Case c = make({6, 2, 32}, {{0, 63}, {63, 200}}, at::kBFloat16);
   const ForceInstructions plain(Instructions::kPortable);
@@ -142,7 +142,7 @@ TEST(PackedAttentionBackward, ThePlainFormServesBf16Too) {
 }
 
 // Several blocks of queries, the last one short, in a segment that is not the first.
-TEST(PackedAttentionBackward, ThePlainFormGoesThroughBlocksOfQueries) {
+TEST(PackedAttentionBackward, TheReferenceFormWorksInBlocksOfQueries) {
   at::manual_seed(18);
   static_assert(2 * kBackwardQueries < 700);
   for (const Shape s : {Shape{6, 2, 32}, Shape{2, 1, 20}, Shape{2, 2, 16}, Shape{1, 1, 20}}) {
@@ -158,7 +158,7 @@ TEST(PackedAttentionBackward, ThePlainFormGoesThroughBlocksOfQueries) {
   }
 }
 
-TEST(PackedAttentionBackward, ThePlainFormsMemoryGrowsWithTheLengthAlone) {
+TEST(PackedAttentionBackward, TheReferenceFormsMemoryGrowsOnlyWithTheLength) {
   AttentionSizes sizes{.tokens = 8192, .longest = 8192, .heads = 14, .kv_heads = 2, .head_dim = 64};
   const std::int64_t rows = kBackwardQueries * 7;
   EXPECT_EQ(packed_attention_backward_bytes(sizes), 4 * (2 * rows * 8192 + 4 * 8192 * 64 + 5 * rows * 64));

@@ -59,7 +59,7 @@ at::Tensor by_peft(const Case& c, const at::Tensor& x, const at::Tensor& dropped
 class Dora : public ::testing::TestWithParam<double> {};
 INSTANTIATE_TEST_SUITE_P(Dropout, Dora, ::testing::Values(0.0, 0.4));
 
-TEST_P(Dora, PlainAndExplicitFormsGivePeftsValuesAndGradients) {
+TEST_P(Dora, AutogradAndFusedFormsGivePeftsValuesAndGradients) {
   Case c(GetParam());
   LoraWeights& side = *c.linear.lora;
   const at::Tensor mask =

@@ -39,7 +39,7 @@ at::Tensor slice_of(const at::Tensor& x, std::int64_t begin = 3) {
   return buffer.narrow(1, begin, x.size(1));
 }
 
-TEST(FusedRmsNorm, EqualsThePlainFunctionAndItsGradient) {
+TEST(FusedRmsNorm, EqualsTheReferenceAndItsGradient) {
   at::manual_seed(1);
   for (const std::int64_t width : kWidths) {
     const at::Tensor x = at::randn({5, width}), w = at::randn({width}), dy = at::randn({5, width});
@@ -54,7 +54,7 @@ TEST(FusedRmsNorm, EqualsThePlainFunctionAndItsGradient) {
   }
 }
 
-TEST(FusedRope, EqualsThePlainFunctionAndItsGradientInASlice) {
+TEST(FusedRope, EqualsTheReferenceAndItsGradientInASlice) {
   at::manual_seed(2);
   for (const std::int64_t head_dim : {2, 14, 32, 64, 128}) {
     for (const bool with_norm : {false, true}) {
@@ -86,7 +86,7 @@ TEST(FusedRope, EqualsThePlainFunctionAndItsGradientInASlice) {
   }
 }
 
-TEST(FusedSwiglu, EqualsThePlainFunctionAndItsGradientsInASlice) {
+TEST(FusedSwiglu, EqualsTheReferenceAndItsGradientsInASlice) {
   at::manual_seed(3);
   for (const std::int64_t width : kWidths) {
     const at::Tensor concat = at::randn({5, 2 * width}) * 4, before = concat.clone();
@@ -105,7 +105,7 @@ TEST(FusedSwiglu, EqualsThePlainFunctionAndItsGradientsInASlice) {
   }
 }
 
-TEST(FusedDropout, EqualsThePlainFunctionBitForBit) {
+TEST(FusedDropout, EqualsTheReferenceBitForBit) {
   at::manual_seed(4);
   const std::vector<std::int64_t> rows = {3, 3, 900, 1LL << 40, 0}, positions = {0, 1, 0, 7, 2};
   const PassContext pass = {

@@ -164,7 +164,7 @@ TEST(Gemm, AddsToAResidualThatIsTheOutputItself) {
   }
 }
 
-TEST(Gemm, LeavesWhatLiesBesideAStridedOutputAlone) {
+TEST(Gemm, WritesOnlyToItsStridedOutput) {
   for (const Instructions level : kLevels) {
     if (!machine_has(level)) continue;
     const ForceInstructions force(level);

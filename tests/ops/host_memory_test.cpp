@@ -34,7 +34,7 @@ TEST(HostMemory, ServesRawRequests) {
   allocator->raw_deallocate(data);
 }
 
-TEST(HostMemory, OutOfMemoryIsTheUsersToMend) {
+TEST(HostMemory, OutOfMemoryIsAUserError) {
   use_host_memory();
   EXPECT_THROW(at::empty({1LL << 52}, at::kFloat), base::UserError);
 }

@@ -56,7 +56,7 @@ TEST(Team, PassesAnExceptionOnAndLivesOn) {
   EXPECT_EQ(done, 20);
 }
 
-TEST(Team, IsForOneCallerAtATimeAndTheOthersGoOnAlone) {
+TEST(Team, ServesOneCallerAtATimeAndOthersRunWithoutIt) {
   std::atomic<int> done = 0;
   const auto call = [&] {
     for (int i = 0; i < 200; ++i) {

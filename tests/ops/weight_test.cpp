@@ -52,7 +52,7 @@ TEST(Weight, LaysPanelsOutAsTheHeaderSays) {
   }
 }
 
-TEST(Weight, PacksASliceOfAJoinedMatrix) {
+TEST(Weight, PacksASliceOfAConcatenatedMatrix) {
   if (!machine_has(Instructions::kAvx512Bf16)) GTEST_SKIP() << "no avx512_bf16 here";
   const at::Tensor concat = numbers(70, 90);
   for (const at::Tensor& slice : {concat.narrow(1, 7, 41), concat.narrow(0, 3, 45), concat.t()}) {

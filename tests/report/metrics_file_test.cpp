@@ -90,7 +90,7 @@ TEST_F(MetricsFileTest, ARunEndsOnce) {
   EXPECT_EQ(base::read_text(path_), whole);
 }
 
-TEST_F(MetricsFileTest, AFreshRunStartsTheFileAnew) {
+TEST_F(MetricsFileTest, ANewRunStartsANewFile) {
   std::ofstream(path_) << "old\n";
   MetricsFile file(path_, 0);
   EXPECT_EQ(base::read_text(path_), "");

@@ -117,7 +117,7 @@ TEST(Judge, AsksAnOpenAiCompatibleApiOncePerPair) {
               {"prompt 1", "Answer 0:\nxx\n", "xxx"});
 }
 
-TEST(Judge, AConversationIsAskedAboutInWords) {
+TEST(Judge, AConversationIsRenderedAsText) {
   std::string request;
   const HttpServer server([&](const std::string& text) {
     request = text;

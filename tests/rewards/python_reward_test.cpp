@@ -46,7 +46,7 @@ def check(prompts, completions, completion_ids, answer, trainer_state, log_extra
   EXPECT_TRUE(reward->score(request_of(0)).values.empty());
 }
 
-TEST(PythonReward, BeginsAnewWithoutWhatCallsHaveLeft) {
+TEST(PythonReward, RestartsWithoutWhatCallsHaveLeft) {
   const PythonFile file(R"(
 calls = 0
 def check(completions, **kwargs):

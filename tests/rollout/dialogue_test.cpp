@@ -95,7 +95,7 @@ TEST_F(DialogueTest, TurnsHaveTheirOwnRandomness) {
   EXPECT_EQ(dialogue.answer(prompt, 0, options_, {}).ids, first);
 }
 
-TEST_F(DialogueTest, AfterAMistakeItComputesAllAnew) {
+TEST_F(DialogueTest, AfterAnErrorItComputesEverythingAgain) {
   Dialogue dialogue(model_);
   const Ids prompt = {3, 4, 5};
   dialogue.answer(prompt, 0, options_, {});

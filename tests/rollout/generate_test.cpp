@@ -82,7 +82,7 @@ TEST(Generate, AnswersTheSameInEveryBatchAndWithLittleMemory) {
 }
 
 // The first of them may be done, and gone, with its first token.
-TEST(Generate, SamplesThatShareAPromptAreAsIfAlone) {
+TEST(Generate, SamplesThatShareAPromptAreThoseOfUnsharedOnes) {
   const model::CausalLm model = tiny();
   const std::vector<Ids> prompts = {Ids(70, 5), {6}, {7, 8, 9}};
   for (const std::int64_t max_new_tokens : {1, 9}) {

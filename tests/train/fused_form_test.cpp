@@ -126,7 +126,7 @@ struct Case {
 
 class FusedForm : public ::testing::TestWithParam<Case> {};
 
-TEST_P(FusedForm, GivesThePlainFormsGradients) {
+TEST_P(FusedForm, GivesTheAutogradFormsGradients) {
   const auto& [family, dtypes, options, bound] = GetParam();
   Setting s(family, dtypes, options);
   const data::Batch batch = packed_batch();
@@ -215,7 +215,7 @@ TEST_P(FusedFormOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
 
 // The rounding of bf16 moves both forms away from fp32, about as far: within a half, summed over tensors.
 // At every level of instructions: what this machine runs is not what every machine runs.
-TEST_P(FusedFormOf, IsNoWorseThanThePlainFormInBf16) {
+TEST_P(FusedFormOf, IsNoWorseThanTheAutogradFormInBf16) {
   const data::Batch batch = packed_batch();
   for (const Options& options : std::vector<Options>{{.shapes = &tiny_config},
                                                      {.shapes = &wide_config},

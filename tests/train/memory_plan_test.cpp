@@ -94,7 +94,7 @@ TEST(MemoryPlan, Q_KNormKeepsTheirInputsAndAnFp32StreamTwiceTheBytes) {
   EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kCheap), "tape") - before, 1024 * 24 * 2 * 896 * 2);
 }
 
-TEST(MemoryPlan, LayersBelowTheLowestSideKeepNothing) {
+TEST(MemoryPlan, LayersBelowTheLowestAdapterKeepNothing) {
   MemoryInputs in = qwen();
   const std::int64_t all = bytes_of(memory_of(in, true, RecomputeMode::kLayer), "tape");
   std::erase_if(in.adapted, [](const AdaptedLinear& linear) { return linear.layer < 12; });
@@ -110,7 +110,7 @@ TEST(MemoryPlan, TheAdapterIsParametersGradientsMomentsAndAShadow) {
   EXPECT_EQ(bytes_of(memory_of(in, true, RecomputeMode::kNone), "adapter"), p * 16);
 }
 
-TEST(MemoryPlan, AdaptersBelowAreOfTheBaseAndTakeTheirLowRankProducts) {
+TEST(MemoryPlan, FrozenAdaptersCountAsBaseWithTheirLowRankProducts) {
   MemoryInputs in = qwen();
   const MemoryPlan plain = memory_of(in, true, RecomputeMode::kCheap);
   in.frozen_rank = 3 * 16;
@@ -226,7 +226,7 @@ TEST(MemoryPlan, TheNamedMemoryLimitRunsIt) {
       RecomputeMode::kLayer);
 }
 
-TEST(MemoryPlan, ThePlainFormKeepsMoreAndNeverRecomputes) {
+TEST(MemoryPlan, TheAutogradFormKeepsMoreAndNeverRecomputes) {
   const MemoryPlan plain = plan_memory(qwen(), LayerForm::kAutograd, RecomputeMode::kAuto, {});
   EXPECT_FALSE(plain.fused_layer);
   EXPECT_EQ(plain.recompute, RecomputeMode::kNone);
@@ -239,7 +239,7 @@ TEST(MemoryPlan, ThePlainFormKeepsMoreAndNeverRecomputes) {
       << "after dropout every side has an input of its own";
 }
 
-TEST(MemoryPlan, WhatTheExplicitLayerHasNoGradientForRunsPlain) {
+TEST(MemoryPlan, WhatTheFusedLayerHasNoGradientForRunsInAutograd) {
   MemoryInputs in = qwen();
   in.only_lora = false;
   const MemoryPlan plan = plan_memory(in, LayerForm::kAuto, RecomputeMode::kAuto, {});

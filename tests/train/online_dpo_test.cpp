@@ -313,7 +313,7 @@ TEST_F(OnlineDpoRun, RehearsalChangesNothing) {
   EXPECT_TRUE(at::equal(run->adapter->flat_gradient(), gradient));
 }
 
-TEST_F(OnlineDpoRun, SamplesOfAStepRunAgainAlone) {
+TEST_F(OnlineDpoRun, SamplesOfAStepRunAgainOneByOne) {
   Watcher silent;
   const auto run = open_run(plan("run", kLength), silent);
   run->adapter->zero_gradient();

@@ -140,7 +140,7 @@ TEST_F(RewardModelRun, ItsFilesAreAReward) {
 }
 
 // A run continues an adapter with its head, and no language model's.
-TEST_F(RewardModelRun, ContinuesItsOwnKindAlone) {
+TEST_F(RewardModelRun, ContinuesOnlyItsOwnKind) {
   const auto run = open({"--adapter_name_or_path", (kFixtures / "trl_reward" / "adapter").string()});
   EXPECT_GT(run->adapter->score().abs().max().item<double>(), 0.1);
   EXPECT_THROW(open({"--adapter_name_or_path", (kFixtures / "tiny_llama" / "adapter").string()}),

@@ -161,7 +161,7 @@ TEST_F(SftEquivalence, FrozenWeightsKeepTheirBits) {
 }
 
 // The default of TRL's users: bf16 GEMMs, whose operands are copies of the parameters that every step renews.
-TEST_F(SftEquivalence, TheExplicitFormLearnsInBf16AsThePlainFormDoes) {
+TEST_F(SftEquivalence, TheFusedFormLearnsInBf16AsTheAutogradFormDoes) {
   for (const std::string dtype : {"float32", "bfloat16"}) {
     const std::vector<std::string> more = {"--dtype", dtype, "--bf16", "true", "--layer_form"};
     auto with = [&more](const std::string& form) {

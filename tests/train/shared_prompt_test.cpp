@@ -250,7 +250,7 @@ TEST(SharedPrompt, IsExactAtEveryLevelOfInstructions) {
   }
 }
 
-TEST(SharedPrompt, IsForTheExplicitPassAndForPromptsThatComeBefore) {
+TEST(SharedPrompt, NeedsTheFusedPassAndPromptsThatComeFirst) {
   Setting s("llama", kFp32);
   const ops::PassContext context;
   Scored scored = shared({{3, {2, 2}}, {3, {2}}});

@@ -185,7 +185,7 @@ void check_examples(const train::OpenedRun& run, Verdicts& out) {
                  .what = std::string("impossible here: ") +
                          (run.plan.packing ? "packed rows" : "rows of a batch") +
                          " are segments that attention never leaves, each with positions from 0",
-                 .evidence = "tests/model/causal_lm_test.cpp (GivesTheSamePackedAndAlone), "
+                 .evidence = "tests/model/causal_lm_test.cpp (GivesTheSamePackedAndUnpacked), "
                              "tests/ops/attention_test.cpp (NeverLeavesASegment)"});
 }
 
