@@ -1,11 +1,11 @@
-// C ABI of the Rust crate text_ffi: Hugging Face `tokenizers` and minijinja with Python's manners.
+// C ABI of the Rust crate text_ffi: Hugging Face `tokenizers`, minijinja with Python's manners, and data files.
 //
 // Status of every int-returning call: HONE_TEXT_OK, or a negative code with a message in *err.
 // Strings are UTF-8 with a length, never NUL-terminated. Whatever a call returns is owned by the caller and
 // given back to the matching _free, also after an error (freeing an empty buffer does nothing).
 // Handles may be shared between threads for all calls that take them const.
 //
-// Templates and tokenizers are files that nobody vouches for. Compiling, rendering, reading, encoding and decoding
+// Templates, tokenizers and data are files that nobody vouches for. Compiling, rendering, reading, encoding and decoding
 // run on pooled threads of this library with limits on memory, CPU time and stack that grow with the input. A call
 // that meets one returns HONE_TEXT_LIMIT; its thread sleeps for ever with what it holds, and after 12 of them in a
 // process every call returns HONE_TEXT_LIMIT.
@@ -29,6 +29,7 @@ enum {
 
 typedef struct hone_text_tokenizer hone_text_tokenizer;
 typedef struct hone_text_template hone_text_template;
+typedef struct hone_text_data hone_text_data;
 
 typedef struct {
   char* data;
@@ -82,6 +83,24 @@ int hone_text_template_has_generation(const hone_text_template* chat_template);
 // `spans` (may be NULL): byte ranges of the {% generation %} blocks in *out.
 int hone_text_template_apply(const hone_text_template* chat_template, const char* request, size_t size,
                              hone_text_buffer* out, hone_text_spans* spans, hone_text_buffer* err);
+
+// ---- data files -----------------------------------------------------------------------------------------------
+
+enum {
+  HONE_TEXT_GZIP = 1,
+  HONE_TEXT_ZSTD = 2,
+  HONE_TEXT_PARQUET = 3,
+  HONE_TEXT_ARROW = 4,  // IPC stream or file
+};
+
+// Opens a file of that kind. `rows`: how many it has, -1 for text. After an error *err is the end of a sentence whose
+// subject is the file: "ends in the middle of its data".
+int hone_text_data_open(const char* path, size_t size, int kind, hone_text_data** out, int64_t* rows,
+                        hone_text_buffer* err);
+// The next block, empty at the end. Of gzip and zstd: a megabyte of what was compressed. Of Parquet and Arrow: whole
+// lines, a JSON object a row, with the values that `datasets` gives. After an error a handle is of no more use.
+int hone_text_data_next(hone_text_data* data, hone_text_buffer* out, hone_text_buffer* err);
+void hone_text_data_free(hone_text_data* data);
 
 void hone_text_buffer_free(hone_text_buffer buffer);
 void hone_text_ids_free(hone_text_ids ids);

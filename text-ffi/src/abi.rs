@@ -92,8 +92,13 @@ unsafe fn unleak<T>(data: *mut T, size: usize) {
 
 /// Hands `text` to the caller; nothing happens when `out` is NULL.
 pub unsafe fn put(out: *mut Buffer, text: String) {
+    put_bytes(out, text.into_bytes())
+}
+
+/// The same for bytes that may be no text.
+pub unsafe fn put_bytes(out: *mut Buffer, bytes: Vec<u8>) {
     if !out.is_null() {
-        let (data, size) = leak(text.into_bytes());
+        let (data, size) = leak(bytes);
         *out = Buffer { data, size };
     }
 }

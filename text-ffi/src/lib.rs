@@ -1,12 +1,15 @@
-//! Hugging Face tokenizers and chat templates behind the C ABI of `include/text_ffi.h`.
+//! Hugging Face tokenizers, chat templates and data files behind the C ABI of `include/text_ffi.h`.
 //!
-//! `abi` holds the buffers and the guard around every entry point; `tokenizer_api` and `template_api` are the
-//! entry points themselves. Chat templates are minijinja made to behave like transformers' jinja2:
-//! `environment` puts it together, `generation` adds `{% generation %}`, `methods`, `filters` and `pyjson` fix
-//! what Python does differently, `chat` is `apply_chat_template`. `scan` and `sandbox` are the limits on hostile files.
+//! `abi` holds the buffers and the guard around every entry point; `tokenizer_api`, `template_api` and `data_api` are
+//! the entry points themselves. Chat templates are minijinja made to behave like transformers' jinja2: `environment`
+//! puts it together, `generation` adds `{% generation %}`, `methods`, `filters` and `pyjson` fix what Python does
+//! differently, `chat` is `apply_chat_template`. `data` reads compressed, Parquet and Arrow files. `scan` and
+//! `sandbox` are the limits on hostile files.
 
 mod abi;
 mod chat;
+mod data;
+mod data_api;
 mod environment;
 mod filters;
 mod generation;
