@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "base/error.h"
+#include "ops/dynamic_codes.h"
 
 namespace hone::ops {
 namespace {
@@ -47,43 +49,6 @@ constexpr std::array<float, 16> kFp4 = {
 
 const std::array<float, 16>& values_of(QuantType type) {
   return type == QuantType::kNf4 ? kNf4 : kFp4;
-}
-
-// fp32 numbers from `begin` to 1 as torch.linspace spaces them: the second half is counted from the end, and
-// each is rounded once.
-std::vector<float> spaced(float begin, int64_t count) {
-  const float step = (1.0F - begin) / static_cast<float>(count - 1);
-  std::vector<float> out(static_cast<std::size_t>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    out[static_cast<std::size_t>(i)] = i < count / 2
-                                           ? std::fma(step, static_cast<float>(i), begin)
-                                           : std::fma(-step, static_cast<float>(count - 1 - i), 1.0F);
-  }
-  return out;
-}
-
-// Dettmers 2016, "8-Bit Approximations for Parallelism in Deep Learning": the smaller the number, the fewer
-// bits its fraction has.
-std::array<float, 256> make_dynamic() {
-  std::vector<float> values = {0.0F, 1.0F};
-  for (int exponent = 0; exponent < 7; ++exponent) {
-    const std::vector<float> bounds = spaced(0.1F, (int64_t{1} << exponent) + 1);
-    const auto scale = static_cast<float>(std::pow(10.0, exponent - 6));
-    for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
-      const float mean = (bounds[i] + bounds[i + 1]) / 2.0F;
-      values.push_back(scale * mean);
-      values.push_back(-scale * mean);
-    }
-  }
-  std::array<float, 256> out{};
-  std::sort(values.begin(), values.end());
-  std::copy(values.begin(), values.end(), out.begin());
-  return out;
-}
-
-const std::array<float, 256>& dynamic_values() {
-  static const std::array<float, 256> values = make_dynamic();
-  return values;
 }
 
 template <std::size_t N>
@@ -144,31 +109,9 @@ float mean_of(const at::Tensor& x) {
   return mean;
 }
 
-// bitsandbytes' CPU form goes through a table of 65,536 places.
-class DynamicCodes {
- public:
-  DynamicCodes() : codes_(kPlaces) {
-    const std::array<float, 256>& values = dynamic_values();
-    std::size_t code = 0;
-    for (int64_t i = 0; i < kPlaces; ++i) {
-      const float value = -1.0F + (2.0F * static_cast<float>(i)) / static_cast<float>(kPlaces - 1);
-      while (code + 1 < values.size() && 0.5F * (values[code] + values[code + 1]) < value) ++code;
-      codes_[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(code);
-    }
-  }
-  std::uint8_t of(float x) const {
-    const float value = std::clamp(x, -1.0F, 1.0F);
-    return codes_[static_cast<std::size_t>((value + 1.0F) * 0.5F * static_cast<float>(kPlaces - 1) + 0.5F)];
-  }
-
- private:
-  static constexpr int64_t kPlaces = 65536;
-  std::vector<std::uint8_t> codes_;
-};
-
 // The scales of the matrix become codes with scales of their own.
 void nest(Quantized& matrix, const std::string& name) {
-  static const DynamicCodes dynamic;
+  const DynamicCodes& dynamic = DynamicCodes::with_sign();
   matrix.nested_offset = mean_of(matrix.scales);
   if (!std::isfinite(matrix.nested_offset)) {
     throw base::UserError({name, "weights whose scales have a mean in fp32 (use_bnb_nested_quant)",
@@ -183,13 +126,8 @@ void nest(Quantized& matrix, const std::string& name) {
   auto* codes = matrix.scales.mutable_data_ptr<std::uint8_t>();
   for (int64_t b = 0; b < blocks; ++b) {
     const int64_t begin = b * kNestedBlock, end = std::min(n, begin + kNestedBlock);
-    float largest = 0;
-    for (int64_t i = begin; i < end; ++i) largest = std::max(largest, std::fabs(x[i]));
-    matrix.nested_scales.mutable_data_ptr<float>()[b] = largest;
-    const float reciprocal = 1.0F / largest;
-    for (int64_t i = begin; i < end; ++i) {
-      codes[i] = largest < kLeast ? std::uint8_t{0} : dynamic.of(x[i] * reciprocal);  // no reciprocal of 0
-    }
+    const std::span<const float> block(x + begin, static_cast<std::size_t>(end - begin));
+    matrix.nested_scales.mutable_data_ptr<float>()[b] = dynamic.quantize(block, codes + begin);
   }
 }
 
@@ -268,7 +206,7 @@ at::Tensor code_table(QuantType type) {
 }
 
 at::Tensor dynamic_table() {
-  return tensor_of(dynamic_values());
+  return tensor_of(DynamicCodes::with_sign().values());
 }
 
 Quantized Quantized::to(at::Device device) const {
