@@ -1,0 +1,199 @@
+#include "learn/optimizer.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "base/error.h"
+#include "learn/optimizers/rows.h"
+
+namespace hone::learn {
+namespace {
+
+constexpr std::int64_t kBlockSize = 1 << 16;  // elements: temporaries stay in a core's cache
+
+// get_decay_parameter_names' patterns: bias, layernorm, rmsnorm anywhere; norm or *_norm as a part of the name.
+bool name_decays(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const char* word : {"bias", "layernorm", "rmsnorm"}) {
+    if (name.find(word) != std::string::npos) return false;
+  }
+  const std::string parts = "." + name + ".";
+  return parts.find(".norm.") == std::string::npos && parts.find("_norm.") == std::string::npos;
+}
+
+void require_buffer(const at::Tensor& tensor, std::int64_t size, const char* name) {
+  base::require(tensor.defined() && tensor.scalar_type() == at::kFloat && tensor.dim() == 1 &&
+                    tensor.is_contiguous() && tensor.numel() == size,
+                "learn::Optimizer",
+                std::string(name) + " to be a flat contiguous fp32 tensor of the parameters' size");
+}
+
+std::int64_t size_of(const FlatLayout& layout) {
+  return layout.empty() ? 0 : layout.back().offset + layout.back().size;
+}
+
+}  // namespace
+
+const OptimizerRow& optimizer_row(OptimizerKind kind) {
+  for (const OptimizerRow* row : {&kAdamWRow, &kAdamW8bitRow, &kAdafactorRow, &kRmspropRow, &kSgdRow,
+                                  &kAdagradRow, &kLionRow, &kLion8bitRow}) {
+    if (row->kind == kind) return *row;
+  }
+  throw base::InternalError({"learn::optimizer_row", "a kind with a row", "another", "", ""});
+}
+
+FlatLayout flat_layout(const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors) {
+  FlatLayout out;
+  std::int64_t offset = 0;
+  for (const auto& [name, shape] : tensors) {
+    std::int64_t size = 1;
+    for (const std::int64_t length : shape) size *= length;
+    out.push_back({.name = name,
+                   .shape = shape,
+                   .offset = offset,
+                   .size = size,
+                   .decays = name_decays(name),
+                   .is_embedding = name.ends_with("embed_tokens.weight")});
+    offset += size;
+  }
+  return out;
+}
+
+Optimizer::Optimizer(const OptimizerOptions& options, FlatLayout layout, at::Device device)
+    : row_(&optimizer_row(options.kind)), options_(options), layout_(std::move(layout)) {
+  std::vector<StateSize> sizes = row_->state_of(options_, {});
+  for (StateSize& one : sizes) one.size = 0;
+  for (const FlatTensor& tensor : layout_) {
+    Unit& unit = tensors_.emplace_back(
+        Unit{.offset = tensor.offset, .size = tensor.size, .shape = tensor.shape, .decays = tensor.decays});
+    const std::vector<StateSize> of_tensor = row_->state_of(options_, tensor);
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+      unit.state_offset.push_back(sizes[k].size);
+      unit.state_size.push_back(of_tensor[k].size);
+      sizes[k].size += of_tensor[k].size;
+    }
+  }
+  for (const StateSize& one : sizes) {
+    all_.push_back(
+        {std::string(one.name), at::zeros({one.size}, at::TensorOptions(one.dtype).device(device))});
+    if (one.size > 0) state_.push_back(all_.back());
+  }
+  make_units();
+}
+
+std::string Optimizer::name() const {
+  return std::string(row_->name);
+}
+
+bool Optimizer::takes_signs() const {
+  return options_.kind == OptimizerKind::kLion || options_.kind == OptimizerKind::kLion8bit;
+}
+
+std::int64_t Optimizer::state_bytes() const {
+  std::int64_t bytes = 0;
+  for (const StateTensor& one : state_) bytes += static_cast<std::int64_t>(one.value.nbytes());
+  return bytes;
+}
+
+void Optimizer::restore(std::int64_t steps, const std::vector<at::Tensor>& state) {
+  base::require(state.size() == state_.size(), "learn::Optimizer::restore",
+                "one tensor for each of the state");
+  for (std::size_t k = 0; k < state.size(); ++k) {
+    base::require(state[k].sizes() == state_[k].value.sizes() &&
+                      state[k].scalar_type() == state_[k].value.scalar_type(),
+                  "learn::Optimizer::restore", "shape and dtype of " + state_[k].name);
+    state_[k].value.copy_(state[k]);
+  }
+  steps_ = steps;
+}
+
+// The units of kRanges and kBlocks: a state is as long as the parameters, so that one offset fits both.
+void Optimizer::make_units() {
+  if (row_->units == Units::kTensors) {
+    units_ = tensors_;
+    return;
+  }
+  const auto unit = [&](std::int64_t offset, std::int64_t size, bool decays) {
+    Unit out{.offset = offset, .size = size, .shape = {size}, .decays = decays};
+    for (const StateTensor& one : all_) {
+      out.state_offset.push_back(one.value.numel() == 0 ? 0 : offset);
+      out.state_size.push_back(one.value.numel() == 0 ? 0 : size);
+    }
+    return out;
+  };
+  const std::int64_t most = row_->units == Units::kBlocks ? kBlockSize : size_of(layout_);
+  for (std::size_t i = 0; i < layout_.size();) {
+    const std::int64_t begin = layout_[i].offset;
+    const bool decays = layout_[i].decays;
+    std::int64_t end = begin;
+    for (; i < layout_.size() && layout_[i].decays == decays; ++i) end = layout_[i].offset + layout_[i].size;
+    for (std::int64_t at = begin; at < end; at += most)
+      units_.push_back(unit(at, std::min(most, end - at), decays));
+  }
+}
+
+void Optimizer::run(const Unit& unit, const at::Tensor& parameters, const at::Tensor& gradient,
+                    double learning_rate) const {
+  const at::NoGradGuard no_grad;  // of this thread
+  std::vector<at::Tensor> state;
+  for (std::size_t k = 0; k < all_.size(); ++k)
+    state.push_back(all_[k].value.narrow(0, unit.state_offset[k], unit.state_size[k]));
+  row_->apply({.options = options_,
+               .arguments = options_.arguments,
+               .weight_decay = unit.decays ? options_.weight_decay : 0,
+               .learning_rate = learning_rate,
+               .step = steps_},
+              parameters.narrow(0, unit.offset, unit.size).view(unit.shape),
+              gradient.narrow(0, unit.offset, unit.size).view(unit.shape), state);
+}
+
+void Optimizer::step(const at::Tensor& parameters, const at::Tensor& gradient, double learning_rate) {
+  const std::int64_t size = size_of(layout_);
+  require_buffer(parameters, size, "parameters");
+  require_buffer(gradient, size, "gradient");
+  steps_ += 1;
+  if (row_->units == Units::kRanges || !parameters.is_cpu()) {
+    for (const Unit& unit : units_) run(unit, parameters, gradient, learning_rate);
+  } else {
+    // At least two, so that it is a parallel region, in which libtorch's operators take one thread each: the
+    // order of their sums does not depend on the number of threads.
+    const auto units = static_cast<std::int64_t>(units_.size());
+    at::parallel_for(0, units + 1, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < std::min(end, units); ++i)
+        run(units_[static_cast<std::size_t>(i)], parameters, gradient, learning_rate);
+    });
+  }
+  parameters.unsafeGetTensorImpl()->bump_version();  // shadows of the parameters are made again
+}
+
+at::Tensor Optimizer::reference(std::size_t index, const at::Tensor& parameters, const at::Tensor& gradient,
+                                double learning_rate) const {
+  const at::NoGradGuard no_grad;
+  const Unit& unit = tensors_[index];
+  const bool whole = row_->units == Units::kTensors;
+  std::vector<at::Tensor> state;
+  for (std::size_t k = 0; k < all_.size(); ++k) {
+    const at::Tensor part = all_[k].value.narrow(0, unit.state_offset[k], unit.state_size[k]);
+    state.push_back(part.is_floating_point() ? part.to(at::kDouble) : part.clone());
+  }
+  const auto wide = [&](const at::Tensor& flat) {
+    const at::Tensor part = flat.narrow(0, unit.offset, unit.size).to(at::kDouble);
+    return whole ? part.view(unit.shape) : part;
+  };
+  at::Tensor p = wide(parameters);
+  row_->apply({.options = options_,
+               .arguments = options_.arguments,
+               .weight_decay = unit.decays ? options_.weight_decay : 0,
+               .learning_rate = learning_rate,
+               .step = steps_ + 1},
+              p, wide(gradient), state);
+  return p.flatten();
+}
+
+}  // namespace hone::learn

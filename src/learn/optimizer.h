@@ -1,0 +1,89 @@
+// The optimizer of a run, on one flat fp32 buffer of parameters: which formula, its state, one step.
+//
+//   Optimizer optimizer(options, flat_layout(tensors), device);
+//   optimizer.step(parameters, gradient, learning_rate);
+//
+// The formulas are in optimizers/, one file each, and equal those of the libraries that transformers' Trainer
+// uses (tests/parity/optimizers_test.cpp). All state is fp32, but the codes of the 8-bit forms. No bit depends
+// on the number of threads; those of other formulas than AdamW's may depend on the machine's vector
+// instructions, because they are libtorch's operators.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "learn/optimizer_options.h"
+
+namespace hone::learn {
+
+// A tensor in the flat buffer.
+struct FlatTensor {
+  std::string name;  // PEFT's key
+  std::vector<std::int64_t> shape;
+  std::int64_t offset = 0, size = 0;  // elements
+  bool decays = true;                 // weight_decay applies; as in Trainer.get_decay_parameter_names
+  bool is_embedding = false;          // its state is never 8-bit, as in Trainer.create_optimizer
+};
+using FlatLayout = std::vector<FlatTensor>;
+// Names and shapes, in the buffer's order.
+FlatLayout flat_layout(const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors);
+
+// A tensor of the state: the parts that belong to each tensor of the layout, in its order.
+struct StateTensor {
+  std::string name;  // as in a checkpoint: "exp_avg"
+  at::Tensor value;  // [its size], fp32 or uint8
+};
+
+struct OptimizerRow;  // optimizers/rows.h
+
+class Optimizer {
+ public:
+  Optimizer(const OptimizerOptions& options, FlatLayout layout, at::Device device);
+  Optimizer(Optimizer&&) = default;
+  Optimizer& operator=(Optimizer&&) = default;
+
+  std::string name() const;  // "adamw", "adamw_8bit", ...: that of a checkpoint
+  // One step in place. Both [P] fp32, contiguous, on the optimizer's device.
+  void step(const at::Tensor& parameters, const at::Tensor& gradient, double learning_rate);
+  // What the next step() makes of tensor `index`, in fp64, [its size]; changes nothing.
+  at::Tensor reference(std::size_t index, const at::Tensor& parameters, const at::Tensor& gradient,
+                       double learning_rate) const;
+
+  std::int64_t steps() const { return steps_; }
+  const std::vector<StateTensor>& state() const { return state_; }  // those that have elements
+  std::int64_t state_bytes() const;
+  // The state that a checkpoint holds, in this order of tensors; on any device.
+  void restore(std::int64_t steps, const std::vector<at::Tensor>& state);
+
+  const FlatLayout& layout() const { return layout_; }
+  const OptimizerOptions& options() const { return options_; }
+  // An element's update has about the size of the learning rate, whatever the gradient's (not so for sgd).
+  bool normalizes() const { return options_.kind != OptimizerKind::kSgd; }
+  // The update is the sign of a sum, which rounding may turn.
+  bool takes_signs() const;
+
+ private:
+  // What one call of the formula updates, and its parts of the states.
+  struct Unit {
+    std::int64_t offset = 0, size = 0;
+    std::vector<std::int64_t> shape, state_offset, state_size;
+    bool decays = true;
+  };
+  void make_units();
+  void run(const Unit& unit, const at::Tensor& parameters, const at::Tensor& gradient,
+           double learning_rate) const;
+
+  const OptimizerRow* row_;
+  OptimizerOptions options_;
+  FlatLayout layout_;
+  std::vector<Unit> tensors_, units_;  // one for each tensor of the layout; those of a step
+  std::vector<StateTensor> all_;       // every state of the row, also those without elements
+  std::vector<StateTensor> state_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace hone::learn

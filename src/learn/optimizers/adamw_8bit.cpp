@@ -1,0 +1,62 @@
+// adamw_bnb_8bit, adamw_8bit and the paged one: bitsandbytes' AdamW on 8-bit states, and on fp32 states for
+// tensors that keep them, in the order of its CPU form.
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "learn/optimizers/blockwise.h"
+#include "learn/optimizers/rows.h"
+
+namespace hone::learn {
+namespace {
+
+enum State : std::size_t { kCodes1, kCodes2, kScales1, kScales2, kMoment1, kMoment2 };
+
+std::vector<StateSize> adamw8_state(const OptimizerOptions&, const FlatTensor& tensor) {
+  const std::int64_t coded = is_8bit(tensor) ? tensor.size : 0, blocks = state_blocks(coded);
+  const std::int64_t plain = tensor.size - coded;
+  return {{"state1", coded, at::kByte}, {"state2", coded, at::kByte}, {"absmax1", blocks},
+          {"absmax2", blocks},          {"exp_avg", plain},           {"exp_avg_sq", plain}};
+}
+
+struct Corrections {
+  double first, second_root;
+};
+
+Corrections update_moments(const StepNumbers& n, at::Tensor m, at::Tensor v, const at::Tensor& g) {
+  const double beta1 = n.options.beta1, beta2 = n.options.beta2, step = static_cast<double>(n.step);
+  m.mul_(beta1).add_(g, 1.0 - beta1);
+  v.mul_(beta2).addcmul_(g, g, 1.0 - beta2);
+  return {.first = 1.0 - std::pow(beta1, step), .second_root = std::sqrt(1.0 - std::pow(beta2, step))};
+}
+
+void decay(const StepNumbers& n, at::Tensor p) {
+  if (n.weight_decay > 0) p.mul_(1.0 - n.learning_rate * n.weight_decay);
+}
+
+void adamw8_apply(const StepNumbers& n, at::Tensor p, const at::Tensor& g, std::vector<at::Tensor>& state) {
+  const double epsilon = n.options.epsilon;
+  if (state[kCodes1].numel() == 0) {
+    at::Tensor m = state[kMoment1].view(p.sizes()), v = state[kMoment2].view(p.sizes());
+    const Corrections c = update_moments(n, m, v, g);
+    decay(n, p);
+    p.add_(m.div(v.sqrt().add_(epsilon * c.second_root)), -n.learning_rate * c.second_root / c.first);
+    return;
+  }
+  const auto& with_sign = ops::DynamicCodes::with_sign();
+  const auto& without_sign = ops::DynamicCodes::without_sign();
+  at::Tensor m = from_codes(with_sign, state[kCodes1], state[kScales1], p);
+  at::Tensor v = from_codes(without_sign, state[kCodes2], state[kScales2], p);
+  const Corrections c = update_moments(n, m, v, g);
+  decay(n, p);
+  p.addcdiv_(m, v.sqrt().div_(c.second_root).add_(epsilon), -n.learning_rate / c.first);
+  to_codes(with_sign, m, state[kCodes1], state[kScales1]);
+  to_codes(without_sign, v, state[kCodes2], state[kScales2]);
+}
+
+}  // namespace
+
+const OptimizerRow kAdamW8bitRow = {OptimizerKind::kAdamW8bit, "adamw_8bit", Units::kTensors, &adamw8_state,
+                                    &adamw8_apply};
+
+}  // namespace hone::learn

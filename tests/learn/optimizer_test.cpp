@@ -1,0 +1,301 @@
+// Every optimizer against the library that transformers' Trainer builds (record_optimizers.py), step by step.
+#include "learn/optimizer.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/safetensors.h"
+#include "ops/cpu/instructions.h"
+
+namespace hone::learn {
+namespace optimizer_test {
+
+using Kind = OptimizerKind;
+constexpr int kSteps = 20;
+
+class Recorded {
+ public:
+  explicit Recorded(const std::string& name)
+      : file_(base::SafetensorsFile::open(HONE_FIXTURES "/parity/learn/" + name + ".safetensors")),
+        cases_(base::parse_json(file_.metadata().at("cases"), name)),
+        shapes_(base::parse_json(file_.metadata().at("names"), name)) {}
+
+  const base::Json& cases() const { return cases_; }
+  bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+  at::Tensor tensor(const std::string& name) const {
+    const auto* stored = file_.find(name);
+    base::require(stored != nullptr, "optimizer_test", name);
+    at::Tensor out = at::empty(stored->shape, stored->dtype == base::DType::kU8 ? at::kByte : at::kFloat);
+    std::memcpy(out.mutable_data_ptr(), stored->bytes.data(), stored->bytes.size());
+    return out;
+  }
+  FlatLayout layout() const {
+    std::vector<std::pair<std::string, std::vector<std::int64_t>>> tensors;
+    for (const auto& [name, shape] : shapes_.items())
+      tensors.emplace_back(name, shape.get<std::vector<std::int64_t>>());
+    return flat_layout(tensors);
+  }
+
+ private:
+  base::SafetensorsFile file_;
+  base::Json cases_, shapes_;
+};
+
+// The recorder's `values`.
+at::Tensor values(std::int64_t size, std::int64_t step) {
+  at::Tensor out = at::empty({size}, at::kFloat);
+  auto* x = out.mutable_data_ptr<float>();
+  for (std::int64_t i = 0; i < size; ++i) {
+    const auto whole = static_cast<float>((i * 7919 + step * 10007 + 13) % 2003 - 1001);
+    x[i] = std::ldexp(whole / 1024.0F, -static_cast<int>((i / 100 + step) % 6));
+    if (step > 0 && step < 3 && i >= 256 && i < 512) x[i] = 0;
+  }
+  return out;
+}
+
+OptimizerOptions options_of(const base::Json& one) {
+  static const std::map<std::string, Kind> kinds = {{"adamw_torch", Kind::kAdamW},
+                                                    {"adamw_torch_fused", Kind::kAdamW},
+                                                    {"paged_adamw_32bit", Kind::kAdamW},
+                                                    {"adamw_bnb_8bit", Kind::kAdamW8bit},
+                                                    {"paged_adamw_8bit", Kind::kAdamW8bit},
+                                                    {"rmsprop", Kind::kRmsprop},
+                                                    {"sgd", Kind::kSgd},
+                                                    {"adagrad", Kind::kAdagrad},
+                                                    {"adafactor", Kind::kAdafactor},
+                                                    {"lion_32bit", Kind::kLion},
+                                                    {"paged_lion_32bit", Kind::kLion},
+                                                    {"lion_8bit", Kind::kLion8bit}};
+  OptimizerOptions out{.kind = kinds.at(one["optim"].get<std::string>())};
+  out.weight_decay = one.value("weight_decay", 0.0);
+  out.beta1 = one.value("adam_beta1", 0.9);
+  out.beta2 = one.value("adam_beta2", 0.999);
+  out.epsilon = one.value("adam_epsilon", 1e-8);
+  const std::string args = one.value("optim_args", std::string());
+  OptimizerArguments& to = out.arguments;
+  if (out.kind == Kind::kAdagrad) to.eps = 1e-10;
+  const auto number = [&](const std::string& key, double& field) {
+    const std::size_t at = args.find(key + "=");
+    if (at != std::string::npos) field = std::stod(args.substr(at + key.size() + 1));
+  };
+  number("momentum", to.momentum);
+  number("dampening", to.dampening);
+  number("alpha", to.alpha);
+  number("eps", to.eps);
+  number("lr_decay", to.lr_decay);
+  to.centered = args.find("centered") != std::string::npos;
+  to.nesterov = args.find("nesterov") != std::string::npos;
+  return out;
+}
+
+double rate_of(int step) {
+  return 1e-2 * (1 - step / 25.0);
+}
+
+struct Worst {
+  double error = 0;
+  std::int64_t different = 0;  // elements with other bits
+  std::string at = "nothing";
+};
+
+// All of a case's steps; the worst difference of a tensor is relative to its largest element.
+Worst compare(const Recorded& recorded, const std::string& name, Optimizer& optimizer) {
+  const FlatLayout layout = recorded.layout();
+  const std::int64_t size = layout.back().offset + layout.back().size;
+  at::Tensor p = values(size, 0).clone();
+  Worst out;
+  for (int step = 1; step <= kSteps; ++step) {
+    optimizer.step(p, values(size, step), rate_of(step));
+    const std::string key = name + "." + std::to_string(step);
+    if (!recorded.has(key)) continue;
+    const at::Tensor theirs = recorded.tensor(key);
+    for (const FlatTensor& tensor : layout) {
+      const at::Tensor x = p.narrow(0, tensor.offset, tensor.size),
+                       y = theirs.narrow(0, tensor.offset, tensor.size);
+      const double scale = y.abs().max().item<double>();
+      const double error = (x - y).abs().max().item<double>() / scale;
+      out.different += x.ne(y).sum().item<std::int64_t>();
+      if (error <= out.error) continue;
+      out.error = error;
+      out.at = tensor.name + " after step " + std::to_string(step);
+    }
+  }
+  return out;
+}
+
+// torch's and transformers' operators are libtorch's, called in their order; adafactor's norms and AdamW's kernel
+// round otherwise.
+TEST(Optimizers, EqualTheLibrariesOfTheTrainer) {
+  for (const char* file : {"optimizers", "optimizers_bnb"}) {
+    const Recorded recorded(file);
+    for (const auto& [name, one] : recorded.cases().items()) {
+      Optimizer optimizer(options_of(one), recorded.layout(), at::kCPU);
+      const Worst worst = compare(recorded, name, optimizer);
+      std::printf("[margin] %s %s: worst %.2g at %s, %.2g %% of 1e-06; %lld elements with other bits\n", file,
+                  name.c_str(), worst.error, worst.at.c_str(), worst.error / 1e-8,
+                  static_cast<long long>(worst.different));
+      EXPECT_LE(worst.error, 1e-6) << file << ' ' << name << " at " << worst.at;
+      EXPECT_EQ(optimizer.steps(), kSteps);
+    }
+  }
+}
+
+// The codes, their scales and the parameters, bit for bit where libtorch has bitsandbytes' vector instructions.
+TEST(Optimizers, EightBitStatesAreBitsandbytes) {
+  const Recorded recorded("optimizers_8bit");
+  const bool same_machine = ops::machine_has(ops::Instructions::kAvx2);
+  const std::map<std::string, std::string> keys = {
+      {"state1", "state1.uint8"},     {"state2", "state2.uint8"},    {"absmax1", "absmax1.float32"},
+      {"absmax2", "absmax2.float32"}, {"exp_avg", "state1.float32"}, {"exp_avg_sq", "state2.float32"}};
+  for (const auto& [name, one] : recorded.cases().items()) {
+    Optimizer optimizer(options_of(one), recorded.layout(), at::kCPU);
+    const Worst worst = compare(recorded, name, optimizer);
+    std::printf("[margin] 8-bit %s: worst %.2g at %s; %lld elements with other bits\n", name.c_str(),
+                worst.error, worst.at.c_str(), static_cast<long long>(worst.different));
+    EXPECT_LE(worst.error, 1e-5) << name;
+    EXPECT_TRUE(!same_machine || worst.different == 0) << name;
+    for (const StateTensor& state : optimizer.state()) {
+      const at::Tensor theirs = recorded.tensor(name + ".state." + keys.at(state.name));
+      ASSERT_EQ(state.value.sizes(), theirs.sizes()) << name << ' ' << state.name;
+      EXPECT_TRUE(!same_machine || state.value.equal(theirs)) << name << ' ' << state.name;
+    }
+  }
+}
+
+// Larger than a block, with parts that do not decay, and tensors whose state is codes.
+FlatLayout mixed_layout() {
+  return flat_layout({{"q_proj.lora_A.weight", {64, 1100}},
+                      {"q_proj.bias", {11}},
+                      {"q_proj.lora_B.weight", {96, 64}},
+                      {"norm.weight", {70}},
+                      {"v_proj.lora_A.weight", {30, 9}},
+                      {"embed_tokens.weight", {20, 400}}});
+}
+
+std::vector<OptimizerOptions> every_optimizer() {
+  std::vector<OptimizerOptions> out;
+  for (const Kind kind : {Kind::kAdamW, Kind::kAdamW8bit, Kind::kAdafactor, Kind::kRmsprop, Kind::kSgd,
+                          Kind::kAdagrad, Kind::kLion, Kind::kLion8bit})
+    out.push_back({.kind = kind, .weight_decay = 0.1, .arguments = {.momentum = 0.9, .centered = true}});
+  return out;
+}
+
+struct Ran {
+  at::Tensor p;
+  Optimizer optimizer;
+};
+
+Ran run_steps(const OptimizerOptions& options, int steps) {
+  Ran out{values(96000, 0), Optimizer(options, mixed_layout(), at::kCPU)};
+  const std::int64_t size = out.optimizer.layout().back().offset + out.optimizer.layout().back().size;
+  out.p = values(size, 0);
+  for (int step = 1; step <= steps; ++step) out.optimizer.step(out.p, values(size, step), rate_of(step));
+  return out;
+}
+
+TEST(Optimizers, BitsDoNotDependOnThreads) {
+  const int threads = at::get_num_threads();
+  for (const OptimizerOptions& options : every_optimizer()) {
+    at::set_num_threads(1);
+    const Ran one = run_steps(options, 3);
+    for (const int count : {2, 3}) {
+      at::set_num_threads(count);
+      EXPECT_TRUE(run_steps(options, 3).p.equal(one.p)) << one.optimizer.name() << " with " << count;
+    }
+    at::set_num_threads(threads);
+  }
+}
+
+TEST(Optimizers, ARestoredStateGoesOnWithTheSameBits) {
+  for (const OptimizerOptions& options : every_optimizer()) {
+    Ran whole = run_steps(options, 2);
+    const std::int64_t size = whole.p.numel();
+    Optimizer restored(options, mixed_layout(), at::kCPU);
+    std::vector<at::Tensor> state;
+    for (const StateTensor& one : whole.optimizer.state()) state.push_back(one.value.clone());
+    restored.restore(whole.optimizer.steps(), state);
+    at::Tensor p = whole.p.clone();
+    for (int step = 3; step < 6; ++step) {
+      whole.optimizer.step(whole.p, values(size, step), rate_of(step));
+      restored.step(p, values(size, step), rate_of(step));
+    }
+    EXPECT_TRUE(p.equal(whole.p)) << restored.name();
+    Optimizer fresh(options, mixed_layout(), at::kCPU);  // the state is not idle
+    at::Tensor other = run_steps(options, 2).p;
+    for (int step = 3; step < 6; ++step) fresh.step(other, values(size, step), rate_of(step));
+    EXPECT_FALSE(other.equal(whole.p)) << restored.name();
+  }
+}
+
+TEST(Optimizers, TheReferenceIsTheNextStepInFp64) {
+  for (const OptimizerOptions& options : every_optimizer()) {
+    Ran ran = run_steps(options, 2);
+    const at::Tensor gradient = values(ran.p.numel(), 3), before = ran.p.clone();
+    std::vector<at::Tensor> references;
+    for (std::size_t i = 0; i < ran.optimizer.layout().size(); ++i)
+      references.push_back(ran.optimizer.reference(i, ran.p, gradient, 1e-2));
+    EXPECT_TRUE(ran.p.equal(before));
+    EXPECT_EQ(ran.optimizer.steps(), 2);
+    ran.optimizer.step(ran.p, gradient, 1e-2);
+    for (std::size_t i = 0; i < references.size(); ++i) {
+      const FlatTensor& tensor = ran.optimizer.layout()[i];
+      const at::Tensor start = before.narrow(0, tensor.offset, tensor.size).to(at::kDouble);
+      const at::Tensor update = ran.p.narrow(0, tensor.offset, tensor.size).to(at::kDouble) - start;
+      const double off = (references[i] - start - update).norm().item<double>();
+      EXPECT_LT(off, 1e-4 * update.norm().item<double>()) << ran.optimizer.name() << ' ' << tensor.name;
+    }
+  }
+}
+
+TEST(Optimizers, OnlyWeightsDecayAndEmbeddingsKeepFp32) {
+  std::map<std::string, bool> decays, embeddings;
+  for (const FlatTensor& tensor : flat_layout({{"a.lora_A.weight", {1}},
+                                               {"a.bias", {1}},
+                                               {"input_layernorm.weight", {1}},
+                                               {"q_norm.weight", {1}},
+                                               {"model.norm.weight", {1}},
+                                               {"enorm.weight", {1}},
+                                               {"x.lora_magnitude_vector.weight", {1}},
+                                               {"model.embed_tokens.weight", {1}},
+                                               {"embed_tokens.token_adapter.trainable_tokens_delta", {1}}})) {
+    decays[tensor.name] = tensor.decays;
+    embeddings[tensor.name] = tensor.is_embedding;
+  }
+  EXPECT_TRUE(decays["a.lora_A.weight"] && decays["enorm.weight"] &&
+              decays["x.lora_magnitude_vector.weight"]);
+  EXPECT_FALSE(decays["a.bias"] || decays["input_layernorm.weight"] || decays["q_norm.weight"] ||
+               decays["model.norm.weight"]);
+  EXPECT_TRUE(embeddings["model.embed_tokens.weight"]);
+  EXPECT_FALSE(embeddings["embed_tokens.token_adapter.trainable_tokens_delta"]);
+}
+
+TEST(Optimizers, StateBytes) {
+  const std::int64_t all = 70400 + 11 + 6144 + 70 + 270 + 8000;
+  const auto bytes = [](Kind kind, OptimizerArguments arguments = {}) {
+    return Optimizer({.kind = kind, .arguments = arguments}, mixed_layout(), at::kCPU).state_bytes();
+  };
+  EXPECT_EQ(bytes(Kind::kAdamW), 8 * all);
+  EXPECT_EQ(bytes(Kind::kSgd), 0);
+  EXPECT_EQ(bytes(Kind::kSgd, {.momentum = 0.9}), 4 * all);
+  EXPECT_EQ(bytes(Kind::kRmsprop), 4 * all);
+  EXPECT_EQ(bytes(Kind::kRmsprop, {.momentum = 0.9, .centered = true}), 12 * all);
+  EXPECT_EQ(bytes(Kind::kAdafactor), 4 * (64 + 1100 + 11 + 96 + 64 + 70 + 30 + 9 + 20 + 400));
+  EXPECT_EQ(bytes(Kind::kLion8bit), 70400 + 6144 + 4 * (275 + 24) + 4 * (11 + 70 + 270 + 8000));
+}
+
+TEST(Optimizers, RefuseTensorsOfAnotherSize) {
+  Optimizer optimizer({}, flat_layout({{"a", {4}}}), at::kCPU);
+  EXPECT_THROW(optimizer.step(at::zeros({4}), at::zeros({5}), 1e-3), base::InternalError);
+  EXPECT_THROW(optimizer.restore(1, {}), base::InternalError);
+  EXPECT_EQ(optimizer.steps(), 0);
+}
+
+}  // namespace optimizer_test
+}  // namespace hone::learn
