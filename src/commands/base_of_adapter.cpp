@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "commands/commands.h"
+#include "config/hub_names.h"
 
 namespace hone::commands {
 
@@ -29,12 +30,15 @@ std::string base_of_adapter(const std::string& named, const std::string& adapter
   }
   const auto name = config.value("base_model_name_or_path", base::Json(nullptr));
   if (name.is_string() && base::fs::exists(name.get<std::string>())) return name.get<std::string>();
-  throw base::UserError({.where = path.string(),
-                         .expected = "base_model_name_or_path to name a folder or file on this machine",
-                         .found = base::dump_json(name),
-                         .cause = "the adapter was trained on another machine, or on a model named by its "
-                                  "hub name",
-                         .fix = "name the base: --model_name_or_path FOLDER"});
+  const auto text = name.is_string() ? name.get<std::string>() : std::string();
+  if (const auto snapshot = config::hub_snapshot(config::HubKind::kModel, text, ""))
+    return snapshot->string();
+  throw base::UserError(
+      {.where = path.string(),
+       .expected = "base_model_name_or_path to name a folder or file on this machine",
+       .found = base::dump_json(name),
+       .cause = "the adapter was trained on another machine, or its base is not in Hugging Face's cache",
+       .fix = "name the base: --model_name_or_path FOLDER, or its name on the hub"});
 }
 
 }  // namespace hone::commands

@@ -15,6 +15,7 @@
 #include "base/suggest.h"
 #include "commands/commands.h"
 #include "commands/decoding.h"
+#include "commands/hub_download.h"
 #include "config/tool_plans.h"
 #include "report/terminal.h"
 #include "rollout/dialogue.h"
@@ -297,7 +298,7 @@ class Chat {
 }  // namespace
 
 int chat(const std::vector<std::string>& arguments) {
-  const config::ChatPlan plan = config::parse_chat(arguments);
+  const config::ChatPlan plan = with_downloads([&] { return config::parse_chat(arguments); });
   print_notes(plan.notes);
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
   train::OpenedText text = train::open_text(plan.model_name_or_path, plan.chat_template_path);

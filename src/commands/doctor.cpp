@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/printable.h"
 #include "commands/commands.h"
+#include "commands/hub_download.h"
 #include "commands/program_paths.h"
 #include "config/doctor_plan.h"
 #include "config/edit_yaml.h"
@@ -164,7 +165,7 @@ int doctor(const std::vector<std::string>& arguments) {
   std::unique_ptr<train::OpenedRun> run;
   train::RunListener silent;
   try {
-    plan = config::parse_run(asked.method, asked.arguments);
+    plan = with_downloads([&] { return config::parse_run(asked.method, asked.arguments); });
     run = train::open_run(*plan, silent);
   } catch (const base::UserError& error) {
     session.begin(nullptr);

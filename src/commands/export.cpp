@@ -4,9 +4,11 @@
 #include "adapters/gguf_adapter.h"
 #include "adapters/merge.h"
 #include "adapters/peft_files.h"
+#include "base/error.h"
 #include "commands/base_of_adapter.h"
 #include "commands/commands.h"
 #include "commands/compare.h"
+#include "commands/hub_download.h"
 #include "config/tool_plans.h"
 #include "model/gguf_write.h"
 #include "model/weight_source.h"
@@ -63,7 +65,7 @@ int export_adapter(const config::ExportPlan& plan) {
 }  // namespace
 
 int export_model(const std::vector<std::string>& arguments) {
-  const config::ExportPlan plan = config::parse_export(arguments);
+  const config::ExportPlan plan = with_downloads([&] { return config::parse_export(arguments); });
   print_notes(plan.notes);
   if (plan.adapter_only) return export_adapter(plan);
   const std::vector<base::fs::path> folded = adapter_stack(plan.base_adapters, plan.adapter_name_or_path);

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "commands/commands.h"
 #include "commands/decoding.h"
+#include "commands/hub_download.h"
 #include "config/tool_plans.h"
 #include "data/prompts.h"
 #include "report/terminal.h"
@@ -93,7 +94,7 @@ std::string write(const std::vector<Answers>& answers, const std::vector<Json>& 
 }  // namespace
 
 int generate(const std::vector<std::string>& arguments) {
-  const config::GeneratePlan plan = config::parse_generate(arguments);
+  const config::GeneratePlan plan = with_downloads([&] { return config::parse_generate(arguments); });
   print_notes(plan.notes);
   at::set_num_threads(static_cast<int>(train::threads_or_default(plan.threads)));
   const train::OpenedText opened = train::open_text(plan.model_name_or_path, "");

@@ -12,6 +12,7 @@
 #include "commands/base_of_adapter.h"
 #include "commands/commands.h"
 #include "commands/compare.h"
+#include "commands/hub_download.h"
 #include "config/tool_plans.h"
 #include "model/weight_source.h"
 #include "report/terminal.h"
@@ -81,7 +82,7 @@ int combine(const config::MergePlan& plan) {
 }  // namespace
 
 int merge(const std::vector<std::string>& arguments) {
-  const config::MergePlan plan = config::parse_merge(arguments);
+  const config::MergePlan plan = with_downloads([&] { return config::parse_merge(arguments); });
   print_notes(plan.notes);
   if (!plan.adapters.empty()) return combine(plan);
   const std::string model = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);

@@ -1,4 +1,4 @@
-// hone sft, grpo, rloo, dpo, online-dpo, kto, reward: open a run of the method, examine it, train.
+// hone sft, grpo, rloo, dpo, online-dpo, kto, cpo, orpo, reward: open a run of the method, examine it, train.
 #include <unistd.h>
 
 #include <atomic>
@@ -7,6 +7,7 @@
 
 #include "commands/commands.h"
 #include "commands/crash_signals.h"
+#include "commands/hub_download.h"
 #include "commands/program_paths.h"
 #include "commands/run_signals.h"
 #include "config/parse.h"
@@ -51,7 +52,7 @@ void say_pause(const doctor::Watch& watch, const config::Plan& plan, bool ended)
 }  // namespace
 
 int train_method(config::Method method, const std::vector<std::string>& arguments) {
-  const config::Plan plan = config::parse_run(method, arguments);
+  const config::Plan plan = with_downloads([&] { return config::parse_run(method, arguments); });
   report::RunReport report(std::cout, report::terminal_of(STDOUT_FILENO), plan.tensorboard,
                            {.table = plan.policy.log_completions,
                             .most = plan.policy.num_completions_to_print,

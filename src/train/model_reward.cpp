@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/stopwatch.h"
+#include "config/hub_names.h"
 #include "config/trained_on.h"
 #include "data/example.h"
 #include "model/causal_lm.h"
@@ -38,7 +39,9 @@ struct Place {
 // beside it (run_setup.cpp): where it was not made, the GGUF itself.
 base::fs::path base_of(const std::string& name) {
   constexpr std::string_view kConverted = "-hf";
-  if (base::fs::exists(name) || !name.ends_with(kConverted)) return name;
+  if (base::fs::exists(name)) return name;
+  if (const auto snapshot = config::hub_snapshot(config::HubKind::kModel, name, "")) return *snapshot;
+  if (!name.ends_with(kConverted)) return name;
   const base::fs::path gguf = name.substr(0, name.size() - kConverted.size()) + ".gguf";
   return base::fs::exists(gguf) ? gguf : base::fs::path(name);
 }
