@@ -19,12 +19,6 @@ TEST_F(FilesTest, AMissingModelHasANeighbor) {
 }
 
 TEST_F(FilesTest, NamesOfTheHub) {
-  EXPECT_EQ(fault("model_name_or_path", "Qwen/Qwen3-0.6B"),
-            "[--model_name_or_path] expected a local folder or .gguf file as model_name_or_path\n"
-            "  found:  'Qwen/Qwen3-0.6B', which looks like a hub name\n"
-            "  likely: hone reads local files\n"
-            "  do:     download it with `hf download Qwen/Qwen3-0.6B --local-dir DIR` and set "
-            "model_name_or_path to DIR");
   EXPECT_EQ(fault("dataset_name", "trl-lib/Capybara"),
             "[--dataset_name] expected a local .jsonl file or folder as dataset_name\n"
             "  found:  'trl-lib/Capybara', which looks like a hub name\n"

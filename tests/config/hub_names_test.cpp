@@ -92,5 +92,17 @@ TEST_F(HubNames, TheCacheFollowsTheVariablesOfHuggingFace) {
   unsetenv("HF_HUB_OFFLINE");
 }
 
+// A run that names a model which is not here can be parsed: what to download is in its plan.
+TEST_F(HubNames, APlanSaysWhatToDownload) {
+  const std::vector<std::string> words = {"--model_name_or_path", "o/m", "--model_revision", "main", "--dataset_name", path("train.jsonl"),
+                                          "--output_dir", path("out"), "--use_peft"};
+  EXPECT_EQ(parse_run(Method::kSft, words).downloads, (std::vector<HubRequest>{{HubKind::kModel, "o/m", "main", "model_name_or_path"}}));
+  snapshot("models--o--m", "config.json");
+  snapshot("models--o--m", "model.safetensors", "x");
+  const Plan plan = parse_run(Method::kSft, words);
+  EXPECT_TRUE(plan.downloads.empty());
+  EXPECT_EQ(hub_id_of(plan.model_name_or_path), "o/m");
+}
+
 }  // namespace hub_names_test
 }  // namespace hone::config

@@ -404,8 +404,9 @@ TEST_F(ToolsTest, Export) {
             std::string::npos);
   EXPECT_NE(error_of([&] { alone({"--model_name_or_path", path("model")}); }).find("--adapter_name_or_path"),
             std::string::npos);
+  write("below/adapter_config.json", "{}");
   EXPECT_NE(error_of([&] {
-              alone({adapter[0], adapter[1], "--base_adapters", path("adapter")});
+              alone({adapter[0], adapter[1], "--base_adapters", path("below")});
             }).find("--combination cat"),
             std::string::npos);
   for (const char* output : {"new", "rows"}) {
