@@ -9,6 +9,7 @@ from check_harness import Check, begin
 import check_adapters
 import check_generation
 import check_gguf_adapter
+import check_hub
 import check_models
 import check_run_files
 
@@ -27,6 +28,7 @@ def main():
         check_models.cases(check, arguments.fast)
         check_generation.cases(check, arguments.fast)
         check_gguf_adapter.cases(check)
+        check_hub.cases(check)
         check_run_files.cases(check)
     if check.ran == 0:
         sys.exit(f"no case has `{arguments.only}` in its name")
