@@ -159,7 +159,8 @@ auto into(Enum Part::* field, const Choices<Enum, N>& words) {
     row.kind = Kind::kChoice;
     row.binding = bind_choices(field, words);
     for (const auto& [word, value] : words) {
-      if (value == Part().*field) row.default_text = json_string(word);
+      // the first, where several words mean the default
+      if (value == Part().*field && row.default_text == "null") row.default_text = json_string(word);
       row.values += (row.values.empty() ? "" : " ") + std::string(word);
     }
   };
@@ -184,6 +185,13 @@ inline auto choice(std::string_view supported, std::string_view same = {}, std::
   return [=](Option& row) {
     row.kind = Kind::kChoice, row.values = supported, row.same_values = same, row.not_yet = later;
     if (!why.empty()) row.reason = why;
+  };
+}
+// A word of the values that means the same as the first: a note says so.
+inline auto same_as_first(std::string_view word) {
+  return [word](Option& row) {
+    row.values.erase(row.values.find(" " + std::string(word) + " "), word.size() + 1);
+    row.same_values = word;
   };
 }
 inline auto of(std::string_view methods) {

@@ -3,11 +3,40 @@
 
 namespace hone::config {
 namespace {
-constexpr Choices<Scheduler, 4> kSchedulerWords = {
+constexpr Choices<Scheduler, 12> kSchedulerWords = {
     {{"linear", Scheduler::kLinear},
      {"cosine", Scheduler::kCosine},
+     {"cosine_with_restarts", Scheduler::kCosineWithRestarts},
+     {"polynomial", Scheduler::kPolynomial},
      {"constant", Scheduler::kConstant},
-     {"constant_with_warmup", Scheduler::kConstantWithWarmup}}};
+     {"constant_with_warmup", Scheduler::kConstantWithWarmup},
+     {"inverse_sqrt", Scheduler::kInverseSqrt},
+     {"reduce_lr_on_plateau", Scheduler::kReduceLrOnPlateau},
+     {"cosine_with_min_lr", Scheduler::kCosineWithMinLr},
+     {"cosine_warmup_with_min_lr", Scheduler::kCosineWarmupWithMinLr},
+     {"warmup_stable_decay", Scheduler::kWarmupStableDecay},
+     {"greedy", Scheduler::kGreedy}}};
+using learn::OptimizerKind;
+constexpr Choices<OptimizerKind, 14> kOptimizerWords = {{{"adamw_torch_fused", OptimizerKind::kAdamW},
+                                                         {"adamw_torch", OptimizerKind::kAdamW},
+                                                         {"adamw_bnb_8bit", OptimizerKind::kAdamW8bit},
+                                                         {"adamw_8bit", OptimizerKind::kAdamW8bit},
+                                                         {"paged_adamw_32bit", OptimizerKind::kAdamW},
+                                                         {"paged_adamw_8bit", OptimizerKind::kAdamW8bit},
+                                                         {"adafactor", OptimizerKind::kAdafactor},
+                                                         {"rmsprop", OptimizerKind::kRmsprop},
+                                                         {"sgd", OptimizerKind::kSgd},
+                                                         {"adagrad", OptimizerKind::kAdagrad},
+                                                         {"lion_32bit", OptimizerKind::kLion},
+                                                         {"lion_8bit", OptimizerKind::kLion8bit},
+                                                         {"paged_lion_32bit", OptimizerKind::kLion},
+                                                         {"paged_lion_8bit", OptimizerKind::kLion8bit}}};
+constexpr std::string_view kOtherOptimizers =
+    "adamw_torch_xla adamw_torch_npu_fused adamw_anyprecision adamw_torch_4bit adamw_torch_8bit ademamix "
+    "ademamix_8bit paged_ademamix_32bit paged_ademamix_8bit rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit "
+    "galore_adamw galore_adamw_8bit galore_adafactor galore_adamw_layerwise galore_adamw_8bit_layerwise "
+    "galore_adafactor_layerwise lomo adalomo grokadamw schedule_free_radam schedule_free_adamw schedule_free_sgd "
+    "apollo_adamw apollo_adamw_layerwise stable_adamw";
 constexpr Choices<bool, 2> kShuffleWords = {{{"random", true}, {"sequential", false}}};
 constexpr std::string_view kRecompute =
     "gradient_checkpointing and recompute decide; the results do not depend on it";
@@ -106,29 +135,18 @@ std::vector<Option> optimizer_options() {
         in("dpo, grpo, rloo, kto", {.default_text = "1e-6"}), in("reward", {.default_text = "1e-4"}),
         in("online-dpo", {.default_text = "5e-7"})},
        {"lr_scheduler_type", "learning-rate schedule",
-        into(&OptimizerPlan::lr_scheduler_type, kSchedulerWords),
-        refusing("cosine_with_restarts polynomial inverse_sqrt reduce_lr_on_plateau cosine_with_min_lr "
-                 "cosine_warmup_with_min_lr warmup_stable_decay greedy",
-                 "not yet")},
-       {"lr_scheduler_kwargs", "num_cycles for cosine: 0.5 ends at 0", Kind::kMap, "null"},
+        into(&OptimizerPlan::lr_scheduler_type, kSchedulerWords)},
+       {"lr_scheduler_kwargs", "arguments of the schedule, such as {min_lr_rate: 0.1}", Kind::kMap, "null"},
        {"warmup_steps", "steps from 0 to the peak; below 1: a fraction of all steps",
         &OptimizerPlan::warmup_steps, kWhole, count_from_zero()},
-       {"optim", "the optimizer", Kind::kChoice, "\"adamw_torch_fused\"",
-        choice(
-            "adamw_torch_fused", "adamw_torch",
-            "adamw_torch_xla adamw_torch_npu_fused adafactor adamw_anyprecision adamw_torch_4bit "
-            "adamw_torch_8bit ademamix sgd adagrad adamw_bnb_8bit adamw_8bit ademamix_8bit lion_8bit "
-            "lion_32bit paged_adamw_32bit paged_adamw_8bit paged_ademamix_32bit paged_ademamix_8bit "
-            "paged_lion_32bit paged_lion_8bit rmsprop rmsprop_bnb rmsprop_bnb_8bit rmsprop_bnb_32bit "
-            "galore_adamw galore_adamw_8bit galore_adafactor galore_adamw_layerwise "
-            "galore_adamw_8bit_layerwise galore_adafactor_layerwise lomo adalomo grokadamw "
-            "schedule_free_radam schedule_free_adamw schedule_free_sgd apollo_adamw apollo_adamw_layerwise "
-            "stable_adamw",
-            "hone has only AdamW"),
+       {"optim", "the optimizer", into(&OptimizerPlan::optim, kOptimizerWords), same_as_first("adamw_torch"),
+        refusing(kOtherOptimizers,
+                 "it needs a package, a device or a form of training that hone does not have; for AdamW's variants "
+                 "there is adamw_torch, for other 4-bit and 8-bit states adamw_bnb_8bit, for rmsprop_bnb rmsprop"),
         formerly("optimizer")},
-       {"optim_args", "extra arguments of other optimizers", refused("AdamW takes none")},
+       {"optim_args", "key=value pairs of sgd, rmsprop or adagrad: \"momentum=0.9,nesterov=True\""},
        {"optim_target_modules", "modules for GaLore and APOLLO", Kind::kAny, "null",
-        refused("not yet: hone has only AdamW")},
+        refused("hone does not have GaLore and APOLLO: with LoRA the optimizer's state is small already")},
        {"weight_decay", "decoupled weight decay", &OptimizerPlan::weight_decay, at_least(0)},
        {"adam_beta1", "decay of the first moment", &OptimizerPlan::adam_beta1, fraction()},
        {"adam_beta2", "decay of the second moment", &OptimizerPlan::adam_beta2, fraction()},

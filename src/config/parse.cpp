@@ -11,7 +11,9 @@
 #include "base/json_tools.h"
 #include "base/suggest.h"
 #include "config/methods.h"
+#include "config/optim_args.h"
 #include "config/option_secrets.h"
+#include "config/schedule_kwargs.h"
 #include "config/write_plan.h"
 
 namespace hone::config {
@@ -46,34 +48,6 @@ void check_interval(const Settings& settings, const std::string& name, const std
            fmt::format("{} a whole number of steps, or a fraction of all steps below 1", name),
            base::short_json(settings.value(name)), steps == 0 ? fmt::format("{} is steps", strategy) : "",
            steps == 0 ? fmt::format("write {}: \"no\" to switch it off", strategy) : "");
-}
-
-double num_cycles(const Settings& settings) {
-  const Json& kwargs = settings.value("lr_scheduler_kwargs");
-  if (kwargs.is_null() || kwargs.empty()) return Plan().lr_num_cycles;
-  const std::string where = settings.where("lr_scheduler_kwargs");
-  const std::vector<std::string> known = {"num_cycles"};
-  for (const auto& [key, value] : kwargs.items()) {
-    if (key != known[0]) {
-      throw UserError({.where = where,
-                       .expected = "num_cycles in lr_scheduler_kwargs",
-                       .found = fmt::format("unknown key '{}'.{}", key, base::did_you_mean(key, known)),
-                       .cause = "other keys belong to schedules that hone does not have yet"});
-    }
-    if (!value.is_number()) {
-      throw UserError({.where = where,
-                       .expected = "a number for lr_scheduler_kwargs.num_cycles",
-                       .found = base::short_json(value)});
-    }
-  }
-  if (settings.text("lr_scheduler_type") != "cosine") {
-    throw UserError({.where = where,
-                     .expected = "lr_scheduler_type: cosine with lr_scheduler_kwargs.num_cycles",
-                     .found = settings.text("lr_scheduler_type"),
-                     .cause = "num_cycles only applies to cosine",
-                     .fix = "set lr_scheduler_type: cosine, or remove lr_scheduler_kwargs"});
-  }
-  return kwargs.at("num_cycles").get<double>();
 }
 
 bool tensorboard(const Settings& settings, std::vector<std::string>& notes) {
@@ -196,10 +170,6 @@ void note_idle_settings(const Settings& settings, std::vector<std::string>& note
   if (changed("eval_dataset") && settings.text("eval_strategy") == "no" && !settings.flag("eval_on_start")) {
     notes.push_back("eval_dataset: not used, eval_strategy is no");
   }
-  if (changed("warmup_steps") && settings.text("lr_scheduler_type") == "constant") {
-    notes.push_back(
-        "warmup_steps: not used by lr_scheduler_type constant; constant_with_warmup has a warm-up");
-  }
 }
 
 // What the adapter that comes of the run needs beside it, and how it becomes one with that.
@@ -253,7 +223,6 @@ void finish_plan(Plan& plan, const Settings& settings) {
   finish_adapter(plan, settings);
   // grpo and rloo never cut a prompt
   if (settings.schema().find("max_length") == nullptr) plan.max_length = 0;
-  plan.lr_num_cycles = num_cycles(settings);
   const bool keeps_all = plan.recompute == RecomputeMode::kAuto && !settings.flag("gradient_checkpointing");
   if (keeps_all) plan.recompute = RecomputeMode::kNone;
   std::string& resume = plan.resume_from_checkpoint;
@@ -261,6 +230,8 @@ void finish_plan(Plan& plan, const Settings& settings) {
   if (resume == "false" || resume == "False") resume.clear();
   plan.tensorboard = tensorboard(settings, plan.notes);
   note_idle_settings(settings, plan.notes);
+  read_schedule_kwargs(plan, settings, plan.notes);
+  read_optim_args(plan, settings, plan.notes);
   note_base_adapters(plan, plan.notes);
   for (std::string& note : settings.unused()) plan.notes.push_back(std::move(note));
   method_row(plan.method).finish(plan, settings);

@@ -12,6 +12,7 @@
 
 #include "adapters/lora_init.h"
 #include "learn/loss_parameters.h"
+#include "learn/optimizer_options.h"
 #include "learn/schedule.h"
 
 namespace hone::config {
@@ -218,8 +219,10 @@ struct BatchPlan {
 struct OptimizerPlan {
   double learning_rate = 2e-5;
   Scheduler lr_scheduler_type = Scheduler::kLinear;
-  double lr_num_cycles = 0.5;  // lr_scheduler_kwargs.num_cycles
-  double warmup_steps = 0;     // >= 1: steps; < 1: a fraction of all steps, rounded up
+  learn::ScheduleKwargs lr_scheduler_kwargs;
+  double warmup_steps = 0;  // >= 1: steps; < 1: a fraction of all steps, rounded up
+  learn::OptimizerKind optim = learn::OptimizerKind::kAdamW;
+  learn::OptimizerArguments optim_args;
   double weight_decay = 0;
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;

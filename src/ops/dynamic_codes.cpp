@@ -65,7 +65,8 @@ const DynamicCodes& DynamicCodes::without_sign() {
 
 std::uint8_t DynamicCodes::of(float x) const {
   const float value = x >= -1.0F ? std::min(x, 1.0F) : -1.0F;  // not a number: -1
-  return places_[static_cast<std::size_t>((value + 1.0F) * 0.5F * static_cast<float>(kPlaces - 1) + 0.5F)];
+  const float place = (value + 1.0F) * 0.5F * static_cast<float>(kPlaces - 1) + 0.5F;
+  return places_[static_cast<std::size_t>(place)];
 }
 
 float DynamicCodes::quantize(std::span<const float> block, std::uint8_t* codes) const {

@@ -192,6 +192,7 @@ std::string start_page(const train::StartFacts& facts, const Terminal& terminal)
   out += fmt::format("run       {} steps ({} an epoch), {} of warm-up, into {}\n",
                      human_count(facts.total_steps), human_count(facts.steps_per_epoch), facts.warmup_steps,
                      facts.output_dir);
+  if (!facts.optimizer.empty()) out += "optimizer " + facts.optimizer + "\n";
   if (!facts.resumed_from.empty()) {
     out += fmt::format("resumed   after step {} from {}\n", facts.first_step, facts.resumed_from);
   }

@@ -25,8 +25,7 @@ namespace fs = base::fs;
 
 namespace {
 
-constexpr const char* kMoment1 = "exp_avg";
-constexpr const char* kMoment2 = "exp_avg_sq";
+constexpr const char* kOptimizerName = "optimizer";  // in the metadata; older hones had only AdamW
 
 // Options whose change cannot alter what is learned; a resumed run may differ in them without a note.
 constexpr std::array<std::string_view, 17> kHarmless = {"output_dir",
@@ -56,14 +55,24 @@ std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-base::StoredTensor stored(const char* name, const at::Tensor& tensor) {
-  return {.name = name, .dtype = base::DType::kF32, .shape = tensor.sizes().vec(), .bytes = bytes_of(tensor)};
+base::DType dtype_of(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kByte ? base::DType::kU8 : base::DType::kF32;
 }
 
-void write_optimizer(const fs::path& path, const learn::AdamWState& optimizer) {
-  const at::Tensor m = optimizer.m.cpu(), v = optimizer.v.cpu();
-  const std::array<base::StoredTensor, 2> tensors = {stored(kMoment1, m), stored(kMoment2, v)};
-  base::write_safetensors(path, tensors, {{"format", "pt"}, {"step", std::to_string(optimizer.step)}});
+void write_optimizer(const fs::path& path, const learn::Optimizer& optimizer) {
+  std::vector<at::Tensor> values;
+  std::vector<base::StoredTensor> tensors;
+  for (const learn::StateTensor& one : optimizer.state()) values.push_back(one.value.cpu());
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    tensors.push_back({.name = optimizer.state()[k].name,
+                       .dtype = dtype_of(values[k]),
+                       .shape = values[k].sizes().vec(),
+                       .bytes = bytes_of(values[k])});
+  }
+  base::write_safetensors(path, tensors,
+                          {{"format", "pt"},
+                           {"step", std::to_string(optimizer.steps())},
+                           {kOptimizerName, optimizer.name()}});
 }
 
 Json file_table(const fs::path& folder) {
@@ -76,20 +85,38 @@ Json file_table(const fs::path& folder) {
   return Json(table);
 }
 
-at::Tensor read_moment(const base::SafetensorsFile& file, const char* name, std::int64_t parameters) {
-  const auto* tensor = file.find(name);
-  const bool fits = tensor != nullptr && tensor->dtype == base::DType::kF32 &&
-                    tensor->shape == std::vector<std::int64_t>{parameters};
+at::Tensor read_state(const base::SafetensorsFile& file, const learn::StateTensor& wanted) {
+  const auto* tensor = file.find(wanted.name);
+  const bool fits = tensor != nullptr && tensor->dtype == dtype_of(wanted.value) &&
+                    tensor->shape == wanted.value.sizes().vec();
   if (!fits) {
-    throw UserError({.where = file.path().string() + " tensor " + name,
-                     .expected = "F32 [" + std::to_string(parameters) + "]",
+    throw UserError({.where = file.path().string() + " tensor " + wanted.name,
+                     .expected = std::string(wanted.value.scalar_type() == at::kByte ? "U8" : "F32") + " [" +
+                                 std::to_string(wanted.value.numel()) + "]",
                      .found = tensor == nullptr ? "no such tensor" : "another shape or type",
-                     .cause = "the checkpoint is from a run with another adapter",
-                     .fix = "resume with the lora_* options of that run (see its plan.yaml)"});
+                     .cause = "the checkpoint is from a run with another adapter, or other optim_args",
+                     .fix = "resume with the lora_* options and optim_args of that run (see its plan.yaml)"});
   }
-  at::Tensor out = at::empty({parameters}, at::kFloat);
+  at::Tensor out = at::empty(wanted.value.sizes(), wanted.value.scalar_type());
   std::memcpy(out.mutable_data_ptr(), tensor->bytes.data(), tensor->bytes.size());
   return out;
+}
+
+void read_optimizer(const fs::path& path, std::int64_t steps, learn::Optimizer& optimizer) {
+  const auto file = base::SafetensorsFile::open(path);
+  const auto named = file.metadata().find(kOptimizerName);
+  const std::string saved = named == file.metadata().end() ? "adamw" : named->second;
+  if (saved != optimizer.name()) {
+    throw UserError({.where = path.string(),
+                     .expected = "the state of " + optimizer.name() + ", as optim says",
+                     .found = "that of " + saved,
+                     .cause = "the run began with another optimizer",
+                     .fix = "set optim as in that run (see its plan.yaml), or begin a new run from its adapter: "
+                            "adapter_name_or_path"});
+  }
+  std::vector<at::Tensor> state;
+  for (const learn::StateTensor& one : optimizer.state()) state.push_back(read_state(file, one));
+  optimizer.restore(steps, state);
 }
 
 std::vector<std::string> changes(const Json& saved, const config::Plan& plan, const std::string& where) {
@@ -141,7 +168,7 @@ void save_checkpoint(const fs::path& output_dir, const CheckpointParts& parts) {
   staged.commit();
 }
 
-LoadedCheckpoint load_checkpoint(const fs::path& folder, std::int64_t parameters, const config::Plan& plan) {
+LoadedCheckpoint load_checkpoint(const fs::path& folder, learn::Optimizer& optimizer, const config::Plan& plan) {
   const std::string where = (folder / kHoneStateFile).string();
   const CheckedCheckpoint checked = check_checkpoint(folder);
   LoadedCheckpoint out;
@@ -152,10 +179,7 @@ LoadedCheckpoint load_checkpoint(const fs::path& folder, std::int64_t parameters
     const auto file = name.get<std::string>();
     out.method_files[file] = base::read_text(folder / file);
   }
-  const auto moments = base::SafetensorsFile::open(folder / kOptimizerFile);
-  out.optimizer.m = read_moment(moments, kMoment1, parameters);
-  out.optimizer.v = read_moment(moments, kMoment2, parameters);
-  out.optimizer.step = out.state.step;
+  read_optimizer(folder / kOptimizerFile, out.state.step, optimizer);
   return out;
 }
 

@@ -3,7 +3,8 @@
 // output_dir/checkpoint-N/ holds
 //
 //   - adapter_config.json, adapter_model.safetensors: PEFT's files; a checkpoint is a usable adapter
-//   - optimizer.safetensors: exp_avg, exp_avg_sq, [P] fp32 each, in the order of the adapter's tensors
+//   - optimizer.safetensors: the optimizer's name and state (learn/optimizer.h); AdamW's are exp_avg, exp_avg_sq,
+//     [P] fp32 each, in the order of the adapter's tensors
 //   - trainer_state.json: transformers' format
 //   - the tokenizer's files, plan.yaml
 //   - hone_state.json: RunState, the resolved options, size and CRC-32C of each file, and its own CRC-32C
@@ -19,7 +20,7 @@
 
 #include "adapters/lora.h"
 #include "config/plan.h"
-#include "learn/adamw.h"
+#include "learn/optimizer.h"
 #include "text/tokenizer.h"
 #include "train/run_state.h"
 
@@ -28,7 +29,7 @@ namespace hone::train {
 // The contents of a checkpoint; references are only read.
 struct CheckpointParts {
   const adapters::Adapter& adapter;
-  const learn::AdamWState& optimizer;
+  const learn::Optimizer& optimizer;
   const RunState& state;
   const TrainerStateFacts& facts;
   const config::Plan& plan;
@@ -44,15 +45,14 @@ void save_checkpoint(const base::fs::path& output_dir, const CheckpointParts& pa
 struct LoadedCheckpoint {
   base::fs::path folder;
   RunState state;
-  learn::AdamWState optimizer;
   std::map<std::string, std::string> method_files;  // CheckpointParts::method_files
   std::vector<std::string> changed_options;         // "learning_rate: 0.001 -> 0.0001", shown to the user
 };
 
-// Reads state and moments, checking every file's size and CRC-32C; the parameters are the adapter in the same
-// folder (Adapter::load). `parameters` is the flat buffer's length. UserError when a file is damaged or has
-// another shape.
-LoadedCheckpoint load_checkpoint(const base::fs::path& folder, std::int64_t parameters,
+// Reads the state, and that of `optimizer` into it, checking every file's size and CRC-32C; the parameters are
+// the adapter in the same folder (Adapter::load). UserError when a file is damaged, has another shape, or is of
+// another optimizer.
+LoadedCheckpoint load_checkpoint(const base::fs::path& folder, learn::Optimizer& optimizer,
                                  const config::Plan& plan);
 
 // The finished adapter, tokenizer and trainer state at the top of output_dir; each file is written

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/stopwatch.h"
 #include "base/where.h"
+#include "learn/adamw.h"
 #include "learn/schedule.h"
 #include "ops/device_memory.h"
 #include "rewards/reward.h"
@@ -33,10 +34,8 @@ class Loop {
   explicit Loop(LoopParts parts)
       : p_(parts), total_steps_(p_.method.total_steps()), first_step_(p_.state.step) {
     intervals_ = resolve_intervals(p_.plan, total_steps_);
-    schedule_ = {.type = p_.plan.lr_scheduler_type,
-                 .warmup_steps = learn::resolve_warmup(p_.plan.warmup_steps, total_steps_),
-                 .total_steps = total_steps_,
-                 .num_cycles = p_.plan.lr_num_cycles};
+    schedule_ = schedule_spec(p_.plan, total_steps_);
+    begin_plateau();
   }
 
   LoopResult run() {
@@ -53,7 +52,7 @@ class Loop {
 
   LoopResult run_steps() {
     p_.method.resume_after(p_.state.step);
-    if (p_.plan.eval_on_start && p_.state.step == 0 && p_.method.has_evaluation()) evaluate();
+    if (p_.plan.eval_on_start && p_.state.step == 0 && p_.method.has_evaluation()) evaluate(/*follow=*/false);
     if (p_.state.evaluation_due) evaluate_again();
     bool pause = false;
     while (p_.state.step < total_steps_) {
@@ -88,9 +87,8 @@ class Loop {
     if (p_.guard != nullptr) p_.guard->on_backward(index + 1, loss, p_.adapter);
     const double grad_norm = learn::clip_gradient(p_.adapter.flat_gradient(), p_.plan.max_grad_norm);
     require_finite(loss.loss, grad_norm, index);
-    const double learning_rate = p_.plan.learning_rate * learn::schedule_factor(schedule_, index);
-    learn::adamw_step(p_.adapter.flat(), p_.adapter.flat_gradient(), p_.optimizer, adamw_options(p_.plan),
-                      learning_rate);
+    const double learning_rate = rate_of(index);
+    p_.optimizer.step(p_.adapter.flat(), p_.adapter.flat_gradient(), learning_rate);
     p_.method.on_step(index);
     // ---- and ends here
     return account(loss, grad_norm, learning_rate, seconds_since(start));
@@ -222,10 +220,34 @@ class Loop {
     save();
   }
 
-  void evaluate() {
+  // The state of a schedule that follows a metric; a resumed run has it, unless learning_rate changed.
+  void begin_plateau() {
+    std::optional<learn::PlateauState>& plateau = p_.state.plateau;
+    if (!learn::follows_metric(schedule_.type)) {
+      plateau.reset();
+    } else if (!plateau || plateau->initial != p_.plan.learning_rate) {
+      plateau = learn::begin_plateau(schedule_.kwargs.plateau, p_.plan.learning_rate);
+    }
+  }
+
+  double rate_of(std::int64_t index) const {
+    if (p_.state.plateau) return p_.state.plateau->rate;
+    return p_.plan.learning_rate * learn::schedule_factor(schedule_, index);
+  }
+
+  void follow_metric(const EvalFacts& facts) {
+    base::require(!facts.metrics.empty() && facts.metrics.front().first == "loss", "train::Loop",
+                  "an evaluation with its loss first");
+    const auto step = schedule_.type == learn::Scheduler::kGreedy ? learn::step_greedy : learn::step_plateau;
+    step(*p_.state.plateau, schedule_.kwargs.plateau, facts.metrics.front().second);
+  }
+
+  // `follow`: a schedule that follows a metric sees this one. Not the one before step 1, as in transformers.
+  void evaluate(bool follow = true) {
     const bool was_due = std::exchange(p_.state.evaluation_due, true);  // in what an error saves
     const EvalFacts facts = saving_first([&] { return p_.method.evaluate(); });
     p_.state.evaluation_due = was_due;
+    if (follow && p_.state.plateau) follow_metric(facts);
     LogRecord entry{.step = p_.state.step, .epoch = p_.method.epoch_after(p_.state.step), .values = {}};
     const double seconds = facts.seconds > 0 ? facts.seconds : 1e-9;
     for (const auto& [name, value] : facts.metrics) entry.values.emplace_back("eval_" + name, value);

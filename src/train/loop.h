@@ -11,7 +11,7 @@
 
 #include "adapters/lora.h"
 #include "config/plan.h"
-#include "learn/adamw.h"
+#include "learn/optimizer.h"
 #include "text/tokenizer.h"
 #include "train/run_state.h"
 #include "train/step_facts.h"
@@ -98,7 +98,7 @@ struct LoopParts {
   const text::Tokenizer& tokenizer;
   RunListener& listener;
   const std::atomic<bool>& stop_requested;  // set by Ctrl-C: finish the step, save, return
-  learn::AdamWState& optimizer;
+  learn::Optimizer& optimizer;
   RunState& state;
   std::int64_t planned_memory = 0;  // bytes of StartFacts::memory; 0: the peak is not compared
   RunGuard* guard = nullptr;

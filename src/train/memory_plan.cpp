@@ -237,7 +237,7 @@ std::string_view recompute_name(RecomputeMode level) {
 MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode level) {
   base::require(level != RecomputeMode::kAuto, "train::memory_of", "a level, not auto");
   const Shapes s(in);
-  // parameters, gradients and two moments; the explicit form's GEMMs read a copy in the linears' dtype
+  // parameters and gradients; the explicit form's GEMMs read a copy in the linears' dtype
   const std::int64_t shadow = fused_layer && in.linear_size != 4 ? in.linear_size : 0;
   MemoryPlan out;
   out.fused_layer = fused_layer;
@@ -245,7 +245,8 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
   out.segments = {
       {"program and data", in.program_bytes + kFirstUse},
       {describe_base(in), in.base_bytes},
-      {"adapter and optimizer", in.adapter_parameters * (4 * 4 + shadow)},
+      {"adapter and optimizer", in.adapter_parameters * (2 * 4 + shadow) +
+                                    in.optimizer_bytes.value_or(2 * 4 * in.adapter_parameters)},
       {"tape of " + std::to_string(s.taped_layers()) + " layers",
        fused_layer ? fused_tape(in, s, level) : plain_tape(in, s)},
       {"one layer's scratch", (fused_layer ? fused_scratch(in, s, level) : portable_scratch(in, s)) +

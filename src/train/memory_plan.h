@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ struct MemoryInputs {
   // most together.
   std::int64_t frozen_rank = 0;
   std::int64_t adapter_parameters = 0;
+  std::optional<std::int64_t> optimizer_bytes;  // of its state; empty: two fp32 moments a parameter
   std::vector<AdaptedLinear> adapted;
   std::int64_t token_rows = 0;  // rows of the embedding that are trained
   bool tied_head = false;       // ... and of the head

@@ -26,6 +26,11 @@ void begin_start_page(OpenedRun& run, std::optional<std::int64_t> longest) {
     if (const auto note = beyond_positions(kept, run.model->config())) start.notes.push_back(*note);
   }
   start.resumed_from = run.resume_state->resumed_from;
+  const learn::Optimizer& optimizer = run.resume_state->optimizer;
+  if (plan.optim != learn::OptimizerKind::kAdamW) {
+    start.optimizer = optimizer.name() + ", " +
+                      base::human_bytes(static_cast<std::uint64_t>(optimizer.state_bytes())) + " of state";
+  }
   start.trained = trained_facts(*run.model, *run.adapter);
 }
 
@@ -69,14 +74,15 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
                                  ? adapter.initial_values()
                                  : continued};
   if (plan.disable_dropout) adapter.set_dropout(0);
-  require_room_for_checkpoint(run.directory, adapter);
   run.resume_state.emplace(
       find_resume_state(plan, run.directory, adapter, data_fingerprint(file.path, file.rows)));
+  require_room_for_checkpoint(run.directory, adapter, run.resume_state->optimizer);
   begin_start_page(run, longest);
   return out;
 }
 
-void plan_run_memory(OpenedRun& run, const MemoryInputs& inputs) {
+void plan_run_memory(OpenedRun& run, MemoryInputs inputs) {
+  inputs.optimizer_bytes = run.resume_state->optimizer.state_bytes();
   run.start.memory = plan_memory(inputs, run.plan.layer_form, run.plan.recompute, memory_limit(run.plan));
 }
 

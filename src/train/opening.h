@@ -46,7 +46,7 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
                 const AttachOptions& options);
 
 // Into run.start: the plan of the run's memory, which says what its passes keep.
-void plan_run_memory(OpenedRun& run, const MemoryInputs& inputs);
+void plan_run_memory(OpenedRun& run, MemoryInputs inputs);
 
 // Into run.start, when the method is there: the steps.
 void end_start_page(OpenedRun& run);

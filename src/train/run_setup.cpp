@@ -9,6 +9,7 @@
 #include "train/checkpoint.h"
 #include "train/checkpoint_check.h"
 #include "train/open_model.h"
+#include "train/optimizer.h"
 #include "train/publish.h"
 #include "train/run_folder.h"
 
@@ -92,9 +93,9 @@ std::optional<std::string> changed_rows(const RunState& saved, const Fingerprint
          "): the resumed run is not equal to an uninterrupted one";
 }
 
-std::int64_t checkpoint_bytes(const adapters::Adapter& adapter) {
-  // adapter, two moments, tokenizer
-  return 3 * static_cast<std::int64_t>(adapter.flat().nbytes()) + (32LL << 20);
+std::int64_t checkpoint_bytes(const adapters::Adapter& adapter, const learn::Optimizer& optimizer) {
+  constexpr std::int64_t kTokenizer = 32LL << 20;
+  return static_cast<std::int64_t>(adapter.flat().nbytes()) + optimizer.state_bytes() + kTokenizer;
 }
 
 }  // namespace
@@ -158,13 +159,10 @@ adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,
 
 ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& directory,
                               const adapters::Adapter& adapter, const Fingerprint& data) {
-  ResumeState out{.optimizer = learn::AdamWState::zeros_like(adapter.flat())};
+  ResumeState out{.optimizer = make_optimizer(plan, adapter)};
   if (directory.resuming()) {
-    LoadedCheckpoint loaded = load_checkpoint(directory.resume_from(), adapter.flat().numel(), plan);
+    LoadedCheckpoint loaded = load_checkpoint(directory.resume_from(), out.optimizer, plan);
     out.state = std::move(loaded.state);
-    out.optimizer = {.m = loaded.optimizer.m.to(adapter.flat().device()),
-                     .v = loaded.optimizer.v.to(adapter.flat().device()),
-                     .step = loaded.optimizer.step};
     out.method_files = std::move(loaded.method_files);
     out.resumed_from = directory.resume_from().string();
     out.notes = directory.notes();
@@ -202,9 +200,10 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
   return out;
 }
 
-void require_room_for_checkpoint(const RunDirectory& directory, const adapters::Adapter& adapter) {
-  base::require_free_space(directory.output_dir(), static_cast<std::uint64_t>(checkpoint_bytes(adapter)),
-                           "a checkpoint");
+void require_room_for_checkpoint(const RunDirectory& directory, const adapters::Adapter& adapter,
+                                 const learn::Optimizer& optimizer) {
+  base::require_free_space(directory.output_dir(),
+                           static_cast<std::uint64_t>(checkpoint_bytes(adapter, optimizer)), "a checkpoint");
 }
 
 std::optional<std::string> convert_note(const config::Plan& plan, const model::WeightSource& source) {

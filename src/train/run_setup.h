@@ -9,7 +9,7 @@
 #include "adapters/lora.h"
 #include "base/file.h"
 #include "config/plan.h"
-#include "learn/adamw.h"
+#include "learn/optimizer.h"
 #include "model/causal_lm.h"
 #include "model/weight_source.h"
 #include "train/branch.h"
@@ -57,7 +57,7 @@ adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,
 // The run's state: new, or from its checkpoint.
 struct ResumeState {
   RunState state;
-  learn::AdamWState optimizer;
+  learn::Optimizer optimizer;
   std::map<std::string, std::string> method_files;
   std::string resumed_from;
   std::vector<std::string> notes;  // what differs from the checkpoint's run
@@ -68,7 +68,8 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
 TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter& adapter);
 
 // UserError when output_dir has no room for a checkpoint.
-void require_room_for_checkpoint(const RunDirectory& directory, const adapters::Adapter& adapter);
+void require_room_for_checkpoint(const RunDirectory& directory, const adapters::Adapter& adapter,
+                                 const learn::Optimizer& optimizer);
 
 // The note that PEFT needs a folder, for a GGUF without one beside it.
 std::optional<std::string> convert_note(const config::Plan& plan, const model::WeightSource& source);

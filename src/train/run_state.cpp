@@ -49,6 +49,38 @@ double real_of(const Json& json, const std::string& where) {
   refuse_state(where, "a number", &json);
 }
 
+Json json_of_plateau(const learn::PlateauState& state) {
+  Json window = Json::array();
+  for (const double value : state.window) window.push_back(json_of_number(value));
+  return {{"rate", state.rate},
+          {"initial", state.initial},
+          {"best", json_of_number(state.best)},
+          {"bad", state.bad},
+          {"good", state.good},
+          {"cooldown", state.cooldown},
+          {"warmup", state.warmup},
+          {"reset_left", state.reset_left},
+          {"window", window},
+          {"window_sum", json_of_number(state.window_sum)}};
+}
+
+learn::PlateauState plateau_of(const Json& json, const std::string& where) {
+  learn::PlateauState out;
+  out.rate = real_number(json, "rate", where);
+  out.initial = real_number(json, "initial", where);
+  out.best = real_number(json, "best", where);
+  out.bad = whole_number(json, "bad", where);
+  out.good = whole_number(json, "good", where);
+  out.cooldown = whole_number(json, "cooldown", where);
+  out.warmup = whole_number(json, "warmup", where);
+  out.reset_left = whole_number(json, "reset_left", where);
+  const Json& window = member(json, "window", where, "a list");
+  if (!window.is_array()) refuse_state(where + " window", "a list of numbers", &window);
+  for (const Json& value : window) out.window.push_back(real_of(value, where + " window"));
+  out.window_sum = real_number(json, "window_sum", where);
+  return out;
+}
+
 }  // namespace
 
 std::int64_t whole_number(const Json& json, const std::string& name, const std::string& where) {
@@ -103,7 +135,7 @@ MetricMeans MetricMeans::from_json(const Json& json, const std::string& where) {
 }
 
 Json RunState::to_json() const {
-  return {{"step", step},
+  Json out = {{"step", step},
           {"num_tokens", num_tokens},
           {"total_loss", json_of_number(total_loss)},
           {"loss_sum", json_of_number(loss_sum)},
@@ -113,6 +145,8 @@ Json RunState::to_json() const {
           {"data_rows", data_rows},
           {"data_crc32c", data_crc32c},
           {"evaluation_due", evaluation_due}};
+  if (plateau) out["plateau"] = json_of_plateau(*plateau);
+  return out;
 }
 
 RunState RunState::from_json(const Json& json, const std::string& where) {
@@ -136,6 +170,7 @@ RunState RunState::from_json(const Json& json, const std::string& where) {
       refuse_state(where + " data_crc32c", "a checksum of 32 bits", &json["data_crc32c"]);
     state.data_crc32c = static_cast<std::uint32_t>(crc);
   }
+  if (json.contains("plateau")) state.plateau = plateau_of(json["plateau"], where + " plateau");
   if (json.contains("evaluation_due")) {
     const Json& due = json["evaluation_due"];
     if (!due.is_boolean()) refuse_state(where + " evaluation_due", "true or false", &due);

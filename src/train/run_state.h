@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "learn/plateau.h"
 #include "train/step_facts.h"
 
 namespace hone::train {
@@ -55,6 +57,7 @@ struct RunState {
   // The training file: another one under a resumed run is worth a note. 0 rows: an older hone did not say.
   std::int64_t data_rows = 0;
   std::uint32_t data_crc32c = 0;
+  std::optional<learn::PlateauState> plateau;  // of reduce_lr_on_plateau and greedy
   bool evaluation_due = false;  // of this step, which an error cut short: a resumed run begins with it
 
   base::Json to_json() const;  // doubles round-trip exactly

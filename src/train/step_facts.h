@@ -88,6 +88,7 @@ struct StartFacts {
   bool evaluation_due = false;  // the run begins with the evaluation of first_step (RunState)
   std::string resumed_from;
   std::string output_dir;
+  std::string optimizer;              // "rmsprop, 2.3 MB of state"; empty: AdamW, the default
   std::vector<std::string> notes;  // ignored options, one line each
 };
 

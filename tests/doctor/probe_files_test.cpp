@@ -169,9 +169,9 @@ TEST_F(DeepProbeTest, ACheckpointWithoutItsMoments) {
   const auto run = open(sft("run"));
   const at::Tensor before = state(*run);
   const Verdicts found =
-      examine_resume(*run, [](const fs::path& folder, std::int64_t parameters, const config::Plan& plan) {
-        train::LoadedCheckpoint out = train::load_checkpoint(folder, parameters, plan);
-        out.optimizer = learn::AdamWState::zeros_like(out.optimizer.m);
+      examine_resume(*run, [](const fs::path& folder, learn::Optimizer& optimizer, const config::Plan& plan) {
+        train::LoadedCheckpoint out = train::load_checkpoint(folder, optimizer, plan);
+        for (const learn::StateTensor& one : optimizer.state()) at::Tensor(one.value).zero_();
         return out;
       });
   EXPECT_VERDICT(found, "CKPT-05", Level::kFail, "elements of exp_avg");
@@ -181,8 +181,8 @@ TEST_F(DeepProbeTest, ACheckpointWithoutItsMoments) {
 TEST_F(DeepProbeTest, ACheckpointThatBeginsAgain) {
   const auto run = open(sft("run"));
   const Verdicts found =
-      examine_resume(*run, [](const fs::path& folder, std::int64_t parameters, const config::Plan& plan) {
-        train::LoadedCheckpoint out = train::load_checkpoint(folder, parameters, plan);
+      examine_resume(*run, [](const fs::path& folder, learn::Optimizer& optimizer, const config::Plan& plan) {
+        train::LoadedCheckpoint out = train::load_checkpoint(folder, optimizer, plan);
         out.state = {};
         return out;
       });

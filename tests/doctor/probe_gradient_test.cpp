@@ -179,10 +179,10 @@ TEST_F(GradientProbeTest, AParameterThatTheOptimizerDoesNotHold) {
 
 TEST_F(GradientProbeTest, AnOptimizerThatLeavesAPartOut) {
   const auto run = open(sft("run"));
-  const Optimizer half = [](const at::Tensor& p, const at::Tensor& g, learn::AdamWState& state,
-                            const learn::AdamWOptions& options, double rate) {
+  const OptimizerStep half = [](learn::Optimizer& optimizer, const at::Tensor& p, const at::Tensor& g,
+                                double rate) {
     const at::Tensor last = p.narrow(0, p.numel() - 64, 64).clone();
-    learn::adamw_step(p, g, state, options, rate);
+    optimizer.step(p, g, rate);
     p.narrow(0, p.numel() - 64, 64).copy_(last);
   };
   EXPECT_VERDICT(examine_gradient(*run, half), "GRAD-08", Level::kFail, "layers 1 v_proj.lora_B");

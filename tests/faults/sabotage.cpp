@@ -18,7 +18,7 @@
 #include "doctor/probes/loss_identities.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/watch/watch.h"
-#include "learn/adamw.h"
+#include "learn/optimizer.h"
 #include "report/verdict_lines.h"
 #include "train/memory_inputs.h"
 #include "train/open_run.h"
@@ -171,10 +171,9 @@ Verdicts frozen_adapter(OpenedRun& run) {
 
 Verdicts dropped_update(OpenedRun& run) {
   return doctor::examine_gradient(
-      run, [](at::Tensor parameters, const at::Tensor& gradient, learn::AdamWState& moments,
-              const learn::AdamWOptions& options, double rate) {
+      run, [](learn::Optimizer& optimizer, const at::Tensor& parameters, const at::Tensor& gradient, double rate) {
         const at::Tensor before = parameters.clone();
-        learn::adamw_step(parameters, gradient, moments, options, rate);
+        optimizer.step(parameters, gradient, rate);
         const at::NoGradGuard no_grad;
         parameters.slice(0, 0, parameters.numel(), 2).copy_(before.slice(0, 0, before.numel(), 2));
       });

@@ -1,4 +1,4 @@
-"""Records learning-rate factors, AdamW steps, clipping and token facts as transformers and torch compute them.
+"""Records AdamW steps, clipping and token facts as torch computes them.
 
 usage: python tests/parity/record_learn.py > tests/fixtures/learn/learn.json
 """
@@ -7,20 +7,6 @@ import json
 
 import numpy
 import torch
-import transformers
-from transformers.optimization import get_scheduler
-
-
-def schedule(name, warmup, total, **kwargs):
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-    scheduler = get_scheduler(name, optimizer, warmup, total, scheduler_specific_kwargs=kwargs or None)
-    factors = []
-    for _ in range(total + 2):
-        factors.append(scheduler.get_last_lr()[0])
-        optimizer.step()
-        scheduler.step()
-    return {"type": name, "warmup": warmup, "total": total, "num_cycles": kwargs.get("num_cycles", 0.5),
-            "factors": factors}
 
 
 def adamw(weight_decay, fused, beta1=0.9):
@@ -67,12 +53,7 @@ def facts():
 
 
 out = {
-    "versions": {"transformers": transformers.__version__, "torch": torch.__version__},
-    "schedules": [
-        schedule("linear", 0, 10), schedule("linear", 3, 10), schedule("linear", 12, 10),
-        schedule("cosine", 0, 10), schedule("cosine", 4, 13), schedule("cosine", 2, 11, num_cycles=1.5),
-        schedule("constant", 3, 6), schedule("constant_with_warmup", 0, 5), schedule("constant_with_warmup", 4, 8),
-    ],
+    "versions": {"torch": torch.__version__},
     "adamw": [adamw(0.0, False), adamw(0.1, False), adamw(0.1, True), adamw(0.01, False, beta1=0.3)],
     "clip": [clip(3.0, 1.0), clip(0.01, 1.0), clip(1.0, 2.5)],
     "facts": facts(),

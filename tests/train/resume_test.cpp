@@ -240,6 +240,64 @@ TEST_F(ResumeTest, OpeningARunMovesNothing) {
   EXPECT_EQ(steps("run"), (Steps{2, 4, 6}));
 }
 
+// ---- optimizers and schedules
+
+TEST_F(ResumeTest, TheStateOfEachOptimizerIsBack) {
+  const std::vector<std::vector<std::string>> settings = {
+      {"--optim", "adafactor", "--weight_decay", "0.1"},
+      {"--optim", "sgd", "--learning_rate", "0.1"},  // without any state
+      // 64 x 64: tensors that are large enough for 8 bits
+      {"--optim", "adamw_bnb_8bit", "--lora_r", "64"},
+      {"--optim", "rmsprop", "--optim_args", "momentum=0.9,centered=True", "--lr_scheduler_type",
+       "cosine_with_min_lr", "--lr_scheduler_kwargs", "{\"min_lr_rate\": 0.1}"}};
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const std::string whole = "whole" + std::to_string(i), run = "run" + std::to_string(i);
+    go(whole, settings[i]);
+    stop_after(3, run, settings[i]);
+    std::vector<std::string> more = from(run, "true");
+    more.insert(more.end(), settings[i].begin(), settings[i].end());
+    go(run, more);
+    EXPECT_TRUE(watcher_->notes.empty() || !noted("differs")) << settings[i][1];
+    expect_same_end(whole, run);
+  }
+  const auto state = base::SafetensorsFile::open(root_ / "run2" / "checkpoint-6" / kOptimizerFile);
+  ASSERT_NE(state.find("state1"), nullptr);
+  EXPECT_EQ(state.find("state1")->dtype, base::DType::kU8);
+  EXPECT_EQ(state.metadata().at("optimizer"), "adamw_8bit");
+}
+
+TEST_F(ResumeTest, AnotherOptimizersStateIsRefused) {
+  stop_after(2, "run", {"--optim", "rmsprop"});
+  const std::string found = said([&] { go("run", from("run", "true")); });
+  expect_has(found, "expected the state of adamw, as optim says");
+  expect_has(found, "that of rmsprop");
+  std::vector<std::string> more = from("run", "true");
+  more.insert(more.end(), {"--optim", "rmsprop", "--optim_args", "momentum=0.9"});
+  expect_has(said([&] { go("run", more); }), "tensor momentum_buffer");
+}
+
+TEST_F(ResumeTest, AScheduleThatFollowsTheEvaluationGoesOn) {
+  const std::string rows = (fs::path(HONE_FIXTURES) / "parity" / "sft" / "eval_text.jsonl").string();
+  const std::vector<std::string> plateau = {
+      "--eval_dataset", rows, "--eval_strategy", "steps", "--eval_steps", "1", "--logging_steps", "1",
+      "--lr_scheduler_type", "reduce_lr_on_plateau", "--lr_scheduler_kwargs",
+      // mode max: a loss that falls is no progress
+      "{\"mode\": \"max\", \"patience\": 0, \"cooldown\": 1, \"factor\": 0.5}"};
+  go("whole", plateau);
+  std::vector<double> rates;
+  for (const Json& one : history("whole")) {
+    if (one.contains("learning_rate")) rates.push_back(one["learning_rate"].get<double>());
+  }
+  ASSERT_EQ(rates.size(), 6U);
+  EXPECT_EQ(rates.front(), 1e-3);
+  EXPECT_LT(rates.back(), 0.5e-3);
+  stop_after(3, "run", plateau);
+  std::vector<std::string> more = from("run", "true");
+  more.insert(more.end(), plateau.begin(), plateau.end());
+  go("run", more);
+  expect_same_end("whole", "run");
+}
+
 // ---- damage
 
 TEST_F(ResumeTest, ADamagedCheckpointFallsBackToTheNewestWholeOne) {
@@ -320,7 +378,8 @@ class ResumedStateTest : public ResumeTest {
   // Whether it is read; any other end than a UserError fails the test.
   bool is_read() {
     try {
-      load_checkpoint(root_ / path_.parent_path(), parameters_, plan("run"));
+      learn::Optimizer optimizer({}, learn::flat_layout({{"all", {parameters_}}}), at::kCPU);
+      load_checkpoint(root_ / path_.parent_path(), optimizer, plan("run"));
       return true;
     } catch (const base::UserError&) {
       return false;

@@ -6,6 +6,7 @@
 #include "doctor/checks/check_parts.h"
 #include "learn/schedule.h"
 #include "train/methods/methods.h"
+#include "train/optimizer.h"
 
 namespace hone::doctor {
 
@@ -18,10 +19,7 @@ constexpr std::int64_t kFewSteps = 20;
 constexpr double kLongWarmup = 0.5;
 
 learn::ScheduleSpec spec_of(const train::OpenedRun& run) {
-  return {.type = run.plan.lr_scheduler_type,
-          .warmup_steps = run.start.warmup_steps,
-          .total_steps = run.start.total_steps,
-          .num_cycles = run.plan.lr_num_cycles};
+  return train::schedule_spec(run.plan, run.start.total_steps);
 }
 
 std::string arithmetic(const train::OpenedRun& run) {
@@ -40,6 +38,8 @@ std::string rates_over_run(const train::OpenedRun& run) {
   const learn::ScheduleSpec spec = spec_of(run);
   const std::int64_t last = spec.total_steps - 1;
   std::string out = "learning rate";
+  if (learn::follows_metric(spec.type))
+    return out + " " + format::number(run.plan.learning_rate) + ", then by the evaluation's loss";
   for (const int share : {0, 10, 50, 100}) {
     const std::int64_t step = last * share / 100;
     const double rate = run.plan.learning_rate * learn::schedule_factor(spec, step);
@@ -75,6 +75,11 @@ Verdict check_rate(const train::OpenedRun& run) {
                          std::to_string(lora.r) + " and scale " + format::number(lora.scale());
   Verdict out{.code = "NUM-08", .what = at};
   if (plan.learning_rate == 0) return out;  // NUM-09's
+  // Adagrad, SGD and Lion take other rates, and nothing is recorded of them.
+  using Kind = learn::OptimizerKind;
+  const bool like_adam = plan.optim == Kind::kAdamW || plan.optim == Kind::kAdamW8bit ||
+                         plan.optim == Kind::kAdafactor || plan.optim == Kind::kRmsprop;
+  if (!like_adam) return out;
   if (effective < rates.least) {
     out.level = Level::kWarn;
     out.what = at + " is too low";
@@ -131,7 +136,8 @@ Verdict check_schedule(const train::OpenedRun& run) {
     out.fix = "raise max_steps or num_train_epochs";
     return out;
   }
-  const bool warms_up = run.plan.lr_scheduler_type != config::Scheduler::kConstant;
+  const config::Scheduler type = run.plan.lr_scheduler_type;
+  const bool warms_up = type != config::Scheduler::kConstant && !learn::follows_metric(type);
   if (warms_up && warmup > 0 && static_cast<double>(warmup) >= kLongWarmup * static_cast<double>(total)) {
     out.level = few ? Level::kWarn : Level::kFail;
     out.what = std::to_string(warmup) + " of " + format::counted(total, "optimizer step") + " are warm-up";

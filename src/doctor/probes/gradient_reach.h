@@ -1,15 +1,16 @@
-// Probes P1 and P2 with the optimizer as a parameter: tests pass a broken one.
+// Probes P1 and P2 with the optimizer's step as a parameter: tests pass a broken one.
 #pragma once
 
 #include <functional>
 
 #include "doctor/examination.h"
-#include "learn/adamw.h"
+#include "learn/optimizer.h"
 
 namespace hone::doctor {
 
-using Optimizer = std::function<void(at::Tensor parameters, const at::Tensor& gradient, learn::AdamWState&,
-                                     const learn::AdamWOptions&, double learning_rate)>;
+// As learn::Optimizer::step.
+using OptimizerStep = std::function<void(learn::Optimizer&, const at::Tensor& parameters,
+                                         const at::Tensor& gradient, double learning_rate)>;
 
 // Rehearses optimizer steps at the peak learning rate until every trainable tensor has had a gradient: two,
 // because that of lora_A is exactly 0 while B is 0; up to five where layers of the base are zero. Tensors
@@ -21,6 +22,6 @@ using Optimizer = std::function<void(at::Tensor parameters, const at::Tensor& gr
 //            changed
 //   GRAD-08  the stored update against the same formula in fp64; NUM-01: it is rounded away
 //   NUM-08   |dW| / |W| of one step at the peak
-Verdicts examine_gradient(train::OpenedRun& run, const Optimizer& optimizer);
+Verdicts examine_gradient(train::OpenedRun& run, const OptimizerStep& take_step);
 
 }  // namespace hone::doctor

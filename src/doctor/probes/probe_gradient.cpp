@@ -22,6 +22,7 @@ constexpr int kMaxSteps = 5;
 constexpr double kSmallestUpdate = 1e-6, kLargestUpdate = 1e-2;  // |dW| / |W| a step (NUM-08)
 constexpr double kStoredFail = 0.5, kStoredWarn = 0.9;           // NUM-01
 constexpr double kHalfUlp = 1.0 / (1 << 24);                     // of fp32, relative
+constexpr double kTurnedSigns = 0.05;  // the same of an update that is a sign: of sums near 0
 constexpr double kArithmetic = 1e-3;  // what fp32 may make of the update's formula, relative
 
 // What one trainable tensor has shown.
@@ -41,8 +42,11 @@ struct Stored {
 
 class GradientProbe {
  public:
-  GradientProbe(train::OpenedRun& run, const Optimizer& optimizer)
-      : run_(run), adapter_(*run.adapter), optimizer_(optimizer) {}
+  GradientProbe(train::OpenedRun& run, const OptimizerStep& take_step)
+      : run_(run),
+        adapter_(*run.adapter),
+        optimizer_(train::make_optimizer(run.plan, adapter_)),
+        take_step_(take_step) {}
 
   Verdicts run() {
     if (!base_is_finite() || !adapter_is_finite()) return std::move(out_);
@@ -151,7 +155,6 @@ class GradientProbe {
 
   // False: a value was not finite, which has been said.
   bool rehearse() {
-    learn::AdamWState moments = learn::AdamWState::zeros_like(adapter_.flat());
     const std::int64_t tokens = rehearsal_tokens(*run_.model);
     for (int step = 0; step < kMaxSteps; ++step) {
       const auto silent =
@@ -163,7 +166,7 @@ class GradientProbe {
       if (step == 0) loss_ = found.nll;
       if (!note_gradients(step, found)) return false;
       learn::clip_gradient(adapter_.flat_gradient(), run_.plan.max_grad_norm);
-      take_step(moments);
+      take_step();
       steps_ = step + 1;
     }
     return true;
@@ -196,45 +199,45 @@ class GradientProbe {
     return false;
   }
 
-  void take_step(learn::AdamWState& moments) {
-    const learn::AdamWOptions options = train::adamw_options(run_.plan);
+  void take_step() {
+    const double lr = run_.plan.learning_rate;
     flat_before_ = adapter_.flat().clone();
-    const learn::AdamWState earlier = {moments.m.clone(), moments.v.clone(), moments.step};
-    optimizer_(adapter_.flat(), adapter_.flat_gradient(), moments, options, run_.plan.learning_rate);
+    std::vector<at::Tensor> intended;
+    for (std::size_t i = 0; i < reach_.size(); ++i) {
+      const at::Tensor next = optimizer_.reference(i, flat_before_, adapter_.flat_gradient(), lr);
+      intended.push_back((next - slice(flat_before_, reach_[i]).to(at::kDouble)).to(at::kFloat));
+    }
+    take_step_(optimizer_, adapter_.flat(), adapter_.flat_gradient(), lr);
     stored_a_ = stored_b_ = {};
     wrong_.clear();
-    for (Reach& one : reach_) compare_update(one, earlier, options);
+    for (std::size_t i = 0; i < reach_.size(); ++i) compare_update(reach_[i], intended[i].to(at::kDouble));
   }
 
-  // torch.optim.AdamW's step in fp64 beside what now lies in the buffer.
-  void compare_update(Reach& one, const learn::AdamWState& earlier, const learn::AdamWOptions& o) {
-    const auto wide = [&](const at::Tensor& flat) { return slice(flat, one).to(at::kDouble); };
-    const at::Tensor p = wide(flat_before_), g = wide(adapter_.flat_gradient());
-    const auto t = static_cast<double>(earlier.step + 1);
-    const at::Tensor m = wide(earlier.m) * o.beta1 + g * (1 - o.beta1);
-    const at::Tensor v = wide(earlier.v) * o.beta2 + g * g * (1 - o.beta2);
-    const at::Tensor root = (v / (1 - std::pow(o.beta2, t))).sqrt_() + o.epsilon;
+  // The same step in fp64 beside what now lies in the buffer.
+  void compare_update(Reach& one, const at::Tensor& intended) {
+    const at::Tensor p = slice(flat_before_, one).to(at::kDouble);
+    const at::Tensor stored = slice(adapter_.flat(), one).to(at::kDouble) - p;
     const double lr = run_.plan.learning_rate;
-    const at::Tensor intended = (m / (1 - std::pow(o.beta1, t)) / root + p * o.weight_decay) * -lr;
-    const at::Tensor stored = wide(adapter_.flat()) - p;
     const auto norm = [](const at::Tensor& x) { return x.norm().item<double>(); };
     const double wanted = norm(intended);
     Stored& group = is_b(*one.tensor) ? stored_b_ : stored_a_;
     // While B is near 0 so is A's gradient, and epsilon holds its update down: then a step of full size is
-    // asked for.
+    // asked for. Without a norm of its own (sgd) A's update says nothing yet.
     const auto elements = static_cast<double>(p.numel());
-    if (wanted * wanted < elements * 0.01 * lr * lr) {
+    const bool small = wanted * wanted < elements * 0.01 * lr * lr;
+    if (small && optimizer_.normalizes()) {
       const at::Tensor kept = (slice(flat_before_, one) + lr).to(at::kDouble) - p;
       group.product += kept.sum().item<double>() * lr;
       group.intended += elements * lr * lr;
-    } else {
+    } else if (optimizer_.normalizes() || is_b(*one.tensor)) {
       group.product += (stored * intended).sum().item<double>();
       group.intended += wanted * wanted;
     }
     one.flat_moved = one.flat_moved || stored.ne(0).any().item<bool>();
     const double off = norm(stored - intended);
     const double rounding = 2 * kHalfUlp * (norm(p) + wanted);
-    if (!(off <= rounding + kArithmetic * wanted)) wrong_.push_back(one.tensor->name);
+    const double share = optimizer_.takes_signs() ? kTurnedSigns : kArithmetic;
+    if (!(off <= rounding + share * wanted)) wrong_.push_back(one.tensor->name);
   }
 
   std::int64_t reached_by(int step, bool only_b) const {
@@ -375,7 +378,7 @@ class GradientProbe {
     if (!wrong_.empty()) {
       out_.push_back({.code = "GRAD-08",
                       .level = Level::kFail,
-                      .what = "the optimizer's kernel stores an update that is not AdamW's",
+                      .what = "the optimizer stores an update that is not " + optimizer_.name() + "'s",
                       .evidence = count_of(static_cast<std::int64_t>(wrong_.size()),
                                            static_cast<std::int64_t>(reach_.size())) +
                                   " tensors differ from the same step in fp64: " + tensor_list(wrong_),
@@ -463,7 +466,8 @@ class GradientProbe {
 
   train::OpenedRun& run_;
   adapters::Adapter& adapter_;
-  const Optimizer& optimizer_;
+  learn::Optimizer optimizer_;
+  const OptimizerStep& take_step_;
   Verdicts out_;
   std::vector<PartFingerprint> print_;
   std::vector<Reach> reach_;
@@ -477,12 +481,12 @@ class GradientProbe {
 
 }  // namespace
 
-Verdicts examine_gradient(train::OpenedRun& run, const Optimizer& optimizer) {
-  return GradientProbe(run, optimizer).run();
+Verdicts examine_gradient(train::OpenedRun& run, const OptimizerStep& take_step) {
+  return GradientProbe(run, take_step).run();
 }
 
 Verdicts probe_gradient(train::OpenedRun& run) {
-  return examine_gradient(run, learn::adamw_step);
+  return examine_gradient(run, &learn::Optimizer::step);
 }
 
 }  // namespace hone::doctor

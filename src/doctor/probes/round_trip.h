@@ -28,10 +28,10 @@ struct AdapterFiles {
 Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files);
 
 using CheckpointReader = std::function<train::LoadedCheckpoint(
-    const base::fs::path& folder, std::int64_t parameters, const config::Plan& plan)>;
+    const base::fs::path& folder, learn::Optimizer& optimizer, const config::Plan& plan)>;
 
 // A rehearsal step, a checkpoint in a temporary folder, a second step; then the checkpoint read back, and the
-// second step again: CKPT-05, the same bits in parameters, moments and loss.
+// second step again: CKPT-05, the same bits in parameters, the optimizer's state and loss.
 Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read);
 
 // A temporary folder, removed with the object.

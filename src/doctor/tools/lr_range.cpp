@@ -96,8 +96,7 @@ RangeResult range_test(train::OpenedRun& run, const RangeOptions& options,
   const Restored restored(adapter);
   const std::int64_t batches =
       std::clamp<std::int64_t>(run.method->steps_per_epoch(), 1, std::min(options.batches, options.steps));
-  const learn::AdamWOptions adam = train::adamw_options(run.plan);
-  learn::AdamWState moments = learn::AdamWState::zeros_like(adapter.flat());
+  learn::Optimizer optimizer = train::make_optimizer(run.plan, adapter);
 
   const auto loss_of = [&](std::int64_t step) {
     adapter.zero_gradient();
@@ -115,7 +114,7 @@ RangeResult range_test(train::OpenedRun& run, const RangeOptions& options,
   loss_of(0);
   for (std::int64_t step = 0; step < options.steps && !stop.load(); ++step, rate *= factor) {
     learn::clip_gradient(adapter.flat_gradient(), run.plan.max_grad_norm);
-    learn::adamw_step(adapter.flat(), adapter.flat_gradient(), moments, adam, rate);
+    optimizer.step(adapter.flat(), adapter.flat_gradient(), rate);
     const double loss = loss_of(step + 1);
     if (!std::isfinite(loss)) break;
     out.points.push_back({.learning_rate = rate,
