@@ -20,7 +20,7 @@ namespace hone::commands {
 namespace {
 
 rewards::TrialData trial_data(const config::RewardTestPlan& plan) {
-  const auto rows = data::read_prompt_rows(plan.dataset_name);
+  const auto rows = data::read_prompt_rows(plan.rows);
   const std::size_t count = std::min(rows.size(), static_cast<std::size_t>(plan.limit));
   rewards::TrialData out;
   out.long_words = plan.max_completion_length;

@@ -8,6 +8,8 @@
 #include "base/staging.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
+#include "config/dataset_files.h"
+#include "config/hub_names.h"
 #include "config/option_secrets.h"
 #include "config/parse.h"
 #include "config/policy_plan.h"
@@ -28,22 +30,9 @@ bool is_folder(const std::string& path) {
   return fs::is_directory(path, ignored);
 }
 
-// "trl-lib/Capybara": an owner and a name, neither of them a path on this disk.
-bool looks_like_hub_name(const std::string& path) {
-  const std::size_t slash = path.find('/');
-  if (slash == std::string::npos || path.size() > 200) return false;
-  const auto is_name = [](std::string_view word) {
-    const auto letter = [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    };
-    return !word.empty() && letter(word[0]) && std::all_of(word.begin(), word.end(), [&](char c) {
-      return letter(c) || c == '.' || c == '_' || c == '-';
-    });
-  };
-  const std::string_view all = path;
-  const bool file = path.ends_with(".jsonl") || path.ends_with(".json") || path.ends_with(".gguf");
-  return !file && is_name(all.substr(0, slash)) && is_name(all.substr(slash + 1)) &&
-         !exists(path.substr(0, slash));
+// A name of the hub, unless its owner is a folder of this disk: then a part of the path is missing.
+bool is_hub_name(const std::string& path) {
+  return looks_like_hub_name(path) && !exists(path) && !exists(path.substr(0, path.find('/')));
 }
 
 std::string neighbors(const fs::path& path) {
@@ -66,56 +55,28 @@ std::string neighbors(const fs::path& path) {
                    .fix = "correct the path"});
 }
 
-std::string files_with_ending(const std::string& folder, std::string_view ending) {
-  std::string out;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    if (name.ends_with(ending)) out += (out.empty() ? "" : ", ") + name;
-  }
-  return out.empty() ? fmt::format("no {} file", ending) : out;
-}
+}  // namespace
 
-void require_rows_file(const std::string& path, const std::string& option, const std::string& where) {
-  if (looks_like_hub_name(path) && !exists(path)) {
+void require_rows_path(const std::string& path, const std::string& option, const std::string& where) {
+  if (is_hub_name(path)) {
     throw UserError({.where = where,
-                     .expected = fmt::format("a local .jsonl file or folder as {}", option),
+                     .expected = fmt::format("a local file or folder of rows as {}", option),
                      .found = fmt::format("'{}', which looks like a hub name", path),
                      .cause = "hone reads local files",
                      .fix = fmt::format("write the dataset as JSONL, one object per line, and set {} to that "
                                         "file",
                                         option)});
   }
-  if (!exists(path)) missing(fmt::format("a .jsonl file as {}", option), path, where);
-  if (is_folder(path)) return;
-  if (path.ends_with(".jsonl") || path.ends_with(".json")) return;
-  throw UserError({.where = where,
-                   .expected = fmt::format("a .jsonl file as {}", option),
-                   .found = path,
-                   .cause = "hone reads only JSONL",
-                   .fix = "write the rows as JSONL, one object per line"});
+  if (!exists(path)) missing(fmt::format("a file or folder of rows as {}", option), path, where);
 }
-
-std::string split_file(const std::string& folder, const std::string& split, const std::string& option,
-                       const std::string& where) {
-  const std::string file = (fs::path(folder) / (split + ".jsonl")).string();
-  if (exists(file)) return file;
-  throw UserError({.where = where,
-                   .expected = fmt::format("{}.jsonl in the folder {}", split, folder),
-                   .found = files_with_ending(folder, ".jsonl"),
-                   .fix = fmt::format("set {} to the .jsonl file, or name the split", option)});
-}
-
-}  // namespace
 
 void require_model_path(const std::string& path, const std::string& option, const std::string& where) {
-  if (!exists(path) && looks_like_hub_name(path)) {
+  if (is_hub_name(path)) {
     throw UserError({.where = where,
                      .expected = fmt::format("a local folder or .gguf file as {}", option),
                      .found = fmt::format("'{}', which looks like a hub name", path),
-                     .cause = "hone reads local files",
-                     .fix = fmt::format("download it with `hf download {} --local-dir DIR` and set {} to DIR",
-                                        path, option)});
+                     .cause = "this option takes paths only; model_name_or_path takes names of the hub too",
+                     .fix = fmt::format("download it with `hf download {} --local-dir DIR` and set {} to DIR", path, option)});
   }
   if (!exists(path)) missing(fmt::format("a model folder or .gguf file as {}", option), path, where);
   if (is_folder(path)) {
@@ -133,6 +94,16 @@ void require_model_path(const std::string& path, const std::string& option, cons
                      .expected = fmt::format("a model folder or .gguf file as {}", option),
                      .found = path,
                      .fix = "name the folder that holds config.json and the .safetensors files"});
+  }
+}
+
+void find_model(std::string& path, const std::string& revision, const std::string& option, const std::string& where,
+                std::vector<HubRequest>& downloads) {
+  if (!is_hub_name(path)) return require_model_path(path, option, where);
+  if (const auto snapshot = hub_snapshot(HubKind::kModel, path, revision)) {
+    path = snapshot->string();
+  } else {
+    downloads.push_back({HubKind::kModel, path, revision, option});
   }
 }
 
@@ -186,6 +157,17 @@ void require_template_file(const std::string& path, const std::string& where) {
                        : "save the folder's template as a .jinja file and name that"});
 }
 
+void require_tokenizer(const Plan& plan, const Settings& settings) {
+  const std::string& folder = plan.tokenizer_name_or_path;
+  if (folder.empty() || exists((fs::path(folder) / "tokenizer.json").string())) return;
+  const std::string where = settings.where("tokenizer_name_or_path");
+  if (!exists(folder)) missing("a folder with tokenizer.json as tokenizer_name_or_path", folder, where);
+  throw UserError({.where = where,
+                   .expected = "tokenizer.json in the folder of tokenizer_name_or_path",
+                   .found = fmt::format("'{}' without it", base::cut_text(folder, 300)),
+                   .fix = "name the folder of a tokenizer as transformers saves it, or remove the option"});
+}
+
 // A model's folder, or the folder of a reward model's adapter, which names its base.
 void require_reward_model(const std::string& path, const std::string& option, const std::string& where) {
   base::finish_publishing_before_reading(path, "adapter_config.json");
@@ -236,48 +218,9 @@ void check_reward_files(const Settings& settings) {
   if (python.find('/') != std::string::npos) require_file(python, "python", settings.where("python"));
 }
 
-std::string rows_file(const std::string& path, const std::string& option, const std::string& split,
-                      const std::string& where) {
-  require_rows_file(path, option, where);
-  return is_folder(path) ? split_file(path, split, option, where) : path;
-}
+namespace {
 
-void check_files(Plan& plan, const Settings& settings) {
-  require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
-  if (!plan.adapter_name_or_path.empty()) {
-    require_adapter_path(plan.adapter_name_or_path, "adapter_name_or_path",
-                         settings.where("adapter_name_or_path"));
-  }
-  require_base_adapters(settings, plan.adapter_name_or_path);
-  if (!plan.chat_template_path.empty()) {
-    require_template_file(plan.chat_template_path, settings.where("chat_template_path"));
-  }
-
-  const std::string data_where = settings.where("dataset_name");
-  const std::string data = plan.dataset_name;
-  const bool has_data = !data.empty();  // a replay has no need of it
-  if (has_data)
-    plan.dataset_name = rows_file(data, "dataset_name", settings.text("dataset_train_split"), data_where);
-
-  // TRL looks at the test split only when it evaluates.
-  const bool evaluates = plan.eval_strategy != IntervalStrategy::kNo || plan.eval_on_start;
-  if (!plan.dataset_test.empty()) {
-    plan.dataset_test = rows_file(plan.dataset_test, "eval_dataset", settings.text("dataset_test_split"),
-                                  settings.where("eval_dataset"));
-  } else if (evaluates && is_folder(data)) {
-    plan.dataset_test = split_file(data, settings.text("dataset_test_split"), "eval_dataset", data_where);
-  } else if (evaluates) {
-    conflict(settings, plan.eval_strategy != IntervalStrategy::kNo ? "eval_strategy" : "eval_on_start",
-             "rows to evaluate", "no eval_dataset, and dataset_name is one file", "",
-             "set eval_dataset to a .jsonl file, or dataset_name to a folder with train.jsonl and "
-             "test.jsonl");
-  }
-
-  if (samples(plan.method)) {
-    check_reward_files(settings);
-    if (!plan.policy.replay.empty()) require_file(plan.policy.replay, "replay", settings.where("replay"));
-  }
-
+void check_resume(const Plan& plan, const Settings& settings) {
   const std::string& resume = plan.resume_from_checkpoint;
   // train/checkpoint_check.h knows where a checkpoint of the run may have gone.
   const base::fs::path asked = resume;
@@ -287,6 +230,40 @@ void check_files(Plan& plan, const Settings& settings) {
     missing("a checkpoint folder, or true, as resume_from_checkpoint", resume,
             settings.where("resume_from_checkpoint"));
   }
+}
+
+}  // namespace
+
+void collect_files(Plan& plan, Settings& settings) {
+  const auto set = [&](const char* name) { return !settings.text(name).empty(); };
+  if (set("model_name_or_path")) {
+    settings.collect([&] {
+      find_model(plan.model_name_or_path, settings.text("model_revision"), "model_name_or_path", settings.where("model_name_or_path"),
+                 plan.downloads);
+    });
+  }
+  settings.collect([&] {
+    if (plan.adapter_name_or_path.empty()) return;
+    require_adapter_path(plan.adapter_name_or_path, "adapter_name_or_path",
+                         settings.where("adapter_name_or_path"));
+  });
+  settings.collect([&] { require_base_adapters(settings, plan.adapter_name_or_path); });
+  settings.collect([&] {
+    if (!plan.chat_template_path.empty())
+      require_template_file(plan.chat_template_path, settings.is_set("chat_template")
+                                                         ? settings.where("chat_template")
+                                                         : settings.where("chat_template_path"));
+  });
+  settings.collect([&] { require_tokenizer(plan, settings); });
+  settings.collect([&] { find_train_rows(plan, settings); });
+  settings.collect([&] { find_test_rows(plan, settings); });
+  name_rows(plan);
+  settings.collect([&] {
+    if (!samples(plan.method)) return;
+    check_reward_files(settings);
+    if (!plan.policy.replay.empty()) require_file(plan.policy.replay, "replay", settings.where("replay"));
+  });
+  settings.collect([&] { check_resume(plan, settings); });
 }
 
 }  // namespace hone::config

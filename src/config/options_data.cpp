@@ -81,42 +81,40 @@ void add_trained_tokens(std::vector<Option>& rows) {
 // ScriptArguments, and the file to evaluate.
 void add_dataset(std::vector<Option>& rows) {
   add(rows, {"data", kScriptArguments, kAll},
-      {{"dataset_name", "a .jsonl file, or a folder that holds train.jsonl (and test.jsonl)",
+      {{"dataset_name", "a file of rows, a folder, or a pattern such as data/*.parquet (docs/data.md)",
         &DataPlan::dataset_name, formerly("dataset dataset_path"),
         in("dpo",
            {.meaning =
-                "a .jsonl file with chosen, rejected and (or within them) prompt, or a folder of such"}),
+                "a file or folder of rows with chosen, rejected and (or within them) prompt (docs/data.md)"}),
         in(kHoneSamplers,
            {.meaning =
-                "a .jsonl file with a prompt column, or a folder that holds train.jsonl (and test.jsonl)"}),
+                "a file or folder of rows with a column prompt (docs/data.md)"}),
         in("kto",
            {.meaning =
-                "a .jsonl file with prompt, completion, label, or with chosen and rejected, or a folder of such"}),
+                "a file or folder of rows with prompt, completion, label, or chosen and rejected (docs/data.md)"}),
         in("reward",
            {.meaning =
-                "a .jsonl file with chosen, rejected and (or within them) prompt, perhaps margin, or a folder "
-                "of such"})},
-       {"dataset_config", "configuration name on the hub",
-        refused("hone reads local files, which have no configuration name")},
-       {"dataset_train_split", "in a dataset folder, the split to train on: <split>.jsonl", Kind::kString,
-        "\"train\""},
-       {"dataset_test_split", "in a dataset folder, the split to evaluate: <split>.jsonl", Kind::kString,
-        "\"test\""},
+                "a file or folder of rows with chosen, rejected and (or within them) prompt, perhaps margin "
+                "(docs/data.md)"})},
+       {"dataset_config", "configuration that the folder's README.md names, or a sub-folder", Kind::kString, "null"},
+       {"dataset_train_split", "split to train on, or a part of it: train[:10%]", Kind::kString, "\"train\""},
+       {"dataset_test_split", "split to evaluate, or a part of it", Kind::kString, "\"test\""},
        {"dataset_streaming", "stream the dataset", Kind::kBool, "false",
         refused("not yet: a streamed dataset is read in another order")},
        {"ignore_bias_buffers", "workaround for distributed PyTorch", Kind::kBool, "false",
         ignored("the fault it works around cannot occur here")}});
   add(rows, {"data", kHone, kAll},
-      {{"eval_dataset", "the .jsonl file to evaluate; overrides test.jsonl", &DataPlan::dataset_test}});
+      {{"eval_dataset", "file or folder of the rows to evaluate; null: the test split of dataset_name",
+        &DataPlan::dataset_test}});
 }
 
 void add_mixture(std::vector<Option>& rows) {
   add(rows, {"data", kDatasetMixture, kAll},
-      {{"datasets", "a mixture of datasets", Kind::kAny, "[]",
-        refused("not yet: one dataset; set dataset_name")},
+      {{"datasets", "data sets whose rows are concatenated: path, name, data_dir, data_files, split, columns, fraction",
+        Kind::kAny, "[]"},
        {"streaming", "stream the mixture", Kind::kBool, "false", refused("not yet")},
-       {"test_split_size", "split a test set off the mixture", Kind::kFloat, "null",
-        refused("not yet: give the rows to evaluate as eval_dataset")}});
+       {"test_split_size", "share of the mixture (1 or more: its rows) that is evaluated, not trained on",
+        Kind::kFloat, "null"}});
 }
 }  // namespace
 

@@ -31,9 +31,8 @@ void require_adapter_path(const std::string& path, const std::string& option, co
 void require_base_adapters(const Settings& settings, const std::string& adapter);
 void require_file(const std::string& path, const std::string& option, const std::string& where);
 
-// A .jsonl file, or the <split>.jsonl of a folder.
-std::string rows_file(const std::string& path, const std::string& option, const std::string& split,
-                      const std::string& where);
+// The same for rows: config/dataset_files.h looks into what is there.
+void require_rows_path(const std::string& path, const std::string& option, const std::string& where);
 
 // dtype and bf16 -> Precision (docs/options.md, Precision).
 Precision resolve_precision(const Settings& settings);

@@ -11,6 +11,9 @@
 #include <vector>
 
 #include "adapters/lora_init.h"
+#include "base/row_files.h"
+#include "config/hub_names.h"
+#include "config/recipe_plan.h"
 #include "learn/loss_parameters.h"
 #include "learn/optimizer_options.h"
 #include "learn/schedule.h"
@@ -184,7 +187,9 @@ struct AdapterPlan {
 struct DataPlan {
   // the .jsonl file; a folder is resolved to its <split>.jsonl; empty only with policy.replay
   std::string dataset_name;
-  std::string dataset_test;  // evaluation .jsonl; empty: none
+  std::string dataset_test;   // of the rows to evaluate; empty: none
+  base::RowFiles train_rows;  // their files
+  base::RowFiles eval_rows;
   std::string dataset_text_field = "text";
   std::int64_t max_length = 1024;  // 0: off (YAML null)
   bool packing = false;

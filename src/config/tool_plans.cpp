@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/suggest.h"
 #include "config/method_of.h"
+#include "config/dataset_files.h"
 #include "config/parse.h"
 #include "config/policy_plan.h"
 #include "config/trained_on.h"
@@ -375,7 +376,14 @@ RewardTestPlan parse_reward_test(const std::vector<std::string>& arguments) {
   needed(settings, "dataset_name");
   settings.fill(plan);
   check_reward_files(settings);
-  plan.dataset_name = rows_file(plan.dataset_name, "dataset_name", "train", settings.where("dataset_name"));
+  plan.rows.sets.push_back(find_rows({.path = plan.dataset_name,
+                                      .config = "",
+                                      .data_dir = "",
+                                      .data_files = nullptr,
+                                      .split = "train",
+                                      .split_name = "dataset_name",
+                                      .option = "dataset_name",
+                                      .where = settings.where("dataset_name")}));
   return plan;
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/row_files.h"
+#include "config/hub_names.h"
 #include "config/plan.h"
 
 namespace hone::config {
@@ -136,7 +138,8 @@ struct ExportPlan {
 // hone reward-test: tests a run's rewards on the answers of the data, and on bad ones.
 struct RewardTestPlan {
   std::vector<std::string> reward_funcs;  // at least one; as in PolicyPlan
-  std::string dataset_name;               // the .jsonl file
+  std::string dataset_name;               // as the user wrote it
+  base::RowFiles rows;                    // its files
   std::string python = "python3";
   std::int64_t reward_workers = 1;
   double reward_timeout = 60;  // seconds a call

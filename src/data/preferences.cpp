@@ -127,9 +127,12 @@ class PreferenceReader {
       : takes_(implicit == ImplicitPrompts::kExtract) {
     out_.path = path;
   }
+    out_.names = RowNames(path);
 
   void take(Json row, int line) {
-    const std::string where = out_.path.string() + ":" + std::to_string(line);
+  RowNames& names() { return out_.names; }
+
+    const std::string where = out_.names.of(line);
     if (!takes_ && (out_.tokenized || (out_.rows.empty() && row.contains("chosen_ids")))) {
       take_ids(row, line, where);
       return;
@@ -347,7 +350,7 @@ void require_different_completions(const base::fs::path& file, const PreferenceF
 }
 
 std::string PreferenceRows::where(std::size_t index) const {
-  return path.string() + ":" + std::to_string(rows.at(index).line);
+  return names.of(rows.at(index).line);
 }
 
 PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path& path,
@@ -357,10 +360,10 @@ PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path
   return reader.done();
 }
 
-PreferenceRows read_preference_rows(const base::fs::path& path, ImplicitPrompts implicit) {
-  const base::fs::path file = base::fs::is_directory(path) ? path / "train.jsonl" : path;
-  const std::string text = base::read_text(file);
-  return parse_preference_rows(text, file, implicit);
+PreferenceRows read_preference_rows(const RowSource& source, ImplicitPrompts implicit) {
+  PreferenceReader reader(source.path(), implicit);
+  source.for_each(reader.names(), [&](Json row, int line) { reader.take(std::move(row), line); });
+  return reader.done();
 }
 
 PreferenceData tokenize_preferences(const PreferenceRows& rows, const text::Tokenizer& tokenizer,

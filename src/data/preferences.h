@@ -30,6 +30,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "data/row_source.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -39,11 +40,12 @@ struct PreferenceRow {
   base::Json prompt, chosen, rejected;  // text, or lists of messages; one kind in a file
   base::Json tools, template_kwargs;    // null: none
   std::optional<double> margin;         // of reward models: by how much chosen is to be better
-  int line = 0;                         // 1-based, in the file
+  int line = 0;                         // its number, as data/row_source.h counts
 };
 
 struct PreferenceRows {
-  base::fs::path path;
+  base::fs::path path;  // RowSource::path
+  RowNames names;
   bool conversational = false;
   bool tokenized = false;  // kKeep: chosen and rejected are lists of token ids (chosen_ids, rejected_ids)
   bool implicit = false;   // no column `prompt`: prompts stand in chosen and rejected
@@ -56,10 +58,10 @@ struct PreferenceRows {
 // where they are, as a reward model reads them; then `margin` is read too, a number in every row or in none.
 enum class ImplicitPrompts { kExtract, kKeep };
 
-// A .jsonl file, or a folder's train.jsonl. UserError for: what data/rows.h says of files, a column absent
+// UserError for: what data/row_source.h says, a column absent
 // (naming those there) or of the wrong type, rows of both kinds, conversations that share no message
 // (kExtract).
-PreferenceRows read_preference_rows(const base::fs::path& path,
+PreferenceRows read_preference_rows(const RowSource& source,
                                     ImplicitPrompts implicit = ImplicitPrompts::kExtract);
 PreferenceRows parse_preference_rows(std::string_view text, const base::fs::path& path,
                                      ImplicitPrompts implicit = ImplicitPrompts::kExtract);

@@ -55,10 +55,38 @@ const Json& prompt_of(const Json& row, const base::fs::path& path, const std::st
                    .fix = "write the prompt as text"});
 }
 
-PromptRow to_prompt_row(Json row, int line, const base::fs::path& path) {
+void make_conversation(Json& row, const PromptForm& form, const std::string& where) {
+  const std::string column = form.column.empty() ? "prompt" : form.column;
+  const auto found = row.find(column);
+  if (found == row.end()) {
+    throw UserError({.where = where,
+                     .expected = "a column '" + column + "', whose text becomes the prompt",
+                     .found = columns_found(row, column),
+                     .fix = "name one of them in dataset_prompt_column"});
+  }
+  Json prompt = Json::array();
+  const bool messages = found->is_array();
+  const bool has_system = messages && !found->empty() && (*found)[0].is_object() &&
+                          (*found)[0].value("role", Json()) == "system";
+  if (!form.system.empty() && !has_system) prompt.push_back({{"role", "system"}, {"content", form.system}});
+  if (messages) {
+    prompt.insert(prompt.end(), found->begin(), found->end());
+  } else if (found->is_string()) {
+    prompt.push_back({{"role", "user"}, {"content", *found}});
+  } else {
+    throw UserError({.where = where + " " + column,
+                     .expected = "a string, or a list of messages",
+                     .found = found->type_name(),
+                     .fix = "name another column in dataset_prompt_column"});
+  }
+  row["prompt"] = std::move(prompt);
+}
+
+PromptRow to_prompt_row(Json row, const std::string& where, const base::fs::path& path,
+                        const PromptForm& form) {
   PromptRow out;
-  out.line = line;
-  out.where = path.string() + ":" + std::to_string(line);
+  out.where = where;
+  if (!form.as_it_is()) make_conversation(row, form, where);
   out.prompt = prompt_of(row, path, out.where);
   if (out.prompt.is_array()) {
     check_messages(row, "prompt", out.where);
@@ -136,24 +164,34 @@ void check_ids(const std::vector<std::int32_t>& ids, const PromptRow& row, const
 
 std::vector<Json> read_prompts(const base::fs::path& path) {
   std::vector<Json> out;
-  const std::string text = base::read_text(path);
+  if (base::fs::is_regular_file(path)) {
+    RowNames names;
+    RowSource(path).for_each(names, [&](const Json& row, int number) {
+      out.push_back(prompt_of(row, path, names.of(number)));
+    });
+    return out;
+  }
+  const std::string text = base::read_text(path);  // a pipe, or an error
   for_each_row(text, path, [&](const Json& row, int line) {
     out.push_back(prompt_of(row, path, path.string() + ":" + std::to_string(line)));
   });
   return out;
 }
 
-std::vector<PromptRow> read_prompt_rows(const base::fs::path& path, const std::string& split) {
-  const base::fs::path file = base::fs::is_directory(path) ? path / (split + ".jsonl") : path;
+std::vector<PromptRow> read_prompt_rows(const RowSource& source) {
+  return read_prompt_rows(source, PromptForm());
+}
+
+std::vector<PromptRow> read_prompt_rows(const RowSource& source, const PromptForm& form) {
   std::vector<PromptRow> out;
-  const std::string text = base::read_text(file);
-  for_each_row(text, file, [&](Json row, int line) {
-    out.push_back(to_prompt_row(std::move(row), line, file));
+  RowNames names;
+  const base::fs::path path = source.path();
+  source.for_each(names, [&](Json row, int number) {
+    out.push_back(to_prompt_row(std::move(row), names.of(number), path, form));
     const PromptRow &first = out.front(), &last = out.back();
     if (first.prompt.is_array() == last.prompt.is_array()) return;
     throw UserError({.where = last.where,
-                     .expected = "a prompt like the first one (line " + std::to_string(first.line) +
-                                 "): " + kind_of(first.prompt),
+                     .expected = "a prompt like the first one (" + first.where + "): " + kind_of(first.prompt),
                      .found = kind_of(last.prompt),
                      .cause = "prompts of both kinds in one file",
                      .fix = "write all prompts in the same form"});

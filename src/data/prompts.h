@@ -1,4 +1,4 @@
-// Prompt-only JSONL: for generation, and for GRPO and RLOO, whose rewards read the other columns.
+// Rows of prompts: for generation, and for GRPO and RLOO, whose rewards read the other columns.
 //
 //   {"prompt": "What is 2 + 3?", "answer": "5"}
 //   {"prompt": [{"role": "user", "content": "What is 2 + 3?"}], "answer": "5"}
@@ -10,29 +10,37 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "data/row_source.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
 namespace hone::data {
 
-// The `prompt` column of each row. Blank lines, a byte order mark and CRLF are accepted. UserError for a line
-// that does not parse, a row without `prompt` (naming the columns there), a prompt of another type, an empty
-// file.
+// The `prompt` column of each row of a file, or of JSON Lines from a pipe. UserError as data/row_file.h says, and
+// for a row without `prompt` (naming the columns there), a prompt of another type, an empty file.
 std::vector<base::Json> read_prompts(const base::fs::path& path);
 
 struct PromptRow {
   base::Json prompt;   // text, or a list of messages; one kind in a file
   base::Json columns;  // object: the row's other columns, for rewards; the same names, in the same order, in
                        // every row
-  int line = 0;        // 1-based, in the file
   std::string where;   // "train.jsonl:12", for messages
 };
 
-// Rows of GRPO and RLOO from a .jsonl file, or from a folder's <split>.jsonl. What a row lacks that another
-// has is null, as datasets fills it in. `completion` and `completion_ids` are left out: TRL hands those to
-// no reward. `tools` (parsed when text) and `chat_template_kwargs` are both: columns, and the template's.
+// Rows of GRPO and RLOO. What a row lacks that another has is null, as datasets fills it in. `completion` and
+// `completion_ids` are left out: TRL hands those to no reward. `tools` (parsed when text) and
+// `chat_template_kwargs` are both: columns, and the template's.
 // UserError as read_prompts, and for prompts of both kinds, and messages as data/rows.h checks them.
-std::vector<PromptRow> read_prompt_rows(const base::fs::path& path, const std::string& split = "train");
+std::vector<PromptRow> read_prompt_rows(const RowSource& source);
+
+// How a prompt is made of a row, as open-r1's make_conversation does: the text of `column` (empty: prompt) becomes a
+// user's turn, after a system turn if there is one. Messages stay, and get the system turn unless they have one.
+struct PromptForm {
+  std::string system;
+  std::string column;
+  bool as_it_is() const { return system.empty() && column.empty(); }
+};
+std::vector<PromptRow> read_prompt_rows(const RowSource& source, const PromptForm& form);
 
 struct TokenizedPrompt {
   std::vector<std::int32_t> ids;

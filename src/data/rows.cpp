@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/json_tools.h"
 #include "base/suggest.h"
-#include "base/utf8.h"
+#include "data/describe_row.h"
 
 namespace hone::data {
 namespace {
@@ -15,30 +15,6 @@ using base::Json;
 using base::UserError;
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-std::string join(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 20;
-  std::string out;
-  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) {
-    out += (i == 0 ? "" : ", ") + base::cut_text(names[i], 100);
-  }
-  if (names.size() > kMost) out += " and " + std::to_string(names.size() - kMost) + " more";
-  return names.empty() ? "none" : out;
-}
-
-std::vector<std::string> columns_of(const Json& row) {
-  std::vector<std::string> names;
-  for (const auto& entry : row.items()) names.push_back(entry.key());
-  return names;
-}
-
-std::string a_type(const Json& value) {
-  if (value.is_null()) return "null";
-  if (value.is_string()) return value.get_ref<const std::string&>().empty() ? "an empty string" : "a string";
-  if (value.is_array()) return value.empty() ? "an empty list" : "a list";
-  if (value.is_object()) return "an object";
-  return value.is_boolean() ? "a boolean" : "a number";
-}
 
 bool is_messages(const Json& value) {
   return value.is_array();
@@ -208,7 +184,7 @@ Json parse_row(std::string_view line, const std::string& file, int number) {
 }
 
 void add_row(Json row, int number, Rows& out) {
-  const std::string where = out.path.string() + ":" + std::to_string(number);
+  const std::string where = out.names.of(number);
   convert_conversations(row);
   if (out.rows.empty()) {
     const Form first = form_of(row, where, out.text_field);
@@ -220,7 +196,7 @@ void add_row(Json row, int number, Rows& out) {
     const Form found = form_of(row, where, out.text_field);
     if (found != expected) {
       throw UserError({.where = where,
-                       .expected = "a row like the first one (line " + std::to_string(out.lines.front()) +
+                       .expected = "a row like the first one (" + out.where(0) +
                                    "): " + name_of(expected, out.text_field),
                        .found = name_of(found, out.text_field),
                        .cause = "rows of different forms in one file",
@@ -235,7 +211,7 @@ void add_row(Json row, int number, Rows& out) {
 }  // namespace
 
 std::string Rows::where(std::size_t index) const {
-  return path.string() + ":" + std::to_string(lines.at(index));
+  return names.of(lines.at(index));
 }
 
 void for_each_row(std::string_view text, const base::fs::path& path,
@@ -247,15 +223,6 @@ void for_each_row(std::string_view text, const base::fs::path& path,
                      .found = "UTF-16",
                      .cause = "a file in UTF-16, as written by some programs on Windows",
                      .fix = "convert it: iconv -f UTF-16 -t UTF-8 in.jsonl > out.jsonl"});
-  }
-  if (text.starts_with("PAR1")) {
-    throw UserError({.where = path.string(),
-                     .expected = "JSON Lines",
-                     .found = "a Parquet file",
-                     .cause = "",
-                     .fix =
-                         "convert it: python -c \"import pandas; pandas.read_parquet('in.parquet').to_json("
-                         "'out.jsonl', orient='records', lines=True)\""});
   }
   int number = 0;
   bool any = false;
@@ -280,14 +247,26 @@ void for_each_row(std::string_view text, const base::fs::path& path,
 Rows parse_rows(std::string_view text, const base::fs::path& path, const std::string& text_field) {
   Rows out;
   out.path = path;
+  out.names = RowNames(path);
   out.text_field = text_field;
   for_each_row(text, path, [&out](Json row, int number) { add_row(std::move(row), number, out); });
   return out;
 }
 
-Rows read_rows(const base::fs::path& path, const std::string& text_field) {
-  const base::fs::path file = base::fs::is_directory(path) ? path / "train.jsonl" : path;
-  return parse_rows(base::read_text(file), file, text_field);
+Rows read_rows(const RowSource& source, const std::string& text_field) {
+  Rows out;
+  out.path = source.path();
+  out.text_field = text_field;
+  source.for_each(out.names, [&out](Json row, int number) { add_row(std::move(row), number, out); });
+  return out;
+}
+
+Rows read_first_rows(const RowSource& source, const std::string& text_field, std::int64_t most) {
+  Rows out;
+  out.path = source.path();
+  out.text_field = text_field;
+  source.for_first(most, out.names, [&out](Json row, int number) { add_row(std::move(row), number, out); });
+  return out;
 }
 
 }  // namespace hone::data

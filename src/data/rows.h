@@ -1,4 +1,4 @@
-// JSONL rows, checked: their format, and the line of each in the file.
+// SFT's rows, checked: their form, and the place of each in its file.
 //
 // Forms, as TRL names them (docs: dataset formats), by the columns of the first row:
 //   prompt + completion   both strings, or both lists of messages
@@ -18,35 +18,38 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "data/row_source.h"
 
 namespace hone::data {
 
 enum class RowForm { kText, kPromptCompletion, kMessages };
 
 struct Rows {
-  base::fs::path path;  // of the file, also when a folder was given
+  base::fs::path path;  // RowSource::path
+  RowNames names;
   RowForm form = RowForm::kText;
   bool conversational = false;  // messages, or prompt/completion that are lists of messages
   std::string text_field = "text";
   std::vector<base::Json> rows;  // tools parsed; conversations already called messages
-  std::vector<int> lines;        // 1-based line of each row in the file
+  std::vector<int> lines;        // each row's number, as data/row_source.h counts
 
   // "train.jsonl:12", for messages about row `index`.
   std::string where(std::size_t index) const;
 };
 
-// Reads a .jsonl file (or a folder's train.jsonl). Blank lines, a byte order mark and CRLF are accepted.
-// UserError for: a line that does not parse (file:line:column), a row that is not an object, a file without
-// rows, a needed column absent (naming those there), a column of the wrong type, rows of mixed form, a
-// message without role or content.
-Rows read_rows(const base::fs::path& path, const std::string& text_field);
+// UserError for: what data/row_source.h says, a needed column absent (naming those there), a column of the wrong
+// type, rows of mixed form, a message without role or content.
+Rows read_rows(const RowSource& source, const std::string& text_field);
+// At most the first `most` rows.
+Rows read_first_rows(const RowSource& source, const std::string& text_field, std::int64_t most);
 
-// The same from text that is already in memory; `path` only names it.
+// The same from JSON Lines that are already in memory; `path` only names them. Blank lines, a byte order mark and
+// CRLF are accepted.
 Rows parse_rows(std::string_view text, const base::fs::path& path, const std::string& text_field);
 
 // ---- for other readers of rows (data/prompts.h)
 
-// take(row, line) for each row, an object, in order; UserErrors of the file as a whole as read_rows.
+// take(row, line) for each row of JSON Lines in memory, an object, in order.
 void for_each_row(std::string_view text, const base::fs::path& path,
                   const std::function<void(base::Json, int)>& take);
 // That `column` is a list of at least one message; `where` names the row.

@@ -47,7 +47,7 @@ class UnpairedReader {
   explicit UnpairedReader(UnpairedRows& out) : out_(out) {}
 
   void take(Json row, int line) {
-    const std::string where = out_.path.string() + ":" + std::to_string(line);
+    const std::string where = out_.names.of(line);
     for (const char* column : {"prompt", "completion", "label"}) require_column(row, column, where);
     check_template_columns(row, where);
     if (out_.rows.empty()) out_.conversational = row.at("completion").is_array();
@@ -169,29 +169,27 @@ void add_facts(const UnpairedDone& done, const PreferenceSequence& side, bool de
 }  // namespace
 
 std::string UnpairedRows::where(std::size_t index) const {
-  return path.string() + ":" + std::to_string(rows.at(index).line);
+  return names.of(rows.at(index).line);
 }
 
-UnpairedRows read_unpaired_rows(const base::fs::path& path) {
+UnpairedRows read_unpaired_rows(const RowSource& source) {
   UnpairedRows out;
-  out.path = base::fs::is_directory(path) ? path / "train.jsonl" : path;
-  const std::string text = base::read_text(out.path);
-  bool pairs = false, first = true;
+  out.path = source.path();
   UnpairedReader reader(out);
-  for_each_row(text, out.path, [&](Json row, int line) {
-    if (first) pairs = row.contains("chosen") && row.contains("rejected");
-    first = false;
-    if (!pairs) reader.take(std::move(row), line);
+  bool pairs = false;
+  source.for_first(1, out.names, [&pairs](const Json& row, int) {
+    pairs = row.contains("chosen") && row.contains("rejected");
   });
   if (pairs) {
-    unpair(parse_preference_rows(text, out.path), out);
-  } else {
-    out.file_rows = static_cast<std::int64_t>(out.rows.size());
+    unpair(read_preference_rows(source), out);
+    return out;
   }
   return out;
 }
 
 UnpairedData tokenize_unpaired(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
+  source.for_each(out.names, [&reader](Json row, int number) { reader.take(std::move(row), number); });
+  out.file_rows = static_cast<std::int64_t>(out.rows.size());
                                const text::ChatTemplate* chat_template, const UnpairedOptions& options) {
   require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
   std::vector<UnpairedDone> all(rows.rows.size());

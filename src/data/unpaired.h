@@ -31,11 +31,12 @@ struct UnpairedRow {
   base::Json prompt, completion;      // text, or lists of messages; one kind in a file
   bool desirable = false;             // `label`
   base::Json tools, template_kwargs;  // null: none
-  int line = 0;                       // 1-based, in the file
+  int line = 0;                       // its number, as data/row_source.h counts
 };
 
 struct UnpairedRows {
-  base::fs::path path;
+  base::fs::path path;  // RowSource::path
+  RowNames names;
   bool conversational = false;
   bool paired = false;  // the file has pairs; each gives two rows
   std::int64_t file_rows = 0;
@@ -46,7 +47,7 @@ struct UnpairedRows {
 
 // A .jsonl file, or a folder's train.jsonl. UserError as read_preference_rows, and for a label that is
 // neither true nor false (0 and 1 are read as such).
-UnpairedRows read_unpaired_rows(const base::fs::path& path);
+UnpairedRows read_unpaired_rows(const RowSource& source);
 
 // What happened to the rows; shown before step 1.
 struct UnpairedFacts {

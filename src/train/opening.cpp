@@ -75,7 +75,7 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
                                  : continued};
   if (plan.disable_dropout) adapter.set_dropout(0);
   run.resume_state.emplace(
-      find_resume_state(plan, run.directory, adapter, data_fingerprint(file.path, file.rows)));
+      find_resume_state(plan, run.directory, adapter, data_fingerprint(file.files, file.rows)));
   require_room_for_checkpoint(run.directory, adapter, run.resume_state->optimizer);
   begin_start_page(run, longest);
   return out;

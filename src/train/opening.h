@@ -78,14 +78,14 @@ std::vector<ColoredPiece> example_of(const data::PreferencePair& pair, const tex
 // describe_reference, and when its log-probabilities are computed.
 std::string reference_line(const config::Plan& plan);
 
-// The whole opening of a method on pairs, after open_source. `read(path)` gives a PairInput; `begin(facts,
+// The whole opening of a method on pairs, after open_source. `read(source)` gives a PairInput; `begin(facts,
 // eval, program_bytes)` fills in what run.start holds of the method and gives the numbers of the run's
 // memory; `eval` may be null.
 template <typename PairMethodOf, typename Read, typename Begin>
 void open_pairs(OpenedRun& run, const AttachOptions& options, const Read& read, const Begin& begin) {
-  auto input = read(base::fs::path(run.plan.dataset_name));
+  auto input = read(data::RowSource(run.plan.train_rows));
   std::optional<PairData> eval;
-  if (!run.plan.dataset_test.empty()) eval = read(base::fs::path(run.plan.dataset_test)).data;
+  if (!run.plan.dataset_test.empty()) eval = read(data::RowSource(run.plan.eval_rows)).data;
   Attached attached = attach(run, input.file, input.facts.longest, options);
   const PairData& train = run.data.emplace<PairData>(std::move(input.data));
   run.start.train_rows = input.facts.kept;

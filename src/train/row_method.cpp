@@ -21,7 +21,8 @@ RngKey RowMethod::training_key(std::int64_t step) const {
 }
 
 std::string RowMethod::name_of(std::int64_t file_row) const {
-  return "line " + std::to_string(file_row + 1) + " of " + plan_.dataset_name;
+  const bool lines = plan_.dataset_name.ends_with(".jsonl");
+  return (lines ? "line " : "row ") + std::to_string(file_row + 1) + " of " + plan_.dataset_name;
 }
 
 StepLoss RowMethod::backward(std::int64_t step) {

@@ -1,4 +1,4 @@
-// A method on given rows: SFT, DPO, KTO, reward models. Steps, evaluation and denominators are here; a method
+// A method on given rows: SFT, DPO, KTO, CPO, ORPO, reward models. Steps, evaluation and denominators are here; a method
 // defines one micro-batch.
 //
 // A step is gradient_accumulation_steps micro-batches. Its loss is transformers': the mean over the
@@ -61,7 +61,7 @@ class RowMethod : public TrainingMethod {
   virtual Denominators denominators(const data::StepRows& micro_batches) const;
 
   RngKey training_key(std::int64_t step) const;
-  std::string name_of(std::int64_t file_row) const;  // "line 18 of train.jsonl"
+  std::string name_of(std::int64_t file_row) const;  // "line 18 of train.jsonl", "row 18 of data"
 
   const config::Plan& plan_;
   data::Order order_;

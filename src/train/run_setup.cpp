@@ -141,8 +141,11 @@ void RunDirectory::open(const config::Plan& plan) {
   base::write_file_atomic(output_dir_ / kPlanFile, config::write_plan(plan));
 }
 
-Fingerprint data_fingerprint(const fs::path& file, std::int64_t rows) {
-  return {.rows = rows, .crc32c = base::crc32c(base::MappedFile::open(file).bytes())};
+Fingerprint data_fingerprint(const std::vector<fs::path>& files, std::int64_t rows) {
+  Fingerprint out{.rows = rows};
+  for (const fs::path& file : files)
+    out.crc32c = base::crc32c(base::MappedFile::open(file).bytes(), out.crc32c);
+  return out;
 }
 
 adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,

@@ -43,12 +43,12 @@ class RunDirectory {
   std::optional<base::FolderLock> lock_;
 };
 
-// The fingerprint of the training file, which a resumed run compares.
+// The fingerprint of the training files, one after another, which a resumed run compares.
 struct Fingerprint {
   std::int64_t rows = 0;
   std::uint32_t crc32c = 0;
 };
-Fingerprint data_fingerprint(const base::fs::path& file, std::int64_t rows);
+Fingerprint data_fingerprint(const std::vector<base::fs::path>& files, std::int64_t rows);
 
 // A new adapter, the checkpoint's, or the one that adapter_name_or_path names.
 adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,

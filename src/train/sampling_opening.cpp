@@ -23,15 +23,22 @@ base::Json template_kwargs(const config::Plan& plan) {
   return kwargs.empty() ? base::Json() : base::parse_json(kwargs, "chat_template_kwargs");
 }
 
-PolicyPrompts read_prompts(const fs::path& file, const OpenedRun& run) {
+PolicyPrompts read_prompts(const data::RowSource& source, const OpenedRun& run) {
   const model::ModelConfig& model = run.source->config();
   const std::int64_t longest = run.plan.policy.max_completion_length;
   const std::string option =
       run.plan.method == config::Method::kOnlineDpo ? "max_new_tokens" : "max_completion_length";
   PolicyPrompts out;
-  out.rows = data::read_prompt_rows(file);
+  out.rows = data::read_prompt_rows(
+      source, {.system = run.plan.system_prompt, .column = run.plan.dataset_prompt_column});
   out.tokens = data::tokenize_prompts(out.rows, run.text->tokenizer, run.text->chat_template.get(),
                                       template_kwargs(run.plan), model.vocab_size);
+  const auto kept = static_cast<std::size_t>(run.plan.max_prompt_length);
+  for (data::TokenizedPrompt& prompt : out.tokens) {
+    if (kept == 0 || prompt.ids.size() <= kept) continue;
+    prompt.ids.erase(prompt.ids.begin(), prompt.ids.end() - static_cast<std::ptrdiff_t>(kept));
+    prompt.text = run.text->tokenizer.decode(prompt.ids, /*skip_special=*/false);
+  }
   for (std::size_t i = 0; i < out.rows.size(); ++i) {
     const auto length = static_cast<std::int64_t>(out.tokens[i].ids.size());
     if (length + longest <= model.max_position_embeddings) continue;
@@ -40,8 +47,8 @@ PolicyPrompts read_prompts(const fs::path& file, const OpenedRun& run) {
          .expected = "a prompt that leaves room for " + option + " " + std::to_string(longest) +
                      " within the model's " + std::to_string(model.max_position_embeddings) + " positions",
          .found = std::to_string(length) + " tokens",
-         .cause = "the model was not trained on later positions; TRL 1.16 does not cut prompts either",
-         .fix = "lower " + option + ", or remove such prompts from the data"});
+         .cause = "the model was not trained on later positions",
+         .fix = "lower " + option + ", set max_prompt_length, or remove such prompts from the data"});
   }
   return out;
 }
@@ -115,8 +122,8 @@ void require_weights(const config::Plan& plan, const RolloutBatch& batch) {
 void open_prompts_and_rewards(OpenedRun& run, SampledData& data) {
   const config::Plan& plan = run.plan;
   const bool replays = !plan.policy.replay.empty();
-  if (!plan.dataset_name.empty()) data.train_prompts = read_prompts(plan.dataset_name, run);
-  if (!plan.dataset_test.empty() && !replays) data.eval_prompts = read_prompts(plan.dataset_test, run);
+  if (!plan.dataset_name.empty()) data.train_prompts = read_prompts(plan.train_rows, run);
+  if (!plan.dataset_test.empty() && !replays) data.eval_prompts = read_prompts(plan.eval_rows, run);
   if (replays) {
     data.recorded = read_rollouts(plan.policy.replay);
   } else {
@@ -229,12 +236,13 @@ std::unique_ptr<OpenedRun> open_sampling(
   const auto replayed = static_cast<std::int64_t>(data.recorded.size());
   const RolloutPrompt rehearsed = replayed > 0 ? data.recorded.front().prompts.front()
                                                : RolloutPrompt{.ids = data.train_prompts.tokens.front().ids};
-  const DataFile file = {.path = replayed > 0 ? plan.policy.replay : plan.dataset_name,
+  const DataFile file = {.files = replayed > 0 ? std::vector<fs::path>{plan.policy.replay} : plan.train_rows.files(),
                          .rows = replayed > 0 ? replayed : sizes.count};
   Attached attached = attach(*run, file, std::nullopt, {.wants_reference = kind.wants_reference});
 
   StartFacts& start = run->start;
   start.train_rows = sizes.count;
+  start.overlap = eval_overlap(data.train_prompts, data.eval_prompts);
   start.conversational =
       !data.train_prompts.rows.empty() && data.train_prompts.rows.front().prompt.is_array();
   rollout::GenerateOptions sampling = sampling_options(plan, run->model->config(), run->text->tokenizer);

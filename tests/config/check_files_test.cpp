@@ -20,7 +20,7 @@ TEST_F(FilesTest, AMissingModelHasANeighbor) {
 
 TEST_F(FilesTest, NamesOfTheHub) {
   EXPECT_EQ(fault("dataset_name", "trl-lib/Capybara"),
-            "[--dataset_name] expected a local .jsonl file or folder as dataset_name\n"
+            "[--dataset_name] expected a local file or folder of rows as dataset_name\n"
             "  found:  'trl-lib/Capybara', which looks like a hub name\n"
             "  likely: hone reads local files\n"
             "  do:     write the dataset as JSONL, one object per line, and set dataset_name to that file");
@@ -38,10 +38,10 @@ TEST_F(FilesTest, FoldersThatAreSomethingElse) {
       fault("adapter_name_or_path", path("model")).find("expected adapter_config.json in the folder model"),
       std::string::npos);
   EXPECT_EQ(fault("dataset_name", path("model")),
-            "[--dataset_name] expected train.jsonl in the folder model\n"
-            "  found:  no .jsonl file\n"
-            "  do:     set dataset_name to the .jsonl file, or name the split");
-  EXPECT_NE(fault("dataset_name", path("template.jinja")).find("hone reads only JSONL"), std::string::npos);
+            "[--dataset_name] expected data files in model as dataset_name\n"
+            "  found:  none\n"
+            "  do:     name a folder with .jsonl, .json, .csv, .tsv, .parquet or .arrow files");
+  EXPECT_NE(fault("dataset_name", path("template.jinja")).find("the name tells the format"), std::string::npos);
 }
 
 TEST_F(FilesTest, AGgufFileIsAModel) {
@@ -51,7 +51,7 @@ TEST_F(FilesTest, AGgufFileIsAModel) {
 
 TEST_F(FilesTest, MissingFiles) {
   EXPECT_EQ(fault("dataset_name", path("trian.jsonl")),
-            "[--dataset_name] expected a .jsonl file as dataset_name\n"
+            "[--dataset_name] expected a file or folder of rows as dataset_name\n"
             "  found:  'trian.jsonl' does not exist. Did you mean 'train.jsonl'?\n"
             "  do:     correct the path");
   EXPECT_NE(fault("adapter_name_or_path", path("none")).find("'none' does not exist."), std::string::npos);
@@ -64,7 +64,7 @@ TEST_F(FilesTest, MissingFiles) {
   EXPECT_NE(fault("dataset_name", "none.jsonl").find("relative to the folder in which you run hone"),
             std::string::npos);
   EXPECT_NE(short_paths(run_error({"--eval_dataset", path("none.jsonl"), "--eval_strategy", "epoch"}))
-                .find("expected a .jsonl file as eval_dataset"),
+                .find("expected a file or folder of rows as eval_dataset"),
             std::string::npos);
 }
 
@@ -78,7 +78,7 @@ TEST_F(FilesTest, AnEmptyNameIsNoFolder) {
 TEST_F(FilesTest, AFolderWithoutTheSplit) {
   EXPECT_EQ(short_paths(run_error({"--dataset_name", path("rows"), "--eval_strategy", "epoch",
                                    "--dataset_test_split", "dev"}))
-                .find("[--dataset_name] expected dev.jsonl in the folder rows\n  found:  "),
+                .find("[--dataset_name] expected the split 'dev' in rows\n  found:  the splits train"),
             0U);
 }
 

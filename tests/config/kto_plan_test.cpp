@@ -16,6 +16,7 @@ TEST_F(KtoPlanTest, DefaultsAreTrls) {
   expected.use_peft = true;
   expected.model_name_or_path = path("model");
   expected.dataset_name = path("train.jsonl");
+  expected.train_rows = base::RowFiles(path("train.jsonl"));
   expected.output_dir = "trainer_output";
   expected.learning_rate = 1e-6;
   expected.shuffle_rows = false;

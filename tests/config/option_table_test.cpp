@@ -53,9 +53,14 @@ TEST(OptionTable, HasEveryOptionOfTrlWithItsDefaultAndOrigin) {
 // Adding an option is an event: our own are named here.
 TEST(OptionTable, HasNothingElseButOurOwn) {
   const std::vector<std::string> shared = {
-      "init_lora_weights",    "lora_exclude_modules", "trainable_token_indices",
-      "adapter_name_or_path", "base_adapters",        "base_model_name_for_adapter",
-      "eval_dataset"};
+      "init_lora_weights",      "lora_exclude_modules", "trainable_token_indices",
+      "adapter_name_or_path",   "base_adapters",        "base_model_name_for_adapter",
+      "eval_dataset",           "eval_datasets",        "tokenizer_name_or_path",
+      "chat_template",          "overwrite_output_dir", "ignore_unknown"};
+  const std::vector<std::string> recipes = {
+      "system_prompt",            "dataset_prompt_column",    "cosine_min_value_wrong", "cosine_max_value_wrong",
+      "cosine_min_value_correct", "cosine_max_value_correct", "cosine_max_len",         "repetition_n_grams",
+      "repetition_max_penalty",   "code_language",            "max_completion_len",     "soft_punish_cache"};
   const std::vector<std::string> machine = {"threads", "recompute",         "layer_form",  "memory_limit",
                                             "env",     "accelerate_config", "skip_doctor", "on_fault"};
   const std::vector<std::string> policy = {"python",    "reward_workers", "reward_timeout", "share_prompt",
@@ -161,9 +166,24 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "reward_model_path",
                                                "reward_funcs",
                                                "judge_api_key_env",
+                                               "dataset_config",
+                                               "datasets",
+                                               "test_split_size",
                                                "generation_kwargs",
                                                "chat_template_kwargs",
-                                               "vllm_importance_sampling_cap"};
+                                               "vllm_importance_sampling_cap",
+                                               "eval_datasets",
+                                               "ignore_unknown",
+                                               "cosine_min_value_wrong",
+                                               "cosine_max_value_wrong",
+                                               "cosine_min_value_correct",
+                                               "cosine_max_value_correct",
+                                               "cosine_max_len",
+                                               "repetition_n_grams",
+                                               "repetition_max_penalty",
+                                               "code_language",
+                                               "max_completion_len",
+                                               "soft_punish_cache"};
   const std::set<std::type_index> filled = {typeid(ModelPlan),
                                             typeid(AdapterPlan),
                                             typeid(DataPlan),

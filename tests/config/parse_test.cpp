@@ -18,6 +18,7 @@ TEST_F(ParseTest, DefaultsAreTrls) {
   expected.model_name_or_path = path("model");
   expected.dataset_name = path("train.jsonl");
   expected.output_dir = "trainer_output";
+  expected.train_rows = base::RowFiles(path("train.jsonl"));
   expected.resolved = plan.resolved;
   EXPECT_EQ(plan, expected);
   EXPECT_EQ(plan.per_device_train_batch_size, 8);
@@ -122,6 +123,9 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
                                               "dataset_test_split",
                                               "eval_dataset",
                                               "truncation_mode",
+                                              "dataset_config",
+                                              "datasets",
+                                              "test_split_size",
                                               "packing_strategy",
                                               "loss_type",
                                               "optim",
@@ -317,8 +321,7 @@ TEST_F(ParseTest, WhatDoesNotGoTogether) {
   EXPECT_EQ(run_error({"--eval_strategy", "steps"}),
             "[--eval_strategy] expected rows to evaluate\n"
             "  found:  no eval_dataset, and dataset_name is one file\n"
-            "  do:     set eval_dataset to a .jsonl file, or dataset_name to a folder with train.jsonl and "
-            "test.jsonl");
+            "  do:     set eval_dataset to a file, or dataset_name to a folder with train and test files");
   EXPECT_EQ(
       run_error({"--logging_steps", "0"}),
       "[--logging_steps] expected logging_steps a whole number of steps, or a fraction of all steps below 1\n"

@@ -422,7 +422,9 @@ TEST_F(ToolsTest, RewardTest) {
                                           "--dataset_name", path("rows")};
   RewardTestPlan expected;
   expected.reward_funcs = {"accuracy_reward", "think_format_reward"};
-  expected.dataset_name = path("rows/train.jsonl");
+  expected.dataset_name = path("rows");
+  expected.rows = base::RowFiles(path("rows/train.jsonl"));
+  expected.rows.sets[0].name = path("rows");
   EXPECT_EQ(parse_reward_test(least), expected);
 
   std::vector<std::string> all = least;

@@ -109,10 +109,6 @@ TEST(BadRows, Empty) {
   expect_parts(message_of("\n \n"), {"only blank lines"});
 }
 
-TEST(BadRows, Parquet) {
-  expect_parts(message_of("PAR1\x15\x04"), {"[d.jsonl]", "a Parquet file", "to_json"});
-}
-
 TEST(BadRows, AbsentColumn) {
   expect_parts(
       message_of(R"({"texts": "a", "id": 1})"),
@@ -131,7 +127,7 @@ TEST(BadRows, AbsentInALaterRow) {
 
 TEST(BadRows, MixedForms) {
   expect_parts(message_of("{\"text\": \"a\"}\n{\"prompt\": \"a\", \"completion\": \"b\"}"),
-               {"[d.jsonl:2]", "a row like the first one (line 1): text (column 'text')",
+               {"[d.jsonl:2]", "a row like the first one (d.jsonl:1): text (column 'text')",
                 "prompt and completion, as strings", "the same form"});
   expect_parts(message_of("{\"prompt\": \"a\", \"completion\": \"b\"}\n"
                           R"({"prompt": [{"role": "user", "content": "a"}], "completion": "b"})"),

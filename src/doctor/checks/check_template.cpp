@@ -18,7 +18,7 @@ using base::Verdict;
 
 namespace {
 
-constexpr std::size_t kBytesRead = 1U << 20U;  // of the data file: its first rows
+constexpr std::int64_t kRowsRead = 500;  // of the data file
 constexpr std::size_t kTurnRows = 32;          // conversations of several turns that are looked at
 
 // ---- DATA-04
@@ -126,13 +126,8 @@ Verdict check_stop_token(const train::OpenedRun& run) {
 
 // The first rows of the training file; null when they do not parse on their own.
 std::optional<data::Rows> first_rows(const config::Plan& plan) {
-  std::ifstream file(plan.dataset_name, std::ios::binary);
-  std::string text(kBytesRead, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() == kBytesRead) text.resize(text.rfind('\n') + 1);  // npos + 1: nothing
   try {
-    return data::parse_rows(text, plan.dataset_name, plan.dataset_text_field);
+    return data::read_first_rows(plan.train_rows, plan.dataset_text_field, kRowsRead);
   } catch (const base::UserError&) {
     return std::nullopt;
   }

@@ -112,10 +112,18 @@ impl Heads<'_> {
     }
 }
 
+fn ends_as_file(mut file: &File) -> bool {
+    let mut tail = [0; 6];
+    file.seek(SeekFrom::End(-6)).and_then(|_| file.read_exact(&mut tail)).is_ok() && tail == FILE_MAGIC[..6]
+}
+
 pub fn open(mut file: File, size: u64) -> Result<impl Blocks, String> {
     let mut magic = [0; 8];
     let is_file = size >= 8 && file.read_exact(&mut magic).is_ok() && &magic == FILE_MAGIC;
     let start = SeekFrom::Start(if is_file { 8 } else { 0 });
+    if is_file && !ends_as_file(&file) {
+        return Err("begins as an Arrow file and ends in the middle of one".into());
+    }
     file.seek(start).map_err(|e| e.to_string())?;
     let mut heads = Heads { file: BufReader::new(&file), size, rows: 0 };
     loop {

@@ -9,9 +9,11 @@ namespace {
 
 using Input = PairInput<data::PreferenceFacts>;
 
-Input read_pairs(const base::fs::path& path, const OpenedRun& run) {
+constexpr const char* kLengthAdvice = "ld_alpha, or loss_type: sigmoid_norm, reduce the effect of length";
+
+Input read_pairs(const data::RowSource& source, const OpenedRun& run) {
   const config::Plan& plan = run.plan;
-  const data::PreferenceRows rows = data::read_preference_rows(path);
+  const data::PreferenceRows rows = data::read_preference_rows(source);
   data::PreferenceData data =
       data::tokenize_preferences(rows, run.text->tokenizer, run.text->chat_template.get(),
                                  {.max_length = plan.max_length,
@@ -20,7 +22,7 @@ Input read_pairs(const base::fs::path& path, const OpenedRun& run) {
                                   .threads = static_cast<int>(plan.threads)});
   return {.data = {.pairs = std::move(data.pairs), .margins = {}, .desirable = {}},
           .facts = data.facts,
-          .file = {.path = rows.path, .rows = static_cast<std::int64_t>(rows.rows.size())}};
+          .file = {.files = source.files().files(), .rows = static_cast<std::int64_t>(rows.rows.size())}};
 }
 
 std::string loss_line(const config::PreferencePlan& plan) {
@@ -48,7 +50,7 @@ bool begins_at_ln2(const config::Plan& all) {
 std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
   auto run = open_source(asked);
   open_pairs<Dpo>(
-      *run, {}, [&](const base::fs::path& path) { return read_pairs(path, *run); },
+      *run, {}, [&](const data::RowSource& source) { return read_pairs(source, *run); },
       [&](const data::PreferenceFacts& facts, const PairData* eval, std::int64_t program_bytes) {
         run->start.method = PreferenceStartFacts{.data = facts,
                                                  .eval_pairs = rows_of(eval),

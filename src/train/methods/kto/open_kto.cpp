@@ -14,9 +14,9 @@ namespace {
 using Input = PairInput<data::UnpairedFacts>;
 
 // TRL exchanges the completions of evaluation rows within training's batch size too.
-Input read_rows(const base::fs::path& path, const OpenedRun& run) {
+Input read_rows(const data::RowSource& source, const OpenedRun& run) {
   const config::Plan& plan = run.plan;
-  const data::UnpairedRows rows = data::read_unpaired_rows(path);
+  const data::UnpairedRows rows = data::read_unpaired_rows(source);
   data::UnpairedData data = data::tokenize_unpaired(rows, run.text->tokenizer, run.text->chat_template.get(),
                                                     {.max_length = plan.max_length,
                                                      .batch_size = plan.per_device_train_batch_size,
@@ -24,7 +24,7 @@ Input read_rows(const base::fs::path& path, const OpenedRun& run) {
                                                      .threads = static_cast<int>(plan.threads)});
   return {.data = {.pairs = std::move(data.rows), .margins = {}, .desirable = std::move(data.desirable)},
           .facts = data.facts,
-          .file = {.path = rows.path, .rows = rows.file_rows}};
+          .file = {.files = source.files().files(), .rows = rows.file_rows}};
 }
 
 // The largest pass that any order of the rows can make: of their own completions, which trains, or of both
@@ -84,7 +84,7 @@ std::optional<std::string> balance_note(const config::KtoPlan& plan, const data:
 std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
   auto run = open_source(asked);
   open_pairs<Kto>(
-      *run, {}, [&](const base::fs::path& path) { return read_rows(path, *run); },
+      *run, {}, [&](const data::RowSource& source) { return read_rows(source, *run); },
       [&](const data::UnpairedFacts& facts, const PairData* eval, std::int64_t program_bytes) {
         const config::Plan& plan = run->plan;
         const PairData& train = std::get<PairData>(run->data);

@@ -27,9 +27,9 @@ std::optional<std::int32_t> pad_id(const config::Plan& plan, const text::Tokeniz
                          .fix = "remove it for the tokenizer's own"});
 }
 
-Input read_pairs(const base::fs::path& path, const OpenedRun& run) {
+Input read_pairs(const data::RowSource& source, const OpenedRun& run) {
   const config::Plan& plan = run.plan;
-  const data::PreferenceRows rows = data::read_preference_rows(path, data::ImplicitPrompts::kKeep);
+  const data::PreferenceRows rows = data::read_preference_rows(source, data::ImplicitPrompts::kKeep);
   data::RewardPairs data =
       data::tokenize_reward_pairs(rows, run.text->tokenizer, run.text->chat_template.get(),
                                   {.max_length = plan.max_length,
@@ -38,7 +38,7 @@ Input read_pairs(const base::fs::path& path, const OpenedRun& run) {
                                    .threads = static_cast<int>(plan.threads)});
   return {.data = {.pairs = std::move(data.pairs), .margins = std::move(data.margins), .desirable = {}},
           .facts = data.facts,
-          .file = {.path = rows.path, .rows = static_cast<std::int64_t>(rows.rows.size())}};
+          .file = {.files = source.files().files(), .rows = static_cast<std::int64_t>(rows.rows.size())}};
 }
 
 std::string loss_line(const config::RewardModelPlan& plan, bool has_margins) {
@@ -67,7 +67,7 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
   const DecoderSource& source = *decoder;
   run->source = std::move(decoder);
   open_pairs<RewardModel>(
-      *run, {.wants_reference = false}, [&](const base::fs::path& path) { return read_pairs(path, *run); },
+      *run, {.wants_reference = false}, [&](const data::RowSource& rows) { return read_pairs(rows, *run); },
       [&](const data::PreferenceFacts& facts, const PairData* eval, std::int64_t program_bytes) {
         const config::Plan& plan = run->plan;
         const bool margins = !std::get<PairData>(run->data).margins.empty();

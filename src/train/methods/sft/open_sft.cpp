@@ -18,9 +18,9 @@ struct Input {
   std::vector<ColoredPiece> example;
 };
 
-Input read_data(const base::fs::path& path, bool packing, const OpenedRun& run) {
+Input read_data(const data::RowSource& source, bool packing, const OpenedRun& run) {
   const config::Plan& plan = run.plan;
-  const data::Rows rows = data::read_rows(path, plan.dataset_text_field);
+  const data::Rows rows = data::read_rows(source, plan.dataset_text_field);
   data::Dataset dataset = data::tokenize_rows(rows, run.text->tokenizer, run.text->chat_template.get(),
                                               {.max_length = plan.max_length,
                                                .completion_only_loss = plan.completion_only_loss,
@@ -30,7 +30,7 @@ Input read_data(const base::fs::path& path, bool packing, const OpenedRun& run) 
                                                .threads = static_cast<int>(plan.threads)});
   Input out;
   out.facts = dataset.facts;
-  out.file = {.path = rows.path, .rows = static_cast<std::int64_t>(rows.rows.size())};
+  out.file = {.files = source.files().files(), .rows = static_cast<std::int64_t>(rows.rows.size())};
   for (const auto& piece : data::preview(dataset.examples.front(), run.text->tokenizer)) {
     out.example.push_back({.text = piece.text, .supervised = piece.supervised});
   }
@@ -47,10 +47,10 @@ Input read_data(const base::fs::path& path, bool packing, const OpenedRun& run) 
 std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
   auto run = open_source(asked);
   const config::Plan& plan = run->plan;
-  Input input = read_data(plan.dataset_name, plan.packing, *run);
+  Input input = read_data(plan.train_rows, plan.packing, *run);
   std::optional<ExampleData> eval;
   if (!plan.dataset_test.empty()) {
-    eval = read_data(plan.dataset_test, plan.eval_packing.value_or(plan.packing), *run).data;
+    eval = read_data(plan.eval_rows, plan.eval_packing.value_or(plan.packing), *run).data;
   }
   const Attached attached =
       attach(*run, input.file, input.facts.longest, {.packs = false, .wants_reference = false});

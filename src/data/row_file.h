@@ -1,0 +1,61 @@
+// One data file as rows. The format is known by the first bytes (Parquet, Arrow, gzip, zstd) and by the name
+// (.csv, .tsv, .json, else JSON Lines; .gz and .zst before which the name ends do not count).
+//
+//   JSON Lines   one object a line; blank lines, a byte order mark and CRLF are accepted
+//   .json        the same, or one list of objects, or {"data": [...]}; a list of texts gives rows with the column
+//                `text`, as datasets gives them
+//   .csv, .tsv   data/csv.h
+//   Parquet, Arrow   text/file_blocks.h
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/file.h"
+#include "base/json.h"
+
+namespace hone::data {
+
+enum class FileFormat { kJsonLines, kJsonList, kCsv, kTsv, kParquet, kArrow };
+
+// A row as it was read, parsed when it is asked for. Text and path are the reader's.
+class RowText {
+ public:
+  RowText(std::string_view json, const base::fs::path& path, int line)
+      : json_(json), path_(&path), line_(line) {}
+
+  // UserError when this is no JSON (file:line:column) or no object.
+  base::Json parse() const;
+  std::string_view json() const { return json_; }
+  // Another text at the same place.
+  RowText with(std::string_view json) const { return {json, *path_, line_}; }
+
+ private:
+  std::string_view json_;
+  const base::fs::path* path_;
+  int line_;
+};
+
+class RowFile {
+ public:
+  // UserError: missing, unreadable, or of a format that hone does not read (naming it).
+  explicit RowFile(base::fs::path path);
+
+  const base::fs::path& path() const { return path_; }
+  FileFormat format() const { return format_; }
+  // take(row, number): a line of text files, else the row's place in the file, both from 1; false stops. UserError
+  // as the formats' headers say.
+  void for_each(const std::function<bool(const RowText&, int)>& take) const;
+  // Rows; reads the file where it does not say.
+  std::int64_t count() const;
+  // "train.jsonl:12", "train.parquet row 12"
+  std::string where(int number) const;
+
+ private:
+  base::fs::path path_;
+  FileFormat format_;
+};
+
+}  // namespace hone::data

@@ -1,0 +1,61 @@
+// The rows of a data set: files of any format, splits and their slices, mixtures; in the order of datasets.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/row_files.h"
+#include "data/row_file.h"
+
+namespace hone::data {
+
+// What messages call the rows. A row's number is its line (or row) in its file plus those of the files read before,
+// so that with one file it is the line.
+class RowNames {
+ public:
+  explicit RowNames(base::fs::path name = {}) : name_(std::move(name)) {}
+
+  // Numbers after `last` are now of `file`.
+  void begin(std::shared_ptr<const RowFile> file, int last);
+  std::string of(int number) const;  // "train.jsonl:12", "train.parquet row 12"
+  // The file, or what the user named.
+  const base::fs::path& path() const { return name_; }
+
+ private:
+  struct Begun {
+    int last;
+    std::shared_ptr<const RowFile> file;
+  };
+  base::fs::path name_;
+  std::vector<Begun> files_;
+};
+
+class RowSource {
+ public:
+  RowSource(
+      base::RowFiles files);  // NOLINT(google-explicit-constructor): a data set is what its rows come from
+  // A file, or the train.jsonl of a folder.
+  RowSource(const base::fs::path& path);  // NOLINT(google-explicit-constructor)
+
+  // take(row, number) for each row, an object, in order; `names` knows the rows so far. One row is held at a
+  // time, with a test split all of them as text. UserError: what data/row_file.h says, no rows, a column to select
+  // that is not there, and of a mixture's sets whose columns differ what take() says of the first row of one of them.
+  using Take = std::function<void(base::Json, int)>;
+  void for_each(RowNames& names, const Take& take) const;
+  // At most the first `most` rows.
+  void for_first(std::int64_t most, RowNames& names, const Take& take) const;
+
+  const base::RowFiles& files() const { return files_; }
+  // The one file, or what the user named.
+  base::fs::path path() const;
+
+ private:
+  base::RowFiles files_;
+};
+
+}  // namespace hone::data
