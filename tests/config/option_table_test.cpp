@@ -160,7 +160,7 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "dataset_test_split",
                                                "gradient_checkpointing",
                                                "lr_scheduler_kwargs",
-                                               "optim",
+                                               "optim_args",
                                                "report_to",
                                                "reward_model_name_or_path",
                                                "reward_model_path",

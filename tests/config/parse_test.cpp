@@ -1,6 +1,7 @@
 #include "config/parse.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "config/helpers.h"
@@ -94,6 +95,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"learning_rate", {"1e-4"}},
       {"lr_scheduler_type", {"cosine"}},
       {"warmup_steps", {"0.1"}},
+      {"optim", {"sgd"}},
       {"weight_decay", {"0.1"}},
       {"adam_beta1", {"0.8"}},
       {"adam_beta2", {"0.99"}},
@@ -128,7 +130,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
                                               "test_split_size",
                                               "packing_strategy",
                                               "loss_type",
-                                              "optim",
+                                              "optim_args",
                                               "eval_strategy",
                                               "eval_on_start",
                                               "lr_scheduler_kwargs",
@@ -233,7 +235,8 @@ TEST_F(ParseTest, MemoryLimitIsASize) {
 
 TEST_F(ParseTest, SmallTranslations) {
   EXPECT_EQ(
-      run({"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", "{\"num_cycles\": 1.5}"}).lr_num_cycles,
+      run({"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", "{\"num_cycles\": 1.5}"})
+          .lr_scheduler_kwargs.num_cycles,
       1.5);
   EXPECT_EQ(run({"--lr_scheduler_type", "constant_with_warmup"}).lr_scheduler_type,
             Scheduler::kConstantWithWarmup);
@@ -342,17 +345,106 @@ TEST_F(ParseTest, WhatDoesNotGoTogether) {
             std::string::npos);
 }
 
-TEST_F(ParseTest, SchedulerArguments) {
+TEST_F(ParseTest, ScheduleKeysOfAnotherSchedule) {
   EXPECT_EQ(run_error({"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", "{\"num_cycle\": 1}"}),
-            "[--lr_scheduler_kwargs] expected num_cycles in lr_scheduler_kwargs\n"
+            "[--lr_scheduler_kwargs] expected keys of lr_scheduler_type cosine in lr_scheduler_kwargs\n"
             "  found:  unknown key 'num_cycle'. Did you mean 'num_cycles'?\n"
-            "  likely: other keys belong to schedules that hone does not have yet");
-  EXPECT_NE(
-      run_error({"--lr_scheduler_kwargs", "{\"num_cycles\": 1}"}).find("num_cycles only applies to cosine"),
-      std::string::npos);
-  EXPECT_NE(run_error({"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", "{\"num_cycles\": \"a\"}"})
-                .find("expected a number for lr_scheduler_kwargs.num_cycles"),
+            "  do:     cosine has num_cycles");
+  EXPECT_EQ(run_error({"--lr_scheduler_kwargs", "{\"num_cycles\": 1}"}),
+            "[--lr_scheduler_kwargs] expected no lr_scheduler_kwargs with lr_scheduler_type linear\n"
+            "  found:  unknown key 'num_cycles'.\n"
+            "  likely: num_cycles belongs to other schedules\n"
+            "  do:     remove lr_scheduler_kwargs, or choose another lr_scheduler_type");
+  EXPECT_NE(run_error({"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", "{\"min_lr_rate\": 0.1}"})
+                .find("min_lr_rate belongs to other schedules"),
             std::string::npos);
+}
+
+TEST_F(ParseTest, ScheduleValues) {
+  const auto error = [&](const char* type, const char* kwargs) {
+    return run_error({"--lr_scheduler_type", type, "--lr_scheduler_kwargs", kwargs});
+  };
+  const std::vector<std::array<const char*, 3>> wrong = {
+      {"cosine", R"({"num_cycles": "a"})", "expected a number for lr_scheduler_kwargs.num_cycles"},
+      {"cosine", R"({"num_cycles": true})", "a number"},
+      {"cosine_with_min_lr", "{}", "min_lr or min_lr_rate in lr_scheduler_kwargs with cosine_with_min_lr"},
+      {"cosine_with_min_lr", R"({"min_lr": 1e-6, "min_lr_rate": 0.1})", "found:  both"},
+      {"cosine_with_min_lr", R"({"min_lr_rate": -1})", "a number at least 0"},
+      {"polynomial", R"({"lr_end": 1})", "expected learning_rate above lr_end, 1"},
+      {"warmup_stable_decay", "{}", "num_decay_steps"},
+      {"warmup_stable_decay", R"({"num_decay_steps": 2.5})", "a whole number"},
+      {"warmup_stable_decay", R"({"num_decay_steps": 1, "decay_type": "exp"})", "linear or cosine or 1-sqrt"},
+      {"inverse_sqrt", R"({"timescale": 0})", "a number above 0"},
+      {"reduce_lr_on_plateau", R"({"factor": 1})", "a number above 0 to below 1"},
+      {"reduce_lr_on_plateau", R"({"min_lr": [1, 2]})", "a number at least 0"},
+      {"greedy", R"({"smooth": 1})", "true or false"},
+      {"greedy", "{}", "[--lr_scheduler_type] expected an evaluation for greedy"}};
+  for (const auto& [type, kwargs, words] : wrong) {
+    const std::string found = error(type, kwargs);
+    EXPECT_NE(found.find(words), std::string::npos) << type << ' ' << kwargs << ": " << found;
+  }
+}
+
+TEST_F(ParseTest, ScheduleKwargsAreRead) {
+  const auto kwargs = [&](const char* type, const char* text) {
+    return run({"--lr_scheduler_type", type, "--lr_scheduler_kwargs", text}).lr_scheduler_kwargs;
+  };
+  EXPECT_EQ(kwargs("cosine_with_min_lr", R"({"min_lr_rate": "0.1"})").min_lr_rate, 0.1);
+  EXPECT_EQ(kwargs("cosine_with_min_lr", R"({"min_lr": "1e-6", "min_lr_rate": null})").min_lr, 1e-6);
+  EXPECT_EQ(kwargs("warmup_stable_decay", R"({"num_decay_steps": 7, "decay_type": "1-sqrt"})").decay_type,
+            learn::RampForm::kOneMinusSqrt);
+  EXPECT_EQ(run({"--lr_scheduler_type", "constant", "--lr_scheduler_kwargs", "{\"a\": 1}"}).notes,
+            std::vector<std::string>{"lr_scheduler_kwargs: not used by lr_scheduler_type constant"});
+}
+
+TEST_F(ParseTest, Optimizers) {
+  using Kind = learn::OptimizerKind;
+  const auto plan = [&](const char* optim, const char* args) {
+    return run({"--optim", optim, "--optim_args", args});
+  };
+  EXPECT_EQ(run().optim, Kind::kAdamW);
+  EXPECT_EQ(run({"--optim", "adamw_8bit"}).optim, Kind::kAdamW8bit);
+  const Plan sgd = plan("sgd", "momentum=0.9, nesterov=True,weight_decay=0.1");
+  EXPECT_EQ(sgd.optim, Kind::kSgd);
+  EXPECT_EQ(sgd.optim_args.momentum, 0.9);
+  EXPECT_TRUE(sgd.optim_args.nesterov);
+  EXPECT_EQ(sgd.weight_decay, 0);
+  EXPECT_EQ(sgd.notes, std::vector<std::string>{"optim_args: weight_decay has no effect, in transformers either: "
+                                                "the option weight_decay is used"});
+  EXPECT_EQ(plan("rmsprop", "alpha=0.9,centered=no").optim_args, (learn::OptimizerArguments{.alpha = 0.9}));
+  EXPECT_EQ(run({"--optim", "adagrad"}).optim_args.eps, 1e-10);
+  EXPECT_EQ(plan("adagrad", "eps=1e-5").optim_args.eps, 1e-5);
+  EXPECT_EQ(plan("adamw_torch_fused", "rank=64").notes,
+            std::vector<std::string>{"optim_args: rank is not read with optim adamw_torch_fused, in TRL either"});
+  const Plan paged = run({"--optim", "paged_adamw_32bit"});
+  EXPECT_EQ(paged.optim, Kind::kAdamW);
+  ASSERT_EQ(paged.notes.size(), 1U);
+  EXPECT_NE(paged.notes[0].find("nothing is paged"), std::string::npos);
+  EXPECT_EQ(run({"--optim", "rmsprop", "--adam_beta1", "0.8"}).notes,
+            std::vector<std::string>{"adam_beta1: not used by optim rmsprop"});
+  EXPECT_TRUE(run({"--optim", "lion_32bit", "--adam_beta2", "0.99"}).notes.empty());
+}
+
+TEST_F(ParseTest, OptimizerArgumentsThatAreWrong) {
+  const auto error = [&](const char* optim, const char* args) {
+    return run_error({"--optim", optim, "--optim_args", args});
+  };
+  EXPECT_EQ(error("sgd", "momentun=0.9"),
+            "[--optim_args] expected keys of optim sgd in optim_args\n"
+            "  found:  unknown key 'momentun'. Did you mean 'momentum'?\n"
+            "  do:     sgd has momentum, dampening, nesterov, weight_decay");
+  for (const auto& [args, words] : std::map<const char*, const char*>{
+           {"momentum", "as key=value, separated by commas"},
+           {"momentum=0.9=1", "as key=value"},
+           {"momentum=fast", "a number at least 0 for momentum in optim_args"},
+           {"momentum=-1", "a number at least 0"},
+           {"nesterov=perhaps", "true or false for nesterov"},
+           {"nesterov=true", "momentum and no dampening with nesterov"}}) {
+    EXPECT_NE(error("sgd", args).find(words), std::string::npos) << args << ": " << error("sgd", args);
+  }
+  const std::string other = run_error({"--optim", "lomo"});
+  EXPECT_NE(other.find("expected a value of optim that hone has"), std::string::npos) << other;
+  EXPECT_NE(other.find("adafactor, rmsprop, sgd"), std::string::npos) << other;
 }
 
 TEST_F(ParseTest, StepsAndEpochsFitAWholeNumber) {

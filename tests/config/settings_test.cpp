@@ -272,18 +272,15 @@ TEST(Check, Ranges) {
 }
 
 TEST(Check, Choices) {
-  EXPECT_EQ(yaml_fault("lr_scheduler_type: polynomial\n"),
-            "[run.yaml:1] expected a value of lr_scheduler_type that hone has\n"
-            "  found:  polynomial\n"
-            "  likely: not yet\n"
-            "  do:     choose linear, cosine, constant, constant_with_warmup");
   EXPECT_EQ(yaml_fault("lr_scheduler_type: cosin\n"),
             "[run.yaml:1] expected a value of lr_scheduler_type\n"
-            "  found:  'cosin'. Did you mean 'cosine'?\n"
-            "  do:     choose linear, cosine, constant, constant_with_warmup");
+            "  found:  'cosin'. Did you mean 'cosine', 'cosine_with_restarts' or 'cosine_with_min_lr'?\n"
+            "  do:     choose linear, cosine, cosine_with_restarts, polynomial, constant, constant_with_warmup, "
+            "inverse_sqrt, reduce_lr_on_plateau, cosine_with_min_lr, cosine_warmup_with_min_lr, "
+            "warmup_stable_decay, greedy");
   for (const char* line :
-       {"packing_strategy: wrapped", "packing_strategy: bfd_split", "loss_type: dft", "optim: sgd",
-        "optim: paged_adamw_8bit", "truncation_mode: keep_end", "save_strategy: best",
+       {"packing_strategy: wrapped", "packing_strategy: bfd_split", "loss_type: dft", "optim: ademamix",
+        "optim: adamw_torch_8bit", "truncation_mode: keep_end", "save_strategy: best",
         "train_sampling_strategy: group_by_length", "init_lora_weights: olora", "lora_task_type: SEQ_CLS"}) {
     EXPECT_NE(yaml_fault(std::string(line) + "\n").find("that hone has\n"), std::string::npos) << line;
   }
