@@ -69,10 +69,9 @@ void write_optimizer(const fs::path& path, const learn::Optimizer& optimizer) {
                        .shape = values[k].sizes().vec(),
                        .bytes = bytes_of(values[k])});
   }
-  base::write_safetensors(path, tensors,
-                          {{"format", "pt"},
-                           {"step", std::to_string(optimizer.steps())},
-                           {kOptimizerName, optimizer.name()}});
+  base::write_safetensors(
+      path, tensors,
+      {{"format", "pt"}, {"step", std::to_string(optimizer.steps())}, {kOptimizerName, optimizer.name()}});
 }
 
 Json file_table(const fs::path& folder) {
@@ -111,8 +110,9 @@ void read_optimizer(const fs::path& path, std::int64_t steps, learn::Optimizer& 
                      .expected = "the state of " + optimizer.name() + ", as optim says",
                      .found = "that of " + saved,
                      .cause = "the run began with another optimizer",
-                     .fix = "set optim as in that run (see its plan.yaml), or begin a new run from its adapter: "
-                            "adapter_name_or_path"});
+                     .fix =
+                         "set optim as in that run (see its plan.yaml), or begin a new run from its adapter: "
+                         "adapter_name_or_path"});
   }
   std::vector<at::Tensor> state;
   for (const learn::StateTensor& one : optimizer.state()) state.push_back(read_state(file, one));
@@ -168,7 +168,8 @@ void save_checkpoint(const fs::path& output_dir, const CheckpointParts& parts) {
   staged.commit();
 }
 
-LoadedCheckpoint load_checkpoint(const fs::path& folder, learn::Optimizer& optimizer, const config::Plan& plan) {
+LoadedCheckpoint load_checkpoint(const fs::path& folder, learn::Optimizer& optimizer,
+                                 const config::Plan& plan) {
   const std::string where = (folder / kHoneStateFile).string();
   const CheckedCheckpoint checked = check_checkpoint(folder);
   LoadedCheckpoint out;

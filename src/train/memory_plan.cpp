@@ -245,8 +245,8 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
   out.segments = {
       {"program and data", in.program_bytes + kFirstUse},
       {describe_base(in), in.base_bytes},
-      {"adapter and optimizer", in.adapter_parameters * (2 * 4 + shadow) +
-                                    in.optimizer_bytes.value_or(2 * 4 * in.adapter_parameters)},
+      {"adapter and optimizer",
+       in.adapter_parameters * (2 * 4 + shadow) + in.optimizer_bytes.value_or(2 * 4 * in.adapter_parameters)},
       {"tape of " + std::to_string(s.taped_layers()) + " layers",
        fused_layer ? fused_tape(in, s, level) : plain_tape(in, s)},
       {"one layer's scratch", (fused_layer ? fused_scratch(in, s, level) : portable_scratch(in, s)) +

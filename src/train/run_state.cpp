@@ -136,15 +136,15 @@ MetricMeans MetricMeans::from_json(const Json& json, const std::string& where) {
 
 Json RunState::to_json() const {
   Json out = {{"step", step},
-          {"num_tokens", num_tokens},
-          {"total_loss", json_of_number(total_loss)},
-          {"loss_sum", json_of_number(loss_sum)},
-          {"steps_since_log", steps_since_log},
-          {"metrics", metrics.to_json()},
-          {"log_history", log_history},
-          {"data_rows", data_rows},
-          {"data_crc32c", data_crc32c},
-          {"evaluation_due", evaluation_due}};
+              {"num_tokens", num_tokens},
+              {"total_loss", json_of_number(total_loss)},
+              {"loss_sum", json_of_number(loss_sum)},
+              {"steps_since_log", steps_since_log},
+              {"metrics", metrics.to_json()},
+              {"log_history", log_history},
+              {"data_rows", data_rows},
+              {"data_crc32c", data_crc32c},
+              {"evaluation_due", evaluation_due}};
   if (plateau) out["plateau"] = json_of_plateau(*plateau);
   return out;
 }

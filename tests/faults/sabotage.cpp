@@ -170,13 +170,13 @@ Verdicts frozen_adapter(OpenedRun& run) {
 }
 
 Verdicts dropped_update(OpenedRun& run) {
-  return doctor::examine_gradient(
-      run, [](learn::Optimizer& optimizer, const at::Tensor& parameters, const at::Tensor& gradient, double rate) {
-        const at::Tensor before = parameters.clone();
-        optimizer.step(parameters, gradient, rate);
-        const at::NoGradGuard no_grad;
-        parameters.slice(0, 0, parameters.numel(), 2).copy_(before.slice(0, 0, before.numel(), 2));
-      });
+  return doctor::examine_gradient(run, [](learn::Optimizer& optimizer, const at::Tensor& parameters,
+                                          const at::Tensor& gradient, double rate) {
+    const at::Tensor before = parameters.clone();
+    optimizer.step(parameters, gradient, rate);
+    const at::NoGradGuard no_grad;
+    parameters.slice(0, 0, parameters.numel(), 2).copy_(before.slice(0, 0, before.numel(), 2));
+  });
 }
 
 train::ScoredFacts pass_of(OpenedRun& run, const data::Batch& batch, double denominator) {

@@ -162,8 +162,7 @@ std::optional<std::int64_t> free_bytes(fs::path at) {
 
 Verdict check_disk(const train::OpenedRun& run) {
   const auto adapter = static_cast<std::int64_t>(run.adapter->flat().nbytes());
-  const std::int64_t each =
-      adapter + run.resume_state->optimizer.state_bytes() + tokenizer_bytes(run.plan);
+  const std::int64_t each = adapter + run.resume_state->optimizer.state_bytes() + tokenizer_bytes(run.plan);
   std::int64_t kept = saves(run);
   // While one is written, those that are kept are all there.
   if (run.plan.save_total_limit > 0) kept = std::min(kept, run.plan.save_total_limit + 1);

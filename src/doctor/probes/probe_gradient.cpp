@@ -23,7 +23,7 @@ constexpr double kSmallestUpdate = 1e-6, kLargestUpdate = 1e-2;  // |dW| / |W| a
 constexpr double kStoredFail = 0.5, kStoredWarn = 0.9;           // NUM-01
 constexpr double kHalfUlp = 1.0 / (1 << 24);                     // of fp32, relative
 constexpr double kTurnedSigns = 0.05;  // the same of an update that is a sign: of sums near 0
-constexpr double kArithmetic = 1e-3;  // what fp32 may make of the update's formula, relative
+constexpr double kArithmetic = 1e-3;   // what fp32 may make of the update's formula, relative
 
 // What one trainable tensor has shown.
 struct Reach {
