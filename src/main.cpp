@@ -31,6 +31,9 @@ constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
 const std::vector<std::string> kNotYet = {"launch", "plan"};
 
+// Trainers of TRL's that hone does not have; their names are near those of others (ppo, dpo).
+const std::vector<std::string> kOfTrl = {"ppo",     "bco",          "gkd",     "prm", "xpo",
+                                         "nash-md", "distillation", "minillm", "gold"};
 // The one way to print here; libhone_core has report/safe_streams.h.
 void say(std::FILE* stream, std::string_view text) {
   const std::string shown = hone::base::printable(text);
@@ -54,6 +57,13 @@ bool asks_help(const std::vector<std::string>& words) {
                      .fix = "`hone --help` lists the commands"});
   }
   std::vector<std::string> names;
+  if (has(kOfTrl, command)) {
+    throw UserError({.where = "hone " + command,
+                     .expected = "a method that hone has",
+                     .found = command + ", a trainer of TRL's that hone does not have",
+                     .cause = {},
+                     .fix = "`hone --help` lists the methods"});
+  }
   for (const config::CommandRow& row : config::command_rows()) {
     if (!row.what.empty()) names.emplace_back(row.name);
   }

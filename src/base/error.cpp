@@ -1,5 +1,7 @@
 #include "base/error.h"
 
+#include <utility>
+
 #include "base/secrets.h"
 
 namespace hone::base {
@@ -19,6 +21,27 @@ std::string format_error(const ErrorText& text) {
   line("likely: ", text.cause);
   line("do:     ", text.fix);
   return redact_secrets(out);
+}
+
+namespace {
+
+std::string told_together(const std::vector<UserError>& all) {
+  std::string out = std::to_string(all.size()) + " mistakes";
+  for (const UserError& one : all) {
+    out += '\n';
+    out += one.what();
+  }
+  return out;
+}
+
+}  // namespace
+
+UserErrors::UserErrors(std::vector<UserError> all)
+    : UserError(all.at(0).text(), told_together(all)), all_(std::move(all)) {}
+
+void throw_all(const std::vector<UserError>& mistakes) {
+  if (mistakes.size() == 1) throw UserError(mistakes[0]);
+  if (!mistakes.empty()) throw UserErrors(mistakes);
 }
 
 void require(bool condition, std::string_view where, std::string_view what) {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hone::base {
 
@@ -27,6 +28,9 @@ class Error : public std::runtime_error {
   explicit Error(ErrorText text) : std::runtime_error(format_error(text)), text_(std::move(text)) {}
   const ErrorText& text() const { return text_; }
 
+ protected:
+  Error(ErrorText text, const std::string& message) : std::runtime_error(message), text_(std::move(text)) {}
+
  private:
   ErrorText text_;
 };
@@ -35,6 +39,19 @@ class UserError : public Error {
  public:
   using Error::Error;
 };
+
+// Several mistakes, told at once: "3 mistakes", then each as it would be told by itself. text() is the first one's.
+class UserErrors : public UserError {
+ public:
+  explicit UserErrors(std::vector<UserError> all);  // two at least
+  const std::vector<UserError>& all() const { return all_; }
+
+ private:
+  std::vector<UserError> all_;
+};
+
+// Throws the only one, or UserErrors; returns when there is none.
+void throw_all(const std::vector<UserError>& mistakes);
 
 class InternalError : public Error {
  public:

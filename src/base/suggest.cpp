@@ -19,6 +19,29 @@ std::string fold(std::string_view text) {
   return out;
 }
 
+std::vector<std::string> words_of(const std::string& folded_name) {
+  std::vector<std::string> out(1);
+  for (const char c : folded_name) {
+    if (c == '_') {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  return out;
+}
+
+// system_prompt is no slip of share_prompt: of names with as many words each word has to be near.
+bool words_are_near(const std::string& name, const std::string& other) {
+  const std::vector<std::string> a = words_of(name), b = words_of(other);
+  if (a.size() < 2 || a.size() != b.size()) return true;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const int limit = std::max(1, static_cast<int>(std::max(a[i].size(), b[i].size())) / 2);
+    if (edit_distance(a[i], b[i]) > limit) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int edit_distance(std::string_view a, std::string_view b) {
@@ -59,7 +82,8 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
     const bool inside = (wanted.size() >= 4 && other.find(wanted) != std::string::npos) ||
                         (other.size() >= 4 && wanted.find(other) != std::string::npos);
     if (inside) distance = std::min(distance, limit);
-    if (distance <= limit) near.emplace_back(distance, i);
+    const bool close = distance <= limit && (inside || words_are_near(wanted, other));
+    if (close) near.emplace_back(distance, i);
   }
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> out;

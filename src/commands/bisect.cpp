@@ -79,6 +79,7 @@ class Workspace {
 config::Settings read(config::Method method, const std::string& path) {
   config::Settings settings(config::method_schema(method));
   settings.read_yaml(path);
+  settings.throw_mistakes();
   return settings;
 }
 

@@ -35,6 +35,7 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"export", &export_model},
       {"reward-test", &reward_test},
       {"doctor", &doctor},
+      {"check", &check},
       {"faults", &faults},
       {"probe-hardware", [](const std::vector<std::string>&) { return probe_hardware(); }},
       {"bisect", &bisect},

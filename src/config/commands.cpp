@@ -92,6 +92,25 @@ constexpr CommandRow kCommands[] = {
            "defaults; the command line overrides the file. Batch sizes count rows.\n",
      .schema = &run_schema<Method::kKto>,
      .check = &check_run<Method::kKto>},
+    {.name = "cpo",
+     .what = "train a LoRA adapter on pairs, no reference",
+     .example = "hone cpo --config run.yaml",
+     .usage = "hone cpo --config run.yaml [--option value ...]\n"
+           "\n"
+           "Trains a LoRA adapter on pairs of a chosen and a rejected completion, without a reference (CPO, SimPO,\n"
+           "AlphaPO). Options have TRL's names and defaults; the command line overrides the file. Batch sizes count\n"
+           "pairs.\n",
+     .schema = &run_schema<Method::kCpo>,
+     .check = &check_run<Method::kCpo>},
+    {.name = "orpo",
+     .what = "the same with ORPO",
+     .example = "hone orpo --config run.yaml",
+     .usage = "hone orpo --config run.yaml [--option value ...]\n"
+           "\n"
+           "Trains a LoRA adapter on pairs of a chosen and a rejected completion, without a reference (ORPO). Options\n"
+           "have TRL's names and defaults; the command line overrides the file. Batch sizes count pairs.\n",
+     .schema = &run_schema<Method::kOrpo>,
+     .check = &check_run<Method::kOrpo>},
     {.name = "reward-test",
      .what = "test a reward on good and bad answers",
      .example = "hone reward-test --reward_funcs NAME --dataset_name FILE",
@@ -143,6 +162,16 @@ constexpr CommandRow kCommands[] = {
            "Writes a model, with an adapter merged into it, as one file for llama.cpp: weights, tokenizer and chat template.\n",
      .schema = &export_schema,
      .check = [](const Words& words) { parse_export(words); }},
+    {.name = "check",
+     .what = "what every line of a file becomes",
+     .example = "hone check run.yaml",
+     .usage = "hone check [METHOD] run.yaml [--fix] [--option value ...]\n"
+           "\n"
+           "Tells what each option of a file becomes (kept, renamed, ignored with the reason, refused with what to do),\n"
+           "all mistakes at once, and the first row as the model reads it. Loads no weights and writes nothing but, with\n"
+           "--fix, the file. The exit code is 0, or 2 when the run would be refused.\n",
+     .schema = &check_schema,
+     .check = [](const Words& words) { parse_check(words); }},
     {.name = "doctor",
      .what = "examine a run before its first step",
      .example = "hone doctor run.yaml",

@@ -47,7 +47,9 @@ Json parsed(std::string_view text) {
 bool is_null_word(const Option& option, std::string_view text) {
   if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") return true;
   const bool number = option.kind == Kind::kInt || option.kind == Kind::kFloat || option.kind == Kind::kBool;
-  return number && option.nullable() && lower(text) == "none";
+  if (number && option.nullable() && lower(text) == "none") return true;
+  // Python's None, which YAML reads as text. A name could be "None" where null means nothing.
+  return text == "None" && option.nullable() && option.kind != Kind::kAny;
 }
 
 Json bool_of(const Option& option, std::string_view text, const std::string& where) {
@@ -169,12 +171,14 @@ Json convert_text(const Option& option, std::string_view text, bool plain, const
 
 void throw_unknown(const Schema& schema, std::string_view name, const std::string& where, bool dashes) {
   const std::string shown = fmt::format("{}{}", dashes ? "--" : "", base::cut_text(name, 200));
-  if (const FormerName* former = find_former_name(name, schema.command)) {
-    throw base::UserError({.where = where,
-                           .expected = "a name that TRL 1.16 has",
-                           .found = shown,
-                           .cause = "this name was removed or belongs to another program (RL-16)",
-                           .fix = std::string(former->advice)});
+  if (const FormerName* former = find_former_name(name, schema.command)) {  // of `hone options NAME`
+    const bool renamed = !former->option.empty();
+    throw base::UserError(
+        {.where = where,
+         .expected = fmt::format("the name of an option of hone {}", schema.command),
+         .found = fmt::format("{}, a name of {}", shown, former->whose),
+         .cause = renamed ? fmt::format("it is read as {}", former->option) : std::string(former->why),
+         .fix = renamed ? fmt::format("ask for {}", former->option) : std::string(former->fix)});
   }
   const std::string methods = other_methods(name, schema.command);
   if (!methods.empty()) {

@@ -21,26 +21,24 @@ bool is_file_word(const std::string& word) {
   return word.ends_with(".yaml") || word.ends_with(".yml") || base::fs::is_regular_file(word);
 }
 
-void require_one(const std::string& first, const std::string& second) {
+void require_one(const Schema& schema, const std::string& first, const std::string& second) {
   if (first.empty()) return;
-  throw UserError({.where = "hone doctor",
+  throw UserError({.where = "hone " + schema.command,
                    .expected = "one YAML file",
                    .found = fmt::format("'{}' and '{}'", first, second),
                    .fix = "name one run"});
 }
 
-Method method_from_name(const std::string& word) {
+Method method_from_name(const Schema& schema, const std::string& word) {
   if (const auto method = find_method(word)) return *method;
   const std::vector<std::string> known = method_names();
-  throw UserError({.where = "hone doctor",
+  throw UserError({.where = "hone " + schema.command,
                    .expected = fmt::format("a method ({}) or a YAML file", fmt::join(known, ", ")),
                    .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, known)),
-                   .fix = "write hone doctor run.yaml"});
+                   .fix = fmt::format("write hone {} run.yaml", schema.command)});
 }
 
-}  // namespace
-
-DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
+DoctorPlan parse_examined(const Schema& schema, const std::vector<std::string>& arguments) {
   DoctorPlan plan;
   std::optional<Method> method;
   std::vector<std::string> names, own;
@@ -50,12 +48,12 @@ DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
       own.emplace_back("--verbose");
     } else if (!is_option_word(word)) {
       if (is_file_word(word)) {
-        require_one(plan.config, word);
+        require_one(schema, plan.config, word);
         plan.config = word;
       } else {
-        method = method_from_name(word);
+        method = method_from_name(schema, word);
       }
-    } else if (word.starts_with("--") && doctor_schema().find(option_name(word)) != nullptr) {
+    } else if (word.starts_with("--") && schema.find(option_name(word)) != nullptr) {
       own.push_back(word);
       const bool has_value = at < arguments.size() && (arguments[at] == "true" || arguments[at] == "false");
       if (has_value) own.push_back(arguments[at++]);
@@ -64,7 +62,7 @@ DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
       const std::string file = joined                  ? word.substr(word.find('=') + 1)
                                : at < arguments.size() ? arguments[at++]
                                                        : "";
-      require_one(plan.config, file);
+      require_one(schema, plan.config, file);
       plan.config = file;
     } else {
       if (word.starts_with("--")) names.push_back(option_name(word));
@@ -73,20 +71,21 @@ DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
         plan.arguments.push_back(arguments[at++]);
     }
   }
-  Settings settings(doctor_schema());
+  Settings settings(schema);
   settings.read_arguments(own);
+  settings.throw_mistakes();
   settings.fill(plan);
   if (plan.config.empty() && plan.arguments.empty()) {
-    throw UserError({.where = "hone doctor",
+    throw UserError({.where = "hone " + schema.command,
                      .expected = "a run to examine",
                      .found = "none",
-                     .fix = "write hone doctor run.yaml"});
+                     .fix = fmt::format("write hone {} run.yaml", schema.command)});
   }
   if (plan.fix && plan.config.empty()) {
     throw UserError({.where = "--fix",
                      .expected = "a YAML file to change",
                      .found = "only options on the command line",
-                     .fix = "put them into a file: hone doctor run.yaml --fix"});
+                     .fix = fmt::format("put them into a file: hone {} run.yaml --fix", schema.command)});
   }
   const std::string yaml = plan.config.empty() ? "" : base::read_text(plan.config);
   plan.method = method ? *method : method_of(yaml, names);
@@ -94,11 +93,32 @@ DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
   return plan;
 }
 
+}  // namespace
+
+DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
+  return parse_examined(doctor_schema(), arguments);
+}
+
+DoctorPlan parse_check(const std::vector<std::string>& arguments) {
+  return parse_examined(check_schema(), arguments);
+}
+
+const Schema& check_schema() {
+  static const Schema schema = [] {
+    Schema out{.command = "check", .options = {}};
+    add(out.options, {"check", kHone, kAll},
+        {{"fix", "write today's names into the YAML file, and show the difference", &DoctorPlan::fix}});
+    return out;
+  }();
+  return schema;
+}
+
 FaultsPlan parse_faults(const std::vector<std::string>& arguments) {
   std::vector<std::string> words = arguments;
   if (!words.empty() && !words[0].starts_with("-")) words.insert(words.begin(), "--code");
   Settings settings(faults_schema());
   settings.read_arguments(words);
+  settings.throw_mistakes();
   FaultsPlan plan;
   settings.fill(plan);
   return plan;

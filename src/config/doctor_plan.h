@@ -22,6 +22,9 @@ struct DoctorPlan {
 // UserError for an unknown method, a file that cannot be read, and --fix without a file.
 DoctorPlan parse_doctor(const std::vector<std::string>& arguments);
 
+// hone check [METHOD] [run.yaml] [--fix] [--option value ...]: the same, of the options that it has.
+DoctorPlan parse_check(const std::vector<std::string>& arguments);
+
 struct FaultsPlan {
   std::string code;  // empty: all
   bool json = false;

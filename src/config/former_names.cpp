@@ -1,127 +1,178 @@
-// Names that TRL, transformers or PEFT used before, and names of neighbors: what to write instead.
-#include <fmt/format.h>
-
+// Names that TRL (0.7 to 1.15), transformers and PEFT had, and what becomes of them.
 #include <algorithm>
 #include <iterator>
 
+#include "config/method_of.h"
 #include "config/option_table.h"
 
 namespace hone::config {
 namespace {
+
+constexpr std::string_view kTrl = "TRL", kTransformers = "transformers", kPeft = "PEFT";
+constexpr std::string_view kTraining = "training";  // every method
 constexpr std::string_view kPairs = "dpo";
 constexpr std::string_view kOnline = "online-dpo";
-constexpr std::string_view kFixedData = "sft dpo reward kto";
-constexpr std::string_view kTraining = "sft dpo reward kto grpo rloo online-dpo";
+constexpr std::string_view kFixedData = "sft dpo reward kto cpo orpo";
 
-// Names without an option of the same meaning, and those that need another word.
-std::vector<FormerName> without_a_row() {
-  return {
-      {"warmup_ratio",
-       "write warmup_steps instead: a value below 1 is a fraction of all steps (warmup_steps: 0.1)"},
-      {"group_by_length",
-       "train_sampling_strategy: group_by_length replaced it; hone does not have it yet: remove it"},
-      {"overwrite_output_dir",
-       "remove it; name another output_dir, or resume with resume_from_checkpoint: true"},
-      {"logging_dir", "remove it; the logs are in output_dir"},
-      {"save_safetensors", "remove it; hone always writes safetensors"},
-      {"max_seq_length", "write max_length instead"},
-      {"max_prompt_length", "remove it; max_length bounds the whole row", kFixedData},
-      {"max_prompt_length", "remove it: TRL 1.16 has none, and a prompt is never cut", kPolicies},
-      {"bnb_4bit_compute_dtype", "remove it; dtype and bf16 set the precision, as in TRL"},
-      {"quantization_config", "write load_in_4bit, bnb_4bit_quant_type and use_bnb_nested_quant instead"},
-      {"no_cuda", "write use_cpu: true instead"},
-      {"use_mps_device", "remove it"},
-      {"include_tokens_per_second", "remove it; tokens per second are always shown"},
-      {"fp16_opt_level", "remove it"},
-      {"fp16_backend", "remove it"},
-      {"half_precision_backend", "remove it"},
-      {"jit_mode_eval", "remove it"},
-      {"use_ipex", "remove it"},
-      {"tpu_num_cores", "remove it"},
-      {"past_index", "remove it"},
-      {"push_to_hub_model_id", "hub_model_id replaced it; hone does not upload: remove it"},
-      {"push_to_hub_organization", "hub_model_id replaced it; hone does not upload: remove it"},
-      {"push_to_hub_token", "hub_token replaced it; hone does not upload: remove it"},
-      {"include_inputs_for_metrics", "include_for_metrics replaced it: remove it"},
-      {"dispatch_batches", "accelerator_config replaced it: remove it"},
-      {"split_batches", "accelerator_config replaced it: remove it"},
-      {"fsdp_transformer_layer_cls_to_wrap", "fsdp_config replaced it; hone does not have it yet: remove it"},
-      {"fsdp_min_num_params", "fsdp_config replaced it; hone does not have it yet: remove it"},
-      {"dataset_batch_size", "remove it"},
-      {"num_of_sequences", "remove it; packing fills rows of max_length tokens"},
-      {"chars_per_token", "remove it; hone counts tokens"},
-      {"adapters", "write base_adapters for frozen ones below the trained one", kTraining},
-      {"adapter_names", "write base_adapters for frozen ones below the trained one", kTraining},
-      {"lora_model_dir",
-       "write adapter_name_or_path to continue an adapter, base_adapters for frozen ones below it",
-       kTraining},
-  };
+FormerName renamed(std::string_view name, std::string_view whose, std::string_view option,
+                   std::string_view commands = kTraining, std::string_view words = {}) {
+  return {.name = name,
+          .whose = whose,
+          .fate = Fate::kOption,
+          .option = option,
+          .words = words,
+          .commands = commands};
 }
 
-// The same of some methods.
-std::vector<FormerName> of_methods() {
-  return {
-      {"max_completion_length", "remove it; max_length bounds a prompt with its completion", kPairs},
-      {"max_completion_length", "remove it; max_length bounds a prompt with its completion", "kto"},
-      {"num_labels", "remove it: a reward model has one label", "reward"},
-      {"ref_adapter_name", "remove it: the reference of a continued adapter is that adapter at the start",
-       "kto"},
-      {"model_adapter_name", "remove it: adapter_name_or_path names the adapter to continue", "kto"},
-      {"generate_during_eval", "remove it; hone generate writes completions", "kto"},
-      {"label_pad_token_id", "remove it; hone never pads", "kto"},
-      {"padding_value", "remove it; hone never pads", "kto"},
-      {"truncation_mode", "remove it; a long sequence keeps its first max_length tokens", "kto"},
-      {"rpo_alpha", "write loss_type: [sigmoid, sft] and loss_weights: [1.0, ALPHA]", kPairs},
-      {"reference_free", "remove it: TRL 1.16 has no loss without a reference in dpo", kPairs},
-      {"force_use_ref_model", "remove it: the reference is the model without its adapter", kPairs},
-      {"model_adapter_name", "remove it: adapter_name_or_path names the adapter to continue", kPairs},
-      {"ref_adapter_name", "remove it: the reference of a continued adapter is that adapter at the start",
-       kPairs},
-      {"label_pad_token_id", "remove it; hone never pads", kPairs},
-      {"padding_value", "remove it; hone never pads", kPairs},
-      {"generate_during_eval", "remove it; hone generate writes completions", kPairs},
-      {"use_logits_to_keep", "remove it: logits are never kept", kPairs},
-      {"base_model_attribute_name", "remove it", kPairs},
-      {"train_on_responses_only", "write assistant_only_loss or completion_only_loss instead", "sft"},
-      {"max_length", "remove it: a prompt is never cut; max_completion_length bounds the completion",
-       kPolicies},
-      {"min_new_tokens", "write generation_kwargs: {min_new_tokens: 4}", kHoneSamplers},
-      {"stop_strings", "write generation_kwargs: {stop_strings: [\"\\n\"]}", kHoneSamplers},
-      {"eos_token_id", "write generation_kwargs: {eos_token_id: 2}", kHoneSamplers},
-      {"stop_token_id", "write generation_kwargs: {eos_token_id: 2}", kHoneSamplers},
-      {"max_prompt_length", "remove it; max_length bounds a prompt with its completion", kOnline},
-      {"num_generations", "remove it: Online DPO takes two completions of a prompt", kOnline},
-      {"ref_model", "remove it: the reference is the model without its adapter", kOnline},
-      {"dataset_num_proc", "remove it; preparing prompts takes seconds in one thread", kOnline},
-      {"gpu_memory_utilization", "remove it; hone samples with its own weights", kOnline},
-      {"vllm_guided_decoding_regex",
-       "vllm_structured_outputs_regex replaced it, which hone does not have yet", kHoneSamplers},
-      {"vllm_device", "remove it; hone samples with its own weights", kHoneSamplers},
-      {"vllm_dtype", "remove it; hone samples with its own weights", kHoneSamplers},
-      {"vllm_max_model_len", "remove it; hone samples with its own weights", kHoneSamplers},
-      {"use_liger_loss", "remove it; hone has its own kernels", kPolicies},
-      {"tools", "an argument of TRL's trainer, not an option; hone has no tools yet: remove it",
-       kHoneSamplers},
-      {"environment_factory",
-       "an argument of TRL's trainer, not an option; hone has no environments yet: remove it", kPolicies},
-      {"rollout_func",
-       "an argument of TRL's trainer, not an option; hone samples itself, or reads rollouts with "
-       "replay: remove it",
-       kPolicies},
-  };
+FormerName key_of(std::string_view name, std::string_view whose, std::string_view option,
+                  std::string_view commands) {
+  return {.name = name, .whose = whose, .fate = Fate::kKey, .option = option, .commands = commands};
+}
+
+FormerName refused_name(std::string_view name, std::string_view whose, std::string_view why,
+                        std::string_view fix, std::string_view commands = kTraining) {
+  return {.name = name, .whose = whose, .fate = Fate::kRefused, .why = why, .fix = fix, .commands = commands};
+}
+
+// Names with one note.
+void note(std::vector<FormerName>& all, std::initializer_list<std::string_view> names, std::string_view whose,
+          std::string_view why, std::string_view commands = kTraining) {
+  for (const std::string_view name : names)
+    all.push_back({.name = name, .whose = whose, .fate = Fate::kNote, .why = why, .commands = commands});
+}
+
+void add_renamed(std::vector<FormerName>& all) {
+  FormerName ratio = renamed("warmup_ratio", kTransformers, "warmup_steps");
+  ratio.zero_says_nothing = true;
+  all.push_back(ratio);
+  for (const std::string_view name : {"max_seq_length", "max_seq_len", "model_max_length"})
+    all.push_back(renamed(name, kTrl, "max_length", kFixedData));
+  all.push_back(renamed("max_grpo_completion_length", kTrl, "max_completion_length", kPolicies));
+  all.push_back(renamed("vllm_guided_decoding_regex", kTrl, "vllm_structured_outputs_regex", kHoneSamplers));
+  all.push_back(renamed("group_by_length", kTransformers, "train_sampling_strategy", kTraining,
+                        "true=group_by_length false="));
+  all.push_back(renamed("push_to_hub_model_id", kTransformers, "hub_model_id"));
+  all.push_back(renamed("push_to_hub_token", kTransformers, "hub_token"));
+  all.push_back(renamed("include_inputs_for_metrics", kTransformers, "include_for_metrics", kTraining,
+                        "true=inputs false="));
+  for (const std::string_view name : {"min_new_tokens", "stop_strings", "eos_token_id"})
+    all.push_back(key_of(name, kTransformers, "generation_kwargs", kHoneSamplers));
+}
+
+// How, not what.
+void add_machine(std::vector<FormerName>& all) {
+  note(all, {"no_cuda", "use_mps_device", "xpu_backend", "use_ipex", "tpu_num_cores", "tpu_metrics_debug"},
+       kTransformers, "this build trains on the CPU");
+  note(all,
+       {"fp16_opt_level", "fp16_backend", "half_precision_backend", "jit_mode_eval", "mp_parameters",
+        "past_index", "ray_scope", "torchdynamo", "sharded_ddp", "torch_compile_options"},
+       kTransformers, "it has no meaning here");
+  note(all,
+       {"dispatch_batches", "split_batches", "fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params"},
+       kTransformers, kOneProcess);
+  note(all, {"use_flash_attention_2", "use_flash_attn", "use_unsloth", "use_liger_loss"}, kTransformers,
+       "hone has its own kernels");
+  note(all, {"logging_dir"}, kTransformers, "the logs are in output_dir");
+  note(all, {"save_safetensors"}, kTransformers, "hone always writes safetensors");
+  note(all, {"include_tokens_per_second"}, kTransformers, "tokens per second are always shown");
+  note(all, {"push_to_hub_organization"}, kTransformers, "hub_model_id has the owner's name");
+  note(all, {"bnb_4bit_compute_dtype"}, kTransformers, "dtype and bf16 set the precision, as in TRL");
+  note(all, {"model_code_revision", "use_fast_tokenizer", "cache_dir", "use_auth_token", "token"},
+       kTransformers, "hone reads a model's files, and runs no code of it");
+  note(all, {"dataset_batch_size", "preprocessing_num_workers", "overwrite_cache", "num_workers"}, kTrl,
+       "hone prepares rows in its own threads; see threads");
+  note(all, {"num_of_sequences", "chars_per_token"}, kTrl, "packing fills rows of max_length tokens");
+  note(all, {"label_pad_token_id", "padding_value"}, kTrl, "hone never pads",
+       "sft dpo kto reward grpo rloo online-dpo");
+  note(all,
+       {"gpu_memory_utilization", "vllm_device", "vllm_dtype", "vllm_max_model_len", "vllm_quantization",
+        "vllm_enable_prefix_caching", "vllm_swap_space"},
+       kTrl, "hone samples with the trainer's own weights", kHoneSamplers);
+}
+
+void add_refused(std::vector<FormerName>& all) {
+  all.push_back(refused_name("quantization_config", kTransformers, "it is written as options",
+                             "write load_in_4bit, bnb_4bit_quant_type and use_bnb_nested_quant"));
+  for (const std::string_view name : {"adapters", "adapter_names"}) {
+    all.push_back(refused_name(name, kPeft, "hone trains one adapter",
+                               "write base_adapters for frozen ones below the trained one"));
+  }
+  all.push_back(refused_name(
+      "lora_model_dir", kPeft, "it may be continued or stay frozen",
+      "write adapter_name_or_path to continue an adapter, base_adapters for frozen ones below it"));
+  all.push_back(refused_name("train_on_responses_only", kTrl, "which tokens are scored has two options",
+                             "write assistant_only_loss or completion_only_loss", "sft"));
+  all.push_back(
+      refused_name("num_labels", kTransformers, "a reward model has one label", "remove it", "reward"));
+  all.push_back(refused_name("tools", kTrl, "an argument of TRL's trainer; hone has no tools yet",
+                             "remove it", kHoneSamplers));
+  all.push_back(refused_name("environment_factory", kTrl,
+                             "an argument of TRL's trainer; hone has no environments yet", "remove it",
+                             kPolicies));
+  all.push_back(refused_name("rollout_func", kTrl, "an argument of TRL's trainer",
+                             "remove it: hone samples itself, or reads rollouts with replay", kPolicies));
+}
+
+// Of pairs and marked answers.
+void add_preferences(std::vector<FormerName>& all) {
+  constexpr std::string_view kBoth = "dpo kto reward";
+  all.push_back(refused_name("max_prompt_length", kTrl, "here max_length bounds a prompt with its completion",
+                             "remove it", "cpo orpo"));
+  all.push_back(refused_name("rpo_alpha", kTrl, "it is a loss of its own",
+                             "write loss_type: [sigmoid, sft] and loss_weights: [1.0, ALPHA]", kPairs));
+  all.push_back(refused_name("reference_free", kTrl, "TRL 1.16 has no loss without a reference in dpo",
+                             "remove it", kPairs));
+  for (const std::string_view name : {"max_completion_length", "max_target_length"}) {
+    all.push_back(
+        refused_name(name, kTrl, "max_length bounds a prompt with its completion", "remove it", "dpo kto"));
+  }
+  note(all, {"force_use_ref_model", "ref_model"}, kTrl, "the reference is the model without its adapter",
+       "dpo kto online-dpo");
+  note(all, {"model_adapter_name"}, kTrl, "adapter_name_or_path names the adapter to continue", "dpo kto");
+  note(all, {"ref_adapter_name"}, kTrl, "the reference of a continued adapter is that adapter at the start",
+       "dpo kto");
+  note(all, {"generate_during_eval"}, kTrl, "hone generate writes completions", kBoth);
+  note(all, {"is_encoder_decoder", "dpo_num_proc"}, kTrl, "preparing rows takes seconds in one thread",
+       kBoth);
+  note(all, {"dataset_num_proc"}, kTrl, "preparing prompts takes seconds in one thread", kHoneSamplers);
+  note(all, {"use_logits_to_keep", "base_model_attribute_name"}, kTrl, "logits are never kept", kPairs);
+  note(all, {"truncation_mode"}, kTrl, "a long sequence keeps its first max_length tokens", "kto");
+  note(all, {"max_prompt_length"}, kTrl, "max_length bounds a prompt with its completion", kOnline);
+  note(all, {"max_prompt_length"}, kTrl, "max_length bounds the whole row", "sft reward");
+  all.push_back(refused_name("num_generations", kTrl, "Online DPO takes two completions of a prompt",
+                             "remove it", kOnline));
+  note(all, {"max_length", "max_seq_length"}, kTrl,
+       "max_prompt_length bounds a prompt, max_completion_length a completion", kPolicies);
+}
+
+// Another name of a row, from `formerly`.
+std::vector<FormerName> of_rows() {
+  std::vector<FormerName> all;
+  for (const Option& row : method_options()) {
+    for (std::size_t at = 0; at < row.former.size();) {
+      const std::size_t end = std::min(row.former.find(' ', at), row.former.size());
+      if (end > at) all.push_back(renamed(row.former.substr(at, end - at), kTrl, row.name, row.methods));
+      at = end + 1;
+    }
+  }
+  return all;
+}
+
+bool applies(const FormerName& former, std::string_view command) {
+  if (former.commands == kTraining) return find_method(command).has_value();
+  return contains_word(former.commands, command);
 }
 
 }  // namespace
 
 const std::vector<FormerName>& former_names() {
   static const std::vector<FormerName> names = [] {
-    std::vector<FormerName> all = without_a_row(), more = of_methods();
-    std::move(more.begin(), more.end(), std::back_inserter(all));
-    for (const Option& row : method_options()) {
-      for (const std::string& former : split_words(row.former)) {
-        all.push_back({former, fmt::format("write {} instead", row.name), row.methods});
-      }
-    }
+    std::vector<FormerName> all;
+    add_renamed(all);
+    add_machine(all);
+    add_refused(all);
+    add_preferences(all);
+    for (const auto& more : {dialect_names(), of_rows()}) all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
   return names;
@@ -130,7 +181,7 @@ const std::vector<FormerName>& former_names() {
 const FormerName* find_former_name(std::string_view name, std::string_view command) {
   const auto& names = former_names();
   const auto at = std::find_if(names.begin(), names.end(), [&](const FormerName& former) {
-    return former.name == name && contains_word(former.commands, command);
+    return former.name == name && applies(former, command);
   });
   return at == names.end() ? nullptr : &*at;
 }

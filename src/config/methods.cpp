@@ -12,7 +12,7 @@ namespace hone::config {
 namespace {
 
 // In the order of the enum.
-constexpr std::array<MethodRow, 7> kMethods = {{
+constexpr std::array<MethodRow, 9> kMethods = {{
     {Method::kSft, "sft", "SFTConfig", "", [](Settings&) {}, [](Plan&, const Settings&) {}},
     {Method::kGrpo, "grpo", "GRPOConfig", "GRPOScriptArguments", resolve_policy, finish_policy},
     {Method::kRloo, "rloo", "RLOOConfig", "RLOOScriptArguments", resolve_policy, finish_policy},
@@ -20,6 +20,8 @@ constexpr std::array<MethodRow, 7> kMethods = {{
     {Method::kOnlineDpo, "online-dpo", "OnlineDPOConfig", "", resolve_online_dpo, finish_online_dpo},
     {Method::kReward, "reward", "RewardConfig", "", resolve_reward_model, finish_reward_model},
     {Method::kKto, "kto", "KTOConfig", "", [](Settings&) {}, finish_kto},
+    {Method::kCpo, "cpo", "CPOConfig", "", resolve_cpo, finish_cpo},
+    {Method::kOrpo, "orpo", "ORPOConfig", "", resolve_orpo, [](Plan&, const Settings&) {}},
 }};
 
 // The row `name` moves behind the row `after`.
@@ -73,8 +75,8 @@ const std::vector<Option>& method_options() {
     std::vector<Option> rows;
     for (const auto& part :
          {model_options(), adapter_options(), data_options(), reward_options(), sampling_options(),
-          loss_options(), training_options(), optimizer_options(), completion_options(), logging_options(),
-          evaluation_options(), saving_options(), machine_options(), doctor_options()}) {
+          loss_options(), cpo_options(), training_options(), optimizer_options(), completion_options(), logging_options(),
+          evaluation_options(), saving_options(), machine_options(), doctor_options(), recipe_options()}) {
       rows.insert(rows.end(), part.begin(), part.end());
     }
     return rows;

@@ -231,19 +231,36 @@ const Schema& export_schema();
 const Schema& reward_test_schema();
 const Schema& doctor_schema();
 const Schema& faults_schema();
+const Schema& check_schema();
 const Schema& bisect_schema();
 const Schema& lr_find_schema();
 const std::vector<const Schema*>& all_schemas();
 const Schema* schema_for(std::string_view command);  // null for commands without options
 
-// A former name of TRL, transformers or PEFT, or their other name for an option, and what to write instead.
+// A name that is no option of hone, and what becomes of it: a former name of TRL, transformers or PEFT, or a
+// name of a dialect of TRL's recipes (alignment-handbook, open-r1, SageMaker, ...). Data, in former_names.cpp and
+// dialects.cpp; the rows' own former names (`formerly`) are among them.
+enum class Fate {
+  kOption,   // another name of `option`; `words` translates values: "left=keep_end right=keep_start"
+  kKey,      // a key of the mapping `option`
+  kMixture,  // kept for recipe_mixtures.h, which reads several of them together
+  kNote,     // says how and not what, or nothing here: a note, with `why`
+  kRefused,  // an error with `why` and `fix`, unless it is off (null, false, 0, "", [], "none")
+};
 struct FormerName {
-  std::string name;
-  std::string advice;                // "write warmup_steps: 0.1; a value below 1 is a fraction of all steps"
-  std::string_view commands = kAll;  // or names separated by spaces or commas; it is a former name only there
+  std::string_view name;
+  std::string_view whose;  // "TRL", "transformers", "open-r1"
+  Fate fate = Fate::kNote;
+  std::string_view option = {};
+  std::string_view why = {};
+  std::string_view fix = {};
+  std::string_view words = {};
+  std::string_view commands = kAll;  // or names separated by spaces or commas; it has this meaning only there
+  bool zero_says_nothing = false;    // kOption: 0 leaves the option as it is
 };
 const FormerName* find_former_name(std::string_view name, std::string_view command);  // null: none
-const std::vector<FormerName>& former_names();  // those of the rows (`formerly`), and names without a row
+const std::vector<FormerName>& former_names();  // all, those of `formerly` last
+std::vector<FormerName> dialect_names();        // dialects.cpp
 
 // The other methods of TRL that have this option: "grpo, rloo"; "" when there are none, or when `command` is
 // not a method.
@@ -265,6 +282,7 @@ std::vector<Option> data_options();
 std::vector<Option> reward_options();
 std::vector<Option> sampling_options();
 std::vector<Option> loss_options();
+std::vector<Option> cpo_options();  // the losses of cpo and orpo
 std::vector<Option> training_options();
 std::vector<Option> optimizer_options();
 std::vector<Option> completion_options();
@@ -273,5 +291,6 @@ std::vector<Option> evaluation_options();
 std::vector<Option> saving_options();
 std::vector<Option> machine_options();
 std::vector<Option> doctor_options();
+std::vector<Option> recipe_options();  // of the groups above
 
 }  // namespace hone::config

@@ -6,10 +6,9 @@ namespace hone::config {
 std::vector<Option> model_options() {
   std::vector<Option> rows;
   add(rows, {"model", kModelConfig, kAll},
-      {{"model_name_or_path", "model folder in Hugging Face format, or a .gguf file",
+      {{"model_name_or_path", "model folder in Hugging Face format, a .gguf file, or a name of the hub",
         &ModelPlan::model_name_or_path, formerly("model model_name")},
-       {"model_revision", "version on the hub", Kind::kString, "\"main\"",
-        refused("hone reads local files, which have no revision")},
+       {"model_revision", "branch, tag or commit, where the model is named as on the hub", &ModelPlan::model_revision},
        {"dtype", "dtype of the frozen weights; with bf16 it sets the precision", Kind::kChoice, "\"float32\"",
         choice("float32 bfloat16 auto", "", "float16",
                "NUM-03: float16 overflows in training and needs loss scaling; use bfloat16"),
@@ -38,8 +37,8 @@ std::vector<Option> model_options() {
        {"chat_template_path", "a .jinja file: the template to use instead of the model's own",
         &DataPlan::chat_template_path, of("sft, reward")},
        {"disable_dropout", "lora_dropout 0", &AdapterPlan::disable_dropout,
-        of("dpo, grpo, rloo, kto, reward, distillation, online-dpo"),
-        in("dpo, kto, reward, online-dpo", {.default_text = "true"})},
+        of("dpo, grpo, rloo, kto, reward, cpo, orpo, distillation, online-dpo"),
+        in("dpo, kto, reward, cpo, orpo, online-dpo", {.default_text = "true"})},
        {"cast_lm_head_to_fp32", "the head's matrix in float32", Kind::kBool, "false", of("grpo"),
         refused("not yet; with dtype float32 and bf16: false everything is float32")}});
   return rows;

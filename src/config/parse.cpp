@@ -10,9 +10,11 @@
 #include "base/error.h"
 #include "base/json_tools.h"
 #include "base/suggest.h"
+#include "config/finish_recipe.h"
 #include "config/methods.h"
 #include "config/optim_args.h"
 #include "config/option_secrets.h"
+#include "config/recipe_mixtures.h"
 #include "config/schedule_kwargs.h"
 #include "config/write_plan.h"
 
@@ -91,9 +93,6 @@ void check_targets(const Settings& settings) {
 }
 
 void check_steps(const Settings& settings) {
-  check_interval(settings, "logging_steps", "logging_strategy");
-  check_interval(settings, "save_steps", "save_strategy");
-  check_interval(settings, "eval_steps", "eval_strategy");
   if (settings.integer("max_steps") == 0) {
     conflict(settings, "max_steps", "max_steps above 0, or -1", "0", "a run of no steps trains nothing",
              "write -1 to train num_train_epochs");
@@ -106,27 +105,38 @@ void check_steps(const Settings& settings) {
            base::short_json(settings.value("warmup_steps")));
 }
 
-void check_combinations(const Settings& settings) {
-  if (!settings.flag("use_peft")) {
-    conflict(settings, "use_peft", "use_peft: true",
-             "use_peft: false, which trains every weight of the model",
-             "hone does not have full fine-tuning "
-             "yet",
-             "set use_peft: true to train a LoRA adapter");
-  }
-  check_packing(settings);
+void check_peft(const Settings& settings) {
+  if (settings.flag("use_peft")) return;
+  conflict(settings, "use_peft", "use_peft: true", "use_peft: false, which trains every weight of the model",
+           "hone does not have full fine-tuning "
+           "yet",
+           "set use_peft: true to train a LoRA adapter");
+}
+
+void check_recompute(const Settings& settings) {
   const std::string level = settings.text("recompute");
-  if (settings.text("layer_form") == "plain" && (level == "cheap" || level == "layer")) {
-    conflict(settings, "recompute", "recompute: none or auto with layer_form: plain", level,
-             "the autograd layer (plain) keeps all activations; only the fused layer (explicit) recomputes",
-             "remove layer_form: plain, or recompute");
-  }
-  check_steps(settings);
-  for (const char* name : {"seed", "data_seed"}) {
-    if (!settings.value(name).is_number() || settings.integer(name) >= 0) continue;
-    conflict(settings, name, fmt::format("{} at least 0", name), base::short_json(settings.value(name)));
-  }
-  check_targets(settings);
+  if (settings.text("layer_form") != "plain" || (level != "cheap" && level != "layer")) return;
+  conflict(settings, "recompute", "recompute: none or auto with layer_form: plain", level,
+           "the autograd layer (plain) keeps all activations; only the fused layer (explicit) recomputes",
+           "remove layer_form: plain, or recompute");
+}
+
+void check_seed(const Settings& settings, const char* name) {
+  if (!settings.value(name).is_number() || settings.integer(name) >= 0) return;
+  conflict(settings, name, fmt::format("{} at least 0", name), base::short_json(settings.value(name)));
+}
+
+void check_combinations(Settings& settings) {
+  settings.collect([&] { check_peft(settings); });
+  settings.collect([&] { check_packing(settings); });
+  settings.collect([&] { check_recompute(settings); });
+  settings.collect([&] { check_interval(settings, "logging_steps", "logging_strategy"); });
+  settings.collect([&] { check_interval(settings, "save_steps", "save_strategy"); });
+  settings.collect([&] { check_interval(settings, "eval_steps", "eval_strategy"); });
+  settings.collect([&] { check_steps(settings); });
+  settings.collect([&] { check_seed(settings, "seed"); });
+  settings.collect([&] { check_seed(settings, "data_seed"); });
+  settings.collect([&] { check_targets(settings); });
 }
 
 // What transformers resolves after parsing, so that plan.yaml shows what is used.
@@ -216,25 +226,30 @@ void finish_adapter(Plan& plan, const Settings& settings) {
 }
 
 // What the fields of the rows do not say by themselves.
-void finish_plan(Plan& plan, const Settings& settings) {
+void finish_fields(Plan& plan, const Settings& settings) {
   plan.precision = resolve_precision(settings);
-  plan.quantized_base = quantized_base(settings);
   plan.use_bnb_nested_quant = settings.flag("load_in_4bit") && settings.flag("use_bnb_nested_quant");
-  finish_adapter(plan, settings);
-  // grpo and rloo never cut a prompt
+  // grpo and rloo never cut a row
   if (settings.schema().find("max_length") == nullptr) plan.max_length = 0;
   const bool keeps_all = plan.recompute == RecomputeMode::kAuto && !settings.flag("gradient_checkpointing");
   if (keeps_all) plan.recompute = RecomputeMode::kNone;
   std::string& resume = plan.resume_from_checkpoint;
   if (resume == "True") resume = "true";
   if (resume == "false" || resume == "False") resume.clear();
-  plan.tensorboard = tensorboard(settings, plan.notes);
+}
+
+void finish_plan(Plan& plan, Settings& settings) {
+  settings.collect([&] { finish_fields(plan, settings); });
+  settings.collect([&] { plan.quantized_base = quantized_base(settings); });
+  settings.collect([&] { finish_adapter(plan, settings); });
+  settings.collect([&] { plan.tensorboard = tensorboard(settings, plan.notes); });
+  settings.collect([&] { finish_recipe(plan, settings); });
   note_idle_settings(settings, plan.notes);
-  read_schedule_kwargs(plan, settings, plan.notes);
-  read_optim_args(plan, settings, plan.notes);
+  settings.collect([&] { read_schedule_kwargs(plan, settings, plan.notes); });
+  settings.collect([&] { read_optim_args(plan, settings, plan.notes); });
   note_base_adapters(plan, plan.notes);
   for (std::string& note : settings.unused()) plan.notes.push_back(std::move(note));
-  method_row(plan.method).finish(plan, settings);
+  settings.collect([&] { method_row(plan.method).finish(plan, settings); });
 }
 
 void fill(Plan& plan, const Settings& settings) {
@@ -249,6 +264,7 @@ void fill(Plan& plan, const Settings& settings) {
   settings.fill<MachinePlan>(plan);
   settings.fill<WatchPlan>(plan);
   settings.fill<ReferencePlan>(plan);
+  settings.fill<RecipePlan>(plan);
   settings.fill(plan.policy);
   settings.fill<learn::PolicyLossParameters>(plan.policy);
   settings.fill(plan.preference);
@@ -257,6 +273,9 @@ void fill(Plan& plan, const Settings& settings) {
   settings.fill(plan.reward);
   settings.fill(plan.kto);
   settings.fill<learn::KtoLossParameters>(plan.kto);
+  settings.fill(plan.cpo);
+  settings.fill<learn::CpoLossParameters>(plan.cpo);
+  settings.fill<learn::OrpoLossParameters>(plan.orpo);
 }
 
 // One spelling a value: 10 and 10.0 are the same number, and a list of one is its element (as TRL collapses
@@ -265,12 +284,6 @@ std::string resolved_text(const Option& option, const Json& value) {
   if (option.kind == Kind::kFloat && value.is_number()) return fmt::format("{}", value.get<double>());
   if (option.kind == Kind::kList && value.is_array() && value.size() == 1) return yaml_text(value[0]);
   return yaml_text(value);
-}
-
-Plan parse_settings(Method method, const Settings& settings) {
-  Plan plan = make_plan(method, settings);
-  check_files(plan, settings);
-  return plan;
 }
 
 }  // namespace
@@ -290,19 +303,28 @@ QuantizedBase quantized_base(const Settings& settings) {
   return settings.text("bnb_4bit_quant_type") == "fp4" ? QuantizedBase::kFp4 : QuantizedBase::kNf4;
 }
 
-Plan make_plan(Method method, Settings settings) {
-  Plan plan;
-  plan.method = method;
-  plan.notes = settings.check();
-  require_set(settings, "model_name_or_path", "path/to/model");
-  const bool replays = samples(method) && !settings.text("replay").empty();
-  if (!replays) require_set(settings, "dataset_name", "train.jsonl");
-  resolve_defaults(settings);
-  method_row(method).resolve(settings);
-  check_combinations(settings);
-  fill(plan, settings);
-  finish_plan(plan, settings);
+namespace {
 
+// The plan as far as the mistakes let it be made: whether it is whole enough to look at its files.
+bool collect_plan(Plan& plan, Method method, Settings& settings) {
+  plan.method = method;
+  std::vector<std::string> mixed;
+  settings.collect([&] { mixed = resolve_mixtures(settings); });
+  plan.notes = settings.collect_values();
+  plan.notes.insert(plan.notes.end(), mixed.begin(), mixed.end());
+  settings.collect([&] { require_set(settings, "model_name_or_path", "path/to/model"); });
+  const bool replays = samples(method) && !settings.text("replay").empty();
+  const bool mixes = !settings.value("datasets").empty();
+  if (!replays && !mixes) settings.collect([&] { require_set(settings, "dataset_name", "train.jsonl"); });
+  resolve_defaults(settings);
+  const bool resolved = settings.collect([&] { method_row(method).resolve(settings); });
+  check_combinations(settings);
+  if (!resolved || !settings.collect([&] { fill(plan, settings); })) return false;
+  finish_plan(plan, settings);
+  return true;
+}
+
+void write_resolved(Plan& plan, const Settings& settings) {
   for (const Option& option : settings.schema().options) {
     const bool told = option.option_class == OptionClass::kIgnored && settings.is_set(option.name);
     if (option.option_class != OptionClass::kSupported && !told) continue;
@@ -312,19 +334,41 @@ Plan make_plan(Method method, Settings settings) {
     plan.resolved.emplace_back(
         option.name, resolved_text(option, redact_secrets(option.name, settings.value(option.name))));
   }
+}
+
+}  // namespace
+
+Plan make_plan(Method method, Settings settings) {
+  Plan plan;
+  collect_plan(plan, method, settings);
+  settings.throw_mistakes();
+  write_resolved(plan, settings);
   return plan;
 }
 
+ReadRun read_run(Method method, const std::vector<std::string>& arguments) {
+  ReadRun out{.plan = {}, .settings = Settings(method_schema(method))};
+  out.settings.read_arguments(arguments);
+  const bool whole = collect_plan(out.plan, method, out.settings);
+  if (whole) collect_files(out.plan, out.settings);
+  if (out.settings.mistakes().empty()) write_resolved(out.plan, out.settings);
+  return out;
+}
+
 Plan parse_run(Method method, const std::vector<std::string>& arguments) {
-  Settings settings(method_schema(method));
-  settings.read_arguments(arguments);
-  return parse_settings(method, settings);
+  ReadRun out = read_run(method, arguments);
+  out.settings.throw_mistakes();
+  return std::move(out.plan);
 }
 
 Plan parse_run_text(Method method, const std::string& yaml, const std::string& file_name) {
   Settings settings(method_schema(method));
   settings.read_yaml_text(yaml, file_name);
-  return parse_settings(method, settings);
+  Plan plan;
+  if (collect_plan(plan, method, settings)) collect_files(plan, settings);
+  settings.throw_mistakes();
+  write_resolved(plan, settings);
+  return plan;
 }
 
 }  // namespace hone::config

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/hub_names.h"
 #include "config/plan.h"
 #include "config/settings.h"
 
@@ -12,20 +13,33 @@ namespace hone::config {
 
 // `arguments` are those after the command: `--config run.yaml --lora_r 8`. The command line overrides the
 // file. Throws UserError for everything that the user can fix: names, types, ranges, incompatible options,
-// missing files, hub names.
+// missing files, hub names; all of it at once (base::UserErrors).
 Plan parse_run(Method method, const std::vector<std::string>& arguments);
 
 // The same from YAML text only (a plan.yaml of an earlier run); `file_name` is for messages.
 Plan parse_run_text(Method method, const std::string& yaml, const std::string& file_name);
 
+// The same without throwing for the mistakes of single options: settings.mistakes(), in the order in which they were
+// found. UserError only for a file that cannot be read. The plan is whole when there is no mistake.
+struct ReadRun {
+  Plan plan;
+  Settings settings;
+};
+ReadRun read_run(Method method, const std::vector<std::string>& arguments);
+
 // Settings -> Plan without reading the disk; checks ranges, choices and combinations.
 Plan make_plan(Method method, Settings settings);
 
-// Checks that the files and folders in the plan exist. Resolves a dataset folder to its <split>.jsonl.
-void check_files(Plan& plan, const Settings& settings);
+// Checks that the files and folders in the plan exist; collects what is wrong. Resolves a dataset folder to its
+// <split>.jsonl.
+void collect_files(Plan& plan, Settings& settings);
 
-// Shared by the commands: UserError unless `path` exists; for a hub name it says how to download it.
+// Shared by the commands: UserError unless `path` is a model's folder or a .gguf file.
 void require_model_path(const std::string& path, const std::string& option, const std::string& where);
+// The same for what may be a name of the hub: `path` becomes its folder in Hugging Face's cache; one that is not there is added to
+// `downloads`, and stays as it is (commands/hub_download.h brings it, then the arguments are parsed again).
+void find_model(std::string& path, const std::string& revision, const std::string& option, const std::string& where,
+                std::vector<HubRequest>& downloads);
 void require_adapter_path(const std::string& path, const std::string& option, const std::string& where);
 // Checks each folder of base_adapters, and that none occurs twice; `adapter` is the one above them, or empty.
 void require_base_adapters(const Settings& settings, const std::string& adapter);

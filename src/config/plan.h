@@ -20,7 +20,7 @@
 
 namespace hone::config {
 
-enum class Method { kSft, kGrpo, kRloo, kDpo, kOnlineDpo, kReward, kKto };
+enum class Method { kSft, kGrpo, kRloo, kDpo, kOnlineDpo, kReward, kKto, kCpo, kOrpo };
 
 // Methods that sample completions themselves: they have a PolicyPlan.
 constexpr bool samples(Method method) {
@@ -150,8 +150,21 @@ struct KtoPlan : learn::KtoLossParameters {
   bool operator==(const KtoPlan&) const = default;
 };
 
+// The options that CPO adds to SFT, with the field names and defaults of TRL's CPOConfig.
+struct CpoPlan : learn::CpoLossParameters {
+  std::string loss_type = "sigmoid";  // hinge ipo simpo; TRL's alphapo is simpo with cpo_alpha 0
+
+  bool operator==(const CpoPlan&) const = default;
+};
+
+// The options that ORPO adds to SFT, with the field names and defaults of TRL's ORPOConfig.
+struct OrpoPlan : learn::OrpoLossParameters {
+  bool operator==(const OrpoPlan&) const = default;
+};
+
 struct ModelPlan {
   std::string model_name_or_path;  // folder in Hugging Face format, or a .gguf file
+  std::string model_revision = "main";  // of a name of the hub
   Precision precision = Precision::kAutocast;
   QuantizedBase quantized_base = QuantizedBase::kNone;
   bool use_bnb_nested_quant = false;  // 4-bit only: the scales are quantized too
@@ -185,7 +198,7 @@ struct AdapterPlan {
 };
 
 struct DataPlan {
-  // the .jsonl file; a folder is resolved to its <split>.jsonl; empty only with policy.replay
+  // What messages call the rows: the file, where there is one. Empty only with policy.replay.
   std::string dataset_name;
   std::string dataset_test;   // of the rows to evaluate; empty: none
   base::RowFiles train_rows;  // their files
@@ -249,6 +262,7 @@ struct LoggingPlan {
 struct EvaluationPlan {
   IntervalStrategy eval_strategy = IntervalStrategy::kNo;
   double eval_steps = 0;  // 0: as logging_steps
+  double eval_delay = 0;  // steps; with eval_strategy kEpoch: epochs
   bool eval_on_start = false;
 
   bool operator==(const EvaluationPlan&) const = default;
@@ -304,18 +318,22 @@ struct Plan : ModelPlan,
               SavingPlan,
               MachinePlan,
               WatchPlan,
-              ReferencePlan {
+              ReferencePlan,
+              RecipePlan {
   Method method = Method::kSft;
   PolicyPlan policy;          // kGrpo, kRloo and kOnlineDpo
   PreferencePlan preference;  // kDpo
   OnlineDpoPlan online;       // kOnlineDpo
   RewardModelPlan reward;     // kReward
   KtoPlan kto;                // kKto
+  CpoPlan cpo;                // kCpo
+  OrpoPlan orpo;              // kOrpo
 
   // every option as resolved, in table order: what plan.yaml and `hone plan` show
   std::vector<std::pair<std::string, std::string>> resolved;
   // one line for each ignored option that the user set: "use_vllm: hone samples with its own weights"
   std::vector<std::string> notes;
+  std::vector<HubRequest> downloads;  // what the run names by the hub's names and this machine does not have
 
   bool operator==(const Plan&) const = default;
 };

@@ -12,6 +12,7 @@
 #include "base/suggest.h"
 #include "config/generation_kwargs.h"
 #include "config/methods.h"
+#include "config/recipe_rewards.h"
 
 namespace hone::config {
 namespace {
@@ -298,7 +299,7 @@ std::vector<std::string> reward_specs(const Settings& settings) {
     if (word.empty()) {
       conflict(settings, "reward_funcs", "names in reward_funcs", "an empty name", "", "remove it");
     }
-    words.push_back(word);
+    words.push_back(with_reward_options(word, settings));
   }
   return words;
 }
@@ -337,6 +338,7 @@ void finish_policy(Plan& plan, const Settings& settings) {
   finish_sampling(policy, settings);
   plan.shuffle_rows = plan.shuffle_dataset;  // TRL's RepeatSampler
   plan.dataloader_drop_last = true;
+  for (std::string& note : idle_reward_options(settings)) plan.notes.push_back(std::move(note));
   if (plan.method == Method::kGrpo) {
     note_grpo(settings, policy, plan.notes);
   } else {

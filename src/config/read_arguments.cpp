@@ -54,6 +54,33 @@ std::vector<Argument> split_arguments(const std::vector<std::string>& words, con
        .fix = fmt::format("write --{} VALUE", argument.name)});
 }
 
+[[noreturn]] void say_once(const Argument& argument) {
+  throw base::UserError({.where = "--" + argument.name,
+                         .expected = "the option once",
+                         .found = "it is there twice",
+                         .fix = fmt::format("write --{} A B", argument.name)});
+}
+
+Json list_value(const Argument& argument, const Option& option, Json before) {
+  if (argument.values.empty()) wrong_count(argument, "one or more values");
+  if (argument.values.size() == 1 && argument.values[0] == "null" && option.nullable()) return nullptr;
+  for (const std::string& item : argument.values) before.push_back(item);
+  return before;
+}
+
+Json single_value(const Argument& argument, const Option& option, const std::string& where) {
+  if (option.kind == Kind::kIds && argument.values.size() > 1)  // [1, 2] without quotes, or 1 2
+    return convert_text(option, fmt::format("{}", fmt::join(argument.values, " ")), true, where);
+  if (option.kind == Kind::kBool && argument.values.empty()) return true;
+  // Of a former name: any value, a switch without one, or several.
+  if (option.name.empty() && argument.values.empty()) return true;
+  if (option.name.empty() && argument.values.size() > 1) return Json(argument.values);
+  if (argument.values.size() != 1) wrong_count(argument, "one value");
+  // An empty word is an empty string, not null, for options that take text.
+  const bool empty_text = argument.values[0].empty() && option.kind == Kind::kString;
+  return convert_text(option, argument.values[0], !empty_text, where);
+}
+
 }  // namespace
 
 bool is_option_word(const std::string& word) {
@@ -71,6 +98,10 @@ std::string option_name(const std::string& word) {
 
 void Settings::read_arguments(const std::vector<std::string>& words) {
   const std::vector<Argument> arguments = split_arguments(words, *schema_);
+  for (const Argument& argument : arguments) {
+    if (argument.name == "ignore_unknown" && schema_->find(argument.name) != nullptr)
+      ignore_unknown_.insert(ignore_unknown_.end(), argument.values.begin(), argument.values.end());
+  }
   bool configured = false;
   for (const Argument& argument : arguments) {
     if (argument.name != "config") continue;
@@ -84,49 +115,33 @@ void Settings::read_arguments(const std::vector<std::string>& words) {
     configured = true;
     read_yaml(argument.values[0]);
   }
+  ++source_;
   std::set<std::string> lists;
   for (const Argument& argument : arguments) {
     if (argument.name == "config") continue;
     const std::string where = "--" + argument.name;
-    const Option* option = schema_->find(argument.name);
-    if (option == nullptr && find_former_name(argument.name, schema_->command) == nullptr &&
-        argument.name.starts_with("no_")) {
-      const Option* positive = schema_->find(std::string_view(argument.name).substr(3));
-      if (positive != nullptr && positive->kind == Kind::kBool) {
+    const bool known = schema_->find(argument.name) != nullptr ||
+                       find_former_name(argument.name, schema_->command) != nullptr;
+    const Option* positive =
+        !known && argument.name.starts_with("no_") ? schema_->find(argument.name.substr(3)) : nullptr;
+    if (positive != nullptr && positive->kind == Kind::kBool) {
+      take(std::string(positive->name), where, true, [&](const Option&) -> Json {
         if (!argument.values.empty()) wrong_count(argument, "no value");
-        set(*positive, false, where);
-        continue;
-      }
+        return false;
+      });
+      continue;
     }
-    if (option == nullptr) throw_unknown(*schema_, argument.name, "command line", true);
-    if (option->kind == Kind::kList) {
-      if (argument.values.empty()) wrong_count(argument, "one or more values");
-      const bool first = lists.insert(argument.name).second;
-      if (!first && !option->repeatable) {
-        throw base::UserError({.where = where,
-                               .expected = "the option once",
-                               .found = "it is there twice",
-                               .fix = fmt::format("write --{} A B", argument.name)});
+    const bool first = lists.insert(argument.name).second;
+    take(argument.name, where, true, [&](const Option& option) -> Json {
+      if (option.kind == Kind::kList) {
+        if (!first && !option.repeatable) say_once(argument);
+        const bool fresh = first || !is_set(option.name);
+        return list_value(argument, option, fresh ? Json(Json::array()) : value(option.name));
       }
-      if (argument.values.size() == 1 && argument.values[0] == "null" && option->nullable()) {
-        set(*option, nullptr, where);
-        continue;
-      }
-      Json value = first ? Json::array() : this->value(option->name);
-      for (const std::string& item : argument.values) value.push_back(item);
-      set(*option, std::move(value), where);
-    } else if (option->kind == Kind::kIds && argument.values.size() > 1) {  // [1, 2] without quotes, or 1 2
-      set(*option, convert_text(*option, fmt::format("{}", fmt::join(argument.values, " ")), true, where),
-          where);
-    } else if (option->kind == Kind::kBool && argument.values.empty()) {
-      set(*option, true, where);
-    } else {
-      if (argument.values.size() != 1) wrong_count(argument, "one value");
-      // An empty word is an empty string, not null, for options that take text.
-      const bool empty_text = argument.values[0].empty() && option->kind == Kind::kString;
-      set(*option, convert_text(*option, argument.values[0], !empty_text, where), where);
-    }
+      return single_value(argument, option, where);
+    });
   }
+  apply_keys();
 }
 
 }  // namespace hone::config

@@ -123,7 +123,7 @@ struct Entry {
 
 // The entries of `map`, its own first, then those of its merge keys that it does not set itself.
 std::vector<Entry> entries_of(const YAML::Node& map, const Document& document, Budget& budget,
-                              int depth = 0) {
+                              std::vector<base::UserError>& mistakes, int depth = 0) {
   budget.take(map, depth);
   std::vector<Entry> own;
   std::vector<YAML::Node> merged;
@@ -149,12 +149,13 @@ std::vector<Entry> entries_of(const YAML::Node& map, const Document& document, B
     std::replace(name.begin(), name.end(), '-', '_');
     if (!seen.insert(name).second) {
       const auto first = std::find_if(own.begin(), own.end(), [&](const Entry& e) { return e.name == name; });
-      throw base::UserError(
+      mistakes.push_back(base::UserError(
           {.where = where,
            .expected = "each option once",
            .found = fmt::format("{} again; it is set at {} already", base::cut_text(name, 200), first->where),
            .cause = "a line was copied",
-           .fix = "remove one of the two"});
+           .fix = "remove one of the two"}));
+      continue;
     }
     own.push_back({name, entry.second, where});
   }
@@ -164,7 +165,7 @@ std::vector<Entry> entries_of(const YAML::Node& map, const Document& document, B
                              .expected = "a mapping, or a list of mappings, after '<<:'",
                              .found = shape(node)});
     }
-    for (Entry& entry : entries_of(node, document, budget, depth + 1)) {
+    for (Entry& entry : entries_of(node, document, budget, mistakes, depth + 1)) {
       if (seen.insert(entry.name).second) own.push_back(std::move(entry));
     }
   }
@@ -237,12 +238,23 @@ void Settings::read_yaml_text(const std::string& text, const std::string& file_n
                            .cause = "a missing space after ':'",
                            .fix = "write one `option: value` per line"});
   }
+  ++source_;
   Budget budget(document);
-  for (const Entry& entry : entries_of(root, document, budget)) {
-    const Option* option = schema_->find(entry.name);
-    if (option == nullptr) throw_unknown(*schema_, entry.name, entry.where, false);
-    set(*option, option_value(*option, entry.value, budget, entry.where), entry.where);
+  std::vector<Entry> entries = entries_of(root, document, budget, mistakes_);
+  const auto reader = [&](const Entry& entry) {
+    return [&](const Option& option) { return option_value(option, entry.value, budget, entry.where); };
+  };
+  for (const Entry& entry : entries) {
+    const Option* option = entry.name == "ignore_unknown" ? schema_->find(entry.name) : nullptr;
+    if (option == nullptr) continue;
+    collect([&] {
+      const Json value = option_value(*option, entry.value, budget, entry.where);
+      if (!value.is_array()) return;
+      for (const Json& name : value) ignore_unknown_.push_back(name.get<std::string>());
+    });
   }
+  for (const Entry& entry : entries) take(entry.name, entry.where, false, reader(entry));
+  apply_keys();
 }
 
 }  // namespace hone::config

@@ -114,38 +114,119 @@ void check_texts(const Json& value, const Option& option, const std::string& whe
 
 }  // namespace
 
-void Settings::set(const Option& option, Json value, std::string where) {
+void Settings::set(const Option& option, Json value, std::string where, const FormerName* former) {
   check_texts(value, option, where);
-  settings_[std::string(option.name)] = {.value = std::move(value), .where = std::move(where)};
+  const auto at = settings_.find(option.name);
+  const std::string name = former == nullptr ? "" : std::string(former->name);
+  const bool twice = at != settings_.end() && at->second.source == source_ && at->second.former != name;
+  if (twice && at->second.value != value) {
+    const FormerName* other =
+        former != nullptr ? former : find_former_name(at->second.former, schema_->command);
+    const auto says_nothing = [&](const Json& one) {
+      return other != nullptr && other->zero_says_nothing && (is_off(one) || one == Json(0));
+    };
+    if (says_nothing(value)) return;
+    if (!says_nothing(at->second.value)) {
+      const auto shown = [&](const std::string& by) { return by.empty() ? std::string(option.name) : by; };
+      throw base::UserError(
+          {.where = where,
+           .expected = fmt::format("one value of {}", option.name),
+           .found =
+               fmt::format("{}: {}, and {}: {} at {}", shown(name), base::short_json(value),
+                           shown(at->second.former), base::short_json(at->second.value), at->second.where),
+           .cause = fmt::format("{} is another name of {}",
+                                other == nullptr ? name : std::string(other->name), option.name),
+           .fix = "remove one of the two"});
+    }
+  }
+  settings_[std::string(option.name)] = {
+      .value = std::move(value), .where = std::move(where), .former = name, .source = source_};
+}
+
+void Settings::forget(std::string_view name) {
+  wrong_.emplace(name);
+  if (const auto at = settings_.find(name); at != settings_.end()) settings_.erase(at);
+}
+
+bool Settings::collect(const std::function<void()>& check) {
+  bool right = true;
+  read_wrong_ = false;
+  try {
+    check();
+  } catch (const base::UserError& error) {
+    right = false;
+    if (!read_wrong_) mistakes_.push_back(error);
+  }
+  read_wrong_ = false;
+  return right;
+}
+
+void Settings::throw_mistakes() const {
+  base::throw_all(mistakes_);
+}
+
+void Settings::check_option(const Option& option, std::vector<std::string>& notes) const {
+  const Setting& setting = settings_.find(option.name)->second;
+  if (option.option_class == OptionClass::kRefused && !means_default(option, setting.value)) {
+    throw base::UserError(
+        {.where = setting.where,
+         .expected = fmt::format("{} at its default {}", option.name, option.default_text),
+         .found = base::cut_text(yaml_text(setting.value), 200),
+         .cause = std::string(option.reason),
+         .fix = fmt::format("remove {}", setting.former.empty() ? option.name : setting.former)});
+  }
+  if (option.kind == Kind::kChoice) check_choice(option, setting, notes);
+  check_range(option, setting);
+}
+
+std::vector<std::string> Settings::collect_values() {
+  std::vector<std::string> notes;
+  std::map<std::string, std::size_t, std::less<>>
+      told;  // reason -> its note, which names all that it answers
+  const auto ignore = [&](std::string_view name, std::string_view reason) {
+    const auto [note, fresh] = told.emplace(reason, notes.size());
+    if (fresh) {
+      notes.push_back(fmt::format("{}: {}", name, reason));
+    } else {
+      std::string& line = notes[note->second];
+      line.insert(line.size() - reason.size() - 2, fmt::format(", {}", name));
+    }
+  };
+  for (const Option& option : schema_->options) {
+    if (!settings_.contains(option.name)) continue;
+    const std::size_t before = mistakes_.size();
+    collect([&] { check_option(option, notes); });
+    if (mistakes_.size() > before) {
+      forget(option.name);
+    } else if (option.option_class == OptionClass::kIgnored) {
+      ignore(option.name, option.reason);
+    }
+  }
+  for (const ReadName& one : names_) {
+    if (one.as == ReadName::As::kFormer)
+      notes.push_back(fmt::format("{}: read as {}, {}", one.name, one.option, one.why));
+    if (one.as == ReadName::As::kNoted) ignore(one.name, one.why);
+    if (one.as == ReadName::As::kPassed) ignore(one.name, "passed over, as ignore_unknown says");
+  }
+  return notes;
 }
 
 std::vector<std::string> Settings::check() const {
-  std::vector<std::string> notes;
-  std::map<std::string_view, std::size_t> told;  // reason -> its note, which names all that it answers
-  for (const Option& option : schema_->options) {
-    const auto at = settings_.find(option.name);
-    if (at == settings_.end()) continue;
-    const Setting& setting = at->second;
-    if (option.option_class == OptionClass::kRefused && !means_default(option, setting.value)) {
-      throw base::UserError(
-          {.where = setting.where,
-           .expected = fmt::format("{} at its default {}", option.name, option.default_text),
-           .found = base::cut_text(yaml_text(setting.value), 200),
-           .cause = std::string(option.reason),
-           .fix = fmt::format("remove {}", option.name)});
-    }
-    if (option.kind == Kind::kChoice) check_choice(option, setting, notes);
-    check_range(option, setting);
-    if (option.option_class != OptionClass::kIgnored) continue;
-    const auto [note, fresh] = told.emplace(option.reason, notes.size());
-    if (fresh) {
-      notes.push_back(fmt::format("{}: {}", option.name, option.reason));
-    } else {
-      std::string& line = notes[note->second];
-      line.insert(line.size() - option.reason.size() - 2, fmt::format(", {}", option.name));
-    }
-  }
+  Settings checked = *this;
+  std::vector<std::string> notes = checked.collect_values();
+  checked.throw_mistakes();
   return notes;
+}
+
+const Kept* Settings::kept(std::string_view name) const {
+  const auto at = kept_.find(name);
+  return at == kept_.end() ? nullptr : &at->second;
+}
+
+void Settings::put(std::string_view option, Json value, std::string where) {
+  base::require(schema_->find(option) != nullptr, "config::Settings::put", "the name of an option");
+  settings_[std::string(option)] = {
+      .value = std::move(value), .where = std::move(where), .former = {}, .source = source_};
 }
 
 bool Settings::is_set(std::string_view name) const {
@@ -153,6 +234,7 @@ bool Settings::is_set(std::string_view name) const {
 }
 
 const Json& Settings::value(std::string_view name) const {
+  read_wrong_ = read_wrong_ || wrong_.contains(name);
   if (const auto at = settings_.find(name); at != settings_.end()) return at->second.value;
   if (const auto at = defaults_.find(name); at != defaults_.end()) return at->second;
   const Option* option = schema_->find(name);

@@ -2,20 +2,40 @@
 // defaults, then the YAML file, then the command line, as in TrlParser.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "config/option_table.h"
 
 namespace hone::config {
 
 struct Setting {
-  base::Json value;   // null, bool, integer, float, string, array or object, already of the option's kind
-  std::string where;  // "run.yaml:7" or "--learning_rate"
+  base::Json value;    // null, bool, integer, float, string, array or object, already of the option's kind
+  std::string where;   // "run.yaml:7" or "--learning_rate"
+  std::string former;  // the former name that set it; empty: its own
+  int source = 0;      // counts files and command lines: a later one overrides an earlier one
+};
+
+// The value of a name that is read together with others (Fate::kMixture).
+struct Kept {
+  base::Json value;
+  std::string where;
+};
+
+// What a name in a file or on the command line became.
+struct ReadName {
+  enum class As { kOption, kFormer, kMixed, kNoted, kPassed, kMistake } as = As::kOption;
+  std::string name;    // as it was written
+  std::string where;   // "run.yaml:7", "--name"
+  std::string option;  // kOption, kFormer: the option
+  std::string why;     // kNoted: the reason; kFormer: "TRL's former name"
 };
 
 // `text` as a value of `option`, or UserError naming `where`. `plain` is false for quoted YAML scalars, which
@@ -35,16 +55,29 @@ class Settings {
  public:
   explicit Settings(const Schema& schema) : schema_(&schema) {}
 
-  // Both throw UserError: unreadable file, YAML syntax, duplicate or unknown key, wrong type.
+  // UserError for an unreadable file and for YAML that does not parse. Mistakes of single options (a duplicate or
+  // unknown name, a wrong type) are collected: throw_mistakes.
   void read_yaml(const std::string& path);
   void read_yaml_text(const std::string& text, const std::string& file_name);
   // `--config FILE` is read first, wherever it is on the command line. Accepts --name value, --name=value,
   // --flag, --no_flag, several values for a list; dashes and underscores are equivalent.
   void read_arguments(const std::vector<std::string>& arguments);
 
-  // Checks range, choice and class of every value that was set. Returns one note for each reason of ignored
-  // options, with the options' names.
-  std::vector<std::string> check() const;
+  // Checks range, choice and class of every value that was set; what is wrong is collected, and the option then
+  // has its default. Returns one note for each reason of ignored options and names, with the names.
+  std::vector<std::string> collect_values();
+  std::vector<std::string> check() const;  // the notes only; UserError of all mistakes
+
+  // Runs a check and collects its UserError, unless it has read an option that is among the mistakes already: what it
+  // says would be of the default. False when it threw.
+  bool collect(const std::function<void()>& check);
+  // One UserError of all mistakes so far; returns when there is none.
+  void throw_mistakes() const;
+  const std::vector<base::UserError>& mistakes() const { return mistakes_; }
+  const std::vector<ReadName>& names() const { return names_; }  // in the order of reading
+
+  const Kept* kept(std::string_view name) const;                           // null: it is not there
+  void put(std::string_view option, base::Json value, std::string where);  // what kept names come to
 
   bool is_set(std::string_view name) const;
   const base::Json& value(std::string_view name) const;   // the set value, else the default
@@ -70,11 +103,30 @@ class Settings {
   const Schema& schema() const { return *schema_; }
 
  private:
-  void set(const Option& option, base::Json value, std::string where);
+  using ReadValue = std::function<base::Json(const Option&)>;
+
+  void set(const Option& option, base::Json value, std::string where, const FormerName* former = nullptr);
+  // One name and its value: an option, a former name, one of ignore_unknown, or a mistake.
+  void take(const std::string& name, const std::string& where, bool dashes, const ReadValue& read);
+  void take_former(const FormerName& former, const std::string& where, const ReadValue& read);
+  void apply_keys();  // the keys of mappings that a source gave, when all of it is read
+  void apply_key(const FormerName& former, const Kept& kept);
+  void take_option(const FormerName& former, const base::Json& value, const std::string& where,
+                   const ReadValue& read);
+  void forget(std::string_view name);  // a mistake: the option has its default
+  void check_option(const Option& option, std::vector<std::string>& notes) const;
   void fill(std::type_index type, void* part) const;
 
   const Schema* schema_;
+  int source_ = 0;
   std::map<std::string, Setting, std::less<>> settings_;
+  std::vector<base::UserError> mistakes_;
+  std::vector<ReadName> names_;
+  std::map<std::string, Kept, std::less<>> kept_;
+  std::vector<std::pair<const FormerName*, Kept>> keys_;
+  std::set<std::string, std::less<>> wrong_;  // options among the mistakes
+  mutable bool read_wrong_ = false;           // one of them was read
+  std::vector<std::string> ignore_unknown_;
   mutable std::map<std::string, base::Json, std::less<>> defaults_;
 };
 

@@ -26,6 +26,7 @@ constexpr std::string_view kNoAdapter = "none";  // hone chat's word for the mod
 Settings read(const Schema& schema, const std::vector<std::string>& arguments) {
   Settings settings(schema);
   settings.read_arguments(arguments);
+  settings.throw_mistakes();
   return settings;
 }
 
@@ -181,8 +182,9 @@ void read_decoding(const Settings& settings, DecodingPlan& plan) {
   plan.use_bnb_nested_quant = nested_quant(settings);
 }
 
-void require_model(const Settings& settings, const DecodingPlan& plan) {
-  require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
+void require_model(const Settings& settings, DecodingPlan& plan) {
+  find_model(plan.model_name_or_path, "", "model_name_or_path", settings.where("model_name_or_path"),
+             plan.downloads);
   require_adapters(settings, plan.adapter_name_or_path);
   for (const NamedAdapter& one : plan.adapters) {
     require_adapter_path(one.folder, "adapters", settings.where("adapters"));
@@ -300,13 +302,13 @@ MergePlan parse_merge(const std::vector<std::string>& arguments) {
     plan.compare = compare_plan(settings);
   }
   if (!plan.model_name_or_path.empty()) {
-    require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
+    find_model(plan.model_name_or_path, "", "model_name_or_path", settings.where("model_name_or_path"),
+               plan.downloads);
   }
   require_new(plan.output, settings.where("output"));
   return plan;
 }
 
-ExportPlan parse_export(const std::vector<std::string>& arguments) {
 namespace {
 
 // The adapter's own file: nothing is merged, so what a merge needs has no effect.
@@ -331,6 +333,7 @@ void finish_adapter_only(const Settings& settings, ExportPlan& plan) {
 
 }  // namespace
 
+ExportPlan parse_export(const std::vector<std::string>& arguments) {
   Settings settings = read(export_schema(), arguments);
   ExportPlan plan;
   plan.notes = settings.check();
@@ -349,10 +352,11 @@ void finish_adapter_only(const Settings& settings, ExportPlan& plan) {
   plan.compare = compare_plan(settings);
   require_adapters(settings, plan.adapter_name_or_path);
   if (!plan.model_name_or_path.empty()) {
-    require_model_path(plan.model_name_or_path, "model_name_or_path", settings.where("model_name_or_path"));
+    find_model(plan.model_name_or_path, "", "model_name_or_path", settings.where("model_name_or_path"),
+               plan.downloads);
   }
-  std::error_code ignored;
   if (plan.adapter_only) finish_adapter_only(settings, plan);
+  std::error_code ignored;
   const bool exists = std::filesystem::exists(plan.output, ignored);
   if (exists || std::filesystem::path(plan.output).extension() != ".gguf") {
     conflict(settings, "output", "a new file whose name ends with .gguf",

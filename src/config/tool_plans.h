@@ -45,7 +45,7 @@ struct DecodingPlan : SamplingPlan {
   bool use_bnb_nested_quant = false;
   std::int64_t threads = 0;  // 0: as many as the processors this process may use
   std::vector<std::string> notes;
-
+  std::vector<HubRequest> downloads;  // models that are not on this machine
   bool operator==(const DecodingPlan&) const = default;
 };
 
@@ -112,6 +112,7 @@ struct MergePlan {
   QuantizedBase trained_on = QuantizedBase::kNone;  // how the base was stored in training
   bool use_bnb_nested_quant = false;
   ComparePlan compare;
+  std::vector<HubRequest> downloads;  // models that are not on this machine
   std::vector<std::string> notes;
 
   bool operator==(const MergePlan&) const = default;
@@ -130,6 +131,7 @@ struct ExportPlan {
   QuantizedBase trained_on = QuantizedBase::kNone;  // how the base was stored in training
   bool use_bnb_nested_quant = false;
   ComparePlan compare;
+  std::vector<HubRequest> downloads;  // models that are not on this machine
   std::vector<std::string> notes;
 
   bool operator==(const ExportPlan&) const = default;

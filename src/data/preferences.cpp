@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json_tools.h"
 #include "base/suggest.h"
+#include "data/collected_pairs.h"
 #include "data/row_checks.h"
 #include "data/row_encoder.h"
 #include "data/row_threads.h"
@@ -124,21 +125,23 @@ void extract_prompt(PreferenceRow& row, const std::string& where) {
 class PreferenceReader {
  public:
   PreferenceReader(const base::fs::path& path, ImplicitPrompts implicit)
-      : takes_(implicit == ImplicitPrompts::kExtract) {
+      : takes_(implicit != ImplicitPrompts::kKeep), takes_mixed_(implicit == ImplicitPrompts::kExtractMixed) {
     out_.path = path;
-  }
     out_.names = RowNames(path);
+  }
 
-  void take(Json row, int line) {
   RowNames& names() { return out_.names; }
 
+  void take(Json row, int line) {
     const std::string where = out_.names.of(line);
     if (!takes_ && (out_.tokenized || (out_.rows.empty() && row.contains("chosen_ids")))) {
       take_ids(row, line, where);
       return;
     }
     for (const char* column : {"chosen", "rejected"}) require_kind(row, column, where);
-    const bool has_prompt = row.contains("prompt") && !row.at("prompt").is_null();
+    const bool repeated =
+        takes_mixed_ && row.at("chosen").is_array() && row.contains("prompt") && row.at("prompt").is_string();
+    const bool has_prompt = !repeated && row.contains("prompt") && !row.at("prompt").is_null();
     if (out_.rows.empty()) {
       out_.implicit = !has_prompt;
       out_.conversational = row.at("chosen").is_array();
@@ -233,17 +236,11 @@ class PreferenceReader {
                       : "write prompt, chosen and rejected in the same form"});
   }
 
-  bool takes_;
+  bool takes_, takes_mixed_;
   PreferenceRows out_;
 };
 
 // ---- tokens
-
-struct PairDone {
-  PreferencePair pair;
-  bool dropped = false, cut = false, boundary_mismatch = false;
-  std::int64_t longest = 0;
-};
 
 std::size_t shared_tokens(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
   return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
@@ -262,11 +259,18 @@ class PairTokenizer {
     const RowName where = [&] { return rows_.where(index); };
     const EncodedRow parts = {row.prompt, row.tools, row.template_kwargs, where};
     const std::vector<std::int32_t> prompt = encoder_.prompt(parts);
-    const std::vector<std::int32_t> chosen = encoder_.whole(parts, row.chosen);
-    const std::vector<std::int32_t> rejected = encoder_.whole(parts, row.rejected);
-    const std::size_t length = std::min(shared_tokens(prompt, chosen), shared_tokens(prompt, rejected));
+    std::vector<std::int32_t> chosen = encoder_.whole(parts, row.chosen);
+    std::vector<std::int32_t> rejected = encoder_.whole(parts, row.rejected);
+    std::size_t length = std::min(shared_tokens(prompt, chosen), shared_tokens(prompt, rejected));
     PairDone done;
     done.boundary_mismatch = length < prompt.size();
+    const auto kept = static_cast<std::size_t>(options_.max_prompt_length);
+    if (kept > 0 && length > kept) {
+      const auto lost = static_cast<std::ptrdiff_t>(length - kept);
+      chosen.erase(chosen.begin(), chosen.begin() + lost);
+      rejected.erase(rejected.begin(), rejected.begin() + lost);
+      length = kept;
+    }
     done.longest = static_cast<std::int64_t>(std::max(chosen.size(), rejected.size()));
     done.pair.row = static_cast<std::int64_t>(index);
     const auto limit = static_cast<std::size_t>(options_.max_length);
@@ -303,51 +307,7 @@ class PairTokenizer {
   const PreferenceOptions& options_;
 };
 
-void add_facts(const PairDone& done, PreferenceFacts& facts) {
-  facts.longest = std::max(facts.longest, done.longest);
-  facts.boundary_mismatches += done.boundary_mismatch ? 1 : 0;
-  facts.prompts_too_long += done.dropped ? 1 : 0;
-  if (done.dropped) return;
-  const PreferencePair& pair = done.pair;
-  facts.kept += 1;
-  facts.tokens += pair.tokens(/*share=*/false);
-  facts.completion_tokens +=
-      static_cast<std::int64_t>(pair.chosen.scored.size() + pair.rejected.scored.size());
-  facts.pairs_cut += done.cut ? 1 : 0;
-  facts.equal += pair.completions_equal() ? 1 : 0;
-  facts.mean_chosen += static_cast<double>(pair.chosen.completion);
-  facts.mean_rejected += static_cast<double>(pair.rejected.completion);
-  for (const PreferenceSequence* one : {&pair.chosen, &pair.rejected}) {
-    facts.longest_prompt = std::max(facts.longest_prompt, static_cast<std::int64_t>(one->context.size()));
-  }
-}
-
-void check_result(const PreferenceRows& rows, const PreferenceFacts& facts,
-                  const PreferenceOptions& options) {
-  if (facts.kept == 0) {
-    throw UserError(
-        {.where = rows.path.string(),
-         .expected = "at least one pair whose prompt leaves room for a completion (DATA-01)",
-         .found = "none of " + std::to_string(facts.rows) +
-                  ": every prompt fills max_length = " + std::to_string(options.max_length),
-         .cause = "a long system prompt, or a small max_length",
-         .fix = "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"});
-  }
-  require_different_completions(rows.path, facts);
-}
-
 }  // namespace
-
-void require_different_completions(const base::fs::path& file, const PreferenceFacts& facts) {
-  if (facts.equal == facts.kept) {
-    throw UserError({.where = file.string(),
-                     .expected = "a chosen and a rejected completion that differ (PREF-01)",
-                     .found = "the same tokens on both sides of all " + std::to_string(facts.kept) + " pairs",
-                     .cause = facts.pairs_cut > 0 ? "they differ only after max_length"
-                                                  : "the same column was written into both",
-                     .fix = facts.pairs_cut > 0 ? "raise max_length" : "write the rejected answers"});
-  }
-}
 
 std::string PreferenceRows::where(std::size_t index) const {
   return names.of(rows.at(index).line);
@@ -374,18 +334,7 @@ PreferenceData tokenize_preferences(const PreferenceRows& rows, const text::Toke
   RowThreads<PairDone>(all, row_threads(options.threads, all.size())).run([&] {
     return PairTokenizer(rows, tokenizer, chat_template, options);
   });
-  PreferenceData out;
-  out.facts.rows = static_cast<std::int64_t>(all.size());
-  out.facts.implicit = rows.implicit;
-  out.facts.conversational = rows.conversational;
-  for (PairDone& done : all) {
-    add_facts(done, out.facts);
-    if (!done.dropped) out.pairs.push_back(std::move(done.pair));
-  }
-  check_result(rows, out.facts, options);
-  out.facts.mean_chosen /= static_cast<double>(out.facts.kept);
-  out.facts.mean_rejected /= static_cast<double>(out.facts.kept);
-  return out;
+  return collect_pairs(rows, std::move(all), options.max_length);
 }
 
 }  // namespace hone::data

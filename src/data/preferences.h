@@ -54,9 +54,11 @@ struct PreferenceRows {
   std::string where(std::size_t index) const;  // "pairs.jsonl:12"
 };
 
-// What becomes of the prompts of rows without such a column: taken out into PreferenceRow::prompt, or left
-// where they are, as a reward model reads them; then `margin` is read too, a number in every row or in none.
-enum class ImplicitPrompts { kExtract, kKeep };
+// What becomes of the prompts of rows without such a column: taken out into PreferenceRow::prompt (TRL's
+// extract_prompt), or left where they are, as a reward model reads them; then `margin` is read too, a number in
+// every row or in none. kExtractMixed is kExtract, and a column `prompt` of text beside conversations, which
+// repeats their first message, counts as none (TRL's maybe_extract_prompt).
+enum class ImplicitPrompts { kExtract, kExtractMixed, kKeep };
 
 // UserError for: what data/row_source.h says, a column absent
 // (naming those there) or of the wrong type, rows of both kinds, conversations that share no message
@@ -112,7 +114,8 @@ struct PreferenceFacts {
 void require_different_completions(const base::fs::path& file, const PreferenceFacts& facts);
 
 struct PreferenceOptions {
-  std::int64_t max_length = 1024;  // 0: off
+  std::int64_t max_length = 1024;      // 0: off
+  std::int64_t max_prompt_length = 0;  // a prompt keeps its last tokens, before max_length; 0: all
   bool keep_end = false;           // truncation_mode keep_end
   std::int64_t vocab_size = 0;     // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
   int threads = 0;                 // 0: the machine's; the result does not depend on it

@@ -25,6 +25,7 @@ constexpr std::size_t kMapBatch = 1000;  // datasets.map(batched=True)
 void unpair(PreferenceRows pairs, UnpairedRows& out) {
   out.paired = true;
   out.conversational = pairs.conversational;
+  out.names = pairs.names;
   out.file_rows = static_cast<std::int64_t>(pairs.rows.size());
   for (std::size_t begin = 0; begin < pairs.rows.size(); begin += kMapBatch) {
     const std::size_t end = std::min(begin + kMapBatch, pairs.rows.size());
@@ -127,6 +128,9 @@ class UnpairedTokenizer {
     done.boundary_mismatch = length - whole.begin() < static_cast<std::ptrdiff_t>(prompt.size());
     done.prompt.assign(whole.begin(), length);
     done.completion.assign(length, whole.end());
+    const auto kept = static_cast<std::size_t>(options_.max_prompt_length);
+    if (kept > 0 && done.prompt.size() > kept)
+      done.prompt.erase(done.prompt.begin(), done.prompt.end() - static_cast<std::ptrdiff_t>(kept));
     done.dropped =
         options_.max_length > 0 && static_cast<std::int64_t>(done.prompt.size()) >= options_.max_length;
     if (done.dropped) return done;
@@ -184,12 +188,12 @@ UnpairedRows read_unpaired_rows(const RowSource& source) {
     unpair(read_preference_rows(source), out);
     return out;
   }
+  source.for_each(out.names, [&reader](Json row, int number) { reader.take(std::move(row), number); });
+  out.file_rows = static_cast<std::int64_t>(out.rows.size());
   return out;
 }
 
 UnpairedData tokenize_unpaired(const UnpairedRows& rows, const text::Tokenizer& tokenizer,
-  source.for_each(out.names, [&reader](Json row, int number) { reader.take(std::move(row), number); });
-  out.file_rows = static_cast<std::int64_t>(out.rows.size());
                                const text::ChatTemplate* chat_template, const UnpairedOptions& options) {
   require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
   std::vector<UnpairedDone> all(rows.rows.size());

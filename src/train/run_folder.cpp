@@ -126,6 +126,20 @@ void rotate_checkpoints(const fs::path& output_dir, const Rotation& rotation) {
   }
 }
 
+void remove_run(const fs::path& output_dir) {
+  // The adapter's config first: without it the folder is no adapter.
+  for (const std::string_view name :
+       {kAdapterConfigFile, kAdapterWeightsFile, kMetricsFile, kRolloutsFile, kFaultFile, kTrainerStateFile,
+        kBranchFile}) {
+    fs::remove(output_dir / name);
+  }
+  for (const fs::path& folder : folders_in(output_dir)) {
+    const bool ours = checkpoint_step(folder) || abandoned_name_of(folder) ||
+                      folder.filename().string() == kCompletionsFolder;
+    if (ours) base::remove_whole_folder(folder);
+  }
+}
+
 void require_fresh(const fs::path& output_dir) {
   if (fs::exists(output_dir) && !fs::is_directory(output_dir)) {
     throw base::UserError({.where = "output_dir " + output_dir.string(),

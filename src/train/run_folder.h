@@ -95,6 +95,10 @@ struct Rotation {
 };
 void rotate_checkpoints(const base::fs::path& output_dir, const Rotation& rotation);
 
+// Removes what a run writes in `output_dir`: checkpoints, abandoned ones too, the adapter, metrics, completions and
+// reports. Other files stay.
+void remove_run(const base::fs::path& output_dir);
+
 // UserError when `output_dir` already holds a run that a fresh start would overwrite, or folders of
 // checkpoints' names that are not hone's.
 void require_fresh(const base::fs::path& output_dir);

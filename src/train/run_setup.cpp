@@ -5,6 +5,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/staging.h"
+#include "config/hub_names.h"
 #include "config/write_plan.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_check.h"
@@ -21,11 +22,12 @@ namespace {
 
 constexpr const char* kAnotherRun = "another run of hone";
 
-// What adapter_config.json names as its base: PEFT needs a Hugging Face folder, so for a GGUF it is the
+// What adapter_config.json names as its base: a model of the hub by its name; PEFT needs a Hugging Face folder, so for a GGUF it is the
 // folder that `hone convert` is told to write beside it.
 std::string base_model_name(const config::Plan& plan) {
   if (!plan.base_model_name_for_adapter.empty()) return plan.base_model_name_for_adapter;
   const fs::path model = plan.model_name_or_path;
+  if (const std::string id = config::hub_id_of(model); !id.empty()) return id;
   if (fs::is_directory(model)) return plan.model_name_or_path;
   return (model.parent_path() / model.stem()).string() + "-hf";
 }
@@ -107,7 +109,7 @@ RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_d
     recover_result(output_dir_);
   }
   if (plan.resume_from_checkpoint.empty()) {
-    require_fresh(output_dir_);
+    if (!plan.overwrite_output_dir) require_fresh(output_dir_);
     return;
   }
   FoundCheckpoint found = find_checkpoint(output_dir_, plan.resume_from_checkpoint);
@@ -135,8 +137,10 @@ void RunDirectory::open(const config::Plan& plan) {
   base::create_folders(output_dir_);
   if (!lock_) {
     lock_.emplace(output_dir_, kAnotherRun);
-    require_fresh(output_dir_);  // another run may have come and gone since the first look
+    // another run may have come and gone since the first look
+    if (!plan.overwrite_output_dir) require_fresh(output_dir_);
   }
+  if (plan.overwrite_output_dir) remove_run(output_dir_);
   if (branch_) make_branch(output_dir_, *branch_);
   base::write_file_atomic(output_dir_ / kPlanFile, config::write_plan(plan));
 }

@@ -28,6 +28,14 @@ TEST(Suggest, NearestComesFirstAndStrangersDoNot) {
   EXPECT_EQ(nearest_names("aa", std::vector<std::string>{"ab", "ac", "ad", "ae"}, 2).size(), 2U);
 }
 
+TEST(Suggest, NamesOfAsManyWordsAreNearWordByWord) {
+  const std::vector<std::string> options = {"share_prompt", "max_new_tokens", "dataset_name"};
+  EXPECT_TRUE(nearest_names("system_prompt", options).empty());
+  EXPECT_TRUE(nearest_names("max_seq_tokens", options).empty());
+  EXPECT_EQ(nearest_names("datset_nmae", options), std::vector<std::string>{"dataset_name"});
+  EXPECT_EQ(nearest_names("shared_prompt", options), std::vector<std::string>{"share_prompt"});
+}
+
 TEST(Suggest, Sentences) {
   EXPECT_EQ(did_you_mean("outptu_dir", kOptions), " Did you mean 'output_dir'?");
   EXPECT_EQ(did_you_mean("aa", std::vector<std::string>{"ab", "ac"}), " Did you mean 'ab' or 'ac'?");

@@ -91,7 +91,7 @@ TEST_F(OnlineDpoPlanTest, WhatDoesNotGoTogether) {
   expect_error({"--generation_kwargs", R"({"max_new_tokens": 3})"}, "write max_new_tokens: 3 instead");
   expect_error({"--missing_eos_penalty", "0"}, "missing_eos_penalty above 0");
   expect_error({"--num_generations", "4"}, "two completions");
-  expect_error({"--max_completion_length", "4"}, "write max_new_tokens instead");
+  EXPECT_EQ(online_dpo({"--max_completion_length", "4"}).policy.max_completion_length, 4);
   EXPECT_NE(error_of([&] { parse_run(Method::kOnlineDpo, arguments()); }).find("or a judge"),
             std::string::npos);
 }

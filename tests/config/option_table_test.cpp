@@ -26,7 +26,8 @@ const std::vector<Recorded>& methods() {
       {method_schema(Method::kSft), 163},       {method_schema(Method::kGrpo), 221},
       {method_schema(Method::kRloo), 195},      {method_schema(Method::kDpo), 167},
       {method_schema(Method::kOnlineDpo), 172}, {method_schema(Method::kReward), 153},
-      {method_schema(Method::kKto), 159}};
+      {method_schema(Method::kKto), 159},       {method_schema(Method::kCpo), 156},
+      {method_schema(Method::kOrpo), 152}};
   return all;
 }
 
@@ -74,16 +75,24 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
   for (const auto& [schema, count] : methods()) {
     std::vector<std::string> expected = shared;
     if (schema.command == "online-dpo") expected.insert(expected.end(), online.begin(), online.end());
-    if (schema.command == "dpo" || schema.command == "reward") expected.emplace_back("share_prompt");
+    const bool on_pairs = schema.command == "dpo" || schema.command == "reward" ||
+                          schema.command == "cpo" || schema.command == "orpo";
+    if (on_pairs) expected.emplace_back("share_prompt");
+    if (schema.command == "cpo") expected.emplace_back("gamma_beta_ratio");
     if (schema.command == "grpo" || schema.command == "rloo") {
       expected.insert(expected.end(), policy.begin(), policy.end());
     }
     expected.insert(expected.end(), machine.begin(), machine.end());
+    const bool sampler = contains_word(kHoneSamplers, schema.command);
+    if (sampler) expected.insert(expected.end(), recipes.begin(), recipes.end());
+    if (contains_word("dpo, kto, grpo, rloo", schema.command)) expected.emplace_back("max_prompt_length");
     const Json trl = recorded(schema);
     std::vector<std::string> own;
     for (const Option& row : schema.options) {
       if (!trl["options"].contains(row.name)) own.emplace_back(row.name);
     }
+    std::sort(own.begin(), own.end());
+    std::sort(expected.begin(), expected.end());
     EXPECT_EQ(own, expected) << schema.command;
   }
 }
@@ -101,8 +110,7 @@ void expect_type(const Option& row, const std::string& type) {
   if (type.starts_with("list[") && row.name != "datasets") {
     EXPECT_EQ(row.kind, Kind::kList) << row.name;
   }
-  // shuffle_dataset: null is not taken yet; TRL reads it as its default.
-  if (type.ends_with("| None") && row.kind != Kind::kChoice && row.name != "shuffle_dataset") {
+  if (type.ends_with("| None") && row.kind != Kind::kChoice) {
     EXPECT_TRUE(row.nullable()) << row.name;
   }
 }
@@ -156,8 +164,12 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "trainable_token_indices",
                                                "lora_task_type",
                                                "lora_modules_to_save",
+                                               "gamma_beta_ratio",
                                                "dataset_train_split",
                                                "dataset_test_split",
+                                               "dataset_config",
+                                               "datasets",
+                                               "test_split_size",
                                                "gradient_checkpointing",
                                                "lr_scheduler_kwargs",
                                                "optim_args",
@@ -166,9 +178,6 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "reward_model_path",
                                                "reward_funcs",
                                                "judge_api_key_env",
-                                               "dataset_config",
-                                               "datasets",
-                                               "test_split_size",
                                                "generation_kwargs",
                                                "chat_template_kwargs",
                                                "vllm_importance_sampling_cap",
@@ -195,11 +204,15 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                             typeid(MachinePlan),
                                             typeid(WatchPlan),
                                             typeid(ReferencePlan),
+                                            typeid(RecipePlan),
                                             typeid(PolicyPlan),
                                             typeid(PreferencePlan),
                                             typeid(OnlineDpoPlan),
                                             typeid(RewardModelPlan),
                                             typeid(KtoPlan),
+                                            typeid(CpoPlan),
+                                            typeid(learn::CpoLossParameters),
+                                            typeid(learn::OrpoLossParameters),
                                             typeid(learn::PolicyLossParameters),
                                             typeid(learn::PreferenceLossParameters),
                                             typeid(learn::KtoLossParameters)};

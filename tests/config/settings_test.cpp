@@ -111,23 +111,6 @@ TEST(ReadYaml, UnknownKeyHasANeighbor) {
             "    `hone options --method sft` lists every option");
 }
 
-TEST(ReadYaml, FormerNamesSayWhatReplacedThem) {
-  EXPECT_EQ(yaml_fault("warmup_ratio: 0.1\n"),
-            "[run.yaml:1] expected a name that TRL 1.16 has\n"
-            "  found:  warmup_ratio\n"
-            "  likely: this name was removed or belongs to another program (RL-16)\n"
-            "  do:     write warmup_steps instead: a value below 1 is a fraction of all steps (warmup_steps: "
-            "0.1)");
-  for (const char* name : {"evaluation_strategy", "group_by_length", "overwrite_output_dir", "logging_dir",
-                           "save_safetensors", "max_seq_length", "torch_dtype", "no_cuda"}) {
-    EXPECT_NE(yaml_fault(std::string(name) + ": 1\n").find("expected a name that TRL 1.16 has"),
-              std::string::npos)
-        << name;
-  }
-  EXPECT_NE(yaml_fault("max_seq_length: 1\n").find("write max_length instead"), std::string::npos);
-  EXPECT_NE(words_fault({"--no_cuda"}).find("write use_cpu: true instead"), std::string::npos);
-}
-
 TEST(ReadYaml, AnotherMethodsOption) {
   EXPECT_EQ(yaml_fault("num_generations: 8\n"),
             "[run.yaml:1] expected an option of hone sft\n"
@@ -289,9 +272,9 @@ TEST(Check, Choices) {
 
 TEST(Check, RefusedUnlessTheDefault) {
   EXPECT_EQ(
-      yaml_fault("model_revision: v2\n"),
-      "[run.yaml:1] expected model_revision at its default \"main\"\n  found:  v2\n  likely: hone reads "
-      "local files, which have no revision\n  do:     remove model_revision");
+      yaml_fault("accelerate_config: multi_gpu\n"),
+      "[run.yaml:1] expected accelerate_config at its default null\n  found:  multi_gpu\n  likely: not yet: one "
+      "process\n  do:     remove accelerate_config");
   for (const Option& row : method_schema(Method::kSft).options) {
     if (row.option_class != OptionClass::kRefused) continue;
     Settings at_default(method_schema(Method::kSft));

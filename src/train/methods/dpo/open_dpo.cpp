@@ -13,10 +13,13 @@ constexpr const char* kLengthAdvice = "ld_alpha, or loss_type: sigmoid_norm, red
 
 Input read_pairs(const data::RowSource& source, const OpenedRun& run) {
   const config::Plan& plan = run.plan;
-  const data::PreferenceRows rows = data::read_preference_rows(source);
+  // UltraFeedback and its like repeat the first message in a column `prompt`.
+  const data::PreferenceRows rows =
+      data::read_preference_rows(source, data::ImplicitPrompts::kExtractMixed);
   data::PreferenceData data =
       data::tokenize_preferences(rows, run.text->tokenizer, run.text->chat_template.get(),
                                  {.max_length = plan.max_length,
+                                  .max_prompt_length = plan.max_prompt_length,
                                   .keep_end = plan.preference.truncation_mode == "keep_end",
                                   .vocab_size = run.source->config().vocab_size,
                                   .threads = static_cast<int>(plan.threads)});
@@ -55,7 +58,8 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
         run->start.method = PreferenceStartFacts{.data = facts,
                                                  .eval_pairs = rows_of(eval),
                                                  .loss = loss_line(run->plan.preference),
-                                                 .reference = reference_line(run->plan)};
+                                                 .reference = reference_line(run->plan),
+                                                 .length_advice = kLengthAdvice};
         return pair_memory(*run, program_bytes, eval, facts.longest_prompt);
       });
   return run;

@@ -19,6 +19,7 @@ Input read_rows(const data::RowSource& source, const OpenedRun& run) {
   const data::UnpairedRows rows = data::read_unpaired_rows(source);
   data::UnpairedData data = data::tokenize_unpaired(rows, run.text->tokenizer, run.text->chat_template.get(),
                                                     {.max_length = plan.max_length,
+                                                     .max_prompt_length = plan.max_prompt_length,
                                                      .batch_size = plan.per_device_train_batch_size,
                                                      .vocab_size = run.source->config().vocab_size,
                                                      .threads = static_cast<int>(plan.threads)});

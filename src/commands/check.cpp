@@ -1,0 +1,164 @@
+// hone check: what every line of a configuration becomes, and the first row as the model reads it. No weights.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <iostream>
+#include <optional>
+
+#include "base/error.h"
+#include "base/exit_codes.h"
+#include "base/file.h"
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "commands/commands.h"
+#include "config/checked_lines.h"
+#include "config/doctor_plan.h"
+#include "config/method_of.h"
+#include "config/write_plan.h"
+#include "data/row_source.h"
+#include "report/terminal.h"
+#include "train/open_model.h"
+
+namespace hone::commands {
+
+namespace {
+
+using base::Json;
+using base::kUserMistake;
+using config::CheckedLine;
+
+constexpr std::size_t kExampleBytes = 800;
+
+std::string padded(const std::string& text, std::size_t width) {
+  return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
+}
+
+// "7" of "run.yaml:7"; "--name" as it is.
+std::string place(const std::string& where) {
+  const std::size_t colon = where.rfind(':');
+  return colon == std::string::npos ? where : where.substr(colon + 1);
+}
+
+void print_lines(const config::CheckedRun& run) {
+  std::size_t names = 4, places = 4;
+  for (const CheckedLine& line : run.lines) {
+    names = std::max(names, line.name.size());
+    places = std::max(places, place(line.where).size());
+  }
+  names = std::min<std::size_t>(names, 42);
+  for (const CheckedLine& line : run.lines) {
+    std::cout << padded(place(line.where), places) << "  " << padded(base::printable(line.name), names)
+              << "  " << padded(std::string(config::checked_name(line.as)), 7) << "  "
+              << base::printable(line.what) << '\n';
+    if (!line.fix.empty())
+      std::cout << std::string(places + names + 4, ' ') << "do       " << base::printable(line.fix) << '\n';
+  }
+}
+
+void print_counts(const config::CheckedRun& run) {
+  std::array<int, 4> counts{};
+  for (const CheckedLine& line : run.lines) ++counts.at(static_cast<std::size_t>(line.as));
+  std::cout << "result    " << counts[0] << " kept, " << counts[1] << " renamed, " << counts[2]
+            << " ignored, " << static_cast<std::size_t>(counts[3]) + run.elsewhere.size() << " refused\n";
+}
+
+// The messages, or the text, that a row trains on: a prompt with what follows it.
+Json example_of(const Json& row, const config::Plan& plan) {
+  const std::string column = plan.dataset_prompt_column.empty() ? "prompt" : plan.dataset_prompt_column;
+  for (const char* name : {"messages", "conversations"}) {
+    if (row.contains(name)) return row.at(name);
+  }
+  Json out = row.contains(column) ? row.at(column) : Json();
+  if (!plan.dataset_prompt_column.empty() && out.is_string())
+    out = Json::array({{{"role", "user"}, {"content", out}}});
+  if (!plan.system_prompt.empty()) {
+    if (out.is_string()) out = Json::array({{{"role", "user"}, {"content", out}}});
+    if (out.is_array()) out.insert(out.begin(), Json{{"role", "system"}, {"content", plan.system_prompt}});
+  }
+  for (const char* name : {"completion", "chosen"}) {
+    if (!row.contains(name)) continue;
+    const Json& more = row.at(name);
+    if (out.is_null()) {
+      out = more;
+    } else if (out.is_array() && more.is_array()) {
+      out.insert(out.end(), more.begin(), more.end());
+    } else if (out.is_string() && more.is_string()) {
+      out = out.get<std::string>() + more.get<std::string>();
+    }
+    break;
+  }
+  if (out.is_null() && row.contains(plan.dataset_text_field)) out = row.at(plan.dataset_text_field);
+  return out;
+}
+
+std::string rendered(const Json& example, const train::OpenedText& text, bool prompt_only) {
+  if (example.is_string()) return example.get<std::string>();
+  if (!example.is_array() || text.chat_template == nullptr) return base::dump_json(example);
+  return text.chat_template
+      ->render(
+          {.messages = example, .tools = {}, .template_kwargs = {}, .add_generation_prompt = prompt_only})
+      .text;
+}
+
+// The first row: its columns, then how the model reads it.
+void print_example(const config::Plan& plan) {
+  for (const config::HubRequest& request : plan.downloads)
+    std::cout << "download  " << base::printable(config::how_to_fetch(request)) << '\n';
+  if (plan.train_rows.sets.empty() || !plan.downloads.empty()) return;
+  const data::RowSource source(plan.train_rows);
+  data::RowNames names;
+  Json row;
+  source.for_first(1, names, [&](Json one, int) { row = std::move(one); });
+  std::string columns;
+  for (const auto& item : row.items()) columns += (columns.empty() ? "" : ", ") + item.key();
+  std::cout << "data      " << base::printable(plan.dataset_name) << ": " << base::printable(columns) << '\n';
+  if (!plan.dataset_test.empty())
+    std::cout << "          evaluated on " << base::printable(plan.dataset_test) << '\n';
+  const train::OpenedText text = train::open_text(plan);
+  const char* source_of_template = text.chat_template == nullptr      ? "none"
+                                   : !plan.chat_template.empty()      ? "chat_template of the configuration"
+                                   : !plan.chat_template_path.empty() ? plan.chat_template_path.c_str()
+                                                                      : "the tokenizer's own";
+  std::cout << "template  " << base::printable(source_of_template) << '\n';
+  std::string shown = rendered(example_of(row, plan), text, config::samples(plan.method));
+  if (shown.size() > kExampleBytes) shown = base::cut_text(shown, kExampleBytes);
+  std::cout << "example   the first row as the model reads it\n          | ";
+  for (const char c : report::visible_controls(shown)) {
+    std::cout << c;
+    if (c == '\n') std::cout << "          | ";
+  }
+  std::cout << '\n';
+}
+
+void fix_names(const config::DoctorPlan& asked, const config::ReadRun& run) {
+  const config::RenamedYaml fixed = config::renamed_yaml(base::read_text(asked.config), run, asked.config);
+  if (fixed.diff.empty()) {
+    std::cout << "fix       nothing to rewrite\n";
+    return;
+  }
+  std::cout << "fix       " << base::printable(asked.config) << '\n';
+  for (const std::string& line : fixed.diff) std::cout << "          " << base::printable(line) << '\n';
+  base::write_file_atomic(asked.config, fixed.text);
+}
+
+}  // namespace
+
+int check(const std::vector<std::string>& arguments) {
+  const config::DoctorPlan asked = config::parse_check(arguments);
+  const config::ReadRun run = config::read_run(asked.method, asked.arguments);
+  const config::CheckedRun checked = config::checked_lines(run);
+  std::cout << "hone check   " << base::printable(asked.config) << (asked.config.empty() ? "" : " · ")
+            << "hone " << config::method_name(asked.method) << '\n';
+  print_lines(checked);
+  for (const base::UserError& mistake : checked.elsewhere)
+    std::cout << base::printable(mistake.what()) << '\n';
+  if (run.settings.mistakes().empty()) {
+    for (const std::string& note : run.plan.notes) std::cout << "note      " << base::printable(note) << '\n';
+    print_example(run.plan);
+  }
+  print_counts(checked);
+  if (asked.fix) fix_names(asked, run);
+  return run.settings.mistakes().empty() ? 0 : kUserMistake;
+}
+
+}  // namespace hone::commands

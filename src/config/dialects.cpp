@@ -1,0 +1,119 @@
+// The names of recipes that are not TRL's own: alignment-handbook, open-r1, SageMaker's recipes, philschmid's
+// tutorials, Accelerate's launchers. Each row: the name, whose it is, and what it becomes.
+#include "config/option_table.h"
+
+namespace hone::config {
+namespace {
+
+constexpr std::string_view kHandbook = "alignment-handbook", kOpenR1 = "open-r1", kSageMaker = "SageMaker",
+                           kSchmid = "philschmid", kAccelerate = "Accelerate", kSimPo = "SimPO";
+constexpr std::string_view kTraining = "training";
+constexpr std::string_view kNoUpload = "after training, hone uploads and evaluates nothing";
+constexpr std::string_view kNoTracker = "read only by trackers, which hone does not call";
+constexpr std::string_view kSandbox =
+    "read only by rewards that run code in a sandbox, which hone does not have";
+constexpr std::string_view kOnlyText = "hone trains only on text";
+
+FormerName becomes(std::string_view name, std::string_view whose, std::string_view option,
+                   std::string_view commands = kTraining, std::string_view words = {}) {
+  return {.name = name,
+          .whose = whose,
+          .fate = Fate::kOption,
+          .option = option,
+          .words = words,
+          .commands = commands};
+}
+FormerName noted(std::string_view name, std::string_view whose, std::string_view why,
+                 std::string_view commands = kTraining) {
+  return {.name = name, .whose = whose, .fate = Fate::kNote, .why = why, .commands = commands};
+}
+FormerName refused_as(std::string_view name, std::string_view whose, std::string_view why,
+                      std::string_view fix, std::string_view commands = kTraining) {
+  return {.name = name, .whose = whose, .fate = Fate::kRefused, .why = why, .fix = fix, .commands = commands};
+}
+
+}  // namespace
+
+// clang-format off
+std::vector<FormerName> dialect_names() {
+  return {
+      // the data
+      becomes("dataset_id_or_path", kSchmid, "dataset_name"),
+      becomes("dataset_id", kSchmid, "dataset_name"),
+      becomes("train_dataset_path", kSchmid, "dataset_name"),
+      becomes("test_dataset_path", kSchmid, "eval_dataset"),
+      becomes("train_dataset_id_or_path", kSageMaker, "dataset_name"),
+      becomes("val_dataset_id_or_path", kSageMaker, "eval_dataset"),
+      becomes("eval_dataset_id_or_path", kSageMaker, "eval_dataset"),
+      {.name = "dataset_mixer", .whose = kHandbook, .fate = Fate::kMixture, .commands = kTraining},
+      {.name = "dataset_splits", .whose = kHandbook, .fate = Fate::kMixture, .commands = kTraining},
+      {.name = "dataset_configs", .whose = kHandbook, .fate = Fate::kMixture, .commands = kTraining},
+      {.name = "dataset_mixture", .whose = kOpenR1, .fate = Fate::kMixture, .commands = kTraining},
+      refused_as("auto_insert_empty_system_msg", kHandbook, "an empty system turn is not inserted", "remove it, or write the system turn into the rows"),
+      becomes("dataset_split", kSchmid, "dataset_train_split"),
+      becomes("text_column", kHandbook, "dataset_text_field", "sft"),
+      becomes("truncation_side", kHandbook, "truncation_mode", "sft dpo", "left=keep_end right=keep_start"),
+      noted("truncation_side", kHandbook, "a long sequence keeps its beginning, a long prompt its end", "grpo rloo online-dpo reward kto cpo orpo"),
+      noted("system_prompt", kOpenR1, "read only by the evaluation after training, which hone does not do", "sft dpo kto reward cpo orpo"),
+      noted("max_train_samples", kSageMaker, "every row is used; a slice such as dataset_train_split: train[:1000] takes a part"),
+      // the model
+      becomes("model_id", kSchmid, "model_name_or_path"),
+      noted("processor_name_or_path", kSageMaker, kOnlyText),
+      noted("modality_type", kSageMaker, kOnlyText),
+      noted("use_snapshot_download", kSageMaker, "hone reads a model's folder"),
+      noted("merge_adapters", kSchmid, "hone merge writes the merged model"),
+      noted("merge_weights", kSageMaker, "hone merge writes the merged model"),
+      refused_as("spectrum_config_path", kSchmid, "Spectrum trains whole weights by name, and hone trains adapters only so far", "set use_peft: true and lora_target_modules, and remove it"),
+      refused_as("mxfp4", kSageMaker, "hone has no MXFP4 models", "remove it"),
+      // after training
+      noted("callbacks", kOpenR1, kNoUpload),
+      noted("benchmarks", kOpenR1, kNoUpload),
+      noted("hub_model_revision", kOpenR1, kNoUpload),
+      noted("overwrite_hub_revision", kOpenR1, kNoUpload),
+      noted("push_to_hub_revision", kOpenR1, kNoUpload),
+      noted("eval_max_samples", kSageMaker, kNoUpload),
+      noted("eval_max_new_tokens", kSageMaker, kNoUpload),
+      noted("eval_metrics", kSageMaker, kNoUpload),
+      noted("tags", kHandbook, kNoUpload),
+      // trackers
+      noted("wandb_project", kOpenR1, kNoTracker),
+      noted("wandb_entity", kOpenR1, kNoTracker),
+      noted("wandb_run_group", kOpenR1, kNoTracker),
+      noted("wandb_name", kOpenR1, kNoTracker),
+      noted("wandb_log_unique_prompts", kOpenR1, kNoTracker, "sft dpo kto reward cpo orpo"),
+      noted("mlflow_tracking_uri", kSageMaker, kNoTracker),
+      noted("mlflow_experiment_name", kSageMaker, kNoTracker),
+      noted("mlflow_uri", kSageMaker, kNoTracker),
+      noted("mlflow_run_name", kSageMaker, kNoTracker),
+      noted("token_entropy", kSageMaker, kNoTracker),
+      // rewards of open-r1
+      noted("code_eval_test_batch_size", kOpenR1, kSandbox),
+      noted("code_eval_scoring_mode", kOpenR1, kSandbox),
+      noted("parallel_code_exec_per_proc", kOpenR1, kSandbox),
+      noted("code_provider", kOpenR1, kSandbox),
+      noted("ioi_provider", kOpenR1, kSandbox),
+      noted("e2b_router_url", kOpenR1, kSandbox),
+      noted("morph_router_url", kOpenR1, kSandbox),
+      noted("enforce_same_language", kOpenR1, kSandbox),
+      // other losses
+      refused_as("gamma_beta_ratio", kSimPo, "SimPO's loss is not one of dpo's", "remove it, or train with another loss_type", "dpo"),
+      // Accelerate's launcher
+      noted("num_processes", kAccelerate, kOneProcess),
+      noted("num_machines", kAccelerate, kOneProcess),
+      noted("machine_rank", kAccelerate, kOneProcess),
+      noted("main_process_port", kAccelerate, kOneProcess),
+      noted("main_training_function", kAccelerate, kOneProcess),
+      noted("distributed_type", kAccelerate, kOneProcess),
+      noted("compute_environment", kAccelerate, kOneProcess),
+      noted("rdzv_backend", kAccelerate, kOneProcess),
+      noted("same_network", kAccelerate, kOneProcess),
+      noted("downcast_bf16", kAccelerate, kOneProcess),
+      noted("deepspeed_config", kAccelerate, kOneProcess),
+      noted("gpu_ids", kAccelerate, kOneProcess),
+      noted("mixed_precision", kAccelerate, "dtype and bf16 set the precision"),
+      noted("enable_cpu_affinity", kAccelerate, "threads says how many threads run"),
+  };
+}
+// clang-format on
+
+}  // namespace hone::config

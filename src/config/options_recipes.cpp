@@ -1,0 +1,60 @@
+// Rows: what recipes ask for beside TRL 1.16's options. Former options of TRL and transformers that have no
+// successor, and those of alignment-handbook and open-r1 (github.com/huggingface/open-r1, src/open_r1/configs.py).
+#include "config/option_table.h"
+
+namespace hone::config {
+namespace {
+
+// Parameters of open-r1's rewards (rewards/open_r1/open_r1_rewards.h), with its defaults.
+void add_reward_parameters(std::vector<Option>& rows) {
+  add(rows, {"rewards", kHone, kHoneSamplers},
+      {{"cosine_min_value_wrong", "cosine: the score of a wrong answer without length", Kind::kFloat, "0.0",
+        Range{}},
+       {"cosine_max_value_wrong", "cosine: the score of a wrong answer of cosine_max_len", Kind::kFloat,
+        "-0.5", Range{}},
+       {"cosine_min_value_correct", "cosine: the score of a right answer of cosine_max_len", Kind::kFloat,
+        "0.5", Range{}},
+       {"cosine_max_value_correct", "cosine: the score of a right answer without length", Kind::kFloat, "1.0",
+        Range{}},
+       {"cosine_max_len", "cosine: characters from one end of the scale to the other", Kind::kInt, "1000",
+        at_least(1)},
+       {"repetition_n_grams", "repetition_penalty: words that are compared", Kind::kInt, "3", at_least(1)},
+       {"repetition_max_penalty", "repetition_penalty: the score where everything is repeated", Kind::kFloat,
+        "-1.0", Range{.most = 0}},
+       {"code_language", "code_format: the language of the block of code", Kind::kString, "\"python\""},
+       {"max_completion_len", "soft_overlong_punishment: tokens from which on the score is -1", Kind::kInt,
+        "16384", at_least(1)},
+       {"soft_punish_cache", "soft_overlong_punishment: tokens before that in which it falls from 0",
+        Kind::kInt, "4096", at_least(0)}});
+}
+
+}  // namespace
+
+std::vector<Option> recipe_options() {
+  std::vector<Option> rows;
+  add(rows, {"model", kHone, kAll},
+      {{"tokenizer_name_or_path", "folder of another tokenizer; null: the model's own",
+        &RecipePlan::tokenizer_name_or_path, formerly("tokenizer tokenizer_name")},
+       {"chat_template", "the chat template to use instead of the model's own: Jinja text, or a .jinja file",
+        &RecipePlan::chat_template}});
+  add(rows, {"data", kHone, kHoneSamplers},
+      {{"system_prompt", "a system turn before each prompt, which then is a conversation",
+        &RecipePlan::system_prompt},
+       {"dataset_prompt_column", "column whose text becomes the user's turn of a conversation; null: prompt",
+        &RecipePlan::dataset_prompt_column}});
+  add(rows, {"data", kHone, kAll},
+      {{"eval_datasets", "data sets to evaluate, written as datasets", Kind::kAny, "[]"}});
+  add(rows, {"data", kHone, "dpo, kto, grpo, rloo"},
+      {{"max_prompt_length", "keep only the last tokens of a prompt, at most this many; null: all",
+        &RecipePlan::max_prompt_length, "null", at_least(1)}});
+  add(rows, {"training", kHone, kAll},
+      {{"overwrite_output_dir", "remove an earlier run in output_dir when this one begins",
+        &RecipePlan::overwrite_output_dir}});
+  add_reward_parameters(rows);
+  add(rows, {"machine", kHone, kAll},
+      {{"ignore_unknown", "names that are passed over, although hone does not know them", Kind::kList,
+        "null"}});
+  return rows;
+}
+
+}  // namespace hone::config

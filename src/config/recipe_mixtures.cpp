@@ -1,0 +1,154 @@
+#include "config/recipe_mixtures.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/error.h"
+#include "base/json_tools.h"
+
+namespace hone::config {
+namespace {
+
+using base::Json;
+
+[[noreturn]] void wrong_form(const Kept& kept, const char* name, std::string expected, const Json& found) {
+  throw base::UserError({.where = kept.where,
+                         .expected = std::move(expected),
+                         .found = fmt::format("{}: {}", name, base::short_json(found)),
+                         .cause = "another form than alignment-handbook's and open-r1's",
+                         .fix = "write dataset_name, or TRL's datasets: [{path: a}, {path: b}]"});
+}
+
+std::vector<std::string> texts_of(const Kept& kept, const char* name) {
+  if (kept.value.is_string()) return {kept.value.get<std::string>()};
+  std::vector<std::string> out;
+  if (!kept.value.is_array()) wrong_form(kept, name, "a list of names", kept.value);
+  for (const Json& one : kept.value) {
+    if (!one.is_string()) wrong_form(kept, name, "a list of names", one);
+    out.push_back(one.get<std::string>());
+  }
+  return out;
+}
+
+// "train_sft+train_gen" and "test_sft"; empty: none.
+struct Splits {
+  std::string train, test;
+};
+
+Splits splits_of(const Settings& settings) {
+  Splits out;
+  const Kept* kept = settings.kept("dataset_splits");
+  if (kept == nullptr)
+    return {.train = settings.text("dataset_train_split"), .test = settings.text("dataset_test_split")};
+  for (const std::string& split : texts_of(*kept, "dataset_splits")) {
+    const bool train = split.find("train") != std::string::npos;
+    if (!train && split.find("test") == std::string::npos)
+      wrong_form(*kept, "dataset_splits", "names with train or test in them", split);
+    std::string& side = train ? out.train : out.test;
+    side += (side.empty() ? "" : "+") + split;
+  }
+  return out;
+}
+
+void shuffle_once(Settings& settings, const std::string& where) {
+  const Option* option = settings.schema().find("shuffle_dataset");
+  if (option == nullptr || settings.is_set("shuffle_dataset")) return;
+  if (option->default_value() == Json(false)) settings.put("shuffle_dataset", true, where);
+}
+
+void resolve_splits(Settings& settings, const Splits& splits, const std::string& where) {
+  if (!splits.train.empty()) settings.put("dataset_train_split", splits.train, where);
+  if (!splits.test.empty()) settings.put("dataset_test_split", splits.test, where);
+}
+
+void resolve_mixer(Settings& settings, const Kept& mixer, std::vector<std::string>& notes) {
+  if (!mixer.value.is_object() || mixer.value.empty())
+    wrong_form(mixer, "dataset_mixer", "a mapping of data sets to shares", mixer.value);
+  for (const char* name : {"dataset_name", "datasets"}) {
+    if (!settings.is_set(name)) continue;
+    conflict(settings, name, fmt::format("dataset_mixer or {}, not both", name), "both", "",
+             "remove one of the two");
+  }
+  const Splits splits = splits_of(settings);
+  const Kept* configs = settings.kept("dataset_configs");
+  const std::vector<std::string> names =
+      configs == nullptr ? std::vector<std::string>() : texts_of(*configs, "dataset_configs");
+  if (!names.empty() && names.size() != mixer.value.size())
+    wrong_form(*configs, "dataset_configs", fmt::format("{} names, one for each set", mixer.value.size()),
+               configs->value);
+  Json train = Json::array(), test = Json::array();
+  std::size_t at = 0;
+  bool whole = true;
+  for (const auto& [id, share] : mixer.value.items()) {
+    if (!share.is_number() || share.get<double>() < 0)
+      wrong_form(mixer, "dataset_mixer", "a share from 0 for each set", share);
+    Json entry = {{"path", id}, {"split", splits.train}, {"first", share}};
+    if (!names.empty()) entry["name"] = names[at];
+    whole = whole && share.get<double>() == 1;
+    if (whole) entry.erase("first");
+    Json tested = entry;
+    tested.erase("first");
+    tested["split"] = splits.test;
+    train.push_back(std::move(entry));
+    test.push_back(std::move(tested));
+    ++at;
+  }
+  shuffle_once(settings, mixer.where);
+  if (train.size() == 1 && whole) {
+    settings.put("dataset_name", mixer.value.begin().key(), mixer.where);
+    if (!names.empty()) settings.put("dataset_config", names[0], mixer.where);
+    resolve_splits(settings, splits, mixer.where);
+    notes.push_back(fmt::format("dataset_mixer: read as dataset_name {}", mixer.value.begin().key()));
+    return;
+  }
+  settings.put("datasets", std::move(train), mixer.where);
+  if (!splits.test.empty()) settings.put("eval_datasets", std::move(test), mixer.where);
+  notes.emplace_back("dataset_mixer: read as datasets, with the first rows of each set");
+}
+
+void resolve_mixture(Settings& settings, const Kept& mixture, std::vector<std::string>& notes) {
+  const Json& value = mixture.value;
+  if (!value.is_object() || !value.contains("datasets") || !value["datasets"].is_array())
+    wrong_form(mixture, "dataset_mixture", "a mapping with `datasets`, a list", value);
+  Json sets = Json::array();
+  bool drawn = false;
+  for (const Json& one : value["datasets"]) {
+    if (!one.is_object() || !one.contains("id"))
+      wrong_form(mixture, "dataset_mixture", "entries with `id`", one);
+    Json entry = {{"path", one["id"]}, {"split", one.value("split", Json("train"))}};
+    if (one.contains("config") && !one["config"].is_null()) entry["name"] = one["config"];
+    if (one.contains("columns") && !one["columns"].is_null()) entry["columns"] = one["columns"];
+    const Json weight = one.value("weight", Json());
+    if (weight.is_number() && weight.get<double>() != 1) entry["first"] = weight, drawn = true;
+    sets.push_back(std::move(entry));
+  }
+  settings.put("datasets", std::move(sets), mixture.where);
+  const Json size = value.value("test_split_size", Json());
+  if (size.is_number()) settings.put("test_split_size", size, mixture.where);
+  shuffle_once(settings, mixture.where);
+  notes.emplace_back("dataset_mixture: read as datasets");
+  if (drawn)
+    notes.emplace_back("dataset_mixture: weight takes the first rows of a set; open-r1 draws them at random");
+}
+
+}  // namespace
+
+std::vector<std::string> resolve_mixtures(Settings& settings) {
+  std::vector<std::string> notes;
+  if (const Kept* mixer = settings.kept("dataset_mixer")) {
+    resolve_mixer(settings, *mixer, notes);
+  } else if (const Kept* mixture = settings.kept("dataset_mixture")) {
+    resolve_mixture(settings, *mixture, notes);
+  } else if (const Kept* splits = settings.kept("dataset_splits")) {
+    resolve_splits(settings, splits_of(settings), splits->where);
+    notes.emplace_back("dataset_splits: read as dataset_train_split and dataset_test_split");
+  }
+  const Kept* configs = settings.kept("dataset_configs");
+  if (configs != nullptr && settings.kept("dataset_mixer") == nullptr) {
+    const std::vector<std::string> names = texts_of(*configs, "dataset_configs");
+    if (names.size() == 1) settings.put("dataset_config", names[0], configs->where);
+  }
+  return notes;
+}
+
+}  // namespace hone::config

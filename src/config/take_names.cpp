@@ -1,0 +1,159 @@
+// Names of options, former names and names of dialects -> settings.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json_tools.h"
+#include "config/settings.h"
+
+namespace hone::config {
+namespace {
+
+using base::Json;
+
+constexpr std::string_view kIgnoreUnknown = "ignore_unknown";
+
+// Values that switch off what a name would switch on.
+bool says_nothing(const Json& value) {
+  const bool text = value.is_string();
+  return value.is_null() || value == Json(false) || value == Json(0) ||
+         (text && value.get_ref<const std::string&>().empty()) || (text && value == "none") ||
+         (text && value == "None") || (value.is_structured() && value.empty());
+}
+
+const Option& any_value() {
+  static const Option any("", "", Kind::kAny);
+  return any;
+}
+
+// "left" by "left=keep_end right=keep_start": keep_end. Values that are not there stay; an empty one says nothing.
+std::string translated(std::string_view words, const std::string& value) {
+  for (const std::string& pair : split_words(words)) {
+    if (pair.starts_with(value + "=")) return pair.substr(value.size() + 1);
+  }
+  return value;
+}
+
+}  // namespace
+
+void Settings::take_option(const FormerName& former, const Json& value, const std::string& where,
+                           const ReadValue& read) {
+  const Option* option = schema_->find(former.option);
+  base::require(option != nullptr, "former name " + std::string(former.name), "the name of an option");
+  ReadName out{.as = ReadName::As::kFormer,
+               .name = std::string(former.name),
+               .where = where,
+               .option = std::string(option->name),
+               .why = fmt::format("its name in {}", former.whose)};
+  if (value.is_null()) {
+    out.as = ReadName::As::kNoted;
+    out.why = "null leaves the default";
+  } else if (former.words.empty()) {
+    set(*option, read(*option), where, &former);
+  } else {
+    const std::string word =
+        translated(former.words, value.is_string() ? value.get<std::string>() : base::dump_json(value));
+    if (word.empty()) {
+      out.as = ReadName::As::kNoted;
+      out.why = "this value leaves the default";
+    } else {
+      set(*option, convert_text(*option, word, true, where), where, &former);
+    }
+  }
+  names_.push_back(std::move(out));
+}
+
+void Settings::apply_keys() {
+  for (const auto& [former, kept] : keys_) collect([&] { apply_key(*former, kept); });
+  keys_.clear();
+}
+
+void Settings::apply_key(const FormerName& former, const Kept& kept) {
+  const auto& [value, where] = kept;
+  const Option* option = schema_->find(former.option);
+  base::require(option != nullptr, "former name " + std::string(former.name), "the name of an option");
+  Json map = this->value(former.option).is_object() ? this->value(former.option) : Json::object();
+  const std::string key(former.name);
+  if (map.contains(key) && map[key] != value) {
+    throw base::UserError({.where = where,
+                           .expected = fmt::format("one value of {}", key),
+                           .found = fmt::format("{}, and {} in {}", base::short_json(value),
+                                                base::short_json(map[key]), option->name),
+                           .fix = "remove one of the two"});
+  }
+  map[key] = value;
+  settings_[std::string(option->name)] = {
+      .value = std::move(map), .where = where, .former = "", .source = source_};
+  names_.push_back({.as = ReadName::As::kFormer,
+                    .name = key,
+                    .where = where,
+                    .option = std::string(option->name),
+                    .why = "which has it as a key"});
+}
+
+void Settings::take_former(const FormerName& former, const std::string& where, const ReadValue& read) {
+  const std::string name(former.name);
+  const Json value = read(any_value());
+  switch (former.fate) {
+    case Fate::kOption:
+      return take_option(former, value, where, read);
+    case Fate::kKey:
+      if (value.is_null()) break;
+      keys_.emplace_back(&former, Kept{.value = value, .where = where});
+      return;
+    case Fate::kMixture:
+      if (value.is_null()) break;
+      kept_[name] = {.value = value, .where = where};
+      names_.push_back({.as = ReadName::As::kMixed, .name = name, .where = where, .option = {}, .why = {}});
+      return;
+    case Fate::kNote:
+      names_.push_back({.as = ReadName::As::kNoted,
+                        .name = name,
+                        .where = where,
+                        .option = {},
+                        .why = std::string(former.why)});
+      return;
+    case Fate::kRefused:
+      if (says_nothing(value)) break;
+      throw base::UserError({.where = where,
+                             .expected = fmt::format("no {} of {}", name, former.whose),
+                             .found = fmt::format("{}: {}", name, base::short_json(value)),
+                             .cause = std::string(former.why),
+                             .fix = std::string(former.fix)});
+  }
+  names_.push_back(
+      {.as = ReadName::As::kNoted, .name = name, .where = where, .option = {}, .why = "off, as in hone"});
+}
+
+void Settings::take(const std::string& name, const std::string& where, bool dashes, const ReadValue& read) {
+  const std::size_t before = mistakes_.size();
+  const Option* option = schema_->find(name);
+  const FormerName* former = option == nullptr ? find_former_name(name, schema_->command) : nullptr;
+  const bool there = former == nullptr || former->option.empty() || schema_->find(former->option) != nullptr;
+  const bool passed =
+      std::find(ignore_unknown_.begin(), ignore_unknown_.end(), name) != ignore_unknown_.end();
+  collect([&] {
+    if (option != nullptr) {
+      set(*option, read(*option), where);
+      names_.push_back(
+          {.as = ReadName::As::kOption, .name = name, .where = where, .option = name, .why = {}});
+    } else if (passed) {
+      names_.push_back({.as = ReadName::As::kPassed, .name = name, .where = where, .option = {}, .why = {}});
+    } else if (former != nullptr && there) {
+      take_former(*former, where, read);
+    } else {
+      throw_unknown(*schema_, name, dashes ? "command line" : where, dashes);
+    }
+  });
+  if (mistakes_.size() == before) return;
+  if (option != nullptr) forget(name);
+  if (former != nullptr && !former->option.empty()) forget(former->option);
+  names_.push_back({.as = ReadName::As::kMistake,
+                    .name = name,
+                    .where = where,
+                    .option = {},
+                    .why = mistakes_.back().text().found});
+}
+
+}  // namespace hone::config
