@@ -89,6 +89,12 @@ void gemm(at::Tensor out, std::span<const GemmTerm> terms, const Epilogue& epilo
   gemms({&one, 1});
 }
 
+void multiply(const at::Tensor& out, const at::Tensor& a, const Weight& weight, GemmDirection side,
+              const at::Tensor& residual) {
+  const GemmTerm term{a, &weight, side};
+  gemm(out, {&term, 1}, {.residual = residual});
+}
+
 void gemms(std::span<const Gemm> products) {
   std::vector<const Gemm*> fast;
   for (const Gemm& one : products) {

@@ -38,6 +38,10 @@ struct Epilogue {
 // out is bf16 or fp32; its rows may be strided (a slice of a concatenated buffer).
 void gemm(at::Tensor out, std::span<const GemmTerm> terms, const Epilogue& epilogue = {});
 
+// gemm() of one matrix, with a residual or without.
+void multiply(const at::Tensor& out, const at::Tensor& a, const Weight& weight, GemmDirection side,
+              const at::Tensor& residual = {});
+
 struct Gemm {
   at::Tensor out;
   std::vector<GemmTerm> terms;

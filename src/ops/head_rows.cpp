@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <array>
 #include <map>
 
 #include "base/error.h"
@@ -11,12 +10,6 @@
 
 namespace hone::ops {
 namespace {
-
-void multiply(const at::Tensor& out, const at::Tensor& a, const Weight& weight, GemmDirection side,
-              const at::Tensor& residual = {}) {
-  const std::array<GemmTerm, 1> terms = {{{.a = a, .weight = &weight, .side = side}}};
-  gemm(out, terms, {.residual = residual});
-}
 
 at::Tensor indices(const std::vector<std::int64_t>& values, const at::Tensor& like) {
   return index_tensor(values, like.device());

@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "base/error.h"
@@ -19,12 +18,6 @@ namespace hone::ops {
 namespace {
 
 constexpr std::int64_t kBlockRows = 1024;
-
-void multiply(const at::Tensor& out, const at::Tensor& a, const Weight& weight, GemmDirection side,
-              const at::Tensor& residual = {}) {
-  const std::array<GemmTerm, 1> terms = {{{.a = a, .weight = &weight, .side = side}}};
-  gemm(out, terms, {.residual = residual});
-}
 
 void check_targets(const at::Tensor& targets, std::int64_t n, std::int64_t vocabulary, const char* where) {
   base::require(targets.dim() == 1 && targets.scalar_type() == at::kLong && targets.size(0) == n, where,
