@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/exit_codes.h"
 #include "base/printable.h"
 #include "base/suggest.h"
 #include "config/commands.h"
@@ -22,18 +23,18 @@
 namespace {
 
 using hone::base::InternalError;
+using hone::base::kOurBug;
+using hone::base::kUserMistake;
 using hone::base::UserError;
 namespace config = hone::config;
 
-constexpr int kUserMistake = 2;                 // the user can fix it
-constexpr int kOurBug = 70;                     // EX_SOFTWARE
 constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
 const std::vector<std::string> kNotYet = {"launch", "plan"};
-
 // Trainers of TRL's that hone does not have; their names are near those of others (ppo, dpo).
 const std::vector<std::string> kOfTrl = {"ppo",     "bco",          "gkd",     "prm", "xpo",
                                          "nash-md", "distillation", "minillm", "gold"};
+
 // The one way to print here; libhone_core has report/safe_streams.h.
 void say(std::FILE* stream, std::string_view text) {
   const std::string shown = hone::base::printable(text);
@@ -56,7 +57,6 @@ bool asks_help(const std::vector<std::string>& words) {
                      .cause = {},
                      .fix = "`hone --help` lists the commands"});
   }
-  std::vector<std::string> names;
   if (has(kOfTrl, command)) {
     throw UserError({.where = "hone " + command,
                      .expected = "a method that hone has",
@@ -64,6 +64,7 @@ bool asks_help(const std::vector<std::string>& words) {
                      .cause = {},
                      .fix = "`hone --help` lists the methods"});
   }
+  std::vector<std::string> names;
   for (const config::CommandRow& row : config::command_rows()) {
     if (!row.what.empty()) names.emplace_back(row.name);
   }

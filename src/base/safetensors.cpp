@@ -21,8 +21,9 @@ constexpr const char* kDamaged = "a damaged file, or one from a faulty writer";
 constexpr const char* kIncomplete = "perhaps an incomplete download";
 constexpr const char* kFetchAgain = "download or write the file again";
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& tensor, std::string expected,
-                         std::string found, std::string cause = kDamaged, std::string fix = kFetchAgain) {
+[[noreturn]] void refuse_tensor(const fs::path& path, const std::string& tensor, std::string expected,
+                                std::string found, std::string cause = kDamaged,
+                                std::string fix = kFetchAgain) {
   throw UserError({.where = path.string() + (tensor.empty() ? "" : ": tensor " + cut_text(tensor, 200)),
                    .expected = std::move(expected),
                    .found = std::move(found),
@@ -62,47 +63,49 @@ const nlohmann::json& member(const fs::path& path, const std::string& name, cons
                              const char* key) {
   const auto it = entry.find(key);
   if (it == entry.end()) {
-    refuse(path, name, std::string("the members dtype, shape and data_offsets"), std::string("no ") + key);
+    refuse_tensor(path, name, std::string("the members dtype, shape and data_offsets"),
+                  std::string("no ") + key);
   }
   return *it;
 }
 
 // One tensor's header entry against its own dtype, shape and size; places are checked by the caller.
 Entry parse_entry(const fs::path& path, const std::string& name, const nlohmann::json& value) {
-  if (!value.is_object()) refuse(path, name, "an object in the header", printed(value));
+  if (!value.is_object()) refuse_tensor(path, name, "an object in the header", printed(value));
   Entry out;
   out.tensor.name = name;
   const nlohmann::json& dtype = member(path, name, value, "dtype");
   const auto known = dtype.is_string() ? dtype_from_safetensors(dtype.get<std::string>()) : std::nullopt;
   if (!known) {
-    refuse(path, name, "one of the dtypes " + dtype_names(), "dtype " + printed(dtype),
-           "a quantized or newer format", "convert the model to BF16 or F32 first");
+    refuse_tensor(path, name, "one of the dtypes " + dtype_names(), "dtype " + printed(dtype),
+                  "a quantized or newer format", "convert the model to BF16 or F32 first");
   }
   out.tensor.dtype = *known;
   const nlohmann::json& shape = member(path, name, value, "shape");
   std::optional<std::uint64_t> bytes = size_of(*known);
-  if (!shape.is_array()) refuse(path, name, "a list as shape", printed(shape));
+  if (!shape.is_array()) refuse_tensor(path, name, "a list as shape", printed(shape));
   bool empty = false;
   for (const nlohmann::json& extent : shape) {
     const auto length = natural(extent);
-    if (!length) refuse(path, name, "extents that are whole numbers, 0 or more", "shape " + printed(shape));
+    if (!length)
+      refuse_tensor(path, name, "extents that are whole numbers, 0 or more", "shape " + printed(shape));
     out.tensor.shape.push_back(static_cast<std::int64_t>(*length));
     empty = empty || *length == 0;
     if (bytes && *length != 0) bytes = product(*bytes, *length);
   }
   // Even with a 0 among them, extents whose product overflows would hurt whoever multiplies them.
-  if (!bytes) refuse(path, name, "a shape that fits in memory", "shape " + printed(shape));
+  if (!bytes) refuse_tensor(path, name, "a shape that fits in memory", "shape " + printed(shape));
   if (empty) bytes = 0;
   const nlohmann::json& offsets = member(path, name, value, "data_offsets");
   const bool pair = offsets.is_array() && offsets.size() == 2;
   const auto begin = pair ? natural(offsets[0]) : std::nullopt;
   const auto end = pair ? natural(offsets[1]) : std::nullopt;
   if (!begin || !end || *begin > *end) {
-    refuse(path, name, "data_offsets [begin, end] with 0 <= begin <= end", printed(offsets));
+    refuse_tensor(path, name, "data_offsets [begin, end] with 0 <= begin <= end", printed(offsets));
   }
   if (*end - *begin != *bytes) {
-    refuse(path, name, std::to_string(*bytes) + " bytes for " + printed(dtype) + " " + printed(shape),
-           "data_offsets " + printed(offsets) + ", " + std::to_string(*end - *begin) + " bytes");
+    refuse_tensor(path, name, std::to_string(*bytes) + " bytes for " + printed(dtype) + " " + printed(shape),
+                  "data_offsets " + printed(offsets) + ", " + std::to_string(*end - *begin) + " bytes");
   }
   out.begin = *begin;
   out.end = *end;
@@ -111,10 +114,10 @@ Entry parse_entry(const fs::path& path, const std::string& name, const nlohmann:
 
 std::map<std::string, std::string> parse_metadata(const fs::path& path, const nlohmann::json& value) {
   std::map<std::string, std::string> out;
-  if (!value.is_object()) refuse(path, "", "an object as __metadata__", printed(value));
+  if (!value.is_object()) refuse_tensor(path, "", "an object as __metadata__", printed(value));
   for (const auto& [key, text] : value.items()) {
     if (!text.is_string()) {
-      refuse(path, "", "strings in __metadata__", "'" + cut_text(key, 80) + "' is " + printed(text));
+      refuse_tensor(path, "", "strings in __metadata__", "'" + cut_text(key, 80) + "' is " + printed(text));
     }
     out[key] = text.get<std::string>();
   }
@@ -128,24 +131,24 @@ void check_places(const fs::path& path, const std::vector<Entry>& entries, std::
   for (const Entry& entry : entries) {
     const std::string& name = entry.tensor.name;
     if (entry.end > size) {
-      refuse(path, name, "tensor data up to byte " + std::to_string(entry.end),
-             std::to_string(size) + " bytes of data in the file", kIncomplete);
+      refuse_tensor(path, name, "tensor data up to byte " + std::to_string(entry.end),
+                    std::to_string(size) + " bytes of data in the file", kIncomplete);
     }
     if (entry.begin < next) {
-      refuse(path, name, "tensors that do not overlap",
-             "it begins at byte " + std::to_string(entry.begin) + ", but " +
-                 cut_text(last->tensor.name, 200) + " ends at byte " + std::to_string(next));
+      refuse_tensor(path, name, "tensors that do not overlap",
+                    "it begins at byte " + std::to_string(entry.begin) + ", but " +
+                        cut_text(last->tensor.name, 200) + " ends at byte " + std::to_string(next));
     }
     if (entry.begin > next) {
-      refuse(path, name, "tensors without gaps",
-             std::to_string(entry.begin - next) + " bytes before it that belong to no tensor");
+      refuse_tensor(path, name, "tensors without gaps",
+                    std::to_string(entry.begin - next) + " bytes before it that belong to no tensor");
     }
     next = entry.end;
     last = &entry;
   }
   if (next != size) {
-    refuse(path, "", "the file to end with the last tensor",
-           std::to_string(size - next) + " more bytes that belong to no tensor");
+    refuse_tensor(path, "", "the file to end with the last tensor",
+                  std::to_string(size - next) + " more bytes that belong to no tensor");
   }
 }
 
@@ -153,19 +156,19 @@ void check_places(const fs::path& path, const std::vector<Entry>& entries, std::
 std::string_view header_of(const fs::path& path, std::span<const std::byte> bytes) {
   constexpr std::size_t kPrefix = 8;
   if (bytes.size() < kPrefix) {
-    refuse(path, "", "a safetensors file", "a file of " + human_bytes(bytes.size()), kIncomplete);
+    refuse_tensor(path, "", "a safetensors file", "a file of " + human_bytes(bytes.size()), kIncomplete);
   }
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kPrefix; ++i) length |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
   if (length > kMaxHeader) {
-    refuse(path, "", "a safetensors header of at most " + human_bytes(kMaxHeader),
-           "a header length of " + human_bytes(length),
-           "not a safetensors file, perhaps a Git LFS pointer or a "
-           "PyTorch .bin under the wrong name");
+    refuse_tensor(path, "", "a safetensors header of at most " + human_bytes(kMaxHeader),
+                  "a header length of " + human_bytes(length),
+                  "not a safetensors file, perhaps a Git LFS pointer or a "
+                  "PyTorch .bin under the wrong name");
   }
   if (length > bytes.size() - kPrefix) {
-    refuse(path, "", "a header of " + human_bytes(length), "a file of " + human_bytes(bytes.size()),
-           kIncomplete);
+    refuse_tensor(path, "", "a header of " + human_bytes(length), "a file of " + human_bytes(bytes.size()),
+                  kIncomplete);
   }
   return {reinterpret_cast<const char*>(bytes.data() + kPrefix), static_cast<std::size_t>(length)};
 }
@@ -177,7 +180,7 @@ SafetensorsFile SafetensorsFile::open(const fs::path& path) {
   const std::string_view header = header_of(path, file.file_.bytes());
   const std::span<const std::byte> data = file.file_.bytes().subspan(8 + header.size());
   const nlohmann::json json = parse_json_unique(header, path.string() + " (header)");
-  if (!json.is_object()) refuse(path, "", "a JSON object as header", printed(json));
+  if (!json.is_object()) refuse_tensor(path, "", "a JSON object as header", printed(json));
   std::vector<Entry> entries;
   for (const auto& [name, value] : json.items()) {
     if (name == "__metadata__") {

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/exit_codes.h"
 #include "base/file.h"
 #include "base/printable.h"
 #include "config/method_of.h"
@@ -21,8 +22,8 @@ namespace hone::commands {
 
 namespace {
 
-constexpr int kUserMistake = 2;
-constexpr int kOurBug = 70;
+using base::kOurBug;
+using base::kUserMistake;
 
 using Command = int (*)(const std::vector<std::string>&);
 
@@ -34,8 +35,8 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"merge", &merge},
       {"export", &export_model},
       {"reward-test", &reward_test},
-      {"doctor", &doctor},
       {"check", &check},
+      {"doctor", &doctor},
       {"faults", &faults},
       {"probe-hardware", [](const std::vector<std::string>&) { return probe_hardware(); }},
       {"bisect", &bisect},

@@ -25,7 +25,7 @@ namespace fs = base::fs;
 
 namespace {
 
-constexpr int kNotFound = 1;
+constexpr int kNoProposal = 1;
 
 std::string text(const char* format, double value) {
   std::array<char, 48> out{};
@@ -132,7 +132,7 @@ int lr_find(const std::vector<std::string>& arguments) {
     tell(result, plan.learning_rate);
     std::cout << "written   " << asked.output << ".json, " << asked.output << ".svg\n";
   }
-  return result.proposal ? 0 : kNotFound;
+  return result.proposal ? 0 : kNoProposal;
 }
 
 }  // namespace hone::commands

@@ -46,6 +46,27 @@ def test_rooms_refuse_an_include_that_points_up(folder):
     assert "a.cpp:2: base/ includes train/loop.h; src/rooms.txt does not say that it uses train" in done.stdout, done.stdout
 
 
+def test_rooms_refuse_a_name_that_two_files_of_a_room_define(folder):
+    hidden = "namespace hone::train {\n\nnamespace {\n\n%s\n\n}  // namespace\n\n}  // namespace hone::train\n"
+    same = [("struct Row {};", "struct Row {};"), ("constexpr int kMost = 3;", "constexpr double kMost = 4;"),
+            ("void step(int a, double b = 1) {", "void step(int other, double more) {")]
+    for one, two in same:
+        done = rooms(folder, train__a_cpp=hidden % one, train__b_cpp=hidden % two)
+        assert done.returncode == 1 and "b.cpp:5: the " in done.stdout and "defined in train/a.cpp too" in done.stdout, done.stdout
+    done = rooms(folder, train__a_cpp=hidden % "void step(int a) {", train__b_cpp=hidden % "void step(double a) {",
+                 report__c_cpp=hidden.replace("train", "report") % "void step(int a) {")
+    assert done.returncode == 0, done.stdout
+
+
+def test_rooms_refuse_a_long_function(folder):
+    body = "  step();\n" * 69
+    for head in ("void run() {\n", "std::vector<int> Loop::run(int a,\n                           int b) {\n"):
+        done = rooms(folder, train__a_cpp=head + body + "}\n")
+        assert done.returncode == 1 and "a.cpp:1: a function of 7" in done.stdout, done.stdout
+    done = rooms(folder, train__a_cpp="void run() {\n" + body[:-len("  step();\n")] + "}\n\nconstexpr int kAll[] = {\n" + "  1,\n" * 99 + "};\n")
+    assert done.returncode == 0, done.stdout
+
+
 def test_rooms_refuse_libtorch_in_a_plain_room(folder):
     for header in ("ATen/core/Tensor.h", "torch/torch.h", "c10/util/Half.h"):
         done = rooms(folder, report__a_cpp=f"#include <{header}>\n")
