@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "commands/commands.h"
 #include "model/weight_source.h"
-#include "text/stop_strings.h"
+#include "train/generate_options.h"
 
 namespace hone::commands {
 
@@ -64,22 +64,9 @@ std::vector<std::int32_t> encode_prompt(const base::Json& source, const train::O
 
 rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, const model::ModelConfig& config,
                                           const text::Tokenizer& tokenizer) {
-  rollout::GenerateOptions out;
+  rollout::GenerateOptions out = train::generate_options_of(plan, config, tokenizer);
   out.max_new_tokens = plan.max_new_tokens;
-  out.min_new_tokens = plan.min_new_tokens;
-  out.sampler = {.temperature = plan.temperature,
-                 .top_k = plan.top_k,
-                 .top_p = plan.top_p,
-                 .min_p = plan.min_p,
-                 .repetition_penalty = plan.repetition_penalty};
   out.seed = static_cast<std::uint64_t>(plan.seed);
-  out.stop_ids = config.eos_token_ids;
-  if (const auto eos = tokenizer.eos_id()) out.stop_ids.push_back(*eos);
-  if (!plan.stop_strings.empty()) {
-    out.stops = [stops = plan.stop_strings, &tokenizer](std::span<const std::int32_t> ids) {
-      return text::ends_with_stop(ids, stops, tokenizer);
-    };
-  }
   return out;
 }
 

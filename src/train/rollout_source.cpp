@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/stopwatch.h"
 #include "rollout/generate.h"
-#include "text/stop_strings.h"
+#include "train/generate_options.h"
 
 namespace hone::train {
 
@@ -65,27 +65,14 @@ std::int64_t PolicyPrompts::longest() const {
 rollout::GenerateOptions sampling_options(const config::Plan& plan, const model::ModelConfig& config,
                                           const text::Tokenizer& tokenizer) {
   const config::PolicyPlan& policy = plan.policy;
-  rollout::GenerateOptions out;
+  rollout::GenerateOptions out = generate_options_of(policy, config, tokenizer);
   out.max_new_tokens = policy.max_completion_length;
-  out.min_new_tokens = policy.min_new_tokens;
-  out.sampler = {.temperature = policy.temperature,
-                 .top_k = policy.top_k,
-                 .top_p = policy.top_p,
-                 .min_p = policy.min_p,
-                 .repetition_penalty = policy.repetition_penalty};
   out.seed = static_cast<std::uint64_t>(plan.seed);
-  out.stop_ids = config.eos_token_ids;
-  if (const auto eos = tokenizer.eos_id()) out.stop_ids.push_back(*eos);
   out.stop_ids.insert(out.stop_ids.end(), policy.stop_token_ids.begin(), policy.stop_token_ids.end());
   out.kv_memory = policy.kv_memory;
   out.batch_size = policy.generation_batch_size;
   out.share_prompt = plan.share_prompt;
   out.entropies = true;
-  if (!policy.stop_strings.empty()) {
-    out.stops = [stops = policy.stop_strings, &tokenizer](std::span<const std::int32_t> ids) {
-      return text::ends_with_stop(ids, stops, tokenizer);
-    };
-  }
   return out;
 }
 
