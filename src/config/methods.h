@@ -30,5 +30,8 @@ void finish_online_dpo(Plan& plan, const Settings& settings);
 void resolve_reward_model(Settings& settings);
 void finish_reward_model(Plan& plan, const Settings& settings);
 void finish_kto(Plan& plan, const Settings& settings);
+void resolve_cpo(Settings& settings);
+void finish_cpo(Plan& plan, const Settings& settings);
+void resolve_orpo(Settings& settings);
 
 }  // namespace hone::config

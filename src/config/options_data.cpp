@@ -88,9 +88,7 @@ void add_dataset(std::vector<Option>& rows) {
         in("dpo, cpo, orpo",
            {.meaning =
                 "a file or folder of rows with chosen, rejected and (or within them) prompt (docs/data.md)"}),
-        in(kHoneSamplers,
-           {.meaning =
-                "a file or folder of rows with a column prompt (docs/data.md)"}),
+        in(kHoneSamplers, {.meaning = "a file or folder of rows with a column prompt (docs/data.md)"}),
         in("kto",
            {.meaning =
                 "a file or folder of rows with prompt, completion, label, or chosen and rejected (docs/data.md)"}),
@@ -98,7 +96,8 @@ void add_dataset(std::vector<Option>& rows) {
            {.meaning =
                 "a file or folder of rows with chosen, rejected and (or within them) prompt, perhaps margin "
                 "(docs/data.md)"})},
-       {"dataset_config", "configuration that the folder's README.md names, or a sub-folder", Kind::kString, "null"},
+       {"dataset_config", "configuration that the folder's README.md names, or a sub-folder", Kind::kString,
+        "null"},
        {"dataset_train_split", "split to train on, or a part of it: train[:10%]", Kind::kString, "\"train\""},
        {"dataset_test_split", "split to evaluate, or a part of it", Kind::kString, "\"test\""},
        {"dataset_streaming", "stream the dataset", Kind::kBool, "false",
@@ -112,7 +111,8 @@ void add_dataset(std::vector<Option>& rows) {
 
 void add_mixture(std::vector<Option>& rows) {
   add(rows, {"data", kDatasetMixture, kAll},
-      {{"datasets", "data sets whose rows are concatenated: path, name, data_dir, data_files, split, columns, fraction",
+      {{"datasets",
+        "data sets whose rows are concatenated: path, name, data_dir, data_files, split, columns, fraction",
         Kind::kAny, "[]"},
        {"streaming", "stream the mixture", Kind::kBool, "false", refused("not yet")},
        {"test_split_size", "share of the mixture (1 or more: its rows) that is evaluated, not trained on",

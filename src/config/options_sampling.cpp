@@ -111,10 +111,11 @@ std::vector<Option> sampling_options() {
   add_engines(rows);
   add(rows, {"sampling", kHone, kHoneSamplers},
       {{"share_prompt", "compute the prompt of a group once, in sampling and in training",
-        &BatchPlan::share_prompt, of("grpo, rloo, dpo, reward, online-dpo"),
+        &BatchPlan::share_prompt, of("grpo, rloo, dpo, reward, cpo, orpo, online-dpo"),
         in("dpo", {.meaning = "compute the prompt of a pair once",
                    .group = "loss",
                    .after = "ref_model_sync_steps"}),
+        in("cpo, orpo", {.meaning = "compute the prompt of a pair once", .group = "loss", .after = "beta"}),
         in("reward", {.meaning = "compute the shared beginning of a pair once",
                       .group = "loss",
                       .after = "center_rewards_coefficient"}),

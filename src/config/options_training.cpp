@@ -57,7 +57,7 @@ void add_arithmetic(std::vector<Option>& rows) {
         refused("NUM-03: evaluation uses the precision of training")},
        {"average_tokens_across_devices", "count tokens over all devices", Kind::kBool, "true",
         ignored("always: the loss is a mean over the step's tokens"),
-        in("dpo, grpo, rloo, kto, reward, online-dpo", {.reason = kOneProcess})},
+        in("dpo, grpo, rloo, kto, reward, cpo, orpo, online-dpo", {.reason = kOneProcess})},
        {"label_smoothing_factor", "label smoothing", Kind::kFloat, "0.0", refused("not yet")},
        {"neftune_noise_alpha", "noise on the embeddings", Kind::kFloat, "null", refused("not yet")},
        {"activation_checkpointing", "recompute activations in the backward", Kind::kBool, "null",
@@ -97,7 +97,7 @@ std::vector<Option> training_options() {
       {{"output_dir", "the run's folder; null: trainer_output", &SavingPlan::output_dir},
        {"per_device_train_batch_size", "rows of a micro-batch", &BatchPlan::per_device_train_batch_size,
         at_least(1), formerly("per_gpu_train_batch_size train_batch_size batch_size"),
-        in("dpo, reward", {.meaning = "pairs of a micro-batch"}),
+        in("dpo, reward, cpo, orpo", {.meaning = "pairs of a micro-batch"}),
         in(kPolicies, {.meaning = "completions of a micro-batch"}),
         in("kto",
            {.meaning =
@@ -132,17 +132,18 @@ std::vector<Option> optimizer_options() {
   std::vector<Option> rows;
   add(rows, {"optimizer", kTrainingArguments, kAll},
       {{"learning_rate", "peak learning rate", &OptimizerPlan::learning_rate, at_least(0), formerly("lr"),
-        in("dpo, grpo, rloo, kto", {.default_text = "1e-6"}), in("reward", {.default_text = "1e-4"}),
-        in("online-dpo", {.default_text = "5e-7"})},
+        in("dpo, grpo, rloo, kto, cpo, orpo", {.default_text = "1e-6"}),
+        in("reward", {.default_text = "1e-4"}), in("online-dpo", {.default_text = "5e-7"})},
        {"lr_scheduler_type", "learning-rate schedule",
         into(&OptimizerPlan::lr_scheduler_type, kSchedulerWords)},
        {"lr_scheduler_kwargs", "arguments of the schedule, such as {min_lr_rate: 0.1}", Kind::kMap, "null"},
        {"warmup_steps", "steps from 0 to the peak; below 1: a fraction of all steps",
         &OptimizerPlan::warmup_steps, kWhole, count_from_zero()},
        {"optim", "the optimizer", into(&OptimizerPlan::optim, kOptimizerWords), same_as_first("adamw_torch"),
-        refusing(kOtherOptimizers,
-                 "it needs a package, a device or a form of training that hone does not have; for AdamW's variants "
-                 "there is adamw_torch, for other 4-bit and 8-bit states adamw_bnb_8bit, for rmsprop_bnb rmsprop"),
+        refusing(
+            kOtherOptimizers,
+            "it needs a package, a device or a form of training that hone does not have; for AdamW's variants "
+            "there is adamw_torch, for other 4-bit and 8-bit states adamw_bnb_8bit, for rmsprop_bnb rmsprop"),
         formerly("optimizer")},
        {"optim_args", "key=value pairs of sgd, rmsprop or adagrad: \"momentum=0.9,nesterov=True\""},
        {"optim_target_modules", "modules for GaLore and APOLLO", Kind::kAny, "null",

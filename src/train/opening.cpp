@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <functional>
 
 #include "learn/schedule.h"
 #include "train/machine.h"
@@ -34,11 +35,11 @@ void begin_start_page(OpenedRun& run, std::optional<std::int64_t> longest) {
   start.trained = trained_facts(*run.model, *run.adapter);
 }
 
-// `scores`: of a score head, which reads one token of each side.
-LongestBatch longest_pairs(const PairData& data, std::int64_t batch_size, bool share, bool scores) {
+LongestBatch longest_pairs(const PairData& data, std::int64_t batch_size, bool share,
+                           const std::function<std::size_t(const data::PreferencePair&)>& scored_of) {
   std::vector<RowSize> rows;
   for (const data::PreferencePair& pair : data.pairs) {
-    const std::size_t scored = scores ? 2 : pair.chosen.scored.size() + pair.rejected.scored.size();
+    const std::size_t scored = scored_of(pair);
     rows.push_back({.tokens = pair.tokens(share),
                     .scored = static_cast<std::int64_t>(scored),
                     .segment = std::max(pair.chosen.tokens(), pair.rejected.tokens())});
@@ -106,11 +107,16 @@ PairParts pair_parts(OpenedRun& run, std::optional<PairData> eval, Reference ref
 }
 
 MemoryInputs pair_memory(const OpenedRun& run, std::int64_t program_bytes, const PairData* eval,
-                         std::int64_t longest_prompt) {
+                         std::int64_t longest_prompt, HeadTokens head_tokens) {
   const config::Plan& plan = run.plan;
   const bool share = may_share(plan), scores = run.model->score_head().defined();
+  const auto scored_of = [&](const data::PreferencePair& pair) -> std::size_t {
+    if (scores) return 2;
+    const std::size_t prompt = head_tokens == HeadTokens::kCompletions ? 0 : pair.chosen.context.size() - 1;
+    return prompt + pair.chosen.scored.size() + pair.rejected.scored.size();
+  };
   const auto longest = [&](const PairData& data, std::int64_t batch_size) {
-    return longest_pairs(data, batch_size, share, scores);
+    return longest_pairs(data, batch_size, share, scored_of);
   };
   MemoryInputs out =
       memory_inputs(*run.model, plan, program_bytes,

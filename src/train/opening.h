@@ -24,9 +24,9 @@ namespace hone::train {
 // Threads, the model's folder or file, tokenizer and template.
 std::unique_ptr<OpenedRun> open_source(const config::Plan& asked);
 
-// The training file.
+// The training rows' files.
 struct DataFile {
-  base::fs::path path;
+  std::vector<base::fs::path> files;
   std::int64_t rows = 0;
 };
 
@@ -64,10 +64,13 @@ struct PairInput {
 // Moves the pairs into the run and gives a method its parts; run.start.memory is there.
 PairParts pair_parts(OpenedRun& run, std::optional<PairData> eval, Reference reference);
 
+// The tokens of a pair that the head scores; a score head has one of each side, whatever is said here.
+enum class HeadTokens { kCompletions, kChosenPromptsToo };
+
 // What passes over the run's pairs hold at most, prompts once where they may be shared; `eval` may be null,
 // `longest_prompt` is of the training pairs.
 MemoryInputs pair_memory(const OpenedRun& run, std::int64_t program_bytes, const PairData* eval,
-                         std::int64_t longest_prompt);
+                         std::int64_t longest_prompt, HeadTokens head_tokens = HeadTokens::kCompletions);
 
 // Whether passes may share prompts, before it is known which form runs.
 bool may_share(const config::Plan& plan);

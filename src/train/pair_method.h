@@ -1,4 +1,4 @@
-// A method on given pairs of completions: DPO, KTO, reward models. The reference's log-probabilities,
+// A method on given pairs of completions: DPO, KTO, CPO, ORPO, reward models. The reference's log-probabilities,
 // rehearsals and replays are here; a method defines the pass over some pairs.
 #pragma once
 

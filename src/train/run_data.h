@@ -22,7 +22,7 @@ struct ExampleData {
   std::vector<data::PackedRow> rows;
 };
 
-// DPO, reward models and KTO. Of KTO `chosen` is a row's own completion, `rejected` another row's after the
+// DPO, CPO, ORPO, reward models and KTO. Of KTO `chosen` is a row's own completion, `rejected` another row's after the
 // same prompt.
 struct PairData {
   std::vector<data::PreferencePair> pairs;

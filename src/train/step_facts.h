@@ -58,8 +58,10 @@ struct PreferenceStartFacts {
   data::PreferenceFacts data;
   std::int64_t eval_pairs = 0;
   std::string loss;       // "sigmoid, beta 0.1"
-  std::string reference;  // "the base without its adapter"; empty: a reward model, which has none
+  std::string reference;  // "the base without its adapter"; "none"; empty: a reward model
   std::string head;       // of a reward model: where its score head comes from
+  // What reduces the effect of length; empty: the loss has means over tokens, or it is a reward model.
+  std::string length_advice;
 };
 
 // KTO.

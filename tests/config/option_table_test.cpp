@@ -54,14 +54,15 @@ TEST(OptionTable, HasEveryOptionOfTrlWithItsDefaultAndOrigin) {
 // Adding an option is an event: our own are named here.
 TEST(OptionTable, HasNothingElseButOurOwn) {
   const std::vector<std::string> shared = {
-      "init_lora_weights",      "lora_exclude_modules", "trainable_token_indices",
-      "adapter_name_or_path",   "base_adapters",        "base_model_name_for_adapter",
-      "eval_dataset",           "eval_datasets",        "tokenizer_name_or_path",
-      "chat_template",          "overwrite_output_dir", "ignore_unknown"};
+      "init_lora_weights",    "lora_exclude_modules", "trainable_token_indices",
+      "adapter_name_or_path", "base_adapters",        "base_model_name_for_adapter",
+      "eval_dataset",         "eval_datasets",        "tokenizer_name_or_path",
+      "chat_template",        "overwrite_output_dir", "ignore_unknown"};
   const std::vector<std::string> recipes = {
-      "system_prompt",            "dataset_prompt_column",    "cosine_min_value_wrong", "cosine_max_value_wrong",
-      "cosine_min_value_correct", "cosine_max_value_correct", "cosine_max_len",         "repetition_n_grams",
-      "repetition_max_penalty",   "code_language",            "max_completion_len",     "soft_punish_cache"};
+      "system_prompt",          "dataset_prompt_column",    "cosine_min_value_wrong",
+      "cosine_max_value_wrong", "cosine_min_value_correct", "cosine_max_value_correct",
+      "cosine_max_len",         "repetition_n_grams",       "repetition_max_penalty",
+      "code_language",          "max_completion_len",       "soft_punish_cache"};
   const std::vector<std::string> machine = {"threads", "recompute",         "layer_form",  "memory_limit",
                                             "env",     "accelerate_config", "skip_doctor", "on_fault"};
   const std::vector<std::string> policy = {"python",    "reward_workers", "reward_timeout", "share_prompt",
@@ -75,8 +76,8 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
   for (const auto& [schema, count] : methods()) {
     std::vector<std::string> expected = shared;
     if (schema.command == "online-dpo") expected.insert(expected.end(), online.begin(), online.end());
-    const bool on_pairs = schema.command == "dpo" || schema.command == "reward" ||
-                          schema.command == "cpo" || schema.command == "orpo";
+    const bool on_pairs = schema.command == "dpo" || schema.command == "reward" || schema.command == "cpo" ||
+                          schema.command == "orpo";
     if (on_pairs) expected.emplace_back("share_prompt");
     if (schema.command == "cpo") expected.emplace_back("gamma_beta_ratio");
     if (schema.command == "grpo" || schema.command == "rloo") {

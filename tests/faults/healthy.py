@@ -144,3 +144,17 @@ def dpo_messages(s):
     rows = [{"prompt": [{"role": "user", "content": row["prompt"]}], "chosen": [{"role": "assistant", "content": row["chosen"].strip()}],
              "rejected": [{"role": "assistant", "content": row["rejected"].strip()}]} for row in scene.preference_rows()]
     s.dpo(rows, loss_type="ipo", precompute_ref_log_probs=True, gradient_accumulation_steps=2)
+
+
+@CASES.healthy("cpo: SimPO's recipe, conversations", family="qwen2")
+def cpo(s):
+    # the prompt beside conversations that begin with it, as UltraFeedback has it
+    def turns(row, side):
+        return [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row[side].strip()}]
+    rows = [{**row, "chosen": turns(row, "chosen"), "rejected": turns(row, "rejected")} for row in scene.preference_rows()]
+    s.dpo(rows, method="cpo", gamma_beta_ratio=0.3, beta=2.0)
+
+
+@CASES.healthy("orpo: right answers against wrong ones")
+def orpo(s):
+    s.dpo(method="orpo")

@@ -34,7 +34,7 @@ from fault import Outcome
 HERE = pathlib.Path(__file__).resolve().parent
 LIMIT_S = 900
 LEVELS = ["ok", "note", "warn", "fail"]
-TRAINED = ("sft", "grpo", "rloo", "dpo")
+TRAINED = ("sft", "grpo", "rloo", "dpo", "cpo", "orpo")
 
 # Codes whose injected fault hone does not name yet.
 EXPECTED_MISSING = {}

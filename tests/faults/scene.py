@@ -104,9 +104,9 @@ class Scene:
         self.rows(text_rows() if rows is None else rows)
         self.write("sft", SFT, changes)
 
-    def dpo(self, rows=None, **changes):
+    def dpo(self, rows=None, method="dpo", **changes):
         self.rows(preference_rows() if rows is None else rows)
-        self.write("dpo", SFT, changes)
+        self.write(method, SFT, changes)
 
     def policy(self, rows=None, method="grpo", **changes):
         self.rows(prompt_rows() if rows is None else rows)

@@ -129,18 +129,22 @@ Verdict check_equal(const PreferenceFacts& facts) {
   return out;
 }
 
-Verdict check_lengths(const PreferenceFacts& facts, bool reward_model) {
+Verdict check_lengths(const train::PreferenceStartFacts& start, bool reward_model) {
+  const PreferenceFacts& facts = start.data;
   Verdict out{.code = "PREF-02"};
   out.what = "completions have " + format::number(std::round(facts.mean_chosen)) + " (chosen) and " +
              format::number(std::round(facts.mean_rejected)) + " tokens (rejected) on average";
   const double longer = std::max(facts.mean_chosen, facts.mean_rejected);
   if (longer - std::min(facts.mean_chosen, facts.mean_rejected) <= kLonger * longer) return out;
+  if (!reward_model && start.length_advice.empty()) {
+    out.what += ", and the loss has means over tokens";
+    return out;
+  }
   out.level = Level::kNote;
   out.cause = reward_model ? "length is enough to tell chosen from rejected"
                            : "sums of log-probabilities "
                              "favor a length";
-  out.fix = reward_model ? "balance the lengths of both sides in the data"
-                         : "ld_alpha, or loss_type: sigmoid_norm, reduce the effect of length";
+  out.fix = reward_model ? "balance the lengths of both sides in the data" : start.length_advice;
   out.cost = reward_model ? "a score for length, which a policy then optimizes"
                           : "answers that grow or shrink with the data's bias";
   return out;
@@ -153,9 +157,9 @@ Verdicts check_pairs(const train::OpenedRun& run) {
   if (start == nullptr) return {};
   const PreferenceFacts& facts = start->data;
   if (run.model && run.model->score_head().defined())
-    return {check_whole(run, facts), check_equal(facts), check_lengths(facts, /*reward_model=*/true)};
+    return {check_whole(run, facts), check_equal(facts), check_lengths(*start, /*reward_model=*/true)};
   return {check_room(run, facts),     check_cut(run, facts), check_ends(run, facts),
-          check_pair_boundary(facts), check_equal(facts),    check_lengths(facts, /*reward_model=*/false)};
+          check_pair_boundary(facts), check_equal(facts),    check_lengths(*start, /*reward_model=*/false)};
 }
 
 }  // namespace hone::doctor

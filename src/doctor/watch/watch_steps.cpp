@@ -270,7 +270,7 @@ Findings PreferenceWatch::see(const train::StepFacts& step) {
                              ", margin " + short_number(first_margin_) + " -> " + short_number(margin_),
                  .cause = "the loss rewards only the margin; a small fall is normal, this one is not",
                  .fix = "generate and read some answers; lower learning_rate, raise beta, or add an NLL term "
-                        "(sft in loss_type)"});
+                        "(dpo: sft in loss_type; cpo: cpo_alpha)"});
   }
   return out;
 }

@@ -4,10 +4,12 @@
 #include <array>
 
 #include "base/error.h"
+#include "train/methods/cpo/cpo.h"
 #include "train/methods/dpo/dpo.h"
 #include "train/methods/grpo/grpo.h"
 #include "train/methods/kto/kto.h"
 #include "train/methods/online_dpo/online_dpo.h"
+#include "train/methods/orpo/orpo.h"
 #include "train/methods/reward/reward_model.h"
 #include "train/methods/rloo/rloo.h"
 #include "train/methods/sft/sft.h"
@@ -15,8 +17,8 @@
 namespace hone::train {
 
 std::span<const MethodRow> method_rows() {
-  static const std::array rows = {sft::row(),        grpo::row(),   rloo::row(), dpo::row(),
-                                  online_dpo::row(), reward::row(), kto::row()};
+  static const std::array rows = {sft::row(),    grpo::row(), rloo::row(), dpo::row(), online_dpo::row(),
+                                  reward::row(), kto::row(),  cpo::row(),  orpo::row()};
   return rows;
 }
 

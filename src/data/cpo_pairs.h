@@ -1,0 +1,38 @@
+// Pairs as TRL 1.16's experimental CPOTrainer and ORPOTrainer prepare them (tokenize_row, the same in both).
+//
+// Rows are those of data/preferences.h, read with ImplicitPrompts::kExtractMixed.
+//
+// Text: a conversation is rendered first, the prompt with the generation prompt, or, where its last message is
+// the assistant's, up to the end of that message; the prompt is then what its own rendering, prompt + chosen
+// and prompt + rejected begin with, in characters.
+// Tokens: the prompt, prompt + chosen and prompt + rejected are encoded without special tokens. A side's prompt
+// is as long as the prompt's own encoding, or one token shorter where the encoding changes when a completion
+// follows. The tokenizer's BOS goes before a prompt that does not begin with it, its EOS behind a completion
+// that does not end with it, also of conversations. A sequence longer than max_length keeps its first
+// max_length tokens.
+//
+// Differences from TRL: a pair whose prompt fills max_length is dropped (TRL keeps it, and the mean of no
+// log-probabilities is not a number); a row's `tools` are given to the template (TRL ignores them).
+#pragma once
+
+#include "data/preferences.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace hone::data {
+
+struct CpoPairOptions {
+  std::int64_t max_length = 1024;  // at least 2
+  std::int64_t vocab_size = 0;     // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
+  int threads = 0;                 // 0: the machine's; the result does not depend on it
+};
+
+// The two sides of a pair may have prompts that differ in their last token. UserError: messages without a chat
+// template, a tokenizer without an EOS, a prompt whose last message is neither the user's, a tool's nor the
+// assistant's, prompts of the two sides that differ in more than a token, a sequence of one token, a token id
+// outside the embedding, no pair left, or only pairs whose two sides are the same (PREF-01). Of several bad rows
+// the first is named.
+PreferenceData tokenize_cpo_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
+                                  const text::ChatTemplate* chat_template, const CpoPairOptions& options);
+
+}  // namespace hone::data

@@ -1,0 +1,51 @@
+#include "train/methods/cpo/cpo.h"
+
+#include "ops/linear_logprob.h"
+#include "train/reference_free.h"
+
+namespace hone::train::cpo {
+
+namespace {
+
+learn::CpoLossOptions loss_options(const config::CpoPlan& plan) {
+  return {plan, learn::cpo_loss_type(plan.loss_type)};
+}
+
+std::string loss_line(const config::CpoPlan& plan) {
+  std::string out = plan.loss_type + ", beta " + short_number(plan.beta);
+  if (plan.loss_type == "simpo") out += ", simpo_gamma " + short_number(plan.simpo_gamma);
+  if (plan.alpha != 0) out += ", alpha " + short_number(plan.alpha);
+  if (plan.label_smoothing > 0) out += ", label_smoothing " + short_number(plan.label_smoothing);
+  if (plan.cpo_alpha == 0) return out;
+  return out + ", and " + short_number(plan.cpo_alpha) + " x the NLL of the chosen completions";
+}
+
+std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
+  const bool averages = learn::averages(learn::cpo_loss_type(asked.cpo.loss_type));
+  return open_reference_free<Cpo>(
+      asked,
+      {.loss = loss_line(asked.cpo),
+       .length_advice = averages ? "" : "loss_type: simpo, which divides by the length, reduces its effect"});
+}
+
+}  // namespace
+
+Cpo::Cpo(PairParts parts)
+    : PairMethod(std::move(parts)),
+      options_(loss_options(plan_.cpo)),
+      extra_{.mean_row = ops::mean_row(parts_.model.head())} {}
+
+BatchLoss Cpo::run_pairs(const PairBatch& batch) const {
+  const PairPass one = make_pair_pass(batch.data.pairs, batch.rows, shares(), batch.row_base);
+  BatchLoss out = run_tokens(one.pass, batch, extra_, [&](const PolicyScores& scores) {
+    return learn::cpo_gradient(pair_logprobs(one, scores), options_);
+  });
+  out.tokens = one.tokens;
+  return out;
+}
+
+MethodRow row() {
+  return {.method = config::Method::kCpo, .open = &open};
+}
+
+}  // namespace hone::train::cpo

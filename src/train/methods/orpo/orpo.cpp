@@ -1,0 +1,55 @@
+#include "train/methods/orpo/orpo.h"
+
+#include "ops/linear_logprob.h"
+#include "train/reference_free.h"
+
+namespace hone::train::orpo {
+
+namespace {
+
+// Adds the tokens of the chosen sequences' prompts, but for each one's first, behind the completions' tokens.
+void score_prompts(PairPass& one, const std::vector<data::PreferencePair>& pairs) {
+  PolicyPass& pass = one.pass;
+  std::int64_t scored = 0;  // before the sequence
+  for (std::size_t i = 0; i < one.rows.size(); i += 2) {
+    const auto& prompt = pairs.at(static_cast<std::size_t>(one.rows[i])).chosen.context;
+    // The prompt's last token predicts the completion's first.
+    std::int64_t token = pass.source.at(static_cast<std::size_t>(scored)) + 1;
+    token -= static_cast<std::int64_t>(prompt.size());
+    for (std::size_t t = 1; t < prompt.size(); ++t) {
+      pass.source.push_back(token++);
+      pass.target.push_back(prompt[t]);
+      pass.sequence.push_back(static_cast<std::int64_t>(i));
+    }
+    scored += one.scored[i] + one.scored[i + 1];
+  }
+}
+
+std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
+  return open_reference_free<Orpo>(asked,
+                                   {.loss = "NLL of the chosen sequences, and the log odds ratio with beta " +
+                                            short_number(asked.orpo.beta),
+                                    .length_advice = {},
+                                    .head_tokens = HeadTokens::kChosenPromptsToo});
+}
+
+}  // namespace
+
+Orpo::Orpo(PairParts parts)
+    : PairMethod(std::move(parts)), extra_{.mean_row = ops::mean_row(parts_.model.head())} {}
+
+BatchLoss Orpo::run_pairs(const PairBatch& batch) const {
+  PairPass one = make_pair_pass(batch.data.pairs, batch.rows, shares(), batch.row_base);
+  score_prompts(one, batch.data.pairs);
+  BatchLoss out = run_tokens(one.pass, batch, extra_, [&](const PolicyScores& scores) {
+    return learn::orpo_gradient(pair_logprobs(one, scores), plan_.orpo);
+  });
+  out.tokens = one.tokens;
+  return out;
+}
+
+MethodRow row() {
+  return {.method = config::Method::kOrpo, .open = &open};
+}
+
+}  // namespace hone::train::orpo
