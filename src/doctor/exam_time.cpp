@@ -1,11 +1,11 @@
 #include "doctor/exam_time.h"
 
-#include "base/stopwatch.h"
-
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <chrono>
+
+#include "base/stopwatch.h"
+#include "doctor/probes/probe_state.h"
 
 namespace hone::doctor {
 
@@ -14,7 +14,6 @@ namespace {
 constexpr double kBackward = 3;  // a forward and its backward, in forwards
 constexpr double kRehearsal = 256;
 constexpr double kStaticSeconds = 1;
-constexpr double kOverfitSteps = 50, kOverfitTokens = 96;  // probe_overfit.cpp
 constexpr double kResumeSteps = 4, kOtherForwards = 24;
 constexpr double kSampledPrompts = 32, kSamplingLimit = 90;  // seconds (probe_rollout.cpp)
 constexpr double kDecode = 2;                                // a sampled token, in tokens of a forward
@@ -48,7 +47,8 @@ double sampled_tokens(const train::OpenedRun& run) {
 
 double deep_seconds(train::OpenedRun& run) {
   const double token = seconds_per_token(run);
-  const double rehearsed = kBackward * kOverfitSteps * kOverfitTokens + kOtherForwards * kRehearsal;
+  const double rehearsed =
+      kBackward * static_cast<double>(kOverfitSteps * kOverfitTokens) + kOtherForwards * kRehearsal;
   const double resumed = kBackward * kResumeSteps * step_tokens(run);
   const double sampling = std::min(kSamplingLimit, kDecode * token * sampled_tokens(run));
   return kStaticSeconds + token * (rehearsed + resumed) + sampling;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "report/text_width.h"
 #include "report/wrap_text.h"
 
 namespace hone::report {
@@ -15,12 +16,7 @@ namespace {
 using doctor::FaultClass;
 using doctor::FaultStatus;
 
-constexpr int kColumns = 110;
 constexpr std::size_t kLabel = 13;
-
-std::size_t width(int columns) {
-  return static_cast<std::size_t>(columns > 40 ? std::min(columns, kColumns) : kColumns);
-}
 
 std::string describe_when(std::string_view letters) {
   static const std::map<char, std::string> words = {{'C', "the options"},
@@ -116,7 +112,7 @@ std::string fault_page(const FaultClass& fault, int columns) {
   std::string out = fmt::format("{}  {}\n", fault.code, fault.name);
   const auto line = [&](std::string_view label, std::string_view text) {
     if (text.empty()) return;
-    out += fmt::format("  {:<{}}{}\n", label, kLabel - 2, wrap_text(text, kLabel, width(columns)));
+    out += fmt::format("  {:<{}}{}\n", label, kLabel - 2, wrap_text(text, kLabel, page_columns(columns)));
   };
   line("elsewhere", fmt::format("{}; found in {}", fault.flag, describe_when(fault.when)));
   line("symptom", fault.symptom);
@@ -194,7 +190,7 @@ std::string impossible_lines(const std::vector<FaultClass>& faults, int columns)
   std::string out = "impossible by construction\n";
   for (const FaultClass& one : faults) {
     if (one.status != FaultStatus::kImpossible) continue;
-    out += fmt::format("  {:<9}{}\n", one.code, wrap_text(one.why, 11, width(columns)));
+    out += fmt::format("  {:<9}{}\n", one.code, wrap_text(one.why, 11, page_columns(columns)));
     out += fmt::format("  {:<9}{}\n", "", one.proof);
   }
   return out;

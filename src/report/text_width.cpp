@@ -108,4 +108,9 @@ std::string fit_line(std::string_view text, int columns) {
   return line.substr(0, head_end) + "…" + line.substr(tail_begin);
 }
 
+std::size_t page_columns(int terminal_columns) {
+  constexpr int kNarrow = 40, kPage = 110;
+  return static_cast<std::size_t>(terminal_columns > kNarrow ? std::min(terminal_columns, kPage) : kPage);
+}
+
 }  // namespace hone::report

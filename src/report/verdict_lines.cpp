@@ -17,13 +17,8 @@ using base::Level;
 using base::Verdict;
 
 constexpr int kScreen = 40;         // lines of an examination without -v
-constexpr int kColumns = 110;       // where the terminal's width is not known
 constexpr std::size_t kDetail = 8;  // columns before "evidence"
 constexpr std::size_t kLabel = 11;  // "evidence   "
-
-std::size_t columns_for(const Terminal& terminal) {
-  return static_cast<std::size_t>(terminal.columns > 40 ? std::min(terminal.columns, kColumns) : kColumns);
-}
 
 std::string colored(const Terminal& terminal, Level level, std::string_view text) {
   if (level == Level::kOk) return terminal.green(text);
@@ -112,7 +107,7 @@ std::string VerdictLines::prefix(const std::string& name, Level level) const {
 
 // Without -v, lines are spent on failures first: a note has one line, and none when the screen is full.
 std::string VerdictLines::verdict(const Verdict& one, const std::string& name) {
-  const std::size_t columns = columns_for(terminal_);
+  const std::size_t columns = page_columns(terminal_.columns);
   const std::size_t indent = kDetail + kLabel;
   std::string head =
       prefix(name, one.level) + "  " + wrap_text(visible_controls(with_code(one)), indent, columns - 5);
@@ -149,7 +144,7 @@ std::string VerdictLines::part(const doctor::ExamPart& part) {
   const bool is_ok = std::none_of(part.verdicts.begin(), part.verdicts.end(),
                                   [](const Verdict& one) { return one.level >= Level::kWarn; });
   if (is_ok && (!verbose_ || shown.empty())) {
-    const std::string text = ok_text(part, columns_for(terminal_) - 24);
+    const std::string text = ok_text(part, page_columns(terminal_.columns) - 24);
     out += prefix(part.name, Level::kOk) + (text.empty() ? "" : "  " + text) + "\n";
   }
   // The worst first.
@@ -201,7 +196,7 @@ std::string VerdictLines::result(double seconds, bool strict) const {
 }
 
 std::string run_verdict_lines(const Verdict& verdict, std::int64_t step, const Terminal& terminal) {
-  const std::size_t columns = columns_for(terminal);
+  const std::size_t columns = page_columns(terminal.columns);
   const std::string when = step > 0 ? fmt::format("step {}  ", step) : "";
   std::string out =
       fmt::format("doctor    {}{}  {}\n", when, colored(terminal, verdict.level, level_name(verdict.level)),

@@ -17,10 +17,8 @@ namespace {
 
 using base::Level;
 
-constexpr int kOverfitSteps = 50;
 constexpr double kEnough = 0.5, kNothing = 0.05;        // of the first loss
 constexpr double kOverfitRates[] = {2e-3, 1e-2, 3e-2};  // tried in turn, each from the start
-constexpr std::int64_t kOverfitTokens = 96;
 
 // The same few rows each time: a loss, its gradient in the adapter. Other methods than SFT learn a few of
 // their prompts or chosen answers by heart: their own losses are of something else, or of the sampling
@@ -61,7 +59,7 @@ class OneBatch {
 
 struct OverfitRun {
   double first = 0, least = 0, rate = 0;
-  int steps = 0;
+  std::int64_t steps = 0;
 };
 
 OverfitRun overfit_batch(train::OpenedRun& run, OneBatch& batch, double rate) {
@@ -69,7 +67,7 @@ OverfitRun overfit_batch(train::OpenedRun& run, OneBatch& batch, double rate) {
   learn::AdamWOptions options = train::adamw_options(run.plan);
   options.weight_decay = 0;
   OverfitRun out{.rate = rate};
-  for (int step = 0; step <= kOverfitSteps; ++step) {
+  for (std::int64_t step = 0; step <= kOverfitSteps; ++step) {
     const double loss = batch.loss();
     if (step == 0) out.first = out.least = loss;
     if (!std::isfinite(loss)) break;

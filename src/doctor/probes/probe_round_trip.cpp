@@ -10,6 +10,7 @@
 #include "doctor/examination.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/probes/round_trip.h"
+#include "doctor/tools/merged_model.h"
 #include "model/weight_source.h"
 #include "train/open_model.h"
 
@@ -21,7 +22,6 @@ using base::Level;
 namespace fs = base::fs;
 
 constexpr std::int64_t kRoundTripTokens = 64;
-constexpr double kMaxRoundTripKl = 0.01, kLeastAgreement = 0.98;  // CKPT-02
 
 // Tokens of the data, or any when there are too few.
 data::Batch probe_tokens(const train::OpenedRun& run) {
@@ -67,7 +67,7 @@ std::string describe(const Comparison& one, std::int64_t tokens) {
 
 // Of a model that hardly prefers any token, rounding may change the first choice: the KL decides.
 bool is_near(const Comparison& one) {
-  return (one.kl <= kMaxRoundTripKl && one.agreement >= kLeastAgreement) || one.kl <= kMaxRoundTripKl / 100;
+  return (one.kl <= kMaxMergedKl && one.agreement >= kLeastAgreement) || one.kl <= kMaxMergedKl / 100;
 }
 
 // What is read back into the model; the caller's guard puts the run's own adapter back.

@@ -61,6 +61,9 @@ constexpr double kPerturbation = 0.02;  // about a tenth of a weight's size at r
 
 bool is_b(const adapters::TrainableTensor& tensor);
 
+// P5: steps on one batch, and the tokens of that batch.
+constexpr std::int64_t kOverfitSteps = 50, kOverfitTokens = 96;
+
 // Tokens of a rehearsal, chosen so that a step takes about a second on two cores: 32 to 256.
 std::int64_t rehearsal_tokens(const model::CausalLm& model);
 

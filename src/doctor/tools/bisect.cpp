@@ -30,7 +30,7 @@ class Search {
  public:
   explicit Search(const std::function<Outcome(const OptionSet&)>& fails) : fails_(fails) {}
 
-  Outcome anew(const OptionSet& options) {
+  Outcome try_again(const OptionSet& options) {
     ++tries_;
     const Outcome outcome = fails_(options);
     known_[options] = outcome;
@@ -39,7 +39,7 @@ class Search {
 
   bool failed(const OptionSet& options) {
     const auto found = known_.find(options);
-    return (found != known_.end() ? found->second : anew(options)) == Outcome::kFails;
+    return (found != known_.end() ? found->second : try_again(options)) == Outcome::kFails;
   }
 
   int tries() const { return tries_; }
@@ -116,7 +116,8 @@ Minimized minimize(std::size_t count, const std::function<Outcome(const OptionSe
     out.end = SearchEnd::kNoneFails;
   } else {
     out.options = search.ddmin(search.by_halves(all));
-    const bool repeats = search.anew(out.options) == Outcome::kFails && search.anew({}) != Outcome::kFails;
+    const bool repeats =
+        search.try_again(out.options) == Outcome::kFails && search.try_again({}) != Outcome::kFails;
     if (!repeats) out.end = SearchEnd::kFlaky;
   }
   out.tries = search.tries();

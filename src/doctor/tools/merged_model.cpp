@@ -14,9 +14,8 @@ namespace hone::doctor {
 
 namespace {
 
-constexpr std::int64_t kKept = 64;                       // most likely tokens
-constexpr double kMaxKl = 0.01, kLeastAgreement = 0.98;  // CKPT-02
-constexpr double kNearTie = 0.05;                        // difference of two probabilities
+constexpr std::int64_t kKept = 64;  // most likely tokens
+constexpr double kNearTie = 0.05;   // difference of two probabilities
 
 // Log-probabilities [n, V], on the CPU, of what follows the prompt, where each token of the completion was
 // taken.
@@ -93,8 +92,8 @@ MergedComparison compare_models(const model::CausalLm& other, const std::vector<
   MergedComparison out;
   for (const GreedyPath& path : paths) {
     const at::Tensor logprobs = logprobs_of(other, path, true);
-    const at::Tensor taken = path.ids.select(1, 0), likeliest = logprobs.argmax(1);
-    const at::Tensor differs = likeliest.ne(taken);
+    const at::Tensor taken = path.ids.select(1, 0), most_likely = logprobs.argmax(1);
+    const at::Tensor differs = most_likely.ne(taken);
     const auto count = differs.sum().item<std::int64_t>();
     out.prompts += 1;
     out.tokens += taken.size(0);
@@ -107,7 +106,7 @@ MergedComparison compare_models(const model::CausalLm& other, const std::vector<
     }
     const auto first = differs.to(at::kInt).argmax(0).item<std::int64_t>();
     const at::Tensor probabilities = path.logprobs[first].exp();
-    const at::Tensor place = path.ids[first].eq(likeliest[first]);
+    const at::Tensor place = path.ids[first].eq(most_likely[first]);
     const double others = (probabilities * place).sum().item<double>();  // 0 when it is not one of the kept
     out.widest_gap = std::max(out.widest_gap, probabilities[0].item<double>() - others);
   }
@@ -133,14 +132,14 @@ base::Verdict merged_verdict(const MergedComparison& found, const std::string& w
   if (found.same == found.prompts) return out;
   out.evidence += "; at the first different token, the two were at most " + percent(found.widest_gap) +
                   " of probability apart";
-  const bool like = found.kl <= kMaxKl && agreement >= kLeastAgreement;
+  const bool like = found.kl <= kMaxMergedKl && agreement >= kLeastAgreement;
   if (like && found.widest_gap <= kNearTie) {
     out.level = base::Level::kNote;
     out.cause = "rounding decides near ties, and later tokens depend on them";
     return out;
   }
   const bool finite = std::isfinite(found.kl);
-  const bool lost = narrow.empty() && found.kl_without > kMaxKl && found.kl > found.kl_without / 2;
+  const bool lost = narrow.empty() && found.kl_without > kMaxMergedKl && found.kl > found.kl_without / 2;
   out.level = lost || !finite ? base::Level::kFail : base::Level::kWarn;
   if (!finite) {
     out.cause = "suspected: numbers beyond the range of the stored type (float16 ends at 65504)";

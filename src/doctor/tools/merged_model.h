@@ -31,6 +31,9 @@ std::vector<GreedyPath> greedy_paths(const model::CausalLm& model,
                                      const std::vector<std::vector<std::int32_t>>& prompts,
                                      const std::vector<std::int64_t>& stop_ids, std::int64_t max_new_tokens);
 
+// CKPT-02: the most KL, and the least share of tokens with the same most likely token.
+constexpr double kMaxMergedKl = 0.01, kLeastAgreement = 0.98;
+
 struct MergedComparison {
   std::int64_t prompts = 0, same = 0;        // same: every greedy token is equal
   std::int64_t tokens = 0, same_tokens = 0;  // most likely token equal, after the reference model's tokens

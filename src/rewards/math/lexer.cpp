@@ -314,7 +314,7 @@ class Lexer {
 
 }  // namespace
 
-std::vector<MathToken> cut_latex(const std::u32string& text) {
+std::vector<MathToken> tokenize_latex(const std::u32string& text) {
   return Lexer(text).cut();
 }
 

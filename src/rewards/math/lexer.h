@@ -37,6 +37,6 @@ constexpr bool is_letter(char32_t c) {
 }
 
 // Ends with kEnd. Empty: a character that no rule matches.
-std::vector<MathToken> cut_latex(const std::u32string& text);
+std::vector<MathToken> tokenize_latex(const std::u32string& text);
 
 }  // namespace hone::rewards

@@ -224,7 +224,7 @@ struct Repair {
   const char32_t* with;
 };
 
-Text mended(Text text, long& steps) {
+Text repaired(Text text, long& steps) {
   static const std::vector<Repair> repairs = {
       {Pattern(R"(\^\s?\((.*?)\))"), U"^{\\1}"},
       {Pattern(R"(sqrt\s?\((.*?)\))"), U"\\sqrt{\\1}"},
@@ -264,7 +264,7 @@ Text normalize_latex(Text text, Boxed boxed, bool repair, long& steps) {
   if (repair) {
     if (text.starts_with(U'.')) text.insert(0, 1, U'0');
     if (text == U"0.5") text = U"\\frac{1}{2}";
-    text = mended(std::move(text), steps);
+    text = repaired(std::move(text), steps);
   }
   return Text(base::stripped(text));
 }

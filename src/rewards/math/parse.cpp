@@ -733,7 +733,7 @@ MathPtr grouped_number(const std::u32string& text) {
 MathPtr parse_latex(const std::u32string& text, MathBudget& budget) {
   budget.steps -= 10 * static_cast<long>(text.size());
   if (budget.steps < 0 || budget.attempts < 0) throw MathTimeOut();
-  const auto tokens = cut_latex(text);
+  const auto tokens = tokenize_latex(text);
   if (tokens.size() < 2) return nullptr;
   const long work = std::min(kMaxWork, budget.attempts);
   LatexParser parser(tokens, work);
