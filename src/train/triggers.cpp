@@ -38,14 +38,15 @@ Intervals resolve_intervals(const Plan& plan, std::int64_t total_steps) {
 }
 
 Actions actions_after(const Plan& plan, const Intervals& intervals, std::int64_t step,
-                      std::int64_t total_steps, bool epoch_ends) {
+                      std::int64_t total_steps, bool epoch_ends, double epoch) {
   const bool last = step >= total_steps;
   Actions out;
   out.log = due(plan.logging_strategy, intervals.logging, step, epoch_ends) ||
             (step == 1 && plan.logging_first_step) ||
             (last && plan.logging_strategy == IntervalStrategy::kEpoch);
-  out.evaluate = due(plan.eval_strategy, intervals.eval, step, epoch_ends) ||
-                 (last && plan.eval_strategy != IntervalStrategy::kNo);
+  const double reached = plan.eval_strategy == IntervalStrategy::kEpoch ? epoch : static_cast<double>(step);
+  out.evaluate = plan.eval_delay <= reached && (due(plan.eval_strategy, intervals.eval, step, epoch_ends) ||
+                                                (last && plan.eval_strategy != IntervalStrategy::kNo));
   out.save = due(plan.save_strategy, intervals.save, step, epoch_ends) ||
              (last && plan.save_strategy != IntervalStrategy::kNo);
   return out;

@@ -18,8 +18,8 @@ struct Actions {
   bool log = false, evaluate = false, save = false;
 };
 
-// After optimizer step `step` (1-based). `epoch_ends`: this was the last step of an epoch.
+// After optimizer step `step` (1-based). `epoch_ends`: this was the last step of an epoch; `epoch`: fractional.
 Actions actions_after(const config::Plan& plan, const Intervals& intervals, std::int64_t step,
-                      std::int64_t total_steps, bool epoch_ends);
+                      std::int64_t total_steps, bool epoch_ends, double epoch);
 
 }  // namespace hone::train

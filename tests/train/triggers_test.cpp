@@ -15,7 +15,9 @@ std::vector<std::int64_t> steps_that(const Plan& plan, std::int64_t total, std::
   const Intervals intervals = resolve_intervals(plan, total);
   std::vector<std::int64_t> out;
   for (std::int64_t step = 1; step <= total; ++step) {
-    if (actions_after(plan, intervals, step, total, step % per_epoch == 0).*action) out.push_back(step);
+    const double epoch = static_cast<double>(step) / static_cast<double>(per_epoch);
+    if (actions_after(plan, intervals, step, total, step % per_epoch == 0, epoch).*action)
+      out.push_back(step);
   }
   return out;
 }
@@ -46,6 +48,24 @@ TEST(Triggers, EvaluatesEveryLoggingStepsUnlessToldAndAlwaysAtTheEnd) {
   EXPECT_EQ(steps_that(plan, 5, 100, &Actions::evaluate), (std::vector<std::int64_t>{2, 4, 5}));
   plan.eval_steps = 4;
   EXPECT_EQ(steps_that(plan, 5, 100, &Actions::evaluate), (std::vector<std::int64_t>{4, 5}));
+}
+
+// The lists are those of transformers 5.23's DefaultFlowCallback.
+TEST(Triggers, EvalDelayCountsStepsOrEpochs) {
+  Plan plan;
+  plan.eval_steps = 2;
+  plan.eval_delay = 4;
+  plan.eval_strategy = IntervalStrategy::kSteps;
+  EXPECT_EQ(steps_that(plan, 7, 3, &Actions::evaluate), (std::vector<std::int64_t>{4, 6, 7}));
+  plan.eval_delay = 8;
+  EXPECT_TRUE(steps_that(plan, 7, 3, &Actions::evaluate).empty());
+  plan.eval_strategy = IntervalStrategy::kEpoch;
+  plan.eval_delay = 2;
+  EXPECT_EQ(steps_that(plan, 10, 3, &Actions::evaluate), (std::vector<std::int64_t>{6, 9, 10}));
+  plan.eval_delay = 3.2;
+  EXPECT_EQ(steps_that(plan, 10, 3, &Actions::evaluate), (std::vector<std::int64_t>{10}));
+  plan.eval_delay = 3.5;
+  EXPECT_TRUE(steps_that(plan, 10, 3, &Actions::evaluate).empty());
 }
 
 TEST(Triggers, SavesByStepsOrEpochsAndAtTheEndButNeverWhenTurnedOff) {
