@@ -1,6 +1,5 @@
 // DATA-04 and DATA-08: what the chat template does with a conversation.
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -124,7 +123,7 @@ Verdict check_stop_token(const train::OpenedRun& run) {
 
 // ---- DATA-08
 
-// The first rows of the training file; null when they do not parse on their own.
+// The first training rows; null when they do not parse on their own.
 std::optional<data::Rows> first_rows(const config::Plan& plan) {
   try {
     return data::read_first_rows(plan.train_rows, plan.dataset_text_field, kRowsRead);
