@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kHandbook = "alignment-handbook", kOpenR1 = "open-r1", kSageMaker = "SageMaker",
                            kSchmid = "philschmid", kAccelerate = "Accelerate", kSimPo = "SimPO";
-constexpr std::string_view kTraining = "training";
+constexpr std::string_view kEveryMethod = "training";
 constexpr std::string_view kNoUpload = "after training, hone uploads and evaluates nothing";
 constexpr std::string_view kNoTracker = "read only by trackers, which hone does not call";
 constexpr std::string_view kSandbox =
@@ -15,7 +15,7 @@ constexpr std::string_view kSandbox =
 constexpr std::string_view kOnlyText = "hone trains only on text";
 
 FormerName becomes(std::string_view name, std::string_view whose, std::string_view option,
-                   std::string_view commands = kTraining, std::string_view words = {}) {
+                   std::string_view commands = kEveryMethod, std::string_view words = {}) {
   return {.name = name,
           .whose = whose,
           .fate = Fate::kOption,
@@ -24,11 +24,11 @@ FormerName becomes(std::string_view name, std::string_view whose, std::string_vi
           .commands = commands};
 }
 FormerName noted(std::string_view name, std::string_view whose, std::string_view why,
-                 std::string_view commands = kTraining) {
+                 std::string_view commands = kEveryMethod) {
   return {.name = name, .whose = whose, .fate = Fate::kNote, .why = why, .commands = commands};
 }
 FormerName refused_as(std::string_view name, std::string_view whose, std::string_view why,
-                      std::string_view fix, std::string_view commands = kTraining) {
+                      std::string_view fix, std::string_view commands = kEveryMethod) {
   return {.name = name, .whose = whose, .fate = Fate::kRefused, .why = why, .fix = fix, .commands = commands};
 }
 
@@ -45,10 +45,10 @@ std::vector<FormerName> dialect_names() {
       becomes("train_dataset_id_or_path", kSageMaker, "dataset_name"),
       becomes("val_dataset_id_or_path", kSageMaker, "eval_dataset"),
       becomes("eval_dataset_id_or_path", kSageMaker, "eval_dataset"),
-      {.name = "dataset_mixer", .whose = kHandbook, .fate = Fate::kMixture, .commands = kTraining},
-      {.name = "dataset_splits", .whose = kHandbook, .fate = Fate::kMixture, .commands = kTraining},
-      {.name = "dataset_configs", .whose = kHandbook, .fate = Fate::kMixture, .commands = kTraining},
-      {.name = "dataset_mixture", .whose = kOpenR1, .fate = Fate::kMixture, .commands = kTraining},
+      {.name = "dataset_mixer", .whose = kHandbook, .fate = Fate::kMixture, .commands = kEveryMethod},
+      {.name = "dataset_splits", .whose = kHandbook, .fate = Fate::kMixture, .commands = kEveryMethod},
+      {.name = "dataset_configs", .whose = kHandbook, .fate = Fate::kMixture, .commands = kEveryMethod},
+      {.name = "dataset_mixture", .whose = kOpenR1, .fate = Fate::kMixture, .commands = kEveryMethod},
       refused_as("auto_insert_empty_system_msg", kHandbook, "an empty system turn is not inserted", "remove it, or write the system turn into the rows"),
       becomes("dataset_split", kSchmid, "dataset_train_split"),
       becomes("text_column", kHandbook, "dataset_text_field", "sft"),
