@@ -13,6 +13,7 @@
 
 #include "data/preferences.h"
 #include "text/tokenizer.h"
+#include "train/eval_overlap.h"
 #include "train/memory_plan.h"
 #include "train/open_run.h"
 #include "train/pair_method.h"
@@ -94,6 +95,7 @@ void open_pairs(OpenedRun& run, const AttachOptions& options, const Read& read, 
   run.start.train_rows = input.facts.kept;
   run.start.mean_length = static_cast<double>(input.facts.tokens) / static_cast<double>(input.facts.kept);
   run.start.conversational = input.facts.conversational;
+  if (eval) run.start.overlap = eval_overlap(train, *eval, run.plan.dataset_test);
   run.start.example = example_of(train.pairs.front(), run.text->tokenizer);
   plan_run_memory(run, begin(input.facts, eval ? &*eval : nullptr, attached.program_bytes));
   run.method =

@@ -72,6 +72,13 @@ struct UnpairedStartFacts {
   std::string reference;  // "the base without its adapter"
 };
 
+// Rows to evaluate, and those of them that are training rows too (eval_overlap.h).
+struct EvalOverlap {
+  std::int64_t rows = 0;  // 0: no evaluation
+  std::int64_t trained = 0;
+  std::string first = {};  // the first of these: "eval.jsonl:3"
+};
+
 // What the method trains on and how: the start page has lines for each kind.
 using MethodStartFacts =
     std::variant<ExampleStartFacts, PreferenceStartFacts, UnpairedStartFacts, PolicyStartFacts>;
@@ -81,16 +88,17 @@ struct StartFacts {
   TrainedFacts trained;
   MemoryPlan memory;  // no segments: nothing was planned
   MethodStartFacts method;
-  std::int64_t train_rows = 0;        // after packing
-  double mean_length = 0;             // tokens of a row, of both sides of a pair; 0: a method that samples
-  bool conversational = false;        // the data are messages
+  std::int64_t train_rows = 0;  // after packing
+  double mean_length = 0;       // tokens of a row, of both sides of a pair; 0: a method that samples
+  bool conversational = false;  // the data are messages
+  EvalOverlap overlap;
   std::vector<ColoredPiece> example;  // no target in it: a prompt as the model reads it
   std::int64_t total_steps = 0, steps_per_epoch = 0, warmup_steps = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   bool evaluation_due = false;  // the run begins with the evaluation of first_step (RunState)
   std::string resumed_from;
   std::string output_dir;
-  std::string optimizer;              // "rmsprop, 2.3 MB of state"; empty: AdamW, the default
+  std::string optimizer;           // "rmsprop, 2.3 MB of state"; empty: AdamW, the default
   std::vector<std::string> notes;  // ignored options, one line each
 };
 

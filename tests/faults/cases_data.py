@@ -84,3 +84,9 @@ def outside_the_embedding(s):
     tokens = json.loads((s.model() / "tokenizer.json").read_text(encoding="utf-8"))["added_tokens"]
     s.edit_json("model/tokenizer.json", added_tokens=[*tokens, {**tokens[0], "id": 384, "content": "<|new|>"}])
     s.sft([{"text": f"<|new|>{row['text']}"} for row in scene.text_rows()])
+
+
+@CASES.fault("DATA-11", "an evaluation file with rows of the training file", level="warn", exactly=True)
+def trained_evaluation(s):
+    s.rows(scene.text_rows(66)[54:], "eval.jsonl")
+    s.sft(eval_dataset="eval.jsonl", eval_strategy="steps", eval_steps=12)

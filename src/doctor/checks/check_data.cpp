@@ -227,6 +227,7 @@ Verdicts check_data(const train::OpenedRun& run) {
   append(out, check_pairs(run));
   append(out, check_template(run));
   append(out, check_tokens(run));
+  append(out, check_evaluation(run));
   return out;
 }
 

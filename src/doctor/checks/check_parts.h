@@ -33,6 +33,8 @@ Verdicts check_pairs(const train::OpenedRun& run);
 // The token that ends an answer of the run's data: the template's or the tokenizer's; empty: none, or the
 // template cannot render a simple question and answer.
 std::optional<std::int32_t> answer_end(const train::OpenedRun& run);
+// DATA-11: rows to evaluate that are training rows too; empty without an evaluation.
+Verdicts check_evaluation(const train::OpenedRun& run);
 // DATA-09, DATA-10: the rows of the embedding that the data uses.
 Verdicts check_tokens(const train::OpenedRun& run);
 

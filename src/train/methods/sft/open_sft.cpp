@@ -60,6 +60,7 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
   start.train_rows = static_cast<std::int64_t>(train.rows.size());
   start.mean_length = input.facts.mean_length;
   start.conversational = input.facts.conversational;
+  if (eval) start.overlap = eval_overlap(train, *eval, plan.dataset_test);
   start.method = ExampleStartFacts{.data = input.facts, .packed_rows = start.train_rows};
   start.example = std::move(input.example);
   const LongestBatch longest = longest_batch(train.examples, train.rows, plan.per_device_train_batch_size);

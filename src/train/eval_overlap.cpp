@@ -1,0 +1,58 @@
+#include "train/eval_overlap.h"
+
+#include <span>
+#include <unordered_set>
+
+#include "base/hash.h"
+
+namespace hone::train {
+
+namespace {
+
+std::uint64_t hash_ids(const std::vector<std::int32_t>& ids, std::uint64_t state = base::kHashStart) {
+  return base::hash64(std::as_bytes(std::span(ids)), state);
+}
+
+// `hash_of(row)` of its tokens; `where(index)` names a row to evaluate.
+template <typename Row, typename HashOf, typename Where>
+EvalOverlap overlap_of(const std::vector<Row>& train, const std::vector<Row>& eval, const HashOf& hash_of,
+                       const Where& where) {
+  std::unordered_set<std::uint64_t> trained;
+  for (const Row& row : train) trained.insert(hash_of(row));
+  EvalOverlap out{.rows = static_cast<std::int64_t>(eval.size())};
+  for (std::size_t i = 0; i < eval.size(); ++i) {
+    if (!trained.contains(hash_of(eval[i]))) continue;
+    if (out.trained++ == 0) out.first = where(i);
+  }
+  return out;
+}
+
+std::string line_of(const base::fs::path& file, std::int64_t row) {
+  return file.filename().string() + ":" + std::to_string(row + 1);
+}
+
+}  // namespace
+
+EvalOverlap eval_overlap(const ExampleData& train, const ExampleData& eval, const base::fs::path& file) {
+  return overlap_of(
+      train.examples, eval.examples, [](const data::Example& row) { return hash_ids(row.ids); },
+      [&](std::size_t i) { return line_of(file, eval.examples[i].row); });
+}
+
+EvalOverlap eval_overlap(const PairData& train, const PairData& eval, const base::fs::path& file) {
+  return overlap_of(
+      train.pairs, eval.pairs,
+      [](const data::PreferencePair& pair) {
+        return hash_ids(pair.chosen.scored, hash_ids(pair.chosen.context));
+      },
+      [&](std::size_t i) { return line_of(file, eval.pairs[i].row); });
+}
+
+EvalOverlap eval_overlap(const PolicyPrompts& train, const PolicyPrompts& eval) {
+  if (train.tokens.empty()) return {};
+  return overlap_of(
+      train.tokens, eval.tokens, [](const data::TokenizedPrompt& prompt) { return hash_ids(prompt.ids); },
+      [&](std::size_t i) { return eval.rows[i].where; });
+}
+
+}  // namespace hone::train
