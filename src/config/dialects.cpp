@@ -32,11 +32,42 @@ FormerName refused_as(std::string_view name, std::string_view whose, std::string
   return {.name = name, .whose = whose, .fate = Fate::kRefused, .why = why, .fix = fix, .commands = commands};
 }
 
+// clang-format off
+std::vector<FormerName> of_rewards_and_launchers() {
+  return {
+      // rewards of open-r1
+      noted("code_eval_test_batch_size", kOpenR1, kSandbox),
+      noted("code_eval_scoring_mode", kOpenR1, kSandbox),
+      noted("parallel_code_exec_per_proc", kOpenR1, kSandbox),
+      noted("code_provider", kOpenR1, kSandbox),
+      noted("ioi_provider", kOpenR1, kSandbox),
+      noted("e2b_router_url", kOpenR1, kSandbox),
+      noted("morph_router_url", kOpenR1, kSandbox),
+      noted("enforce_same_language", kOpenR1, kSandbox),
+      // other losses
+      refused_as("gamma_beta_ratio", kSimPo, "SimPO's loss is not one of dpo's", "remove it, or train with another loss_type", "dpo"),
+      // Accelerate's launcher
+      noted("num_processes", kAccelerate, kOneProcess),
+      noted("num_machines", kAccelerate, kOneProcess),
+      noted("machine_rank", kAccelerate, kOneProcess),
+      noted("main_process_port", kAccelerate, kOneProcess),
+      noted("main_training_function", kAccelerate, kOneProcess),
+      noted("distributed_type", kAccelerate, kOneProcess),
+      noted("compute_environment", kAccelerate, kOneProcess),
+      noted("rdzv_backend", kAccelerate, kOneProcess),
+      noted("same_network", kAccelerate, kOneProcess),
+      noted("downcast_bf16", kAccelerate, kOneProcess),
+      noted("deepspeed_config", kAccelerate, kOneProcess),
+      noted("gpu_ids", kAccelerate, kOneProcess),
+      noted("mixed_precision", kAccelerate, "dtype and bf16 set the precision"),
+      noted("enable_cpu_affinity", kAccelerate, "threads says how many threads run"),
+  };
+}
+
 }  // namespace
 
-// clang-format off
 std::vector<FormerName> dialect_names() {
-  return {
+  std::vector<FormerName> all = {
       // the data
       becomes("dataset_id_or_path", kSchmid, "dataset_name"),
       becomes("dataset_id", kSchmid, "dataset_name"),
@@ -86,33 +117,10 @@ std::vector<FormerName> dialect_names() {
       noted("mlflow_uri", kSageMaker, kNoTracker),
       noted("mlflow_run_name", kSageMaker, kNoTracker),
       noted("token_entropy", kSageMaker, kNoTracker),
-      // rewards of open-r1
-      noted("code_eval_test_batch_size", kOpenR1, kSandbox),
-      noted("code_eval_scoring_mode", kOpenR1, kSandbox),
-      noted("parallel_code_exec_per_proc", kOpenR1, kSandbox),
-      noted("code_provider", kOpenR1, kSandbox),
-      noted("ioi_provider", kOpenR1, kSandbox),
-      noted("e2b_router_url", kOpenR1, kSandbox),
-      noted("morph_router_url", kOpenR1, kSandbox),
-      noted("enforce_same_language", kOpenR1, kSandbox),
-      // other losses
-      refused_as("gamma_beta_ratio", kSimPo, "SimPO's loss is not one of dpo's", "remove it, or train with another loss_type", "dpo"),
-      // Accelerate's launcher
-      noted("num_processes", kAccelerate, kOneProcess),
-      noted("num_machines", kAccelerate, kOneProcess),
-      noted("machine_rank", kAccelerate, kOneProcess),
-      noted("main_process_port", kAccelerate, kOneProcess),
-      noted("main_training_function", kAccelerate, kOneProcess),
-      noted("distributed_type", kAccelerate, kOneProcess),
-      noted("compute_environment", kAccelerate, kOneProcess),
-      noted("rdzv_backend", kAccelerate, kOneProcess),
-      noted("same_network", kAccelerate, kOneProcess),
-      noted("downcast_bf16", kAccelerate, kOneProcess),
-      noted("deepspeed_config", kAccelerate, kOneProcess),
-      noted("gpu_ids", kAccelerate, kOneProcess),
-      noted("mixed_precision", kAccelerate, "dtype and bf16 set the precision"),
-      noted("enable_cpu_affinity", kAccelerate, "threads says how many threads run"),
   };
+  const std::vector<FormerName> more = of_rewards_and_launchers();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 // clang-format on
 
