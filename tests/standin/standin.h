@@ -10,6 +10,8 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <set>
+#include <string>
 
 namespace hone::standin {
 
@@ -33,5 +35,8 @@ struct Counts {
 
 // Since the process began.
 Counts counts();
+
+// The names of the operators that ran on the device since the process began: "aten::add.Tensor".
+std::set<std::string> operators_run();
 
 }  // namespace hone::standin

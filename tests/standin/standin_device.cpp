@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <string_view>
 
 #include "standin/guarded_memory.h"
@@ -25,6 +26,12 @@ constexpr auto kType = c10::DeviceType::PrivateUse1;
 // ---- what is counted
 
 std::atomic<std::int64_t> to_device, to_host, scalars, shapes, operators;
+
+std::mutex names_mutex;
+std::set<std::string>& names() {
+  static std::set<std::string> all;
+  return all;
+}
 
 // Copies of the CPU's operators are the stand-in's own affair.
 thread_local bool on_host = false;
@@ -136,6 +143,8 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::string name = c10::toString(op.operator_name());
   if (!on_host) {
     operators += 1;
+    const std::lock_guard lock(names_mutex);
+    names().insert(name);
     for (const std::string_view one : kShapedByValues) shapes += name == one ? 1 : 0;
   }
   struct OnHost {
@@ -208,6 +217,11 @@ Counts Counts::operator-(const Counts& other) const {
           .scalars = scalars - other.scalars,
           .shapes = shapes - other.shapes,
           .operators = operators - other.operators};
+}
+
+std::set<std::string> operators_run() {
+  const std::lock_guard lock(names_mutex);
+  return names();
 }
 
 Counts counts() {
