@@ -76,7 +76,8 @@ void require_model_path(const std::string& path, const std::string& option, cons
                      .expected = fmt::format("a local folder or .gguf file as {}", option),
                      .found = fmt::format("'{}', which looks like a hub name", path),
                      .cause = "this option takes paths only; model_name_or_path takes names of the hub too",
-                     .fix = fmt::format("download it with `hf download {} --local-dir DIR` and set {} to DIR", path, option)});
+                     .fix = fmt::format("download it with `hf download {} --local-dir DIR` and set {} to DIR",
+                                        path, option)});
   }
   if (!exists(path)) missing(fmt::format("a model folder or .gguf file as {}", option), path, where);
   if (is_folder(path)) {
@@ -97,8 +98,8 @@ void require_model_path(const std::string& path, const std::string& option, cons
   }
 }
 
-void find_model(std::string& path, const std::string& revision, const std::string& option, const std::string& where,
-                std::vector<HubRequest>& downloads) {
+void find_model(std::string& path, const std::string& revision, const std::string& option,
+                const std::string& where, std::vector<HubRequest>& downloads) {
   if (!is_hub_name(path)) return require_model_path(path, option, where);
   if (const auto snapshot = hub_snapshot(HubKind::kModel, path, revision)) {
     path = snapshot->string();
@@ -238,8 +239,8 @@ void collect_files(Plan& plan, Settings& settings) {
   const auto set = [&](const char* name) { return !settings.text(name).empty(); };
   if (set("model_name_or_path")) {
     settings.collect([&] {
-      find_model(plan.model_name_or_path, settings.text("model_revision"), "model_name_or_path", settings.where("model_name_or_path"),
-                 plan.downloads);
+      find_model(plan.model_name_or_path, settings.text("model_revision"), "model_name_or_path",
+                 settings.where("model_name_or_path"), plan.downloads);
     });
   }
   settings.collect([&] {

@@ -163,7 +163,7 @@ struct OrpoPlan : learn::OrpoLossParameters {
 };
 
 struct ModelPlan {
-  std::string model_name_or_path;  // folder in Hugging Face format, or a .gguf file
+  std::string model_name_or_path;       // folder in Hugging Face format, or a .gguf file
   std::string model_revision = "main";  // of a name of the hub
   Precision precision = Precision::kAutocast;
   QuantizedBase quantized_base = QuantizedBase::kNone;

@@ -12,6 +12,8 @@
 
 namespace hone::data {
 
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 // More in one row is an error: a file without line ends, or a quote that is never closed.
 inline constexpr std::size_t kMostRowBytes = std::size_t{1} << 30;
 

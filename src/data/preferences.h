@@ -116,9 +116,9 @@ void require_different_completions(const base::fs::path& file, const PreferenceF
 struct PreferenceOptions {
   std::int64_t max_length = 1024;      // 0: off
   std::int64_t max_prompt_length = 0;  // a prompt keeps its last tokens, before max_length; 0: all
-  bool keep_end = false;           // truncation_mode keep_end
-  std::int64_t vocab_size = 0;     // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
-  int threads = 0;                 // 0: the machine's; the result does not depend on it
+  bool keep_end = false;               // truncation_mode keep_end
+  std::int64_t vocab_size = 0;  // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
+  int threads = 0;              // 0: the machine's; the result does not depend on it
 };
 
 struct PreferenceData {

@@ -66,8 +66,8 @@ void make_conversation(Json& row, const PromptForm& form, const std::string& whe
   }
   Json prompt = Json::array();
   const bool messages = found->is_array();
-  const bool has_system = messages && !found->empty() && (*found)[0].is_object() &&
-                          (*found)[0].value("role", Json()) == "system";
+  const bool has_system =
+      messages && !found->empty() && (*found)[0].is_object() && (*found)[0].value("role", Json()) == "system";
   if (!form.system.empty() && !has_system) prompt.push_back({{"role", "system"}, {"content", form.system}});
   if (messages) {
     prompt.insert(prompt.end(), found->begin(), found->end());
@@ -166,9 +166,8 @@ std::vector<Json> read_prompts(const base::fs::path& path) {
   std::vector<Json> out;
   if (base::fs::is_regular_file(path)) {
     RowNames names;
-    RowSource(path).for_each(names, [&](const Json& row, int number) {
-      out.push_back(prompt_of(row, path, names.of(number)));
-    });
+    RowSource(path).for_each(
+        names, [&](const Json& row, int number) { out.push_back(prompt_of(row, path, names.of(number))); });
     return out;
   }
   const std::string text = base::read_text(path);  // a pipe, or an error
@@ -190,11 +189,12 @@ std::vector<PromptRow> read_prompt_rows(const RowSource& source, const PromptFor
     out.push_back(to_prompt_row(std::move(row), names.of(number), path, form));
     const PromptRow &first = out.front(), &last = out.back();
     if (first.prompt.is_array() == last.prompt.is_array()) return;
-    throw UserError({.where = last.where,
-                     .expected = "a prompt like the first one (" + first.where + "): " + kind_of(first.prompt),
-                     .found = kind_of(last.prompt),
-                     .cause = "prompts of both kinds in one file",
-                     .fix = "write all prompts in the same form"});
+    throw UserError(
+        {.where = last.where,
+         .expected = "a prompt like the first one (" + first.where + "): " + kind_of(first.prompt),
+         .found = kind_of(last.prompt),
+         .cause = "prompts of both kinds in one file",
+         .fix = "write all prompts in the same form"});
   });
   fill_columns(out);
   return out;

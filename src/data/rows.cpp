@@ -7,14 +7,13 @@
 #include "base/json_tools.h"
 #include "base/suggest.h"
 #include "data/describe_row.h"
+#include "data/file_text.h"
 
 namespace hone::data {
 namespace {
 
 using base::Json;
 using base::UserError;
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 bool is_messages(const Json& value) {
   return value.is_array();

@@ -65,9 +65,9 @@ struct UnpairedFacts {
 struct UnpairedOptions {
   std::int64_t max_length = 1024;      // 0: off
   std::int64_t max_prompt_length = 0;  // a prompt keeps its last tokens, before max_length; 0: all
-  std::int64_t batch_size = 8;     // rows among which completions are exchanged
-  std::int64_t vocab_size = 0;     // an id at or above it is a UserError (DATA-10). 0: off
-  int threads = 0;                 // 0: the machine's; the result does not depend on it
+  std::int64_t batch_size = 8;         // rows among which completions are exchanged
+  std::int64_t vocab_size = 0;         // an id at or above it is a UserError (DATA-10). 0: off
+  int threads = 0;                     // 0: the machine's; the result does not depend on it
 };
 
 struct UnpairedData {

@@ -34,8 +34,8 @@ OpenedText open_text(const config::Plan& plan) {
       open_text(other ? plan.tokenizer_name_or_path : plan.model_name_or_path, plan.chat_template_path);
   if (!plan.chat_template.empty()) {
     out.tokenizer.set_chat_template(plan.chat_template);
-    out.chat_template =
-        std::make_unique<text::ChatTemplate>(plan.chat_template, out.tokenizer.special(), "option chat_template");
+    out.chat_template = std::make_unique<text::ChatTemplate>(plan.chat_template, out.tokenizer.special(),
+                                                             "option chat_template");
   }
   if (!plan.eos_token.empty()) out.tokenizer.set_eos(plan.eos_token);
   return out;

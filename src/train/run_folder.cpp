@@ -128,9 +128,8 @@ void rotate_checkpoints(const fs::path& output_dir, const Rotation& rotation) {
 
 void remove_run(const fs::path& output_dir) {
   // The adapter's config first: without it the folder is no adapter.
-  for (const std::string_view name :
-       {kAdapterConfigFile, kAdapterWeightsFile, kMetricsFile, kRolloutsFile, kFaultFile, kTrainerStateFile,
-        kBranchFile}) {
+  for (const std::string_view name : {kAdapterConfigFile, kAdapterWeightsFile, kMetricsFile, kRolloutsFile,
+                                      kFaultFile, kTrainerStateFile, kBranchFile}) {
     fs::remove(output_dir / name);
   }
   for (const fs::path& folder : folders_in(output_dir)) {

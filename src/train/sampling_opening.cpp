@@ -236,8 +236,9 @@ std::unique_ptr<OpenedRun> open_sampling(
   const auto replayed = static_cast<std::int64_t>(data.recorded.size());
   const RolloutPrompt rehearsed = replayed > 0 ? data.recorded.front().prompts.front()
                                                : RolloutPrompt{.ids = data.train_prompts.tokens.front().ids};
-  const DataFile file = {.files = replayed > 0 ? std::vector<fs::path>{plan.policy.replay} : plan.train_rows.files(),
-                         .rows = replayed > 0 ? replayed : sizes.count};
+  const DataFile file = {
+      .files = replayed > 0 ? std::vector<fs::path>{plan.policy.replay} : plan.train_rows.files(),
+      .rows = replayed > 0 ? replayed : sizes.count};
   Attached attached = attach(*run, file, std::nullopt, {.wants_reference = kind.wants_reference});
 
   StartFacts& start = run->start;

@@ -41,7 +41,8 @@ TEST_F(FilesTest, FoldersThatAreSomethingElse) {
             "[--dataset_name] expected data files in model as dataset_name\n"
             "  found:  none\n"
             "  do:     name a folder with .jsonl, .json, .csv, .tsv, .parquet or .arrow files");
-  EXPECT_NE(fault("dataset_name", path("template.jinja")).find("the name tells the format"), std::string::npos);
+  EXPECT_NE(fault("dataset_name", path("template.jinja")).find("the name tells the format"),
+            std::string::npos);
 }
 
 TEST_F(FilesTest, AGgufFileIsAModel) {

@@ -94,9 +94,11 @@ TEST_F(HubNames, TheCacheFollowsTheVariablesOfHuggingFace) {
 
 // A run that names a model which is not here can be parsed: what to download is in its plan.
 TEST_F(HubNames, APlanSaysWhatToDownload) {
-  const std::vector<std::string> words = {"--model_name_or_path", "o/m", "--model_revision", "main", "--dataset_name", path("train.jsonl"),
-                                          "--output_dir", path("out"), "--use_peft"};
-  EXPECT_EQ(parse_run(Method::kSft, words).downloads, (std::vector<HubRequest>{{HubKind::kModel, "o/m", "main", "model_name_or_path"}}));
+  const std::vector<std::string> words = {
+      "--model_name_or_path", "o/m",          "--model_revision", "main",      "--dataset_name",
+      path("train.jsonl"),    "--output_dir", path("out"),        "--use_peft"};
+  EXPECT_EQ(parse_run(Method::kSft, words).downloads,
+            (std::vector<HubRequest>{{HubKind::kModel, "o/m", "main", "model_name_or_path"}}));
   snapshot("models--o--m", "config.json");
   snapshot("models--o--m", "model.safetensors", "x");
   const Plan plan = parse_run(Method::kSft, words);

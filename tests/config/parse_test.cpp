@@ -234,10 +234,9 @@ TEST_F(ParseTest, MemoryLimitIsASize) {
 }
 
 TEST_F(ParseTest, SmallTranslations) {
-  EXPECT_EQ(
-      run({"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", "{\"num_cycles\": 1.5}"})
-          .lr_scheduler_kwargs.num_cycles,
-      1.5);
+  EXPECT_EQ(run({"--lr_scheduler_type", "cosine", "--lr_scheduler_kwargs", "{\"num_cycles\": 1.5}"})
+                .lr_scheduler_kwargs.num_cycles,
+            1.5);
   EXPECT_EQ(run({"--lr_scheduler_type", "constant_with_warmup"}).lr_scheduler_type,
             Scheduler::kConstantWithWarmup);
   EXPECT_EQ(run({"--init_lora_weights", "false"}).init_lora_weights, LoraInit::kFalse);
@@ -409,13 +408,15 @@ TEST_F(ParseTest, Optimizers) {
   EXPECT_EQ(sgd.optim_args.momentum, 0.9);
   EXPECT_TRUE(sgd.optim_args.nesterov);
   EXPECT_EQ(sgd.weight_decay, 0);
-  EXPECT_EQ(sgd.notes, std::vector<std::string>{"optim_args: weight_decay has no effect, in transformers either: "
-                                                "the option weight_decay is used"});
+  EXPECT_EQ(sgd.notes,
+            std::vector<std::string>{"optim_args: weight_decay has no effect, in transformers either: "
+                                     "the option weight_decay is used"});
   EXPECT_EQ(plan("rmsprop", "alpha=0.9,centered=no").optim_args, (learn::OptimizerArguments{.alpha = 0.9}));
   EXPECT_EQ(run({"--optim", "adagrad"}).optim_args.eps, 1e-10);
   EXPECT_EQ(plan("adagrad", "eps=1e-5").optim_args.eps, 1e-5);
-  EXPECT_EQ(plan("adamw_torch_fused", "rank=64").notes,
-            std::vector<std::string>{"optim_args: rank is not read with optim adamw_torch_fused, in TRL either"});
+  EXPECT_EQ(
+      plan("adamw_torch_fused", "rank=64").notes,
+      std::vector<std::string>{"optim_args: rank is not read with optim adamw_torch_fused, in TRL either"});
   const Plan paged = run({"--optim", "paged_adamw_32bit"});
   EXPECT_EQ(paged.optim, Kind::kAdamW);
   ASSERT_EQ(paged.notes.size(), 1U);
@@ -433,13 +434,13 @@ TEST_F(ParseTest, OptimizerArgumentsThatAreWrong) {
             "[--optim_args] expected keys of optim sgd in optim_args\n"
             "  found:  unknown key 'momentun'. Did you mean 'momentum'?\n"
             "  do:     sgd has momentum, dampening, nesterov, weight_decay");
-  for (const auto& [args, words] : std::map<const char*, const char*>{
-           {"momentum", "as key=value, separated by commas"},
-           {"momentum=0.9=1", "as key=value"},
-           {"momentum=fast", "a number at least 0 for momentum in optim_args"},
-           {"momentum=-1", "a number at least 0"},
-           {"nesterov=perhaps", "true or false for nesterov"},
-           {"nesterov=true", "momentum and no dampening with nesterov"}}) {
+  for (const auto& [args, words] :
+       std::map<const char*, const char*>{{"momentum", "as key=value, separated by commas"},
+                                          {"momentum=0.9=1", "as key=value"},
+                                          {"momentum=fast", "a number at least 0 for momentum in optim_args"},
+                                          {"momentum=-1", "a number at least 0"},
+                                          {"nesterov=perhaps", "true or false for nesterov"},
+                                          {"nesterov=true", "momentum and no dampening with nesterov"}}) {
     EXPECT_NE(error("sgd", args).find(words), std::string::npos) << args << ": " << error("sgd", args);
   }
   const std::string other = run_error({"--optim", "lomo"});

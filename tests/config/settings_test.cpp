@@ -255,12 +255,13 @@ TEST(Check, Ranges) {
 }
 
 TEST(Check, Choices) {
-  EXPECT_EQ(yaml_fault("lr_scheduler_type: cosin\n"),
-            "[run.yaml:1] expected a value of lr_scheduler_type\n"
-            "  found:  'cosin'. Did you mean 'cosine', 'cosine_with_restarts' or 'cosine_with_min_lr'?\n"
-            "  do:     choose linear, cosine, cosine_with_restarts, polynomial, constant, constant_with_warmup, "
-            "inverse_sqrt, reduce_lr_on_plateau, cosine_with_min_lr, cosine_warmup_with_min_lr, "
-            "warmup_stable_decay, greedy");
+  EXPECT_EQ(
+      yaml_fault("lr_scheduler_type: cosin\n"),
+      "[run.yaml:1] expected a value of lr_scheduler_type\n"
+      "  found:  'cosin'. Did you mean 'cosine', 'cosine_with_restarts' or 'cosine_with_min_lr'?\n"
+      "  do:     choose linear, cosine, cosine_with_restarts, polynomial, constant, constant_with_warmup, "
+      "inverse_sqrt, reduce_lr_on_plateau, cosine_with_min_lr, cosine_warmup_with_min_lr, "
+      "warmup_stable_decay, greedy");
   for (const char* line :
        {"packing_strategy: wrapped", "packing_strategy: bfd_split", "loss_type: dft", "optim: ademamix",
         "optim: adamw_torch_8bit", "truncation_mode: keep_end", "save_strategy: best",

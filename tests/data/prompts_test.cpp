@@ -158,7 +158,8 @@ TEST_F(PromptRows, SayWhichColumnsAreThereAndHowToMakePrompts) {
 TEST_F(PromptRows, BadRowsAreNamed) {
   expect_error(R"({"prompt": null})", {"train.jsonl:1 prompt] expected a string, or a list"});
   expect_error("{\"prompt\": \"a\"}\n{\"prompt\": [{\"role\": \"user\", \"content\": \"b\"}]}",
-               {"train.jsonl:2] expected a prompt like the first one (", "train.jsonl:1): text", "a list of messages"});
+               {"train.jsonl:2] expected a prompt like the first one (", "train.jsonl:1): text",
+                "a list of messages"});
   expect_error(R"({"prompt": []})", {"column 'prompt' to be a list of at least one message"});
   expect_error(R"({"prompt": [{"content": "a"}]})", {"a 'role' in prompt[0]"});
   expect_error(R"({"prompt": [{"role": "user", "content": "a"}], "chat_template_kwargs": 1})",

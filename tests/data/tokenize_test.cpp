@@ -89,7 +89,8 @@ TEST(Tokenize, EqualsTrlsPreparedDatasets) {
   ASSERT_EQ(recorded["cases"].size(), 17U);
   for (const auto& run : recorded["cases"]) {
     const TokenizeOptions options = options_of(run["options"]);
-    const Rows rows = read_rows(base::fs::path(HONE_FIXTURES "/data/rows") / run["file"].get<std::string>(), "text");
+    const Rows rows =
+        read_rows(base::fs::path(HONE_FIXTURES "/data/rows") / run["file"].get<std::string>(), "text");
     const Dataset dataset = tokenize_rows(rows, tiny(), &chatml(), options);
     const auto packed =
         options.packing ? pack_bfd(dataset.examples, options.max_length) : no_packing(dataset.examples);

@@ -333,7 +333,8 @@ inline Count run(double most_seconds, const std::vector<std::string>& corpus, co
     one(input_of(round), "round " + std::to_string(round));
   }
   const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
-  std::printf("[fuzz] %llu inputs: %llu taken, %llu refused\n", number(count.rounds), number(count.taken), number(count.refused));
+  std::printf("[fuzz] %llu inputs: %llu taken, %llu refused\n", number(count.rounds), number(count.taken),
+              number(count.refused));
   return count;
 }
 

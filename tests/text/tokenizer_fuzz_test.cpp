@@ -81,7 +81,8 @@ TEST(HostileTokenizer, RegularExpressionsWithoutEnd) {
 
 TEST(HostileTokenizer, TextThatGrowsInTheNormalizer) {
 #ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "AddressSanitizer's allocator is so slow that the limit of time comes before that of memory";
+  GTEST_SKIP()
+      << "AddressSanitizer's allocator is so slow that the limit of time comes before that of memory";
 #endif
   const std::string message = outcome(with("/normalizer", doubled(60)));
   EXPECT_TRUE(contains(message, "[m/tokenizer.json] expected a tokenizer that can be applied to a text"))

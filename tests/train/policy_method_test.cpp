@@ -62,7 +62,7 @@ class Steps {
     adapter_.emplace(adapters::Adapter::attach(*model_, lora, 42));
     optimizer_ = learn::AdamWState::zeros_like(adapter_->flat());
     opened_.emplace(open_text(plan_));
-    prompts_.rows = data::read_prompt_rows(plan_.dataset_name);
+    prompts_.rows = data::read_prompt_rows(base::fs::path(plan_.dataset_name));
     prompts_.tokens =
         data::tokenize_prompts(prompts_.rows, opened_->tokenizer, opened_->chat_template.get(), {});
     rewards_.push_back(std::make_unique<FewTokens>());

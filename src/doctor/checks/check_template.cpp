@@ -18,7 +18,7 @@ using base::Verdict;
 namespace {
 
 constexpr std::int64_t kRowsRead = 500;  // of the data file
-constexpr std::size_t kTurnRows = 32;          // conversations of several turns that are looked at
+constexpr std::size_t kTurnRows = 32;    // conversations of several turns that are looked at
 
 // ---- DATA-04
 

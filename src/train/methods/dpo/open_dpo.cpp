@@ -14,8 +14,7 @@ constexpr const char* kLengthAdvice = "ld_alpha, or loss_type: sigmoid_norm, red
 Input read_pairs(const data::RowSource& source, const OpenedRun& run) {
   const config::Plan& plan = run.plan;
   // UltraFeedback and its like repeat the first message in a column `prompt`.
-  const data::PreferenceRows rows =
-      data::read_preference_rows(source, data::ImplicitPrompts::kExtractMixed);
+  const data::PreferenceRows rows = data::read_preference_rows(source, data::ImplicitPrompts::kExtractMixed);
   data::PreferenceData data =
       data::tokenize_preferences(rows, run.text->tokenizer, run.text->chat_template.get(),
                                  {.max_length = plan.max_length,
