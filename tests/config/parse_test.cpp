@@ -55,6 +55,7 @@ TEST_F(ParseTest, MistakesInTheFileNameItsLine) {
 // Each supported option that changes the plan, with the smallest change to it.
 TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
   const std::map<std::string, std::vector<std::string>> changes = {
+      {"model_revision", {"v2"}},
       {"model_name_or_path", {path("other")}},
       {"dtype", {"bfloat16"}},
       {"load_in_4bit", {}},
