@@ -5,8 +5,8 @@ usage: run.py --hone PROGRAM [--jobs 2] [--only TEXT] [--list]
 
 A set has names and values as recipes of alignment-handbook, open-r1, SageMaker, philschmid and TRL's own scripts have them.
 Its first line names the command (`# hone sft`); a second one, `# refused: TEXT`, says that it is refused, and what the message
-holds. {model} is a tiny model; {chat}, {pairs}, {marked}, {math}, {questions}, {prompts}, {text} are folders of rows that this
-program writes. Sizes are cut on the command line. Prints `ok NAME` or `not ok NAME: why`, then how many run and why the others
+holds. {model} is a tiny model; {chat}, {pairs}, {comparisons}, {marked}, {math}, {questions}, {prompts}, {text} are folders of rows that
+this program writes. Sizes are cut on the command line. Prints `ok NAME` or `not ok NAME: why`, then how many run and why the others
 are refused."""
 import argparse
 import collections
@@ -43,6 +43,8 @@ def rows_of_kinds():
         "text": [{"text": f"{a} + 3 = {b}"} for a, b in sums],
         "pairs": [{"prompt": f"What is {a} + 3?", "chosen": [turn("user", f"What is {a} + 3?"), turn("assistant", f"It is {b}.")],
                    "rejected": [turn("user", f"What is {a} + 3?"), turn("assistant", "I will not say.")]} for a, b in sums],
+        "comparisons": [{"chosen": [turn("user", f"What is {a} + 3?"), turn("assistant", f"It is {b}.")],
+                         "rejected": [turn("user", f"What is {a} + 3?"), turn("assistant", "I will not say.")]} for a, b in sums],
         "pairs2": [{"prompt": f"What is {a} - 3?", "chosen": [turn("user", f"What is {a} - 3?"), turn("assistant", "Less.")],
                     "rejected": [turn("user", f"What is {a} - 3?"), turn("assistant", "More, I would say.")]} for a, _ in sums],
         "marked": [{"prompt": [turn("user", f"What is {a} + 3?")], "completion": [turn("assistant", f"It is {b}.")],
