@@ -86,8 +86,7 @@ case("F0", "GRPO, Qwen2 shapes, bf16, gradient checkpointing, batch 16, 8 genera
 case("F1", "GRPO with reentrant checkpointing requested (TRL#2671)", F1, TRL_F1)
 case("F1, Online DPO", "Online DPO with reentrant checkpointing requested (TRL#2671)", F1_ONLINE, TRL_F1_ONLINE, method="online-dpo")
 case("F2", "GRPO, format and correctness rewards, loss 0 (TRL#2931)", F2, TRL_F2, code="RL-01")
-case("F3", "accumulation 4, learning_rate 5e-6, warmup_ratio 0.1, cosine, max_grad_norm 0.1, bf16 (TRL#2906)", F3, TRL_F3,
-     trains=False, code="RL-16", says="warmup_steps")
+case("F3", "accumulation 4, learning_rate 5e-6, warmup_ratio 0.1, cosine, max_grad_norm 0.1, bf16 (TRL#2906)", F3, TRL_F3)
 case("F3, warmup_steps 0.1", "the same with the name that transformers 5 has", F3_NOW, TRL_F3_NOW)
 case("F3, a GEMM that raises SIGFPE", "the same on a machine whose bf16 product dies", F3_NOW, TRL_GEMM, trains=False,
      code="NUM-07", broken="gemm-bf16:SIGFPE")
