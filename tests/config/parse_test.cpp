@@ -56,6 +56,11 @@ TEST_F(ParseTest, MistakesInTheFileNameItsLine) {
 TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
   const std::map<std::string, std::vector<std::string>> changes = {
       {"model_revision", {"v2"}},
+      {"tokenizer_name_or_path",
+       {write("tokenizer/tokenizer.json", "{}").substr(0, path("tokenizer").size())}},
+      {"chat_template", {"{{ messages }}"}},
+      {"overwrite_output_dir", {}},
+      {"eval_delay", {"3"}},
       {"model_name_or_path", {path("other")}},
       {"dtype", {"bfloat16"}},
       {"load_in_4bit", {}},
@@ -136,7 +141,9 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
                                               "eval_on_start",
                                               "lr_scheduler_kwargs",
                                               "bnb_4bit_quant_type",
-                                              "use_bnb_nested_quant"};
+                                              "use_bnb_nested_quant",
+                                              "eval_datasets",
+                                              "ignore_unknown"};
   write("other/config.json", "{}");
   Plan plain = run();
   plain.resolved.clear();
