@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/path_kind.h"
 #include "base/staging.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
@@ -18,17 +19,9 @@ namespace hone::config {
 namespace {
 
 namespace fs = std::filesystem;
+using base::exists;
+using base::is_folder;
 using base::UserError;
-
-bool exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-bool is_folder(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
 
 // A name of the hub, unless its owner is a folder of this disk: then a part of the path is missing.
 bool is_hub_name(const std::string& path) {
@@ -239,7 +232,7 @@ void collect_files(Plan& plan, Settings& settings) {
   const auto set = [&](const char* name) { return !settings.text(name).empty(); };
   if (set("model_name_or_path")) {
     settings.collect([&] {
-      find_model(plan.model_name_or_path, settings.text("model_revision"), "model_name_or_path",
+      find_model(plan.model_name_or_path, plan.model_revision, "model_name_or_path",
                  settings.where("model_name_or_path"), plan.downloads);
     });
   }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
@@ -15,12 +16,6 @@ namespace hone::config {
 namespace {
 
 using base::Json;
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
-}
 
 std::string default_hint(const Option& option) {
   return fmt::format("correct it, or remove it for the default {}", option.default_text);
@@ -47,13 +42,13 @@ Json parsed(std::string_view text) {
 bool is_null_word(const Option& option, std::string_view text) {
   if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") return true;
   const bool number = option.kind == Kind::kInt || option.kind == Kind::kFloat || option.kind == Kind::kBool;
-  if (number && option.nullable() && lower(text) == "none") return true;
+  if (number && option.nullable() && base::lower_ascii(std::string(text)) == "none") return true;
   // Python's None, which YAML reads as text. A name could be "None" where null means nothing.
   return text == "None" && option.nullable() && option.kind != Kind::kAny;
 }
 
 Json bool_of(const Option& option, std::string_view text, const std::string& where) {
-  const std::string word = lower(text);
+  const std::string word = base::lower_ascii(std::string(text));
   for (const char* yes : {"true", "yes", "on", "t", "y", "1"}) {
     if (word == yes) return true;
   }
@@ -155,7 +150,7 @@ Json convert_text(const Option& option, std::string_view text, bool plain, const
       return std::string(text);
     case Kind::kChoice: {
       // A YAML bool such as init_lora_weights: True is the value "true".
-      const std::string word = lower(text);
+      const std::string word = base::lower_ascii(std::string(text));
       return (word == "true" || word == "false") ? Json(word) : Json(std::string(text));
     }
     case Kind::kAny:
@@ -219,7 +214,7 @@ std::string yaml_text(const Json& value) {
     letter = letter || alpha;
     plain = plain && (alpha || (c >= '0' && c <= '9') || c == '.' || c == '-');
   }
-  const std::string word = lower(text);
+  const std::string word = base::lower_ascii(std::string(text));
   for (const char* reserved : {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "inf", "nan"}) {
     plain = plain && word != reserved;
   }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json_tools.h"
+#include "base/path_kind.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "config/data_patterns.h"
@@ -22,6 +23,7 @@ namespace hone::config {
 namespace {
 
 namespace fs = base::fs;
+using base::is_folder;
 using base::Json;
 using base::UserError;
 
@@ -31,16 +33,6 @@ struct Found {
   std::vector<SplitFiles> splits;
   bool any_name = false;  // one split, which answers to every name
 };
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
 
 [[noreturn]] void throw_no_files(const DatasetAsked& asked, const std::string& place,
                                  const std::string& found) {
@@ -66,7 +58,7 @@ std::vector<fs::path> files_of_pattern(const fs::path& folder, const std::string
   if (!has_magic(pattern)) {
     const fs::path file = folder / pattern;
     if (is_folder(file)) return files_of_pattern(folder, (fs::path(pattern) / "**").string(), asked);
-    if (is_there(file)) return {file};
+    if (base::exists(file)) return {file};
     throw_no_files(asked, folder.empty() ? "this folder" : folder.string(),
                    fmt::format("no file '{}'", base::cut_text(pattern, 200)));
   }
@@ -144,10 +136,10 @@ SplitFiles saved_split(const fs::path& folder, std::string name) {
 }
 
 std::optional<Found> from_saved(const fs::path& folder) {
-  if (is_there(folder / "state.json"))
+  if (base::exists(folder / "state.json"))
     return Found{.splits = {saved_split(folder, "train")}, .any_name = true};
   const fs::path dictionary = folder / "dataset_dict.json";
-  if (!is_there(dictionary)) return std::nullopt;
+  if (!base::exists(dictionary)) return std::nullopt;
   const Json named = read_state(dictionary);
   if (!named.is_object() || !named.contains("splits") || !named["splits"].is_array())
     throw_bad_state(dictionary);
@@ -248,14 +240,14 @@ void require_known_ending(const DatasetAsked& asked) {
 
 bool is_builder(const std::string& path) {
   static const std::set<std::string> names = {"json", "csv", "parquet", "arrow"};
-  return names.contains(path) && !is_there(path);
+  return names.contains(path) && !base::exists(path);
 }
 
 Found find(const DatasetAsked& asked) {
   if (is_builder(asked.path) && !asked.data_files.is_null()) {
     return from_data_files(asked.data_dir, asked.data_files, asked);
   }
-  if (!is_there(asked.path) && has_magic(asked.path)) return from_data_files({}, asked.path, asked);
+  if (!base::exists(asked.path) && has_magic(asked.path)) return from_data_files({}, asked.path, asked);
   require_rows_path(asked.path, asked.option, asked.where);
   if (!is_folder(asked.path)) {
     require_known_ending(asked);

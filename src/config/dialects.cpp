@@ -1,36 +1,17 @@
 // The names of recipes that are not TRL's own: alignment-handbook, open-r1, SageMaker's recipes, philschmid's
 // tutorials, Accelerate's launchers. Each row: the name, whose it is, and what it becomes.
-#include "config/option_table.h"
+#include "config/former_name_rows.h"
 
 namespace hone::config {
 namespace {
 
 constexpr std::string_view kHandbook = "alignment-handbook", kOpenR1 = "open-r1", kSageMaker = "SageMaker",
                            kSchmid = "philschmid", kAccelerate = "Accelerate", kSimPo = "SimPO";
-constexpr std::string_view kEveryMethod = "training";
 constexpr std::string_view kNoUpload = "after training, hone uploads and evaluates nothing";
 constexpr std::string_view kNoTracker = "read only by trackers, which hone does not call";
 constexpr std::string_view kSandbox =
     "read only by rewards that run code in a sandbox, which hone does not have";
 constexpr std::string_view kOnlyText = "hone trains only on text";
-
-FormerName becomes(std::string_view name, std::string_view whose, std::string_view option,
-                   std::string_view commands = kEveryMethod, std::string_view words = {}) {
-  return {.name = name,
-          .whose = whose,
-          .fate = Fate::kOption,
-          .option = option,
-          .words = words,
-          .commands = commands};
-}
-FormerName noted(std::string_view name, std::string_view whose, std::string_view why,
-                 std::string_view commands = kEveryMethod) {
-  return {.name = name, .whose = whose, .fate = Fate::kNote, .why = why, .commands = commands};
-}
-FormerName refused_as(std::string_view name, std::string_view whose, std::string_view why,
-                      std::string_view fix, std::string_view commands = kEveryMethod) {
-  return {.name = name, .whose = whose, .fate = Fate::kRefused, .why = why, .fix = fix, .commands = commands};
-}
 
 // clang-format off
 std::vector<FormerName> of_rewards_and_launchers() {
@@ -45,7 +26,7 @@ std::vector<FormerName> of_rewards_and_launchers() {
       noted("morph_router_url", kOpenR1, kSandbox),
       noted("enforce_same_language", kOpenR1, kSandbox),
       // other losses
-      refused_as("gamma_beta_ratio", kSimPo, "SimPO's loss is not one of dpo's", "remove it, or train with another loss_type", "dpo"),
+      refused_name("gamma_beta_ratio", kSimPo, "SimPO's loss is not one of dpo's", "remove it, or train with another loss_type", "dpo"),
       // Accelerate's launcher
       noted("num_processes", kAccelerate, kOneProcess),
       noted("num_machines", kAccelerate, kOneProcess),
@@ -69,33 +50,33 @@ std::vector<FormerName> of_rewards_and_launchers() {
 std::vector<FormerName> dialect_names() {
   std::vector<FormerName> all = {
       // the data
-      becomes("dataset_id_or_path", kSchmid, "dataset_name"),
-      becomes("dataset_id", kSchmid, "dataset_name"),
-      becomes("train_dataset_path", kSchmid, "dataset_name"),
-      becomes("test_dataset_path", kSchmid, "eval_dataset"),
-      becomes("train_dataset_id_or_path", kSageMaker, "dataset_name"),
-      becomes("val_dataset_id_or_path", kSageMaker, "eval_dataset"),
-      becomes("eval_dataset_id_or_path", kSageMaker, "eval_dataset"),
-      {.name = "dataset_mixer", .whose = kHandbook, .fate = Fate::kMixture, .commands = kEveryMethod},
-      {.name = "dataset_splits", .whose = kHandbook, .fate = Fate::kMixture, .commands = kEveryMethod},
-      {.name = "dataset_configs", .whose = kHandbook, .fate = Fate::kMixture, .commands = kEveryMethod},
-      {.name = "dataset_mixture", .whose = kOpenR1, .fate = Fate::kMixture, .commands = kEveryMethod},
-      refused_as("auto_insert_empty_system_msg", kHandbook, "an empty system turn is not inserted", "remove it, or write the system turn into the rows"),
-      becomes("dataset_split", kSchmid, "dataset_train_split"),
-      becomes("text_column", kHandbook, "dataset_text_field", "sft"),
-      becomes("truncation_side", kHandbook, "truncation_mode", "sft dpo", "left=keep_end right=keep_start"),
+      renamed("dataset_id_or_path", kSchmid, "dataset_name"),
+      renamed("dataset_id", kSchmid, "dataset_name"),
+      renamed("train_dataset_path", kSchmid, "dataset_name"),
+      renamed("test_dataset_path", kSchmid, "eval_dataset"),
+      renamed("train_dataset_id_or_path", kSageMaker, "dataset_name"),
+      renamed("val_dataset_id_or_path", kSageMaker, "eval_dataset"),
+      renamed("eval_dataset_id_or_path", kSageMaker, "eval_dataset"),
+      {.name = "dataset_mixer", .whose = kHandbook, .fate = Fate::kMixture, .commands = kTraining},
+      {.name = "dataset_splits", .whose = kHandbook, .fate = Fate::kMixture, .commands = kTraining},
+      {.name = "dataset_configs", .whose = kHandbook, .fate = Fate::kMixture, .commands = kTraining},
+      {.name = "dataset_mixture", .whose = kOpenR1, .fate = Fate::kMixture, .commands = kTraining},
+      refused_name("auto_insert_empty_system_msg", kHandbook, "an empty system turn is not inserted", "remove it, or write the system turn into the rows"),
+      renamed("dataset_split", kSchmid, "dataset_train_split"),
+      renamed("text_column", kHandbook, "dataset_text_field", "sft"),
+      renamed("truncation_side", kHandbook, "truncation_mode", "sft dpo", "left=keep_end right=keep_start"),
       noted("truncation_side", kHandbook, "a long sequence keeps its beginning, a long prompt its end", "grpo rloo online-dpo reward kto cpo orpo"),
       noted("system_prompt", kOpenR1, "read only by the evaluation after training, which hone does not do", "sft dpo kto reward cpo orpo"),
       noted("max_train_samples", kSageMaker, "every row is used; a slice such as dataset_train_split: train[:1000] takes a part"),
       // the model
-      becomes("model_id", kSchmid, "model_name_or_path"),
+      renamed("model_id", kSchmid, "model_name_or_path"),
       noted("processor_name_or_path", kSageMaker, kOnlyText),
       noted("modality_type", kSageMaker, kOnlyText),
       noted("use_snapshot_download", kSageMaker, "hone reads a model's folder"),
       noted("merge_adapters", kSchmid, "hone merge writes the merged model"),
       noted("merge_weights", kSageMaker, "hone merge writes the merged model"),
-      refused_as("spectrum_config_path", kSchmid, "Spectrum trains whole weights by name, and hone trains adapters only so far", "set use_peft: true and lora_target_modules, and remove it"),
-      refused_as("mxfp4", kSageMaker, "hone has no MXFP4 models", "remove it"),
+      refused_name("spectrum_config_path", kSchmid, "Spectrum trains whole weights by name, and hone trains adapters only so far", "set use_peft: true and lora_target_modules, and remove it"),
+      refused_name("mxfp4", kSageMaker, "hone has no MXFP4 models", "remove it"),
       // after training
       noted("callbacks", kOpenR1, kNoUpload),
       noted("benchmarks", kOpenR1, kNoUpload),

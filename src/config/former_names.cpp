@@ -2,43 +2,26 @@
 #include <algorithm>
 #include <iterator>
 
+#include "config/former_name_rows.h"
 #include "config/method_of.h"
-#include "config/option_table.h"
 
 namespace hone::config {
 namespace {
 
 constexpr std::string_view kTrl = "TRL", kTransformers = "transformers", kPeft = "PEFT";
-constexpr std::string_view kTraining = "training";  // every method
 constexpr std::string_view kPairs = "dpo";
 constexpr std::string_view kOnline = "online-dpo";
 constexpr std::string_view kFixedData = "sft dpo reward kto cpo orpo";
-
-FormerName renamed(std::string_view name, std::string_view whose, std::string_view option,
-                   std::string_view commands = kTraining, std::string_view words = {}) {
-  return {.name = name,
-          .whose = whose,
-          .fate = Fate::kOption,
-          .option = option,
-          .words = words,
-          .commands = commands};
-}
 
 FormerName key_of(std::string_view name, std::string_view whose, std::string_view option,
                   std::string_view commands) {
   return {.name = name, .whose = whose, .fate = Fate::kKey, .option = option, .commands = commands};
 }
 
-FormerName refused_name(std::string_view name, std::string_view whose, std::string_view why,
-                        std::string_view fix, std::string_view commands = kTraining) {
-  return {.name = name, .whose = whose, .fate = Fate::kRefused, .why = why, .fix = fix, .commands = commands};
-}
-
 // Names with one note.
 void note(std::vector<FormerName>& all, std::initializer_list<std::string_view> names, std::string_view whose,
           std::string_view why, std::string_view commands = kTraining) {
-  for (const std::string_view name : names)
-    all.push_back({.name = name, .whose = whose, .fate = Fate::kNote, .why = why, .commands = commands});
+  for (const std::string_view name : names) all.push_back(noted(name, whose, why, commands));
 }
 
 void add_renamed(std::vector<FormerName>& all) {

@@ -8,8 +8,10 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/path_kind.h"
 
 namespace hone::config {
 
@@ -27,15 +29,8 @@ std::string variable(const char* name) {
 }
 
 bool is_true(const std::string& word) {  // as huggingface_hub reads such variables
-  std::string upper = word;
-  std::transform(upper.begin(), upper.end(), upper.begin(),
-                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  const std::string upper = base::upper_ascii(word);
   return upper == "1" || upper == "ON" || upper == "YES" || upper == "TRUE";
-}
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
 }
 
 // "models--owner--name"
@@ -47,9 +42,9 @@ std::string folder_of(HubKind kind, const std::string& id) {
 
 // Every shard that the index names, or the one file.
 bool has_weights(const fs::path& folder) {
-  if (is_file(folder / "model.safetensors")) return true;
+  if (base::is_file(folder / "model.safetensors")) return true;
   const fs::path index = folder / "model.safetensors.index.json";
-  if (!is_file(index)) return false;
+  if (!base::is_file(index)) return false;
   try {
     const base::Json json = base::parse_json(base::read_text(index), index.string());
     const auto map = json.find("weight_map");
@@ -57,17 +52,18 @@ bool has_weights(const fs::path& folder) {
     std::set<std::string> shards;
     for (const auto& [name, shard] : map->items())
       shards.insert(shard.is_string() ? shard.get<std::string>() : "");
-    return std::all_of(shards.begin(), shards.end(),
-                       [&](const std::string& shard) { return !shard.empty() && is_file(folder / shard); });
+    return std::all_of(shards.begin(), shards.end(), [&](const std::string& shard) {
+      return !shard.empty() && base::is_file(folder / shard);
+    });
   } catch (const base::UserError&) {
     return false;  // an interrupted download: fetched again
   }
 }
 
 bool is_whole(HubKind kind, const fs::path& folder) {
+  if (!base::is_folder(folder)) return false;
+  if (kind == HubKind::kModel) return base::is_file(folder / "config.json") && has_weights(folder);
   std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) return false;
-  if (kind == HubKind::kModel) return is_file(folder / "config.json") && has_weights(folder);
   return fs::directory_iterator(folder, ignored) != fs::directory_iterator();
 }
 
@@ -94,7 +90,7 @@ bool looks_like_hub_name(const std::string& word) {
 
 base::fs::path hub_cache_folder() {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
-    if (const std::string folder = variable(name); !folder.empty()) return folder;
+    if (std::string folder = variable(name); !folder.empty()) return folder;
   }
   if (const std::string home = variable("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
   const std::string cache = variable("XDG_CACHE_HOME");
@@ -106,7 +102,7 @@ std::optional<base::fs::path> hub_snapshot(HubKind kind, const std::string& id, 
   const fs::path folder = hub_cache_folder() / folder_of(kind, id);
   const std::string wanted = revision.empty() ? "main" : revision;
   std::string commit = wanted;  // a commit has no file in refs/
-  if (is_file(folder / "refs" / wanted)) {
+  if (base::is_file(folder / "refs" / wanted)) {
     try {
       commit = base::read_text(folder / "refs" / wanted);
     } catch (const base::UserError&) {

@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <functional>
 
+#include "base/ascii.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
+#include "config/keyword_values.h"
 
 namespace hone::config {
 namespace {
@@ -22,21 +23,10 @@ constexpr const char* kOptimArgs = "optim_args";
 
 // The keys that transformers' trainer_optimizer.py reads for each; it never reads weight_decay in effect, since
 // the option of that name is set for every parameter.
-struct OptimizerKeys {
-  OptimizerKind kind;
-  std::string_view keys;
-};
-constexpr std::array<OptimizerKeys, 3> kOptimizerKeys = {
+constexpr std::array<Keywords<OptimizerKind>, 3> kOptimizerKeywords = {
     {{OptimizerKind::kSgd, "momentum dampening nesterov weight_decay"},
      {OptimizerKind::kAdagrad, "lr_decay eps weight_decay"},
      {OptimizerKind::kRmsprop, "momentum alpha eps centered weight_decay"}}};
-
-std::vector<std::string> keys_of_optimizer(OptimizerKind kind) {
-  for (const OptimizerKeys& row : kOptimizerKeys) {
-    if (row.kind == kind) return split_words(row.keys);
-  }
-  return {};
-}
 
 struct OptimizerValue {
   const Settings& settings;
@@ -44,19 +34,15 @@ struct OptimizerValue {
   const std::string& text;
 
   double number() const {
-    double out = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-    const bool whole = error == std::errc() && end == text.data() + text.size();
-    if (!whole || !std::isfinite(out) || out < 0) {
+    const std::optional<double> out = number_from(text);
+    if (!out || !std::isfinite(*out) || *out < 0) {
       conflict(settings, kOptimArgs, fmt::format("a number at least 0 for {} in optim_args", key),
                fmt::format("'{}'", base::cut_text(text, 200)));
     }
-    return out;
+    return *out;
   }
   bool flag() const {  // everything else is false in transformers
-    std::string word = text;
-    std::transform(word.begin(), word.end(), word.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::string word = base::lower_ascii(text);
     if (word == "true" || word == "1" || word == "yes") return true;
     if (word == "false" || word == "0" || word == "no") return false;
     conflict(settings, kOptimArgs, fmt::format("true or false for {} in optim_args", key),
@@ -129,7 +115,7 @@ void note_idle_adam(const OptimizerPlan& plan, const Settings& settings, std::ve
 void read_optim_args(OptimizerPlan& plan, const Settings& settings, std::vector<std::string>& notes) {
   OptimizerArguments& arguments = plan.optim_args;
   if (plan.optim == OptimizerKind::kAdagrad) arguments.eps = 1e-10;
-  const std::vector<std::string> known = keys_of_optimizer(plan.optim);
+  const std::vector<std::string> known = keywords_of(kOptimizerKeywords, plan.optim);
   for (const auto& [key, text] : pairs_of(settings)) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       note_unread(settings, key, known, notes);

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <functional>
 
 #include "base/json_tools.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
+#include "config/keyword_values.h"
 
 namespace hone::config {
 namespace {
@@ -24,11 +24,7 @@ using learn::ScheduleKwargs;
 constexpr const char* kScheduleKwargs = "lr_scheduler_kwargs";
 
 // The keys of each schedule: the arguments of its function in transformers.optimization.
-struct ScheduleKeys {
-  Scheduler schedule;
-  std::string_view keys;
-};
-constexpr std::array<ScheduleKeys, 9> kScheduleKeys = {
+constexpr std::array<Keywords<Scheduler>, 9> kScheduleKeywords = {
     {{Scheduler::kCosine, "num_cycles"},
      {Scheduler::kCosineWithRestarts, "num_cycles"},
      {Scheduler::kPolynomial, "lr_end power"},
@@ -42,22 +38,11 @@ constexpr std::array<ScheduleKeys, 9> kScheduleKeys = {
       "mode factor patience threshold threshold_mode cooldown warmup min_lr max_lr eps verbose smooth "
       "window_size reset_start"}}};
 
-std::vector<std::string> keys_of(Scheduler schedule) {
-  for (const ScheduleKeys& row : kScheduleKeys) {
-    if (row.schedule == schedule) return split_words(row.keys);
-  }
-  return {};
-}
-
 // A number, or a text that is one: YAML reads 1e-5 as a text.
 std::optional<double> number_in(const Json& value) {
   if (value.is_number()) return value.get<double>();
   if (!value.is_string()) return std::nullopt;
-  const auto text = value.get<std::string>();
-  double out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return out;
+  return number_from(value.get<std::string>());
 }
 
 struct ScheduleValue {
@@ -143,8 +128,8 @@ const std::map<std::string, SetKey>& setters() {
 [[noreturn]] void unknown_key(const Settings& settings, const std::string& key,
                               const std::vector<std::string>& known) {
   const std::string schedule = settings.text("lr_scheduler_type");
-  const bool others = std::any_of(kScheduleKeys.begin(), kScheduleKeys.end(),
-                                  [&](const ScheduleKeys& row) { return contains_word(row.keys, key); });
+  const bool others = std::any_of(kScheduleKeywords.begin(), kScheduleKeywords.end(),
+                                  [&](const auto& row) { return contains_word(row.names, key); });
   conflict(settings, kScheduleKwargs,
            known.empty() ? fmt::format("no {} with lr_scheduler_type {}", kScheduleKwargs, schedule)
                          : fmt::format("keys of lr_scheduler_type {} in {}", schedule, kScheduleKwargs),
@@ -214,7 +199,7 @@ void read_schedule_kwargs(OptimizerPlan& plan, const Settings& settings, std::ve
     notes.push_back(fmt::format("lr_scheduler_kwargs: not used by lr_scheduler_type {}",
                                 settings.text("lr_scheduler_type")));
   } else if (given.is_object()) {
-    const std::vector<std::string> known = keys_of(type);
+    const std::vector<std::string> known = keywords_of(kScheduleKeywords, type);
     for (const auto& [key, value] : given.items()) {
       if (std::find(known.begin(), known.end(), key) == known.end()) unknown_key(settings, key, known);
       if (value.is_null()) continue;  // as if it were not there

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/ascii.h"
 #include "base/error.h"
 
 namespace hone::config {
@@ -16,9 +17,9 @@ constexpr double kMaxBytes = 9e15;  // whole in a double
 std::string lower_without_spaces(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c != ' ') out += (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : c;
+    if (c != ' ') out += c;
   }
-  return out;
+  return base::lower_ascii(std::move(out));
 }
 
 const double* unit(std::string_view word) {

@@ -24,6 +24,19 @@ std::optional<text::BlockKind> compression(std::string_view begin) {
 
 }  // namespace
 
+std::string_view without_byte_order_mark(std::string_view begin, const base::fs::path& path) {
+  if (begin.starts_with("\xFF\xFE") || begin.starts_with("\xFE\xFF")) {
+    throw UserError({.where = path.string(),
+                     .expected = "text in UTF-8",
+                     .found = "UTF-16",
+                     .cause = "a file in UTF-16, as written by some programs on Windows",
+                     .fix = "convert it: iconv -f UTF-16 -t UTF-8 IN > OUT"});
+  }
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (begin.starts_with(kMark)) begin.remove_prefix(kMark.size());
+  return begin;
+}
+
 struct FileText::Source {
   std::optional<base::MappedFile> plain;
   bool given = false;  // the plain file's one block
@@ -49,14 +62,7 @@ std::string_view FileText::next_block() {
 std::string_view FileText::next() {
   std::string_view block = next_block();
   if (!std::exchange(first_, false)) return block;
-  if (block.starts_with("\xFF\xFE") || block.starts_with("\xFE\xFF")) {
-    throw UserError({.where = path_.string(),
-                     .expected = "text in UTF-8",
-                     .found = "UTF-16",
-                     .cause = "a file in UTF-16, as written by some programs on Windows",
-                     .fix = "convert it: iconv -f UTF-16 -t UTF-8 IN > OUT"});
-  }
-  if (block.starts_with(kByteOrderMark)) block.remove_prefix(kByteOrderMark.size());
+  block = without_byte_order_mark(block, path_);
   return block.empty() ? next_block() : block;
 }
 

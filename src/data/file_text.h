@@ -12,7 +12,8 @@
 
 namespace hone::data {
 
-inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+// The beginning of the file at `path` without its byte order mark. UserError when it is UTF-16.
+std::string_view without_byte_order_mark(std::string_view begin, const base::fs::path& path);
 
 // More in one row is an error: a file without line ends, or a quote that is never closed.
 inline constexpr std::size_t kMostRowBytes = std::size_t{1} << 30;

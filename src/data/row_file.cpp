@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/numeric.h"
 #include "data/csv.h"
@@ -23,17 +24,11 @@ namespace {
 constexpr std::size_t kMagicBytes = 8;
 constexpr std::string_view kBlanks = " \t\r\n";
 
-std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-  return text;
-}
-
 // ".csv" of "train.csv.gz".
 std::string ending_of(base::fs::path path) {
-  std::string ending = lower_case(path.extension().string());
+  std::string ending = base::lower_ascii(path.extension().string());
   for (const char* compressed : {".gz", ".zst", ".zstd"}) {
-    if (ending == compressed) ending = lower_case(path.replace_extension().extension().string());
+    if (ending == compressed) ending = base::lower_ascii(path.replace_extension().extension().string());
   }
   return ending;
 }

@@ -215,14 +215,7 @@ std::string Rows::where(std::size_t index) const {
 
 void for_each_row(std::string_view text, const base::fs::path& path,
                   const std::function<void(base::Json, int)>& take) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
-    throw UserError({.where = path.string(),
-                     .expected = "JSON Lines in UTF-8",
-                     .found = "UTF-16",
-                     .cause = "a file in UTF-16, as written by some programs on Windows",
-                     .fix = "convert it: iconv -f UTF-16 -t UTF-8 in.jsonl > out.jsonl"});
-  }
+  text = without_byte_order_mark(text, path);
   int number = 0;
   bool any = false;
   while (!text.empty()) {

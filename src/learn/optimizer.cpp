@@ -8,6 +8,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "learn/optimizers/rows.h"
 
@@ -17,9 +18,8 @@ namespace {
 constexpr std::int64_t kBlockSize = 1 << 16;  // elements: temporaries stay in a core's cache
 
 // get_decay_parameter_names' patterns: bias, layernorm, rmsnorm anywhere; norm or *_norm as a part of the name.
-bool name_decays(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+bool name_decays(const std::string& given) {
+  const std::string name = base::lower_ascii(given);
   for (const char* word : {"bias", "layernorm", "rmsnorm"}) {
     if (name.find(word) != std::string::npos) return false;
   }

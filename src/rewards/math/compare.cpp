@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ascii.h"
 #include "rewards/math/evaluate.h"
 
 namespace hone::rewards {
@@ -105,12 +106,6 @@ std::string joined(const MathPtr& one) {
   return out;
 }
 
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  return text;
-}
-
 bool same_symbols(const MathPtr& a, const MathPtr& b) {
   const auto is_e = [](const MathPtr& name, const MathPtr& e) {
     return name->kind == Math::kSymbol && name->name == "e" && e->kind == Math::kE;
@@ -119,7 +114,8 @@ bool same_symbols(const MathPtr& a, const MathPtr& b) {
   if (a->kind == Math::kSymbol && b->kind == Math::kSymbol) return a->name == b->name;
   const MathPtr& name = a->kind == Math::kSymbol ? a : b;
   const MathPtr& other = a->kind == Math::kSymbol ? b : a;
-  if (const std::string text = joined(other); !text.empty()) return lower(name->name) == lower(text);
+  if (const std::string text = joined(other); !text.empty())
+    return base::lower_ascii(name->name) == base::lower_ascii(text);
   if (!other->is_rational()) return false;
   const auto digits = [](Int128 value) { return std::to_string(static_cast<long long>(value)); };
   const Rational& number = other->number;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/pattern.h"
 #include "base/stopwatch.h"
@@ -41,12 +42,6 @@ class FunctionReward : public Reward {
 std::string strip(std::string_view text) {
   const std::u32string points = to_code_points(text);
   return to_utf8(base::stripped(points));
-}
-
-std::string lower_ascii(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  return text;
 }
 
 // One value from each completion's number of tokens.
@@ -204,7 +199,7 @@ std::unique_ptr<Reward> exact_match(Parameters parameters) {
     const auto gold = column_texts(request, column, name);
     const auto texts = completion_texts(request, name);
     const auto plain = [&](const std::string& text) {
-      return ignore_case ? lower_ascii(strip(text)) : strip(text);
+      return ignore_case ? base::lower_ascii(strip(text)) : strip(text);
     };
     Scores out;
     for (std::size_t i = 0; i < texts.size(); ++i)
