@@ -20,6 +20,7 @@ namespace hone::commands {
 namespace {
 
 constexpr std::size_t kMostOutput = 1 << 16;
+constexpr const char* kPython = "python3";
 
 struct Ended {
   int code = 0;  // its exit code; 127 when it could not be started
@@ -76,19 +77,19 @@ std::string said(const std::string& output) {
 
 }  // namespace
 
-void download_from_hub(const std::vector<config::HubRequest>& requests, const std::string& python) {
+void download_from_hub(const std::vector<config::HubRequest>& requests) {
   for (const config::HubRequest& request : requests) {
     if (config::hub_is_offline()) {
       refuse(request, "it is neither a folder here nor in " + config::hub_cache_folder().string(),
              "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so nothing is downloaded");
     }
     std::cerr << "download  " << request.id << " from the hub into " << config::hub_cache_folder().string()
-              << ", by " << python << std::endl;
+              << ", by " << kPython << std::endl;
     const bool model = request.kind == config::HubKind::kModel;
-    const Ended ended = run({python, "-c", std::string(kHubDownloadPython), model ? "model" : "dataset",
+    const Ended ended = run({kPython, "-c", std::string(kHubDownloadPython), model ? "model" : "dataset",
                              request.id, request.revision.empty() ? "main" : request.revision});
     if (ended.code == 127)
-      refuse(request, "no Python to download it with: '" + python + "' does not start",
+      refuse(request, std::string("no Python to download it with: '") + kPython + "' does not start",
              "hone downloads by the user's Python");
     if (ended.code != 0) {
       const std::string sentence = base::printable(said(ended.output));

@@ -8,17 +8,17 @@
 
 namespace hone::commands {
 
-// Says what is downloaded, and does it, one after the other; progress goes to stderr. Tokens stay in that Python. After it
-// config::hub_snapshot finds each. UserError, with what to do by hand, when connections are forbidden (HF_HUB_OFFLINE), when
-// `python` or its huggingface_hub is missing, and for what the hub answers.
-void download_from_hub(const std::vector<config::HubRequest>& requests, const std::string& python);
+// Says what is downloaded, and does it with `python3`, one after the other; progress goes to stderr. Tokens stay in that Python.
+// After it config::hub_snapshot finds each. UserError, with what to do by hand, when connections are forbidden
+// (HF_HUB_OFFLINE), when Python or its huggingface_hub is missing, and for what the hub answers.
+void download_from_hub(const std::vector<config::HubRequest>& requests);
 
 // parse(), and again once what its plan lacks is downloaded.
 template <typename Parse>
-auto with_downloads(const Parse& parse, const std::string& python = "python3") {
+auto with_downloads(const Parse& parse) {
   auto plan = parse();
   if (plan.downloads.empty()) return plan;
-  download_from_hub(plan.downloads, python);
+  download_from_hub(plan.downloads);
   return parse();
 }
 
