@@ -21,13 +21,7 @@ class CpoPlanTest : public ConfigTest {
 TEST_F(CpoPlanTest, DefaultsAreTrls) {
   for (const Method method : {Method::kCpo, Method::kOrpo}) {
     const Plan plan = parse_run(method, arguments());
-    Plan expected;  // plan.h states TRL's defaults; the frozen table holds the table to them
-    expected.method = method;
-    expected.use_peft = true;
-    expected.model_name_or_path = path("model");
-    expected.dataset_name = path("train.jsonl");
-    expected.train_rows = base::RowFiles(path("train.jsonl"));
-    expected.output_dir = "trainer_output";
+    Plan expected = expected_plan(method);
     expected.learning_rate = 1e-6;
     expected.disable_dropout = true;
     expected.lora_dropout = 0;  // disable_dropout

@@ -68,6 +68,19 @@ class ConfigTest : public ::testing::Test {
     return error_of([&] { run(more); });
   }
 
+  // What arguments() gives, where everything else is plan.h's, which states TRL's defaults of SFT; the frozen table
+  // holds the option table to them.
+  Plan expected_plan(Method method) const {
+    Plan expected;
+    expected.method = method;
+    expected.use_peft = true;
+    expected.model_name_or_path = path("model");
+    expected.dataset_name = path("train.jsonl");
+    expected.train_rows = base::RowFiles(path("train.jsonl"));
+    expected.output_dir = "trainer_output";
+    return expected;
+  }
+
   // The same of another method; grpo and rloo need a reward as well.
   Plan policy(Method method, std::vector<std::string> more = {}) const {
     more = arguments(more);

@@ -11,13 +11,7 @@ using Words = std::vector<std::string>;
 
 TEST_F(KtoPlanTest, DefaultsAreTrls) {
   const Plan plan = kto();
-  Plan expected;  // plan.h states TRL's defaults; the frozen table holds the table to them
-  expected.method = Method::kKto;
-  expected.use_peft = true;
-  expected.model_name_or_path = path("model");
-  expected.dataset_name = path("train.jsonl");
-  expected.train_rows = base::RowFiles(path("train.jsonl"));
-  expected.output_dir = "trainer_output";
+  Plan expected = expected_plan(Method::kKto);
   expected.learning_rate = 1e-6;
   expected.shuffle_rows = false;
   expected.disable_dropout = true;

@@ -10,13 +10,7 @@ using Words = std::vector<std::string>;
 
 TEST_F(OnlineDpoPlanTest, DefaultsAreTrls) {
   const Plan plan = online_dpo();
-  Plan expected;  // plan.h states TRL's defaults; the frozen table holds the table to them
-  expected.method = Method::kOnlineDpo;
-  expected.use_peft = true;
-  expected.model_name_or_path = path("model");
-  expected.dataset_name = path("train.jsonl");
-  expected.train_rows = base::RowFiles(path("train.jsonl"));
-  expected.output_dir = "trainer_output";
+  Plan expected = expected_plan(Method::kOnlineDpo);
   expected.learning_rate = 5e-7;
   expected.lora_dropout = 0;  // disable_dropout
   expected.max_length = 512;

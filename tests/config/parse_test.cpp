@@ -14,12 +14,7 @@ using ParseTest = ConfigTest;
 
 TEST_F(ParseTest, DefaultsAreTrls) {
   const Plan plan = run();
-  Plan expected;  // plan.h states TRL's defaults; the frozen table holds the table to them
-  expected.use_peft = true;
-  expected.model_name_or_path = path("model");
-  expected.dataset_name = path("train.jsonl");
-  expected.train_rows = base::RowFiles(path("train.jsonl"));
-  expected.output_dir = "trainer_output";
+  Plan expected = expected_plan(Method::kSft);
   expected.resolved = plan.resolved;
   EXPECT_EQ(plan, expected);
   EXPECT_EQ(plan.per_device_train_batch_size, 8);

@@ -15,13 +15,7 @@ using Words = std::vector<std::string>;
 
 TEST_F(PolicyPlanTest, GrpoDefaultsAreTrls) {
   const Plan plan = grpo();
-  Plan expected;  // plan.h states TRL's defaults; the frozen table holds the table to them
-  expected.method = Method::kGrpo;
-  expected.use_peft = true;
-  expected.model_name_or_path = path("model");
-  expected.dataset_name = path("train.jsonl");
-  expected.train_rows = base::RowFiles(path("train.jsonl"));
-  expected.output_dir = "trainer_output";
+  Plan expected = expected_plan(Method::kGrpo);
   expected.learning_rate = 1e-6;
   expected.max_length = 0;
   expected.shuffle_dataset = true;

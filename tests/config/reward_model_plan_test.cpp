@@ -11,13 +11,7 @@ using Words = std::vector<std::string>;
 
 TEST_F(RewardModelPlanTest, DefaultsAreTrls) {
   const Plan plan = reward();
-  Plan expected;  // plan.h states TRL's defaults; the frozen table holds the table to them
-  expected.method = Method::kReward;
-  expected.use_peft = true;
-  expected.model_name_or_path = path("model");
-  expected.dataset_name = path("train.jsonl");
-  expected.train_rows = base::RowFiles(path("train.jsonl"));
-  expected.output_dir = "trainer_output";
+  Plan expected = expected_plan(Method::kReward);
   expected.learning_rate = 1e-4;
   expected.disable_dropout = true;
   expected.lora_dropout = 0;  // disable_dropout

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "data/pair_json.h"
 
 namespace hone::data {
 namespace cpo_pairs_test {
@@ -37,15 +38,6 @@ const text::ChatTemplate& chat_template() {
   return value;
 }
 
-// [ids, completion mask] as tokenize_row has them.
-Json sequence(const PreferenceSequence& side) {
-  std::vector<std::int32_t> ids = side.context;
-  ids.insert(ids.end(), side.scored.begin(), side.scored.end());
-  std::vector<int> mask(ids.size(), 0);
-  std::fill(mask.end() - side.completion, mask.end(), 1);
-  return Json::array({ids, mask});
-}
-
 // A pair that TRL keeps without a completion.
 bool is_empty(const Json& pair) {
   const auto none = [](const Json& side) { return side.at(1).empty() || side.at(1).back() == Json(0); };
@@ -71,8 +63,8 @@ TEST_P(CpoPairsGolden, EqualsTrl) {
     ASSERT_LT(kept, data.pairs.size());
     const PreferencePair& ours = data.pairs[kept++];
     EXPECT_EQ(ours.row, static_cast<std::int64_t>(i));
-    EXPECT_EQ(sequence(ours.chosen), pairs.at(i).at("chosen"));
-    EXPECT_EQ(sequence(ours.rejected), pairs.at(i).at("rejected"));
+    EXPECT_EQ(recorded_form(ours.chosen), pairs.at(i).at("chosen"));
+    EXPECT_EQ(recorded_form(ours.rejected), pairs.at(i).at("rejected"));
   }
   EXPECT_EQ(kept, data.pairs.size());
   EXPECT_EQ(data.facts.prompts_too_long, static_cast<std::int64_t>(pairs.size() - kept));

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "data/pair_json.h"
 
 namespace hone::data {
 namespace preferences_test {
@@ -30,15 +31,6 @@ const text::ChatTemplate& chat_template() {
   return value;
 }
 
-// [ids, completion mask] as TRL's collator has them.
-Json sequence(const PreferenceSequence& side) {
-  std::vector<std::int32_t> ids = side.context;
-  ids.insert(ids.end(), side.scored.begin(), side.scored.end());
-  std::vector<int> mask(ids.size(), 0);
-  std::fill(mask.end() - side.completion, mask.end(), 1);
-  return Json::array({ids, mask});
-}
-
 class PreferenceGolden : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(PreferenceGolden, EqualsTrl) {
@@ -56,8 +48,8 @@ TEST_P(PreferenceGolden, EqualsTrl) {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     SCOPED_TRACE(rows.where(static_cast<std::size_t>(data.pairs[i].row)));
     EXPECT_EQ(data.pairs[i].row, pairs.at(i).at("row").get<std::int64_t>());
-    EXPECT_EQ(sequence(data.pairs[i].chosen), pairs.at(i).at("chosen"));
-    EXPECT_EQ(sequence(data.pairs[i].rejected), pairs.at(i).at("rejected"));
+    EXPECT_EQ(recorded_form(data.pairs[i].chosen), pairs.at(i).at("chosen"));
+    EXPECT_EQ(recorded_form(data.pairs[i].rejected), pairs.at(i).at("rejected"));
   }
   options.threads = 2;
   EXPECT_EQ(tokenize_preferences(rows, tokenizer(), &chat_template(), options).pairs.size(), pairs.size());
