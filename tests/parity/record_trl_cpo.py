@@ -19,19 +19,18 @@ from pathlib import Path
 
 import common
 from common import FIXTURES, TOKENS, apply_rule, peft_key, versions, with_head_bias, write_json, write_tensors
+from trl_training import logged, trained
 
 import torch
 from datasets import Dataset, disable_progress_bars
 from peft import LoraConfig, PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 from trl.experimental.cpo import CPOConfig, CPOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
 ADAPTER = MODEL / "adapter"
 KEPT = ("sigmoid", "simpo", "or", "clipped", "tokens")
-UNLOGGED = {"total_flos", "train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second",
-            "eval_runtime", "eval_samples_per_second", "eval_steps_per_second"}
 PAIRS = [("What is 43 + 21?", " 64", " I think it is 63, but I am not sure at all."), ("Add 7 and 12.", " 19", " 20"),
          ("Name a color.", " Green, like the grass.", " Seven."), ("How many legs has a spider, and how many has an ant?",
           " Eight, and six.", " Six and eight"), ("Is 17 prime?", " Yes.", " No, it is 3 * 5 + 2."),
@@ -139,18 +138,8 @@ def run(name, case, make_config, make_trainer, folder, out):
         if new:
             apply_rule(with_head_bias(trainer.model))
             tensors |= {f"before.{key}": value.clone() for key, value in adapter(trainer.model).items()}
-        gradients, clip = {}, trainer.accelerator.clip_grad_norm_
-
-        def clipped(*args, **kwargs):
-            if not gradients:
-                gradients.update({key: value.grad.clone() for key, value in adapter(trainer.model).items()})
-            return clip(*args, **kwargs)
-
-        trainer.accelerator.clip_grad_norm_ = clipped
-        trainer.pop_callback(PrinterCallback)
-        trainer.train()
-    log = [{key: value for key, value in entry.items() if key not in UNLOGGED} for entry in trainer.state.log_history]
-    steps, evals = [one for one in log if "loss" in one], [one for one in log if "eval_loss" in one]
+        gradients = trained(trainer, adapter)
+    steps, evals = logged(trainer)
     write_json(out / folder / f"{name}.json", {
         "versions": versions(), "model": str(MODEL), "adapter": None if new else str(ADAPTER),
         "data": str(FIXTURES / folder / f"{data}.jsonl"), "options": options, "steps": steps, "evals": evals}

@@ -19,11 +19,12 @@ from pathlib import Path
 
 import common
 from common import FIXTURES, SMOLLM2, SMOLLM2_ADAPTER, apply_rule, peft_key, versions, write_json, write_tensors
+from trl_training import logged, trained
 
 import torch
 from datasets import Dataset, disable_progress_bars
 from peft import LoraConfig, PeftModel
-from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
+from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 from trl import KTOConfig, KTOTrainer
 
@@ -31,8 +32,6 @@ MODEL = FIXTURES / "tiny_llama"
 ADAPTER = MODEL / "adapter"
 FOLDER = "trl_kto"
 KEPT = ("kto", "apo", "weights", "new_base", "clipped")
-UNLOGGED = {"total_flos", "train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second",
-            "eval_runtime", "eval_samples_per_second", "eval_steps_per_second"}
 ROWS_OF_TEXT = [
     ("What is 43 + 21?", " 64", True), ("Add 7 and 12.", " 20", False), ("Name a colour.", " Green, like the grass.", True),
     ("How many legs has a spider, and how many has an ant?", " Six and eight", False), ("Is 17 prime?", " Yes.", True),
@@ -129,18 +128,8 @@ def run(name, out):
         if new:
             apply_rule(trainer.model)
             tensors |= {f"before.{key}": value.clone() for key, value in adapter(trainer.model).items()}
-        gradients, clip = {}, trainer.accelerator.clip_grad_norm_
-
-        def clipped(*args, **kwargs):
-            if not gradients:
-                gradients.update({key: value.grad.clone() for key, value in adapter(trainer.model).items()})
-            return clip(*args, **kwargs)
-
-        trainer.accelerator.clip_grad_norm_ = clipped
-        trainer.pop_callback(PrinterCallback)
-        trainer.train()
-    log = [{key: value for key, value in entry.items() if key not in UNLOGGED} for entry in trainer.state.log_history]
-    steps, evals = [one for one in log if "loss" in one], [one for one in log if "eval_loss" in one]
+        gradients = trained(trainer, adapter)
+    steps, evals = logged(trainer)
     write_json(out / FOLDER / f"{name}.json", {
         "versions": versions(), "model": str(MODEL if not real else SMOLLM2), "adapter": None if new else str(start),
         "data": str(FIXTURES / FOLDER / f"{data}.jsonl") if not real else {"rows": ROWS, "mixed": data == "real_mixed"},

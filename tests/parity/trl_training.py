@@ -1,0 +1,26 @@
+"""A run of TRL's Trainer on tiny models, and what recorders keep of it: the log and the first gradients."""
+from transformers import PrinterCallback
+
+UNLOGGED = {"total_flos", "train_loss", "train_runtime", "train_samples_per_second", "train_steps_per_second",
+            "eval_runtime", "eval_samples_per_second", "eval_steps_per_second"}
+
+
+def trained(trainer, parameters):
+    """trainer.train(); the gradients before the first clipping of `parameters(model)`: {name: tensor}."""
+    gradients, clip = {}, trainer.accelerator.clip_grad_norm_
+
+    def clipped(*args, **kwargs):
+        if not gradients:
+            gradients.update({key: value.grad.clone() for key, value in parameters(trainer.model).items()})
+        return clip(*args, **kwargs)
+
+    trainer.accelerator.clip_grad_norm_ = clipped
+    trainer.pop_callback(PrinterCallback)
+    trainer.train()
+    return gradients
+
+
+def logged(trainer):
+    """(the entries of steps, those of evaluations), without times."""
+    log = [{key: value for key, value in entry.items() if key not in UNLOGGED} for entry in trainer.state.log_history]
+    return [one for one in log if "loss" in one], [one for one in log if "eval_loss" in one]
