@@ -167,7 +167,8 @@ const Options kTokens = {
 const Options kUpperTokens = {.targets = kUpper.targets, .tied_tokens = false};
 const Options kDoraTokens = {.dora = true, .tied_tokens = true};
 constexpr double kExact = 1e-5;
-constexpr double kDoraExact = 2e-5;  // a norm and a quotient more
+constexpr double kDoraExact = 2e-5;   // a norm and a quotient more
+constexpr double kBelowExact = 2e-5;  // two products more a linear (1.05e-5 with MKL's AVX-512 kernels)
 // bf16: of each tensor's largest gradient (0.157 with AVX2's products); IsNoWorse... judges both against fp32
 const double kRounded = ops::machine_has(ops::Instructions::kAvx512Bf16) ? 0.15 : 0.2;
 
@@ -185,8 +186,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"qwen3", kFp32, kWide, kExact}, Case{"llama", kFp32, kOdd, kExact},
                       Case{"qwen2", kFp32, kOdd, kExact}, Case{"qwen3", kFp32, kOdd, kExact},
                       Case{"llama", kBf16, kWide, kRounded}, Case{"qwen2", kAutocast, kWide, kRounded},
-                      Case{"llama", kFp32, kBelow, kExact}, Case{"qwen3", kFp32, kBelowPartial, kExact},
-                      Case{"qwen2", kFp32, kBelow, kExact}, Case{"llama", kBf16, kBelow, kRounded},
+                      Case{"llama", kFp32, kBelow, kBelowExact},
+                      Case{"qwen3", kFp32, kBelowPartial, kBelowExact},
+                      Case{"qwen2", kFp32, kBelow, kBelowExact}, Case{"llama", kBf16, kBelow, kRounded},
                       Case{"llama", kFp32, kTokens, kExact}, Case{"qwen3", kFp32, kUpperTokens, kExact},
                       Case{"qwen2", kFp32, kDoraTokens, kDoraExact}, Case{"llama", kBf16, kTokens, kRounded},
                       Case{"qwen3", kAutocast, kTokens, kRounded}, Case{"llama", kFp32, kDora, kDoraExact},
