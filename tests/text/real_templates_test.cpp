@@ -9,6 +9,7 @@
 #include "strings.h"
 #include "text/chat_template.h"
 #include "text/ffi.h"
+#include "text/training_template.h"
 
 namespace hone::text {
 namespace real_templates_test {
@@ -123,6 +124,40 @@ TEST(RealTemplates, TextsMessagesAndSpansAreTransformers) {
     }
   }
   EXPECT_EQ(compared, 77 * 41);
+}
+
+// A template that TRL knows, with the tags put in: TRL's own training template gives the same texts, messages and
+// spans, for every conversation.
+TEST(RealTemplates, TrainingFormsAreTrls) {
+  const Json golden =
+      base::parse_json(base::read_text(kReal / "templates.json"), "templates.json")["templates"];
+  const base::fs::path path = kReal.parent_path() / "conversations.json";
+  const Json conversations = base::parse_json(base::read_text(path), path.string());
+  for (const std::string name : {"qwen2_5", "qwen3", "qwen3_instruct_2507", "llama3", "deepseek_r1_distill",
+                                 "phi3", "phi3_5", "gemma", "gemma3"}) {
+    const auto source = source_of("trl/" + name);
+    if (!source)
+      GTEST_SKIP() << "template " << name << " is absent; tests/parity/fetch_tokenizers fetches it";
+    const auto training = training_template(*source);
+    ASSERT_TRUE(training.has_value()) << name;
+    const Json& expected = golden["trl/" + name + "_training"];
+    hone_text_template* raw = nullptr;
+    RustText error;
+    ASSERT_EQ(hone_text_template_new(training->source.data(), training->source.size(), &raw, error.out()),
+              HONE_TEXT_OK)
+        << name << ": " << error.view();
+    const TemplateHandle chat_template(raw);
+    std::size_t i = 0, rendered = 0;
+    for (const auto& [which, conversation] : conversations.items()) {
+      const auto entry = expected["renders"][i++].get<std::string>();
+      // A conversation that is continued is found in the source's words, which are others here.
+      if (conversation.contains("continue_final_message")) continue;
+      const Outcome ours = apply(chat_template.get(), expected["special"], conversation);
+      EXPECT_EQ(disagreement(entry, ours, false), "") << name << ", conversation " << which;
+      rendered += ours.status == HONE_TEXT_OK ? 1 : 0;
+    }
+    EXPECT_GE(rendered, 15U) << name;
+  }
 }
 
 }  // namespace real_templates_test
