@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/enum_names.h"
 #include "report/text_width.h"
 #include "report/wrap_text.h"
 
@@ -79,17 +80,8 @@ std::string ok_text(const doctor::ExamPart& part, std::size_t columns) {
 }  // namespace
 
 std::string_view level_name(Level level) {
-  switch (level) {
-    case Level::kOk:
-      return "ok";
-    case Level::kNote:
-      return "note";
-    case Level::kWarn:
-      return "warn";
-    case Level::kFail:
-      return "FAIL";
-  }
-  return "";
+  static constexpr std::array<std::string_view, 4> kNames = {"ok", "note", "warn", "FAIL"};
+  return base::enum_name(kNames, level);
 }
 
 VerdictLines::VerdictLines(std::vector<std::string> parts, Terminal terminal, bool verbose)

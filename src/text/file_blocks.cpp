@@ -1,7 +1,9 @@
 #include "text/file_blocks.h"
 
+#include <array>
 #include <string>
 
+#include "base/enum_names.h"
 #include "base/error.h"
 #include "base/utf8.h"
 
@@ -11,16 +13,8 @@ namespace {
 constexpr std::size_t kMostSaid = 500;  // bytes: errors of parsers quote the file
 
 const char* name_of(BlockKind kind) {
-  switch (kind) {
-    case BlockKind::kGzip:
-      return "gzip";
-    case BlockKind::kZstd:
-      return "zstd";
-    case BlockKind::kParquet:
-      return "Parquet";
-    default:
-      return "Arrow";
-  }
+  static constexpr std::array<const char*, 5> kNames = {"", "gzip", "zstd", "Parquet", "Arrow"};
+  return base::enum_name(kNames, kind);
 }
 
 void check(int status, const RustText& message, const base::fs::path& path, BlockKind kind) {

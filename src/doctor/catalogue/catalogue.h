@@ -4,9 +4,12 @@
 // them.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/enum_names.h"
 
 namespace hone::doctor {
 
@@ -42,15 +45,8 @@ const FaultClass* find_fault(std::string_view code);
 std::vector<std::string> fault_codes();
 // "checked", "impossible", "not yet"
 inline std::string_view fault_status_name(FaultStatus status) {
-  switch (status) {
-    case FaultStatus::kChecked:
-      return "checked";
-    case FaultStatus::kImpossible:
-      return "impossible";
-    case FaultStatus::kNotYet:
-      return "not yet";
-  }
-  return "";
+  static constexpr std::array<std::string_view, 3> kNames = {"checked", "impossible", "not yet"};
+  return base::enum_name(kNames, status);
 }
 
 }  // namespace hone::doctor

@@ -4,8 +4,10 @@
 #include <ATen/Version.h>
 #include <torch/headeronly/version.h>
 
+#include <array>
 #include <iterator>
 
+#include "base/enum_names.h"
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
 #include "ops/cpu/instructions.h"
@@ -18,15 +20,10 @@ using base::Verdict;
 namespace {
 
 std::string_view describe_precision(config::Precision precision) {
-  switch (precision) {
-    case config::Precision::kFloat32:
-      return "everything in float32";
-    case config::Precision::kAutocast:
-      return "matrix products in bfloat16, the rest in float32";
-    case config::Precision::kBFloat16:
-      return "the base in bfloat16, norms, softmax and loss in float32";
-  }
-  return "";
+  static constexpr std::array<std::string_view, 3> kNames = {
+      "everything in float32", "matrix products in bfloat16, the rest in float32",
+      "the base in bfloat16, norms, softmax and loss in float32"};
+  return base::enum_name(kNames, precision);
 }
 
 // NUM-03. fp16, and dtype float16, are refused by the option table before anything is opened.

@@ -1,7 +1,9 @@
 #include "ops/cpu/instructions.h"
 
+#include <array>
 #include <atomic>
 
+#include "base/enum_names.h"
 #include "base/error.h"
 
 namespace hone::ops {
@@ -42,17 +44,8 @@ bool machine_has(Instructions level) {
 }
 
 const char* name_of(Instructions level) {
-  switch (level) {
-    case Instructions::kPortable:
-      return "plain";
-    case Instructions::kAvx2:
-      return "avx2";
-    case Instructions::kAvx512:
-      return "avx512";
-    case Instructions::kAvx512Bf16:
-      return "avx512_bf16";
-  }
-  return "unknown";
+  static constexpr std::array<const char*, 4> kNames = {"plain", "avx2", "avx512", "avx512_bf16"};
+  return base::enum_name(kNames, level);
 }
 
 ForceInstructions::ForceInstructions(Instructions level) {
