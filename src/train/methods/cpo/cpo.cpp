@@ -1,11 +1,24 @@
 #include "train/methods/cpo/cpo.h"
 
+#include "learn/cpo_loss.h"
 #include "ops/linear_logprob.h"
+#include "train/pair_method.h"
 #include "train/reference_free.h"
 
 namespace hone::train::cpo {
 
 namespace {
+
+class Cpo final : public PairMethod {
+ public:
+  explicit Cpo(PairParts parts);
+
+ private:
+  BatchLoss run_pairs(const PairBatch& batch) const override;
+
+  learn::CpoLossOptions options_;
+  ExtraScores extra_;
+};
 
 learn::CpoLossOptions loss_options(const config::CpoPlan& plan) {
   return {plan, learn::cpo_loss_type(plan.loss_type)};
@@ -28,8 +41,6 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
        .length_advice = averages ? "" : "loss_type: simpo, which divides by the length, reduces its effect"});
 }
 
-}  // namespace
-
 Cpo::Cpo(PairParts parts)
     : PairMethod(std::move(parts)),
       options_(loss_options(plan_.cpo)),
@@ -43,6 +54,8 @@ BatchLoss Cpo::run_pairs(const PairBatch& batch) const {
   out.tokens = one.tokens;
   return out;
 }
+
+}  // namespace
 
 MethodRow row() {
   return {.method = config::Method::kCpo, .open = &open};

@@ -3,22 +3,9 @@
 // (train/policy_batch.h).
 #pragma once
 
-#include "learn/cpo_loss.h"
 #include "train/methods/methods.h"
-#include "train/pair_method.h"
 
 namespace hone::train::cpo {
-
-class Cpo final : public PairMethod {
- public:
-  explicit Cpo(PairParts parts);
-
- private:
-  BatchLoss run_pairs(const PairBatch& batch) const override;
-
-  learn::CpoLossOptions options_;
-  ExtraScores extra_;
-};
 
 MethodRow row();
 

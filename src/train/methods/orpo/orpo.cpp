@@ -1,11 +1,23 @@
 #include "train/methods/orpo/orpo.h"
 
+#include "learn/orpo_loss.h"
 #include "ops/linear_logprob.h"
+#include "train/pair_method.h"
 #include "train/reference_free.h"
 
 namespace hone::train::orpo {
 
 namespace {
+
+class Orpo final : public PairMethod {
+ public:
+  explicit Orpo(PairParts parts);
+
+ private:
+  BatchLoss run_pairs(const PairBatch& batch) const override;
+
+  ExtraScores extra_;
+};
 
 // Adds the tokens of the chosen sequences' prompts, but for each one's first, behind the completions' tokens.
 void score_prompts(PairPass& one, const std::vector<data::PreferencePair>& pairs) {
@@ -33,8 +45,6 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
                                     .head_tokens = HeadTokens::kChosenPromptsToo});
 }
 
-}  // namespace
-
 Orpo::Orpo(PairParts parts)
     : PairMethod(std::move(parts)), extra_{.mean_row = ops::mean_row(parts_.model.head())} {}
 
@@ -47,6 +57,8 @@ BatchLoss Orpo::run_pairs(const PairBatch& batch) const {
   out.tokens = one.tokens;
   return out;
 }
+
+}  // namespace
 
 MethodRow row() {
   return {.method = config::Method::kOrpo, .open = &open};
