@@ -238,9 +238,11 @@ class Chat {
   }
 
   std::vector<std::int32_t> conversation() const {
-    return text::tokenize_chat(
-               text_.tokenizer, *text_.chat_template,
-               {.messages = messages_, .tools = {}, .template_kwargs = {}, .add_generation_prompt = true})
+    return text::tokenize_chat(text_.tokenizer, *text_.chat_template,
+                               {.messages = messages_,
+                                .tools = {},
+                                .template_kwargs = template_variables(plan_),
+                                .add_generation_prompt = true})
         .ids;
   }
 

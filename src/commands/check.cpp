@@ -16,6 +16,7 @@
 #include "config/method_of.h"
 #include "config/write_plan.h"
 #include "data/row_source.h"
+#include "data/rows.h"
 #include "report/terminal.h"
 #include "train/open_model.h"
 
@@ -91,13 +92,28 @@ Json example_of(const Json& row, const config::Plan& plan) {
   return out;
 }
 
-std::string rendered(const Json& example, const train::OpenedText& text, bool prompt_only) {
+std::string rendered(const Json& example, Json row, const train::OpenedText& text, bool prompt_only) {
   if (example.is_string()) return example.get<std::string>();
   if (!example.is_array() || text.chat_template == nullptr) return base::dump_json(example);
+  data::check_template_columns(row, "the first row");
   return text.chat_template
-      ->render(
-          {.messages = example, .tools = {}, .template_kwargs = {}, .add_generation_prompt = prompt_only})
+      ->render({.messages = example,
+                .tools = row.value("tools", Json()),
+                .template_kwargs = row.value("chat_template_kwargs", Json()),
+                .add_generation_prompt = prompt_only})
       .text;
+}
+
+// Where the template is from, as a run has it.
+std::string template_name(const config::Plan& plan, train::OpenedText& text) {
+  if (text.chat_template == nullptr) return "none";
+  std::vector<std::string> notes;
+  if (auto training = train::open_training_template(plan, text, notes)) {
+    text.chat_template = std::move(training);
+    return notes.front().substr(notes.front().find(": ") + 2);
+  }
+  if (!plan.chat_template.empty()) return "chat_template of the configuration";
+  return plan.chat_template_path.empty() ? "the tokenizer's own" : plan.chat_template_path;
 }
 
 // The first row: its columns, then how the model reads it.
@@ -105,7 +121,8 @@ void print_example(const config::Plan& plan) {
   for (const config::HubRequest& request : plan.downloads)
     std::cout << "download  " << base::printable(config::how_to_fetch(request)) << '\n';
   if (plan.train_rows.sets.empty() || !plan.downloads.empty()) return;
-  const data::RowSource source(plan.train_rows);
+  train::OpenedText text = train::open_text(plan);
+  const data::RowSource source(train::rows_for(text.tokenizer, plan, plan.train_rows));
   data::RowNames names;
   Json row;
   source.for_first(1, names, [&](Json one, int) { row = std::move(one); });
@@ -114,13 +131,8 @@ void print_example(const config::Plan& plan) {
   std::cout << "data      " << base::printable(plan.dataset_name) << ": " << base::printable(columns) << '\n';
   if (!plan.dataset_test.empty())
     std::cout << "          evaluated on " << base::printable(plan.dataset_test) << '\n';
-  const train::OpenedText text = train::open_text(plan);
-  const char* source_of_template = text.chat_template == nullptr      ? "none"
-                                   : !plan.chat_template.empty()      ? "chat_template of the configuration"
-                                   : !plan.chat_template_path.empty() ? plan.chat_template_path.c_str()
-                                                                      : "the tokenizer's own";
-  std::cout << "template  " << base::printable(source_of_template) << '\n';
-  std::string shown = rendered(example_of(row, plan), text, config::samples(plan.method));
+  std::cout << "template  " << base::printable(template_name(plan, text)) << '\n';
+  std::string shown = rendered(example_of(row, plan), row, text, config::samples(plan.method));
   if (shown.size() > kExampleBytes) shown = base::cut_text(shown, kExampleBytes);
   std::cout << "example   the first row as the model reads it\n          | ";
   for (const char c : report::visible_controls(shown)) {

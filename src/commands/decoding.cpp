@@ -1,8 +1,10 @@
 #include "commands/decoding.h"
 
 #include <algorithm>
+#include <array>
 
 #include "adapters/frozen_adapters.h"
+#include "base/enum_names.h"
 #include "base/error.h"
 #include "commands/commands.h"
 #include "model/weight_source.h"
@@ -44,8 +46,13 @@ OpenedModel open_model(const config::DecodingPlan& plan) {
   return out;
 }
 
-std::vector<std::int32_t> encode_prompt(const base::Json& source, const train::OpenedText& opened,
-                                        bool chat) {
+base::Json template_variables(const config::DecodingPlan& plan) {
+  const std::string& text = plan.chat_template_kwargs;
+  return text.empty() ? base::Json() : base::parse_json(text, "chat_template_kwargs");
+}
+
+std::vector<std::int32_t> encode_prompt(const base::Json& source, const train::OpenedText& opened, bool chat,
+                                        const base::Json& variables) {
   if (!chat) {
     if (source.is_string()) return opened.tokenizer.encode(source.get<std::string>(), true).ids;
     throw base::UserError(
@@ -57,7 +64,7 @@ std::vector<std::int32_t> encode_prompt(const base::Json& source, const train::O
   return text::tokenize_chat(opened.tokenizer, *opened.chat_template,
                              {.messages = as_messages(source),
                               .tools = {},
-                              .template_kwargs = {},
+                              .template_kwargs = variables,
                               .add_generation_prompt = true})
       .ids;
 }
@@ -71,17 +78,9 @@ rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, cons
 }
 
 std::string_view finish_reason_name(rollout::FinishReason finish_reason) {
-  switch (finish_reason) {
-    case rollout::FinishReason::kLength:
-      return "length";
-    case rollout::FinishReason::kStopToken:
-      return "stop_token";
-    case rollout::FinishReason::kStopString:
-      return "stop_string";
-    case rollout::FinishReason::kCancelled:
-      return "cancelled";
-  }
-  return "";
+  static constexpr std::array<std::string_view, 4> kNames = {"length", "stop_token", "stop_string",
+                                                             "cancelled"};
+  return base::enum_name(kNames, finish_reason);
 }
 
 std::string TextStream::next(std::span<const std::int32_t> ids) {

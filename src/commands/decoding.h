@@ -30,8 +30,11 @@ struct OpenedModel {
 OpenedModel open_model(const config::DecodingPlan& plan);
 
 // A prompt, text or a list of messages, as tokens; `chat` applies the template, with text as the user's
-// message. UserError for messages without `chat`.
-std::vector<std::int32_t> encode_prompt(const base::Json& prompt, const train::OpenedText& opened, bool chat);
+// message and with `variables` (object or null). UserError for messages without `chat`.
+std::vector<std::int32_t> encode_prompt(const base::Json& prompt, const train::OpenedText& opened, bool chat,
+                                        const base::Json& variables = {});
+// chat_template_kwargs of a plan, an object or null.
+base::Json template_variables(const config::DecodingPlan& plan);
 
 // The tokenizer must outlive the result.
 rollout::GenerateOptions generate_options(const config::SamplingPlan& plan, const model::ModelConfig& config,

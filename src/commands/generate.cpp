@@ -101,7 +101,8 @@ int generate(const std::vector<std::string>& arguments) {
   const bool chat = use_chat(plan, opened);
   std::vector<std::vector<std::int32_t>> ids;
   const std::vector<Json> sources = prompt_sources(plan);
-  for (const Json& source : sources) ids.push_back(encode_prompt(source, opened, chat));
+  for (const Json& source : sources)
+    ids.push_back(encode_prompt(source, opened, chat, template_variables(plan)));
 
   OpenedModel model = open_model(plan);
   rollout::GenerateOptions options = generate_options(plan, model.model->config(), opened.tokenizer);

@@ -10,6 +10,12 @@ constexpr int kTrlsLength = 512;  // what TRL takes for max_length: null
 
 void resolve_length(Settings& settings) {
   if (settings.value("max_length").is_null()) settings.replace("max_length", kTrlsLength);
+  const base::Json& prompt = settings.value("max_prompt_length");
+  if (prompt.is_null() || prompt.get<std::int64_t>() < settings.integer("max_length")) return;
+  conflict(settings, "max_prompt_length",
+           "max_prompt_length below max_length, which bounds a prompt with its completion",
+           fmt::format("{}, with max_length: {}", prompt.dump(), settings.integer("max_length")), "",
+           "lower it, or write max_prompt_length: null");
 }
 
 // Recipes of SimPO's own trainer: loss_type says sigmoid or hinge there, both of SimPO's margin.

@@ -1,17 +1,11 @@
 #include "config/finish_recipe.h"
 
-#include <fmt/format.h>
-
-#include "base/utf8.h"
+#include "config/named_templates.h"
 
 namespace hone::config {
 namespace {
 
-bool is_template_text(const std::string& value) {
-  return value.find("{{") != std::string::npos || value.find("{%") != std::string::npos;
-}
-
-// Jinja text, or the name of a file as chat_template_path has it.
+// Jinja text, the name of a file as chat_template_path has it, or of a template (find_named_template).
 void finish_template(Plan& plan, const Settings& settings) {
   if (plan.chat_template.empty()) return;
   if (!plan.chat_template_path.empty()) {
@@ -19,12 +13,7 @@ void finish_template(Plan& plan, const Settings& settings) {
              "remove one of the two");
   }
   if (is_template_text(plan.chat_template)) return;
-  if (!plan.chat_template.ends_with(".jinja")) {
-    conflict(settings, "chat_template", "Jinja text or a .jinja file as chat_template",
-             fmt::format("'{}'", base::cut_text(plan.chat_template, 200)),
-             "the name of a template of another program",
-             "write the template itself, or remove it for the model's own");
-  }
+  if (!plan.chat_template.ends_with(".jinja") && !plan.chat_template.ends_with(".j2")) return;
   plan.chat_template_path = plan.chat_template;
   plan.chat_template.clear();
 }

@@ -40,6 +40,8 @@ void add_renamed(std::vector<FormerName>& all) {
                         "true=inputs false="));
   for (const std::string_view name : {"min_new_tokens", "stop_strings", "eos_token_id"})
     all.push_back(key_of(name, kTransformers, "generation_kwargs", kHoneSamplers));
+  all.push_back(
+      key_of("enable_thinking", kTransformers, "chat_template_kwargs", "grpo rloo online-dpo generate chat"));
 }
 
 // How, not what.
@@ -68,8 +70,8 @@ void add_machine(std::vector<FormerName>& all) {
   note(all, {"label_pad_token_id", "padding_value"}, kTrl, "hone never pads",
        "sft dpo kto reward grpo rloo online-dpo");
   note(all,
-       {"gpu_memory_utilization", "vllm_device", "vllm_dtype", "vllm_max_model_len", "vllm_quantization",
-        "vllm_enable_prefix_caching", "vllm_swap_space"},
+       {"gpu_memory_utilization", "vllm_config", "vllm_device", "vllm_enforce_eager", "vllm_dtype",
+        "vllm_max_model_len", "vllm_quantization", "vllm_enable_prefix_caching", "vllm_swap_space"},
        kTrl, "hone samples with the trainer's own weights", kHoneSamplers);
 }
 
@@ -99,8 +101,6 @@ void add_refused(std::vector<FormerName>& all) {
 // Of pairs and marked answers.
 void add_preferences(std::vector<FormerName>& all) {
   constexpr std::string_view kBoth = "dpo kto reward";
-  all.push_back(refused_name("max_prompt_length", kTrl, "here max_length bounds a prompt with its completion",
-                             "remove it", "cpo orpo"));
   all.push_back(refused_name("rpo_alpha", kTrl, "it is a loss of its own",
                              "write loss_type: [sigmoid, sft] and loss_weights: [1.0, ALPHA]", kPairs));
   all.push_back(refused_name("reference_free", kTrl, "TRL 1.16 has no loss without a reference in dpo",

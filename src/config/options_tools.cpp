@@ -128,6 +128,8 @@ Rows decoding_rows(std::string_view model) {
       {"adapter_name_or_path", "LoRA adapter on it", &DecodingPlan::adapter_name_or_path},
       {"base_adapters", kBelow, &DecodingPlan::base_adapters},
       {"adapters", kSwitched, Kind::kList, "null"},
+      {"chat_template_kwargs", "variables for the chat template, such as {enable_thinking: false}",
+       Kind::kMap, "null"},
   };
 }
 

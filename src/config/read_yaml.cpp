@@ -149,6 +149,8 @@ std::vector<Entry> entries_of(const YAML::Node& map, const Document& document, B
     std::replace(name.begin(), name.end(), '-', '_');
     if (!seen.insert(name).second) {
       const auto first = std::find_if(own.begin(), own.end(), [&](const Entry& e) { return e.name == name; });
+      const YAML::Node& before = first->value;
+      if (before.IsScalar() && entry.second.IsScalar() && before.Scalar() == entry.second.Scalar()) continue;
       mistakes.push_back(base::UserError(
           {.where = where,
            .expected = "each option once",

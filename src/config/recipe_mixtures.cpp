@@ -42,8 +42,9 @@ Splits splits_of(const Settings& settings) {
     return {.train = settings.text("dataset_train_split"), .test = settings.text("dataset_test_split")};
   for (const std::string& split : texts_of(*kept, "dataset_splits")) {
     const bool train = split.find("train") != std::string::npos;
-    if (!train && split.find("test") == std::string::npos)
-      wrong_form(*kept, "dataset_splits", "names with train or test in them", split);
+    const auto evaluates = [&split](const char* word) { return split.find(word) != std::string::npos; };
+    if (!train && !evaluates("test") && !evaluates("valid") && !evaluates("eval") && !evaluates("dev"))
+      wrong_form(*kept, "dataset_splits", "names with train, test or validation in them", split);
     std::string& side = train ? out.train : out.test;
     side += (side.empty() ? "" : "+") + split;
   }
@@ -111,24 +112,20 @@ void resolve_mixture(Settings& settings, const Kept& mixture, std::vector<std::s
   if (!value.is_object() || !value.contains("datasets") || !value["datasets"].is_array())
     wrong_form(mixture, "dataset_mixture", "a mapping with `datasets`, a list", value);
   Json sets = Json::array();
-  bool drawn = false;
+  const Json seed = value.value("seed", Json(0));
   for (const Json& one : value["datasets"]) {
     if (!one.is_object() || !one.contains("id"))
       wrong_form(mixture, "dataset_mixture", "entries with `id`", one);
-    Json entry = {{"path", one["id"]}, {"split", one.value("split", Json("train"))}};
+    Json entry = {{"path", one["id"]}, {"split", one.value("split", Json("train"))}, {"seed", seed}};
     if (one.contains("config") && !one["config"].is_null()) entry["name"] = one["config"];
     if (one.contains("columns") && !one["columns"].is_null()) entry["columns"] = one["columns"];
-    const Json weight = one.value("weight", Json());
-    if (weight.is_number() && weight.get<double>() != 1) entry["first"] = weight, drawn = true;
+    entry["weight"] = one.value("weight", Json(1));  // also 1 puts the set's rows into the order of the seed
     sets.push_back(std::move(entry));
   }
   settings.put("datasets", std::move(sets), mixture.where);
   const Json size = value.value("test_split_size", Json());
   if (size.is_number()) settings.put("test_split_size", size, mixture.where);
-  shuffle_once(settings, mixture.where);
   notes.emplace_back("dataset_mixture: read as datasets");
-  if (drawn)
-    notes.emplace_back("dataset_mixture: weight takes the first rows of a set; open-r1 draws them at random");
 }
 
 }  // namespace
@@ -146,7 +143,14 @@ std::vector<std::string> resolve_mixtures(Settings& settings) {
   const Kept* configs = settings.kept("dataset_configs");
   if (configs != nullptr && settings.kept("dataset_mixer") == nullptr) {
     const std::vector<std::string> names = texts_of(*configs, "dataset_configs");
-    if (names.size() == 1) settings.put("dataset_config", names[0], configs->where);
+    // Recipes of open-r1 and X-R1 name a split here, which their scripts do not read.
+    const bool split = names.size() == 1 && (names[0] == "train" || names[0] == "test");
+    if (split) {
+      notes.push_back(
+          fmt::format("dataset_configs: {} is a split; dataset_train_split names those", names[0]));
+    } else if (names.size() == 1) {
+      settings.put("dataset_config", names[0], configs->where);
+    }
   }
   return notes;
 }

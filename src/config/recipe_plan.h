@@ -13,6 +13,7 @@ struct RecipePlan {
   std::string chat_template;           // Jinja text instead of the tokenizer's own; empty: that
   std::string tokenizer_name_or_path;  // a folder; empty: the model's
   std::string system_prompt;           // a system turn before each prompt; empty: none
+  bool auto_insert_empty_system_msg = false;  // data/system_turn.h, where the template knows system turns
   std::string dataset_prompt_column;   // whose text becomes a user's turn; empty: the rows have `prompt`
 
   bool operator==(const RecipePlan&) const = default;

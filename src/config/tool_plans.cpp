@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/suggest.h"
 #include "config/dataset_files.h"
 #include "config/method_of.h"
@@ -177,6 +178,8 @@ void read_decoding(const Settings& settings, DecodingPlan& plan) {
     conflict(settings, "adapters", "adapter_name_or_path, for one, or adapters, to switch between several",
              "both", "", "name all of them in adapters; those that are always on go into base_adapters");
   }
+  const base::Json& variables = settings.value("chat_template_kwargs");
+  if (!variables.is_null() && !variables.empty()) plan.chat_template_kwargs = base::dump_json(variables);
   plan.precision = resolve_precision(settings);
   plan.quantized_base = quantized_base(settings);
   plan.use_bnb_nested_quant = nested_quant(settings);

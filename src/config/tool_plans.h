@@ -40,6 +40,7 @@ struct DecodingPlan : SamplingPlan {
   std::string adapter_name_or_path;        // empty: no adapter, or `adapters`
   std::vector<std::string> base_adapters;  // frozen adapters below it
   std::vector<NamedAdapter> adapters;      // several, one of which is on at a time
+  std::string chat_template_kwargs;        // JSON object, the template's variables; empty: none
   Precision precision = Precision::kAutocast;
   QuantizedBase quantized_base = QuantizedBase::kNone;
   bool use_bnb_nested_quant = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -146,9 +147,12 @@ class CpoTokenizer {
     done.boundary_mismatch = chosen.merged || rejected.merged;
     for (Side* one : {&chosen, &rejected}) {
       add_special(*one);
+      done.longest = std::max(done.longest, std::ssize(one->prompt) + std::ssize(one->completion));
+    }
+    if (options_.max_prompt_length > 0) cut_prompts(chosen, rejected);
+    for (Side* one : {&chosen, &rejected}) {
       const std::size_t size = one->prompt.size() + one->completion.size();
       const auto limit = static_cast<std::size_t>(options_.max_length);
-      done.longest = std::max(done.longest, static_cast<std::int64_t>(size));
       done.dropped = done.dropped || one->prompt.size() >= limit;
       if (size > limit) one->completion.resize(limit - std::min(limit, one->prompt.size()));
     }
@@ -200,6 +204,17 @@ class CpoTokenizer {
     if (one.completion.empty() || one.completion.back() != *eos_) one.completion.push_back(*eos_);
   }
 
+  void cut_prompts(Side& chosen, Side& rejected) const {
+    const std::int64_t longer = std::max(std::ssize(chosen.completion), std::ssize(rejected.completion));
+    for (Side* one : {&chosen, &rejected}) {
+      const auto too_long = [&] { return std::ssize(one->prompt) + longer > options_.max_length; };
+      const std::int64_t over = std::ssize(one->prompt) - options_.max_prompt_length;
+      if (too_long() && over > 0) one->prompt.erase(one->prompt.begin(), one->prompt.begin() + over);
+      const auto kept = static_cast<std::size_t>(options_.max_length - options_.max_prompt_length);
+      if (too_long() && one->completion.size() > kept) one->completion.resize(kept);
+    }
+  }
+
   PreferenceSequence sequence(Side one, const char* column, const RowName& where) const {
     for (const Ids* ids : {&one.prompt, &one.completion})
       check_token_ids(*ids, options_.vocab_size, tokenizer_, where);
@@ -225,6 +240,7 @@ class CpoTokenizer {
 PreferenceData tokenize_cpo_pairs(const PreferenceRows& rows, const text::Tokenizer& tokenizer,
                                   const text::ChatTemplate* chat_template, const CpoPairOptions& options) {
   base::require(options.max_length >= 2, "tokenize_cpo_pairs", "a max_length");
+  base::require(options.max_prompt_length < options.max_length, "tokenize_cpo_pairs", "a max_prompt_length");
   require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
   require_template_or_eos(rows.path, /*conversational=*/false, tokenizer, nullptr, /*by_option=*/false);
   std::vector<PairDone> all(rows.rows.size());

@@ -11,6 +11,10 @@
 // that does not end with it, also of conversations. A sequence longer than max_length keeps its first
 // max_length tokens.
 //
+// `max_prompt_length` is that of TRL's CPOTrainer and ORPOTrainer up to 0.29, and of SimPO's: where a prompt with the
+// longer of the two completions exceeds max_length, the prompt keeps its last max_prompt_length tokens; if that is
+// not enough, a completion keeps its first max_length - max_prompt_length tokens.
+//
 // Differences from TRL: a pair whose prompt fills max_length is dropped (TRL keeps it, and the mean of no
 // log-probabilities is not a number); a row's `tools` are given to the template (TRL ignores them).
 #pragma once
@@ -22,7 +26,8 @@
 namespace hone::data {
 
 struct CpoPairOptions {
-  std::int64_t max_length = 1024;  // at least 2
+  std::int64_t max_length = 1024;      // at least 2
+  std::int64_t max_prompt_length = 0;  // below max_length; 0: off
   std::int64_t vocab_size = 0;     // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
   int threads = 0;                 // 0: the machine's; the result does not depend on it
 };

@@ -3,6 +3,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/gguf.h"
+#include "data/system_turn.h"
+#include "text/training_template.h"
 
 namespace hone::train {
 
@@ -41,6 +43,24 @@ OpenedText open_text(const config::Plan& plan) {
   return out;
 }
 
+std::unique_ptr<text::ChatTemplate> open_training_template(const config::Plan& plan, const OpenedText& opened,
+                                                           std::vector<std::string>& notes) {
+  const auto& own = opened.tokenizer.chat_template();
+  if (!plan.assistant_only_loss || !own || opened.chat_template->has_generation_tag()) return nullptr;
+  const auto training = text::training_template(*own);
+  if (!training) return nullptr;  // data/tokenize.h says what is missing
+  notes.push_back("chat template: TRL's training form of " + training->family +
+                  "'s, which marks the assistant's tokens (assistant_only_loss)");
+  return std::make_unique<text::ChatTemplate>(training->source, opened.tokenizer.special(),
+                                              "training form of the chat template of " + training->family);
+}
+
+base::RowFiles rows_for(const text::Tokenizer& tokenizer, const config::Plan& plan, base::RowFiles rows) {
+  const auto& source = tokenizer.chat_template();
+  rows.empty_system_turn = plan.auto_insert_empty_system_msg && source && data::knows_system_turns(*source);
+  return rows;
+}
+
 at::Device device(const config::MachinePlan& plan) {
   return at::Device(plan.device);
 }
@@ -55,6 +75,12 @@ model::DtypePolicy dtype_policy(config::Precision precision) {
       return {.linear = at::kBFloat16, .residual = at::kBFloat16};
   }
   throw base::InternalError({.where = "dtype_policy", .expected = "a known precision", .found = "another"});
+}
+
+model::DtypePolicy dtype_policy(const config::ModelPlan& plan) {
+  model::DtypePolicy out = dtype_policy(plan.precision);
+  out.float_head = plan.cast_lm_head_to_fp32;
+  return out;
 }
 
 model::Quantize quantize(config::QuantizedBase base, bool nested) {

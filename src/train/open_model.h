@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/plan.h"
 #include "model/causal_lm.h"
@@ -21,8 +22,17 @@ struct OpenedText {
 OpenedText open_text(const base::fs::path& model, const std::string& chat_template_path);
 OpenedText open_text(const config::Plan& plan);
 
+// TRL's training form of the run's template (text/training_template.h), where assistant_only_loss needs generation
+// tags and the template has none; null: as it is. Says so in `notes`.
+std::unique_ptr<text::ChatTemplate> open_training_template(const config::Plan& plan, const OpenedText& opened,
+                                                           std::vector<std::string>& notes);
+
+// The plan's training or evaluation rows, with what only the template can tell: auto_insert_empty_system_msg.
+base::RowFiles rows_for(const text::Tokenizer& tokenizer, const config::Plan& plan, base::RowFiles rows);
+
 at::Device device(const config::MachinePlan& plan);
 model::DtypePolicy dtype_policy(config::Precision precision);
+model::DtypePolicy dtype_policy(const config::ModelPlan& plan);  // with cast_lm_head_to_fp32
 model::Quantize quantize(config::QuantizedBase base, bool nested);
 model::Quantize quantize(const config::ModelPlan& plan);
 // A note when the checkpoint is already quantized and the plan asks for something else.

@@ -10,6 +10,7 @@ PairInput<data::PreferenceFacts> read_cpo_pairs(const data::RowSource& source, c
   data::PreferenceData data =
       data::tokenize_cpo_pairs(rows, run.text->tokenizer, run.text->chat_template.get(),
                                {.max_length = plan.max_length,
+                                .max_prompt_length = plan.max_prompt_length,
                                 .vocab_size = run.source->config().vocab_size,
                                 .threads = static_cast<int>(plan.threads)});
   return {.data = {.pairs = std::move(data.pairs), .margins = {}, .desirable = {}},

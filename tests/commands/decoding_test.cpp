@@ -122,5 +122,18 @@ TEST(GenerateOptions, TakeTheStopsOfModelAndTokenizer) {
   EXPECT_TRUE(options.stops(tokenizer().encode("ax", false).ids));
 }
 
+TEST(EncodePrompt, TheTemplateReadsItsVariables) {
+  train::OpenedText text{
+      .tokenizer = text::Tokenizer::from_folder(base::fs::path(HONE_FIXTURES) / "parity" / "tiny_llama"),
+      .chat_template = nullptr};
+  text.chat_template = std::make_unique<text::ChatTemplate>(
+      "{{ messages[0].content }}{% if enable_thinking is defined and not enable_thinking %} no{% endif %}",
+      text::SpecialTokens{}, "test");
+  config::GeneratePlan plan;
+  EXPECT_EQ(tokenizer().decode(encode_prompt("Hi", text, true, template_variables(plan)), true), "Hi");
+  plan.chat_template_kwargs = R"({"enable_thinking": false})";
+  EXPECT_EQ(tokenizer().decode(encode_prompt("Hi", text, true, template_variables(plan)), true), "Hi no");
+}
+
 }  // namespace decoding_test
 }  // namespace hone::commands

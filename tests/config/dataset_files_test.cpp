@@ -46,6 +46,12 @@ TEST_F(DatasetFilesTest, PartsOfSplitsAndConfigurations) {
   EXPECT_NE(
       run_error({"--dataset_name", path("data"), "--dataset_config", "fr"}).find("the configurations de, en"),
       std::string::npos);
+  // datasets calls the rows of a folder without configurations so.
+  EXPECT_EQ(run({"--dataset_name", path("rows"), "--dataset_config", "default"}).dataset_name,
+            path("rows/train.jsonl"));
+  EXPECT_NE(run_error({"--dataset_name", path("rows"), "--dataset_config", "fr"})
+                .find("a folder without configurations"),
+            std::string::npos);
 }
 
 }  // namespace dataset_files_test

@@ -85,9 +85,9 @@ TEST_F(FormerNames, AZeroRatioLeavesTheStepsAsTransformersDid) {
 TEST_F(FormerNames, ThoseThatSayHowAreNoted) {
   const Plan plan = run_yaml(
       "use_flash_attention_2: true\nlogging_dir: logs\nsave_safetensors: true\nno_cuda: false\n"
-      "callbacks: [push_to_hub_revision]\nwandb_project: mine\nnum_processes: 8\n");
+      "callbacks: [push_to_hub_revision]\ntoken_entropy: true\nnum_processes: 8\n");
   for (const char* name : {"use_flash_attention_2", "logging_dir", "save_safetensors", "no_cuda", "callbacks",
-                           "wandb_project", "num_processes"}) {
+                           "token_entropy", "num_processes"}) {
     EXPECT_TRUE(has_note(plan, name)) << name;
   }
 }
@@ -100,14 +100,44 @@ TEST_F(FormerNames, ThoseThatChangeTheRunAreRefusedUnlessOff) {
             "  do:     set use_peft: true and lora_target_modules, and remove it");
   EXPECT_TRUE(has_note(run_yaml("spectrum_config_path: null\n"), "spectrum_config_path: off, as in hone"));
   EXPECT_TRUE(has_note(run_yaml("mxfp4: false\n"), "mxfp4"));
-  EXPECT_NE(yaml_error("mxfp4: true\n").find("MXFP4"), std::string::npos);
+}
+
+TEST_F(FormerNames, NamesOfScriptsAreNotes) {
+  const Plan plan = run_yaml(
+      "mxfp4: true\nmodel_download_location: /opt/model\ndataset_local_location: /opt/data\n"
+      "dataset_configs:\n- train\npacking: true\npacking_strategy: ffd\n");
+  for (const char* name : {"mxfp4", "model_download_location", "dataset_local_location", "dataset_configs"}) {
+    EXPECT_TRUE(has_note(plan, name)) << name;
+  }
+  EXPECT_EQ(plan.packing_strategy, PackingStrategy::kBfd);
+}
+
+TEST_F(FormerNames, NamesOfForks) {
+  const Plan plan =
+      run_yaml("eval_dataset_name: " + path("rows") + "\neval_dataset_split: train\neval_strategy: epoch\n");
+  EXPECT_EQ(plan.dataset_test, path("rows/train.jsonl"));
+  EXPECT_TRUE(has_note(run_yaml("dataset_prompt_column: problem\n"), "dataset_prompt_column"));
+  write("prefs/train.jsonl", "{\"text\": \"a\"}\n");
+  write("prefs/validation.jsonl", "{\"text\": \"b\"}\n");
+  const std::string file =
+      write("splits.yaml", "model_name_or_path: " + path("model") + "\nuse_peft: true\ndataset_mixer:\n  " +
+                               path("prefs") +
+                               ": 1.0\ndataset_splits: [train, validation]\neval_strategy: epoch\n");
+  EXPECT_EQ(parse_run(Method::kSft, {"--config", file}).dataset_test, path("prefs/validation.jsonl"));
+}
+
+TEST_F(FormerNames, AnEmptySystemTurnIsAskedFor) {
+  EXPECT_TRUE(run_yaml("auto_insert_empty_system_msg: true\n").auto_insert_empty_system_msg);
+  EXPECT_FALSE(run_yaml("").auto_insert_empty_system_msg);
+  EXPECT_TRUE(has_note(grpo({"--auto_insert_empty_system_msg", "true"}), "system_prompt sets"));
 }
 
 TEST_F(FormerNames, ValuesAreTranslated) {
-  EXPECT_EQ(dpo({"--truncation_side", "left"}).preference.truncation_mode, "keep_end");
-  EXPECT_EQ(dpo({"--truncation_side", "right"}).preference.truncation_mode, "keep_start");
-  EXPECT_TRUE(run({"--group_by_length", "false"}).shuffle_rows);
-  EXPECT_NE(run_error({"--group_by_length", "true"}).find("train_sampling_strategy"), std::string::npos);
+  EXPECT_EQ(dpo({"--truncation_side", "left"}).truncation_mode, "keep_end");
+  EXPECT_EQ(dpo({"--truncation_side", "right"}).truncation_mode, "keep_start");
+  EXPECT_EQ(run({"--group_by_length", "false"}).train_sampling_strategy, RowOrder::kRandom);
+  EXPECT_EQ(run({"--group_by_length", "true"}).train_sampling_strategy, RowOrder::kByLength);
+  EXPECT_NE(dpo_error({"--group_by_length", "true"}).find("input_ids"), std::string::npos);
 }
 
 TEST_F(FormerNames, SamplingNamesBecomeKeys) {
@@ -207,12 +237,28 @@ TEST_F(FormerNames, AMixtureOfOpenR1IsDatasets) {
       "mixture.yaml",
       "model_name_or_path: " + path("model") +
           "\nuse_peft: true\ndataset_mixture:\n  datasets:\n  - id: " + path("rows") +
-          "\n    split: train\n    columns: [text]\n    weight: 0.5\n  seed: 0\n  test_split_size: 1\n");
+          "\n    split: train\n    columns: [text]\n    weight: 0.5\n  seed: 7\n  test_split_size: 1\neval_strategy: epoch\n");
   const Plan plan = parse_run(Method::kSft, {"--config", file});
   ASSERT_EQ(plan.train_rows.sets.size(), 1U);
   EXPECT_EQ(plan.train_rows.sets[0].columns, std::vector<std::string>{"text"});
   EXPECT_EQ(plan.train_rows.sets[0].first, 0.5);
-  EXPECT_TRUE(has_note(plan, "open-r1 draws them at random"));
+  EXPECT_TRUE(plan.train_rows.sets[0].drawn);
+  EXPECT_EQ(plan.train_rows.shuffle_seed, 7U);
+  EXPECT_EQ(plan.train_rows.test_split, (base::TestSplit{.size = 1, .seed = 7, .test = false}));
+  EXPECT_EQ(plan.eval_rows.shuffle_seed, 7U);
+  EXPECT_FALSE(plan.shuffle_dataset);
+}
+
+TEST_F(FormerNames, WeightsOfAMixtureAreSharesWithOneSeed) {
+  const auto wrong = [&](const std::string& entries, const std::string& says) {
+    const std::string error = yaml_error("datasets: [" + entries + "]\n");
+    EXPECT_NE(error.find(says), std::string::npos) << error;
+  };
+  const std::string rows = "path: " + path("rows");
+  wrong("{" + rows + ", weight: 1.5, seed: 0}", "`weight` as a share from 0 to 1");
+  wrong("{" + rows + ", weight: 0.5}", "`seed`, the order in which `weight` draws rows");
+  wrong("{" + rows + ", seed: 0}, {" + rows + ", seed: 1}", "the same `seed` in every entry");
+  wrong("{" + rows + ", seed: -1}", "`seed` as a whole number from 0");
 }
 
 }  // namespace former_names_test

@@ -257,7 +257,7 @@ TEST_F(PolicyPlanTest, Rewards) {
       "[reward_funcs (default)] expected at least one reward in reward_funcs\n"
       "  found:  none\n"
       "  do:     write reward_funcs: accuracy_reward, or rewards.py:my_function, in the YAML file or after "
-      "--reward_funcs");
+      "--reward_funcs; open-r1's scripts take [accuracy, format, tag_count] where a recipe names none");
   EXPECT_EQ(grpo_error({"--reward_funcs", path("my/reward.py:score")}),
             "[--reward_funcs] expected a Python file before the colon in reward_funcs\n"
             "  found:  'my/reward.py' does not exist. Did you mean 'rewards.py'?\n"

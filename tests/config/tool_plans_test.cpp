@@ -331,6 +331,15 @@ TEST_F(ToolsTest, MergeOfSeveralByPeftsOtherKinds) {
   EXPECT_NE(error_of([&] { merge({"dare_ties"}); }).find("drops values at random"), std::string::npos);
 }
 
+TEST_F(ToolsTest, VariablesOfTheTemplate) {
+  EXPECT_EQ(generate({"--prompt", "Hi"}).chat_template_kwargs, "");
+  EXPECT_EQ(generate({"--prompt", "Hi", "--chat_template_kwargs", "{\"enable_thinking\": false}"})
+                .chat_template_kwargs,
+            "{\"enable_thinking\":false}");
+  EXPECT_EQ(parse_chat({path("model"), "--enable_thinking", "false"}).chat_template_kwargs,
+            "{\"enable_thinking\":false}");
+}
+
 TEST_F(ToolsTest, AdaptersToSwitchBetween) {
   write("second/adapter_config.json", "{}");
   write("lr=1/adapter_config.json", "{}");

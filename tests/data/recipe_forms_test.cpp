@@ -5,8 +5,11 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "data/cpo_pairs.h"
 #include "data/preferences.h"
 #include "data/prompts.h"
+#include "data/row_source.h"
+#include "data/system_turn.h"
 #include "data/unpaired.h"
 
 namespace hone::data {
@@ -104,6 +107,81 @@ TEST_F(RecipeForms, AColumnThatIsNotThereIsNamed) {
   }
   EXPECT_THROW(read_prompt_rows(write(R"({"problem": 5})"), {.system = "", .column = "problem"}),
                base::UserError);
+}
+
+// ---- CPO and ORPO: the prompt gives way first, then the completion (TRL's CPOTrainer.tokenize_row up to 0.29)
+
+PreferencePair cpo_pair(const CpoPairOptions& options) {
+  const PreferenceRows rows = parse_preference_rows(
+      R"({"prompt": "a long prompt of words", "chosen": " yes, it is so", "rejected": " no"})",
+      "pairs.jsonl");
+  return tokenize_cpo_pairs(rows, tokenizer(), nullptr, options).pairs.at(0);
+}
+
+TEST_F(RecipeForms, ACpoPromptIsCutOnlyInALongPair) {
+  const PreferencePair whole = cpo_pair({});
+  const Ids& prompt = whole.chosen.context;
+  const std::int64_t longer = std::ssize(prompt) + std::ssize(whole.chosen.scored);
+  ASSERT_GT(whole.chosen.scored.size(), whole.rejected.scored.size());
+  EXPECT_EQ(cpo_pair({.max_length = longer, .max_prompt_length = 2}).chosen.context, prompt);
+  const PreferencePair cut = cpo_pair({.max_length = longer - 1, .max_prompt_length = 2});
+  EXPECT_EQ(cut.chosen.context, Ids(prompt.end() - 2, prompt.end()));
+  EXPECT_EQ(cut.rejected.context, cut.chosen.context);  // the longer of the two decides for both
+  EXPECT_EQ(cut.chosen.scored, whole.chosen.scored);
+}
+
+TEST_F(RecipeForms, ACpoCompletionIsCutWhereItsPromptIsNotEnough) {
+  const PreferencePair whole = cpo_pair({});
+  ASSERT_GE(whole.chosen.scored.size(), 4U);
+  const PreferencePair cut = cpo_pair({.max_length = 5, .max_prompt_length = 2});
+  EXPECT_EQ(cut.chosen.context.size(), 2U);
+  EXPECT_EQ(cut.chosen.scored, Ids(whole.chosen.scored.begin(), whole.chosen.scored.begin() + 3));
+}
+
+// ---- an empty system turn
+
+Json with_turn(Json row) {
+  insert_empty_system_turn(row);
+  return row;
+}
+
+TEST_F(RecipeForms, AConversationBeginsWithASystemTurn) {
+  const Json user = {{"role", "user"}, {"content", "q"}};
+  const Json empty = {{"role", "system"}, {"content", ""}};
+  const Json own = {{"role", "system"}, {"content", "own"}};
+  const Json answer = {{"role", "assistant"}, {"content", "a"}};
+  EXPECT_EQ(with_turn({{"messages", {user, answer}}}), (Json{{"messages", {empty, user, answer}}}));
+  EXPECT_EQ(with_turn({{"messages", {own, user}}}), (Json{{"messages", {own, user}}}));
+  EXPECT_EQ(
+      with_turn({{"conversations", {{{"from", "human"}, {"value", "q"}}}}}),
+      (Json{{"conversations", {{{"from", "system"}, {"value", ""}}, {{"from", "human"}, {"value", "q"}}}}}));
+  // Once for a pair: in its prompt, or where its two sides begin with the prompt.
+  const Json pair = {{"prompt", {user}}, {"chosen", {answer}}, {"rejected", {answer}}};
+  EXPECT_EQ(with_turn(pair), (Json{{"prompt", {empty, user}}, {"chosen", {answer}}, {"rejected", {answer}}}));
+  EXPECT_EQ(with_turn({{"prompt", "q"}, {"chosen", {user, answer}}, {"rejected", {user, answer}}}),
+            (Json{{"prompt", "q"}, {"chosen", {empty, user, answer}}, {"rejected", {empty, user, answer}}}));
+  const Json text = {{"prompt", "q"}, {"completion", "a"}};
+  EXPECT_EQ(with_turn(text), text);
+  EXPECT_EQ(with_turn({{"messages", Json::array()}}), (Json{{"messages", Json::array()}}));
+}
+
+TEST_F(RecipeForms, RowsGetTheSystemTurnWhereTheirFilesSaySo) {
+  base::RowFiles files(write(R"({"messages": [{"role": "user", "content": "q"}]})"));
+  const auto turns = [&files] {
+    std::size_t out = 0;
+    RowNames names;
+    RowSource(files).for_each(names, [&out](const Json& row, int) { out = row.at("messages").size(); });
+    return out;
+  };
+  EXPECT_EQ(turns(), 1U);
+  files.empty_system_turn = true;
+  EXPECT_EQ(turns(), 2U);
+}
+
+TEST_F(RecipeForms, TemplatesThatKnowSystemTurns) {
+  EXPECT_TRUE(knows_system_turns("{% if message.role == 'system' %}"));
+  EXPECT_TRUE(knows_system_turns("<|im_start|>{{ message.role }}"));
+  EXPECT_FALSE(knows_system_turns("<|user|>{{ messages[0].content }}"));
 }
 
 }  // namespace recipe_forms_test

@@ -215,6 +215,14 @@ MIXTURES = [
 ]
 
 
+# open-r1's dataset_mixture, as hone's options say it: a share of each set after a shuffle, all shuffled, then split.
+DRAWN = [
+    ([{"path": "words", "weight": 0.5}, {"path": "shards", "weight": 1.0}, {"path": "folders", "split": "test"}], 0, None),
+    ([{"path": "shards", "weight": 0.34}, {"path": "rows_only", "columns": ["i"], "weight": 0.8}], 7, 3),
+    ([{"path": "configs", "name": "en", "split": "extra", "weight": 1}, {"path": "words"}], 42, 0.25),
+]
+
+
 def absolute(entry, out):
     entry = dict(entry)
     if entry["path"] == "json":
@@ -236,6 +244,23 @@ def mixture_cases(out):
         yield {**case, "i": found["train"]["i"][:], "test": found["test"]["i"][:]}
 
 
+def drawn_cases(out):
+    for mixture, seed, size in DRAWN:
+        parts = []
+        for entry in mixture:
+            part = load(entry["path"], out, entry.get("split", "train"), entry.get("name")).select_columns(["i"])
+            if entry.get("weight") is not None:
+                part = part.shuffle(seed=seed).select(range(int(len(part) * entry["weight"])))
+            parts.append(part)
+        whole = datasets.concatenate_datasets(parts).shuffle(seed=seed)
+        case = {"datasets": [{**entry, "seed": seed} for entry in mixture]}
+        if size is None:
+            yield {**case, "i": whole["i"][:]}
+            continue
+        found = whole.train_test_split(test_size=size, seed=seed)
+        yield {**case, "test_split_size": size, "i": found["train"]["i"][:], "test": found["test"]["i"][:]}
+
+
 def main():
     out = pathlib.Path(sys.argv[1]).resolve()
     shutil.rmtree(out, ignore_errors=True)
@@ -243,7 +268,7 @@ def main():
     write_formats(out)
     write_csv(out)
     write_folders(out)
-    cases = [*format_cases(out), *split_cases(out), *mixture_cases(out)]
+    cases = [*format_cases(out), *split_cases(out), *mixture_cases(out), *drawn_cases(out)]
     versions = {"datasets": datasets.__version__, "pyarrow": pyarrow.__version__}
     body = ",\n".join(json.dumps(case, ensure_ascii=False, default=list) for case in cases)
     (out / "datasets.json").write_text(f'{{"versions": {json.dumps(versions)}, "cases": [\n{body}\n]}}\n')

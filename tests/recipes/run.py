@@ -63,7 +63,7 @@ def write_data(folder):
         place.mkdir(parents=True)
         for split in ("train", "train_sft", "train_prefs"):
             (place / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[:8]))
-        for split in ("test", "test_sft", "test_prefs"):
+        for split in ("test", "test_sft", "test_prefs", "validation"):
             (place / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows[8:]))
         places[name] = place
     return places
@@ -71,7 +71,8 @@ def write_data(folder):
 
 def cuts(command, text):
     """Options that make a step small."""
-    small = {"max_steps": 1, "gradient_accumulation_steps": 1, "output_dir": "out", "threads": 1, "skip_doctor": "true"}
+    small = {"max_steps": 1, "gradient_accumulation_steps": 1, "output_dir": "out", "threads": 1, "skip_doctor": "true",
+             "push_to_hub": "false", "report_to": "none"}
     group = re.search(r"^num_generations: (\d+)", text, re.M)
     batch = int(group.group(1)) if group else 8 if command == "grpo" else 2
     small["per_device_train_batch_size"] = small["per_device_eval_batch_size"] = batch
@@ -81,6 +82,8 @@ def cuts(command, text):
         small["max_new_tokens"] = 8
     else:
         small["max_length"] = 128
+    if command in ("cpo", "orpo") and re.search(r"^max_prompt_length: \d", text, re.M):
+        small["max_prompt_length"] = 64
     return [word for name, value in small.items() for word in (f"--{name}", str(value))]
 
 
