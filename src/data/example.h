@@ -8,12 +8,22 @@ namespace hone::data {
 
 constexpr std::int64_t kIgnore = -100;  // a label that is not scored (torch's ignore_index)
 
-// One row after tokenization and truncation.
+// One row after tokenization and truncation, or a fragment of it.
 struct Example {
-  std::int64_t row = 0;                  // line of the data file, from 0; the key of its randomness
+  // Line of the data file, from 0, and kFragment for each fragment of it before this one: the key of its
+  // randomness, so that two fragments of a row have different dropout.
+  std::int64_t row = 0;
   std::vector<std::int32_t> ids;         // [T]
   std::vector<std::uint8_t> supervised;  // [T] 1 where the token is a target
 };
+
+constexpr std::int64_t kFragment = std::int64_t{1} << 32;  // more than a file has rows
+constexpr std::int64_t kMaxFragments = 1 << 16;  // base::Stream takes 48 bits; later ones repeat keys
+
+// The line of the data file that an Example::row or Segment::row came from.
+constexpr std::int64_t file_row(std::int64_t row) {
+  return row % kFragment;
+}
 
 constexpr std::int64_t kNoPrefix = -1;
 

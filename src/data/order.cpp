@@ -32,7 +32,29 @@ std::vector<std::int64_t> file_order(std::int64_t rows) {
 
 }  // namespace
 
-Order::Order(OrderOptions options) : options_(options) {
+std::vector<std::int64_t> grouped_by_length(const std::vector<std::int64_t>& permutation,
+                                            const std::vector<std::int64_t>& lengths,
+                                            std::int64_t group_size) {
+  base::require(permutation.size() == lengths.size() && group_size > 0, "data::grouped_by_length",
+                "a length of each row");
+  std::vector<std::int64_t> out = permutation;
+  if (out.empty()) return out;
+  const auto length_of = [&](std::int64_t row) { return lengths[static_cast<std::size_t>(row)]; };
+  const auto rows = static_cast<std::int64_t>(out.size());
+  const std::int64_t groups = std::clamp<std::int64_t>(rows / (group_size * 4), 1, 50);
+  const std::int64_t size = groups * group_size;
+  std::int64_t longest = 0;  // where the first of the longest parts begins
+  for (std::int64_t begin = 0; begin < rows; begin += size) {
+    std::stable_sort(out.begin() + begin, out.begin() + std::min(begin + size, rows),
+                     [&](std::int64_t a, std::int64_t b) { return length_of(a) > length_of(b); });
+    const auto first = [&](std::int64_t at) { return length_of(out[static_cast<std::size_t>(at)]); };
+    if (first(begin) > first(longest)) longest = begin;
+  }
+  std::swap(out.front(), out[static_cast<std::size_t>(longest)]);
+  return out;
+}
+
+Order::Order(OrderOptions options) : options_(std::move(options)) {
   base::require(options_.batch_size > 0 && options_.accumulation > 0, "data::Order",
                 "batch_size and accumulation above 0");
   if (options_.rows <= 0) {
@@ -68,6 +90,9 @@ StepRows Order::step_rows(std::int64_t step) const {
     cached_ = options_.shuffle
                   ? random_order(options_.rows, options_.seed + static_cast<std::uint64_t>(epoch))
                   : file_order(options_.rows);
+    if (!options_.lengths.empty()) {
+      cached_ = grouped_by_length(cached_, options_.lengths, options_.batch_size * options_.accumulation);
+    }
     cached_epoch_ = epoch;
   }
   const std::int64_t first = (step % steps_per_epoch()) * options_.accumulation;

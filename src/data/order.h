@@ -3,6 +3,8 @@
 //
 // Order: Trainer's RandomSampler, which accelerate (1.15) replaces by SeedableRandomSampler: epoch e is
 // torch.randperm(n) of a CPU generator seeded with (data_seed or seed) + e.
+// group_by_length: LengthGroupedSampler (trainer_pt_utils.get_length_grouped_indices) on that permutation; its own is
+// drawn from torch's global generator, which depends on what the program drew before.
 // Steps: Trainer.set_initial_training_values and Trainer._run_epoch.
 #pragma once
 
@@ -17,12 +19,19 @@ struct OrderOptions {
   std::int64_t accumulation = 1;
   std::uint64_t seed = 42;  // data_seed, or seed
   bool shuffle = true;
-  bool drop_last = false;  // dataloader_drop_last: leave out a short last micro-batch
+  bool drop_last = false;                  // dataloader_drop_last: leave out a short last micro-batch
+  std::vector<std::int64_t> lengths = {};  // group_by_length: tokens of each row; empty: not grouped
 };
 
 // Micro-batches of one optimizer step: row numbers. The last step of an epoch may have fewer micro-batches,
 // and its last micro-batch fewer rows, as in transformers.
 using StepRows = std::vector<std::vector<std::int64_t>>;
+
+// An epoch's order with rows of similar length together: the permutation in parts of at most 50 groups of
+// group_size rows, each sorted by length, the longest row of all first.
+std::vector<std::int64_t> grouped_by_length(const std::vector<std::int64_t>& permutation,
+                                            const std::vector<std::int64_t>& lengths,
+                                            std::int64_t group_size);
 
 class Order {
  public:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 
@@ -48,6 +49,63 @@ void pack_chunk(const std::vector<Example>& examples, std::int64_t begin, std::i
   }
 }
 
+// Tokens [begin, end) of an example; `row` is the fragment's.
+Example part_of(const Example& example, std::int64_t begin, std::int64_t end, std::int64_t row) {
+  return {.row = row,
+          .ids = {example.ids.begin() + begin, example.ids.begin() + end},
+          .supervised = {example.supervised.begin() + begin, example.supervised.begin() + end}};
+}
+
+std::int64_t fragment_row(std::int64_t row, std::int64_t fragment) {
+  return row + fragment % kMaxFragments * kFragment;
+}
+
+void split(Example&& example, std::int64_t max_length, std::vector<Example>& fragments) {
+  const auto length = static_cast<std::int64_t>(example.ids.size());
+  if (length <= max_length) {
+    fragments.push_back(std::move(example));
+    return;
+  }
+  for (std::int64_t begin = 0; begin < length; begin += max_length) {
+    fragments.push_back(part_of(example, begin, std::min(begin + max_length, length),
+                                fragment_row(example.row, begin / max_length)));
+  }
+}
+
+// Fills rows one after another, each with the next max_length tokens.
+class Wrapper {
+ public:
+  Wrapper(std::int64_t max_length, PackedExamples& out) : max_length_(max_length), out_(out) {}
+
+  void add(const Example& example) {
+    std::int64_t fragment = 0;  // rows that begin in this example
+    const auto length = static_cast<std::int64_t>(example.ids.size());
+    for (std::int64_t begin = 0; begin < length;) {
+      if (row_.ids.empty()) row_.row = fragment_row(example.row, fragment++);
+      const auto room = max_length_ - static_cast<std::int64_t>(row_.ids.size());
+      const std::int64_t end = std::min(begin + room, length);
+      row_.ids.insert(row_.ids.end(), example.ids.begin() + begin, example.ids.begin() + end);
+      row_.supervised.insert(row_.supervised.end(), example.supervised.begin() + begin,
+                             example.supervised.begin() + end);
+      if (end - begin == room) close();
+      begin = end;
+    }
+  }
+
+  // Ends the row that is open.
+  void close() {
+    if (row_.ids.empty()) return;
+    const auto index = static_cast<std::int64_t>(out_.examples.size());
+    out_.rows.push_back({{index}, static_cast<std::int64_t>(row_.ids.size())});
+    out_.examples.push_back(std::exchange(row_, {}));
+  }
+
+ private:
+  std::int64_t max_length_;
+  PackedExamples& out_;
+  Example row_;
+};
+
 void append(const Example& example, Batch& batch) {
   const auto begin = static_cast<std::int64_t>(batch.ids.size());
   const auto size = static_cast<std::int64_t>(example.ids.size());
@@ -79,6 +137,32 @@ std::vector<PackedRow> pack_bfd(const std::vector<Example>& examples, std::int64
     pack_chunk(examples, begin, std::min(begin + kChunk, count), max_length, rows);
   }
   return rows;
+}
+
+PackedExamples pack_bfd_split(std::vector<Example> examples, std::int64_t max_length) {
+  base::require(max_length > 0, "data::pack_bfd_split", "a max_length above 0");
+  PackedExamples out;
+  const auto count = static_cast<std::int64_t>(examples.size());
+  for (std::int64_t begin = 0; begin < count; begin += kChunk) {
+    const auto first = static_cast<std::int64_t>(out.examples.size());
+    for (std::int64_t i = begin; i < std::min(begin + kChunk, count); ++i) {
+      split(std::move(examples[static_cast<std::size_t>(i)]), max_length, out.examples);
+    }
+    pack_chunk(out.examples, first, static_cast<std::int64_t>(out.examples.size()), max_length, out.rows);
+  }
+  return out;
+}
+
+PackedExamples pack_wrapped(const std::vector<Example>& examples, std::int64_t max_length) {
+  base::require(max_length > 0, "data::pack_wrapped", "a max_length above 0");
+  PackedExamples out;
+  Wrapper wrapper(max_length, out);
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    if (i % static_cast<std::size_t>(kChunk) == 0) wrapper.close();
+    wrapper.add(examples[i]);
+  }
+  wrapper.close();
+  return out;
 }
 
 Batch make_batch(const std::vector<Example>& examples, const std::vector<PackedRow>& rows,

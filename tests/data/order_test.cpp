@@ -39,6 +39,27 @@ TEST(Order, EqualsTransformersTrainer) {
   }
 }
 
+// Recorded from transformers' get_length_grouped_indices.
+TEST(Order, RowsOfSimilarLengthAreTransformers) {
+  std::ifstream file(HONE_FIXTURES "/data/grouped.json");
+  const nlohmann::json recorded = nlohmann::json::parse(file);
+  ASSERT_EQ(recorded["cases"].size(), 6U);
+  for (const auto& run : recorded["cases"]) {
+    const auto lengths = run["lengths"].get<std::vector<std::int64_t>>();
+    EXPECT_EQ(grouped_by_length(run["permutation"], lengths, run["group_size"]),
+              run["order"].get<std::vector<std::int64_t>>());
+    const Order order({.rows = static_cast<std::int64_t>(lengths.size()),
+                       .batch_size = run["group_size"],
+                       .seed = run["seed"],
+                       .lengths = lengths});
+    std::vector<std::int64_t> first;
+    for (std::int64_t step = 0; step < order.steps_per_epoch(); ++step) {
+      for (const auto& rows : order.step_rows(step)) first.insert(first.end(), rows.begin(), rows.end());
+    }
+    EXPECT_EQ(first, run["order"].get<std::vector<std::int64_t>>()) << "the first epoch's";
+  }
+}
+
 TEST(Order, AnyStepCanBeAskedForInAnyOrder) {
   const OrderOptions options{23, 3, 4, 7, true, false};
   const Order forwards(options);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 
@@ -36,6 +37,56 @@ TEST(Packing, EqualsTrlBinForBin) {
     }
     EXPECT_EQ(bins, run["bins"].get<decltype(bins)>()) << run["name"];
   }
+}
+
+// Each token is its own number, in the order of the rows: [first, count] tells where a piece came from.
+TEST(Packing, EqualsTrlWhereRowsAreCut) {
+  std::ifstream file(HONE_FIXTURES "/data/packing_cut.json");
+  const nlohmann::json recorded = nlohmann::json::parse(file);
+  ASSERT_EQ(recorded["cases"].size(), 10U);
+  for (const auto& run : recorded["cases"]) {
+    const std::string name = run["strategy"].get<std::string>() + ", " + run["name"].get<std::string>();
+    const std::int64_t max_length = run["max_length"];
+    std::vector<Example> examples;
+    std::int32_t next = 0;
+    for (const std::int64_t length : run["lengths"]) {
+      Example& one = examples.emplace_back(example_of(static_cast<std::int64_t>(examples.size()), length));
+      for (std::int32_t& id : one.ids) id = next++;
+    }
+    const PackedExamples packed = run["strategy"] == "wrapped" ? pack_wrapped(examples, max_length)
+                                                               : pack_bfd_split(examples, max_length);
+    std::vector<std::vector<std::vector<std::int64_t>>> rows;
+    std::set<std::int64_t> keys;
+    for (const PackedRow& row : packed.rows) {
+      auto& out = rows.emplace_back();
+      std::int64_t tokens = 0;
+      for (const std::int64_t member : row.members) {
+        const Example& one = packed.examples[static_cast<std::size_t>(member)];
+        out.push_back({one.ids.front(), static_cast<std::int64_t>(one.ids.size())});
+        EXPECT_EQ(one.ids.back() - one.ids.front(), static_cast<std::int64_t>(one.ids.size()) - 1) << name;
+        EXPECT_EQ(one.supervised.size(), one.ids.size()) << name;
+        const auto from = static_cast<std::size_t>(file_row(one.row));
+        EXPECT_EQ(std::count(examples[from].ids.begin(), examples[from].ids.end(), one.ids.front()), 1)
+            << name;
+        EXPECT_TRUE(keys.insert(one.row).second) << name << ": two pieces with the same randomness";
+        tokens += static_cast<std::int64_t>(one.ids.size());
+      }
+      EXPECT_EQ(row.tokens, tokens) << name;
+    }
+    EXPECT_EQ(rows, run["rows"].get<decltype(rows)>()) << name;
+  }
+}
+
+TEST(Packing, FlagsStayWithTheirTokens) {
+  Example one = example_of(3, 5);
+  one.supervised = {0, 0, 1, 1, 0};
+  const PackedExamples split = pack_bfd_split({one}, 3);
+  EXPECT_EQ(split.examples[0].supervised, (std::vector<std::uint8_t>{0, 0, 1}));
+  EXPECT_EQ(split.examples[1].supervised, (std::vector<std::uint8_t>{1, 0}));
+  const PackedExamples wrapped = pack_wrapped({one, example_of(4, 2)}, 4);
+  EXPECT_EQ(wrapped.examples[0].supervised, (std::vector<std::uint8_t>{0, 0, 1, 1}));
+  EXPECT_EQ(wrapped.examples[1].supervised, (std::vector<std::uint8_t>{0, 1, 1}));
+  EXPECT_EQ(file_row(wrapped.examples[1].row), 3);
 }
 
 TEST(Packing, ALongerExampleIsOurBug) {
