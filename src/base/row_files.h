@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/row_mapping.h"
 
 namespace hone::base {
 
@@ -36,6 +37,7 @@ struct RowSet {
   std::vector<RowPart> parts;
   std::vector<std::string> columns;  // only these; empty: all
   std::optional<double> first;       // only floor(first * rows) rows, as alignment-handbook's dataset_mixer
+  bool drawn = false;                // ... of the order of RowFiles::shuffle_seed, as open-r1's dataset_mixture
   std::optional<double>
       fraction;  // its share of a mixture, as TRL's DatasetConfig.fraction; all have one, or none
 
@@ -55,7 +57,11 @@ struct TestSplit {
 // One data set, or a mixture, whose rows are concatenated.
 struct RowFiles {
   std::vector<RowSet> sets;
+  // All rows together in the order of datasets' shuffle(seed), before the test split.
+  std::optional<std::uint64_t> shuffle_seed;
   std::optional<TestSplit> test_split;
+  RowMapping mapping;              // of every row
+  bool empty_system_turn = false;  // data/system_turn.h, for every row
 
   RowFiles() = default;
   explicit RowFiles(const fs::path& file)

@@ -2,11 +2,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <iostream>
 #include <memory>
 #include <optional>
 
+#include "base/enum_names.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/printable.h"
@@ -49,15 +51,8 @@ std::string upper(std::string_view text) {
 }
 
 std::string describe_precision(config::Precision precision) {
-  switch (precision) {
-    case config::Precision::kFloat32:
-      return "fp32";
-    case config::Precision::kAutocast:
-      return "bf16 products, fp32 weights";
-    case config::Precision::kBFloat16:
-      return "bf16";
-  }
-  return "";
+  static constexpr std::array<const char*, 3> kNames = {"fp32", "bf16 products, fp32 weights", "bf16"};
+  return base::enum_name(kNames, precision);
 }
 
 std::string heading(const config::DoctorPlan& asked, const train::OpenedRun* run) {
@@ -166,6 +161,7 @@ int doctor(const std::vector<std::string>& arguments) {
   train::RunListener silent;
   try {
     plan = with_downloads([&] { return config::parse_run(asked.method, asked.arguments); });
+    plan->token_cache = token_cache_folder().string();
     run = train::open_run(*plan, silent);
   } catch (const base::UserError& error) {
     session.begin(nullptr);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "commands/python/hub_download_text.h"
 
@@ -20,7 +21,6 @@ namespace hone::commands {
 namespace {
 
 constexpr std::size_t kMostOutput = 1 << 16;
-constexpr const char* kPython = "python3";
 
 struct Ended {
   int code = 0;  // its exit code; 127 when it could not be started
@@ -75,30 +75,57 @@ std::string said(const std::string& output) {
                          .fix = config::how_to_fetch(request)});
 }
 
+std::vector<std::string> words_of(const config::HubRequest& request, const std::string& python) {
+  const bool model = request.kind == config::HubKind::kModel;
+  std::vector<std::string> words = {python,
+                                    "-c",
+                                    std::string(kHubDownloadPython),
+                                    model ? "model" : "dataset",
+                                    request.id,
+                                    request.revision.empty() ? "main" : request.revision};
+  if (!model) {
+    words.push_back(base::dump_json({{"config", request.part.config},
+                                     {"data_dir", request.part.data_dir},
+                                     {"data_files", request.part.data_files}}));
+  }
+  return words;
+}
+
 }  // namespace
 
-void download_from_hub(const std::vector<config::HubRequest>& requests) {
+void require_downloaded(const std::vector<config::HubRequest>& still_missing) {
+  if (still_missing.empty()) return;
+  const config::HubRequest& request = still_missing.front();
+  throw base::UserError(
+      {.where = "option " + request.option,
+       .expected = request.id + " with what the run reads of it",
+       .found = "downloaded, and still " + config::not_here(request),
+       .cause = "",
+       .fix = "correct the split, dataset_config or data_files; https://huggingface.co/datasets/" +
+              request.id + " shows what is there"});
+}
+
+void download_from_hub(const std::vector<config::HubRequest>& requests, const std::string& python) {
   for (const config::HubRequest& request : requests) {
     if (config::hub_is_offline()) {
-      refuse(request, "it is neither a folder here nor in " + config::hub_cache_folder().string(),
+      refuse(request, config::not_here(request),
              "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so nothing is downloaded");
     }
     std::cerr << "download  " << request.id << " from the hub into " << config::hub_cache_folder().string()
-              << ", by " << kPython << std::endl;
-    const bool model = request.kind == config::HubKind::kModel;
-    const Ended ended = run({kPython, "-c", std::string(kHubDownloadPython), model ? "model" : "dataset",
-                             request.id, request.revision.empty() ? "main" : request.revision});
+              << ", by " << base::printable(python) << std::endl;
+    const Ended ended = run(words_of(request, python));
     if (ended.code == 127)
-      refuse(request, std::string("no Python to download it with: '") + kPython + "' does not start",
+      refuse(request, "no Python to download it with: '" + python + "' does not start",
              "hone downloads by the user's Python");
     if (ended.code != 0) {
       const std::string sentence = base::printable(said(ended.output));
       refuse(request, sentence.empty() ? "Python ended with code " + std::to_string(ended.code) : sentence,
-             "");
+             config::not_here(request));
     }
     if (!config::hub_snapshot(request.kind, request.id, request.revision)) {
       refuse(request, "the download is not whole: " + (config::hub_cache_folder() / "...").string(),
-             "a model needs config.json and its safetensors");
+             request.kind == config::HubKind::kModel ? "a model needs config.json and its safetensors"
+                                                     : "the snapshot is an empty folder");
     }
   }
 }

@@ -8,18 +8,30 @@
 
 namespace hone::commands {
 
-// Says what is downloaded, and does it with `python3`, one after the other; progress goes to stderr. Tokens stay in that Python.
-// After it config::hub_snapshot finds each. UserError, with what to do by hand, when connections are forbidden
-// (HF_HUB_OFFLINE), when Python or its huggingface_hub is missing, and for what the hub answers.
-void download_from_hub(const std::vector<config::HubRequest>& requests);
+inline constexpr const char* kPython = "python3";  // where the command has no option `python`
+
+// Says what is downloaded, and does it with `python`, one after the other; progress goes to stderr. Tokens stay in that Python.
+// After it config::hub_snapshot finds each. Of a data set only data files and README.md come: no pickle, no script.
+// UserError, with what to do by hand, when connections are forbidden (HF_HUB_OFFLINE), when Python or its huggingface_hub is
+// missing, and for what the hub answers.
+void download_from_hub(const std::vector<config::HubRequest>& requests, const std::string& python = kPython);
+
+// UserError for what a download did not bring: a split or a file that the repository does not have.
+void require_downloaded(const std::vector<config::HubRequest>& still_missing);
 
 // parse(), and again once what its plan lacks is downloaded.
 template <typename Parse>
 auto with_downloads(const Parse& parse) {
   auto plan = parse();
   if (plan.downloads.empty()) return plan;
-  download_from_hub(plan.downloads);
-  return parse();
+  if constexpr (requires { plan.policy.python; }) {
+    download_from_hub(plan.downloads, plan.policy.python);
+  } else {
+    download_from_hub(plan.downloads);
+  }
+  plan = parse();
+  require_downloaded(plan.downloads);
+  return plan;
 }
 
 }  // namespace hone::commands

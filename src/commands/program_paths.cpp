@@ -22,4 +22,9 @@ base::fs::path cache_folder() {
   return {};
 }
 
+base::fs::path token_cache_folder() {
+  const base::fs::path cache = cache_folder();
+  return cache.empty() ? cache : cache / "tokens";
+}
+
 }  // namespace hone::commands

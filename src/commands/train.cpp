@@ -4,15 +4,21 @@
 #include <atomic>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "commands/commands.h"
 #include "commands/crash_signals.h"
 #include "commands/hub_download.h"
+#include "commands/hub_push.h"
 #include "commands/program_paths.h"
 #include "commands/run_signals.h"
+#include "config/finish_report.h"
 #include "config/parse.h"
+#include "config/send_plans.h"
+#include "config/write_plan.h"
 #include "doctor/examiner.h"
 #include "doctor/watch/watch.h"
+#include "report/loggers.h"
 #include "report/run_report.h"
 #include "report/terminal.h"
 #include "train/open_run.h"
@@ -49,15 +55,44 @@ void say_pause(const doctor::Watch& watch, const config::Plan& plan, bool ended)
   std::cout << "why       hone explain " << plan.output_dir << "\n";
 }
 
+// Starts what follows a run when the guards before this one have examined it.
+class FollowersStart final : public train::RunGuard {
+ public:
+  explicit FollowersStart(report::RunReport& report) : report_(report) {}
+  void before_first_step(train::OpenedRun&) override { report_.start_followers(); }
+
+ private:
+  report::RunReport& report_;
+};
+
+// Loggers and the hub, where the plan asks for them: nothing is sent to anybody otherwise.
+void add_followers(report::RunReport& report, const config::Plan& plan, const std::atomic<bool>& stop) {
+  if (!plan.loggers.empty()) {
+    report::LoggerOptions options{
+        .names = plan.loggers,
+        .only_installed = plan.installed_loggers,
+        .python = plan.policy.python,
+        .variables = config::logger_variables(plan),
+        .settings = config::logger_settings(plan, config::plan_values(config::write_plan(plan)))};
+    options.settings["tables"] = plan.policy.log_completions;
+    options.settings["unique_prompts"] = plan.policy.log_unique_prompts;
+    report.add_follower(std::make_unique<report::Loggers>(std::move(options), &stop));
+  }
+  if (plan.push_to_hub) report.add_follower(std::make_unique<HubPush>(plan, &stop));
+}
+
 }  // namespace
 
 int train_method(config::Method method, const std::vector<std::string>& arguments) {
-  const config::Plan plan = with_downloads([&] { return config::parse_run(method, arguments); });
+  config::Plan asked = with_downloads([&] { return config::parse_run(method, arguments); });
+  asked.token_cache = token_cache_folder().string();
+  const config::Plan plan = std::move(asked);
   report::RunReport report(std::cout, report::terminal_of(STDOUT_FILENO), plan.tensorboard,
                            {.table = plan.policy.log_completions,
                             .most = plan.policy.num_completions_to_print,
                             .unique_prompts = plan.policy.log_unique_prompts});
   const std::atomic<bool>& stop_requested = watch_stop_signals();
+  add_followers(report, plan, stop_requested);
   watch_crash_signals(plan.output_dir);
   doctor::Watch watch(report, plan.on_fault);
   const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, watch);
@@ -65,6 +100,8 @@ int train_method(config::Method method, const std::vector<std::string>& argument
   doctor::Guards guards;
   guards.add(watch.guard());
   if (!plan.skip_doctor) guards.add(examiner);
+  FollowersStart followers(report);
+  guards.add(followers);
   const train::LoopResult result = train::begin_run(*run, watch, stop_requested, &guards);
   if (result.paused) {
     say_pause(watch, plan, !result.interrupted);

@@ -11,9 +11,11 @@
 #include "base/utf8.h"
 #include "config/dataset_files.h"
 #include "config/hub_names.h"
+#include "config/named_templates.h"
 #include "config/option_secrets.h"
 #include "config/parse.h"
 #include "config/policy_plan.h"
+#include "config/row_options.h"
 
 namespace hone::config {
 namespace {
@@ -22,11 +24,6 @@ namespace fs = std::filesystem;
 using base::exists;
 using base::is_folder;
 using base::UserError;
-
-// A name of the hub, unless its owner is a folder of this disk: then a part of the path is missing.
-bool is_hub_name(const std::string& path) {
-  return looks_like_hub_name(path) && !exists(path) && !exists(path.substr(0, path.find('/')));
-}
 
 std::string neighbors(const fs::path& path) {
   std::vector<std::string> names;
@@ -51,15 +48,6 @@ std::string neighbors(const fs::path& path) {
 }  // namespace
 
 void require_rows_path(const std::string& path, const std::string& option, const std::string& where) {
-  if (is_hub_name(path)) {
-    throw UserError({.where = where,
-                     .expected = fmt::format("a local file or folder of rows as {}", option),
-                     .found = fmt::format("'{}', which looks like a hub name", path),
-                     .cause = "hone reads local files",
-                     .fix = fmt::format("write the dataset as JSONL, one object per line, and set {} to that "
-                                        "file",
-                                        option)});
-  }
   if (!exists(path)) missing(fmt::format("a file or folder of rows as {}", option), path, where);
 }
 
@@ -168,8 +156,9 @@ void require_reward_model(const std::string& path, const std::string& option, co
   if (!exists((fs::path(path) / "adapter_config.json").string())) require_model_path(path, option, where);
 }
 
-// "path/to/file.py:function". True when that is what the word says.
-bool check_function_spec(const std::string& word, const std::string& option, const std::string& where) {
+}  // namespace
+
+bool require_function(const std::string& word, const std::string& option, const std::string& where) {
   const std::size_t colon = word.rfind(".py:");
   if (colon != std::string::npos && colon + 4 < word.size()) {
     const std::string file = word.substr(0, colon + 3);
@@ -186,12 +175,14 @@ bool check_function_spec(const std::string& word, const std::string& option, con
   return false;
 }
 
+namespace {
+
 // A word with a parenthesis is a built-in reward with parameters.
 void check_reward_spec(const std::string& word, const std::string& where) {
   const bool plain = word.find('(') == std::string::npos;
   require_unredacted_url(word, where);
   if (word.starts_with("http://") || word.starts_with("https://") || !plain) return;
-  if (check_function_spec(word, "reward_funcs", where)) return;
+  if (require_function(word, "reward_funcs", where)) return;
   if (word.find('/') != std::string::npos) require_reward_model(word, "reward_funcs", where);
 }
 
@@ -206,7 +197,7 @@ void check_reward_files(const Settings& settings) {
   }
   if (settings.schema().find("judge") != nullptr) {
     require_unredacted_url(settings.text("judge"), settings.where("judge"));
-    check_function_spec(settings.text("judge"), "judge", settings.where("judge"));
+    require_function(settings.text("judge"), "judge", settings.where("judge"));
   }
   const std::string python = settings.text("python");
   if (python.find('/') != std::string::npos) require_file(python, "python", settings.where("python"));
@@ -224,6 +215,20 @@ void check_resume(const Plan& plan, const Settings& settings) {
     missing("a checkpoint folder, or true, as resume_from_checkpoint", resume,
             settings.where("resume_from_checkpoint"));
   }
+}
+
+}  // namespace
+
+namespace {
+
+void map_rows(Plan& plan, const Settings& settings) {
+  const base::RowMapping mapping = row_mapping(settings);
+  const std::string python = settings.text("python");
+  if (!mapping.function.word.empty() && python.find('/') != std::string::npos)
+    require_file(python, "python", settings.where("python"));
+  plan.train_rows.mapping = plan.eval_rows.mapping = mapping;
+  for (EvalSet& set : plan.eval_sets) set.rows.mapping = mapping;
+  for (std::string& line : describe_mapping(mapping)) plan.notes.push_back(std::move(line));
 }
 
 }  // namespace
@@ -249,9 +254,13 @@ void collect_files(Plan& plan, Settings& settings) {
                                                          : settings.where("chat_template_path"));
   });
   settings.collect([&] { require_tokenizer(plan, settings); });
+  settings.collect([&] {
+    if (plan.downloads.empty()) find_named_template(plan, settings);
+  });
   settings.collect([&] { find_train_rows(plan, settings); });
   settings.collect([&] { find_test_rows(plan, settings); });
   name_rows(plan);
+  settings.collect([&] { map_rows(plan, settings); });
   settings.collect([&] {
     if (!samples(plan.method)) return;
     check_reward_files(settings);

@@ -155,14 +155,15 @@ std::optional<Found> from_saved(const fs::path& folder) {
 
 [[noreturn]] void throw_no_config(const DatasetAsked& asked, const std::vector<std::string>& names) {
   const bool asked_for = !asked.config.empty();
-  throw UserError({.where = asked.where,
-                   .expected = asked_for
-                                   ? fmt::format("the configuration '{}' of {}", asked.config, asked.path)
-                                   : fmt::format("which configuration of {} to read", asked.path),
-                   .found = fmt::format("the configurations {}.{}", fmt::join(names, ", "),
-                                        asked_for ? base::did_you_mean(asked.config, names) : ""),
-                   .cause = "",
-                   .fix = "set dataset_config to one of them"});
+  throw UserError(
+      {.where = asked.where,
+       .expected = asked_for ? fmt::format("the configuration '{}' of {}", asked.config, asked.path)
+                             : fmt::format("which configuration of {} to read", asked.path),
+       .found = names.empty() ? "a folder without configurations"
+                              : fmt::format("the configurations {}.{}", fmt::join(names, ", "),
+                                            asked_for ? base::did_you_mean(asked.config, names) : ""),
+       .cause = "",
+       .fix = names.empty() ? "remove dataset_config" : "set dataset_config to one of them"});
 }
 
 // The configuration that is asked for, or the default one: named so, marked so, or the only one.
@@ -211,7 +212,10 @@ Found in_folder(const DatasetAsked& asked) {
     if (!config.data_files.is_null()) return from_data_files(folder, config.data_files, asked);
   } else if (!asked.config.empty()) {
     folder /= asked.config;
-    if (!is_folder(folder)) {
+    // What datasets calls the configuration of a folder that names none.
+    if (asked.config == "default" && !is_folder(folder)) {
+      folder = asked.path;
+    } else if (!is_folder(folder)) {
       std::vector<std::string> names;
       std::error_code error;
       for (fs::directory_iterator at(asked.path, error), end; !error && at != end; at.increment(error)) {
@@ -288,9 +292,7 @@ void add_part(const Found& found, base::RowPart part, const DatasetAsked& asked,
        .fix = fmt::format("set {} to one of them", asked.split_name)});
 }
 
-}  // namespace
-
-base::RowSet find_rows(const DatasetAsked& asked) {
+base::RowSet find_local_rows(const DatasetAsked& asked) {
   const Found found = find(asked);
   base::RowSet out{.name = asked.path};
   for (base::RowPart& part : parse_split(asked.split, asked.where)) {
@@ -299,11 +301,111 @@ base::RowSet find_rows(const DatasetAsked& asked) {
   return out;
 }
 
+// ---- the hub
+
+void add_patterns(const Json& patterns, std::vector<std::string>& out) {
+  if (patterns.is_string()) out.push_back(patterns.get<std::string>());
+  if (!patterns.is_structured()) return;
+  for (const Json& one : patterns) add_patterns(one, out);
+}
+
+// "train-00001-of-00004.parquet"
+struct Shard {
+  std::string before, after;  // "train-", ".parquet"
+  int all = 0;                // 4
+
+  std::string name(int i) const { return fmt::format("{}{:05}-of-{:05}{}", before, i, all, after); }
+};
+
+std::optional<Shard> shard_of(const std::string& name) {
+  constexpr std::size_t kDigits = 5;
+  const std::size_t of = name.find("-of-");
+  if (of == std::string::npos || of < kDigits || name.size() < of + 4 + kDigits) return std::nullopt;
+  const auto digits = [&name](std::size_t at) {
+    return std::all_of(name.begin() + static_cast<std::ptrdiff_t>(at),
+                       name.begin() + static_cast<std::ptrdiff_t>(at + kDigits),
+                       [](char c) { return c >= '0' && c <= '9'; });
+  };
+  if (!digits(of - kDigits) || !digits(of + 4)) return std::nullopt;
+  return Shard{.before = name.substr(0, of - kDigits),
+               .after = name.substr(of + 4 + kDigits),
+               .all = std::stoi(name.substr(of + 4, kDigits))};
+}
+
+// A shard that lies not beside the others: a download was interrupted, or another program fetched single files.
+std::string missing_shard(const base::RowSet& set) {
+  std::set<std::string> seen;
+  for (const base::RowPart& part : set.parts) {
+    for (const fs::path& file : part.files) {
+      const auto shard = shard_of(file.filename().string());
+      if (!shard || !seen.insert((file.parent_path() / shard->name(0)).string()).second) continue;
+      for (int i = 0; i < shard->all; ++i) {
+        if (!base::exists(file.parent_path() / shard->name(i))) return shard->name(i);
+      }
+    }
+  }
+  return {};
+}
+
+// Whether shards are asked for one by one: then the others need not be there.
+bool names_shards(const HubPart& part, const fs::path& snapshot) {
+  std::vector<std::string> patterns = part.data_files;
+  if (patterns.empty()) {
+    for (const HubConfig& config : read_hub_configs(snapshot / "README.md"))
+      add_patterns(config.data_files, patterns);
+  }
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [](const std::string& one) { return !has_magic(one) && shard_of(one).has_value(); });
+}
+
+base::RowSet find_hub_rows(const DatasetAsked& asked, std::vector<HubRequest>& downloads) {
+  HubRequest request{.kind = HubKind::kDataset,
+                     .id = asked.path,
+                     .revision = asked.revision.empty() ? "main" : asked.revision,
+                     .option = asked.option,
+                     .part = {.config = asked.config, .data_dir = asked.data_dir, .data_files = {}}};
+  add_patterns(asked.data_files, request.part.data_files);
+  if (const auto snapshot = hub_snapshot(HubKind::kDataset, asked.path, asked.revision)) {
+    DatasetAsked local = asked;
+    local.path = snapshot->string();
+    try {
+      base::RowSet out = find_local_rows(local);
+      out.name = asked.path;
+      const std::string shard = names_shards(request.part, *snapshot) ? "" : missing_shard(out);
+      if (shard.empty()) return out;
+      request.lacks = shard;
+    } catch (const UserError& error) {
+      request.lacks = fmt::format("{}; found {}", error.text().expected, error.text().found);
+    }
+  }
+  parse_split(asked.split, asked.where);  // its form, before anything is downloaded
+  downloads.push_back(std::move(request));
+  return {.name = asked.path};
+}
+
+}  // namespace
+
+base::RowSet find_rows(const DatasetAsked& asked, std::vector<HubRequest>& downloads) {
+  return is_hub_name(asked.path) ? find_hub_rows(asked, downloads) : find_local_rows(asked);
+}
+
+base::RowSet find_rows(const DatasetAsked& asked) {
+  std::vector<HubRequest> downloads;
+  base::RowSet out = find_rows(asked, downloads);
+  if (downloads.empty()) return out;
+  throw UserError({.where = asked.where,
+                   .expected = fmt::format("{} on this disk, or in Hugging Face's cache", asked.path),
+                   .found = not_here(downloads.front()),
+                   .cause = "",
+                   .fix = how_to_fetch(downloads.front())});
+}
+
 namespace {
 
-// "train.jsonl", "data", "a.jsonl + b"
+// "train.jsonl", "data", "trl-lib/tldr", "a.jsonl + b"
 std::string name_of(const base::RowFiles& rows) {
   const std::vector<fs::path> files = rows.files();
+  if (rows.sets.size() == 1 && is_hub_name(rows.sets.front().name)) return rows.sets.front().name;
   if (files.size() == 1) return files.front().string();
   std::string out;
   for (const base::RowSet& set : rows.sets) out += (out.empty() ? "" : " + ") + set.name;
@@ -314,9 +416,8 @@ bool evaluates(const Plan& plan) {
   return plan.eval_strategy != IntervalStrategy::kNo || plan.eval_on_start;
 }
 
-// `path` is the option's, or the folder that a name of the hub stands for.
 base::RowFiles find_split(const std::string& path, const Settings& settings, const char* option,
-                          const char* split_option) {
+                          const char* split_option, std::vector<HubRequest>& downloads) {
   base::RowFiles out;
   const bool main = std::string_view(option) == "dataset_name";
   out.sets.push_back(find_rows({.path = path,
@@ -326,8 +427,17 @@ base::RowFiles find_split(const std::string& path, const Settings& settings, con
                                 .split = settings.text(split_option),
                                 .split_name = split_option,
                                 .option = option,
-                                .where = settings.where(option)}));
+                                .where = settings.where(option),
+                                .revision = settings.text("dataset_revision")},
+                               downloads));
   return out;
+}
+
+void add_once(std::vector<HubRequest> more, std::vector<HubRequest>& downloads) {
+  for (HubRequest& one : more) {
+    if (std::find(downloads.begin(), downloads.end(), one) == downloads.end())
+      downloads.push_back(std::move(one));
+  }
 }
 
 bool mixes(const Settings& settings) {
@@ -337,13 +447,37 @@ bool mixes(const Settings& settings) {
 
 }  // namespace
 
+namespace {
+
+// eval_datasets: a list is one data set, a mapping one of each name.
+void find_listed_test_rows(Plan& plan, const Settings& settings, std::vector<HubRequest>& downloads) {
+  plan.eval_sets = find_eval_sets(settings, downloads);
+  if (plan.eval_sets.empty()) {
+    plan.eval_rows = find_eval_datasets(settings, downloads);
+    return;
+  }
+  if (samples(plan.method)) {
+    conflict(settings, "eval_datasets", "a list of data sets",
+             fmt::format("a mapping of {} names", plan.eval_sets.size()),
+             "an evaluation of this method samples completions of one set of prompts", "write a list");
+  }
+  for (const EvalSet& one : plan.eval_sets) {
+    plan.eval_rows.sets.insert(plan.eval_rows.sets.end(), one.rows.sets.begin(), one.rows.sets.end());
+  }
+}
+
+}  // namespace
+
 void find_train_rows(Plan& plan, const Settings& settings) {
   if (mixes(settings)) {
-    plan.train_rows = find_mixture(settings).train;
+    Mixture mixture = find_mixture(settings);
+    plan.train_rows = std::move(mixture.train);
+    add_once(std::move(mixture.downloads), plan.downloads);
     if (!plan.dataset_name.empty())
       plan.notes.push_back("dataset_name: not used, datasets is set (as in TRL)");
   } else if (!plan.dataset_name.empty()) {  // a replay has no need of it
-    plan.train_rows = find_split(plan.dataset_name, settings, "dataset_name", "dataset_train_split");
+    plan.train_rows =
+        find_split(plan.dataset_name, settings, "dataset_name", "dataset_train_split", plan.downloads);
   } else {
     return;
   }
@@ -352,18 +486,20 @@ void find_train_rows(Plan& plan, const Settings& settings) {
 void find_test_rows(Plan& plan, const Settings& settings) {
   const std::string& data = plan.dataset_name;
   const bool told = plan.train_rows.sets.empty() && (mixes(settings) || !data.empty());
+  std::vector<HubRequest> downloads;
   // TRL looks at the test split only when it evaluates.
   if (!plan.dataset_test.empty()) {
-    plan.eval_rows = find_split(plan.dataset_test, settings, "eval_dataset", "dataset_test_split");
+    plan.eval_rows = find_split(plan.dataset_test, settings, "eval_dataset", "dataset_test_split", downloads);
   } else if (!evaluates(plan) || told) {
     return;
   } else if (!settings.value("eval_datasets").empty()) {
-    plan.eval_rows = find_eval_datasets(settings);
+    find_listed_test_rows(plan, settings, downloads);
   } else if (mixes(settings)) {
     plan.eval_rows = find_mixture(settings).test;
-  } else if (is_folder(data)) {
-    plan.eval_rows = find_split(data, settings, "dataset_name", "dataset_test_split");
+  } else if (is_folder(data) || is_hub_name(data)) {
+    plan.eval_rows = find_split(data, settings, "dataset_name", "dataset_test_split", downloads);
   }
+  add_once(std::move(downloads), plan.downloads);
   if (plan.eval_rows.sets.empty()) {
     conflict(settings, plan.eval_strategy != IntervalStrategy::kNo ? "eval_strategy" : "eval_on_start",
              "rows to evaluate",

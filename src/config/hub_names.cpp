@@ -88,6 +88,10 @@ bool looks_like_hub_name(const std::string& word) {
   return is_name(all.substr(0, slash)) && is_name(all.substr(slash + 1));
 }
 
+bool is_hub_name(const std::string& path) {
+  return looks_like_hub_name(path) && !base::exists(path) && !base::exists(path.substr(0, path.find('/')));
+}
+
 base::fs::path hub_cache_folder() {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
     if (std::string folder = variable(name); !folder.empty()) return folder;
@@ -130,6 +134,13 @@ std::string hub_id_of(const base::fs::path& snapshot) {
     return dashes == std::string::npos ? name : name.substr(0, dashes) + "/" + name.substr(dashes + 2);
   }
   return "";
+}
+
+std::string not_here(const HubRequest& request) {
+  const std::string cache = hub_cache_folder().string();
+  if (request.lacks.empty()) return fmt::format("it is neither a path here nor in {}", cache);
+  return fmt::format("its copy in {} lacks {}",
+                     (fs::path(cache) / folder_of(request.kind, request.id)).string(), request.lacks);
 }
 
 std::string how_to_fetch(const HubRequest& request) {

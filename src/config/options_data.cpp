@@ -4,7 +4,11 @@
 
 namespace hone::config {
 namespace {
-constexpr Choices<PackingStrategy, 1> kPackingStrategyWords = {{{"bfd", PackingStrategy::kBfd}}};
+constexpr Choices<PackingStrategy, 5> kPackingStrategyWords = {{{"bfd", PackingStrategy::kBfd},
+                                                                {"bfd_split", PackingStrategy::kBfdSplit},
+                                                                {"wrapped", PackingStrategy::kWrapped},
+                                                                {"bfd-requeue", PackingStrategy::kBfdSplit},
+                                                                {"ffd", PackingStrategy::kBfd}}};
 constexpr std::string_view kNeverPads = "hone never pads";
 
 // Columns, tokens and the length of a row.
@@ -12,7 +16,7 @@ void add_rows(std::vector<Option>& rows) {
   add(rows, {"data", kMethodConfig, "sft"},
       {{"dataset_text_field", "column that holds plain text", &DataPlan::dataset_text_field},
        {"dataset_kwargs", "skip_prepare_dataset", Kind::kMap, "null",
-        refused("not yet: hone always prepares the rows itself")},
+        ignored("TRL reads only skip_prepare_dataset, and hone always prepares the rows itself")},
        {"dataset_num_proc", "processes that prepare the data", Kind::kInt, "null",
         of("sft, dpo, kto, reward, cpo, orpo"), ignored("hone prepares rows in its own threads; see threads"),
         in("dpo, cpo, orpo", {.reason = "preparing pairs takes seconds in one thread"})},
@@ -41,11 +45,8 @@ void add_rows(std::vector<Option>& rows) {
             .after = "max_new_tokens"})},
        {"truncation_mode",
         "which end of a long sequence is kept (keep_end: the two of a pair share no prompt)",
-        &PreferencePlan::truncation_mode, of("sft, dpo"), choice("keep_start keep_end"),
-        in("sft", {.meaning = "which end of a long row is kept",
-                   .reason = "keep_end is deprecated in TRL",
-                   .values = "keep_start",
-                   .not_yet = "keep_end"})}});
+        &DataPlan::truncation_mode, of("sft, dpo"), choice("keep_start keep_end"),
+        in("sft", {.meaning = "which end of a long row is kept; packing does not read it"})}});
 }
 
 // How rows become batches.
@@ -58,9 +59,10 @@ void add_batching(std::vector<Option>& rows) {
                        .group = "sampling",
                        .after = "num_iterations"})},
        {"packing", "fill rows of max_length tokens with several examples", &DataPlan::packing},
-       {"packing_strategy", "how examples are packed",
-        into(&DataPlan::packing_strategy, kPackingStrategyWords),
-        refusing("bfd_split wrapped bfd-requeue", "not yet; bfd cuts long examples and never merges two")},
+       {"packing_strategy",
+        "how examples are packed: bfd cuts long ones, bfd_split packs the rest of them too, wrapped concatenates "
+        "all and cuts every max_length tokens; bfd-requeue is bfd_split, and ffd is bfd",
+        into(&DataPlan::packing_strategy, kPackingStrategyWords)},
        {"eval_packing", "pack the evaluation rows; null: as packing", &DataPlan::eval_packing},
        {"padding_free", "concatenate the rows of a batch without padding", Kind::kBool, "false",
         of("sft, dpo"), ignored("always: hone never pads")},
@@ -75,7 +77,8 @@ void add_trained_tokens(std::vector<Option>& rows) {
       {{"completion_only_loss", "train on completions only; null: exactly for prompt-completion data",
         &DataPlan::completion_only_loss},
        {"assistant_only_loss", "train on the assistant's turns only", &DataPlan::assistant_only_loss},
-       {"loss_type", "the loss", Kind::kChoice, "\"nll\"", choice("nll", "chunked_nll", "dft", "not yet")},
+       {"loss_type", "the loss; dft weights each token by its probability (Dynamic Fine-Tuning)",
+        &SftPlan::loss_type, choice("nll dft", "chunked_nll")},
        {"activation_offloading", "keep activations outside the GPU", Kind::kBool, "false",
         of("sft, dpo, kto, reward"), ignored("activations already live in the machine's memory")}});
 }
@@ -101,12 +104,43 @@ void add_dataset(std::vector<Option>& rows) {
        {"dataset_train_split", "split to train on, or a part of it: train[:10%]", Kind::kString, "\"train\""},
        {"dataset_test_split", "split to evaluate, or a part of it", Kind::kString, "\"test\""},
        {"dataset_streaming", "stream the dataset", Kind::kBool, "false",
-        refused("not yet: a streamed dataset is read in another order")},
+        refused(
+            "not yet: a streamed data set trains in the order of its files, with max_steps; hone holds the "
+            "tokens of all rows, 5 bytes each, and shuffles them as transformers does")},
        {"ignore_bias_buffers", "workaround for distributed PyTorch", Kind::kBool, "false",
         ignored("the fault it works around cannot occur here")}});
   add(rows, {"data", kHone, kAll},
       {{"eval_dataset", "file or folder of the rows to evaluate; null: the test split of dataset_name",
-        &DataPlan::dataset_test}});
+        &DataPlan::dataset_test},
+       {"dataset_revision", "branch, tag or commit of the data sets of the hub", Kind::kString, "\"main\""}});
+}
+
+// What rows become before a method reads them (data/map_row.h, data/row_function.h).
+void add_row_forms(std::vector<Option>& rows) {
+  add(rows, {"data", kHone, kAll},
+      {{"dataset_columns",
+        "columns and the names that they are read by: {question: prompt, answer: completion}", Kind::kMap,
+        "null"},
+       {"row_format",
+        "form of the rows: trl, unchanged; alpaca (instruction, input, output); sharegpt (from, value); openai "
+        "(content as parts of text)",
+        choice("trl alpaca sharegpt openai"), "\"trl\""},
+       {"prompt_template", "text of each prompt, with columns in braces: \"Question: {question}\\nAnswer:\"",
+        Kind::kString, "null"},
+       {"text_template", "text of each row, with columns in braces", Kind::kString, "null", of("sft")},
+       {"make_conversation", "texts of prompts and completions become turns of user and assistant",
+        Kind::kBool, "false"},
+       {"dataset_system_prompt", "a system turn before each conversation that has none", Kind::kString,
+        "null"},
+       {"row_function",
+        "a Python function that makes a row of each row, several, or None: path/to/file.py:function or "
+        "package.module.function",
+        Kind::kString, "null"},
+       {"cache_tokens",
+        "keep the tokens of many rows for the next run with the same rows, tokenizer and options",
+        &DataPlan::cache_tokens, of("sft")},
+       {"row_timeout", "seconds that row_function may take for one row", Kind::kFloat, "60",
+        Range{.least = 0, .most = 1e9, .least_open = true}}});
 }
 
 void add_mixture(std::vector<Option>& rows) {
@@ -114,7 +148,8 @@ void add_mixture(std::vector<Option>& rows) {
       {{"datasets",
         "data sets whose rows are concatenated: path, name, data_dir, data_files, split, columns, fraction",
         Kind::kAny, "[]"},
-       {"streaming", "stream the mixture", Kind::kBool, "false", refused("not yet")},
+       {"streaming", "stream the mixture", Kind::kBool, "false",
+        refused("not yet: hone holds the tokens of all rows, 5 bytes each; see dataset_streaming")},
        {"test_split_size", "share of the mixture (1 or more: its rows) that is evaluated, not trained on",
         Kind::kFloat, "null"}});
 }
@@ -124,6 +159,7 @@ std::vector<Option> data_options() {
   std::vector<Option> rows;
   add_dataset(rows);
   add_mixture(rows);
+  add_row_forms(rows);
   add_rows(rows);
   add_batching(rows);
   add_trained_tokens(rows);

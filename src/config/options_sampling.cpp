@@ -23,8 +23,9 @@ void add_engines(std::vector<Option>& rows) {
        {"vllm_mode", "vLLM", Kind::kString, "\"colocate\"", ignored(kVllm)},
        {"vllm_model_impl", "vLLM", Kind::kString, "\"vllm\"", ignored(kVllm)},
        {"vllm_enable_sleep_mode", "vLLM", Kind::kBool, "false", ignored(kVllm)},
-       {"vllm_structured_outputs_regex", "only completions of this form",
-        refused("not yet: completions are not constrained")},
+       {"vllm_structured_outputs_regex",
+        "a regular expression that a whole completion matches: only tokens that keep a match possible are drawn",
+        &PolicyPlan::vllm_structured_outputs_regex},
        {"vllm_server_base_url", "vLLM", ignored(kVllm)},
        {"vllm_server_host", "vLLM", Kind::kString, "\"0.0.0.0\"", ignored(kVllm)},
        {"vllm_server_port", "vLLM", Kind::kInt, "8000", ignored(kVllm)},
@@ -65,9 +66,12 @@ std::vector<Option> reward_options() {
         Kind::kString, "null"},
        {"judge_prompt", "the judge's prompt, with {prompt}, {first} and {second}; null: hone's own",
         &OnlineDpoPlan::judge_prompt}});
+  add(rows, {"rewards", kHone, kAll},
+      {{"python", "the interpreter of your Python: rewards, row_function, loggers, the hub",
+        &PolicyPlan::python,
+        in("sft, dpo, kto, reward, cpo, orpo", {.group = "data", .after = "row_timeout"})}});
   add(rows, {"rewards", kHone, kHoneSamplers},
-      {{"python", "the interpreter that runs reward functions", &PolicyPlan::python},
-       {"reward_workers", "processes that score in parallel", &PolicyPlan::reward_workers,
+      {{"reward_workers", "processes that score in parallel", &PolicyPlan::reward_workers,
         Range{.least = 1, .most = 1024}},
        {"reward_timeout", "seconds that one call of a reward may take", &PolicyPlan::reward_timeout,
         Range{.least = 0, .most = 1e9, .least_open = true}}});

@@ -44,6 +44,8 @@ void require_adapter_path(const std::string& path, const std::string& option, co
 // Checks each folder of base_adapters, and that none occurs twice; `adapter` is the one above them, or empty.
 void require_base_adapters(const Settings& settings, const std::string& adapter);
 void require_file(const std::string& path, const std::string& option, const std::string& where);
+// True for "path/to/file.py:function", whose file has to be there; UserError for a file without a function.
+bool require_function(const std::string& word, const std::string& option, const std::string& where);
 
 // The same for rows: config/dataset_files.h looks into what is there.
 void require_rows_path(const std::string& path, const std::string& option, const std::string& where);

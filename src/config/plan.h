@@ -14,6 +14,7 @@
 #include "base/row_files.h"
 #include "config/hub_names.h"
 #include "config/recipe_plan.h"
+#include "config/report_plan.h"
 #include "learn/loss_parameters.h"
 #include "learn/optimizer_options.h"
 #include "learn/schedule.h"
@@ -34,8 +35,9 @@ enum class Precision {
   kBFloat16,  // dtype bfloat16 or auto: bf16 weights; norms, softmax and loss in fp32
 };
 
-enum class IntervalStrategy { kNo, kSteps, kEpoch };  // *_strategy options
+enum class IntervalStrategy { kNo, kSteps, kEpoch, kBest };  // *_strategy options; kBest: save_strategy only
 using adapters::LoraInit;
+using adapters::TrainedBias;
 // What the backward recomputes (model/fused_layer.h); the results are bit-equal. kAuto: the first level in
 // this order whose planned peak fits memory_limit (train/memory_plan.h).
 enum class RecomputeMode { kAuto, kNone, kCheap, kLayer };
@@ -44,7 +46,8 @@ enum class QuantizedBase { kNone, kNf4, kFp4, kInt8 };
 enum class LayerForm { kAuto, kFused, kAutograd };  // kAuto: fused where supported
 // what the run does when the doctor's watch finds a failure
 enum class OnFault { kWarn, kPause, kStop };
-enum class PackingStrategy { kBfd };
+enum class RowOrder { kRandom, kSequential, kByLength };  // data/order.h
+enum class PackingStrategy { kBfd, kBfdSplit, kWrapped };  // data/packing.h
 using learn::Scheduler;
 
 // The options that GRPO and RLOO add to SFT, with the field names of TRL's GRPOConfig, RLOOConfig and
@@ -70,6 +73,7 @@ struct PolicyPlan : learn::PolicyLossParameters {
   std::int64_t min_new_tokens = 0;
   std::vector<std::string> stop_strings;
   std::vector<std::int64_t> stop_token_ids;  // in addition to the model's own
+  std::string vllm_structured_outputs_regex;  // what a whole completion matches; empty: anything
   std::string chat_template_kwargs;          // JSON object; empty: none
   std::int64_t kv_memory = 0;  // bytes for keys and values while sampling; 0: what the memory plan leaves
 
@@ -113,9 +117,16 @@ struct PreferencePlan : learn::PreferenceLossParameters {
   std::vector<std::string> loss_type = {"sigmoid"};
   std::vector<double> loss_weights;              // empty: all 1
   std::string f_divergence_type = "reverse_kl";  // forward_kl js_divergence alpha_divergence
-  std::string truncation_mode = "keep_start";    // or keep_end
 
   bool operator==(const PreferencePlan&) const = default;
+};
+
+// The options that only SFT has, with the field names and defaults of TRL's SFTConfig.
+struct SftPlan : learn::SftLossParameters {
+  std::string loss_type = "nll";  // or dft
+  double neftune_noise_alpha = 0;  // model/embedding_noise.h; 0: no noise
+
+  bool operator==(const SftPlan&) const = default;
 };
 
 // The options that Online DPO adds to a PolicyPlan (two generations, one generation batch per step; its loss
@@ -168,6 +179,7 @@ struct ModelPlan {
   Precision precision = Precision::kAutocast;
   QuantizedBase quantized_base = QuantizedBase::kNone;
   bool use_bnb_nested_quant = false;  // 4-bit only: the scales are quantized too
+  bool cast_lm_head_to_fp32 = false;  // grpo: the head's matrix and its products in float32
 
   bool operator==(const ModelPlan&) const = default;
 };
@@ -183,6 +195,13 @@ struct AdapterPlan {
   std::vector<std::string> lora_exclude_modules;
   std::vector<std::int64_t> trainable_token_indices;
   std::string trainable_token_module;  // key of the mapping form, "embed_tokens"; empty: the list form
+  // patterns of modules' names to their rank and alpha, in the order in which they are tried
+  std::vector<std::pair<std::string, std::int64_t>> rank_pattern;
+  std::vector<std::pair<std::string, double>> alpha_pattern;
+  std::vector<std::int64_t> layers_to_transform;  // empty: all
+  std::vector<std::string> layers_pattern;
+  std::vector<std::string> lora_modules_to_save;
+  TrainedBias bias = TrainedBias::kNone;
   bool use_rslora = false;
   bool use_dora = false;
   LoraInit init_lora_weights = LoraInit::kTrue;
@@ -197,14 +216,24 @@ struct AdapterPlan {
   bool operator==(const AdapterPlan&) const = default;
 };
 
+// One of several data sets to evaluate: the metrics are eval_NAME_loss, ...
+struct EvalSet {
+  std::string name;
+  base::RowFiles rows;
+
+  bool operator==(const EvalSet&) const = default;
+};
+
 struct DataPlan {
   // What messages call the rows: the file, where there is one. Empty only with policy.replay.
   std::string dataset_name;
   std::string dataset_test;   // of the rows to evaluate; empty: none
   base::RowFiles train_rows;  // their files
   base::RowFiles eval_rows;
+  std::vector<EvalSet> eval_sets;  // several, which eval_rows has together; empty: one, or none
   std::string dataset_text_field = "text";
   std::int64_t max_length = 1024;  // 0: off (YAML null)
+  std::string truncation_mode = "keep_start";  // or keep_end; sft and dpo
   bool packing = false;
   PackingStrategy packing_strategy = PackingStrategy::kBfd;
   std::optional<bool> eval_packing;
@@ -213,6 +242,9 @@ struct DataPlan {
   bool shuffle_dataset = false;
   std::string eos_token;           // override; empty: the tokenizer's
   std::string chat_template_path;  // override; empty: the tokenizer's
+  // hone's own: the tokens of rows are kept for the next run, in the folder that the command names (data/token_cache.h)
+  bool cache_tokens = true;
+  std::string token_cache;  // empty: none
 
   bool operator==(const DataPlan&) const = default;
 };
@@ -226,7 +258,7 @@ struct BatchPlan {
   std::int64_t max_steps = -1;  // > 0 wins over num_train_epochs
   std::int64_t seed = 42;
   std::optional<std::int64_t> data_seed;
-  bool shuffle_rows = true;  // train_sampling_strategy random (true) or sequential
+  RowOrder train_sampling_strategy = RowOrder::kRandom;
   bool dataloader_drop_last = false;
   // hone's own ##2: the prompt of a pair or a group is computed once, in sampling too
   bool share_prompt = true;
@@ -272,7 +304,11 @@ struct SavingPlan {
   std::string output_dir;
   IntervalStrategy save_strategy = IntervalStrategy::kSteps;
   double save_steps = 500;
-  std::int64_t save_total_limit = 0;   // 0: keep all
+  std::int64_t save_total_limit = 0;  // 0: keep all
+  bool load_best_model_at_end = false;
+  // The metric of an evaluation that ranks checkpoints, with its prefix: eval_loss; empty: none are ranked.
+  std::string metric_for_best_model;
+  bool greater_is_better = false;
   std::string resume_from_checkpoint;  // empty: no; "true": the newest in output_dir; or a folder
 
   bool operator==(const SavingPlan&) const = default;
@@ -319,9 +355,12 @@ struct Plan : ModelPlan,
               MachinePlan,
               WatchPlan,
               ReferencePlan,
-              RecipePlan {
+              RecipePlan,
+              LoggerPlan,
+              HubPlan {
   Method method = Method::kSft;
   PolicyPlan policy;          // kGrpo, kRloo and kOnlineDpo
+  SftPlan sft;                // kSft
   PreferencePlan preference;  // kDpo
   OnlineDpoPlan online;       // kOnlineDpo
   RewardModelPlan reward;     // kReward

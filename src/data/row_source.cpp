@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -11,7 +12,10 @@
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "data/describe_row.h"
+#include "data/map_row.h"
+#include "data/row_function.h"
 #include "data/shuffle.h"
+#include "data/system_turn.h"
 
 namespace hone::data {
 
@@ -114,7 +118,7 @@ std::vector<OpenSet> open_sets(const base::RowFiles& files) {
   for (const RowSet& set : files.sets) {
     OpenSet opened{.set = &set};
     for (const RowPart& part : set.parts) opened.parts.push_back(open_part(part, shares || set.first));
-    if (set.first)
+    if (set.first && !set.drawn)
       opened.most = static_cast<std::int64_t>(std::floor(*set.first * static_cast<double>(opened.rows())));
     out.push_back(std::move(opened));
   }
@@ -176,6 +180,72 @@ class Mixture {
   std::vector<std::string> first_columns_;
 };
 
+// Rows on their way from a file to take(): chosen columns, the user's function, the mapping.
+class RowLine {
+ public:
+  RowLine(const base::RowFiles& files, RowNames& names, std::int64_t most, const RowSource::Take& take)
+      : mapping_(files.mapping),
+        empty_system_turn_(files.empty_system_turn),
+        names_(names),
+        most_(most),
+        mixture_(take) {
+    if (!mapping_.function.word.empty()) function_.emplace(mapping_.function);
+  }
+
+  // False: no more rows are wanted.
+  bool give(const RowSet& set, const RowText& row, int number) {
+    Json json = select_columns(row.parse(), set, names_, number);
+    ++read_;
+    if (!function_) return pass(set, std::move(json), number);
+    waiting_.push_back(std::move(json));
+    places_.push_back({.set = &set, .number = number});
+    return waiting_.size() < kFunctionBlock || flush();
+  }
+
+  // The rows that wait for the function.
+  bool flush() {
+    if (waiting_.empty()) return given_ < most_;
+    const auto made =
+        function_->call(waiting_, [this](std::size_t i) { return names_.of(places_[i].number); });
+    const std::vector<Place> places = std::exchange(places_, {});
+    waiting_.clear();
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      for (const Json& row : made[i]) {
+        if (!pass(*places[i].set, row, places[i].number)) return false;
+      }
+    }
+    return true;
+  }
+
+  std::int64_t given() const { return given_; }
+  std::int64_t read() const { return read_; }
+
+ private:
+  static constexpr std::size_t kFunctionBlock = 64;
+  struct Place {
+    const RowSet* set;
+    int number;
+  };
+
+  bool pass(const RowSet& set, Json row, int number) {
+    if (!mapping_.empty()) row = map_row(std::move(row), mapping_, names_.of(number), &set != mapped_);
+    mapped_ = &set;
+    if (empty_system_turn_) insert_empty_system_turn(row);
+    mixture_.give(set, std::move(row), number);
+    return ++given_ < most_;
+  }
+
+  const base::RowMapping& mapping_;
+  bool empty_system_turn_;
+  RowNames& names_;
+  std::int64_t most_, given_ = 0, read_ = 0;
+  Mixture mixture_;
+  std::optional<RowFunction> function_;
+  std::vector<Json> waiting_;
+  std::vector<Place> places_;
+  const RowSet* mapped_ = nullptr;  // the set of the last row
+};
+
 // ---- reading
 
 using TakeText = std::function<bool(const RowSet&, const RowText&, int)>;
@@ -216,6 +286,36 @@ struct KeptRow {
   RowText place;  // its text is gone
   int number;
 };
+
+std::vector<KeptRow> all_rows(const base::RowFiles& files, RowNames& names) {
+  std::vector<KeptRow> out;
+  each_text(files, names, [&out](const RowSet& set, const RowText& row, int number) {
+    out.push_back({.set = &set, .json = std::string(row.json()), .place = row, .number = number});
+    return true;
+  });
+  return out;
+}
+
+// open-r1's get_dataset (src/open_r1/utils/data.py): of each set the share that is drawn, then all together, each
+// time in the order of `seed`.
+std::vector<KeptRow> shuffled(std::vector<KeptRow> rows, std::uint64_t seed) {
+  std::vector<KeptRow> out;
+  for (auto at = rows.begin(); at != rows.end();) {
+    const RowSet* const set = at->set;
+    const auto end = std::find_if(at, rows.end(), [set](const KeptRow& row) { return row.set != set; });
+    std::vector<KeptRow> group(std::make_move_iterator(at), std::make_move_iterator(end));
+    if (set->drawn) {
+      dataset_shuffle(group, seed);
+      const double share = set->first.value_or(1) * static_cast<double>(group.size());
+      group.erase(group.begin() + std::min(static_cast<std::ptrdiff_t>(share), std::ssize(group)),
+                  group.end());
+    }
+    std::move(group.begin(), group.end(), std::back_inserter(out));
+    at = end;
+  }
+  dataset_shuffle(out, seed);
+  return out;
+}
 
 // datasets' train_test_split(test_size, seed).
 std::vector<KeptRow> one_side(std::vector<KeptRow> rows, const base::TestSplit& split,
@@ -268,30 +368,30 @@ void RowSource::for_each(RowNames& names, const Take& take) const {
 
 void RowSource::for_first(std::int64_t most, RowNames& names, const Take& take) const {
   names = RowNames(path());
-  Mixture mixture(take);
-  std::int64_t given = 0;
-  const auto give = [&](const RowSet& set, const RowText& row, int number) {
-    mixture.give(set, select_columns(row.parse(), set, names, number), number);
-    return ++given < most;
+  RowLine line(files_, names, most, take);
+  const auto give = [&line](const RowSet& set, const RowText& row, int number) {
+    return line.give(set, row, number);
   };
-  if (!files_.test_split) {
+  if (!files_.test_split && !files_.shuffle_seed) {
     each_text(files_, names, give);
   } else {
-    std::vector<KeptRow> rows;
-    each_text(files_, names, [&rows](const RowSet& set, const RowText& row, int number) {
-      rows.push_back({.set = &set, .json = std::string(row.json()), .place = row, .number = number});
-      return true;
-    });
-    for (const KeptRow& row : one_side(std::move(rows), *files_.test_split, path())) {
+    std::vector<KeptRow> rows = all_rows(files_, names);
+    if (files_.shuffle_seed) rows = shuffled(std::move(rows), *files_.shuffle_seed);
+    if (files_.test_split) rows = one_side(std::move(rows), *files_.test_split, path());
+    for (const KeptRow& row : rows) {
       if (!give(*row.set, row.place.with(row.json), row.number)) break;
     }
   }
-  if (given > 0) return;
-  throw UserError({.where = path().string(),
-                   .expected = "at least one row",
-                   .found = "none",
-                   .cause = "an empty file, only blank lines, or a split whose slice is empty",
-                   .fix = "write one JSON object per line"});
+  if (line.given() < most) line.flush();
+  if (line.given() > 0) return;
+  const bool dropped = line.read() > 0;
+  throw UserError(
+      {.where = path().string(),
+       .expected = "at least one row",
+       .found = dropped ? "none: row_function dropped all " + std::to_string(line.read()) : "none",
+       .cause = dropped ? "it returned None for every row"
+                        : "an empty file, only blank lines, or a split whose slice is empty",
+       .fix = dropped ? "let it return a row" : "write one JSON object per line"});
 }
 
 }  // namespace hone::data

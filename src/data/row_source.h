@@ -42,9 +42,9 @@ class RowSource {
   // A file, or the train.jsonl of a folder.
   RowSource(const base::fs::path& path);  // NOLINT(google-explicit-constructor)
 
-  // take(row, number) for each row, an object, in order; `names` knows the rows so far. One row is held at a
-  // time, with a test split all of them as text. UserError: what data/row_file.h says, no rows, a column to select
-  // that is not there, and of a mixture's sets whose columns differ what take() says of the first row of one of them.
+  // take(row, number) for each row, an object, in order, as files().mapping makes it (data/map_row.h); `names` knows the rows so
+  // far. One row is held at a time, with row_function 64, with a test split or a shuffle_seed all of them as text. UserError: what data/row_file.h,
+  // data/map_row.h and data/row_function.h say, no rows, a column to select that is not there, and of a mixture's sets whose columns differ what take() says of the first row of one of them.
   using Take = std::function<void(base::Json, int)>;
   void for_each(RowNames& names, const Take& take) const;
   // At most the first `most` rows.

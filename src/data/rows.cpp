@@ -57,8 +57,12 @@ std::string name_of(const Form& form, const std::string& text_field) {
        .found = "columns: " + join(there) + "." + hint,
        .cause = row.contains("input_ids") ? "the rows are already tokenized, which hone does not read"
                                           : "the data has another format than SFT needs",
-       .fix = missing.empty() ? "rename the column, or name it with dataset_text_field"
-                              : "add the column, or use one 'text' column"});
+       .fix =
+           row.contains("instruction") && row.contains("output")
+               ? "set row_format: alpaca, which makes prompt and completion of instruction, input and output"
+           : missing.empty() ? "name it with dataset_text_field, or columns as the ones that are needed with "
+                               "dataset_columns: {question: prompt, answer: completion}"
+                             : "add the column, name one so with dataset_columns, or use one 'text' column"});
 }
 
 Form form_of(const Json& row, const std::string& where, const std::string& text_field) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "data/row_checks.h"
 #include "data/row_threads.h"
+#include "text/training_template.h"
 
 namespace hone::data {
 namespace {
@@ -175,6 +176,7 @@ class RowTokenizer {
   template <typename IsEnd>
   void cut(Encoded& encoded, IsEnd is_end, ExampleDone& done) const {
     if (options_.max_length <= 0 || done.full_length <= options_.max_length) return;
+    if (options_.keep_end) return cut_beginning(encoded, done);
     const auto keep = static_cast<std::size_t>(options_.max_length);
     const auto kept_end = encoded.ids.begin() + static_cast<std::ptrdiff_t>(keep);
     done.lost_end = std::any_of(kept_end, encoded.ids.end(), is_end);
@@ -183,6 +185,16 @@ class RowTokenizer {
       done.lost[(i - keep) / kLengthStep] += encoded.supervised[i];
     encoded.ids.resize(keep);
     encoded.supervised.resize(keep);
+  }
+
+  // The last max_length tokens stay, and with them the row's end.
+  void cut_beginning(Encoded& encoded, ExampleDone& done) const {
+    const std::size_t gone = encoded.ids.size() - static_cast<std::size_t>(options_.max_length);
+    done.lost.resize((gone + kLengthStep - 1) / kLengthStep);
+    for (std::size_t i = 0; i < gone; ++i) done.lost[(gone - 1 - i) / kLengthStep] += encoded.supervised[i];
+    const auto kept = static_cast<std::ptrdiff_t>(gone);
+    encoded.ids.erase(encoded.ids.begin(), encoded.ids.begin() + kept);
+    encoded.supervised.erase(encoded.supervised.begin(), encoded.supervised.begin() + kept);
   }
 
   [[noreturn]] void throw_no_assistant_token(std::size_t index) const {
@@ -229,7 +241,8 @@ void check_request(const Rows& rows, const text::Tokenizer& tokenizer,
         {.where = "option assistant_only_loss",
          .expected = "a chat template with {% generation %} tags around the assistant's text (DATA-01)",
          .found = "a template without them",
-         .cause = "the templates of most models have none",
+         .cause = "the templates of most models have none; as in TRL, hone adds them to those of " +
+                  text::training_families(),
          .fix = "add {% generation %}...{% endgeneration %} to a copy and name it with chat_template_path, "
                 "or use prompt and completion columns"});
   }
@@ -290,6 +303,18 @@ std::int64_t length_keeping(double share, const DataFacts& facts, const std::vec
   return std::min((length + kLengthStep - 1) / kLengthStep * kLengthStep, facts.longest);
 }
 
+// TRL renames the keys of ShareGPT's messages and not their roles (maybe_convert_to_chatml).
+bool has_sharegpt_roles(const Json& row) {
+  for (const char* column : {"messages", "prompt", "completion"}) {
+    if (!row.contains(column) || !row[column].is_array()) continue;
+    for (const Json& message : row[column]) {
+      const auto role = message.find("role");
+      if (role != message.end() && (*role == "human" || *role == "gpt")) return true;
+    }
+  }
+  return false;
+}
+
 void check_result(const Rows& rows, const DataFacts& facts, const TokenizeOptions& options) {
   if (facts.supervised_tokens > 0) return;
   const bool all_cut = facts.rows_cut > 0;
@@ -317,6 +342,9 @@ Dataset tokenize_rows(const Rows& rows, const text::Tokenizer& tokenizer,
   out.facts.rows = static_cast<std::int64_t>(all.size());
   out.facts.form = rows.form;
   out.facts.conversational = rows.conversational;
+  if (rows.conversational)
+    out.facts.rows_with_sharegpt_roles =
+        std::count_if(rows.rows.begin(), rows.rows.end(), has_sharegpt_roles);
   const auto& bos_token = tokenizer.special().bos;
   const std::int32_t bos = bos_token ? tokenizer.token_to_id(*bos_token).value_or(-1) : -1;
   std::vector<std::int64_t> lost;

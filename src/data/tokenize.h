@@ -7,11 +7,13 @@
 //                        Messages: the prompt is rendered with the generation prompt, the whole without.
 //   messages             rendered and encoded; every token is a target
 // With assistant_only_loss only tokens inside {% generation %} are targets (and inside the completion, if
-// that counts). Then the first max_length tokens are kept, and a row without a target is dropped; with
-// packing, or without max_length, TRL keeps such rows, and so do we.
+// that counts). Then the first (keep_end: the last) max_length tokens are kept, and a row without a target is
+// dropped; with packing, or without max_length, TRL keeps such rows, and so do we.
 //
-// Differences: TRL replaces templates that it knows by its own ones with generation tags when
-// assistant_only_loss is set; here such a template is an error, and chat_template_path gives another. In a
+// TRL replaces templates that it knows by its own ones with generation tags when assistant_only_loss is set; so
+// does who calls this (text/training_template.h), and any other template without tags is an error.
+//
+// Difference: in a
 // row with both `text` and `completion` TRL appends EOS to the text, which it does not train on; here it goes
 // to the completion.
 #pragma once
@@ -29,7 +31,8 @@
 namespace hone::data {
 
 struct TokenizeOptions {
-  std::int64_t max_length = 1024;            // 0: off
+  std::int64_t max_length = 1024;  // 0: off
+  bool keep_end = false;           // truncation_mode keep_end: of a long row its last max_length tokens
   std::optional<bool> completion_only_loss;  // empty: true exactly for prompt-completion rows
   bool assistant_only_loss = false;
   std::int64_t vocab_size = 0;  // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
@@ -59,6 +62,7 @@ struct DataFacts {
   std::int64_t supervised_lost = 0;        // of them, cut away or in a row that was dropped
   // The smallest max_length, in whole 64s, that keeps 99 % of supervised_before_cut; 0: nothing was cut.
   std::int64_t length_keeping_99 = 0;
+  std::int64_t rows_with_sharegpt_roles = 0;  // conversations with a role human or gpt
   RowForm form = RowForm::kText;
   bool conversational = false;
 };

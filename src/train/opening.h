@@ -17,7 +17,9 @@
 #include "train/memory_plan.h"
 #include "train/open_run.h"
 #include "train/pair_method.h"
+#include "train/read_eval.h"
 #include "train/reference.h"
+#include "train/row_notes.h"
 #include "train/step_facts.h"
 
 namespace hone::train {
@@ -87,9 +89,15 @@ std::string reference_line(const config::Plan& plan);
 // memory; `eval` may be null.
 template <typename PairMethodOf, typename Read, typename Begin>
 void open_pairs(OpenedRun& run, const AttachOptions& options, const Read& read, const Begin& begin) {
-  auto input = read(data::RowSource(run.plan.train_rows));
-  std::optional<PairData> eval;
-  if (!run.plan.dataset_test.empty()) eval = read(data::RowSource(run.plan.eval_rows)).data;
+  const auto source = [&run](const base::RowFiles& rows) {
+    return data::RowSource(rows_for(run.text->tokenizer, run.plan, rows));
+  };
+  auto input = read(source(run.plan.train_rows));
+  std::optional<PairData> eval = read_eval<PairData>(
+      run.plan, [&](const base::RowFiles& files) { return std::move(read(source(files)).data); });
+  if constexpr (requires { input.facts.implicit; }) {
+    if (!input.facts.conversational && !input.facts.implicit) note_plain_texts(run);
+  }
   Attached attached = attach(run, input.file, input.facts.longest, options);
   const PairData& train = run.data.emplace<PairData>(std::move(input.data));
   run.start.train_rows = input.facts.kept;

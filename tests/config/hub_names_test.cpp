@@ -1,6 +1,7 @@
 // Names of the hub, and the cache that huggingface_hub keeps.
 #include "config/hub_names.h"
 
+#include "config/dataset_files.h"
 #include "config/helpers.h"
 
 namespace hone::config {
@@ -104,6 +105,60 @@ TEST_F(HubNames, APlanSaysWhatToDownload) {
   const Plan plan = parse_run(Method::kSft, words);
   EXPECT_TRUE(plan.downloads.empty());
   EXPECT_EQ(hub_id_of(plan.model_name_or_path), "o/m");
+}
+
+constexpr const char* kRows = "{\"text\": \"a\"}\n";
+
+TEST_F(HubNames, ADataSetIsReadFromItsSnapshot) {
+  snapshot("datasets--o--d", "data/train-00000-of-00001.jsonl", kRows);
+  snapshot("datasets--o--d", "data/test-00000-of-00001.jsonl", kRows);
+  const Plan plan = run({"--dataset_name", "o/d", "--eval_strategy", "steps"});
+  EXPECT_TRUE(plan.downloads.empty());
+  EXPECT_EQ(plan.dataset_name, "o/d");
+  const std::string folder = path("hub") + "/datasets--o--d/snapshots/" + kCommit;
+  EXPECT_EQ(plan.train_rows.files().at(0), folder + "/data/train-00000-of-00001.jsonl");
+  EXPECT_EQ(plan.eval_rows.files().at(0), folder + "/data/test-00000-of-00001.jsonl");
+  const Plan mixed =
+      run({"--datasets", R"([{"path": "o/d", "split": "test"}, {"path": "o/d"}])", "--eval_dataset", "o/d"});
+  EXPECT_EQ(mixed.train_rows.files().size(), 2U);
+  EXPECT_TRUE(mixed.downloads.empty());
+}
+
+TEST_F(HubNames, WhatADataSetLacksIsDownloaded) {
+  const HubRequest whole{
+      .kind = HubKind::kDataset, .id = "o/d", .revision = "main", .option = "dataset_name"};
+  EXPECT_EQ(run({"--dataset_name", "o/d", "--eval_strategy", "steps"}).downloads,
+            std::vector<HubRequest>{whole});
+  snapshot("datasets--o--d", "data/train-00000-of-00002.jsonl", kRows);
+  const std::vector<HubRequest> shard = run({"--dataset_name", "o/d"}).downloads;
+  ASSERT_EQ(shard.size(), 1U);
+  EXPECT_EQ(shard[0].lacks, "train-00001-of-00002.jsonl");
+  EXPECT_NE(not_here(shard[0]).find("datasets--o--d lacks train-00001-of-00002.jsonl"), std::string::npos);
+  // One that is named need not have the others beside it.
+  const std::string one = R"([{"path": "o/d", "data_files": "data/train-00000-of-00002.jsonl"}])";
+  EXPECT_TRUE(run({"--datasets", one}).downloads.empty());
+  snapshot("datasets--o--d", "data/train-00001-of-00002.jsonl", kRows);
+  EXPECT_TRUE(run({"--dataset_name", "o/d"}).downloads.empty());
+  const std::vector<HubRequest> split =
+      run({"--dataset_name", "o/d", "--dataset_train_split", "tran"}).downloads;
+  ASSERT_EQ(split.size(), 1U);
+  EXPECT_NE(split[0].lacks.find("Did you mean 'train'?"), std::string::npos) << split[0].lacks;
+  const std::vector<HubRequest> old = run({"--dataset_name", "o/d", "--dataset_revision", "v1"}).downloads;
+  ASSERT_EQ(old.size(), 1U);
+  EXPECT_EQ(old[0].revision, "v1");
+  EXPECT_EQ(old[0].lacks, "");
+}
+
+TEST_F(HubNames, WhereNothingIsDownloadedItIsSaid) {
+  const std::string text = error_of([] {
+    find_rows({.path = "o/absent",
+               .data_files = nullptr,
+               .split = "train",
+               .option = "dataset_name",
+               .where = "x"});
+  });
+  EXPECT_NE(text.find("neither a path here nor in"), std::string::npos) << text;
+  EXPECT_NE(text.find("hf download o/absent --repo-type dataset"), std::string::npos) << text;
 }
 
 }  // namespace hub_names_test

@@ -53,11 +53,32 @@ TEST(OptionTable, HasEveryOptionOfTrlWithItsDefaultAndOrigin) {
 
 // Adding an option is an event: our own are named here.
 TEST(OptionTable, HasNothingElseButOurOwn) {
-  const std::vector<std::string> shared = {
-      "init_lora_weights",    "lora_exclude_modules", "trainable_token_indices",
-      "adapter_name_or_path", "base_adapters",        "base_model_name_for_adapter",
-      "eval_dataset",         "eval_datasets",        "tokenizer_name_or_path",
-      "chat_template",        "overwrite_output_dir", "ignore_unknown"};
+  const std::vector<std::string> shared = {"init_lora_weights",
+                                           "lora_exclude_modules",
+                                           "trainable_token_indices",
+                                           "rank_pattern",
+                                           "alpha_pattern",
+                                           "layers_to_transform",
+                                           "layers_pattern",
+                                           "bias",
+                                           "adapter_name_or_path",
+                                           "base_adapters",
+                                           "base_model_name_for_adapter",
+                                           "eval_dataset",
+                                           "eval_datasets",
+                                           "tokenizer_name_or_path",
+                                           "chat_template",
+                                           "overwrite_output_dir",
+                                           "ignore_unknown",
+                                           "dataset_revision",
+                                           "dataset_columns",
+                                           "row_format",
+                                           "prompt_template",
+                                           "make_conversation",
+                                           "dataset_system_prompt",
+                                           "row_function",
+                                           "row_timeout",
+                                           "python"};
   const std::vector<std::string> recipes = {
       "system_prompt",          "dataset_prompt_column",    "cosine_min_value_wrong",
       "cosine_max_value_wrong", "cosine_min_value_correct", "cosine_max_value_correct",
@@ -65,20 +86,31 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
       "code_language",          "max_completion_len",       "soft_punish_cache"};
   const std::vector<std::string> machine = {"threads", "recompute",         "layer_form",  "memory_limit",
                                             "env",     "accelerate_config", "skip_doctor", "on_fault"};
-  const std::vector<std::string> policy = {"python",    "reward_workers", "reward_timeout", "share_prompt",
-                                           "kv_memory", "replay",         "dump_rollouts"};
-  const std::vector<std::string> online = {
-      "reward_funcs",         "judge",        "judge_model",     "judge_api_key_env",
-      "judge_prompt",         "python",       "reward_workers",  "reward_timeout",
-      "chat_template_kwargs", "share_prompt", "kv_memory",       "replay",
-      "dump_rollouts",        "skip_ties",    "log_completions", "num_completions_to_print",
-      "log_unique_prompts"};
+  const std::vector<std::string> policy = {"reward_workers", "reward_timeout", "share_prompt",
+                                           "kv_memory",      "replay",         "dump_rollouts"};
+  const std::vector<std::string> online = {"reward_funcs",
+                                           "judge",
+                                           "judge_model",
+                                           "judge_api_key_env",
+                                           "judge_prompt",
+                                           "reward_workers",
+                                           "reward_timeout",
+                                           "chat_template_kwargs",
+                                           "share_prompt",
+                                           "kv_memory",
+                                           "replay",
+                                           "dump_rollouts",
+                                           "skip_ties",
+                                           "log_completions",
+                                           "num_completions_to_print",
+                                           "log_unique_prompts"};
   for (const auto& [schema, count] : methods()) {
     std::vector<std::string> expected = shared;
     if (schema.command == "online-dpo") expected.insert(expected.end(), online.begin(), online.end());
     const bool on_pairs = schema.command == "dpo" || schema.command == "reward" || schema.command == "cpo" ||
                           schema.command == "orpo";
     if (on_pairs) expected.emplace_back("share_prompt");
+    if (schema.command == "sft") expected.insert(expected.end(), {"text_template", "cache_tokens"});
     if (schema.command == "cpo") expected.emplace_back("gamma_beta_ratio");
     if (schema.command == "grpo" || schema.command == "rloo") {
       expected.insert(expected.end(), policy.begin(), policy.end());
@@ -86,7 +118,9 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
     expected.insert(expected.end(), machine.begin(), machine.end());
     const bool sampler = contains_word(kHoneSamplers, schema.command);
     if (sampler) expected.insert(expected.end(), recipes.begin(), recipes.end());
-    if (contains_word("dpo, kto, grpo, rloo", schema.command)) expected.emplace_back("max_prompt_length");
+    if (contains_word("dpo, kto, cpo, orpo, grpo, rloo", schema.command))
+      expected.emplace_back("max_prompt_length");
+    if (!sampler) expected.emplace_back("auto_insert_empty_system_msg");
     const Json trl = recorded(schema);
     std::vector<std::string> own;
     for (const Option& row : schema.options) {
@@ -164,7 +198,10 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "init_lora_weights",
                                                "trainable_token_indices",
                                                "lora_task_type",
-                                               "lora_modules_to_save",
+                                               "rank_pattern",
+                                               "alpha_pattern",
+                                               "layers_to_transform",
+                                               "layers_pattern",
                                                "gamma_beta_ratio",
                                                "dataset_train_split",
                                                "dataset_test_split",
@@ -183,6 +220,7 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "chat_template_kwargs",
                                                "vllm_importance_sampling_cap",
                                                "eval_datasets",
+                                               "model_init_kwargs",
                                                "ignore_unknown",
                                                "cosine_min_value_wrong",
                                                "cosine_max_value_wrong",
@@ -193,7 +231,16 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "repetition_max_penalty",
                                                "code_language",
                                                "max_completion_len",
-                                               "soft_punish_cache"};
+                                               "soft_punish_cache",
+                                               "dataset_revision",
+                                               "dataset_columns",
+                                               "row_format",
+                                               "prompt_template",
+                                               "text_template",
+                                               "make_conversation",
+                                               "dataset_system_prompt",
+                                               "row_function",
+                                               "row_timeout"};
   const std::set<std::type_index> filled = {typeid(ModelPlan),
                                             typeid(AdapterPlan),
                                             typeid(DataPlan),
@@ -207,6 +254,8 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                             typeid(ReferencePlan),
                                             typeid(RecipePlan),
                                             typeid(PolicyPlan),
+                                            typeid(SftPlan),
+                                            typeid(learn::SftLossParameters),
                                             typeid(PreferencePlan),
                                             typeid(OnlineDpoPlan),
                                             typeid(RewardModelPlan),
@@ -220,8 +269,7 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
   for (const auto& [schema, count] : methods()) {
     for (const Option& row : schema.options) {
       if (row.option_class != OptionClass::kSupported) continue;
-      const bool nll = schema.command == "sft" && row.name == "loss_type";  // hone has one
-      EXPECT_NE(row.binding.set != nullptr, by_rules.contains(row.name) || nll)
+      EXPECT_NE(row.binding.set != nullptr, by_rules.contains(row.name))
           << schema.command << ": " << row.name;
       EXPECT_TRUE(!row.binding.set || filled.contains(row.binding.part)) << row.name;
     }

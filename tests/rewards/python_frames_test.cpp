@@ -114,9 +114,9 @@ TEST(PythonFrames, FuzzedAnswers) {
 TEST(PythonFrames, FramesComeWholeHoweverTheyAreCut) {
   const std::vector<std::string> payloads{"", "a", std::string(70000, 'b'), std::string("\0\1", 2), "last"};
   std::string stream;
-  for (const std::string& payload : payloads) stream += to_frame(payload);
+  for (const std::string& payload : payloads) stream += python::to_frame(payload, "test");
   for (const std::size_t step : {std::size_t{1}, std::size_t{3}, std::size_t{4096}, stream.size()}) {
-    FrameReader reader;
+    python::FrameReader reader("test");
     std::vector<std::string> found;
     for (std::size_t at = 0; at < stream.size(); at += step) {
       reader.feed(std::string_view(stream).substr(at, step));
@@ -127,11 +127,12 @@ TEST(PythonFrames, FramesComeWholeHoweverTheyAreCut) {
 }
 
 TEST(PythonFrames, FuzzedStreams) {
-  const std::string stream = to_frame(kScores) + to_frame(kRaised) + to_frame("");
+  const std::string stream =
+      python::to_frame(kScores, "test") + python::to_frame(kRaised, "test") + python::to_frame("", "test");
   int refused = 0;
   for (std::uint64_t round = 0; round < kMutations; ++round) {
     const std::string bytes = mutated(stream, round);
-    FrameReader reader;
+    python::FrameReader reader("test");
     std::size_t given = 0;
     try {
       for (std::size_t at = 0; at < bytes.size(); at += 50) {
@@ -147,7 +148,7 @@ TEST(PythonFrames, FuzzedStreams) {
 }
 
 TEST(PythonFrames, TooLongIsRefusedBeforeItComes) {
-  FrameReader reader;
+  python::FrameReader reader("test");
   reader.feed(std::string_view("\x01\x00\x00\x04", 4));  // 64 MiB and one byte
   EXPECT_THROW(reader.next(), UserError);
 }

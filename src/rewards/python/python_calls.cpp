@@ -4,11 +4,11 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <iterator>
 
 #include "base/error.h"
 #include "base/stopwatch.h"
+#include "python/frames.h"
 #include "rewards/failure_tracker.h"
 
 namespace hone::rewards {
@@ -41,22 +41,6 @@ std::string beginning(const Json& value, std::size_t most = 160) {
   if (text.size() <= most) return text;
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0U) == 0x80U) --most;
   return text.substr(0, most) + "...";
-}
-
-// The innermost frame in `file` of what faulthandler wrote: `  File "reward.py", line 12 in score`.
-std::string place_in(const std::string& dump, const std::string& file) {
-  const std::string start = "File \"" + file + "\", line ";
-  const std::size_t at = file.empty() ? std::string::npos : dump.find(start);
-  if (at == std::string::npos) return {};
-  const std::size_t number = at + start.size();
-  std::string line = dump.substr(number, dump.find('\n', number) - number);  // "12 in score"
-  return std::filesystem::path(file).filename().string() + ":" + line;
-}
-
-std::string last_line(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
-  const std::size_t newline = text.rfind('\n');
-  return std::string(newline == std::string_view::npos ? text : text.substr(newline + 1)).substr(0, 200);
 }
 
 }  // namespace
@@ -100,11 +84,11 @@ PythonCalls::Answer PythonCalls::call_once(std::size_t begin, std::size_t end, d
     }
   }
   if (answer.kind == CallResult::Kind::kLate) {
-    answer.what = in_parentheses(place_in(result.how, function_.file));
+    answer.what = in_parentheses(python::place_in_dump(result.how, function_.file));
   } else {
     ++deaths_;
-    const std::string place = place_in(result.words, function_.file);
-    const std::string said = place.empty() ? last_line(result.words) : "";
+    const std::string place = python::place_in_dump(result.words, function_.file);
+    const std::string said = place.empty() ? python::last_line(result.words) : "";
     answer.what = "the worker " + result.how + in_parentheses(place) +
                   (said.empty() ? "" : "; its last output: " + said);
   }

@@ -12,21 +12,12 @@ using base::Json;
 
 namespace {
 
-constexpr std::size_t kHead = 4;
-
 [[noreturn]] void broken(const std::string& found) {
-  throw base::UserError({.where = "reward worker",
-                         .expected = "a reply of the worker program",
-                         .found = found,
-                         .cause = "another program or library wrote to the worker's file descriptor",
-                         .fix = "reward functions must not write to file descriptors that they did not "
-                                "open"});
+  python::broken_reply(found, kRewardWorker);
 }
 
 const Json& field(const Json& object, const char* name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  if (!object.is_object() || found == object.end()) broken(std::string("no field '") + name + "'");
-  return *found;
+  return python::reply_field(object, name, kRewardWorker);
 }
 
 void must_be_list(const Json& value, const char* name) {
@@ -41,39 +32,11 @@ const Json& list_field(const Json& object, const char* name) {
 
 // Cut between characters where it is too long to be shown.
 std::string text(const Json& value, const char* name) {
-  if (!value.is_string()) broken(std::string("field '") + name + "' is no text");
-  const auto& whole = value.get_ref<const std::string&>();
-  if (whole.size() <= kMaxReplyText) return whole;
-  std::size_t size = kMaxReplyText;
-  while (size > 0 && (static_cast<unsigned char>(whole[size]) & 0xC0U) == 0x80U) --size;
-  return whole.substr(0, size) + "...";
-}
-
-// Json finds a key in linear time, so that an object of a million keys would take hours.
-void limit_keys(std::string_view frame) {
-  std::vector<std::size_t> keys;  // of the objects that are open
-  bool in_string = false;
-  for (std::size_t i = 0; i < frame.size(); ++i) {
-    const char c = frame[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      if (keys.size() > base::kMaxJsonDepth) broken("an answer nested too deeply");
-      keys.push_back(0);
-    } else if ((c == '}' || c == ']') && !keys.empty()) {
-      keys.pop_back();
-    } else if (c == ':' && !keys.empty() && ++keys.back() > kMaxReplyKeys) {
-      broken("an object of more than " + std::to_string(kMaxReplyKeys) + " keys");
-    }
-  }
+  return python::reply_text({{name, value}}, name, kRewardWorker);
 }
 
 Json parse_frame(std::string_view frame) {
-  limit_keys(frame);
-  return base::parse_json(frame, "reward worker");
+  return python::parse_reply(frame, kRewardWorker);
 }
 
 void must_be_pair(const Json& value, const char* name) {
@@ -116,34 +79,6 @@ base::ErrorText fault_of(const Json& fault) {
 }
 
 }  // namespace
-
-std::string to_frame(std::string_view payload) {
-  if (payload.size() > kMaxRequestBytes) {
-    throw base::UserError({.where = "reward worker",
-                           .expected = "at most " + std::to_string(kMaxRequestBytes >> 20U) + " MB a call",
-                           .found = std::to_string(payload.size() >> 20U) + " MB",
-                           .cause = "large columns in the data",
-                           .fix = "remove columns that no reward needs, or use smaller batches"});
-  }
-  std::string frame;
-  frame.reserve(kHead + payload.size());
-  for (unsigned i = 0; i < kHead; ++i) frame += static_cast<char>(payload.size() >> (8 * i) & 0xFFU);
-  frame += payload;
-  return frame;
-}
-
-std::optional<std::string> FrameReader::next() {
-  if (pending_.size() < kHead) return std::nullopt;
-  std::size_t length = 0;
-  for (unsigned i = 0; i < kHead; ++i) {
-    length |= static_cast<std::size_t>(static_cast<unsigned char>(pending_[i])) << (8 * i);
-  }
-  if (length > kMaxReplyBytes) broken("a frame of " + std::to_string(length) + " bytes");
-  if (pending_.size() - kHead < length) return std::nullopt;
-  std::string frame = pending_.substr(kHead, length);
-  pending_.erase(0, kHead + length);
-  return frame;
-}
 
 LoadReply parse_load_reply(std::string_view frame, std::size_t functions) {
   const Json reply = parse_frame(frame);

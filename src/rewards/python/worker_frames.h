@@ -1,6 +1,4 @@
-// What travels between hone and a worker: frames of four bytes of length, little-endian, and JSON. The other
-// side is not trusted: lengths are checked before anything is kept, depth and the number of keys before it is
-// parsed, and every field of an answer before it is used.
+// What a reward worker answers, in frames of python/frames.h. It is not trusted: every field is checked before it is used.
 #pragma once
 
 #include <cstddef>
@@ -12,28 +10,11 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "python/frames.h"
 
 namespace hone::rewards {
 
-inline constexpr std::size_t kMaxReplyBytes = std::size_t{64} << 20;
-inline constexpr std::size_t kMaxReplyKeys = 4096;  // of one object
-inline constexpr std::size_t kMaxReplyText = std::size_t{16}
-                                             << 10;  // of one text for the user; longer ones are cut
-inline constexpr std::size_t kMaxRequestBytes = std::size_t{1} << 30;
-
-// UserError when `payload` is longer than kMaxRequestBytes.
-std::string to_frame(std::string_view payload);
-
-// Takes bytes as they come and gives frames as they are whole.
-class FrameReader {
- public:
-  void feed(std::string_view bytes) { pending_ += bytes; }
-  // UserError when a frame says that it is longer than kMaxReplyBytes.
-  std::optional<std::string> next();
-
- private:
-  std::string pending_;
-};
+inline constexpr const char* kRewardWorker = "reward worker";  // in messages
 
 // A function as a worker has loaded it.
 struct LoadedFunction {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "rewards/python/worker_script.h"
 
 namespace hone::rewards {
 
@@ -10,8 +11,9 @@ namespace {
 
 constexpr int kLoadTries = 3;  // a worker may be killed by chance while it imports
 
-Clock::time_point after(double seconds) {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+base::Clock::time_point after(double seconds) {
+  return base::Clock::now() +
+         std::chrono::duration_cast<base::Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -48,7 +50,7 @@ WorkerPool::~WorkerPool() {
   for (Slot& slot : slots_) {
     if (slot.process) slot.process->hang_up();
   }
-  const Clock::time_point deadline = after(2);
+  const base::Clock::time_point deadline = after(2);
   for (Slot& slot : slots_) {
     if (slot.process) slot.process->wait_for_end(deadline);
   }
@@ -64,7 +66,7 @@ void WorkerPool::reset() {
 
 void WorkerPool::start(Slot& slot) const {
   slot.loaded = slot.called = false;
-  slot.process = std::make_unique<WorkerProcess>(options_.python);
+  slot.process = std::make_unique<python::WorkerProcess>(options_.python, worker_program());
   slot.process->post(load_message_);
 }
 
@@ -81,7 +83,7 @@ void WorkerPool::load(Slot& slot) {
 }
 
 void WorkerPool::try_to_load(Slot& slot, bool last_try) {
-  using Outcome = WorkerProcess::Outcome;
+  using Outcome = python::WorkerProcess::Outcome;
   std::string frame;
   const Outcome outcome = slot.process->exchange(after(options_.load_seconds), frame);
   if (outcome == Outcome::kAnswered) {
@@ -144,7 +146,7 @@ void WorkerPool::Lease::drop() {
 }
 
 CallResult WorkerPool::Lease::call(std::string_view message, double seconds) {
-  using Outcome = WorkerProcess::Outcome;
+  using Outcome = python::WorkerProcess::Outcome;
   make_ready();
   CallResult result;
   Outcome outcome = Outcome::kGone;

@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "base/json.h"
-#include "rewards/python/worker_process.h"
+#include "python/worker_process.h"
+#include "rewards/python/worker_frames.h"
 
 namespace hone::rewards {
+
+using base::Clock;
 
 struct PoolOptions {
   std::string python = "python3";
@@ -47,7 +50,7 @@ class WorkerPool {
 
  private:
   struct Slot {
-    std::unique_ptr<WorkerProcess> process;  // empty: to be started
+    std::unique_ptr<python::WorkerProcess> process;  // empty: to be started
     bool loaded = false;
     bool taken = false;
     bool called = false;  // since it was started

@@ -1,10 +1,10 @@
-// The Python of a reward worker, embedded by the build: watcher.py, endpoint.py and worker.py of this folder.
+// The Python of a reward worker, embedded by the build: endpoint.py and worker.py of this folder.
 #pragma once
 
 #include <string_view>
 
 namespace hone::rewards {
 
-extern const std::string_view kWatcherPython, kEndpointPython, kWorkerPython;
+extern const std::string_view kEndpointPython, kWorkerPython;
 
 }  // namespace hone::rewards

@@ -8,19 +8,20 @@
 #include <string_view>
 
 #include "base/stopwatch.h"
-#include "rewards/python/worker_frames.h"
+#include "python/frames.h"
+#include "python/program.h"
 
-namespace hone::rewards {
+namespace hone::python {
 
 using base::Clock;
 
 class WorkerProcess {
  public:
-  // Looks for `python` along PATH. What is started is the worker's watcher (worker_script.h), which leads a
+  // Looks for `python` along PATH. What is started is the worker's watcher (program.h), which leads a
   // process group of its own; the worker is its child. Both read /dev/null and write what they print to us;
   // the worker has the other end of a socket as descriptor 3, and they have none of our other descriptors.
   // UserError when the system cannot start it.
-  explicit WorkerProcess(const std::string& python);
+  WorkerProcess(const std::string& python, const Program& program);
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
   ~WorkerProcess();  // kills it and all that it has started, and reaps it
@@ -56,6 +57,7 @@ class WorkerProcess {
   int prints_ = -1;
   bool socket_open_ = true;
   bool prints_open_ = true;
+  std::string who_;
   std::string outgoing_;
   std::size_t sent_ = 0;
   FrameReader incoming_;
@@ -63,4 +65,4 @@ class WorkerProcess {
   std::string ended_;
 };
 
-}  // namespace hone::rewards
+}  // namespace hone::python

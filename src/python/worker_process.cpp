@@ -1,4 +1,4 @@
-#include "rewards/python/worker_process.h"
+#include "python/worker_process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,9 +17,8 @@
 
 #include "base/error.h"
 #include "base/signal_names.h"
-#include "rewards/python/worker_script.h"
 
-namespace hone::rewards {
+namespace hone::python {
 
 namespace {
 
@@ -30,11 +29,11 @@ constexpr milliseconds kGlance{100};   // between looks at a worker that is sile
 constexpr milliseconds kEndAll{2500};  // for the watcher, which takes milliseconds
 constexpr int kFirstFree = 10;         // our ends stay clear of the descriptors that the child is given
 
-[[noreturn]] void cannot_start(const std::string& python, int error) {
+[[noreturn]] void cannot_start(const std::string& python, const Program& program, int error) {
   const bool missing = error == ENOENT;
   throw base::UserError(
-      {.where = "reward worker",
-       .expected = "a Python interpreter to run reward functions",
+      {.where = program.who,
+       .expected = "a Python interpreter " + program.what_for,
        .found = "'" + python + "': " + std::string(std::strerror(error)),
        .cause = missing ? "no such program, on PATH or at this path" : "the system cannot start it",
        .fix = missing ? "name your interpreter with --python, or activate its environment" : ""});
@@ -78,7 +77,7 @@ struct SpawnSetup {
 };
 
 // Not fork: a copy of a trainer's page tables is slow, and posix_spawn needs none.
-pid_t spawn(const std::string& python, int socket, int life, int prints) {
+pid_t spawn(const std::string& python, const Program& program, int socket, int life, int prints) {
   SpawnSetup setup;
   posix_spawn_file_actions_addopen(&setup.actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&setup.actions, prints, 1);
@@ -101,13 +100,13 @@ pid_t spawn(const std::string& python, int socket, int life, int prints) {
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::string name = python;
   std::string option = "-c";
-  std::string program = worker_bootstrap();
-  const std::array<char*, 4> arguments{name.data(), option.data(), program.data(), nullptr};
+  std::string text = bootstrap(program);
+  const std::array<char*, 4> arguments{name.data(), option.data(), text.data(), nullptr};
   pid_t pid = -1;
   // The user's Python gets the user's environment, unread by us.
   const int error =
       ::posix_spawnp(&pid, python.c_str(), &setup.actions, &setup.attributes, arguments.data(), ::__environ);
-  if (error != 0) cannot_start(python, error);
+  if (error != 0) cannot_start(python, program, error);
   return pid;
 }
 
@@ -119,15 +118,18 @@ std::string name_of_end(int code, int status) {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(const std::string& python) {
+WorkerProcess::WorkerProcess(const std::string& python, const Program& program)
+    : who_(program.who), incoming_(program.who) {
   std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) cannot_start(python, errno);
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    cannot_start(python, program, errno);
   Descriptor ours(ends[0]);
   Descriptor theirs(ends[1]);
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) cannot_start(python, errno);
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+    cannot_start(python, program, errno);
   Descriptor life(ends[0]);
   Descriptor watched(ends[1]);
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) cannot_start(python, errno);
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) cannot_start(python, program, errno);
   Descriptor prints(ends[0]);
   Descriptor prints_in(ends[1]);
   theirs.move_up();
@@ -135,11 +137,11 @@ WorkerProcess::WorkerProcess(const std::string& python) {
   prints_in.move_up();
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(prints.get(), F_SETFL, O_NONBLOCK);
-  pid_ = spawn(python, theirs.get(), watched.get(), prints_in.get());
+  pid_ = spawn(python, program, theirs.get(), watched.get(), prints_in.get());
   socket_ = ours.release();
   life_ = life.release();
   prints_ = prints.release();
-  outgoing_ = worker_script();
+  outgoing_ = program.text;
 }
 
 WorkerProcess::~WorkerProcess() {
@@ -150,7 +152,7 @@ WorkerProcess::~WorkerProcess() {
 }
 
 void WorkerProcess::post(std::string_view payload) {
-  outgoing_ += to_frame(payload);
+  outgoing_ += to_frame(payload, who_);
 }
 
 WorkerProcess::Outcome WorkerProcess::exchange(Clock::time_point deadline, std::string& reply) {
@@ -267,4 +269,4 @@ void WorkerProcess::kill_and_reap() {
   pid_ = -1;
 }
 
-}  // namespace hone::rewards
+}  // namespace hone::python

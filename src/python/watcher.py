@@ -1,10 +1,10 @@
-# What `python -c` is given (worker_script.h): two processes, the watcher, which hone has started, and its child, the worker.
+# What `python -c` is given (program.h): two processes, the watcher, which hone has started, and its child, the worker.
 # Whatever the worker's code starts, the watcher is above it (a subreaper gets the orphans of its descendants), so that
 # nothing outlives the worker or hone, also what has left the process group. The watcher runs no code of the user and
 # has one thread, so that PR_SET_PDEATHSIG holds for the worker.
 #
 # Its descriptor LIFE: a byte says "end all at once"; the end of the stream, that hone has ended: the worker has two
-# seconds for Python's own clean-up. PIPE, LIFE, SIZE and MOST_BYTES are assigned above this text.
+# seconds for Python's own clean-up. PIPE, LIFE, SIZE, MOST_BYTES and ME are assigned above this text.
 #
 # Modules are looked for without the working folder and PYTHONPATH until the worker has imported its own. The first
 # lines are also read by a Python 2, which they tell what is wrong.
@@ -132,6 +132,5 @@ if worker:
 control(1, 9)  # PR_SET_PDEATHSIG
 if os.getppid() != watcher: os._exit(1)
 os.close(LIFE)
-exec(compile(read_text(), '<hone reward worker>', 'exec'),
-     {'__name__': 'hone_reward_worker', 'PIPE': PIPE, 'MOST_BYTES': MOST_BYTES, 'PATH': PATH,
-      'LIBRARY': LIBRARY})
+exec(compile(read_text(), ME, 'exec'),
+     {'__name__': 'hone_worker', 'PIPE': PIPE, 'MOST_BYTES': MOST_BYTES, 'PATH': PATH, 'LIBRARY': LIBRARY, 'ME': ME})

@@ -1,0 +1,83 @@
+#include "train/cached_tokens.h"
+
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <array>
+
+#include "base/hash.h"
+#include "data/rows.h"
+
+namespace hone::train {
+
+namespace fs = base::fs;
+using base::Json;
+
+namespace {
+
+// The library that holds this code: a new build may make other tokens of the same rows.
+std::string build_identity() {
+  Dl_info info{};
+  struct stat found{};
+  static const char anchor = 0;
+  if (::dladdr(&anchor, &info) == 0 || info.dli_fname == nullptr || ::stat(info.dli_fname, &found) != 0)
+    return {};
+  return std::string(info.dli_fname) + " " + std::to_string(found.st_size) + " " +
+         std::to_string(found.st_mtim.tv_sec) + "." + std::to_string(found.st_mtim.tv_nsec);
+}
+
+Json file_identity(const fs::path& file, bool by_content) {
+  struct stat found{};
+  if (::stat(file.c_str(), &found) != 0) return nullptr;
+  if (!by_content) return {file.string(), found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+  return {found.st_size, base::hash64(base::MappedFile::open(file).bytes())};
+}
+
+// The tokenizer's files, and what the options changed of it.
+std::string tokenizer_identity(const config::Plan& plan, const text::Tokenizer& tokenizer) {
+  const fs::path place =
+      plan.tokenizer_name_or_path.empty() ? plan.model_name_or_path : plan.tokenizer_name_or_path;
+  Json out = {tokenizer.vocab_size(), tokenizer.special().eos.value_or(""),
+              tokenizer.special().bos.value_or("")};
+  for (const auto& [name, token] : tokenizer.special().named) out.push_back({name, token});
+  if (!fs::is_directory(place)) {
+    out.push_back(file_identity(fs::absolute(place), /*by_content=*/false));  // a GGUF: gigabytes
+  } else {
+    for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"})
+      out.push_back(file_identity(place / name, /*by_content=*/true));
+  }
+  return base::dump_json(out);
+}
+
+data::TokenCache open_cache(const data::RowSource& source, const OpenedRun& run,
+                            const data::TokenizeOptions& options) {
+  const config::Plan& plan = run.plan;
+  const std::string build = plan.token_cache.empty() || !plan.cache_tokens ? "" : build_identity();
+  if (build.empty()) return {"", ""};
+  const text::Tokenizer& tokenizer = run.text->tokenizer;
+  // TRL's training form of a template follows from it, assistant_only_loss and the build.
+  return {plan.token_cache, data::token_key(source.files(),
+                                            {.program = build,
+                                             .tokenizer = tokenizer_identity(plan, tokenizer),
+                                             .chat_template = tokenizer.chat_template().value_or(""),
+                                             .text_field = plan.dataset_text_field},
+                                            options)};
+}
+
+}  // namespace
+
+CachedTokens cached_tokens(const data::RowSource& source, const OpenedRun& run,
+                           const text::ChatTemplate* chat_template, const data::TokenizeOptions& options) {
+  const data::TokenCache cache = open_cache(source, run, options);
+  if (std::optional<data::Dataset> kept = cache.read())
+    return {.dataset = std::move(*kept), .from = cache.file()};
+  CachedTokens out;
+  {
+    const data::Rows rows = data::read_rows(source, run.plan.dataset_text_field);
+    out.dataset = data::tokenize_rows(rows, run.text->tokenizer, chat_template, options);
+  }
+  cache.write(out.dataset);
+  return out;
+}
+
+}  // namespace hone::train

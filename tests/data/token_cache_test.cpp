@@ -1,0 +1,161 @@
+// Tokens kept on disk: what comes back is what was written, and only for the same rows, tokenizer, template and options.
+#include "data/token_cache.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/error.h"
+
+namespace hone::data {
+namespace token_cache_test {
+
+const text::Tokenizer& tokenizer() {
+  static const text::Tokenizer value = text::Tokenizer::from_folder(HONE_FIXTURES "/text/tiny");
+  return value;
+}
+
+class TokenCaches : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = base::fs::temp_directory_path() / ("hone_token_cache_" + std::to_string(::getpid()));
+    base::fs::create_directories(folder_);
+    write_rows("one");
+  }
+  void TearDown() override { base::fs::remove_all(folder_); }
+
+  void write_rows(const std::string& word) const {
+    std::ofstream file(folder_ / "rows.jsonl");
+    for (int i = 0; i < 300; ++i)
+      file << R"({"prompt": "count )" << i << R"(", "completion": " )" << word << "\"}\n";
+  }
+  base::RowFiles files() const { return base::RowFiles(folder_ / "rows.jsonl"); }
+  Dataset tokenized() const {
+    return tokenize_rows(read_rows(files(), "text"), tokenizer(), nullptr, options_);
+  }
+  std::string key() const { return token_key(files(), maker_, options_); }
+  TokenCache cache() const { return {folder_ / "cache", key(), 1}; }
+
+  TokenizeOptions options_ = {.max_length = 12};
+  TokenMaker maker_ = {.program = "build 1", .tokenizer = "tiny", .chat_template = "", .text_field = "text"};
+  base::fs::path folder_;
+};
+
+void expect_equal(const Dataset& found, const Dataset& expected) {
+  ASSERT_EQ(found.examples.size(), expected.examples.size());
+  for (std::size_t i = 0; i < found.examples.size(); ++i) {
+    EXPECT_EQ(found.examples[i].row, expected.examples[i].row);
+    EXPECT_EQ(found.examples[i].ids, expected.examples[i].ids);
+    EXPECT_EQ(found.examples[i].supervised, expected.examples[i].supervised);
+  }
+  EXPECT_EQ(found.facts.rows, expected.facts.rows);
+  EXPECT_EQ(found.facts.tokens, expected.facts.tokens);
+  EXPECT_EQ(found.facts.rows_cut, expected.facts.rows_cut);
+  EXPECT_EQ(found.facts.length_keeping_99, expected.facts.length_keeping_99);
+  EXPECT_EQ(found.facts.mean_length, expected.facts.mean_length);
+  EXPECT_EQ(found.facts.form, expected.facts.form);
+}
+
+TEST_F(TokenCaches, WhatIsWrittenComesBack) {
+  const Dataset made = tokenized();
+  EXPECT_FALSE(cache().read().has_value());
+  ASSERT_TRUE(cache().write(made));
+  const auto found = cache().read();
+  ASSERT_TRUE(found);
+  expect_equal(*found, made);
+}
+
+TEST_F(TokenCaches, OtherRowsTokenizersTemplatesAndOptionsHaveOtherKeys) {
+  std::vector<std::string> keys = {key()};
+  const auto differs = [&](const char* what) {
+    const std::string now = key();
+    EXPECT_EQ(std::count(keys.begin(), keys.end(), now), 0) << what;
+    keys.push_back(now);
+  };
+  options_.max_length = 13;
+  differs("max_length");
+  options_.packing = true;
+  differs("packing");
+  options_.completion_only_loss = false;
+  differs("completion_only_loss");
+  options_.vocab_size = 1000;
+  differs("vocab_size");
+  options_.assistant_only_loss = true;
+  differs("assistant_only_loss");
+  maker_.tokenizer = "another";
+  differs("tokenizer");
+  maker_.chat_template = "{{ messages }}";
+  differs("template");
+  maker_.program = "build 2";
+  differs("program");
+  maker_.text_field = "body";
+  differs("text_field");
+  write_rows("two2");
+  differs("the file");
+  options_.threads = 3;  // says nothing about the tokens
+  EXPECT_EQ(key(), keys.back());
+  base::RowFiles rows = files();
+  const auto of = [&] { return token_key(rows, maker_, options_); };
+  EXPECT_EQ(of(), keys.back());
+  rows.mapping.columns = {{"a", "b"}};
+  EXPECT_NE(of(), keys.back());
+  keys.push_back(of());
+  rows.sets[0].parts[0].slice.to = 5;
+  EXPECT_NE(of(), keys.back());
+  rows.mapping.function.word = "map.py:row";
+  EXPECT_EQ(of(), "") << "what a function imports is not seen";
+  maker_.chat_template = "{{ strftime_now('%d') }}";
+  EXPECT_EQ(key(), "") << "another day, other tokens";
+}
+
+TEST_F(TokenCaches, AnotherKeyInTheFileIsNotRead) {
+  const TokenCache mine = cache();
+  ASSERT_TRUE(mine.write(tokenized()));
+  options_.max_length = 13;
+  const TokenCache other = cache();
+  base::fs::copy(mine.file(), other.file());
+  EXPECT_FALSE(other.read().has_value());
+  EXPECT_FALSE(base::fs::exists(other.file()));
+}
+
+TEST_F(TokenCaches, DamageIsNeverRead) {
+  const TokenCache mine = cache();
+  ASSERT_TRUE(mine.write(tokenized()));
+  const std::string whole = base::read_text(mine.file());
+  for (std::size_t at = 0; at < whole.size(); at += 97) {
+    for (const bool cut : {true, false}) {
+      std::string bytes = cut ? whole.substr(0, at) : whole;
+      if (!cut) bytes[at] = static_cast<char>(bytes[at] ^ 4);
+      std::ofstream(mine.file(), std::ios::binary) << bytes;
+      EXPECT_FALSE(mine.read().has_value()) << at;
+      EXPECT_FALSE(base::fs::exists(mine.file()));
+    }
+  }
+  ASSERT_TRUE(mine.write(tokenized()));
+  EXPECT_TRUE(mine.read());
+}
+
+TEST_F(TokenCaches, WhatIsSmallOrHasNoPlaceIsNotKept) {
+  const Dataset made = tokenized();
+  EXPECT_FALSE(TokenCache(folder_ / "cache", key()).write(made));
+  EXPECT_FALSE(TokenCache("", key(), 1).write(made));
+  EXPECT_FALSE(TokenCache(folder_ / "rows.jsonl" / "cache", key(), 1).write(made));
+  EXPECT_FALSE(base::fs::exists(folder_ / "cache"));
+}
+
+TEST_F(TokenCaches, TheOldestAreRemoved) {
+  const Dataset made = tokenized();
+  std::vector<base::fs::path> written;
+  for (std::size_t i = 0; i < TokenCache::kMostFiles + 3; ++i) {
+    options_.max_length = 100 + static_cast<std::int64_t>(i);
+    ASSERT_TRUE(cache().write(made));
+    written.push_back(cache().file());
+    const auto age = std::chrono::hours(1000 - static_cast<int>(i));
+    base::fs::last_write_time(written.back(), base::fs::file_time_type::clock::now() - age);
+  }
+  for (std::size_t i = 0; i < written.size(); ++i) EXPECT_EQ(base::fs::exists(written[i]), i >= 3) << i;
+}
+
+}  // namespace token_cache_test
+}  // namespace hone::data
