@@ -35,6 +35,8 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"merge", &merge},
       {"export", &export_model},
       {"reward-test", &reward_test},
+      {"log", &log_run},
+      {"push", &push},
       {"check", &check},
       {"doctor", &doctor},
       {"faults", &faults},

@@ -36,6 +36,8 @@ int check(const std::vector<std::string>& arguments);    // hone check run.yaml
 int faults(const std::vector<std::string>& arguments);   // hone faults [CODE]
 int bisect(const std::vector<std::string>& arguments);   // hone bisect good.yaml bad.yaml
 int lr_find(const std::vector<std::string>& arguments);  // hone lr-find run.yaml
+int log_run(const std::vector<std::string>& arguments);  // hone log RUN --to wandb
+int push(const std::vector<std::string>& arguments);     // hone push RUN
 int probe_hardware();                                    // hone probe-hardware: the doctor's child
 int explain(const std::vector<std::string>& arguments);  // hone explain REPORT|FOLDER
 int env();                                               // hone env

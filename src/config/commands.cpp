@@ -5,6 +5,7 @@
 #include "config/doctor_plan.h"
 #include "config/explain_plan.h"
 #include "config/parse.h"
+#include "config/send_plans.h"
 #include "config/tool_plans.h"
 #include "config/write_plan.h"
 
@@ -162,6 +163,24 @@ constexpr CommandRow kCommands[] = {
            "Writes a model, with an adapter merged into it, as one file for llama.cpp: weights, tokenizer and chat template.\n",
      .schema = &export_schema,
      .check = [](const Words& words) { parse_export(words); }},
+    {.name = "log",
+     .what = "send a run's metrics to a logger",
+     .example = "hone log RUN --to wandb",
+     .usage = "hone log RUN --to wandb|trackio|mlflow|comet_ml|swanlab [--option value ...]\n"
+           "\n"
+           "Sends the metrics of a run, and its completions, to a logger, with the package and the account of your Python.\n"
+           "What the logger has already had of this run is not sent again. Options that are not set are those of the run.\n",
+     .schema = &log_schema,
+     .check = [](const Words& words) { parse_log(words); }},
+    {.name = "push",
+     .what = "upload an adapter to the hub",
+     .example = "hone push RUN --hub_model_id owner/name",
+     .usage = "hone push RUN [--hub_model_id owner/name] [--option value ...]\n"
+           "\n"
+           "Uploads the adapter of a run, its tokenizer and a model card, with the huggingface_hub and the token of your\n"
+           "Python. Options that are not set are those of the run. A README.md that is there is uploaded as it is.\n",
+     .schema = &push_schema,
+     .check = [](const Words& words) { parse_push(words); }},
     {.name = "check",
      .what = "what every line of a file becomes",
      .example = "hone check run.yaml",

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kHandbook = "alignment-handbook", kOpenR1 = "open-r1", kSageMaker = "SageMaker",
                            kSchmid = "philschmid", kAccelerate = "Accelerate", kSimPo = "SimPO";
 constexpr std::string_view kNoUpload = "after training, hone uploads and evaluates nothing";
-constexpr std::string_view kNoTracker = "read only by trackers, which hone does not call";
+constexpr std::string_view kNoTracker = "read only by parts of its own trackers";
 constexpr std::string_view kSandbox =
     "read only by rewards that run code in a sandbox, which hone does not have";
 constexpr std::string_view kOnlyText = "hone trains only on text";
@@ -61,8 +61,11 @@ std::vector<FormerName> dialect_names() {
       {.name = "dataset_splits", .whose = kHandbook, .fate = Fate::kMixture, .commands = kTraining},
       {.name = "dataset_configs", .whose = kHandbook, .fate = Fate::kMixture, .commands = kTraining},
       {.name = "dataset_mixture", .whose = kOpenR1, .fate = Fate::kMixture, .commands = kTraining},
-      refused_name("auto_insert_empty_system_msg", kHandbook, "an empty system turn is not inserted", "remove it, or write the system turn into the rows"),
+      noted("auto_insert_empty_system_msg", kHandbook, "system_prompt sets the system turn of prompts", "grpo rloo online-dpo"),
       renamed("dataset_split", kSchmid, "dataset_train_split"),
+      renamed("eval_dataset_name", kOpenR1, "eval_dataset"),
+      renamed("eval_dataset_split", kOpenR1, "dataset_test_split"),
+      noted("dataset_prompt_column", kOpenR1, "only prompts to sample from are made of a column", "sft dpo kto reward cpo orpo"),
       renamed("text_column", kHandbook, "dataset_text_field", "sft"),
       renamed("truncation_side", kHandbook, "truncation_mode", "sft dpo", "left=keep_end right=keep_start"),
       noted("truncation_side", kHandbook, "a long sequence keeps its beginning, a long prompt its end", "grpo rloo online-dpo reward kto cpo orpo"),
@@ -71,12 +74,16 @@ std::vector<FormerName> dialect_names() {
       // the model
       renamed("model_id", kSchmid, "model_name_or_path"),
       noted("processor_name_or_path", kSageMaker, kOnlyText),
+      noted("tokenizer_revision", kHandbook, "the tokenizer is read from a folder, or is the model's"),
+      noted("weights_only", kOpenR1, "hone reads safetensors only"),
       noted("modality_type", kSageMaker, kOnlyText),
       noted("use_snapshot_download", kSageMaker, "hone reads a model's folder"),
       noted("merge_adapters", kSchmid, "hone merge writes the merged model"),
       noted("merge_weights", kSageMaker, "hone merge writes the merged model"),
       refused_name("spectrum_config_path", kSchmid, "Spectrum trains whole weights by name, and hone trains adapters only so far", "set use_peft: true and lora_target_modules, and remove it"),
-      refused_name("mxfp4", kSageMaker, "hone has no MXFP4 models", "remove it"),
+      noted("mxfp4", kSageMaker, "it says how gpt-oss is stored, which hone reads from the model's own files"),
+      noted("model_download_location", kSageMaker, "hone reads model_name_or_path"),
+      noted("dataset_local_location", kSageMaker, "hone reads dataset_name"),
       // after training
       noted("callbacks", kOpenR1, kNoUpload),
       noted("benchmarks", kOpenR1, kNoUpload),
@@ -88,15 +95,10 @@ std::vector<FormerName> dialect_names() {
       noted("eval_metrics", kSageMaker, kNoUpload),
       noted("tags", kHandbook, kNoUpload),
       // trackers
-      noted("wandb_project", kOpenR1, kNoTracker),
-      noted("wandb_entity", kOpenR1, kNoTracker),
-      noted("wandb_run_group", kOpenR1, kNoTracker),
-      noted("wandb_name", kOpenR1, kNoTracker),
+      renamed("wandb_name", kOpenR1, "run_name"),
+      renamed("mlflow_run_name", kSageMaker, "run_name"),
+      renamed("mlflow_uri", kSageMaker, "mlflow_tracking_uri"),
       noted("wandb_log_unique_prompts", kOpenR1, kNoTracker, "sft dpo kto reward cpo orpo"),
-      noted("mlflow_tracking_uri", kSageMaker, kNoTracker),
-      noted("mlflow_experiment_name", kSageMaker, kNoTracker),
-      noted("mlflow_uri", kSageMaker, kNoTracker),
-      noted("mlflow_run_name", kSageMaker, kNoTracker),
       noted("token_entropy", kSageMaker, kNoTracker),
   };
   const std::vector<FormerName> more = of_rewards_and_launchers();

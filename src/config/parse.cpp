@@ -9,8 +9,11 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
-#include "base/suggest.h"
+#include "config/adapter_parts.h"
+#include "config/best_plan.h"
 #include "config/finish_recipe.h"
+#include "config/init_kwargs.h"
+#include "config/finish_report.h"
 #include "config/methods.h"
 #include "config/optim_args.h"
 #include "config/option_secrets.h"
@@ -50,25 +53,6 @@ void check_interval(const Settings& settings, const std::string& name, const std
            fmt::format("{} a whole number of steps, or a fraction of all steps below 1", name),
            base::short_json(settings.value(name)), steps == 0 ? fmt::format("{} is steps", strategy) : "",
            steps == 0 ? fmt::format("write {}: \"no\" to switch it off", strategy) : "");
-}
-
-bool tensorboard(const Settings& settings, std::vector<std::string>& notes) {
-  bool on = false;
-  static const std::vector<std::string> trackers = {
-      "none",    "all",     "tensorboard", "wandb",   "trackio",    "mlflow",   "comet_ml", "neptune",
-      "clearml", "dagshub", "dvclive",     "swanlab", "codecarbon", "azure_ml", "flyte",    "kubeflow"};
-  for (const std::string& name : settings.list("report_to")) {
-    if (std::find(trackers.begin(), trackers.end(), name) == trackers.end()) {
-      conflict(settings, "report_to", "tensorboard or none for report_to",
-               fmt::format("'{}'.{}", name, base::did_you_mean(name, trackers)));
-    }
-    on = on || name == "tensorboard" || name == "all";
-    if (name != "none" && name != "tensorboard") {
-      notes.push_back(
-          fmt::format("report_to: {}: hone writes only metrics.jsonl and TensorBoard files", name));
-    }
-  }
-  return on;
 }
 
 void check_packing(const Settings& settings) {
@@ -134,6 +118,8 @@ void check_combinations(Settings& settings) {
   settings.collect([&] { check_interval(settings, "save_steps", "save_strategy"); });
   settings.collect([&] { check_interval(settings, "eval_steps", "eval_strategy"); });
   settings.collect([&] { check_steps(settings); });
+  settings.collect([&] { check_best(settings); });
+  settings.collect([&] { check_accelerate(settings); });
   settings.collect([&] { check_seed(settings, "seed"); });
   settings.collect([&] { check_seed(settings, "data_seed"); });
   settings.collect([&] { check_targets(settings); });
@@ -150,6 +136,7 @@ void resolve_defaults(Settings& settings) {
   if (by_steps && (eval_steps.is_null() || eval_steps.get<double>() == 0)) {
     settings.replace("eval_steps", settings.value("logging_steps"));
   }
+  resolve_best(settings);
 }
 
 void fill_token_indices(Plan& plan, const Settings& settings) {
@@ -173,7 +160,9 @@ void note_idle_settings(const Settings& settings, std::vector<std::string>& note
   const auto changed = [&](const char* name) { return settings.changed(name); };
   if (changed("adapter_name_or_path")) {
     for (const char* name : {"lora_r", "lora_alpha", "lora_target_modules", "lora_exclude_modules",
-                             "trainable_token_indices", "use_rslora", "use_dora", "init_lora_weights"}) {
+                             "rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern",
+                             "lora_modules_to_save", "bias", "trainable_token_indices", "use_rslora", "use_dora",
+                             "init_lora_weights"}) {
       if (changed(name)) notes.push_back(fmt::format("{}: not used, the adapter has its own", name));
     }
   }
@@ -190,7 +179,9 @@ void note_base_adapters(const Plan& plan, std::vector<std::string>& notes) {
       "base_adapters: {} below the trained adapter, frozen, as part of the base; the adapter in {} needs "
       "them",
       below, plan.output_dir);
-  if (!plan.trainable_token_indices.empty() && plan.method != Method::kReward) {
+  const bool adds_up = plan.trainable_token_indices.empty() && plan.lora_modules_to_save.empty() &&
+                       plan.bias == TrainedBias::kNone;
+  if (!adds_up && plan.method != Method::kReward) {
     notes.push_back(
         fmt::format("{}; to merge all into one model: hone merge --adapter_name_or_path {} "
                     "--output DIR",
@@ -207,6 +198,7 @@ void note_base_adapters(const Plan& plan, std::vector<std::string>& notes) {
 // init_lora_weights, use_dora, base_adapters and lora_dropout say together how the adapter begins.
 void finish_adapter(Plan& plan, const Settings& settings) {
   fill_token_indices(plan, settings);
+  finish_adapter_parts(plan, settings);
   const std::string init = settings.text("init_lora_weights");
   plan.init_lora_weights = lora_init(init);
   if (init.starts_with(kPissaNiter)) plan.pissa_niter = std::stoll(init.substr(kPissaNiter.size()));
@@ -242,7 +234,7 @@ void finish_plan(Plan& plan, Settings& settings) {
   settings.collect([&] { finish_fields(plan, settings); });
   settings.collect([&] { plan.quantized_base = quantized_base(settings); });
   settings.collect([&] { finish_adapter(plan, settings); });
-  settings.collect([&] { plan.tensorboard = tensorboard(settings, plan.notes); });
+  settings.collect([&] { finish_report(plan, settings); });
   settings.collect([&] { finish_recipe(plan, settings); });
   note_idle_settings(settings, plan.notes);
   settings.collect([&] { read_schedule_kwargs(plan, settings, plan.notes); });
@@ -265,8 +257,12 @@ void fill(Plan& plan, const Settings& settings) {
   settings.fill<WatchPlan>(plan);
   settings.fill<ReferencePlan>(plan);
   settings.fill<RecipePlan>(plan);
+  settings.fill<LoggerPlan>(plan);
+  settings.fill<HubPlan>(plan);
   settings.fill(plan.policy);
   settings.fill<learn::PolicyLossParameters>(plan.policy);
+  settings.fill(plan.sft);
+  settings.fill<learn::SftLossParameters>(plan.sft);
   settings.fill(plan.preference);
   settings.fill<learn::PreferenceLossParameters>(plan.preference);
   settings.fill(plan.online);
@@ -310,6 +306,9 @@ bool collect_plan(Plan& plan, Method method, Settings& settings) {
   plan.method = method;
   std::vector<std::string> mixed;
   settings.collect([&] { mixed = resolve_mixtures(settings); });
+  std::vector<std::string> keywords;
+  settings.collect([&] { keywords = apply_init_kwargs(settings); });
+  mixed.insert(mixed.end(), keywords.begin(), keywords.end());
   plan.notes = settings.collect_values();
   plan.notes.insert(plan.notes.end(), mixed.begin(), mixed.end());
   settings.collect([&] { require_set(settings, "model_name_or_path", "path/to/model"); });

@@ -300,7 +300,8 @@ std::vector<std::string> Settings::unused() const {
     if (option.needed_option.empty() || !changed(option.name)) continue;
     const Json& other = value(option.needed_option);
     const std::vector<std::string> needed = split_words(option.needed_values);
-    const bool many = other.is_array();
+    const Option* const needs = schema_->find(option.needed_option);
+    const bool many = needs != nullptr && needs->kind == Kind::kList;
     const bool used =
         other.is_boolean()
             ? other.get<bool>()

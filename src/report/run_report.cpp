@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <sstream>
+#include <string>
 #include <vector>
 
 #include "base/file.h"
@@ -20,6 +22,27 @@ namespace hone::report {
 namespace {
 
 constexpr double kWorthAWarning = 1.1;  // peak over plan
+
+// Which of several evaluation sets a record is of, by its eval_NAME_runtime; empty: the only one. Absent: it is of no
+// evaluation.
+std::optional<std::string> evaluated_set(const train::LogRecord& record) {
+  constexpr std::string_view kBefore = "eval_", kAfter = "_runtime";
+  for (const auto& [name, value] : record.values) {
+    if (name == "eval_runtime" || name == "eval_loss") return "";
+    if (!name.starts_with(kBefore) || !name.ends_with(kAfter)) continue;
+    return name.substr(kBefore.size(), name.size() - kBefore.size() - kAfter.size());
+  }
+  return std::nullopt;
+}
+
+// The record with the names that it would have as the only set's.
+train::LogRecord as_only_set(train::LogRecord record, const std::string& set) {
+  const std::string prefix = "eval_" + set + "_";
+  for (auto& [name, value] : record.values) {
+    if (!set.empty() && name.starts_with(prefix)) name = "eval_" + name.substr(prefix.size());
+  }
+  return record;
+}
 
 std::string evaluation_line(const train::LogRecord& record) {
   const auto value = [&record](std::string_view name) { return finite_value(record.values, name); };
@@ -72,6 +95,14 @@ void RunReport::on_start(const train::StartFacts& facts) {
   metrics_ =
       std::make_unique<MetricsFile>(folder / train::kMetricsFile, facts.first_step, facts.evaluation_due);
   if (tensorboard_) events_ = std::make_unique<TensorboardWriter>(folder, facts.first_step);
+  if (!followers_.empty()) start_ = facts;
+}
+
+void RunReport::start_followers() {
+  if (!start_) return;
+  following_ = true;
+  tell_followers([this](RunFollower& one) { one.on_start(*start_, say_line()); });
+  start_.reset();
 }
 
 void RunReport::on_verdict(const base::Verdict& verdict, std::int64_t step) {
@@ -93,6 +124,7 @@ void RunReport::on_rollout(const train::RolloutFacts& facts) {
 }
 
 void RunReport::on_step(const train::StepFacts& facts, std::int64_t total_steps) {
+  tell_followers([this](RunFollower& one) { one.poll(say_line()); });
   last_line_ = line_.text(facts, total_steps);
   if (!line_.terminal().interactive) return;
   out_ << "\r\x1b[K" << last_line_ << std::flush;
@@ -109,7 +141,7 @@ void RunReport::on_log(const train::LogRecord& record) {
     events_->scalar(tensorboard_tag("epoch"), static_cast<float>(record.epoch), record.step);
     events_->flush();
   }
-  if (has_value(record.values, "eval_loss")) {
+  if (evaluated_set(record)) {
     print_evaluation(record);
   } else if (has_value(record.values, "loss")) {
     print_logged_step();
@@ -118,7 +150,8 @@ void RunReport::on_log(const train::LogRecord& record) {
 
 void RunReport::print_evaluation(const train::LogRecord& record) {
   end_live_line();
-  out_ << evaluation_line(record) << std::flush;
+  const std::string set = evaluated_set(record).value_or("");
+  out_ << (set.empty() ? "" : set + ": ") << evaluation_line(as_only_set(record, set)) << std::flush;
 }
 
 void RunReport::print_logged_step() {
@@ -158,9 +191,10 @@ void RunReport::on_memory(const train::MemoryFacts& facts) {
   out_ << std::flush;  // and not in metrics.jsonl, which is the same bits when a run is repeated or resumed
 }
 
-void RunReport::on_save(const std::string& folder, std::int64_t) {
+void RunReport::on_save(const std::string& folder, std::int64_t step) {
   end_live_line();
   out_ << "saved     " << folder << '\n' << std::flush;
+  tell_followers([&](RunFollower& one) { one.on_save(folder, step, say_line()); });
 }
 
 void RunReport::on_finish(const std::string& folder, bool interrupted, std::int64_t step) {
@@ -177,6 +211,14 @@ void RunReport::on_finish(const std::string& folder, bool interrupted, std::int6
     out_ << "done      adapter in " << folder << '\n';
   }
   out_ << std::flush;
+  tell_followers([&](RunFollower& one) { one.on_finish(interrupted, step, say_line()); });
+}
+
+RunFollower::Say RunReport::say_line() {
+  return [this](std::string_view line) {
+    end_live_line();
+    out_ << visible_controls(line) << '\n' << std::flush;
+  };
 }
 
 void RunReport::end_live_line() {

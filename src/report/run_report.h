@@ -7,11 +7,13 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "report/completions_file.h"
 #include "report/completions_table.h"
 #include "report/metrics_file.h"
 #include "report/progress_line.h"
+#include "report/run_follower.h"
 #include "report/tensorboard.h"
 #include "report/terminal.h"
 #include "report/warnings.h"
@@ -25,6 +27,11 @@ class RunReport final : public train::RunListener {
   RunReport(std::ostream& out, Terminal terminal, bool tensorboard, CompletionsTableOptions shown = {})
       : out_(out), line_(terminal), tensorboard_(tensorboard), shown_(shown) {}
 
+  // Tells it what this is told, from start_followers() on, and prints what it says.
+  void add_follower(std::unique_ptr<RunFollower> follower) { followers_.push_back(std::move(follower)); }
+  // After on_start, when the run has been examined: of one that is refused, nothing is sent to anybody.
+  void start_followers();
+
   void on_start(const train::StartFacts& facts) override;
   void on_verdict(const base::Verdict& verdict, std::int64_t step) override;
   void on_rollout(const train::RolloutFacts& facts) override;
@@ -36,6 +43,12 @@ class RunReport final : public train::RunListener {
 
  private:
   void end_live_line();
+  RunFollower::Say say_line();
+  template <typename Tell>
+  void tell_followers(const Tell& tell) {
+    if (!following_) return;
+    for (const auto& follower : followers_) tell(*follower);
+  }
   void print_evaluation(const train::LogRecord& record);
   void print_logged_step();
   void print_run_reward();
@@ -53,6 +66,9 @@ class RunReport final : public train::RunListener {
   std::string last_line_;                          // of the newest step, for logs
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<TensorboardWriter> events_;
+  std::vector<std::unique_ptr<RunFollower>> followers_;
+  std::optional<train::StartFacts> start_;  // for followers that were not started
+  bool following_ = false;
 };
 
 }  // namespace hone::report

@@ -53,7 +53,12 @@ TEST(OptionTable, HasEveryOptionOfTrlWithItsDefaultAndOrigin) {
 
 // Adding an option is an event: our own are named here.
 TEST(OptionTable, HasNothingElseButOurOwn) {
-  const std::vector<std::string> shared = {"init_lora_weights",
+  const std::vector<std::string> shared = {"wandb_project",
+                                           "wandb_entity",
+                                           "wandb_run_group",
+                                           "mlflow_tracking_uri",
+                                           "mlflow_experiment_name",
+                                           "init_lora_weights",
                                            "lora_exclude_modules",
                                            "trainable_token_indices",
                                            "rank_pattern",
@@ -253,6 +258,8 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                             typeid(WatchPlan),
                                             typeid(ReferencePlan),
                                             typeid(RecipePlan),
+                                            typeid(LoggerPlan),
+                                            typeid(HubPlan),
                                             typeid(PolicyPlan),
                                             typeid(SftPlan),
                                             typeid(learn::SftLossParameters),

@@ -45,6 +45,7 @@ TEST_F(ParseTest, MistakesInTheFileNameItsLine) {
             "  found:  'x'\n"
             "  do:     correct it, or remove it for the default 16");
   EXPECT_EQ(yaml_error("seed: 1\nseed: 2\n").find("[run.yaml:5] expected each option once"), 0U);
+  EXPECT_EQ(run_yaml("seed: 1\nseed: 1\n").seed, 1);  // a line that was copied changes nothing
 }
 
 // Each supported option that changes the plan, with the smallest change to it.
@@ -89,7 +90,13 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"max_steps", {"10"}},
       {"seed", {"1"}},
       {"data_seed", {"1"}},
-      {"train_sampling_strategy", {"sequential"}},
+      {"train_sampling_strategy", {"group_by_length"}},
+      {"truncation_mode", {"keep_end"}},
+      {"packing_strategy", {"wrapped"}},
+      {"loss_type", {"dft"}},
+      {"label_smoothing_factor", {"0.1"}},
+      {"neftune_noise_alpha", {"5"}},
+      {"metric_for_best_model", {"loss"}},
       {"dataloader_drop_last", {}},
       {"bf16", {"false"}},
       {"resume_from_checkpoint", {"true"}},
@@ -106,6 +113,22 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"logging_steps", {"1"}},
       {"logging_first_step", {}},
       {"report_to", {"tensorboard"}},
+      {"run_name", {"first"}},
+      {"project", {"mine"}},
+      {"trackio_space_id", {"o/s"}},
+      {"trackio_bucket_id", {"o/b"}},
+      {"wandb_project", {"mine"}},
+      {"wandb_entity", {"me"}},
+      {"wandb_run_group", {"g"}},
+      {"mlflow_tracking_uri", {"http://host"}},
+      {"mlflow_experiment_name", {"mine"}},
+      {"push_to_hub", {}},
+      {"hub_model_id", {"o/m"}},
+      {"hub_token", {"hf_abc"}},
+      {"hub_private_repo", {"true"}},
+      {"hub_strategy", {"end"}},
+      {"hub_always_push", {}},
+      {"hub_revision", {"v1"}},
       {"per_device_eval_batch_size", {"4"}},
       {"save_strategy", {"no"}},
       {"save_steps", {"50"}},
@@ -128,9 +151,9 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
                                               "datasets",
                                               "test_split_size",
                                               "eval_dataset",
-                                              "truncation_mode",
-                                              "packing_strategy",
-                                              "loss_type",
+                                              "model_init_kwargs",
+                                              "load_best_model_at_end",
+                                              "greater_is_better",
                                               "optim_args",
                                               "eval_strategy",
                                               "eval_on_start",
@@ -270,6 +293,30 @@ TEST_F(ParseTest, SmallTranslations) {
   EXPECT_EQ(run_yaml("trainable_token_indices: {embed_tokens: [1, 2, 5]}\n").trainable_token_module,
             "embed_tokens");
   EXPECT_NE(yaml_error("trainable_token_indices: {lm_head: [1]}\n").find("'lm_head'"), std::string::npos);
+  const Plan patterns = run_yaml(
+      "rank_pattern: {q_proj: 2, 'layers\\.1\\..*': 3}\nalpha_pattern: {v_proj: 1.5}\nlora_target_modules: [q_proj, v_proj]\n"
+      "layers_to_transform: [1, 0]\nlayers_pattern: layers\nlora_modules_to_save: [lm_head, norm]\nbias: lora_only\n");
+  EXPECT_EQ(patterns.rank_pattern,
+            (std::vector<std::pair<std::string, std::int64_t>>{{"q_proj", 2}, {"layers\\.1\\..*", 3}}));
+  EXPECT_EQ(patterns.alpha_pattern, (std::vector<std::pair<std::string, double>>{{"v_proj", 1.5}}));
+  EXPECT_EQ(patterns.layers_to_transform, (std::vector<std::int64_t>{1, 0}));
+  EXPECT_EQ(patterns.layers_pattern, (std::vector<std::string>{"layers"}));
+  EXPECT_EQ(patterns.lora_modules_to_save, (std::vector<std::string>{"lm_head", "norm"}));
+  EXPECT_EQ(patterns.bias, TrainedBias::kLoraOnly);
+  EXPECT_EQ(run({"--rank_pattern", "{\"q_proj\": 2}"}).rank_pattern.size(), 1U);
+  EXPECT_EQ(run_yaml("layers_to_transform: 1\n").layers_to_transform, (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(run_yaml("modules_to_save: [lm_head]\n").lora_modules_to_save,
+            (std::vector<std::string>{"lm_head"}));
+  EXPECT_NE(yaml_error("rank_pattern: {q_proj: 0}\n").find("a rank of at least 1"), std::string::npos);
+  EXPECT_NE(yaml_error("rank_pattern: {q_proj: 1.5}\n").find("q_proj: 1.5"), std::string::npos);
+  EXPECT_NE(yaml_error("alpha_pattern: {q_proj: x}\n").find("a number above 0"), std::string::npos);
+  EXPECT_NE(yaml_error("layers_to_transform: [first]\n").find("'first'"), std::string::npos);
+  EXPECT_NE(yaml_error("layers_to_transform: [1]\nlora_target_modules: all-linear\n")
+                .find("'all-linear', which is one"),
+            std::string::npos);
+  EXPECT_NE(yaml_error("layers_pattern: [h]\n").find("layers_to_transform with layers_pattern"),
+            std::string::npos);
+  EXPECT_NE(yaml_error("bias: some\n").find("lora_only"), std::string::npos);
   for (const char* wrong : {"[1, 1]", "[-1]", "[1.5]", "x", "[]", "{}", "{\"a\": 1}"}) {
     EXPECT_NE(run_error({"--trainable_token_indices", wrong}).find("distinct token ids"), std::string::npos)
         << wrong;
@@ -461,15 +508,6 @@ TEST_F(ParseTest, StepsAndEpochsFitAWholeNumber) {
   EXPECT_NE(run_error({"--num_train_epochs", "1e30"}).find("expected num_train_epochs above 0 to 1000000000"),
             std::string::npos);
   EXPECT_EQ(run({"--num_train_epochs", "1e9"}).num_train_epochs, 1e9);
-}
-
-TEST_F(ParseTest, ReportTo) {
-  EXPECT_EQ(
-      run({"--report_to", "wandb", "tensorboard"}).notes,
-      std::vector<std::string>{"report_to: wandb: hone writes only metrics.jsonl and TensorBoard files"});
-  EXPECT_EQ(run_error({"--report_to", "tensorbord"}),
-            "[--report_to] expected tensorboard or none for report_to\n  found:  'tensorbord'. Did you mean "
-            "'tensorboard'?");
 }
 
 TEST_F(ParseTest, SettingsThatDoNothingAreNoted) {

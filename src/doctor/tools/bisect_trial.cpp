@@ -147,7 +147,8 @@ Trial run_trial(const std::string& yaml, const TrialOptions& options) {
   base::write_file_atomic(config, yaml);
   const auto start = Clock::now();
   const pid_t child = spawn({options.program.string(), options.method, "--config", config.string(),
-                             "--max_steps", std::to_string(options.steps), "--output_dir", out.string()},
+                             "--max_steps", std::to_string(options.steps), "--output_dir", out.string(),
+                             "--report_to", "none", "--push_to_hub", "false"},
                             printed);
   Stopped stopped = Stopped::kNo;
   const int status = await(child, options, start, stopped);

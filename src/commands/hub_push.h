@@ -1,0 +1,96 @@
+// push_to_hub: a run's adapter, its tokenizer and a model card, uploaded by the user's own Python (huggingface_hub), which has
+// the token. An upload that fails loses nothing: it is told in a sentence, with the command that repeats it.
+//
+// What is uploaded, in one commit each:
+//   adapter_config.json, adapter_model.safetensors, base_adapters.json, the tokenizer's files and chat template, README.md
+//   last-checkpoint/ (hub_strategy checkpoint), checkpoint-N/ (all_checkpoints): all of that folder
+// Neither metrics nor completions nor plan.yaml are, but for those in checkpoints.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/python_process.h"
+#include "config/plan.h"
+#include "report/run_follower.h"
+
+namespace hone::commands {
+
+// A commit to be made.
+struct HubUpload {
+  std::vector<std::pair<std::string, std::string>>
+      files;  // path in the repository, path here; none: the repository only
+  std::string message;
+};
+
+// The result files of `folder` (the list above) that are there, without README.md.
+std::vector<std::pair<std::string, std::string>> result_files(const base::fs::path& folder);
+
+// Writes `run`/README.md as the card of `repository`; one that a user has written or edited is kept: whatever does not hold hone's own
+// sentence, and with `keep` any. `method` may be empty. Its path.
+std::string write_model_card(const base::fs::path& run, const std::string& repository,
+                             const std::string& method, const base::Json& options, bool keep);
+
+// The name that is uploaded to: hub_model_id, else that of the folder, as in transformers.
+std::string repository_of(const std::string& hub_model_id, const std::string& folder);
+
+// One upload in a process of its own, from its start to its one answer.
+class HubProcess {
+ public:
+  // `shows_output`: progress bars go to stderr.
+  HubProcess(const config::HubPlan& plan, const std::string& repository, const HubUpload& upload,
+             const base::fs::path& staging, const std::string& python, bool shows_output);
+  bool poll();  // whether it has answered; never waits
+  bool wait(base::Clock::time_point until, const std::atomic<bool>* stop);  // the same, after waiting
+  // After that: why it failed, "" when it did not; where the user finds it; the whole name.
+  const std::string& failure() const { return failure_; }
+  const std::string& url() const { return url_; }
+  const std::string& repository() const { return repository_; }
+
+ private:
+  bool take(const std::vector<base::Json>& messages);
+
+  base::PythonProcess process_;
+  std::string failure_, url_, repository_;
+  bool answered_ = false;
+};
+
+// A run with push_to_hub. hub_strategy and hub_always_push mean what they mean in transformers' Trainer._push_from_checkpoint.
+class HubPush final : public report::RunFollower {
+ public:
+  // `stop`, where there is one, ends the wait for the last upload; both outlive this.
+  HubPush(const config::Plan& plan, const std::atomic<bool>* stop) : plan_(plan), stop_(stop) {}
+
+  void on_start(const train::StartFacts& facts, const Say& say) override;
+  void on_save(const std::string& folder, std::int64_t step, const Say& say) override;
+  void poll(const Say& say) override;
+  // Waits until all is uploaded, or until `stop`; after an interrupted run for kInterruptedSeconds at most.
+  void on_finish(bool interrupted, std::int64_t step, const Say& say) override;
+
+  static constexpr int kInterruptedSeconds = 30;
+
+ private:
+  void start_next();
+  void answered(const Say& say);
+  HubUpload of_checkpoint(const base::fs::path& folder, std::int64_t step);
+  void finish(base::Clock::time_point until, const Say& say);
+
+  const config::Plan& plan_;
+  const std::atomic<bool>* stop_;
+  bool off_ = false;  // connections are forbidden
+  base::fs::path folder_;
+  std::string repository_;
+  std::deque<HubUpload> waiting_;
+  std::unique_ptr<HubProcess> process_;  // the one that goes on
+  bool uploads_ = false;                 // it has files
+  bool failed_ = false;                  // the newest one
+  std::vector<base::fs::path> skipped_;  // checkpoints that were saved while an upload went on
+};
+
+}  // namespace hone::commands

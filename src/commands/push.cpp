@@ -1,0 +1,46 @@
+// hone push: uploads a run's adapter to the hub.
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+
+#include "base/error.h"
+#include "commands/commands.h"
+#include "commands/hub_push.h"
+#include "commands/run_signals.h"
+#include "config/hub_names.h"
+#include "config/send_plans.h"
+
+namespace hone::commands {
+
+int push(const std::vector<std::string>& arguments) {
+  const config::PushPlan plan = config::parse_push(arguments);
+  const std::string repository = repository_of(plan.hub_model_id, plan.run);
+  const auto refuse = [&](const std::string& found, const std::string& fix) {
+    throw base::UserError(
+        {.where = "hone push",
+         .expected = repository + " to take the adapter in " + plan.run,
+         .found = found,
+         .cause = "it is uploaded by '" + plan.python + "', with your own huggingface_hub and token",
+         .fix = fix});
+  };
+  if (config::hub_is_offline()) refuse("HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set", "unset it");
+  HubUpload upload{.files = result_files(plan.run), .message = "Upload adapter"};
+  upload.files.emplace_back("README.md",
+                            write_model_card(plan.run, repository, plan.method, plan.config, /*keep=*/true));
+  std::cout << "push      " << repository << ": uploading " << upload.files.size() << " files of " << plan.run
+            << std::endl;
+  const std::atomic<bool>& stop = watch_stop_signals();
+  HubProcess process(plan, repository, upload,
+                     base::fs::path(plan.run) / (".hone-push-" + std::to_string(getpid())), plan.python,
+                     /*shows_output=*/true);
+  if (!process.wait(base::Clock::now() + std::chrono::hours(24), &stop)) return kInterrupted;
+  if (!process.failure().empty()) {
+    refuse(process.failure(),
+           "correct that (`hf auth login` gives it a token) and call hone push again: nothing is lost");
+  }
+  std::cout << "pushed    " << process.url() << '\n';
+  return 0;
+}
+
+}  // namespace hone::commands

@@ -1,0 +1,26 @@
+// What follows a run beside its report: loggers, uploads. The report tells it the run's events and prints what it says.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "train/step_facts.h"
+
+namespace hone::report {
+
+class RunFollower {
+ public:
+  using Say = std::function<void(std::string_view line)>;  // a line for the terminal, without its newline
+
+  virtual ~RunFollower() = default;
+  virtual void on_start(const train::StartFacts&, const Say&) {}
+  virtual void on_save(const std::string& /*folder*/, std::int64_t /*step*/, const Say&) {}
+  // After every step: what it has to say by now. Never waits.
+  virtual void poll(const Say&) {}
+  // The run has ended, or was stopped. May wait, for the time that the follower states.
+  virtual void on_finish(bool /*interrupted*/, std::int64_t /*step*/, const Say&) {}
+};
+
+}  // namespace hone::report
