@@ -20,7 +20,14 @@
 
 namespace hone::base {
 
-enum class Purpose : std::uint8_t { kLoraInit = 1, kDropout = 2, kSampling = 3, kDemoData = 4, kOrder = 5 };
+enum class Purpose : std::uint8_t {
+  kLoraInit = 1,
+  kDropout = 2,
+  kSampling = 3,
+  kDemoData = 4,
+  kOrder = 5,
+  kEmbeddingNoise = 6
+};
 
 // Ten rounds of Philox 4x32.
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);

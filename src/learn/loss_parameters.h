@@ -23,6 +23,13 @@ struct PolicyLossParameters {
   bool operator==(const PolicyLossParameters&) const = default;
 };
 
+// SFTConfig; sft_loss.h has the formulas.
+struct SftLossParameters {
+  double label_smoothing_factor = 0;
+
+  bool operator==(const SftLossParameters&) const = default;
+};
+
 // DPOConfig; preference_loss.h has the formulas.
 struct PreferenceLossParameters {
   double beta = 0.1;

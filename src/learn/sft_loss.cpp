@@ -87,9 +87,22 @@ TokenFacts token_facts(const at::Tensor& logits, const at::Tensor& targets) {
   return {facts[0], facts[1], facts[2]};
 }
 
-at::Tensor nll_loss(const at::Tensor& logprob, double denominator) {
+at::Tensor mean_logprob(const at::Tensor& logits) {
+  base::require(logits.dim() == 2 && logits.scalar_type() == at::kFloat, "learn::mean_logprob",
+                "logits to be [n, V] fp32");
+  return logits.mean(1) - logits.logsumexp(1);
+}
+
+at::Tensor token_loss(const SftLoss& loss, const at::Tensor& logprob, const at::Tensor& mean_logprob) {
+  if (loss.type == SftLossType::kDft) return -logprob * logprob.detach().exp();
+  if (!loss.smooths()) return -logprob;
+  base::require(mean_logprob.defined(), "learn::token_loss", "the vocabulary's mean for label smoothing");
+  return -(1 - loss.label_smoothing) * logprob - loss.label_smoothing * mean_logprob;
+}
+
+at::Tensor mean_loss(const at::Tensor& losses, double denominator) {
   // TRL clamps: a step without targets has loss 0, not NaN
-  return -logprob.sum() / std::max(denominator, 1.0);
+  return losses.sum() / std::max(denominator, 1.0);
 }
 
 }  // namespace hone::learn

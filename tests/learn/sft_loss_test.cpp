@@ -33,10 +33,35 @@ TEST(SftLoss, LossAndGradientEqualTorch) {
   const TokenFacts facts = token_facts(logits, targets_of(recorded));
   EXPECT_FALSE(facts.entropy.requires_grad());
   EXPECT_FALSE(facts.is_top1.requires_grad());
-  const at::Tensor loss = nll_loss(facts.logprob, recorded["denominator"]);
+  const at::Tensor loss = mean_loss(token_loss({}, facts.logprob), recorded["denominator"]);
   EXPECT_NEAR(loss.item<double>(), recorded["loss"].get<double>(), 1e-5);
   loss.backward();
   EXPECT_TRUE(at::allclose(logits.grad(), test::tensor_of(recorded["gradient"]), 1e-5, 1e-7));
+}
+
+// arXiv 2508.05629: -sg(p) log p, whose gradient is -p d log p.
+TEST(SftLoss, DynamicFineTuning) {
+  at::Tensor logprob = at::tensor({-0.5, -3.0}, at::kDouble).requires_grad_(true);
+  const at::Tensor losses = token_loss({.type = SftLossType::kDft, .label_smoothing = 0.5}, logprob);
+  EXPECT_NEAR(losses[0].item<double>(), 0.5 * std::exp(-0.5), 1e-12);
+  EXPECT_NEAR(losses[1].item<double>(), 3.0 * std::exp(-3.0), 1e-12);
+  mean_loss(losses, 4).backward();
+  EXPECT_NEAR(logprob.grad()[1].item<double>(), -std::exp(-3.0) / 4, 1e-12);
+}
+
+// transformers' LabelSmoother, written out.
+TEST(SftLoss, LabelSmoothing) {
+  at::manual_seed(5);
+  const at::Tensor logits = at::randn({6, 9});
+  const at::Tensor targets = at::arange(6, at::kLong);
+  const at::Tensor logp = at::log_softmax(logits, 1);
+  const at::Tensor nll = -logp.gather(1, targets.unsqueeze(1)).squeeze(1);
+  const at::Tensor expected = 0.8 * nll - 0.2 * logp.mean(1);
+  const at::Tensor ours =
+      token_loss({.label_smoothing = 0.2}, token_facts(logits, targets).logprob, mean_logprob(logits));
+  EXPECT_TRUE(at::allclose(ours, expected, 1e-5, 1e-6));
+  EXPECT_THROW(token_loss({.label_smoothing = 0.2}, nll), base::InternalError);
+  EXPECT_TRUE(at::equal(token_loss({}, -nll), nll));
 }
 
 TEST(SftLoss, TheFirstOfEqualLogitsIsTop) {
@@ -65,7 +90,7 @@ TEST(SftLoss, MoreRowsThanOneBlockAndNone) {
 }
 
 TEST(SftLoss, AStepWithoutTargetsHasLossZero) {
-  EXPECT_EQ(nll_loss(at::zeros({0}), 0).item<double>(), 0.0);
+  EXPECT_EQ(mean_loss(at::zeros({0}), 0).item<double>(), 0.0);
 }
 
 TEST(SftLoss, RefusesOtherShapes) {
