@@ -37,7 +37,7 @@ struct RowSet {
   std::vector<RowPart> parts;
   std::vector<std::string> columns;  // only these; empty: all
   std::optional<double> first;       // only floor(first * rows) rows, as alignment-handbook's dataset_mixer
-  bool drawn = false;                // ... of the order of RowFiles::shuffle_seed, as open-r1's dataset_mixture
+  bool drawn = false;  // ... of the order of RowFiles::shuffle_seed, as open-r1's dataset_mixture
   std::optional<double>
       fraction;  // its share of a mixture, as TRL's DatasetConfig.fraction; all have one, or none
 

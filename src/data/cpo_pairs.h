@@ -28,8 +28,8 @@ namespace hone::data {
 struct CpoPairOptions {
   std::int64_t max_length = 1024;      // at least 2
   std::int64_t max_prompt_length = 0;  // below max_length; 0: off
-  std::int64_t vocab_size = 0;     // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
-  int threads = 0;                 // 0: the machine's; the result does not depend on it
+  std::int64_t vocab_size = 0;  // of the embedding; an id at or above it is a UserError (DATA-10). 0: off
+  int threads = 0;              // 0: the machine's; the result does not depend on it
 };
 
 // The two sides of a pair may have prompts that differ in their last token. UserError: messages without a chat
