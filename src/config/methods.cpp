@@ -13,7 +13,7 @@ namespace {
 
 // In the order of the enum.
 constexpr std::array<MethodRow, 9> kMethods = {{
-    {Method::kSft, "sft", "SFTConfig", "", [](Settings&) {}, [](Plan&, const Settings&) {}},
+    {Method::kSft, "sft", "SFTConfig", "", resolve_sft, finish_sft},
     {Method::kGrpo, "grpo", "GRPOConfig", "GRPOScriptArguments", resolve_policy, finish_policy},
     {Method::kRloo, "rloo", "RLOOConfig", "RLOOScriptArguments", resolve_policy, finish_policy},
     {Method::kDpo, "dpo", "DPOConfig", "", resolve_preference, finish_preference},

@@ -21,6 +21,8 @@ struct MethodRow {
 const MethodRow& method_row(Method method);
 
 // The rules, in policy_plan.cpp (grpo and rloo) and the files of the other methods.
+void resolve_sft(Settings& settings);
+void finish_sft(Plan& plan, const Settings& settings);
 void resolve_policy(Settings& settings);
 void finish_policy(Plan& plan, const Settings& settings);
 void resolve_preference(Settings& settings);

@@ -29,8 +29,8 @@ std::vector<Option> model_options() {
        {"bnb_4bit_quant_storage", "container type of 4-bit weights",
         ignored("hone holds codes as bytes, and reads files with any container")}});
   add(rows, {"model", kMethodConfig, kAll},
-      {{"model_init_kwargs", "keyword arguments of from_pretrained", Kind::kMap, "null",
-        refused("not yet; dtype is a separate option")},
+      {{"model_init_kwargs", "keyword arguments of from_pretrained; those that are options are set",
+        Kind::kMap, "null"},
        {"trust_remote_code", "run Python code that ships with a model", Kind::kBool, "false",
         ignored("hone never runs code from a model's folder")},
        {"router_aux_loss_coef", "load-balancing loss of mixture-of-experts models", Kind::kFloat, "null",
@@ -40,10 +40,17 @@ std::vector<Option> model_options() {
        {"disable_dropout", "lora_dropout 0", &AdapterPlan::disable_dropout,
         of("dpo, grpo, rloo, kto, reward, cpo, orpo, distillation, online-dpo"),
         in("dpo, kto, reward, cpo, orpo, online-dpo", {.default_text = "true"})},
-       {"cast_lm_head_to_fp32", "the head's matrix in float32", Kind::kBool, "false", of("grpo"),
-        refused("not yet; with dtype float32 and bf16: false everything is float32")}});
+       {"cast_lm_head_to_fp32", "the head's matrix and its products in float32",
+        &ModelPlan::cast_lm_head_to_fp32, of("grpo")}});
   return rows;
 }
+
+namespace {
+
+constexpr Choices<TrainedBias, 3> kTrainedBiases = {
+    {{"none", TrainedBias::kNone}, {"all", TrainedBias::kAll}, {"lora_only", TrainedBias::kLoraOnly}}};
+
+}  // namespace
 
 std::vector<Option> adapter_options() {
   std::vector<Option> rows;
@@ -60,10 +67,10 @@ std::vector<Option> adapter_options() {
         &AdapterPlan::lora_target_modules, formerly("target_modules")},
        {"lora_target_parameters", "bare parameters to adapt", Kind::kList, "null",
         refused("not yet: only linear layers can have adapters")},
-       {"lora_modules_to_save", "modules trained in full in addition to the adapter", Kind::kList, "null",
-        refused("not yet: only LoRA tensors are trained"), formerly("modules_to_save"),
-        in("reward", {.meaning = "modules trained in full: always and only the score head",
-                      .option_class = OptionClass::kSupported})},
+       {"lora_modules_to_save",
+        "modules trained in full in addition to the adapter: lm_head, embed_tokens, names of norms",
+        &AdapterPlan::lora_modules_to_save, formerly("modules_to_save"),
+        in("reward", {.meaning = "modules trained in full: always and only the score head"})},
        {"lora_task_type", "PEFT task type", Kind::kChoice, "\"CAUSAL_LM\"",
         choice("CAUSAL_LM", "", "SEQ_CLS TOKEN_CLS SEQ_2_SEQ_LM QUESTION_ANS FEATURE_EXTRACTION",
                "hone trains causal language models; `hone reward` trains reward models"),
@@ -82,6 +89,17 @@ std::vector<Option> adapter_options() {
                "not yet")},
        {"lora_exclude_modules", "names not to adapt, as PEFT's exclude_modules",
         &AdapterPlan::lora_exclude_modules, formerly("exclude_modules")},
+       {"rank_pattern",
+        "ranks of some modules, instead of lora_r, as PEFT's: {q_proj: 8, 'layers\\.0\\..*': 4}", Kind::kMap,
+        "null"},
+       {"alpha_pattern", "lora_alpha of some modules, as PEFT's", Kind::kMap, "null"},
+       {"layers_to_transform",
+        "layers to adapt, from 0, of the names in lora_target_modules, as PEFT's; null: all", Kind::kList,
+        "null"},
+       {"layers_pattern", "what the list of layers is called, as PEFT's; null: anything", Kind::kList,
+        "null"},
+       {"bias", "biases of the base that are trained in full in addition to the adapter, as PEFT's",
+        into(&AdapterPlan::bias, kTrainedBiases)},
        {"trainable_token_indices",
         "token ids whose rows of the embedding are trained too (and of a head that is tied to it), as "
         "PEFT's",

@@ -42,11 +42,22 @@ std::vector<Option> recipe_options() {
         &RecipePlan::system_prompt},
        {"dataset_prompt_column", "column whose text becomes the user's turn of a conversation; null: prompt",
         &RecipePlan::dataset_prompt_column}});
+  add(rows, {"data", kHone, "sft, dpo, kto, reward, cpo, orpo"},
+      {{"auto_insert_empty_system_msg",
+        "an empty system turn before a conversation without one, if the template knows system turns",
+        &RecipePlan::auto_insert_empty_system_msg}});
   add(rows, {"data", kHone, kAll},
-      {{"eval_datasets", "data sets to evaluate, written as datasets", Kind::kAny, "[]"}});
-  add(rows, {"data", kHone, "dpo, kto, grpo, rloo"},
+      {{"eval_datasets",
+        "data sets to evaluate, written as datasets; a mapping of names to them: each is evaluated on its own "
+        "(eval_NAME_loss)",
+        Kind::kAny, "[]"}});
+  add(rows, {"data", kHone, "dpo, kto, cpo, orpo, grpo, rloo"},
       {{"max_prompt_length", "keep only the last tokens of a prompt, at most this many; null: all",
-        &RecipePlan::max_prompt_length, "null", at_least(1)}});
+        &RecipePlan::max_prompt_length, "null", at_least(1),
+        in("cpo, orpo",
+           {.meaning =
+                "where a pair exceeds max_length, keep only the last tokens of its prompt, at most this "
+                "many; null: as TRL 1.16"})}});
   add(rows, {"training", kHone, kAll},
       {{"overwrite_output_dir", "remove an earlier run in output_dir when this one begins",
         &RecipePlan::overwrite_output_dir}});

@@ -16,6 +16,13 @@ constexpr Choices<Scheduler, 12> kSchedulerWords = {
      {"cosine_warmup_with_min_lr", Scheduler::kCosineWarmupWithMinLr},
      {"warmup_stable_decay", Scheduler::kWarmupStableDecay},
      {"greedy", Scheduler::kGreedy}}};
+constexpr Change kNoLengths = {
+    .meaning = "order of the rows",
+    .reason =
+        "transformers groups rows by their input_ids, which this method's rows do not have; "
+        "batch_rebalance is for several processes",
+    .values = "random sequential",
+    .not_yet = "group_by_length batch_rebalance"};
 using learn::OptimizerKind;
 constexpr Choices<OptimizerKind, 14> kOptimizerWords = {{{"adamw_torch_fused", OptimizerKind::kAdamW},
                                                          {"adamw_torch", OptimizerKind::kAdamW},
@@ -37,9 +44,15 @@ constexpr std::string_view kOtherOptimizers =
     "galore_adamw galore_adamw_8bit galore_adafactor galore_adamw_layerwise galore_adamw_8bit_layerwise "
     "galore_adafactor_layerwise lomo adalomo grokadamw schedule_free_radam schedule_free_adamw schedule_free_sgd "
     "apollo_adamw apollo_adamw_layerwise stable_adamw";
-constexpr Choices<bool, 2> kShuffleWords = {{{"random", true}, {"sequential", false}}};
+constexpr Choices<RowOrder, 3> kOrderWords = {{{"random", RowOrder::kRandom},
+                                               {"sequential", RowOrder::kSequential},
+                                               {"group_by_length", RowOrder::kByLength}}};
 constexpr std::string_view kRecompute =
     "gradient_checkpointing and recompute decide; the results do not depend on it";
+constexpr std::string_view kOtherThanSft =
+    "dpo, grpo, rloo, kto, reward, cpo, orpo, online-dpo, distillation";
+constexpr std::string_view kEvalPrecision =
+    "as in transformers, an evaluation during training has the precision of training";
 constexpr std::string_view kCompiled = "hone is compiled already";
 constexpr std::string_view kOwnKernels = "hone has its own kernels";
 
@@ -51,15 +64,24 @@ void add_arithmetic(std::vector<Option>& rows) {
         refused("NUM-03: float16 overflows in training and needs loss scaling; use bf16")},
        {"tf32", "TF32 matrix products", Kind::kBool, "null",
         ignored("precision is set only by dtype and bf16; hone never uses TF32")},
-       {"bf16_full_eval", "evaluate in bfloat16", Kind::kBool, "false",
-        refused("evaluation uses the precision of training; set dtype: bfloat16 for both")},
-       {"fp16_full_eval", "evaluate in float16", Kind::kBool, "false",
-        refused("NUM-03: evaluation uses the precision of training")},
+       {"bf16_full_eval", "evaluate in bfloat16", Kind::kBool, "false", ignored(kEvalPrecision)},
+       {"fp16_full_eval", "evaluate in float16", Kind::kBool, "false", ignored(kEvalPrecision)},
        {"average_tokens_across_devices", "count tokens over all devices", Kind::kBool, "true",
         ignored("always: the loss is a mean over the step's tokens"),
         in("dpo, grpo, rloo, kto, reward, cpo, orpo, online-dpo", {.reason = kOneProcess})},
-       {"label_smoothing_factor", "label smoothing", Kind::kFloat, "0.0", refused("not yet")},
-       {"neftune_noise_alpha", "noise on the embeddings", Kind::kFloat, "null", refused("not yet")},
+       {"label_smoothing_factor", "loss_type nll: weight of the mean over the whole vocabulary",
+        &SftPlan::label_smoothing_factor, fraction(), with("loss_type", "nll chunked_nll"),
+        in(kOtherThanSft, {.meaning = "label smoothing of a language model's loss",
+                           .option_class = OptionClass::kIgnored,
+                           .reason = "TRL's losses of this method do not read it"})},
+       {"neftune_noise_alpha",
+        "NEFTune: noise on the embeddings of at most neftune_noise_alpha / sqrt(length * hidden size)",
+        &SftPlan::neftune_noise_alpha, "null", at_least(0),
+        in(kOtherThanSft,
+           {.meaning = "noise on the embeddings",
+            .option_class = OptionClass::kRefused,
+            .reason = "NEFTune is a method of supervised fine-tuning; here the noise would also be in the "
+                      "difference from the reference or the sampler"})},
        {"activation_checkpointing", "recompute activations in the backward", Kind::kBool, "null",
         ignored(kRecompute)},
        {"activation_checkpointing_kwargs", "how to recompute", Kind::kMap, "null", ignored(kRecompute)},
@@ -82,7 +104,7 @@ void add_arithmetic(std::vector<Option>& rows) {
        {"resume_from_checkpoint", "a checkpoint folder, or true: the newest in output_dir",
         &SavingPlan::resume_from_checkpoint},
        {"ignore_data_skip", "start the data from the beginning after a resume", Kind::kBool, "false",
-        refused("hone resumes at the next row, so that the end is bit-equal to an uninterrupted run")},
+        ignored("skipping costs nothing here: a resumed run begins at the next row")},
        {"restore_callback_states_from_checkpoint", "callbacks", Kind::kBool, "false",
         ignored("hone has no callbacks")},
        {"do_train", "for scripts", Kind::kBool, "false", ignored("hone always trains")},
@@ -113,14 +135,19 @@ std::vector<Option> training_options() {
        {"data_seed", "seed of the data's order; null: seed", &BatchPlan::data_seed,
         in(kPolicies, {.option_class = OptionClass::kIgnored,
                        .reason = "shuffle_dataset and seed decide the prompts' order, as in TRL"})},
-       {"train_sampling_strategy", "order of the rows", into(&BatchPlan::shuffle_rows, kShuffleWords),
-        refusing("group_by_length batch_rebalance", "not yet"),
+       {"train_sampling_strategy", "order of the rows; group_by_length: rows of similar length together",
+        into(&BatchPlan::train_sampling_strategy, kOrderWords),
+        refusing("batch_rebalance", "it balances the work of several processes, and hone is one"),
         in(kPolicies, {.option_class = OptionClass::kIgnored,
                        .reason = "shuffle_dataset and seed decide the prompts' order, as in TRL"}),
+        in("dpo, reward, cpo, orpo, online-dpo", kNoLengths),
         in("kto", {.default_text = "\"sequential\"",
-                   .meaning = "order of the rows; loss_type kto needs sequential"})},
+                   .meaning = "order of the rows; loss_type kto needs sequential",
+                   .reason = kNoLengths.reason,
+                   .values = kNoLengths.values,
+                   .not_yet = kNoLengths.not_yet})},
        {"length_column_name", "column of row lengths", Kind::kString, "\"length\"",
-        ignored("only read by group_by_length, which hone does not have yet")},
+        ignored("hone counts the tokens of a row itself")},
        {"dataloader_drop_last", "leave out an incomplete last batch", &BatchPlan::dataloader_drop_last,
         in(kPolicies, {.option_class = OptionClass::kIgnored,
                        .reason = "always: prompts that do not fill a generation batch are left out"})}});
@@ -147,7 +174,7 @@ std::vector<Option> optimizer_options() {
         formerly("optimizer")},
        {"optim_args", "key=value pairs of sgd, rmsprop or adagrad: \"momentum=0.9,nesterov=True\""},
        {"optim_target_modules", "modules for GaLore and APOLLO", Kind::kAny, "null",
-        refused("hone does not have GaLore and APOLLO: with LoRA the optimizer's state is small already")},
+        ignored("read only by GaLore and APOLLO, which optim does not have")},
        {"weight_decay", "decoupled weight decay", &OptimizerPlan::weight_decay, at_least(0)},
        {"adam_beta1", "decay of the first moment", &OptimizerPlan::adam_beta1, fraction()},
        {"adam_beta2", "decay of the second moment", &OptimizerPlan::adam_beta2, fraction()},

@@ -182,7 +182,7 @@ void check_policy(const Settings& settings, const PolicyPlan& plan) {
   if (plan.reward_funcs.empty() && !replays) {
     conflict(settings, "reward_funcs", "at least one reward in reward_funcs", "none", "",
              "write reward_funcs: accuracy_reward, or rewards.py:my_function, in the YAML file or after "
-             "--reward_funcs");
+             "--reward_funcs; open-r1's scripts take [accuracy, format, tag_count] where a recipe names none");
   }
   const std::size_t rewards = plan.reward_funcs.size();
   if (!plan.reward_weights.empty() && plan.reward_weights.size() != rewards && !(replays && rewards == 0)) {
@@ -336,7 +336,8 @@ void finish_sampling(PolicyPlan& plan, const Settings& settings) {
 void finish_policy(Plan& plan, const Settings& settings) {
   PolicyPlan& policy = plan.policy;
   finish_sampling(policy, settings);
-  plan.shuffle_rows = plan.shuffle_dataset;  // TRL's RepeatSampler
+  // TRL's RepeatSampler
+  plan.train_sampling_strategy = plan.shuffle_dataset ? RowOrder::kRandom : RowOrder::kSequential;
   plan.dataloader_drop_last = true;
   for (std::string& note : idle_reward_options(settings)) plan.notes.push_back(std::move(note));
   if (plan.method == Method::kGrpo) {

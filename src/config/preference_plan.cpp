@@ -64,7 +64,7 @@ void note_losses(const Settings& settings, const Plan& run, std::vector<std::str
   if (takes({"aot", "aot_unpaired"}) && settings.integer("per_device_train_batch_size") == 1) {
     notes.emplace_back("loss_type: aot sorts the pairs of a micro-batch, and this one holds one pair");
   }
-  if (plan.truncation_mode == "keep_end") {
+  if (run.truncation_mode == "keep_end") {
     notes.emplace_back("truncation_mode: keep_end is deprecated in TRL, and removed in its version 2");
   }
 }

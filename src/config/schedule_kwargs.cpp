@@ -174,11 +174,6 @@ void check_metric(const OptimizerPlan& plan, const Settings& settings, std::vect
              "eval_strategy: no", "this schedule changes the learning rate after an evaluation, by eval_loss",
              "set eval_strategy: steps, eval_steps and an evaluation dataset, or choose another schedule");
   }
-  const std::string metric = settings.text("metric_for_best_model");
-  if (!metric.empty() && metric != "loss" && metric != "eval_loss") {
-    conflict(settings, "metric_for_best_model", fmt::format("loss or eval_loss with {}", schedule), metric,
-             "hone's schedules follow the evaluation's loss", "remove metric_for_best_model");
-  }
   const PlateauOptions& options = plan.lr_scheduler_kwargs.plateau;
   if (plan.lr_scheduler_type == Scheduler::kGreedy && options.min_lr >= plan.learning_rate) {
     notes.push_back(

@@ -37,6 +37,8 @@ struct CheckpointParts {
   // The method's files (TrainingMethod::state_files()): name and text. Only in checkpoints, not at the top of
   // output_dir.
   std::vector<std::pair<std::string, std::string>> method_files = {};
+  // publish_final: the checkpoint whose adapter is the result (load_best_model_at_end); empty: `adapter`.
+  base::fs::path best = {};
 };
 
 // Writes output_dir/checkpoint-<step>. UserError on a full disk; no partial folder is left.

@@ -36,7 +36,7 @@ std::string line_of(const base::fs::path& file, std::int64_t row) {
 EvalOverlap eval_overlap(const ExampleData& train, const ExampleData& eval, const base::fs::path& file) {
   return overlap_of(
       train.examples, eval.examples, [](const data::Example& row) { return hash_ids(row.ids); },
-      [&](std::size_t i) { return line_of(file, eval.examples[i].row); });
+      [&](std::size_t i) { return line_of(file, data::file_row(eval.examples[i].row)); });
 }
 
 EvalOverlap eval_overlap(const PairData& train, const PairData& eval, const base::fs::path& file) {

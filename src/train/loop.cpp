@@ -65,9 +65,10 @@ class Loop {
       pause = p_.guard != nullptr && p_.guard->on_step(facts, p_.adapter) == GuardAction::kPause;
       if (done == first_step_ + 1) measure(/*at_end=*/false);
       if (due.log) log(facts);
-      if (due.evaluate && p_.method.has_evaluation()) evaluate();
+      const bool best = due.evaluate && p_.method.has_evaluation() && evaluate();
+      const bool saves_best = best && p_.plan.save_strategy == config::IntervalStrategy::kBest;
       const bool interrupted = (pause || p_.stop_requested.load()) && done < total_steps_;
-      if (due.save || interrupted) save();
+      if (due.save || saves_best || interrupted) save();
       if (interrupted) {
         measure(/*at_end=*/true);
         return {.interrupted = true, .paused = pause, .step = done};
@@ -236,28 +237,48 @@ class Loop {
     return p_.plan.learning_rate * learn::schedule_factor(schedule_, index);
   }
 
-  void follow_metric(const EvalFacts& facts) {
-    base::require(!facts.metrics.empty() && facts.metrics.front().first == "loss", "train::Loop",
-                  "an evaluation with its loss first");
-    const auto step = schedule_.type == learn::Scheduler::kGreedy ? learn::step_greedy : learn::step_plateau;
-    step(*p_.state.plateau, schedule_.kwargs.plateau, facts.metrics.front().second);
+  // What an evaluation's metric decides: the rate of a schedule that follows it, and which step is the best so
+  // far, which it returns.
+  bool follow_metric(const std::vector<NamedValue>& metrics) {
+    if (p_.plan.metric_for_best_model.empty()) {
+      base::require(!p_.state.plateau, "train::Loop", "the metric that the schedule follows");
+      return false;
+    }
+    const double metric = best_metric_of(p_.plan, metrics);
+    if (p_.state.plateau) {
+      const auto step =
+          schedule_.type == learn::Scheduler::kGreedy ? learn::step_greedy : learn::step_plateau;
+      step(*p_.state.plateau, schedule_.kwargs.plateau, metric);
+    }
+    return see_metric(p_.state.best, p_.plan, metric, p_.state.step);
   }
 
-  // `follow`: a schedule that follows a metric sees this one. Not the one before step 1, as in transformers.
-  void evaluate(bool follow = true) {
+  // `follow`: its metric is followed. Not that of the one before step 1, as in transformers. Returns whether this
+  // step is the best so far.
+  bool evaluate(bool follow = true) {
     const bool was_due = std::exchange(p_.state.evaluation_due, true);  // in what an error saves
-    const EvalFacts facts = saving_first([&] { return p_.method.evaluate(); });
+    const std::vector<EvalFacts> sets = saving_first([&] { return p_.method.evaluate_sets(); });
     p_.state.evaluation_due = was_due;
-    if (follow && p_.state.plateau) follow_metric(facts);
+    std::vector<NamedValue> all;
+    for (const EvalFacts& facts : sets) {
+      const LogRecord entry = eval_record(facts);
+      all.insert(all.end(), entry.values.begin(), entry.values.end());
+      record(entry);
+    }
+    return follow && saving_first([&] { return follow_metric(all); });
+  }
+
+  LogRecord eval_record(const EvalFacts& facts) const {
     LogRecord entry{.step = p_.state.step, .epoch = p_.method.epoch_after(p_.state.step), .values = {}};
+    const std::string prefix = facts.set.empty() ? "eval_" : "eval_" + facts.set + "_";
     const double seconds = facts.seconds > 0 ? facts.seconds : 1e-9;
-    for (const auto& [name, value] : facts.metrics) entry.values.emplace_back("eval_" + name, value);
+    for (const auto& [name, value] : facts.metrics) entry.values.emplace_back(prefix + name, value);
     entry.values.insert(entry.values.end(),
-                        {{"eval_runtime", facts.seconds},
-                         {"eval_samples_per_second", static_cast<double>(facts.rows) / seconds},
-                         {"eval_steps_per_second", static_cast<double>(facts.batches) / seconds},
+                        {{prefix + "runtime", facts.seconds},
+                         {prefix + "samples_per_second", static_cast<double>(facts.rows) / seconds},
+                         {prefix + "steps_per_second", static_cast<double>(facts.batches) / seconds},
                          {"eval_num_tokens", static_cast<double>(p_.state.num_tokens)}});
-    record(entry);
+    return entry;
   }
 
   void measure(bool at_end) {
@@ -275,7 +296,8 @@ class Loop {
               .save_steps = intervals_.save,
               .train_batch_size = p_.plan.per_device_train_batch_size,
               .num_train_epochs = p_.plan.num_train_epochs,
-              .epoch = p_.method.epoch_after(p_.state.step)};
+              .epoch = p_.method.epoch_after(p_.state.step),
+              .best_model_checkpoint = best_folder().string()};
     StateFiles files = p_.method.state_files();
     if (p_.guard != nullptr) {
       for (auto& file : p_.guard->state_files()) files.push_back(std::move(file));
@@ -289,7 +311,14 @@ class Loop {
             .method_files = std::move(files)};
   }
 
+  // Empty: none yet.
+  base::fs::path best_folder() const {
+    const std::int64_t step = p_.state.best.saved;
+    return step == 0 ? base::fs::path() : checkpoint_path(p_.plan.output_dir, step);
+  }
+
   void save() {
+    note_saved(p_.state.best, p_.plan.output_dir, p_.state.step);
     save_checkpoint(p_.plan.output_dir, checkpoint_parts());
     const std::string folder = checkpoint_path(p_.plan.output_dir, p_.state.step).string();
     base::where.checkpoint.store(p_.state.step, std::memory_order_relaxed);
@@ -301,7 +330,8 @@ class Loop {
   void rotate() {
     rotate_checkpoints(p_.plan.output_dir, {.keep = p_.plan.save_total_limit,
                                             .written = p_.state.step,
-                                            .pinned = p_.guard != nullptr ? p_.guard->pinned_step() : -1});
+                                            .pinned = p_.guard != nullptr ? p_.guard->pinned_step() : -1,
+                                            .best = p_.state.best.saved > 0 ? p_.state.best.saved : -1});
   }
 
   // The record of the end of the finished run that this one only repeats: nothing was left to do.
@@ -324,7 +354,13 @@ class Loop {
     // A run that was stopped between its last save and what save_total_limit removes after it.
     if (p_.state.step == first_step_ && is_saved()) rotate();
     if (!has_earlier_end()) record_end();
-    publish_final(p_.plan.output_dir, checkpoint_parts());
+    CheckpointParts parts = checkpoint_parts();
+    if (p_.plan.load_best_model_at_end) parts.best = best_folder();
+    publish_final(p_.plan.output_dir, parts);
+    // transformers, too, keeps only the best of a limit of one; its trainer_state.json is at the top.
+    if (!parts.best.empty() && p_.plan.save_total_limit == 1) {
+      rotate_checkpoints(p_.plan.output_dir, {.keep = 1, .written = p_.state.best.saved});
+    }
   }
 
   void record_end() {

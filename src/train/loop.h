@@ -34,6 +34,7 @@ struct StepLoss {
 };
 
 struct EvalFacts {
+  std::string set = {};             // which of several evaluation sets; empty: the only one
   std::vector<NamedValue> metrics;  // without the prefix eval_, "loss" first
   std::int64_t rows = 0, batches = 0;
   double seconds = 0;
@@ -77,7 +78,8 @@ class TrainingMethod {
   // Step `step` (0-based) is done: the optimizer has updated the parameters.
   virtual void on_step(std::int64_t /*step*/) {}
   virtual bool has_evaluation() const = 0;
-  virtual EvalFacts evaluate() = 0;
+  virtual EvalFacts evaluate() = 0;  // of several sets the first
+  virtual std::vector<EvalFacts> evaluate_sets() { return {evaluate()}; }
   virtual std::int64_t steps_per_epoch() const = 0;
   virtual std::int64_t total_steps() const = 0;
   virtual double epoch_after(std::int64_t step) const = 0;  // fractional epoch after `step` steps

@@ -9,7 +9,7 @@ data::OrderOptions order_options(const config::BatchPlan& plan, std::size_t rows
           .batch_size = plan.per_device_train_batch_size,
           .accumulation = plan.gradient_accumulation_steps,
           .seed = static_cast<std::uint64_t>(plan.data_seed.value_or(plan.seed)),
-          .shuffle = plan.shuffle_rows,
+          .shuffle = plan.train_sampling_strategy != config::RowOrder::kSequential,
           .drop_last = plan.dataloader_drop_last};
 }
 

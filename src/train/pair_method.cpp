@@ -43,7 +43,8 @@ at::Tensor joined_sums(const PairReference& reference) {
 }
 
 PairMethod::PairMethod(PairParts parts)
-    : RowMethod(parts.plan, parts.train.pairs.size(), parts.eval ? parts.eval->pairs.size() : 0),
+    : RowMethod(parts.plan, parts.train.pairs.size(),
+                parts.eval ? parts.eval->sets : std::vector<EvalRange>()),
       parts_(std::move(parts)) {}
 
 // ---- the reference

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/staging.h"
 #include "config/write_plan.h"
+#include "train/checkpoint_check.h"
 #include "train/run_folder.h"
 
 namespace hone::train {
@@ -43,9 +44,24 @@ void write_result_files(const fs::path& folder, const CheckpointParts& parts) {
   base::write_file_atomic(folder / kPlanFile, config::write_plan(parts.plan));
 }
 
+namespace {
+
+// The files of the best checkpoint's adapter, in place of those of the last step's.
+void take_adapter_of(const fs::path& checkpoint, const fs::path& folder) {
+  check_checkpoint(checkpoint);
+  for (const std::string_view name : {kAdapterConfigFile, kAdapterWeightsFile}) {
+    base::write_file_atomic(folder / name, base::read_text(checkpoint / name));
+  }
+}
+
+}  // namespace
+
 void publish_final(const fs::path& output_dir, const CheckpointParts& parts) {
-  base::publish(
-      output_dir, [&](const fs::path& folder) { write_result_files(folder, parts); }, kAdapterConfigFile);
+  const auto write = [&](const fs::path& folder) {
+    write_result_files(folder, parts);
+    if (!parts.best.empty()) take_adapter_of(parts.best, folder);
+  };
+  base::publish(output_dir, write, kAdapterConfigFile);
 }
 
 void recover_result(const fs::path& output_dir) {

@@ -2,14 +2,28 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/stopwatch.h"
 
 namespace hone::train {
 
-RowMethod::RowMethod(const config::Plan& plan, std::size_t train_rows, std::size_t eval_rows)
+namespace {
+
+data::OrderOptions order_of(const config::Plan& plan, std::size_t rows, std::vector<std::int64_t> lengths) {
+  data::OrderOptions out = order_options(plan, rows);
+  if (plan.train_sampling_strategy != config::RowOrder::kByLength) return out;
+  base::require(lengths.size() == rows, "train::RowMethod", "the lengths of the rows for group_by_length");
+  out.lengths = std::move(lengths);
+  return out;
+}
+
+}  // namespace
+
+RowMethod::RowMethod(const config::Plan& plan, std::size_t train_rows, std::vector<EvalRange> eval,
+                     std::vector<std::int64_t> lengths)
     : plan_(plan),
-      order_(order_options(plan, train_rows)),
-      eval_rows_(static_cast<std::int64_t>(eval_rows)),
+      order_(order_of(plan, train_rows, std::move(lengths))),
+      eval_(std::move(eval)),
       total_steps_(data::total_steps(order_, plan.num_train_epochs, plan.max_steps)) {}
 
 Denominators RowMethod::denominators(const data::StepRows& micro_batches) const {
@@ -42,22 +56,33 @@ StepLoss RowMethod::backward(std::int64_t step) {
   return out;
 }
 
+std::vector<EvalFacts> RowMethod::evaluate_sets() {
+  std::vector<EvalFacts> out;
+  std::int64_t first = 0;
+  for (const EvalRange& set : eval_) {
+    out.push_back(evaluate_set(set, first));
+    first += set.rows;
+  }
+  return out;
+}
+
 // transformers' evaluation: each batch's own loss, repeated for its rows, then the mean over rows; metrics
 // are TRL's, the mean over batches.
-EvalFacts RowMethod::evaluate() {
+EvalFacts RowMethod::evaluate_set(const EvalRange& set, std::int64_t first) {
   const auto start = base::Clock::now();
   before_first_pass();
-  EvalFacts out{.metrics = {}, .rows = eval_rows_};
+  const std::int64_t end = first + set.rows;
+  EvalFacts out{.set = set.name, .metrics = {}, .rows = set.rows};
   MetricMeans means;
   double loss = 0;
-  for (std::int64_t begin = 0; begin < eval_rows_; begin += plan_.per_device_eval_batch_size) {
-    const Rows rows = row_range(begin, std::min(begin + plan_.per_device_eval_batch_size, eval_rows_));
+  for (std::int64_t begin = first; begin < end; begin += plan_.per_device_eval_batch_size) {
+    const Rows rows = row_range(begin, std::min(begin + plan_.per_device_eval_batch_size, end));
     const BatchLoss found = run({.split = Split::kEval, .rows = rows});
     loss += static_cast<double>(rows.size()) * found.loss / found.divisor;
     for (const auto& [name, value] : found.metrics) means.add(name, value);
     out.batches += 1;
   }
-  out.metrics = {{"loss", loss / static_cast<double>(eval_rows_)}};
+  out.metrics = {{"loss", loss / static_cast<double>(out.rows)}};
   for (auto& value : means.values()) out.metrics.push_back(std::move(value));
   out.seconds = base::seconds_since(start);
   return out;

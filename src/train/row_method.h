@@ -12,6 +12,7 @@
 #include "data/order.h"
 #include "train/loop.h"
 #include "train/micro_batches.h"
+#include "train/run_data.h"
 
 namespace hone::train {
 
@@ -45,12 +46,15 @@ struct BatchLoss {
 
 class RowMethod : public TrainingMethod {
  public:
-  // Rows to train on, and to evaluate (0: no evaluation).
-  RowMethod(const config::Plan& plan, std::size_t train_rows, std::size_t eval_rows);
+  // Rows to train on, and sets to evaluate (none: no evaluation). `lengths` of the rows in tokens, which
+  // group_by_length reads.
+  RowMethod(const config::Plan& plan, std::size_t train_rows, std::vector<EvalRange> eval,
+            std::vector<std::int64_t> lengths = {});
 
   StepLoss backward(std::int64_t step) final;
-  bool has_evaluation() const final { return eval_rows_ > 0; }
-  EvalFacts evaluate() final;
+  bool has_evaluation() const final { return !eval_.empty(); }
+  EvalFacts evaluate() final { return evaluate_set(eval_.front(), 0); }
+  std::vector<EvalFacts> evaluate_sets() final;
   std::int64_t steps_per_epoch() const final { return order_.steps_per_epoch(); }
   std::int64_t total_steps() const final { return total_steps_; }
   double epoch_after(std::int64_t step) const final { return data::epoch_at(order_, step); }
@@ -67,7 +71,10 @@ class RowMethod : public TrainingMethod {
   data::Order order_;
 
  private:
-  std::int64_t eval_rows_, total_steps_;
+  EvalFacts evaluate_set(const EvalRange& set, std::int64_t first);  // `first` row of it
+
+  std::vector<EvalRange> eval_;
+  std::int64_t total_steps_;
 };
 
 }  // namespace hone::train

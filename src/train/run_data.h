@@ -16,10 +16,17 @@
 
 namespace hone::train {
 
+// Of data to evaluate: a set's name (empty: the only one) and its rows. Sets lie one after another.
+struct EvalRange {
+  std::string name;
+  std::int64_t rows = 0;
+};
+
 // SFT: rows ready to be batched.
 struct ExampleData {
   std::vector<data::Example> examples;
   std::vector<data::PackedRow> rows;
+  std::vector<EvalRange> sets = {};  // of rows to evaluate
 };
 
 // DPO, CPO, ORPO, reward models and KTO. Of KTO `chosen` is a row's own completion, `rejected` another row's after the
@@ -28,6 +35,7 @@ struct PairData {
   std::vector<data::PreferencePair> pairs;
   std::vector<double> margins;          // reward models: one a pair, or none
   std::vector<std::uint8_t> desirable;  // KTO: one a row
+  std::vector<EvalRange> sets = {};     // of pairs to evaluate
 };
 
 // GRPO, RLOO and Online DPO: prompts, and what samples and scores completions of them.

@@ -13,6 +13,9 @@ namespace fs = base::fs;
 
 namespace {
 
+constexpr std::string_view kLoggerPrefix =
+    "hone-logger-";  // what loggers were sent (report/python/logger.py)
+
 constexpr std::string_view kCheckpointPrefix = "checkpoint-";
 constexpr std::string_view kAfter = "-after-";
 
@@ -115,7 +118,8 @@ void rotate_checkpoints(const fs::path& output_dir, const Rotation& rotation) {
   for (const std::int64_t step : checkpoint_steps(output_dir)) {
     if (step == rotation.pinned) continue;
     count += 1;
-    if (step != rotation.written) removable.push_back(checkpoint_path(output_dir, step));
+    if (step != rotation.written && step != rotation.best)
+      removable.push_back(checkpoint_path(output_dir, step));
   }
   for (const fs::path& folder : removable) {
     if (count <= rotation.keep) return;
@@ -137,6 +141,12 @@ void remove_run(const fs::path& output_dir) {
                       folder.filename().string() == kCompletionsFolder;
     if (ours) base::remove_whole_folder(folder);
   }
+  std::vector<fs::path> sent;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(output_dir, none)) {
+    if (entry.path().filename().string().starts_with(kLoggerPrefix)) sent.push_back(entry.path());
+  }
+  for (const fs::path& path : sent) fs::remove(path);
 }
 
 void require_fresh(const fs::path& output_dir) {

@@ -91,7 +91,8 @@ void recover_run_folder(const base::fs::path& output_dir);
 struct Rotation {
   std::int64_t keep = 0;
   std::int64_t written = -1;  // the step just saved: kept, and counted
-  std::int64_t pinned = -1;   // another step to keep; -1: none
+  std::int64_t pinned = -1;   // another step to keep, which is not counted; -1: none
+  std::int64_t best = -1;     // another step to keep, which is counted; -1: none
 };
 void rotate_checkpoints(const base::fs::path& output_dir, const Rotation& rotation);
 

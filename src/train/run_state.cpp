@@ -146,6 +146,7 @@ Json RunState::to_json() const {
               {"data_crc32c", data_crc32c},
               {"evaluation_due", evaluation_due}};
   if (plateau) out["plateau"] = json_of_plateau(*plateau);
+  if (best.metric) out["best"] = best.to_json();
   return out;
 }
 
@@ -171,6 +172,7 @@ RunState RunState::from_json(const Json& json, const std::string& where) {
     state.data_crc32c = static_cast<std::uint32_t>(crc);
   }
   if (json.contains("plateau")) state.plateau = plateau_of(json["plateau"], where + " plateau");
+  if (json.contains("best")) state.best = BestCheckpoint::from_json(json["best"], where + " best");
   if (json.contains("evaluation_due")) {
     const Json& due = json["evaluation_due"];
     if (!due.is_boolean()) refuse_state(where + " evaluation_due", "true or false", &due);
@@ -180,9 +182,12 @@ RunState RunState::from_json(const Json& json, const std::string& where) {
 }
 
 Json trainer_state_json(const RunState& state, const TrainerStateFacts& facts) {
-  return {{"best_global_step", nullptr},
-          {"best_metric", nullptr},
-          {"best_model_checkpoint", nullptr},
+  const Json best_metric = state.best.metric ? finite_or_null(*state.best.metric) : Json(nullptr);
+  const Json best_step = state.best.step > 0 ? Json(state.best.step) : Json(nullptr);
+  const std::string& folder = facts.best_model_checkpoint;
+  return {{"best_global_step", best_step},
+          {"best_metric", best_metric},
+          {"best_model_checkpoint", folder.empty() ? Json(nullptr) : Json(folder)},
           {"epoch", facts.epoch},
           {"eval_steps", facts.eval_steps},
           {"global_step", state.step},

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "learn/plateau.h"
+#include "train/best_checkpoint.h"
 #include "train/step_facts.h"
 
 namespace hone::train {
@@ -58,6 +59,7 @@ struct RunState {
   std::int64_t data_rows = 0;
   std::uint32_t data_crc32c = 0;
   std::optional<learn::PlateauState> plateau;  // of reduce_lr_on_plateau and greedy
+  BestCheckpoint best;                         // where metric_for_best_model is set
   bool evaluation_due = false;  // of this step, which an error cut short: a resumed run begins with it
 
   base::Json to_json() const;  // doubles round-trip exactly
@@ -71,6 +73,7 @@ struct TrainerStateFacts {
   std::int64_t train_batch_size = 0;
   double num_train_epochs = 0;
   double epoch = 0;
+  std::string best_model_checkpoint = {};  // the folder; empty: none
 };
 
 // trainer_state.json as transformers 5.23 writes it.

@@ -18,6 +18,7 @@ std::int64_t interval(double value, std::int64_t total_steps) {
 bool due(IntervalStrategy every, std::int64_t interval_steps, std::int64_t step, bool epoch_ends) {
   switch (every) {
     case IntervalStrategy::kNo:
+    case IntervalStrategy::kBest:  // after an evaluation
       return false;
     case IntervalStrategy::kSteps:
       return step % interval_steps == 0;
@@ -47,8 +48,9 @@ Actions actions_after(const Plan& plan, const Intervals& intervals, std::int64_t
   const double reached = plan.eval_strategy == IntervalStrategy::kEpoch ? epoch : static_cast<double>(step);
   out.evaluate = plan.eval_delay <= reached && (due(plan.eval_strategy, intervals.eval, step, epoch_ends) ||
                                                 (last && plan.eval_strategy != IntervalStrategy::kNo));
-  out.save = due(plan.save_strategy, intervals.save, step, epoch_ends) ||
-             (last && plan.save_strategy != IntervalStrategy::kNo);
+  out.save =
+      due(plan.save_strategy, intervals.save, step, epoch_ends) ||
+      (last && plan.save_strategy != IntervalStrategy::kNo && plan.save_strategy != IntervalStrategy::kBest);
   return out;
 }
 

@@ -13,7 +13,7 @@ TEST_F(KtoPlanTest, DefaultsAreTrls) {
   const Plan plan = kto();
   Plan expected = expected_plan(Method::kKto);
   expected.learning_rate = 1e-6;
-  expected.shuffle_rows = false;
+  expected.train_sampling_strategy = RowOrder::kSequential;
   expected.disable_dropout = true;
   expected.lora_dropout = 0;  // disable_dropout
   expected.resolved = plan.resolved;
@@ -49,7 +49,7 @@ TEST_F(KtoPlanTest, TheKlNeedsNeighbors) {
             std::string::npos);
   const Plan plan = kto({"--train_sampling_strategy", "random", "--per_device_train_batch_size", "1",
                          "--loss_type", "apo_zero_unpaired"});
-  EXPECT_TRUE(plan.shuffle_rows);
+  EXPECT_EQ(plan.train_sampling_strategy, RowOrder::kRandom);
   EXPECT_NE(kto_error({"--sync_ref_model"}).find("TRL refuses it with PEFT"), std::string::npos);
   EXPECT_NE(kto_error({"--desirable_weight", "0", "--undesirable_weight", "0"}).find("0 for both"),
             std::string::npos);

@@ -40,7 +40,8 @@ TEST_F(OnlineDpoPlanTest, EveryOptionReachesThePlan) {
   EXPECT_EQ(online_dpo({"--gradient_accumulation_steps", "3"}).policy.generation_batch_size, 48);
   EXPECT_EQ(online_dpo({"--reward_model_path", path("model")}).policy.reward_funcs,
             (Words{path("model"), "accuracy_reward"}));
-  EXPECT_EQ(online_dpo({"--train_sampling_strategy", "sequential"}).shuffle_rows, false);
+  EXPECT_EQ(online_dpo({"--train_sampling_strategy", "sequential"}).train_sampling_strategy,
+            RowOrder::kSequential);
   EXPECT_EQ(online_dpo({"--reward_weights", "2"}).policy.reward_weights, std::vector<double>{2});
   const Plan judged = online_dpo({"--judge", "http://localhost:8000/v1", "--judge_model", "wise",
                                   "--judge_prompt", "{prompt} {first} {second}"});

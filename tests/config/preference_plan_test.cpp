@@ -51,9 +51,7 @@ TEST_F(PreferencePlanTest, EveryOptionReachesThePlan) {
   const Plan precomputed = dpo({"--precompute_ref_log_probs", "--precompute_ref_batch_size", "4"});
   EXPECT_TRUE(precomputed.precompute_ref_log_probs);
   EXPECT_EQ(precomputed.precompute_ref_batch_size, 4);
-  expected = {};
-  expected.truncation_mode = "keep_end";
-  expect({"--truncation_mode", "keep_end"});
+  EXPECT_EQ(dpo({"--truncation_mode", "keep_end"}).truncation_mode, "keep_end");
   EXPECT_FALSE(dpo({"--no_disable_dropout"}).disable_dropout);
   EXPECT_FALSE(dpo({"--no_share_prompt"}).share_prompt);
   EXPECT_EQ(dpo({"--no_disable_dropout"}).lora_dropout, 0.05);

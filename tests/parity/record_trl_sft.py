@@ -31,6 +31,8 @@ from trl import SFTConfig, SFTTrainer
 
 TINY = (FIXTURES / "tiny_llama", FIXTURES / "tiny_llama/adapter")
 TOKENS = (FIXTURES / "tiny_llama", FIXTURES / "tiny_llama/adapter_tokens")  # trainable_token_indices, the head tied
+SAVED = (FIXTURES / "tiny_llama", FIXTURES / "tiny_llama/adapter_saved")  # modules_to_save: head, embedding, norms; tied
+PATTERNS = (FIXTURES / "tiny_llama", FIXTURES / "tiny_llama/adapter_patterns")
 REAL = (SMOLLM2, SMOLLM2_ADAPTER)
 SHARED = dict(bf16=False, per_device_train_batch_size=2, gradient_accumulation_steps=2, learning_rate=1e-3,
               lr_scheduler_type="cosine", warmup_steps=2, max_grad_norm=1.0, max_steps=10, seed=42)
@@ -51,6 +53,23 @@ CASES = {  # name: (model and adapter, data, what differs from SHARED)
     "tiny_messages_assistant": (TINY, "messages", dict(max_length=96, assistant_only_loss=True)),
     "tiny_messages_assistant_packed": (TINY, "messages", dict(PACKED, assistant_only_loss=True)),
     "tiny_tokens": (TOKENS, "text", dict(max_length=64, weight_decay=0.1)),
+    "tiny_saved": (SAVED, "text", dict(max_length=64, weight_decay=0.1)),
+    "tiny_patterns": (PATTERNS, "text", dict(max_length=64)),
+    "tiny_tokens_dft": (TOKENS, "text", dict(max_length=64, loss_type="dft")),
+    "tiny_tokens_smoothed": (TOKENS, "text", dict(max_length=64, label_smoothing_factor=0.3)),
+    "tiny_text_dft": (TINY, "text", dict(max_length=64, loss_type="dft", eval_strategy="steps", eval_steps=5,
+                                         per_device_eval_batch_size=2)),
+    "tiny_text_smoothed": (TINY, "text", dict(max_length=64, label_smoothing_factor=0.1, eval_strategy="steps",
+                                              eval_steps=5, per_device_eval_batch_size=2)),
+    "tiny_prompt_completion_smoothed": (TINY, "prompt_completion", dict(max_length=64, label_smoothing_factor=0.2)),
+    "tiny_text_keep_end": (TINY, "text", dict(max_length=24, truncation_mode="keep_end")),
+    "tiny_prompt_completion_keep_end": (TINY, "prompt_completion", dict(max_length=24, truncation_mode="keep_end")),
+    "tiny_text_bfd_split": (TINY, "text", dict(packing=True, packing_strategy="bfd_split", max_length=24)),
+    "tiny_messages_bfd_requeue": (TINY, "messages", dict(packing=True, packing_strategy="bfd-requeue", max_length=32,
+                                                         assistant_only_loss=True)),
+    "tiny_text_wrapped": (TINY, "text", dict(packing=True, packing_strategy="wrapped", max_length=48)),
+    "tiny_messages_wrapped": (TINY, "messages", dict(packing=True, packing_strategy="wrapped", max_length=32,
+                                                     shuffle_dataset=True)),
     "smollm2_text": (REAL, "text", dict(max_length=96)),
     "smollm2_text_packed": (REAL, "text", PACKED),
     "smollm2_prompt_completion": (REAL, "prompt_completion", dict(max_length=96)),
@@ -75,7 +94,7 @@ class Recorder:
             members, at = [], 0
             for length in cuts:
                 one = list(feature["input_ids"][at:at + length])
-                members.append(self.row_of[tuple(one)])
+                members.append(self.row_of.get(tuple(one), -1))  # -1: a fragment of a row
                 ids.append(one)
                 at += length
             rows.append(members if "seq_lengths" in feature else members[0])
@@ -122,6 +141,8 @@ def run(name, out):
     evaluated = {"eval_dataset": rows(FIXTURES / "sft/eval_text.jsonl")} if "eval_strategy" in extra else {}
     with tempfile.TemporaryDirectory() as folder:
         training = {key: value for key, value in settings.items() if not key.startswith("eval_")}
+        if settings.get("packing_strategy"):  # which cut rows instead of leaving tokens out
+            training = {**training, "max_length": None}
         examples = prepared_ids(load(), tokenizer, rows(data_path), training, folder)
         assert len(examples) == len(rows(data_path)), "a row was dropped: row numbers would shift"
         model = load()
@@ -159,7 +180,7 @@ def run(name, out):
               "facts": {"rows": len(examples), "training_rows": len(trainer.train_dataset),
                         "tokens": sum(map(len, examples)), "longest": max(map(len, examples)),
                         "steps": len(steps), "max_steps": trainer.state.max_steps}}
-    if settings.get("packing"):
+    if settings.get("packing") and settings.get("packing_strategy") != "wrapped":  # whose examples see each other
         first = [one["batch"] for one, at in zip(drawn, micro_of_step) if at == 0]
         golden["isolation"], golden["first_loss_alone"] = isolation(load(), first)
         leak = max(golden["isolation"], abs(golden["first_loss_alone"] / steps[0]["loss"] - 1))
@@ -192,7 +213,7 @@ def main():
         if not name.startswith(arguments.only):
             continue
         final = run(name, out)
-        if name in ("tiny_text", "tiny_text_packed", "tiny_text_linear", "tiny_tokens"):
+        if name in ("tiny_text", "tiny_text_packed", "tiny_text_linear", "tiny_tokens", "tiny_saved"):
             write_tensors(out / "trl" / f"{name}_adapter.safetensors", final)
         if full:
             write_tensors(full / f"{name}_adapter.safetensors", final)

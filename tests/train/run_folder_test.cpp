@@ -43,6 +43,17 @@ TEST_F(RunFolderTest, RotationKeepsTheNewest) {
   EXPECT_FALSE(fs::exists(folder_ / "checkpoint-5"));
 }
 
+// transformers' rotate_checkpoints: the newest and the best stay, also where the limit is one.
+TEST_F(RunFolderTest, RotationKeepsTheBestToo) {
+  for (const int step : {5, 10, 15, 20}) make_checkpoint("checkpoint-" + std::to_string(step), true);
+  rotate_checkpoints(folder_, {.keep = 3, .written = 20, .best = 5});
+  EXPECT_EQ(checkpoint_steps(folder_), (std::vector<std::int64_t>{5, 15, 20}));
+  rotate_checkpoints(folder_, {.keep = 1, .written = 20, .best = 5});
+  EXPECT_EQ(checkpoint_steps(folder_), (std::vector<std::int64_t>{5, 20}));
+  rotate_checkpoints(folder_, {.keep = 1, .written = 5});
+  EXPECT_EQ(checkpoint_steps(folder_), (std::vector<std::int64_t>{5}));
+}
+
 TEST_F(RunFolderTest, WhatAKillLeftIsCleanedUp) {
   make_checkpoint("checkpoint-5", true);
   const fs::path staging = base::staging_path(folder_ / "checkpoint-10");

@@ -17,6 +17,7 @@ TEST(RunState, RoundTripsEveryFieldExactly) {
   state.steps_since_log = 2;
   for (const double value : {1e-300, 0.7, 1.0 / 3.0}) state.metrics.add("entropy", value);
   state.metrics.add("reward", std::nextafter(0.1, 1.0));
+  state.best = {.metric = std::nextafter(0.3, 1.0), .step = 15, .saved = 10};
   state.data_rows = 640;
   state.data_crc32c = 0xE3069283;
   state.log_history.push_back(log_history_entry({.step = 10, .epoch = 0.5, .values = {{"loss", 0.1}}}));
@@ -29,6 +30,9 @@ TEST(RunState, RoundTripsEveryFieldExactly) {
   EXPECT_EQ(back.steps_since_log, state.steps_since_log);
   EXPECT_EQ(back.metrics.values(), state.metrics.values());
   EXPECT_EQ(back.log_history, state.log_history);
+  EXPECT_EQ(back.best.metric, state.best.metric);
+  EXPECT_EQ(back.best.step, 15);
+  EXPECT_EQ(back.best.saved, 10);
   EXPECT_EQ(back.data_rows, state.data_rows);
   EXPECT_EQ(back.data_crc32c, state.data_crc32c);
 }

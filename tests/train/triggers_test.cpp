@@ -74,8 +74,10 @@ TEST(Triggers, SavesByStepsOrEpochsAndAtTheEndButNeverWhenTurnedOff) {
   EXPECT_EQ(steps_that(plan, 6, 100, &Actions::save), (std::vector<std::int64_t>{4, 6}));
   plan.save_strategy = IntervalStrategy::kEpoch;
   EXPECT_EQ(steps_that(plan, 7, 3, &Actions::save), (std::vector<std::int64_t>{3, 6, 7}));
-  plan.save_strategy = IntervalStrategy::kNo;
-  EXPECT_TRUE(steps_that(plan, 7, 3, &Actions::save).empty());
+  for (const IntervalStrategy never : {IntervalStrategy::kNo, IntervalStrategy::kBest}) {
+    plan.save_strategy = never;  // best: the loop saves after an evaluation
+    EXPECT_TRUE(steps_that(plan, 7, 3, &Actions::save).empty());
+  }
 }
 
 }  // namespace triggers_test

@@ -159,7 +159,9 @@ void Watch::begin(train::OpenedRun& run) {
   rows_ = plan.per_device_train_batch_size * plan.gradient_accumulation_steps;
   const bool resumed = run.resume_state->state.step > 0;  // resume() knows more
   tensors_.emplace(run.resume_state->state.step);
-  trend_.emplace(run.start.warmup_steps, !config::samples(plan.method), resumed);
+  // -p log p rises while a target's p grows to 1/e
+  const bool rises = plan.method == config::Method::kSft && plan.sft.loss_type == "dft";
+  trend_.emplace(run.start.warmup_steps, !config::samples(plan.method) && !rises, resumed);
   preference_ = PreferenceWatch(resumed);
   if (config::samples(plan.method)) {
     rewards_.emplace(plan.policy.num_generations, plan.policy.reward_weights,

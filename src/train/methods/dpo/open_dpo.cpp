@@ -19,7 +19,7 @@ Input read_pairs(const data::RowSource& source, const OpenedRun& run) {
       data::tokenize_preferences(rows, run.text->tokenizer, run.text->chat_template.get(),
                                  {.max_length = plan.max_length,
                                   .max_prompt_length = plan.max_prompt_length,
-                                  .keep_end = plan.preference.truncation_mode == "keep_end",
+                                  .keep_end = plan.truncation_mode == "keep_end",
                                   .vocab_size = run.source->config().vocab_size,
                                   .threads = static_cast<int>(plan.threads)});
   return {.data = {.pairs = std::move(data.pairs), .margins = {}, .desirable = {}},

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "model/embedding_noise.h"
+#include "ops/linear_logprob.h"
+
 namespace hone::train::sft {
 
 namespace {
@@ -33,20 +36,47 @@ data::Example ending(const data::Example& example, std::int64_t room) {
           .supervised = {example.supervised.begin() + from, example.supervised.begin() + to}};
 }
 
+std::vector<std::int64_t> lengths_of(const ExampleData& data) {
+  std::vector<std::int64_t> out;
+  out.reserve(data.rows.size());
+  for (const data::PackedRow& row : data.rows) out.push_back(row.tokens);
+  return out;
+}
+
+ScoredLoss scored_loss(const config::Plan& plan, const model::CausalLm& model) {
+  ScoredLoss out;
+  if (plan.sft.loss_type == "dft") out.loss.type = learn::SftLossType::kDft;
+  out.loss.label_smoothing = plan.sft.label_smoothing_factor;
+  if (out.loss.smooths()) out.mean_row = ops::mean_row(model.head());
+  return out;
+}
+
 }  // namespace
 
 Sft::Sft(const config::Plan& plan, const model::CausalLm& model, const ExampleData& train,
          std::optional<ExampleData> eval, PassForm form)
-    : RowMethod(plan, train.rows.size(), eval ? eval->rows.size() : 0),
+    : RowMethod(plan, train.rows.size(), eval ? eval->sets : std::vector<EvalRange>(), lengths_of(train)),
       model_(model),
       train_(train),
       eval_(std::move(eval)),
-      form_(form) {}
+      form_(form),
+      loss_(scored_loss(plan, model)) {}
 
-ScoredFacts Sft::run_batch(const data::Batch& batch, const RngKey& key, bool backward,
-                           double denominator) const {
-  return backward ? score_and_backward(model_, batch, key, denominator, form_)
-                  : score_batch(model_, batch, key, form_);
+// NEFTune's L is the length that TRL gives a batch: bfd's rows are concatenated, others padded to the longest.
+double Sft::noise_bound(const data::Batch& batch) const {
+  auto tokens = static_cast<std::int64_t>(batch.ids.size());
+  if (!plan_.packing || plan_.packing_strategy == config::PackingStrategy::kWrapped) {
+    tokens = 0;
+    for (const data::Segment& segment : batch.segments)
+      tokens = std::max(tokens, segment.end - segment.begin);
+  }
+  return model::embedding_noise_bound(plan_.sft.neftune_noise_alpha, tokens, model_.config().hidden_size);
+}
+
+ScoredFacts Sft::run_batch(const data::Batch& batch, RngKey key, bool backward, double denominator) const {
+  if (key.training && !batch.ids.empty()) key.embedding_noise = noise_bound(batch);
+  return backward ? score_and_backward(model_, batch, key, denominator, form_, loss_)
+                  : score_batch(model_, batch, key, form_, loss_);
 }
 
 BatchLoss Sft::run(const MicroBatch& batch) {
@@ -55,7 +85,7 @@ BatchLoss Sft::run(const MicroBatch& batch) {
   const ScoredFacts facts =
       run_batch(batch_of(data, batch.rows), batch.key, batch.backward.has_value(), tokens);
   const double scored = at_least_one(facts.scored);
-  return {.loss = facts.nll_sum,
+  return {.loss = facts.loss_sum,
           .divisor = batch.backward ? tokens : scored,
           .tokens = facts.tokens,
           .metrics = {{"entropy", facts.entropy_sum / scored},
@@ -92,8 +122,8 @@ Rehearsal Sft::rehearse(const RehearsalRequest& request) {
   key.adapters_on = request.adapters_on;
   const double n = at_least_one(scored_tokens(batch));
   const ScoredFacts facts = run_batch(batch, key, request.backward && request.adapters_on, n);
-  const double nll = facts.nll_sum / n;
-  return {.loss = nll, .nll = nll, .tokens = facts.tokens, .scored = facts.scored};
+  return {
+      .loss = facts.loss_sum / n, .nll = facts.nll_sum / n, .tokens = facts.tokens, .scored = facts.scored};
 }
 
 void Sft::replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) {
@@ -104,8 +134,8 @@ void Sft::replay_samples(std::int64_t step, const std::function<bool(const Repla
         const data::Batch batch = data::make_batch(train_.examples, {alone}, {0});
         const double n = at_least_one(scored_tokens(batch));
         const ScoredFacts facts = run_batch(batch, training_key(step), /*backward=*/true, n);
-        const std::int64_t file_row = train_.examples[static_cast<std::size_t>(member)].row;
-        if (!see({.name = name_of(file_row), .loss = facts.nll_sum / n})) return;
+        const std::int64_t of_file = data::file_row(train_.examples[static_cast<std::size_t>(member)].row);
+        if (!see({.name = name_of(of_file), .loss = facts.loss_sum / n})) return;
       }
     }
   }

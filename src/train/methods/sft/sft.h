@@ -1,5 +1,5 @@
-// Supervised fine-tuning: TRL 1.16's SFTTrainer on packed rows. Loss: -sum log p / N with N the scored tokens
-// of the whole optimizer step (loss_type nll).
+// Supervised fine-tuning: TRL 1.16's SFTTrainer on packed rows. Loss: the sum over scored tokens / N with N those of
+// the whole optimizer step (learn/sft_loss.h).
 #pragma once
 
 #include <functional>
@@ -25,12 +25,14 @@ class Sft final : public RowMethod {
  private:
   BatchLoss run(const MicroBatch& batch) override;
   Denominators denominators(const data::StepRows& micro_batches) const override;
-  ScoredFacts run_batch(const data::Batch& batch, const RngKey& key, bool backward, double denominator) const;
+  ScoredFacts run_batch(const data::Batch& batch, RngKey key, bool backward, double denominator) const;
+  double noise_bound(const data::Batch& batch) const;
 
   const model::CausalLm& model_;
   const ExampleData& train_;
   std::optional<ExampleData> eval_;
   PassForm form_;
+  ScoredLoss loss_;
 };
 
 MethodRow row();
