@@ -21,6 +21,33 @@ ops::LoraWeights kept(const ops::LoraWeights& side) {
   return out;
 }
 
+std::size_t bytes_of(const model::TrainedParts& parts) {
+  std::size_t out = 0;
+  const auto add = [&out](const at::Tensor& tensor) { out += tensor.defined() ? tensor.nbytes() : 0; };
+  add(parts.embedding);
+  add(parts.head);
+  if (parts.embedding_lora) {
+    add(parts.embedding_lora->a);
+    add(parts.embedding_lora->b);
+  }
+  for (const auto& [name, vector] : parts.vectors) add(vector);
+  return out;
+}
+
+model::TrainedParts kept(model::TrainedParts parts) {
+  const auto detach = [](at::Tensor& tensor) {
+    if (tensor.defined()) tensor = tensor.detach();
+  };
+  detach(parts.embedding);
+  detach(parts.head);
+  if (parts.embedding_lora) {
+    detach(parts.embedding_lora->a);
+    detach(parts.embedding_lora->b);
+  }
+  for (auto& [name, vector] : parts.vectors) detach(vector);
+  return parts;
+}
+
 }  // namespace
 
 const AdapterSet::One* AdapterSet::find(const std::string& name) const {
@@ -30,11 +57,12 @@ const AdapterSet::One* AdapterSet::find(const std::string& name) const {
 
 void AdapterSet::put(const One* one) {
   std::size_t index = 0;
-  for (ops::Linear* linear : model_.linears()) {
+  for (ops::Linear* linear : model_.linears_and_head()) {
     const std::size_t i = index++;
     linear->lora = one == nullptr ? std::nullopt : one->sides[i];
   }
   model_.set_token_rows(one == nullptr ? model::TokenRows() : one->token_rows);
+  model_.set_trained_parts(one == nullptr ? model::TrainedParts() : one->parts);
   active_ = one == nullptr ? "" : one->name;
 }
 
@@ -46,15 +74,16 @@ void AdapterSet::load(const std::string& name, const base::fs::path& folder) {
                            .cause = "an adapter without a name takes the name of its folder",
                            .fix = "write NAME=" + folder.string()});
   }
-  One one{.name = name, .sides = {}, .token_rows = {}};
+  One one{.name = name, .sides = {}, .token_rows = {}, .parts = {}};
   {
     const RestoreActive guard{*this, find(active_)};
     const Adapter adapter = Adapter::load(model_, folder);
     require_kind(adapter.config(), /*score_head=*/false, folder.string());
-    for (const ops::Linear* linear : model_.linears())
+    for (const ops::Linear* linear : model_.linears_and_head())
       one.sides.push_back(linear->lora ? std::optional(kept(*linear->lora)) : std::nullopt);
     const model::TokenRows& rows = model_.token_rows();
     if (rows.defined()) one.token_rows = {rows.ids(), rows.values().detach()};
+    one.parts = kept(model_.trained_parts());
   }
   all_.push_back(std::move(one));
 }
@@ -88,6 +117,7 @@ std::int64_t AdapterSet::bytes() const {
   std::size_t out = 0;
   for (const One& one : all_) {
     if (one.token_rows.defined()) out += one.token_rows.values().nbytes();
+    out += bytes_of(one.parts);
     for (const auto& side : one.sides) {
       if (!side) continue;
       out += side->a.nbytes() + side->b.nbytes();

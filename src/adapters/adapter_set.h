@@ -35,8 +35,10 @@ class AdapterSet {
  private:
   struct One {
     std::string name;
-    std::vector<std::optional<ops::LoraWeights>> sides;  // one per linear of the model, in order
+    std::vector<std::optional<ops::LoraWeights>>
+        sides;  // one per linear of the model, in order, and of the head
     model::TokenRows token_rows;
+    model::TrainedParts parts;
   };
   // Restores the model's adapter, also after an error.
   struct RestoreActive {

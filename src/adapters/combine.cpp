@@ -29,6 +29,21 @@ bool decomposes(Combination how) {
   return how == Combination::kSvd || how == Combination::kTiesSvd || how == Combination::kMagnitudePruneSvd;
 }
 
+// The most of any module, which PEFT counts with.
+std::int64_t largest_rank(const StoredAdapter& adapter) {
+  std::int64_t out = adapter.config.r;
+  for (const auto& [pattern, rank] : adapter.config.rank_pattern) out = std::max(out, rank);
+  return out;
+}
+
+bool same_ranks(const StoredAdapter& a, const StoredAdapter& b) {
+  const auto uniform = [](const StoredAdapter& one) {
+    return std::all_of(one.modules.begin(), one.modules.end(),
+                       [&](const StoredLora& module) { return module.a.size(0) == one.config.r; });
+  };
+  return a.config.r == b.config.r && uniform(a) && uniform(b);
+}
+
 void check(const std::vector<StoredAdapter>& adapters, const std::vector<std::string>& names,
            const std::vector<double>& weights, Combination how) {
   base::require(!adapters.empty() && adapters.size() == names.size(), "combine", "adapters and their names");
@@ -51,10 +66,15 @@ void check(const std::vector<StoredAdapter>& adapters, const std::vector<std::st
                        "PEFT would leave them out, and the result would be a different model",
                        "merge it into the base first, and train or merge the others on that"});
     }
-    if (adds_factors(how) && one.r != first.r) {
+    if (!adapters[i].whole.empty()) {
+      throw UserError({names[i], "a LoRA", adapters[i].whole_names.front() + ", which was trained in full",
+                       "values are not changes that can be added; PEFT refuses it too",
+                       "merge it into the base first, and train or merge the others on that"});
+    }
+    if (adds_factors(how) && !same_ranks(adapters[i], adapters[0])) {
       throw UserError({names[i], "the rank of " + names[0] + ", " + std::to_string(first.r),
-                       std::to_string(one.r), "A and B of different ranks cannot be added",
-                       "write --combination cat, or svd"});
+                       one.r != first.r ? std::to_string(one.r) : "others in its rank_pattern",
+                       "A and B of different ranks cannot be added", "write --combination cat, or svd"});
     }
     if (one.target_is_regex != first.target_is_regex) {
       throw UserError({names[i] + ": target_modules",
@@ -74,6 +94,16 @@ void join_targets(const std::vector<StoredAdapter>& adapters, LoraConfig& config
   }
   config.target_modules.assign(all.begin(), all.end());
   if (config.target_is_regex && adapters.size() > 1) config.target_modules = {pattern};
+}
+
+// Every module that can have a LoRA, in the order of StoredAdapter::modules.
+std::vector<std::string> modules_of(const model::ModelConfig& model) {
+  std::vector<std::string> out;
+  for (const model::LinearSpec& spec : model::adaptable_linears(model)) out.push_back(spec.name);
+  const model::TensorNames& names = model::traits_of(model.family).names;
+  out.emplace_back(names.head.hf);
+  out.emplace_back(names.embedding.hf);
+  return out;
 }
 
 at::Tensor mixed(const std::vector<at::Tensor>& tasks, const std::vector<double>& weights,
@@ -149,39 +179,48 @@ StoredLora product(const std::string& module, const std::vector<Part>& parts, co
 StoredAdapter combine(const std::vector<StoredAdapter>& adapters, const std::vector<std::string>& names,
                       const std::vector<double>& weights, Recipe recipe, const model::ModelConfig& model) {
   const at::NoGradGuard no_grad;
-  if (adapters.size() == 1) recipe.how = Combination::kLinear;
+  if (adapters.size() == 1)
+    recipe.how = same_ranks(adapters[0], adapters[0]) ? Combination::kLinear : Combination::kCat;
   check(adapters, names, weights, recipe.how);
   StoredAdapter out;
   out.config = adapters[0].config;
   out.config.rslora = false;
+  out.config.rank_pattern.clear();
+  out.config.alpha_pattern.clear();
   join_targets(adapters, out.config);
+  out.config.r = largest_rank(adapters[0]);
   for (const StoredAdapter& one : adapters) {
-    if (recipe.how == Combination::kCat && &one != &adapters[0]) out.config.r += one.config.r;
-    if (decomposes(recipe.how)) out.config.r = std::max(out.config.r, one.config.r);
+    if (recipe.how == Combination::kCat && &one != &adapters[0]) out.config.r += largest_rank(one);
+    if (decomposes(recipe.how)) out.config.r = std::max(out.config.r, largest_rank(one));
   }
   if (decomposes(recipe.how) && recipe.svd_rank > 0) out.config.r = recipe.svd_rank;
   out.config.alpha = static_cast<double>(out.config.r);
-  for (const model::LinearSpec& spec : model::adaptable_linears(model)) {
+  for (const std::string& name : modules_of(model)) {
     std::vector<Part> parts;
     for (std::size_t i = 0; i < adapters.size(); ++i) {
       const auto& modules = adapters[i].modules;
       const auto it = std::find_if(modules.begin(), modules.end(),
-                                   [&](const StoredLora& one) { return one.module == spec.name; });
-      if (it != modules.end()) parts.push_back({&*it, weights[i], adapters[i].config.scale()});
+                                   [&](const StoredLora& one) { return one.module == name; });
+      if (it != modules.end()) parts.push_back({&*it, weights[i], it->scale});
     }
     if (parts.empty()) continue;
-    out.modules.push_back(adds_factors(recipe.how) ? factors(spec.name, parts, recipe)
-                          : decomposes(recipe.how) ? product(spec.name, parts, recipe, out.config.r)
-                                                   : cat(spec.name, parts, out.config.r));
+    out.modules.push_back(adds_factors(recipe.how) ? factors(name, parts, recipe)
+                          : decomposes(recipe.how) ? product(name, parts, recipe, out.config.r)
+                                                   : cat(name, parts, out.config.r));
+    out.modules.back().transposed = parts.front().lora->transposed;
   }
   // Where the adapters leave out different modules no list of names and exclusions says which are there.
   const bool alike = std::all_of(adapters.begin(), adapters.end(), [&](const StoredAdapter& one) {
-    return one.config.exclude_modules == out.config.exclude_modules;
+    return one.config.exclude_modules == out.config.exclude_modules &&
+           one.config.layers_to_transform == out.config.layers_to_transform &&
+           one.config.layers_pattern == out.config.layers_pattern;
   });
   if (!alike) {
     out.config.exclude_modules.clear();
     out.config.exclude_is_regex = out.config.target_is_regex = false;
     out.config.target_modules.clear();
+    out.config.layers_to_transform.clear();
+    out.config.layers_pattern.clear();
     for (const StoredLora& one : out.modules) out.config.target_modules.push_back(one.module);
   }
   return out;
@@ -190,8 +229,8 @@ StoredAdapter combine(const std::vector<StoredAdapter>& adapters, const std::vec
 std::map<std::string, at::Tensor> tensors_of(const StoredAdapter& adapter) {
   std::map<std::string, at::Tensor> out;
   for (const StoredLora& module : adapter.modules) {
-    out[key_a(module.module)] = module.a;
-    out[key_b(module.module)] = module.b;
+    out[module.transposed ? key_embedding_a(module.module) : key_a(module.module)] = module.a;
+    out[module.transposed ? key_embedding_b(module.module) : key_b(module.module)] = module.b;
     if (module.magnitude.defined()) out[key_magnitude(module.module)] = module.magnitude;
   }
   return out;

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "adapters/peft_files.h"
+#include "adapters/whole_modules.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -25,9 +26,15 @@ constexpr const char* kPrints = "crc32c";
 std::uint32_t print_of(const std::string& folder) {
   const std::uint32_t weights = base::crc32c(base::MappedFile::open(fs::path(folder) / kWeightsFile).bytes());
   const fs::path config = fs::path(folder) / kConfigFile;
-  const double scale =
-      config_from_json(base::parse_json(base::read_text(config), config.string()), config.string()).scale();
-  return weights ^ base::crc32c(std::as_bytes(std::span(&scale, 1)));
+  const LoraConfig read =
+      config_from_json(base::parse_json(base::read_text(config), config.string()), config.string());
+  const double scale = read.scale();
+  std::uint32_t out = weights ^ base::crc32c(std::as_bytes(std::span(&scale, 1)));
+  for (const auto& [pattern, alpha] : read.alpha_pattern) {
+    out = base::crc32c(std::as_bytes(std::span(pattern)), out);
+    out = base::crc32c(std::as_bytes(std::span(&alpha, 1)), out);
+  }
+  return out;
 }
 
 std::string concat(const std::vector<std::string>& words) {
@@ -45,6 +52,15 @@ StoredAdapter read_lora(const std::string& folder, const model::ModelConfig& mod
          .expected = "a LoRA only on linears",
          .found = "one with trainable_token_indices: rows of the embedding",
          .cause = "they are values and not changes that can be added",
+         .fix = "hone merge --adapter_name_or_path " + folder + " --output DIR, and train on that model"});
+  }
+  if (!stored.whole.empty() || trained_ends(stored.config, model).any()) {
+    throw UserError(
+        {.where = "option base_adapters: " + folder,
+         .expected = "a LoRA only on linears of the layers",
+         .found = stored.whole.empty() ? "one on the embedding or the head"
+                                       : "one with " + stored.whole_names.front() + " trained in full",
+         .cause = "the base that it would be part of has one embedding and one head",
          .fix = "hone merge --adapter_name_or_path " + folder + " --output DIR, and train on that model"});
   }
   if (!stored.config.dora) return stored;
@@ -68,7 +84,7 @@ FrozenAdapters attach_frozen(model::CausalLm& model, const std::vector<std::stri
   for (const std::string& folder : folders) {
     const StoredAdapter stored = read_lora(folder, model.config());
     for (const StoredLora& module : stored.modules) {
-      by_module[module.module].a.push_back(module.a * stored.config.scale());
+      by_module[module.module].a.push_back(module.a * module.scale);
       by_module[module.module].b.push_back(module.b);
     }
     out.checksums.push_back(print_of(folder));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "adapters/whole_modules.h"
 #include "base/error.h"
 #include "base/gguf_write.h"
 #include "model/families.h"
@@ -15,10 +16,16 @@
 namespace hone::adapters {
 namespace {
 
-void require_plain_lora(const LoraConfig& config, const std::string& where) {
+void require_plain_lora(const StoredAdapter& adapter, const model::ModelConfig& model,
+                        const std::string& where) {
+  const LoraConfig& config = adapter.config;
   std::string found;
   if (config.dora) found = "a DoRA adapter (use_dora), whose magnitudes llama.cpp does not read";
   if (!config.token_indices.empty()) found = "trained rows of the embedding (trainable_token_indices)";
+  if (!adapter.whole.empty()) found = adapter.whole_names.front() + ", trained in full";
+  // llama.cpp finds a tied head by the embedding's name.
+  if (model.tie_word_embeddings && trained_ends(config, model).any())
+    found = "an adapter on the head or the embedding of a model in which they are one";
   if (config.score_head) found = "the head of a reward model";
   if (found.empty()) return;
   throw base::UserError(
@@ -27,6 +34,11 @@ void require_plain_lora(const LoraConfig& config, const std::string& where) {
        config.score_head
            ? "keep PEFT's files; llama.cpp does not run this head"
            : "leave out --adapter_only: the adapter is then merged into the model that is written"});
+}
+
+// llama.cpp's scale is alpha / r.
+double alpha_of(const LoraConfig& config) {
+  return config.scale() * static_cast<double>(config.r);
 }
 
 std::vector<base::GgufEntry> entries_of(const LoraConfig& config, const model::ModelConfig& model,
@@ -38,7 +50,7 @@ std::vector<base::GgufEntry> entries_of(const LoraConfig& config, const model::M
           {"general.name", name},
           {"general.quantization_version", std::uint32_t{2}},
           {"adapter.type", std::string("lora")},
-          {"adapter.lora.alpha", static_cast<float>(config.scale() * static_cast<double>(config.r))}};
+          {"adapter.lora.alpha", static_cast<float>(alpha_of(config))}};
 }
 
 }  // namespace
@@ -47,7 +59,7 @@ GgufAdapterFacts write_gguf_adapter(const StoredAdapter& adapter, const model::M
                                     const base::fs::path& where, const base::fs::path& out,
                                     base::GgmlType type) {
   const at::NoGradGuard no_grad;
-  require_plain_lora(adapter.config, where.string());
+  require_plain_lora(adapter, model, where.string());
   std::error_code ec;
   if (base::fs::exists(out, ec)) {
     throw base::UserError({out.string(), "a new file to write the adapter to", "it exists already", "",
@@ -65,9 +77,15 @@ GgufAdapterFacts write_gguf_adapter(const StoredAdapter& adapter, const model::M
     const auto spec = weights.find(module.module + ".weight");
     base::require(spec != weights.end(), "write_gguf_adapter", "an adapted module of the model's table");
     const std::int64_t heads = spec->second.permuted_heads;
-    matrices.push_back({module.a.contiguous(), spec->second.gguf_name + ".lora_a"});
-    matrices.push_back({heads == 0 ? module.b.contiguous() : model::interleave_rows(module.b, heads),
-                        spec->second.gguf_name + ".lora_b"});
+    const auto rank = static_cast<double>(module.a.size(0));
+    // What llama.cpp makes of the file's alpha is this module's scale but for its own rank and alpha.
+    const double factor = module.scale * rank / alpha_of(adapter.config);
+    const at::Tensor b = factor == 1 ? module.b : module.b * factor;
+    // llama.cpp looks up rows of the embedding's A.
+    matrices.push_back(
+        {(module.transposed ? module.a.t() : module.a).contiguous(), spec->second.gguf_name + ".lora_a"});
+    matrices.push_back(
+        {heads == 0 ? b.contiguous() : model::interleave_rows(b, heads), spec->second.gguf_name + ".lora_b"});
   }
 
   GgufAdapterFacts facts{.modules = static_cast<std::int64_t>(adapter.modules.size())};

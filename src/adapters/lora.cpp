@@ -8,11 +8,15 @@
 #include <cmath>
 #include <map>
 
+#include "adapters/name_pattern.h"
 #include "adapters/peft_files.h"
 #include "adapters/pissa.h"
+#include "adapters/ranks.h"
+#include "adapters/whole_modules.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/rng.h"
+#include "model/families.h"
 #include "ops/dora.h"
 
 namespace hone::adapters {
@@ -45,10 +49,58 @@ void check_config(const LoraConfig& config) {
   }
 }
 
+// The sides that the model had before, and those below it.
+void clear_sides(model::CausalLm& model, const LoraConfig& config) {
+  for (ops::Linear* linear : model.linears_and_head()) {
+    if (config.dora && linear->frozen_lora) {
+      throw base::UserError(
+          {"option base_adapters", "a LoRA on top of them", "DoRA, whose rows have magnitudes",
+           "in PEFT they refer only to the base, but after a merge to the merged base",
+           "merge the base_adapters first (hone merge), and train or use DoRA on that model"});
+    }
+    linear->lora.reset();
+  }
+}
+
+// Two kinds of training that would both replace a matrix.
+void check_ends(const LoraConfig& config, const model::ModelConfig& model, bool strict) {
+  const TrainedEnds ends = trained_ends(config, model);
+  const bool tied = model.tie_word_embeddings && !config.score_head;
+  if (!config.token_indices.empty() && (ends.embedding || (tied && ends.head))) {
+    throw base::UserError(
+        {where_of(strict, "trainable_token_indices"), "rows of a matrix that is not trained otherwise",
+         ends.embedding ? "embed_tokens among lora_target_modules or lora_modules_to_save"
+                        : "lm_head among lora_target_modules or lora_modules_to_save, and a tied head",
+         "PEFT refuses both on one matrix too", "leave one of the two out"});
+  }
+  const bool plain = !config.dora && config.init != LoraInit::kPissa;
+  if (plain || !ends.any()) return;
+  const model::TensorNames& names = model::traits_of(model.family).names;
+  for (const std::string& module : select_targets(config, model, /*strict=*/false)) {
+    const bool embedding = module == names.embedding.hf, head = module == names.head.hf;
+    if (config.dora && embedding) {
+      throw base::UserError(
+          {where_of(strict, "use_dora"), "DoRA on linears", "'" + module + "' among the targets",
+           "every step would need the norms of the whole embedding's columns",
+           "leave embed_tokens out, or use a LoRA; lora_modules_to_save trains it in full"});
+    }
+    if (config.init == LoraInit::kPissa && (embedding || head)) {
+      throw base::UserError({where_of(strict, "init_lora_weights"), "pissa on linears of the layers",
+                             "'" + module + "' among the targets",
+                             "PiSSA changes the base's matrix, which a tied head and embedding share",
+                             "leave it out of lora_target_modules, or use init_lora_weights: true"});
+    }
+  }
+}
+
 }  // namespace
 
 bool is_token_rows(const TrainableTensor& tensor) {
   return tensor.name.ends_with(kTokenRowsSuffix);
+}
+
+bool starts_at_zero(const TrainableTensor& tensor) {
+  return tensor.name.ends_with(".lora_B.weight") || tensor.name.ends_with(".lora_embedding_A");
 }
 
 double LoraConfig::scale() const {
@@ -67,40 +119,92 @@ void require_kind(const LoraConfig& config, bool score_head, const std::string& 
                          .fix = score_head ? "" : "name it in reward_funcs of hone grpo"});
 }
 
-Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vector<std::string> targets) {
+std::int64_t Adapter::size_of(const model::ModelConfig& model, const std::vector<ModuleRank>& ranks) const {
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < linears_.size(); ++i) {
+    const ops::Weight& weight = linears_[i]->weight;
+    total += ranks[i].r * (weight.out() + weight.in()) + (config_.dora ? weight.out() : 0);
+  }
+  if (embeds_) total += ranks.back().r * (model.vocab_size + model.hidden_size);
+  const auto rows = static_cast<std::int64_t>(config_.token_indices.size());
+  total += (rows + (config_.score_head ? 1 : 0)) * model.hidden_size;
+  for (const WholeTensor& tensor : whole_) total += c10::multiply_integers(tensor.shape);
+  return total;
+}
+
+void Adapter::make_sides(const std::vector<ModuleRank>& ranks, const View& view) {
+  for (std::size_t i = 0; i < linears_.size(); ++i) {
+    ops::Linear& linear = *linears_[i];
+    ops::LoraWeights side;
+    side.a = view({ranks[i].r, linear.weight.in()}, key_a(linear.name));
+    side.b = view({linear.weight.out(), ranks[i].r}, key_b(linear.name));
+    if (config_.dora) side.magnitude = view({linear.weight.out()}, key_magnitude(linear.name));
+    side.scale = ranks[i].scale;
+    side.dropout = config_.dropout;
+    linear.lora = std::move(side);
+  }
+}
+
+void Adapter::make_parts(model::CausalLm& model, const std::vector<ModuleRank>& ranks, const View& view) {
+  const model::ModelConfig& shape = model.config();
+  const model::TensorNames& names = model::traits_of(shape.family).names;
+  model::TrainedParts parts;
+  if (embeds_) {
+    const std::string& module = targets_.back();
+    parts.embedding_lora = {.a = view({ranks.back().r, shape.vocab_size}, key_embedding_a(module)),
+                            .b = view({shape.hidden_size, ranks.back().r}, key_embedding_b(module)),
+                            .scale = ranks.back().scale};
+  }
+  model::TokenRows token_rows;
+  if (const auto rows = static_cast<std::int64_t>(config_.token_indices.size()); rows > 0) {
+    token_rows_ = view({rows, shape.hidden_size}, key_token_rows(shape));
+    token_rows = {config_.token_indices, token_rows_};
+  }
+  for (const WholeTensor& tensor : whole_) {
+    const at::Tensor value = whole_values_.emplace_back(view(tensor.shape, tensor.key));
+    if (tensor.name == std::string(names.embedding.hf) + ".weight") {
+      parts.embedding = value;
+    } else if (tensor.name == std::string(names.head.hf) + ".weight") {
+      parts.head = value;
+    } else {
+      parts.vectors[tensor.name] = value;
+    }
+  }
+  model.set_token_rows(std::move(token_rows));
+  model.set_trained_parts(std::move(parts));
+  if (config_.score_head) score_ = view({1, shape.hidden_size}, kScoreKey);
+  model.set_score_head(score_);
+}
+
+Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vector<std::string> targets,
+                      bool strict) {
   check_config(config);
   check_token_indices(config, model.config(), "trainable_token_indices");
+  check_ends(config, model.config(), strict);
+  clear_sides(model, config);
   Adapter adapter;
-  adapter.config_ = with_recorded_targets(config, model.config());
   adapter.targets_ = std::move(targets);
-  std::int64_t total = 0;
-  const std::vector<ops::Linear*> all = model.linears();
-  const auto lies_above = [](const ops::Linear* linear) { return linear->frozen_lora.has_value(); };
-  if (config.dora && std::any_of(all.begin(), all.end(), lies_above)) {
-    throw base::UserError(
-        {"option base_adapters", "a LoRA on top of them", "DoRA, whose rows have magnitudes",
-         "in PEFT they refer only to the base, but after a merge to the merged base",
-         "merge the base_adapters first (hone merge), and train or use DoRA on that model"});
-  }
+  const auto& names = adapter.targets_;
+  adapter.config_ = with_recorded_patterns(with_recorded_targets(config, model.config()), names);
   std::vector<std::uint64_t> keys;  // a module's place in the whole model keys its dropout
+  const std::vector<ops::Linear*> all = model.linears_and_head();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i]->lora.reset();
-    const auto& t = adapter.targets_;
-    if (std::find(t.begin(), t.end(), all[i]->name) == t.end()) continue;
+    if (std::find(names.begin(), names.end(), all[i]->name) == names.end()) continue;
     adapter.linears_.push_back(all[i]);
     keys.push_back(i);
-    total +=
-        config.r * (all[i]->weight.out() + all[i]->weight.in()) + (config.dora ? all[i]->weight.out() : 0);
   }
-  base::require(adapter.linears_.size() == adapter.targets_.size(), "Adapter",
-                "every target among the model's linears");
-  const auto rows = static_cast<std::int64_t>(config.token_indices.size());
-  total += (rows + (config.score_head ? 1 : 0)) * model.config().hidden_size;
+  adapter.embeds_ =
+      !names.empty() && names.back() == model::traits_of(model.config().family).names.embedding.hf;
+  base::require(adapter.linears_.size() + (adapter.embeds_ ? 1 : 0) == names.size(), "Adapter",
+                "every target among the model's modules");
+  adapter.whole_ = whole_tensors(config, model.config(), names, strict);
+  const std::vector<ModuleRank> ranks = ranks_of(config, names, strict);
+  const std::int64_t total = adapter.size_of(model.config(), ranks);
   const auto options = at::TensorOptions(at::kFloat).device(model.device());
   adapter.flat_ = at::zeros({total}, options);
   adapter.flat_gradient_ = at::zeros({total}, options);
   std::int64_t offset = 0;
-  const auto view = [&](const std::vector<std::int64_t>& shape, const std::string& key) {
+  const View view = [&](const std::vector<std::int64_t>& shape, const std::string& key) {
     const std::int64_t n = c10::multiply_integers(shape);
     // A leaf that shares the buffer, with a gradient that is there from the start: autograd then adds in
     // place.
@@ -111,53 +215,60 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
     adapter.tensors_.push_back({key, leaf});
     return leaf;
   };
-  for (std::size_t i = 0; i < adapter.linears_.size(); ++i) {
-    ops::Linear& linear = *adapter.linears_[i];
-    ops::LoraWeights side;
-    side.a = view({config.r, linear.weight.in()}, key_a(linear.name));
-    side.b = view({linear.weight.out(), config.r}, key_b(linear.name));
-    if (config.dora) side.magnitude = view({linear.weight.out()}, key_magnitude(linear.name));
-    side.scale = config.scale();
-    side.dropout = config.dropout;
-    side.dropout_key = keys[i];
-    linear.lora = std::move(side);
-  }
-  model::TokenRows token_rows;
-  if (rows > 0) {
-    adapter.token_rows_ = view({rows, model.config().hidden_size}, key_token_rows(model.config()));
-    token_rows = {config.token_indices, adapter.token_rows_};
-  }
-  model.set_token_rows(std::move(token_rows));
-  if (config.score_head) adapter.score_ = view({1, model.config().hidden_size}, kScoreKey);
-  model.set_score_head(adapter.score_);
+  adapter.make_sides(ranks, view);
+  for (std::size_t i = 0; i < keys.size(); ++i) adapter.linears_[i]->lora->dropout_key = keys[i];
+  adapter.make_parts(model, ranks, view);
   return adapter;
 }
 
-void Adapter::init_token_rows(const model::CausalLm& model) {
+void Adapter::init_from_base(const model::CausalLm& model, const model::WeightSource* source) {
   if (token_rows_.defined()) token_rows_.copy_(model.embed(config_.token_indices));
+  if (whole_.empty()) return;
+  std::map<std::string, at::Tensor> held;
+  for (const auto& [name, tensor] : model.frozen_tensors()) held[name] = tensor;
+  const std::string tied =
+      std::string(model::traits_of(model.config().family).names.embedding.hf) + ".weight";
+  for (std::size_t i = 0; i < whole_.size(); ++i) {
+    // A tied head starts as the embedding.
+    const std::string name = held.contains(whole_[i].name) ? whole_[i].name : tied;
+    const bool stored = source != nullptr && source->has(name);
+    at::Tensor(whole_values_[i]).copy_(stored ? source->read(name, at::kFloat) : held.at(name));
+  }
 }
 
-Adapter Adapter::attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed) {
-  Adapter adapter = make(model, config, select_targets(config, model));
+void Adapter::init_module(std::size_t index, std::uint64_t seed) {
+  const TrainableTensor& a = tensors_[tensors_per_module() * index];
+  const TrainableTensor& b = tensors_[tensors_per_module() * index + 1];
+  // PEFT: kaiming_uniform(a = sqrt 5), that is a bound of 1/sqrt(fan_in); "gaussian" has deviation 1/r.
+  const auto rank = static_cast<double>(a.value.size(0));
+  if (config_.init == LoraInit::kGaussian) {
+    fill(a.value, seed, a.name, Draw::kNormal, 1 / rank);
+  } else {
+    fill(a.value, seed, a.name, Draw::kUniform, 1 / std::sqrt(static_cast<double>(a.value.size(1))));
+  }
+  if (config_.init == LoraInit::kFalse) fill(b.value, seed, b.name, Draw::kUniform, 1 / std::sqrt(rank));
+  ops::LoraWeights& side = *linears_[index]->lora;
+  if (config_.dora) side.magnitude.copy_(ops::dora_norm(*linears_[index]));
+}
+
+Adapter Adapter::attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed,
+                        const model::WeightSource* source) {
+  Adapter adapter = make(model, config, select_targets(config, model), /*strict=*/true);
   const at::NoGradGuard no_grad;
-  adapter.init_token_rows(model);
-  const auto rank = static_cast<double>(config.r);
+  adapter.init_from_base(model, source);
   for (std::size_t i = 0; i < adapter.linears_.size(); ++i) {
-    const TrainableTensor& a = adapter.tensors_[adapter.tensors_per_module() * i];
-    const TrainableTensor& b = adapter.tensors_[adapter.tensors_per_module() * i + 1];
     if (config.init == LoraInit::kPissa) {
       init_pissa(*adapter.linears_[i], config.pissa_niter, seed);
-      continue;
-    }
-    // PEFT: kaiming_uniform(a = sqrt 5), that is a bound of 1/sqrt(fan_in); "gaussian" has deviation 1/r.
-    if (config.init == LoraInit::kGaussian) {
-      fill(a.value, seed, a.name, Draw::kNormal, 1 / rank);
     } else {
-      fill(a.value, seed, a.name, Draw::kUniform, 1 / std::sqrt(static_cast<double>(a.value.size(1))));
+      adapter.init_module(i, seed);
     }
-    if (config.init == LoraInit::kFalse) fill(b.value, seed, b.name, Draw::kUniform, 1 / std::sqrt(rank));
-    ops::LoraWeights& side = *adapter.linears_[i]->lora;
-    if (config.dora) side.magnitude.copy_(ops::dora_norm(*adapter.linears_[i]));
+  }
+  if (adapter
+          .embeds_) {  // PEFT: A is 0 and B normal, as nn.Embedding; both normal with init_lora_weights: false
+    const TrainableTensor& a = adapter.tensors_[adapter.tensors_per_module() * adapter.linears_.size()];
+    const TrainableTensor& b = adapter.tensors_[adapter.tensors_per_module() * adapter.linears_.size() + 1];
+    fill(b.value, seed, b.name, Draw::kNormal, 1);
+    if (config.init == LoraInit::kFalse) fill(a.value, seed, a.name, Draw::kNormal, 1);
   }
   if (config.init == LoraInit::kPissa) adapter.initial_values_ = adapter.flat_.clone();
   return adapter;
@@ -165,27 +276,35 @@ Adapter Adapter::attach(model::CausalLm& model, const LoraConfig& config, std::u
 
 Adapter Adapter::load(model::CausalLm& model, const base::fs::path& folder) {
   const StoredAdapter stored = read_adapter(folder, model.config());
+  require_same_base(stored, model, folder.string());
   std::vector<std::string> targets;
   for (const StoredLora& module : stored.modules) targets.push_back(module.module);
-  Adapter adapter = make(model, stored.config, std::move(targets));
+  Adapter adapter = make(model, stored.config, std::move(targets), /*strict=*/false);
   const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < stored.modules.size(); ++i) {
-    ops::LoraWeights& side = *adapter.linears_[i]->lora;
-    side.a.copy_(stored.modules[i].a);
-    side.b.copy_(stored.modules[i].b);
-    if (stored.config.dora) side.magnitude.copy_(stored.modules[i].magnitude);
+  std::size_t next = 0;
+  const auto put = [&](const at::Tensor& value) { at::Tensor(adapter.tensors_[next++].value).copy_(value); };
+  for (const StoredLora& module : stored.modules) {
+    put(module.a);
+    put(module.b);
+    if (module.magnitude.defined()) put(module.magnitude);
   }
-  if (adapter.token_rows_.defined()) adapter.token_rows_.copy_(stored.token_rows);
-  if (stored.config.score_head) adapter.score_.copy_(stored.score);
+  if (adapter.token_rows_.defined()) put(stored.token_rows);
+  for (const at::Tensor& value : stored.whole) put(value);
+  if (stored.config.score_head) put(stored.score);
+  base::require(next == adapter.tensors_.size(), "Adapter::load", "a value of every tensor");
   return adapter;
 }
 
 Adapter Adapter::resume_pissa(model::CausalLm& model, const base::fs::path& folder,
                               const LoraConfig& config) {
   const StoredAdapter stored = read_adapter(folder, model.config());
-  Adapter adapter = make(model, config, select_targets(config, model));
-  if (stored.config.r != 2 * config.r || stored.modules.size() != adapter.linears_.size() ||
-      stored.config.token_indices != config.token_indices) {
+  Adapter adapter = make(model, config, select_targets(config, model), /*strict=*/true);
+  bool same = stored.modules.size() == adapter.linears_.size() &&
+              stored.config.token_indices == config.token_indices &&
+              stored.whole.size() == adapter.whole_.size();
+  for (std::size_t i = 0; same && i < stored.modules.size(); ++i)
+    same = stored.modules[i].a.size(0) == 2 * adapter.linears_[i]->lora->a.size(0);
+  if (!same) {
     throw base::UserError({folder.string(),
                            "the adapter of a run with init_lora_weights pissa and this lora_r",
                            "rank " + std::to_string(stored.config.r) + " on " +
@@ -195,19 +314,22 @@ Adapter Adapter::resume_pissa(model::CausalLm& model, const base::fs::path& fold
                            "resume with the options of plan.yaml"});
   }
   const at::NoGradGuard no_grad;
-  const auto put = [&](std::int64_t from, double sign) {  // one half of what save() joined
+  const auto put = [&](bool initial) {  // one half of what save() joined
     for (std::size_t i = 0; i < stored.modules.size(); ++i) {
       const ops::LoraWeights& side = *adapter.linears_[i]->lora;
-      at::Tensor(side.a).copy_(stored.modules[i].a.narrow(0, from, config.r));
-      at::Tensor(side.b).copy_(stored.modules[i].b.narrow(1, from, config.r) * sign);
+      const std::int64_t rank = side.a.size(0), from = initial ? rank : 0;
+      at::Tensor(side.a).copy_(stored.modules[i].a.narrow(0, from, rank));
+      at::Tensor(side.b).copy_(stored.modules[i].b.narrow(1, from, rank) * (initial ? -1 : 1));
     }
   };
-  put(config.r, -1);
+  put(/*initial=*/true);
   for (ops::Linear* linear : adapter.linears_) subtract_lora(*linear);
-  adapter.init_token_rows(model);
+  adapter.init_from_base(model, nullptr);
   adapter.initial_values_ = adapter.flat_.clone();
-  put(0, 1);
+  put(/*initial=*/false);
   if (adapter.token_rows_.defined()) adapter.token_rows_.copy_(stored.token_rows);
+  for (std::size_t i = 0; i < stored.whole.size(); ++i)
+    at::Tensor(adapter.whole_values_[i]).copy_(stored.whole[i]);
   return adapter;
 }
 
@@ -227,9 +349,12 @@ void Adapter::save(const base::fs::path& folder) const {
       tensors[tensors_[i].name] = i % 2 == 0 ? at::cat({now, began}, 0) : at::cat({now, -began}, 1);
       offset += now.numel();
     }
+    const double wider = config.rslora ? std::sqrt(2.0) : 2.0;  // alpha, so that the scale stays
     config.init = LoraInit::kTrue;
     config.r *= 2;
-    config.alpha *= config.rslora ? std::sqrt(2.0) : 2.0;
+    config.alpha *= wider;
+    for (auto& [pattern, rank] : config.rank_pattern) rank *= 2;
+    for (auto& [pattern, alpha] : config.alpha_pattern) alpha *= wider;
   }
   write_adapter(folder, config, tensors);
   write_frozen_adapters(folder, frozen_adapters_);

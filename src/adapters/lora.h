@@ -5,7 +5,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "adapters/frozen_adapters.h"
@@ -13,6 +15,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "model/causal_lm.h"
+#include "model/weight_source.h"
 
 namespace hone::adapters {
 
@@ -24,6 +27,16 @@ struct LoraConfig {
   bool target_is_regex = false;             // a single string in PEFT: full-match regex, or "all-linear"
   std::vector<std::string> exclude_modules;
   bool exclude_is_regex = false;
+  // A pattern of modules' names to their rank, or alpha, instead of r and alpha (ranks.h); the first that matches.
+  std::vector<std::pair<std::string, std::int64_t>> rank_pattern;
+  std::vector<std::pair<std::string, double>> alpha_pattern;
+  // Of modules that a list of target_modules names by their end: only those in these layers. Empty: all.
+  std::vector<std::int64_t> layers_to_transform;
+  std::vector<std::string> layers_pattern;  // what the list of layers is called; empty: anything
+  // Ends of names of modules that are trained in full besides the LoRA: embed_tokens, lm_head, norms; and which
+  // biases of the base are (whole_modules.h).
+  std::vector<std::string> modules_to_save;
+  TrainedBias bias = TrainedBias::kNone;
   bool rslora = false;
   bool dora = false;
   LoraInit init = LoraInit::kTrue;
@@ -37,7 +50,7 @@ struct LoraConfig {
   // the name they have in PEFT's mapping form, "embed_tokens"; empty: its list form
   std::string token_module;
   std::string base_model_name_or_path;
-  double scale() const;  // alpha / r, or alpha / sqrt(r)
+  double scale() const;  // alpha / r, or alpha / sqrt(r): of modules that no pattern names
 };
 
 // A module's name of the target or exclude list, as PEFT compares: the whole name, or its end after a dot.
@@ -45,9 +58,9 @@ bool matches_entry(const std::string& module, const std::string& entry);
 // "all-linear" in any case, where a single string was given.
 bool is_all_linear(const LoraConfig& config);
 
-// Names of the linears the config selects, in model order. UserError when any entry matches nothing, even
-// when others match (with a did-you-mean), or when it names lm_head or embed_tokens. A regex is
-// Python's (base/pattern.h, with its limits), full match.
+// Names of the modules the config selects: linears of the layers in model order, the head, the embedding.
+// UserError when any entry matches nothing, even when others match (with a did-you-mean). A regex is Python's
+// (base/pattern.h, with its limits), full match. all-linear leaves out the head, as PEFT does.
 std::vector<std::string> select_targets(const LoraConfig& config, const model::CausalLm& model);
 // The same on names only. `strict` false lets list entries match nothing, as PEFT does: for files written by
 // others.
@@ -57,10 +70,26 @@ std::vector<std::string> select_targets(const LoraConfig& config, const model::M
 // every linear, excluded ones too, or their last parts when there are 20 or more; none the family's list.
 LoraConfig with_recorded_targets(LoraConfig config, const model::ModelConfig& model);
 
+// One tensor of the model that is trained in full, in fp32 (whole_modules.h).
+struct WholeTensor {
+  std::string name;  // Hugging Face's: "lm_head.weight"
+  std::string
+      key;  // PEFT's: "base_model.model.lm_head.weight"; the bias of an adapted linear is in its base_layer
+  std::vector<std::int64_t> shape;
+};
+
+// A module's rank and its scale: alpha / r, or alpha / sqrt(r) with rsLoRA (ranks.h).
+struct ModuleRank {
+  std::int64_t r = 0;
+  double scale = 1;
+};
+
 // One trainable tensor. `name` is PEFT's key:
 // "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight". With DoRA a module has a third,
-// "....lora_magnitude_vector" [out]. After the modules' come the rows of token_indices, [k, H]:
-// "base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta" (not a difference: the rows).
+// "....lora_magnitude_vector" [out]. After the modules' come "....embed_tokens.lora_embedding_A" [r, V] and B [H,
+// r], the rows of token_indices, [k, H]:
+// "base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta" (not a difference: the rows), and
+// what is trained in full (whole_modules.h).
 struct TrainableTensor {
   std::string name;
   at::Tensor value;  // fp32, requires grad; a view into Adapter::flat
@@ -73,11 +102,13 @@ struct TrainableTensor {
 class Adapter {
  public:
   // A new adapter attached to `model`; A is initialized by counter-based randomness (seed, kLoraInit, module,
-  // index). The rows of token_indices start as the base's. With config.score_head the head is 0: the caller
+  // index); of the embedding it is B, as in PEFT. The rows of token_indices and what is trained in full start as
+  // the base's, in fp32: `source` is where the model was read from. With config.score_head the head is 0: the caller
   // fills score(). UserError for token_indices outside the vocabulary. PiSSA subtracts the r largest singular
   // directions from each target's frozen weight and initializes A and B with them (pissa.h): the model
   // without its adapter is then no longer the base.
-  static Adapter attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed);
+  static Adapter attach(model::CausalLm& model, const LoraConfig& config, std::uint64_t seed,
+                        const model::WeightSource* source = nullptr);
   // A PiSSA run's saved adapter, in a model that was opened again: restores base, values and
   // initial_values().
   static Adapter resume_pissa(model::CausalLm& model, const base::fs::path& folder, const LoraConfig& config);
@@ -101,6 +132,8 @@ class Adapter {
   const at::Tensor& initial_values() const { return initial_values_; }
   at::Tensor score() const { return score_; }  // [1, H] fp32, the last of tensors(); undefined: no head
   at::Tensor token_rows() const { return token_rows_; }  // [k, H] fp32; undefined: no token_indices
+  // What is trained in full, by the model's names of the tensors: "lm_head.weight", ...
+  const std::vector<WholeTensor>& whole() const { return whole_; }
   void zero_gradient();
   void set_dropout(double p);  // of every adapted module, and of the config that is saved
   void set_base_model_name(std::string name) { config_.base_model_name_or_path = std::move(name); }
@@ -109,20 +142,32 @@ class Adapter {
   }  // the adapters below it: recorded when saved
 
  private:
-  // Buffers, views and sides for `targets`; values are zero.
-  static Adapter make(model::CausalLm& model, const LoraConfig& config, std::vector<std::string> targets);
-  void init_token_rows(const model::CausalLm& model);  // as the base's
+  // Buffers, views and sides for `targets`; values are zero. `strict`: the options are this run's.
+  static Adapter make(model::CausalLm& model, const LoraConfig& config, std::vector<std::string> targets,
+                      bool strict);
+  using View = std::function<at::Tensor(const std::vector<std::int64_t>& shape, const std::string& key)>;
+  std::int64_t size_of(const model::ModelConfig& model, const std::vector<ModuleRank>& ranks) const;
+  void make_sides(const std::vector<ModuleRank>& ranks, const View& view);
+  void make_parts(model::CausalLm& model, const std::vector<ModuleRank>& ranks, const View& view);
+  void init_module(std::size_t index, std::uint64_t seed);
+  // Rows of token_indices and tensors in full, as the base's; from `source` in fp32 where it is given.
+  void init_from_base(const model::CausalLm& model, const model::WeightSource* source);
   std::size_t tensors_per_module() const { return config_.dora ? 3 : 2; }
   LoraConfig config_;
   FrozenAdapters frozen_adapters_;
   std::vector<std::string> targets_;
-  std::vector<ops::Linear*> linears_;  // the model's, as many as targets_
+  std::vector<ops::Linear*> linears_;  // the model's that are targets_, the head too
+  bool embeds_ = false;                // the last of targets_ is the embedding
+  std::vector<WholeTensor> whole_;     // in the order of whole_values_
+  std::vector<at::Tensor> whole_values_;
   std::vector<TrainableTensor> tensors_;
   at::Tensor flat_, flat_gradient_, initial_values_, token_rows_, score_;
 };
 
 // The tensor of the rows of token_indices.
 bool is_token_rows(const TrainableTensor& tensor);
+// The half of a LoRA that starts at 0: lora_B, or lora_embedding_A.
+bool starts_at_zero(const TrainableTensor& tensor);
 
 // UserError unless the adapter in `where` is of a reward model, or of a language model, as `score_head` says.
 void require_kind(const LoraConfig& config, bool score_head, const std::string& where);

@@ -3,6 +3,9 @@
 
 namespace hone::adapters {
 
+// PEFT's bias: which biases of the base are trained in full besides the LoRA.
+enum class TrainedBias { kNone, kAll, kLoraOnly };
+
 enum class LoraInit { kTrue, kGaussian, kFalse, kPissa };
 
 }  // namespace hone::adapters

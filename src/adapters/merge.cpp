@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,8 +11,11 @@
 #include <string>
 
 #include "adapters/peft_files.h"
+#include "adapters/whole_modules.h"
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "model/families.h"
+#include "model/untied_source.h"
 
 namespace hone::adapters {
 namespace {
@@ -22,16 +26,13 @@ void require_finite(const at::Tensor& values, const std::string& where) {
                          "the adapter's training diverged", "merge an earlier checkpoint"});
 }
 
-struct MergedPart {
-  const StoredLora* module;
-  double scale;
-};
-
 // Read once, and found by the name of the weight that they are added to.
 struct Parts {
   std::vector<StoredAdapter> adapters;
-  std::map<std::string, std::vector<MergedPart>> by_weight;
-  std::string names;  // of the folders, for messages
+  std::map<std::string, std::vector<const StoredLora*>> by_weight;
+  std::map<std::string, at::Tensor> whole;        // trained in full
+  std::map<std::string, at::Tensor> base_copies;  // PEFT's, which take the base's place when it loads them
+  std::string names;                              // of the folders, for messages
 };
 
 std::shared_ptr<const Parts> read_parts(const model::ModelConfig& config,
@@ -45,21 +46,49 @@ std::shared_ptr<const Parts> read_parts(const model::ModelConfig& config,
                              "DoRA: its rows have magnitudes, which cannot be added", "",
                              "merge it first, then the others into the result"});
     }
-    if (!stored.config.token_indices.empty() && &folder != &adapters.back()) {
-      throw base::UserError({folder.string(), "LoRAs only on linears below the last one",
-                             "trainable_token_indices: rows of the embedding, which cannot be added", "",
-                             "merge it first, then the others into the result"});
+    const bool values = !stored.config.token_indices.empty() || !stored.whole.empty();
+    if (values && &folder != &adapters.back()) {
+      throw base::UserError({folder.string(), "only LoRAs below the last one",
+                             stored.whole.empty()
+                                 ? "trainable_token_indices: rows of the embedding, which cannot be added"
+                                 : stored.whole_names.front() + ", trained in full, which cannot be added",
+                             "", "merge it first, then the others into the result"});
     }
     out->names += (out->names.empty() ? "" : " + ") + folder.string();
   }
   for (const StoredAdapter& stored : out->adapters) {
     for (const StoredLora& module : stored.modules)
-      out->by_weight[module.module + ".weight"].push_back({&module, stored.config.scale()});
+      out->by_weight[module.module + ".weight"].push_back(&module);
+    for (std::size_t i = 0; i < stored.whole.size(); ++i) out->whole[stored.whole_names[i]] = stored.whole[i];
+    out->base_copies.insert(stored.base_copies.begin(), stored.base_copies.end());
   }
   return out;
 }
 
+// W^T of the embedding is what its factors are added to.
+at::Tensor product_of_factors(const StoredLora& module) {
+  const at::Tensor product = at::mm(module.b, module.a);
+  return module.transposed ? product.t() : product;
+}
+
 }  // namespace
+
+bool unties_head(const model::ModelConfig& base, const std::vector<base::fs::path>& adapters) {
+  if (!base.tie_word_embeddings) return false;
+  return std::any_of(adapters.begin(), adapters.end(), [&](const base::fs::path& folder) {
+    const base::fs::path file = folder / kConfigFile;
+    const LoraConfig config =
+        config_from_json(base::parse_json(base::read_settings(file), file.string()), file.string());
+    return !config.score_head && trained_ends(config, base).any();
+  });
+}
+
+std::unique_ptr<model::WeightSource> open_to_merge(const base::fs::path& base_model,
+                                                   const std::vector<base::fs::path>& adapters) {
+  std::unique_ptr<model::WeightSource> source = model::open_weights(base_model);
+  if (!unties_head(source->config(), adapters)) return source;
+  return std::make_unique<model::UntiedSource>(std::move(source));
+}
 
 model::Adjust merged_weights(const model::WeightSource& source, const std::vector<base::fs::path>& adapters,
                              const std::optional<ops::QuantScheme>& trained_on, at::ScalarType held_in) {
@@ -71,7 +100,9 @@ model::Adjust merged_weights(const model::WeightSource& source, const std::vecto
     for (const model::LinearSpec& linear : model::adaptable_linears(source.config()))
       quantized.insert(linear.name + ".weight");
   }
-  const auto base_of = [&source, quantized, trained_on, held_in](const std::string& name) {
+  const auto base_of = [&source, parts, quantized, trained_on, held_in](const std::string& name) {
+    if (const auto copy = parts->base_copies.find(name); copy != parts->base_copies.end())
+      return copy->second;
     if (!quantized.contains(name) || source.quantization(name)) return source.read(name, at::kFloat);
     const at::Tensor held = source.read(name, held_in);
     return ops::dequantize(ops::quantize(held, *trained_on, source.path().string() + ": " + name),
@@ -85,13 +116,17 @@ model::Adjust merged_weights(const model::WeightSource& source, const std::vecto
       const at::Tensor ids = at::tensor(last.config.token_indices, at::kLong);
       return source.read(name, at::kFloat).index_copy(0, ids, last.token_rows);
     }
+    if (const auto whole = parts->whole.find(name); whole != parts->whole.end()) {
+      require_finite(whole->second, parts->names + ": " + name);
+      return whole->second;
+    }
     const auto it = parts->by_weight.find(name);
     if (it == parts->by_weight.end()) {
       return quantized.contains(name) ? std::optional(base_of(name)) : std::nullopt;
     }
     at::Tensor merged = base_of(name);
-    for (const auto& [module, scale] : it->second) merged = merged + at::mm(module->b, module->a) * scale;
-    const StoredLora& first = *it->second.front().module;
+    for (const StoredLora* module : it->second) merged = merged + product_of_factors(*module) * module->scale;
+    const StoredLora& first = *it->second.front();
     if (first.magnitude.defined()) {
       merged =
           merged * (first.magnitude / at::linalg_vector_norm(merged, 2, at::IntArrayRef{1})).unsqueeze(1);
@@ -104,7 +139,7 @@ model::Adjust merged_weights(const model::WeightSource& source, const std::vecto
 void merge_to_folder(const base::fs::path& base_model, const std::vector<base::fs::path>& adapters,
                      const base::fs::path& out, const std::optional<ops::QuantScheme>& trained_on,
                      at::ScalarType held_in) {
-  const auto source = model::open_weights(base_model);
+  const auto source = open_to_merge(base_model, adapters);
   model::write_hf_folder(*source, out, {}, merged_weights(*source, adapters, trained_on, held_in));
 }
 

@@ -1,6 +1,7 @@
 // Merges adapters into a copy of their base model.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -11,11 +12,20 @@
 
 namespace hone::adapters {
 
-// W + s B A of each of `adapters` in fp32 (with DoRA, each row brought to its magnitude) for each linear that
-// one is on, the embedding with an adapter's rows of it, nothing for other tensors: used by write_hf_folder
-// and write_gguf instead of the base's tensors. `source` must outlive it. UserError for an adapter of another
-// model, for DoRA among several, for rows of the embedding in another than the last, and, when called, for a
-// sum that is not finite. `trained_on`, `held_in`: see merge_to_folder.
+// The weights that `adapters` are merged into, for the functions below and those that write them. A tied head is one
+// of its own here when an adapter has trained it or the embedding apart (PEFT's own merge loses such a head, or
+// changes both: its issues 2777 and 2864).
+std::unique_ptr<model::WeightSource> open_to_merge(const base::fs::path& base_model,
+                                                   const std::vector<base::fs::path>& adapters);
+// Whether the result has a head of its own where the base's is tied. Reads only the adapters' configurations.
+bool unties_head(const model::ModelConfig& base, const std::vector<base::fs::path>& adapters);
+
+// W + s B A of each of `adapters` in fp32 (with DoRA, each row brought to its magnitude) for each module that
+// one is on, the embedding with an adapter's rows of it, what an adapter trained in full, nothing for other tensors:
+// used by write_hf_folder and write_gguf instead of the base's tensors. `source` is open_to_merge's, and must outlive
+// it. UserError for an adapter of another model, for DoRA among several, for rows of the embedding and tensors in full
+// in another than the last, and, when called, for a sum that is not finite. `trained_on`, `held_in`: see
+// merge_to_folder.
 model::Adjust merged_weights(const model::WeightSource& source, const std::vector<base::fs::path>& adapters,
                              const std::optional<ops::QuantScheme>& trained_on = {},
                              at::ScalarType held_in = at::kFloat);

@@ -3,11 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <set>
 
+#include "adapters/ranks.h"
+#include "adapters/whole_modules.h"
 #include "base/error.h"
 #include "base/json_tools.h"
 #include "base/safetensors.h"
@@ -20,144 +22,6 @@ namespace {
 
 using base::Json;
 using base::UserError;
-
-constexpr const char* kPeftVersion = "0.21.2";
-constexpr double kMaxAlpha = 1e9;  // a scale that fp32 and its products with weights hold
-
-// Keys that hone reads, and those that change nothing when an adapter is used.
-const std::set<std::string>& understood() {
-  static const std::set<std::string> keys = {
-      "auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode", "init_lora_weights",
-      "lora_alpha", "lora_dropout", "megatron_core", "peft_type", "peft_version", "qalora_group_size", "r",
-      "revision", "runtime_config", "target_modules", "task_type", "use_dora", "use_rslora",
-      "modules_to_save",          // a reward model's head alone: read_score_head
-      "trainable_token_indices",  // of the embedding alone: read_token_indices
-      // how an adapter was begun; its saved weights already hold the outcome (init_lora_weights says if the
-      // base changed)
-      "corda_config", "eva_config", "loftq_config", "lora_ga_config",
-      // which layers it was put on: the saved tensors say so themselves
-      "layers_pattern", "layers_to_transform", "ensure_weight_tying"};
-  return keys;
-}
-
-bool is_empty(const Json& v) {
-  return v.is_null() || v == Json(false) || v == Json("none") ||
-         ((v.is_object() || v.is_array()) && v.empty());
-}
-
-[[noreturn]] void wrong(const std::string& where, const std::string& key, const std::string& expected,
-                        const Json& v) {
-  throw UserError({where + ": " + key, expected, base::short_json(v), "", ""});
-}
-
-double number_or(const Json& json, const char* key, double fallback, const std::string& where) {
-  const auto it = json.find(key);
-  if (it == json.end() || it->is_null()) return fallback;
-  if (!it->is_number()) wrong(where, key, "a number", *it);
-  return it->get<double>();
-}
-
-bool bool_or(const Json& json, const char* key, bool fallback, const std::string& where) {
-  const auto it = json.find(key);
-  if (it == json.end() || it->is_null()) return fallback;
-  if (!it->is_boolean()) wrong(where, key, "true or false", *it);
-  return it->get<bool>();
-}
-
-// target_modules and exclude_modules: a list of names, or one string that is a regex.
-void read_names(const Json& json, const char* key, const std::string& where, std::vector<std::string>& names,
-                bool& is_regex) {
-  const auto it = json.find(key);
-  if (it == json.end() || it->is_null()) return;
-  if (it->is_string()) {
-    names = {it->get<std::string>()};
-    is_regex = true;
-    return;
-  }
-  if (!it->is_array()) wrong(where, key, "a list of names or one regular expression", *it);
-  for (const Json& name : *it) {
-    if (!name.is_string()) wrong(where, key, "a list of names or one regular expression", *it);
-    names.push_back(name.get<std::string>());
-  }
-}
-
-LoraInit read_init(const Json& json, const std::string& where) {
-  const auto it = json.find("init_lora_weights");
-  if (it == json.end() || it->is_null() || *it == Json(true)) return LoraInit::kTrue;
-  if (*it == Json(false)) return LoraInit::kFalse;
-  if (*it == Json("gaussian")) return LoraInit::kGaussian;
-  // These start from other numbers but leave the base model as it is: the file's weights are all there is to
-  // know.
-  if (*it == Json("eva") || *it == Json("orthogonal")) return LoraInit::kTrue;
-  throw UserError(
-      {where + ": init_lora_weights", "true, false or gaussian", base::short_json(*it),
-       "this initialization changes the base model's weights, so that the adapter is not sufficient without "
-       "them",
-       "convert it with PEFT: save_pretrained(..., path_initial_model_for_weight_conversion=...)"});
-}
-
-// Whether it is a reward model's: SEQ_CLS (or no task), with the score head saved whole.
-bool read_score_head(const Json& json, const std::string& where) {
-  const Json task = json.value("task_type", Json(nullptr)),
-             saved = json.value("modules_to_save", Json(nullptr));
-  if (!task.is_null() && task != Json("CAUSAL_LM") && task != Json("SEQ_CLS"))
-    wrong(where, "task_type", "CAUSAL_LM, or SEQ_CLS of a reward model", task);
-  if (is_empty(saved)) {
-    if (task == Json("SEQ_CLS")) wrong(where, "modules_to_save", "score with task_type SEQ_CLS", saved);
-    return false;
-  }
-  bool score = false;
-  for (const Json& name : saved.is_array() ? saved : Json::array({saved})) {
-    score = score || name == Json("score");
-    if (name == Json("score") || name == Json("classifier")) continue;
-    throw UserError({where + ": modules_to_save", "nothing, or score of a reward model",
-                     base::short_json(saved),
-                     "the adapter uses an option that hone does not have, and the result would differ",
-                     "train the adapter without modules_to_save"});
-  }
-  if (!score) wrong(where, "modules_to_save", "score among them", saved);
-  return true;
-}
-
-// A list of token ids, or a mapping of the embedding's name to one. PEFT finds modules by the end of a name.
-void read_token_indices(const Json& json, const std::string& where, LoraConfig& config) {
-  constexpr const char* kKey = "trainable_token_indices";
-  const Json value = json.value(kKey, Json(nullptr));
-  if (is_empty(value)) return;
-  const auto bad = [&]() {
-    wrong(where, kKey, "a list of token ids, or a mapping of embed_tokens to one", value);
-  };
-  const Json* ids = &value;
-  if (value.is_object()) {
-    config.token_module = value.begin().key();
-    ids = &value.begin().value();
-    const bool embedding =
-        config.token_module == "embed_tokens" || config.token_module.ends_with(".embed_tokens");
-    if (value.size() != 1 || !embedding) {
-      throw UserError({where + ": " + kKey, "only rows of embed_tokens", base::short_json(value),
-                       "an untied head has no trainable rows in hone; a tied head has those of the embedding "
-                       "without being named",
-                       "train the adapter only on embed_tokens"});
-    }
-  }
-  if (!ids->is_array() || ids->empty()) bad();
-  for (const Json& id : *ids) {
-    if (!id.is_number_integer()) bad();
-    config.token_indices.push_back(id.get<std::int64_t>());
-  }
-}
-
-Json token_indices_json(const LoraConfig& config) {
-  if (config.token_indices.empty()) return nullptr;
-  if (config.token_module.empty()) return config.token_indices;
-  return {{config.token_module, config.token_indices}};
-}
-
-Json names_json(const std::vector<std::string>& names, bool is_regex) {
-  if (names.empty()) return nullptr;
-  if (is_regex) return names.front();
-  return names;
-}
 
 at::Tensor read_fp32(const base::StoredTensor& stored, const std::string& where) {
   at::ScalarType type = at::kFloat;
@@ -180,21 +44,87 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
-at::Tensor take(const base::SafetensorsFile& file, const std::string& key,
-                const std::vector<std::int64_t>& expected, const std::string& where) {
-  const base::StoredTensor* stored = file.find(key);
-  if (stored == nullptr) {
-    throw UserError({where, "the tensor " + key + " (CKPT-01)", "no such tensor",
-                     "the adapter belongs to another model or is incomplete",
-                     "check base_model_name_or_path in " + std::string(kConfigFile)});
+// Takes tensors out of adapter_model.safetensors, and knows at the end what nobody took.
+class Reader {
+ public:
+  explicit Reader(const base::fs::path& folder)
+      : file_(base::SafetensorsFile::open(folder / kWeightsFile)), where_(file_.path().string()) {}
+
+  bool has(const std::string& key) const { return file_.find(key) != nullptr; }
+
+  // fp32. UserError unless it is there in this shape.
+  at::Tensor take(const std::string& key, const std::vector<std::int64_t>& expected) {
+    const base::StoredTensor* stored = file_.find(key);
+    if (stored == nullptr) {
+      throw UserError({where_, "the tensor " + key + " (CKPT-01)", "no such tensor",
+                       "the adapter belongs to another model or is incomplete",
+                       "check base_model_name_or_path in " + std::string(kConfigFile)});
+    }
+    if (stored->shape != expected) {
+      throw UserError(
+          {where_ + ": " + key, "the shape " + shape_text(expected), shape_text(stored->shape),
+           "the adapter belongs to another model, or a rank in its config is not the one it was trained with",
+           "check base_model_name_or_path and r in " + std::string(kConfigFile)});
+    }
+    taken_.insert(key);
+    return read_fp32(*stored, where_);
   }
-  if (stored->shape != expected) {
-    throw UserError(
-        {where + ": " + key, "the shape " + shape_text(expected), shape_text(stored->shape),
-         "the adapter belongs to another model, or r in its config is not the one it was trained with",
-         "check base_model_name_or_path and r in " + std::string(kConfigFile)});
+
+  void require_all_taken() const {
+    const std::vector<std::string> known(taken_.begin(), taken_.end());
+    for (const base::StoredTensor& t : file_.tensors()) {
+      if (taken_.contains(t.name)) continue;
+      throw UserError({where_ + ": " + base::cut_text(t.name, 200),
+                       "only tensors of the modules that target_modules and modules_to_save name (CKPT-01)",
+                       "this one in addition." + base::did_you_mean(t.name, known),
+                       "a part that hone does not have (an embedding with added rows), or another model",
+                       "train a LoRA on the model as it is, or name the adapter's own base model"});
+    }
   }
-  return read_fp32(*stored, where);
+
+ private:
+  base::SafetensorsFile file_;
+  std::string where_;
+  std::set<std::string> taken_;
+};
+
+void require_weights(const base::fs::path& folder) {
+  std::error_code ec;
+  if (base::fs::exists(folder / kWeightsFile, ec)) return;
+  if (base::fs::exists(folder / "adapter_model.bin", ec)) {
+    throw UserError({folder.string(), kWeightsFile, "adapter_model.bin",
+                     "an old adapter; hone does not read pickled files",
+                     "load it with PEFT and call save_pretrained once"});
+  }
+  throw UserError({folder.string(), std::string(kWeightsFile) + " beside adapter_config.json", "no such file",
+                   "an incomplete download, or a run that has not saved yet",
+                   "name the folder that has both"});
+}
+
+// Of every module that can have a LoRA. The embedding's are those of its transposed matrix: what it adds to the
+// columns of W^T [H, V] is B A.
+std::map<std::string, model::LinearSpec> shapes_of(const model::ModelConfig& model) {
+  std::map<std::string, model::LinearSpec> out;
+  for (const model::LinearSpec& spec : model::adaptable_linears(model)) out[spec.name] = spec;
+  const model::TensorNames& names = model::traits_of(model.family).names;
+  const std::string head(names.head.hf), embedding(names.embedding.hf);
+  out[head] = {.name = head, .out = model.vocab_size, .in = model.hidden_size};
+  out[embedding] = {.name = embedding, .out = model.hidden_size, .in = model.vocab_size};
+  return out;
+}
+
+StoredLora read_module(Reader& reader, const model::LinearSpec& spec, const ModuleRank& rank, bool dora,
+                       const model::ModelConfig& model) {
+  const bool embedding = spec.name == model::traits_of(model.family).names.embedding.hf;
+  StoredLora out{
+      .module = spec.name,
+      .a = reader.take(embedding ? key_embedding_a(spec.name) : key_a(spec.name), {rank.r, spec.in}),
+      .b = reader.take(embedding ? key_embedding_b(spec.name) : key_b(spec.name), {spec.out, rank.r}),
+      .magnitude = {},
+      .scale = rank.scale,
+      .transposed = embedding};
+  if (dora && !embedding) out.magnitude = reader.take(key_magnitude(spec.name), {spec.out});
+  return out;
 }
 
 }  // namespace
@@ -206,6 +136,13 @@ std::string key_b(const std::string& module) {
   return "base_model.model." + module + ".lora_B.weight";
 }
 
+std::string key_embedding_a(const std::string& module) {
+  return "base_model.model." + module + ".lora_embedding_A";
+}
+std::string key_embedding_b(const std::string& module) {
+  return "base_model.model." + module + ".lora_embedding_B";
+}
+
 std::string key_magnitude(const std::string& module) {
   return "base_model.model." + module + ".lora_magnitude_vector";
 }
@@ -215,168 +152,61 @@ std::string key_token_rows(const model::ModelConfig& model) {
          kTokenRowsSuffix;
 }
 
-Json config_to_json(const LoraConfig& c) {
-  const Json init = c.init == LoraInit::kGaussian ? Json("gaussian") : Json(c.init == LoraInit::kTrue);
-  const bool integral = c.alpha == std::floor(c.alpha) && std::abs(c.alpha) < 1e15;
-  const Json alpha = integral ? Json(static_cast<std::int64_t>(c.alpha)) : Json(c.alpha);
-  Json json;
-  json["alora_invocation_tokens"] = nullptr;
-  json["alpha_pattern"] = Json::object();
-  json["arrow_config"] = nullptr;
-  json["auto_mapping"] = nullptr;
-  json["base_model_name_or_path"] = c.base_model_name_or_path;
-  json["bias"] = "none";
-  json["corda_config"] = nullptr;
-  json["ensure_weight_tying"] = false;
-  json["eva_config"] = nullptr;
-  json["exclude_modules"] = names_json(c.exclude_modules, c.exclude_is_regex);
-  json["fan_in_fan_out"] = false;
-  json["inference_mode"] = true;
-  json["init_lora_weights"] = init;
-  json["kasa_config"] = nullptr;
-  json["layer_replication"] = nullptr;
-  json["layers_pattern"] = nullptr;
-  json["layers_to_transform"] = nullptr;
-  json["loftq_config"] = Json::object();
-  json["lora_alpha"] = alpha;
-  json["lora_bias"] = false;
-  json["lora_dropout"] = c.dropout;
-  json["lora_ga_config"] = nullptr;
-  json["megatron_config"] = nullptr;
-  json["megatron_core"] = "megatron.core";
-  // PEFT adds both of its names for such a head to every SEQ_CLS adapter.
-  json["modules_to_save"] = c.score_head ? Json::array({"classifier", "score"}) : Json(nullptr);
-  json["monteclora_config"] = nullptr;
-  json["peft_type"] = "LORA";
-  json["peft_version"] = kPeftVersion;
-  json["qalora_group_size"] = 16;
-  json["r"] = c.r;
-  json["rank_pattern"] = Json::object();
-  json["revision"] = nullptr;
-  json["target_modules"] = names_json(c.target_modules, c.target_is_regex);
-  json["target_parameters"] = nullptr;
-  json["task_type"] = c.score_head ? "SEQ_CLS" : "CAUSAL_LM";
-  json["trainable_token_indices"] = token_indices_json(c);
-  json["use_bdlora"] = nullptr;
-  json["use_dora"] = c.dora;
-  json["use_qalora"] = false;
-  json["use_rslora"] = c.rslora;
-  json["velora_config"] = nullptr;
-  return json;
-}
-
-LoraConfig config_from_json(const Json& json, const std::string& where) {
-  if (!json.is_object()) throw UserError({where, "a JSON object", json.type_name(), "", ""});
-  const std::string type =
-      json.contains("peft_type") && json["peft_type"].is_string() ? json["peft_type"] : "none";
-  if (type != "LORA") {
-    throw UserError({where + ": peft_type", "LORA", "'" + base::cut_text(type, 200) + "'",
-                     "hone reads no other kind of adapter", ""});
-  }
-  const bool score_head = read_score_head(json, where);
-  for (const auto& [key, value] : json.items()) {
-    if (understood().contains(key) || is_empty(value)) continue;
-    throw UserError({where + ": " + base::cut_text(key, 200), "nothing, false or none",
-                     base::short_json(value),
-                     "the adapter uses an option that hone does not have, and the result would differ",
-                     "train the adapter without " + base::cut_text(key, 200)});
-  }
-  LoraConfig c;
-  c.score_head = score_head;
-  const double rank = number_or(json, "r", 8, where);
-  if (!(rank >= 1 && rank <= 1e6 && rank == std::floor(rank)))
-    wrong(where, "r", "a positive integer", json["r"]);
-  c.r = static_cast<std::int64_t>(rank);
-  c.alpha = number_or(json, "lora_alpha", 8, where);
-  if (!(std::abs(c.alpha) <= kMaxAlpha))
-    wrong(where, "lora_alpha", "a number of at most 1e9", json["lora_alpha"]);
-  c.dropout = number_or(json, "lora_dropout", 0, where);
-  if (!(c.dropout >= 0 && c.dropout < 1))
-    wrong(where, "lora_dropout", "a number from 0 to below 1", json["lora_dropout"]);
-  c.rslora = bool_or(json, "use_rslora", false, where);
-  c.dora = bool_or(json, "use_dora", false, where);
-  read_names(json, "target_modules", where, c.target_modules, c.target_is_regex);
-  read_names(json, "exclude_modules", where, c.exclude_modules, c.exclude_is_regex);
-  read_token_indices(json, where, c);
-  c.init = read_init(json, where);
-  if (json.contains("base_model_name_or_path") && json["base_model_name_or_path"].is_string()) {
-    c.base_model_name_or_path = json["base_model_name_or_path"].get<std::string>();
-  }
-  return c;
-}
-
-// PEFT takes all of these, and fails in the first forward or trains a row twice.
-void check_token_indices(const LoraConfig& config, const model::ModelConfig& model,
-                         const std::string& where) {
-  std::set<std::int64_t> seen;
-  for (const std::int64_t id : config.token_indices) {
-    const bool inside = id >= 0 && id < model.vocab_size;
-    if (inside && seen.insert(id).second) continue;
-    throw UserError({where, "distinct token ids from 0 to " + std::to_string(model.vocab_size - 1),
-                     std::to_string(id) + (inside ? " twice" : ""),
-                     inside ? "" : "the embedding has no such row", "take it out of the list"});
-  }
-}
-
 StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfig& model) {
   const std::string where = (folder / kConfigFile).string();
   const Json json = base::parse_json(base::read_settings(folder / kConfigFile), where);
   StoredAdapter adapter;
   adapter.config = config_from_json(json, where);
-  std::error_code ec;
-  if (!base::fs::exists(folder / kWeightsFile, ec) && base::fs::exists(folder / "adapter_model.bin", ec)) {
-    throw UserError({folder.string(), kWeightsFile, "adapter_model.bin",
-                     "an old adapter; hone does not read pickled files",
-                     "load it with PEFT and call save_pretrained once"});
-  }
-  if (!base::fs::exists(folder / kWeightsFile, ec)) {
-    throw UserError({folder.string(), std::string(kWeightsFile) + " beside adapter_config.json",
-                     "no such file", "an incomplete download, or a run that has not saved yet",
-                     "name the folder that has both"});
-  }
-  const base::SafetensorsFile file = base::SafetensorsFile::open(folder / kWeightsFile);
-  const std::string weights = file.path().string();
-  std::vector<std::string> targets = select_targets(adapter.config, model, /*strict=*/false);
-  if (json.contains("layers_to_transform") && !json["layers_to_transform"].is_null()) {
-    // Only some layers: the file's keys tell which, and each must still be a target.
-    std::erase_if(targets, [&file](const std::string& t) { return file.find(key_a(t)) == nullptr; });
-    adapter.config.target_modules = targets;
-    adapter.config.target_is_regex = false;
-  }
-  const std::set<std::string> chosen(targets.begin(), targets.end());
-  std::set<std::string> expected;
-  for (const model::LinearSpec& spec : model::adaptable_linears(model)) {
-    if (!chosen.contains(spec.name)) continue;
-    const std::int64_t r = adapter.config.r;
-    adapter.modules.push_back({spec.name, take(file, key_a(spec.name), {r, spec.in}, weights),
-                               take(file, key_b(spec.name), {spec.out, r}, weights), at::Tensor()});
-    expected.insert(key_a(spec.name));
-    expected.insert(key_b(spec.name));
-    if (!adapter.config.dora) continue;
-    adapter.modules.back().magnitude = take(file, key_magnitude(spec.name), {spec.out}, weights);
-    expected.insert(key_magnitude(spec.name));
-  }
+  require_weights(folder);
+  Reader reader(folder);
+  const std::vector<std::string> targets = select_targets(adapter.config, model, /*strict=*/false);
+  const std::vector<ModuleRank> ranks = ranks_of(adapter.config, targets, /*strict=*/false);
+  const std::map<std::string, model::LinearSpec> shapes = shapes_of(model);
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    adapter.modules.push_back(
+        read_module(reader, shapes.at(targets[i]), ranks[i], adapter.config.dora, model));
   if (const auto rows = static_cast<std::int64_t>(adapter.config.token_indices.size()); rows > 0) {
     check_token_indices(adapter.config, model, where + ": trainable_token_indices");
-    const std::string key = key_token_rows(model);
-    adapter.token_rows = take(file, key, {rows, model.hidden_size}, weights);
-    expected.insert(key);
+    adapter.token_rows = reader.take(key_token_rows(model), {rows, model.hidden_size});
   }
-  if (adapter.config.score_head) {
-    adapter.score = take(file, kScoreKey, {1, model.hidden_size}, weights);
-    expected.insert(kScoreKey);
+  for (const WholeTensor& tensor : whole_tensors(adapter.config, model, targets, /*strict=*/false)) {
+    adapter.whole_names.push_back(tensor.name);
+    adapter.whole.push_back(reader.take(tensor.key, tensor.shape));
   }
-  const std::vector<std::string> known(expected.begin(), expected.end());
-  for (const base::StoredTensor& t : file.tensors()) {
-    if (expected.contains(t.name)) continue;
-    throw UserError(
-        {weights + ": " + base::cut_text(t.name, 200),
-         "only tensors of the modules that target_modules names (CKPT-01)",
-         "this one in addition." + base::did_you_mean(t.name, known),
-         "a part that hone does not have (modules_to_save, an adapted embedding), or another model",
-         "train a LoRA only on linears, or name the adapter's own base model"});
+  if (adapter.config.score_head) adapter.score = reader.take(kScoreKey, {1, model.hidden_size});
+  // PEFT keeps a copy of the base's matrix beside a LoRA on the embedding or the head.
+  const model::TensorNames& names = model::traits_of(model.family).names;
+  for (const std::string_view module : {names.embedding.hf, names.head.hf}) {
+    const std::string key = "base_model.model." + std::string(module) + ".base_layer.weight";
+    const bool adapted = std::find(targets.begin(), targets.end(), module) != targets.end();
+    if (adapted && reader.has(key)) {
+      adapter.base_copies[std::string(module) + ".weight"] =
+          reader.take(key, {model.vocab_size, model.hidden_size});
+    }
   }
+  reader.require_all_taken();
   return adapter;
+}
+
+void require_same_base(const StoredAdapter& adapter, const model::CausalLm& model, const std::string& where) {
+  for (const auto& [name, copy] : adapter.base_copies) {
+    const bool head = name == model.head_linear().name + ".weight";
+    const at::Tensor held = head ? model.head().dense() : at::Tensor();
+    std::int64_t rows = 0;
+    if (head) {
+      rows = copy.to(held.device(), held.scalar_type()).ne(held).any(1).sum().item<std::int64_t>();
+    } else {
+      std::vector<std::int64_t> ids(static_cast<std::size_t>(copy.size(0)));
+      std::iota(ids.begin(), ids.end(), 0);
+      const at::Tensor own = model.embed(ids);
+      rows = copy.to(own.device(), own.scalar_type()).ne(own).any(1).sum().item<std::int64_t>();
+    }
+    if (rows == 0) continue;
+    throw UserError({where + ": " + name, "the base's rows in the adapter's copy of the matrix",
+                     std::to_string(rows) + " rows that differ",
+                     "it was trained on another base, or on one whose rows were changed or added",
+                     "name that base, or merge the adapter with PEFT"});
+  }
 }
 
 void write_adapter(const base::fs::path& folder, const LoraConfig& config,

@@ -30,6 +30,9 @@ std::string key_token_rows(const model::ModelConfig& model);
 std::string key_a(const std::string& module);
 std::string key_b(const std::string& module);
 std::string key_magnitude(const std::string& module);
+// Of the embedding: "....lora_embedding_A", and B.
+std::string key_embedding_a(const std::string& module);
+std::string key_embedding_b(const std::string& module);
 
 // Every key that PEFT 0.21.2 writes, in alphabetical order; target_modules as they are
 // (with_recorded_targets).
@@ -42,19 +45,29 @@ LoraConfig config_from_json(const base::Json& json, const std::string& where);
 void check_token_indices(const LoraConfig& config, const model::ModelConfig& model, const std::string& where);
 
 // One adapted module as read: A [r, in], B [out, r], fp32 (bf16 and fp16 files are widened); magnitude [out]
-// of DoRA, else undefined.
+// of DoRA, else undefined. It adds scale B A to the weight; of the embedding (`transposed`; in is V, out is H) the
+// transposed of that.
 struct StoredLora {
   std::string module;
   at::Tensor a, b, magnitude;
+  double scale = 1;
+  bool transposed = false;
 };
 struct StoredAdapter {
   LoraConfig config;
-  std::vector<StoredLora> modules;  // in model order
-  at::Tensor token_rows;            // [k, H] fp32; undefined without config.token_indices
-  at::Tensor score;                 // [1, H] fp32; undefined without config.score_head
+  std::vector<StoredLora> modules;       // in model order: the layers', the head, the embedding
+  at::Tensor token_rows;                 // [k, H] fp32; undefined without config.token_indices
+  std::vector<std::string> whole_names;  // of the model's tensors that are trained in full (whole_modules.h)
+  std::vector<at::Tensor> whole;         // their values, fp32
+  // PEFT's copies of the base's embedding and head, by the tensor's name, where they have a LoRA. hone writes none.
+  std::map<std::string, at::Tensor> base_copies;
+  at::Tensor score;  // [1, H] fp32; undefined without config.score_head
 };
 // UserError for a missing file, a key without a place in `model`, an absent key, a wrong shape or dtype.
 StoredAdapter read_adapter(const base::fs::path& folder, const model::ModelConfig& model);
+
+// UserError unless the copies are the matrices of the model.
+void require_same_base(const StoredAdapter& adapter, const model::CausalLm& model, const std::string& where);
 
 // Writes both files into the existing `folder`; `tensors` are fp32 under PEFT's keys.
 void write_adapter(const base::fs::path& folder, const LoraConfig& config,

@@ -1,12 +1,13 @@
 // Which modules an adapter goes on: PEFT's check_target_module_exists and _maybe_include_all_linear_layers.
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "adapters/lora.h"
+#include "adapters/name_pattern.h"
+#include "adapters/whole_modules.h"
 #include "base/error.h"
-#include "base/pattern.h"
 #include "base/suggest.h"
-#include "base/utf8.h"
 #include "model/families.h"
 
 namespace hone::adapters {
@@ -14,40 +15,11 @@ namespace {
 
 using base::UserError;
 
+constexpr const char* kTargets = "lora_target_modules";
+constexpr const char* kExcluded = "lora_exclude_modules";
 constexpr const char* kTarget = "option lora_target_modules";
 constexpr const char* kExclude = "option lora_exclude_modules";
 constexpr std::size_t kMinimizeFrom = 20;  // PEFT's MIN_TARGET_MODULES_FOR_OPTIMIZATION
-
-// PEFT's re.fullmatch of one pattern with many names; all matches together have one budget of steps.
-class NamePattern {
- public:
-  NamePattern(const std::string& pattern, const std::string& where)
-      : where_(where), source_(pattern), pattern_(pattern, {}, where) {}
-
-  bool matches(const std::string& name) {
-    try {
-      return pattern_.full_match(base::to_code_points(name), steps_);
-    } catch (const base::PatternTooSlow&) {
-      throw UserError({where_,
-                       "a regular expression that needs at most " + std::to_string(base::Pattern::kMaxSteps) +
-                           " steps for all names of modules",
-                       "'" + base::cut_text(source_, 200) + "', which needs more; it came as far as " + name,
-                       "a back-reference in a nested repetition",
-                       "write it without, or give a list of names"});
-    }
-  }
-
- private:
-  std::string where_;
-  std::string source_;
-  base::Pattern pattern_;
-  long steps_ = base::Pattern::kMaxSteps;
-};
-
-// `strict`: the option of this run; else the file of an adapter that somebody made.
-std::string where_of(bool strict, const char* option) {
-  return strict ? option : "adapter_config.json: " + std::string(option).substr(sizeof("option lora_") - 1);
-}
 
 // Names to suggest: last parts first ("q_proj"), then whole names.
 std::vector<std::string> suggestions(const std::vector<std::string>& modules) {
@@ -69,53 +41,81 @@ std::string short_names(const std::vector<std::string>& modules) {
   return text;
 }
 
-// lm_head and embed_tokens: PEFT adapts them and then saves whole base tensors; hone's losses read the head
-// directly.
-void refuse_embeddings(const std::string& found) {
-  throw UserError({kTarget, "linears of the decoder layers (GRAD-07)", "'" + found + "'",
-                   "an adapter on lm_head or embed_tokens would save a copy of the whole embedding and break "
-                   "weight tying",
-                   "take lm_head and embed_tokens out of the targets; all-linear does not include them"});
-}
-
 bool any_match(const std::vector<std::string>& modules, const std::string& entry) {
   return std::any_of(modules.begin(), modules.end(),
                      [&](const std::string& m) { return matches_entry(m, entry); });
 }
 
-std::vector<std::string> choose(const LoraConfig& config, const model::ModelConfig& model,
-                                const std::vector<std::string>& modules,
-                                const std::vector<std::string>& outside, bool strict) {
-  if (is_all_linear(config)) return modules;
-  if (config.target_is_regex && !config.target_modules.empty()) {
-    const std::string& pattern = config.target_modules.front();
-    NamePattern regex(pattern, where_of(strict, kTarget));
-    std::vector<std::string> chosen;
-    for (const std::string& m : modules) {
-      if (regex.matches(m)) chosen.push_back(m);
-    }
-    for (const std::string& m : outside) {
-      if (regex.matches(m)) refuse_embeddings(m);
-    }
-    if (chosen.empty()) {
-      const bool is_name = any_match(modules, pattern);
-      std::string found = "'" + pattern + "', which matches none of " + std::to_string(modules.size()) + ".";
-      if (!is_name) found += base::did_you_mean(pattern, suggestions(modules));
-      throw UserError({kTarget, "a regular expression that matches the whole name of a module", found,
-                       is_name ? "a single name is read as a regular expression, as PEFT does"
-                               : "the modules are called " + short_names(modules),
-                       is_name
-                           ? "write .*\\." + pattern + ", or a list of two names or more"
-                           : "for example .*\\.q_proj: the whole name is model.layers.0.self_attn.q_proj"});
-    }
-    return chosen;
+// PEFT's layers_to_transform and layers_pattern, of modules that a list names by their end.
+class LayerFilter {
+ public:
+  LayerFilter(const LoraConfig& config, const std::string& where) : layers_(config.layers_to_transform) {
+    for (const std::string& pattern : config.layers_pattern)
+      patterns_.emplace_back("(?:.*\\.)?" + pattern, where);
   }
+
+  bool takes(const std::string& module) {
+    if (layers_.empty()) return true;
+    const std::optional<std::int64_t> layer = layer_of(module);
+    return layer && std::find(layers_.begin(), layers_.end(), *layer) != layers_.end();
+  }
+
+ private:
+  // The first number between dots; before it comes a name that layers_pattern matches, or any after another.
+  std::optional<std::int64_t> layer_of(const std::string& module) {
+    for (std::size_t dot = module.find('.'); dot != std::string::npos; dot = module.find('.', dot + 1)) {
+      const std::size_t end = module.find('.', dot + 1);
+      if (end == std::string::npos) break;
+      const std::string number = module.substr(dot + 1, end - dot - 1);
+      const bool digits = !number.empty() && number.size() < 10 &&
+                          number.find_first_not_of("0123456789") == std::string::npos;
+      if (digits && follows(module.substr(0, dot))) return std::stoll(number);
+    }
+    return std::nullopt;
+  }
+  bool follows(const std::string& prefix) {
+    if (patterns_.empty()) return prefix.find('.') != std::string::npos;
+    return std::any_of(patterns_.begin(), patterns_.end(), [&](NamePattern& p) { return p.matches(prefix); });
+  }
+
+  std::vector<std::int64_t> layers_;
+  std::vector<NamePattern> patterns_;
+};
+
+void require_layers(const LoraConfig& config, const model::ModelConfig& model) {
+  for (const std::int64_t layer : config.layers_to_transform) {
+    if (layer >= 0 && layer < model.num_hidden_layers) continue;
+    throw UserError({"option layers_to_transform",
+                     "layers from 0 to " + std::to_string(model.num_hidden_layers - 1), std::to_string(layer),
+                     "the first layer is 0", "take it out of the list"});
+  }
+}
+
+std::vector<std::string> choose_by_regex(const LoraConfig& config, const std::vector<std::string>& modules,
+                                         bool strict) {
+  const std::string& pattern = config.target_modules.front();
+  NamePattern regex(pattern, where_of(strict, kTargets));
+  std::vector<std::string> chosen;
+  for (const std::string& m : modules) {
+    if (regex.matches(m)) chosen.push_back(m);
+  }
+  if (!chosen.empty()) return chosen;
+  const bool is_name = any_match(modules, pattern);
+  std::string found = "'" + pattern + "', which matches none of " + std::to_string(modules.size()) + ".";
+  if (!is_name) found += base::did_you_mean(pattern, suggestions(modules));
+  throw UserError({kTarget, "a regular expression that matches the whole name of a module", found,
+                   is_name ? "a single name is read as a regular expression, as PEFT does"
+                           : "the modules are called " + short_names(modules),
+                   is_name ? "write .*\\." + pattern + ", or a list of two names or more"
+                           : "for example .*\\.q_proj: the whole name is model.layers.0.self_attn.q_proj"});
+}
+
+std::vector<std::string> choose_by_names(const LoraConfig& config, const model::ModelConfig& model,
+                                         const std::vector<std::string>& modules, bool strict) {
   std::vector<std::string> entries = config.target_modules;
   if (entries.empty()) entries = model::traits_of(model.family).lora_targets;
   for (const std::string& entry : entries) {
-    if (any_match(modules, entry)) continue;
-    if (any_match(outside, entry)) refuse_embeddings(entry);
-    if (!strict) continue;
+    if (!strict || any_match(modules, entry)) continue;
     throw UserError(
         {kTarget, "names of linears: " + short_names(modules),
          "'" + entry + "', which matches no module." + base::did_you_mean(entry, suggestions(modules)),
@@ -123,28 +123,30 @@ std::vector<std::string> choose(const LoraConfig& config, const model::ModelConf
          "correct or remove it; if it were ignored, fewer modules would be trained than "
          "you asked for"});
   }
+  if (strict) require_layers(config, model);
+  LayerFilter layers(config, where_of(strict, "layers_pattern"));
   std::vector<std::string> chosen;
   for (const std::string& m : modules) {
-    if (std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return matches_entry(m, e); })) {
-      chosen.push_back(m);
-    }
+    // PEFT asks a module for its layer only when the list does not have its whole name.
+    const bool whole = std::find(entries.begin(), entries.end(), m) != entries.end();
+    const bool named =
+        std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return matches_entry(m, e); });
+    if (whole || (named && layers.takes(m))) chosen.push_back(m);
   }
   return chosen;
 }
 
 // Removes what exclude_modules names from `chosen`.
-void exclude(const LoraConfig& config, const std::vector<std::string>& modules,
-             const std::vector<std::string>& outside, bool strict, std::vector<std::string>& chosen) {
+void exclude(const LoraConfig& config, const std::vector<std::string>& everything, bool strict,
+             std::vector<std::string>& chosen) {
   if (config.exclude_modules.empty()) return;
-  std::vector<std::string> everything = modules;
-  everything.insert(everything.end(), outside.begin(), outside.end());
   if (config.exclude_is_regex) {
-    NamePattern regex(config.exclude_modules.front(), where_of(strict, kExclude));
+    NamePattern regex(config.exclude_modules.front(), where_of(strict, kExcluded));
     const auto hit = [&regex](const std::string& m) { return regex.matches(m); };
     if (strict && std::none_of(everything.begin(), everything.end(), hit)) {
       throw UserError({kExclude, "a regular expression that matches the whole name of a module",
                        "'" + config.exclude_modules.front() + "', which matches none",
-                       "the modules are called " + short_names(modules), "for example .*\\.down_proj"});
+                       "the modules are called " + short_names(everything), "for example .*\\.down_proj"});
     }
     std::erase_if(chosen, hit);
     return;
@@ -152,8 +154,8 @@ void exclude(const LoraConfig& config, const std::vector<std::string>& modules,
   for (const std::string& entry : config.exclude_modules) {
     if (strict && !any_match(everything, entry)) {
       throw UserError(
-          {kExclude, "names of modules: " + short_names(modules),
-           "'" + entry + "', which matches no module." + base::did_you_mean(entry, suggestions(modules)),
+          {kExclude, "names of modules: " + short_names(everything),
+           "'" + entry + "', which matches no module." + base::did_you_mean(entry, suggestions(everything)),
            "a misspelled name", "correct or remove it"});
     }
     std::erase_if(chosen, [&entry](const std::string& m) { return matches_entry(m, entry); });
@@ -176,16 +178,23 @@ bool is_all_linear(const LoraConfig& config) {
 std::vector<std::string> select_targets(const LoraConfig& config, const model::ModelConfig& model,
                                         bool strict) {
   const model::TensorNames& names = model::traits_of(model.family).names;
-  const std::vector<std::string> outside = {std::string(names.head.hf), std::string(names.embedding.hf)};
-  std::vector<std::string> modules;
-  for (const model::LinearSpec& spec : model::adaptable_linears(model)) modules.push_back(spec.name);
-  std::vector<std::string> chosen = choose(config, model, modules, outside, strict);
-  exclude(config, modules, outside, strict, chosen);
+  std::vector<std::string> linears;
+  for (const model::LinearSpec& spec : model::adaptable_linears(model)) linears.push_back(spec.name);
+  std::vector<std::string> everything = linears;
+  if (!config.score_head) everything.emplace_back(names.head.hf);
+  everything.emplace_back(names.embedding.hf);
+  const bool is_regex = config.target_is_regex && !config.target_modules.empty();
+  std::vector<std::string> chosen = is_all_linear(config) ? linears
+                                    : is_regex            ? choose_by_regex(config, everything, strict)
+                                               : choose_by_names(config, model, everything, strict);
+  exclude(config, everything, strict, chosen);
+  std::erase_if(chosen, [&](const std::string& module) { return is_trained_whole(config, module); });
   if (chosen.empty()) {
-    throw UserError(
-        {kTarget, "at least one module to adapt", "none is left",
-         config.exclude_modules.empty() ? "no name matched" : "lora_exclude_modules excludes every target",
-         "name some of " + short_names(modules) + ", or all-linear"});
+    throw UserError({kTarget, "at least one module to adapt", "none is left",
+                     !config.layers_to_transform.empty() ? "layers_to_transform names no layer of theirs"
+                     : config.exclude_modules.empty()    ? "no name matched"
+                                                         : "lora_exclude_modules excludes every target",
+                     "name some of " + short_names(linears) + ", or all-linear"});
   }
   return chosen;
 }

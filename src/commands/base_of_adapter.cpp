@@ -1,11 +1,13 @@
 #include "commands/base_of_adapter.h"
 
 #include "adapters/frozen_adapters.h"
+#include "adapters/merge.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "commands/commands.h"
 #include "config/hub_names.h"
+#include "model/weight_source.h"
 
 namespace hone::commands {
 
@@ -15,6 +17,12 @@ std::vector<base::fs::path> adapter_stack(const std::vector<std::string>& below,
   if (const auto note = adapters::frozen_adapters_note(adapter, below)) print_notes({*note});
   out.emplace_back(adapter);
   return out;
+}
+
+void print_untied_head(const std::string& base, const std::vector<base::fs::path>& adapters) {
+  if (!adapters::unties_head(model::open_weights(base)->config(), adapters)) return;
+  print_notes({"head and embedding, which are tied in " + base +
+               ", were trained apart: the result has a head of its own (tie_word_embeddings: false)"});
 }
 
 std::string base_of_adapter(const std::string& named, const std::string& adapter) {

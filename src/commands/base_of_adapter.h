@@ -16,4 +16,7 @@ std::vector<base::fs::path> adapter_stack(const std::vector<std::string>& below,
 // machine.
 std::string base_of_adapter(const std::string& named, const std::string& adapter);
 
+// Says so, where the base's head is tied and that of the model with the adapters merged is not.
+void print_untied_head(const std::string& base, const std::vector<base::fs::path>& adapters);
+
 }  // namespace hone::commands

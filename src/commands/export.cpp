@@ -71,7 +71,7 @@ int export_model(const std::vector<std::string>& arguments) {
   const std::vector<base::fs::path> folded = adapter_stack(plan.base_adapters, plan.adapter_name_or_path);
   const std::string base =
       base_of_adapter(plan.model_name_or_path, folded.empty() ? "" : folded.back().string());
-  const auto source = model::open_weights(base);
+  const auto source = adapters::open_to_merge(base, folded);
   const auto trained_on = train::quantize(plan.trained_on, plan.use_bnb_nested_quant);
   const model::Adjust adjust =
       folded.empty() ? model::Adjust()
@@ -90,6 +90,7 @@ int export_model(const std::vector<std::string>& arguments) {
         << facts.other_type
         << " matrices have rows that are not whole blocks of their type, and are stored in a wider type\n";
   }
+  print_untied_head(base, folded);
   std::cout << std::flush;
   return compare_with_adapter(
       plan.compare, prompts,

@@ -87,12 +87,14 @@ int merge(const std::vector<std::string>& arguments) {
   if (!plan.adapters.empty()) return combine(plan);
   const std::string model = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
   const std::vector<base::Json> prompts = prompts_to_compare(plan.compare);
-  adapters::merge_to_folder(model, adapter_stack(plan.base_adapters, plan.adapter_name_or_path), plan.output,
+  const std::vector<base::fs::path> folded = adapter_stack(plan.base_adapters, plan.adapter_name_or_path);
+  adapters::merge_to_folder(model, folded, plan.output,
                             train::quantize(plan.trained_on, plan.use_bnb_nested_quant),
                             train::dtype_policy(plan.compare.precision).residual);
   std::cout << report::visible_controls(plan.output) << ": " << model << " with ";
   for (const std::string& below : plan.base_adapters) std::cout << below << " and ";
   std::cout << plan.adapter_name_or_path << " merged into it" << std::endl;
+  print_untied_head(model, folded);
   return compare_with_adapter(
       plan.compare, prompts,
       {model, plan.base_adapters, plan.adapter_name_or_path, plan.trained_on, plan.use_bnb_nested_quant},

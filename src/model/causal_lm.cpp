@@ -4,14 +4,17 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/error.h"
 #include "base/where.h"
 #include "model/bnb_files.h"
+#include "model/embedding_noise.h"
 #include "model/families.h"
 #include "model/fused_layer.h"
 #include "ops/attention.h"
+#include "ops/fused_linear.h"
 #include "ops/index_tensor.h"
 #include "ops/linear_logprob.h"
 #include "ops/rms_norm.h"
@@ -127,16 +130,20 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
   };
   const auto norm = [&](const std::string& name) { return read(name + ".weight", dtypes.residual); };
   final_norm_ = norm(std::string(names.final_norm.hf));
+  head_.name = std::string(names.head.hf);
   const std::string embedding = std::string(names.embedding.hf) + ".weight";
   if (config_.tie_word_embeddings) {
     // One matrix where the head's numbers are the embedding's; rows are widened when they are looked up.
-    const bool one = dtypes.residual == dtypes.linear || source.stored_dtype(embedding) == dtypes.linear;
-    const at::Tensor rows = read(embedding, one ? dtypes.linear : dtypes.residual);
-    head_ = stored(rows.to(dtypes.linear), storage);
-    embedding_ = one ? head_ : ops::Weight(rows);
+    const bool one = dtypes.residual == dtypes.head() ||
+                     (!dtypes.float_head && source.stored_dtype(embedding) == dtypes.linear);
+    const at::Tensor rows = read(embedding, one ? dtypes.head() : dtypes.residual);
+    head_.weight = stored(rows.to(dtypes.head()), storage);
+    embedding_ = one ? head_.weight : ops::Weight(rows);
   } else {
     embedding_ = read(embedding, dtypes.residual);
-    head_ = stored(read(std::string(names.head.hf) + ".weight", dtypes.linear), storage);
+    // a head in fp32 has the numbers of the model's dtype
+    const at::ScalarType read_as = dtypes.float_head ? dtypes.residual : dtypes.linear;
+    head_.weight = stored(read(std::string(names.head.hf) + ".weight", read_as).to(dtypes.head()), storage);
   }
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
@@ -179,9 +186,52 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
   return embedding_.rows(ops::index_tensor(ids, device())).to(dtypes_.residual);
 }
 
+at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const {
+  at::Tensor x = embed(ids);
+  if (pass.adapters_on && (trained_parts_.embedding.defined() || trained_parts_.embedding_lora)) {
+    const at::Tensor index = ops::index_tensor(ids, device());
+    if (trained_parts_.embedding.defined())
+      x = at::embedding(trained_parts_.embedding, index).to(dtypes_.residual);
+    if (const auto& lora = trained_parts_.embedding_lora) {
+      const at::Tensor a_out = at::embedding(lora->a.t(), index);  // [T, r]
+      x = (x + at::linear(a_out, lora->b) * lora->scale).to(dtypes_.residual);
+    }
+  }
+  return token_rows_.put(x, token_rows_.places(ids, pass));
+}
+
+at::Tensor CausalLm::final_norm(const ops::PassContext& pass) const {
+  return ops::trained_or(final_norm_, trained_final_norm_, pass);
+}
+
+void CausalLm::set_trained_parts(TrainedParts parts) {
+  const TensorNames& names = traits_of(config_.family).names;
+  std::map<std::string, at::Tensor*> places;  // by the tensor's name
+  places[std::string(names.final_norm.hf) + ".weight"] = &trained_final_norm_;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
+    LayerNorms& norms = layers_[i].trained;
+    const auto place = [&](const NamePair& pair, at::Tensor& at) {
+      places[prefix + std::string(pair.hf) + ".weight"] = &at;
+    };
+    place(names.input_norm, norms.input_norm);
+    place(names.post_attention_norm, norms.post_attention_norm);
+    place(names.q_norm, norms.q_norm);
+    place(names.k_norm, norms.k_norm);
+    for (ops::Linear* linear : layers_[i].linears()) places[linear->name + ".bias"] = &linear->trained_bias;
+  }
+  for (const auto& [name, place] : places) {
+    const auto found = parts.vectors.find(name);
+    *place = found == parts.vectors.end() ? at::Tensor() : found->second;
+  }
+  for (const auto& [name, vector] : parts.vectors)
+    base::require(places.contains(name), "CausalLm::set_trained_parts", "names of norms and biases");
+  trained_parts_ = std::move(parts);
+}
+
 std::optional<ops::HeadRows> CausalLm::head_rows(bool adapters_on) const {
   if (!token_rows_.defined() || !adapters_on || !config_.tie_word_embeddings) return std::nullopt;
-  return ops::HeadRows{.ids = token_rows_.ids(), .rows = token_rows_.values().detach().to(head_.dtype())};
+  return ops::HeadRows{.ids = token_rows_.ids(), .rows = token_rows_.values().detach().to(head().dtype())};
 }
 
 ops::RopeTable CausalLm::rope(const std::vector<std::int64_t>& positions) const {
@@ -200,13 +250,14 @@ at::Tensor CausalLm::hidden(const data::Batch& batch, const ops::PassContext& pa
     return ops::packed_attention(q, k, v, segments);
   };
   const ops::RopeTable rope = this->rope(batch.positions);
-  at::Tensor x = token_rows_.put(embed(batch.ids), token_rows_.places(batch.ids, pass));
+  at::Tensor x = embed(batch.ids, pass);
+  x = with_embedding_noise(x, pass);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     base::enter_layer(static_cast<std::int64_t>(i));
     x = decoder_layer(layers_[i], config_, x, rope, pass, attend);
   }
   base::enter_layer(-1);
-  return ops::rms_norm(x, final_norm_, config_.rms_norm_eps);
+  return ops::rms_norm(x, final_norm(pass), config_.rms_norm_eps);
 }
 
 at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
@@ -224,7 +275,7 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
     segments.emplace_back(begin, begin + size);
     last.push_back(begin + size - 1);
   }
-  at::Tensor x = token_rows_.put(embed(all_ids), token_rows_.places(all_ids, pass));
+  at::Tensor x = embed(all_ids, pass);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (!caches[i]->layers.empty()) continue;
     for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -251,20 +302,35 @@ at::Tensor CausalLm::step(const std::vector<std::vector<std::int64_t>>& ids, std
     x = x.index_select(0, ops::index_tensor(last, device()));
   }
   at::Tensor out = at::empty(x.sizes(), x.options().dtype(dtypes_.linear));
-  ops::rms_norm_into(out, x, final_norm_, config_.rms_norm_eps);
+  ops::rms_norm_into(out, x, final_norm(pass), config_.rms_norm_eps);
   return out;
 }
 
 at::Tensor CausalLm::logits(const at::Tensor& hidden, const ops::PassContext& pass) const {
+  const at::NoGradGuard no_grad;
+  const at::ScalarType dtype = head().dtype();
+  const at::Tensor read = hidden.to(dtype);
+  if (pass.adapters_on && trained_parts_.head.defined())
+    return ops::head_logits(read, head_cast_.of(trained_parts_.head, dtype));
+  if (pass.adapters_on && head_.lora) {
+    const ops::PassContext plain;  // a sampler never drops
+    at::Tensor out = at::empty({read.size(0), head().out()}, read.options().dtype(at::kFloat));
+    ops::linear_into(out, head_, read, ops::lora_a_forward(head_, read, plain), plain);
+    return out;
+  }
   const std::optional<ops::HeadRows> own = head_rows(pass.adapters_on);
-  return ops::head_logits(hidden.to(head_.dtype()), head_, own ? &*own : nullptr);
+  return ops::head_logits(read, head(), own ? &*own : nullptr);
 }
 
 at::Tensor CausalLm::autograd_logits(const at::Tensor& hidden, const ops::PassContext& pass) const {
-  const at::Tensor read = hidden.to(head_.dtype());
-  at::Tensor logits = at::linear(read, head_.dense()).to(at::kFloat);
+  const at::ScalarType dtype = head().dtype();
+  const at::Tensor read = hidden.to(dtype);
+  if (pass.adapters_on && trained_parts_.head.defined())
+    return at::linear(read, trained_parts_.head.to(dtype)).to(at::kFloat);
+  if (pass.adapters_on && head_.lora) return ops::linear_forward(head_, read, pass).to(at::kFloat);
+  at::Tensor logits = at::linear(read, head().dense()).to(at::kFloat);
   if (!head_rows(pass.adapters_on)) return logits;
-  const at::Tensor own = at::linear(read, token_rows_.values().to(head_.dtype())).to(at::kFloat);
+  const at::Tensor own = at::linear(read, token_rows_.values().to(dtype)).to(at::kFloat);
   return logits.index_copy(1, ops::index_tensor(token_rows_.ids(), device()), own);
 }
 
@@ -288,6 +354,18 @@ std::vector<const ops::Linear*> CausalLm::linears() const {
   for (const DecoderLayer& layer : layers_) {
     for (const ops::Linear* linear : layer.linears()) all.push_back(linear);
   }
+  return all;
+}
+
+std::vector<ops::Linear*> CausalLm::linears_and_head() {
+  std::vector<ops::Linear*> all = linears();
+  all.push_back(&head_);
+  return all;
+}
+
+std::vector<const ops::Linear*> CausalLm::linears_and_head() const {
+  std::vector<const ops::Linear*> all = linears();
+  all.push_back(&head_);
   return all;
 }
 
@@ -323,7 +401,7 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
     }
   }
   add(std::string(names.final_norm.hf) + ".weight", final_norm_);
-  if (!config_.tie_word_embeddings) add(std::string(names.head.hf) + ".weight", head_.dense());
+  if (!config_.tie_word_embeddings) add(std::string(names.head.hf) + ".weight", head().dense());
   return all;
 }
 
@@ -331,7 +409,7 @@ std::int64_t CausalLm::parameter_count() const {
   std::int64_t count = 0;
   for_each_part([&](const ops::Weight& w) { count += w.out() * w.in(); },
                 [&](const at::Tensor& t) { count += t.numel(); });
-  return count - (config_.tie_word_embeddings ? head_.out() * head_.in() : 0);
+  return count - (config_.tie_word_embeddings ? head().out() * head().in() : 0);
 }
 
 std::int64_t CausalLm::parameter_bytes() const {
@@ -341,14 +419,14 @@ std::int64_t CausalLm::parameter_bytes() const {
   for (const ops::Linear* linear : linears()) {
     if (linear->frozen_lora) bytes += linear->frozen_lora->a.bytes() + linear->frozen_lora->b.bytes();
   }
-  const bool one_matrix = config_.tie_word_embeddings && embedding_.dtype() == head_.dtype();
-  return bytes - (one_matrix ? head_.bytes() : 0);
+  const bool one_matrix = config_.tie_word_embeddings && embedding_.dtype() == head().dtype();
+  return bytes - (one_matrix ? head().bytes() : 0);
 }
 
 void CausalLm::for_each_part(const std::function<void(const ops::Weight&)>& matrix,
                              const std::function<void(const at::Tensor&)>& vector) const {
   matrix(embedding_);
-  matrix(head_);
+  matrix(head());
   vector(final_norm_);
   for (const DecoderLayer& layer : layers_) {
     for (const ops::Linear* linear : layer.linears()) {

@@ -18,6 +18,7 @@
 #include "model/decoder_layer.h"
 #include "model/model_config.h"
 #include "model/token_rows.h"
+#include "model/trained_parts.h"
 #include "model/weight_source.h"
 #include "ops/head_rows.h"
 #include "ops/kv_tiles.h"
@@ -62,8 +63,8 @@ class CausalLm {
 
   // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given;
   // segments without a prefix (FusedPass takes them).
-  // Under autograd the gradient reaches only the LoRA weights and token_rows(). UserError for a token id
-  // outside the embedding.
+  // Under autograd the gradient reaches only the LoRA weights, token_rows() and trained_parts(). UserError for
+  // a token id outside the embedding.
   at::Tensor hidden(const data::Batch& batch, const ops::PassContext& pass) const;
   // Generation: appends the new tokens `ids[i]` to sequence i, whose earlier tokens are in caches[i]; returns
   // the final-norm hidden state of each sequence's last token [n, H] in the linears' dtype and appends to the
@@ -72,26 +73,37 @@ class CausalLm {
   at::Tensor step(const std::vector<std::vector<std::int64_t>>& ids, std::vector<KvCache*>& caches,
                   const ops::PassContext& pass) const;
   // hidden [n, H] -> logits [n, V] in fp32 (GEMM in the head's dtype): ops::head_logits. Reads only
-  // adapters_on of the pass.
+  // adapters_on of the pass. Without autograd.
   at::Tensor logits(const at::Tensor& hidden, const ops::PassContext& pass = {}) const;
-  // The same in autograd form, differentiable in hidden and in the head's trained rows.
+  // The same in autograd form, differentiable in hidden and in what is trained of the head. With a LoRA on the
+  // head, a pass in training names the row and the position of each row of hidden, for its dropout.
   at::Tensor autograd_logits(const at::Tensor& hidden, const ops::PassContext& pass = {}) const;
 
   const ModelConfig& config() const { return config_; }
   const DtypePolicy& dtypes() const { return dtypes_; }
   at::Device device() const { return final_norm_.device(); }
-  bool packed() const { return head_.is_packed(); }
+  bool packed() const { return head_.weight.is_packed(); }
   Quantize quantized() const;  // how the linears are stored, by the first of them
   // Used by fused_pass.h.
   const std::vector<DecoderLayer>& layers() const { return layers_; }
-  const ops::Weight& head() const { return head_; }
+  const ops::Weight& head() const { return head_.weight; }  // the base's
   const at::Tensor& final_norm() const { return final_norm_; }
   // [T, H], the base's; UserError for an id outside
   at::Tensor embed(const std::vector<std::int64_t>& ids) const;
+  // [T, H] of this pass: with token_rows() and trained_parts(), differentiable in both
+  at::Tensor embed(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const;
+  at::Tensor final_norm(const ops::PassContext& pass) const;  // [H], the trained one where there is one
   ops::RopeTable rope(const std::vector<std::int64_t>& positions) const;
-  // Every linear of every layer, in module order (q,k,v,o,gate,up,down per layer): what adapters attach to.
+  // Every linear of every layer, in module order (q,k,v,o,gate,up,down per layer).
   std::vector<ops::Linear*> linears();
   std::vector<const ops::Linear*> linears() const;
+  // The head as a linear, for a LoRA on it: its weight is head(). Only the autograd form and logits() read the
+  // LoRA: the fused losses read the matrix itself.
+  ops::Linear& head_linear() { return head_; }
+  const ops::Linear& head_linear() const { return head_; }
+  // linears(), then head_linear(): what adapters attach to.
+  std::vector<ops::Linear*> linears_and_head();
+  std::vector<const ops::Linear*> linears_and_head() const;
   // Of a reward model: the head [1, H] fp32, which its adapter owns and trains like the LoRA weights.
   // Undefined for a language model.
   const at::Tensor& score_head() const { return score_head_; }
@@ -100,7 +112,13 @@ class CausalLm {
   // head.
   const TokenRows& token_rows() const { return token_rows_; }
   void set_token_rows(TokenRows rows) { token_rows_ = std::move(rows); }
-  // The rows of them that the head reads in this pass; none if it is not tied.
+  // Whole modules, biases and a LoRA of the embedding that an adapter owns and trains. Not together with
+  // token_rows() on the same matrix.
+  const TrainedParts& trained_parts() const { return trained_parts_; }
+  void set_trained_parts(TrainedParts parts);
+  // Whether the fused form can train what is trained: LoRA on linears of the layers, and rows of the embedding.
+  bool trains_only_linears() const { return !trained_parts_.any() && !head_.lora; }
+  // The rows of token_rows() that the head reads in this pass; none if it is not tied.
   std::optional<ops::HeadRows> head_rows(bool adapters_on) const;
   // Every tensor of the base model under Hugging Face's name, without a tied head, and of the frozen
   // adapters: what must not change in training. Copies for a packed model; for a quantized linear, its parts
@@ -116,11 +134,14 @@ class CausalLm {
   ModelConfig config_;
   DtypePolicy dtypes_;
   ops::Weight embedding_;  // [V, H] in dtypes_.residual, or the head itself
-  ops::Weight head_;       // [V, H] in dtypes_.linear
+  ops::Linear head_;       // [V, H] in dtypes_.linear
   at::Tensor final_norm_;  // [H]
   at::Tensor inv_freq_;    // [D/2] fp32
   at::Tensor score_head_;
   TokenRows token_rows_;
+  TrainedParts trained_parts_;
+  at::Tensor trained_final_norm_;  // of trained_parts_
+  ops::CastWeight head_cast_;      // trained_parts_.head as logits() reads it
   std::vector<DecoderLayer> layers_;
 };
 

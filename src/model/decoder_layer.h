@@ -24,11 +24,18 @@ namespace hone::model {
 struct DtypePolicy {
   at::ScalarType linear = at::kFloat;    // frozen linears, their GEMMs, attention
   at::ScalarType residual = at::kFloat;  // embedding, norms, residual stream
+  bool float_head = false;               // the head's matrix and products in fp32: TRL's cast_lm_head_to_fp32
+
+  at::ScalarType head() const { return float_head ? at::kFloat : linear; }
 };
 
-struct DecoderLayer {
+struct LayerNorms {
   at::Tensor input_norm, post_attention_norm;  // [H]
   at::Tensor q_norm, k_norm;                   // [D] or undefined
+};
+
+struct DecoderLayer : LayerNorms {
+  LayerNorms trained;  // fp32: each takes the place of its namesake while adapters are on; or undefined
   ops::Linear q, k, v, o, gate, up, down;
 
   // Module order of Hugging Face's files: q, k, v, o, gate, up, down.
@@ -36,11 +43,14 @@ struct DecoderLayer {
   std::vector<const ops::Linear*> linears() const { return {&q, &k, &v, &o, &gate, &up, &down}; }
 };
 
+// The norms of this pass, in the base's dtype; differentiable in the trained ones.
+LayerNorms norms_of(const DecoderLayer& layer, const ops::PassContext& pass);
+
 // Rotated q [T, N, D], rotated k and v [T, K, D], in the linears' dtype -> [T, N * D].
 using Attend = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
 
-// x [T, H] -> [T, H] in the residual's dtype. `attend` computes the attention. Differentiable in x and the
-// LoRA weights.
+// x [T, H] -> [T, H] in the residual's dtype. `attend` computes the attention. Differentiable in x, the LoRA
+// weights, the trained norms and biases.
 at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, const at::Tensor& x,
                          const ops::RopeTable& rope, const ops::PassContext& pass, const Attend& attend);
 

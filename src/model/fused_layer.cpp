@@ -42,7 +42,11 @@ std::pair<at::Tensor, at::Tensor> gate_and_up(const at::Tensor& concat) {
 class Pieces {
  public:
   Pieces(const DecoderLayer& layer, const LayerPass& pass)
-      : layer_(layer), pass_(pass), config_(pass.config), dtype_(layer.q.weight.dtype()) {}
+      : layer_(layer),
+        norms_(norms_of(layer, pass.context)),
+        pass_(pass),
+        config_(pass.config),
+        dtype_(layer.q.weight.dtype()) {}
 
   at::Tensor norm(const at::Tensor& x, const at::Tensor& weight) const {
     at::Tensor out = at::empty(x.sizes(), x.options().dtype(dtype_));
@@ -79,10 +83,10 @@ class Pieces {
   // In place; returns a copy of q|k from before when there is a norm to go back through.
   at::Tensor norm_and_rotate(const at::Tensor& qkv, bool keep) const {
     at::Tensor before;
-    if (keep && layer_.q_norm.defined()) before = qkv.narrow(1, 0, width_of_qk()).clone();
+    if (keep && norms_.q_norm.defined()) before = qkv.narrow(1, 0, width_of_qk()).clone();
     const Heads parts = heads_of(qkv, config_);
-    ops::norm_rope_into(parts.q, parts.q, layer_.q_norm, config_.rms_norm_eps, pass_.rope);
-    ops::norm_rope_into(parts.k, parts.k, layer_.k_norm, config_.rms_norm_eps, pass_.rope);
+    ops::norm_rope_into(parts.q, parts.q, norms_.q_norm, config_.rms_norm_eps, pass_.rope);
+    ops::norm_rope_into(parts.k, parts.k, norms_.k_norm, config_.rms_norm_eps, pass_.rope);
     return before;
   }
 
@@ -115,9 +119,11 @@ class Pieces {
     return (config_.num_attention_heads + config_.num_key_value_heads) * config_.head_dim;
   }
   at::ScalarType dtype() const { return dtype_; }
+  const LayerNorms& norms() const { return norms_; }
 
  private:
   const DecoderLayer& layer_;
+  LayerNorms norms_;
   const LayerPass& pass_;
   const ModelConfig& config_;
   at::ScalarType dtype_;
@@ -151,7 +157,7 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   const bool taped = tape != nullptr;
   std::array<at::Tensor, 7> lora_a_out;
 
-  const at::Tensor normed = pieces.norm(x, layer.input_norm);
+  const at::Tensor normed = pieces.norm(x, pieces.norms().input_norm);
   pieces.lora_a_forwards({kQ, kK, kV}, normed, lora_a_out.data());
   at::Tensor qkv = pieces.multiply_qkv(normed, lora_a_out.data());
   const at::Tensor before = pieces.norm_and_rotate(qkv, taped && recompute != RecomputeLevel::kLayer);
@@ -175,7 +181,7 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   qkv.reset();
   attn_out.reset();
 
-  const at::Tensor normed_mlp = pieces.norm(post_attn_residual, layer.post_attention_norm);
+  const at::Tensor normed_mlp = pieces.norm(post_attn_residual, pieces.norms().post_attention_norm);
   pieces.lora_a_forwards({kGate, kUp}, normed_mlp, lora_a_out.data());
   at::Tensor gate_up = pieces.multiply_gate_up(normed_mlp, lora_a_out.data());
   const at::Tensor product = pieces.product(gate_up);

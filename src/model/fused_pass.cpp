@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/where.h"
+#include "model/embedding_noise.h"
 #include "ops/rms_norm.h"
 
 namespace hone::model {
@@ -51,8 +52,11 @@ at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLev
   const std::vector<DecoderLayer>& layers = model_.layers();
   const LayerPass pass{model_.config(), rope_, context_};
   tape_.clear();
+  base::require(!recompute || model_.trains_only_linears(), "FusedPass::forward",
+                "only LoRA on the layers' linears and rows of the embedding, to be trained");
   if (recompute) tape_.resize(layers.size() - first_adapted_);
-  at::Tensor x = model_.token_rows().put(model_.embed(batch_.ids), trained_);
+  at::Tensor x = model_.embed(batch_.ids, context_);
+  x = with_embedding_noise(x, context_);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     base::enter_layer(static_cast<std::int64_t>(i));
     LayerTape* tape = recompute && i >= first_adapted_ ? &tape_[i - first_adapted_] : nullptr;
@@ -62,7 +66,7 @@ at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLev
   rows_ = RepeatedRows(rows, x.size(0), x.device());
   last_ = x.index_select(0, rows_.different());
   at::Tensor out = at::empty(last_.sizes(), last_.options().dtype(model_.dtypes().linear));
-  ops::rms_norm_into(out, last_, model_.final_norm(), model_.config().rms_norm_eps);
+  ops::rms_norm_into(out, last_, model_.final_norm(context_), model_.config().rms_norm_eps);
   return rows_.spread(out);
 }
 

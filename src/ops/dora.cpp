@@ -62,7 +62,7 @@ at::Tensor dora_forward(const Linear& linear, const at::Tensor& y, const at::Ten
   const at::Tensor wide = y.to(at::kFloat);
   const bool dropping = pass.training && side.dropout > 0;
   const at::Tensor base = dropping                ? at::linear(input, linear.weight.dense()).to(at::kFloat)
-                          : linear.bias.defined() ? wide - linear.bias
+                          : linear.bias.defined() ? wide - bias_of(linear, pass)
                                                   : wide;
   return (wide + (scaled - 1) * base + scaled * lora).to(y.scalar_type());
 }
@@ -71,7 +71,7 @@ void dora_into(at::Tensor out, const Linear& linear, const at::Tensor& x, const 
                const at::Tensor& lora_a_out, const at::Tensor& residual) {
   at::Tensor sum = product(linear, dropped, lora_a_out).mul_(factor(linear));
   if (!dropped.is_same(x)) sum.add_(product(linear, x - dropped, {}));
-  if (linear.bias.defined()) sum.add_(linear.bias);
+  if (linear.bias.defined()) sum.add_(bias_of(linear, {}));  // DoRA is on: so is a trained bias
   if (residual.defined()) sum.add_(residual);
   out.copy_(sum);
 }

@@ -51,13 +51,13 @@ at::Tensor side_backward(const LinearGradient& gradient, const at::Tensor& x, co
 
 // `below` is x A_f^T, or undefined.
 Gemm product_of(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& frozen,
-                const at::Tensor& lora_a_out, const at::Tensor& residual) {
+                const at::Tensor& lora_a_out, const PassContext& pass, const at::Tensor& residual) {
   std::vector<GemmTerm> terms = {{x, &linear.weight, GemmDirection::kForward}};
   if (frozen.defined()) terms.push_back({frozen, &linear.frozen_lora->b, GemmDirection::kForward});
   if (lora_a_out.defined()) {
     terms.push_back({lora_a_out, &linear.lora->b_operand(linear.weight.dtype()), GemmDirection::kForward});
   }
-  return {std::move(out), std::move(terms), {.bias = linear.bias, .residual = residual}};
+  return {std::move(out), std::move(terms), {.bias = bias_of(linear, pass), .residual = residual}};
 }
 
 // x A_f^T of each frozen side, shared out among the threads at once; undefined where there is none.
@@ -117,7 +117,7 @@ void linear_into(at::Tensor out, const Linear& linear, const at::Tensor& x, cons
     dora_into(output.out, linear, x, side_input(*linear.lora, x, pass), lora_a_out, residual);
     return;
   }
-  const Gemm product = product_of(output.out, linear, x, frozen, lora_a_out, residual);
+  const Gemm product = product_of(output.out, linear, x, frozen, lora_a_out, pass, residual);
   gemms({&product, 1});
 }
 
@@ -129,7 +129,7 @@ void linears_into(std::span<const LinearOutput> outputs, const at::Tensor& x, co
     if (is_dora(*linear, lora_a_out)) {
       linear_into(out, *linear, x, lora_a_out, pass);
     } else {
-      products.push_back(product_of(out, *linear, x, frozen[i], lora_a_out, {}));
+      products.push_back(product_of(out, *linear, x, frozen[i], lora_a_out, pass, {}));
     }
   }
   gemms(products);

@@ -20,6 +20,19 @@ namespace hone::ops {
 
 struct Linear;
 
+// A trained fp32 matrix as GEMMs read it, in the dtype of the base. Cached; made again when the matrix is another
+// tensor or has changed since (by its version counter, which code that writes through a raw pointer must
+// increment). Not thread-safe.
+class CastWeight {
+ public:
+  const Weight& of(const at::Tensor& master, at::ScalarType dtype) const;
+
+ private:
+  mutable Weight weight_;
+  mutable at::Tensor master_;  // the tensor it was made from
+  mutable std::int64_t version_ = 0;
+};
+
 // The trainable weights of one linear.
 struct LoraWeights {
   at::Tensor a;          // [r, in] fp32, requires grad
@@ -29,20 +42,12 @@ struct LoraWeights {
   double dropout = 0.0;           // probability of dropping a feature of x
   std::uint64_t dropout_key = 0;  // (layer, module) as one number; see dropout_mask
 
-  // A and B as the fused form's GEMM reads them, in the base's dtype `dtype`. Cached; made again when the
-  // master is another tensor or has changed since (by its version counter, which code that writes through a
-  // raw pointer must increment). Not thread-safe.
-  const Weight& a_operand(at::ScalarType dtype) const { return operand(a, a_shadow_, dtype); }
-  const Weight& b_operand(at::ScalarType dtype) const { return operand(b, b_shadow_, dtype); }
+  // A and B as the fused form's GEMM reads them, in the base's dtype `dtype`.
+  const Weight& a_operand(at::ScalarType dtype) const { return a_cast_.of(a, dtype); }
+  const Weight& b_operand(at::ScalarType dtype) const { return b_cast_.of(b, dtype); }
 
  private:
-  struct Shadow {
-    Weight weight;
-    at::Tensor master;  // the tensor it was made from
-    std::int64_t version = 0;
-  };
-  static const Weight& operand(const at::Tensor& master, Shadow& shadow, at::ScalarType dtype);
-  mutable Shadow a_shadow_, b_shadow_;
+  CastWeight a_cast_, b_cast_;
   friend at::Tensor dora_norm(const Linear& linear);
   struct Norm {
     at::Tensor values, a, b;  // and the tensors it was made from
@@ -63,6 +68,8 @@ struct Linear {
   std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj"
   Weight weight;     // [out, in], frozen
   at::Tensor bias;   // [out] or undefined
+  at::Tensor
+      trained_bias;  // [out] fp32, requires grad: takes the bias's place while adapters are on; or undefined
   std::optional<FrozenLora> frozen_lora;
   std::optional<LoraWeights> lora;
 };
@@ -77,9 +84,20 @@ struct PassContext {
   // that it does not depend on packing or batch shape. May be undefined when training is false.
   const std::vector<std::int64_t>* token_row = nullptr;
   const std::vector<std::int64_t>* token_position = nullptr;
+  // NEFTune: the embeddings get uniform noise of at most this size when training (model/embedding_noise.h).
+  double embedding_noise = 0;
 };
 
-// Differentiable in x, A and B; W, b and the frozen adapters are treated as constants.
+// `trained` in the dtype of `frozen`, whose place it takes while adapters are on; `frozen` where it is undefined.
+// Differentiable in `trained`. For biases and norms' weights.
+at::Tensor trained_or(const at::Tensor& frozen, const at::Tensor& trained, const PassContext& pass);
+
+// The bias in this pass, or undefined.
+inline at::Tensor bias_of(const Linear& linear, const PassContext& pass) {
+  return trained_or(linear.bias, linear.trained_bias, pass);
+}
+
+// Differentiable in x, A, B and the trained bias; W, b and the frozen adapters are treated as constants.
 at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass);
 
 // The [T, features] fp32 mask of 0 and 1/(1-p) for one adapted module: element (t, f) is a pure function of

@@ -23,6 +23,13 @@ std::string trained_lines(const train::TrainedFacts& facts) {
       human_count(facts.tensors), human_count(facts.parameters), human_bytes(facts.bytes),
       percent(facts.parameters, facts.base_parameters + facts.parameters), human_count(facts.base_parameters),
       facts.modules_matched, fmt::join(facts.modules, ", "));
+  if (facts.adapts_embedding) out += "          LoRA on the embedding\n";
+  if (!facts.whole.empty()) out += fmt::format("          in full: {}\n", fmt::join(facts.whole, ", "));
+  if (facts.unties_head) {
+    out +=
+        "          the head is tied to the embedding: they are trained apart, and a merged model has a head of its "
+        "own\n";
+  }
   if (facts.token_rows > 0) {
     out += fmt::format("          {} {} of the embedding{}\n", facts.token_rows,
                        facts.token_rows == 1 ? "row" : "rows",

@@ -20,7 +20,8 @@ BatchPass::BatchPass(const model::CausalLm& model, const data::Batch& batch, con
                .seed = key.seed,
                .step = key.step,
                .token_row = &token_rows_,
-               .token_position = &batch.positions} {
+               .token_position = &batch.positions,
+               .embedding_noise = key.embedding_noise} {
   for (const data::Segment& segment : batch.segments) {
     std::fill(token_rows_.begin() + segment.begin, token_rows_.begin() + segment.end, segment.row);
   }
@@ -30,12 +31,28 @@ at::Tensor BatchPass::forward(const std::vector<std::int64_t>& rows, bool trains
   if (form_.is_fused) {
     const at::NoGradGuard no_grad;
     fused_.emplace(model_, batch_, context_);
-    return fused_->forward(ops::index_tensor(rows, at::kCPU),
-                           trains ? std::optional(form_.recompute) : std::nullopt);
+    return fused_
+        ->forward(ops::index_tensor(rows, at::kCPU), trains ? std::optional(form_.recompute) : std::nullopt)
+        .to(model_.head().dtype());
   }
+  rows_ = rows;
   const at::AutoGradMode grad_mode(trains);
   autograd_ = model_.hidden(batch_, context_).index_select(0, ops::index_tensor(rows, model_.device()));
-  return autograd_.detach();
+  return autograd_.detach().to(model_.head().dtype());
+}
+
+const ops::PassContext& BatchPass::head_context(std::int64_t begin, std::int64_t count) {
+  head_rows_.clear();
+  head_positions_.clear();
+  for (std::int64_t i = begin; i < begin + count; ++i) {
+    const auto token = static_cast<std::size_t>(rows_.at(static_cast<std::size_t>(i)));
+    head_rows_.push_back(token_rows_[token]);
+    head_positions_.push_back(batch_.positions[token]);
+  }
+  head_context_ = context_;
+  head_context_.token_row = &head_rows_;
+  head_context_.token_position = &head_positions_;
+  return head_context_;
 }
 
 void BatchPass::backward(at::Tensor d) {

@@ -20,7 +20,8 @@ struct RngKey {
   bool training = false;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
-  bool adapters_on = true;  // false: only the base
+  bool adapters_on = true;     // false: only the base
+  double embedding_noise = 0;  // NEFTune's bound; only when training
 };
 
 // The form of the layer (fused, model/fused_layer.h, or autograd), and its recompute level.
@@ -46,6 +47,9 @@ class BatchPass {
   void backward(at::Tensor d);
 
   const ops::PassContext& context() const { return context_; }
+  // The context of a head that reads rows [begin, begin + count) of what forward() returned. Valid until the next
+  // call.
+  const ops::PassContext& head_context(std::int64_t begin, std::int64_t count);
   bool is_fused() const { return form_.is_fused; }
 
  private:
@@ -55,7 +59,10 @@ class BatchPass {
   std::vector<std::int64_t> token_rows_;  // Segment::row of each token
   ops::PassContext context_;
   std::optional<model::FusedPass> fused_;
-  at::Tensor autograd_;  // the rows with their graph
+  at::Tensor autograd_;                                   // the rows with their graph
+  std::vector<std::int64_t> rows_;                        // the tokens that forward() was asked for
+  std::vector<std::int64_t> head_rows_, head_positions_;  // of head_context_
+  ops::PassContext head_context_;
 };
 
 }  // namespace hone::train

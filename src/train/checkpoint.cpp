@@ -28,11 +28,12 @@ namespace {
 constexpr const char* kOptimizerName = "optimizer";  // in the metadata; older hones had only AdamW
 
 // Options whose change cannot alter what is learned; a resumed run may differ in them without a note.
-constexpr std::array<std::string_view, 17> kHarmless = {"output_dir",
+constexpr std::array<std::string_view, 18> kHarmless = {"output_dir",
                                                         "resume_from_checkpoint",
                                                         "save_steps",
                                                         "save_strategy",
                                                         "save_total_limit",
+                                                        "load_best_model_at_end",
                                                         "logging_steps",
                                                         "logging_strategy",
                                                         "logging_first_step",
@@ -47,9 +48,20 @@ constexpr std::array<std::string_view, 17> kHarmless = {"output_dir",
                                                         "memory_limit"};
 
 // Options that a resumed run does not read: the adapter lies in the checkpoint.
-constexpr std::array<std::string_view, 8> kOfTheAdapter = {
-    "lora_r",     "lora_alpha", "lora_target_modules", "lora_exclude_modules",
-    "use_rslora", "use_dora",   "init_lora_weights",   "adapter_name_or_path"};
+constexpr std::array<std::string_view, 14> kOfTheAdapter = {"lora_r",
+                                                            "lora_alpha",
+                                                            "lora_target_modules",
+                                                            "lora_exclude_modules",
+                                                            "rank_pattern",
+                                                            "alpha_pattern",
+                                                            "layers_to_transform",
+                                                            "layers_pattern",
+                                                            "lora_modules_to_save",
+                                                            "bias",
+                                                            "use_rslora",
+                                                            "use_dora",
+                                                            "init_lora_weights",
+                                                            "adapter_name_or_path"};
 
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};

@@ -35,6 +35,41 @@ std::int64_t largest_frozen_rank(const std::vector<const ops::Linear*>& linears)
   return out;
 }
 
+// Parameters outside the layers' linears, and what a pass holds of them. A whole matrix has a cast and a gradient in
+// the dtype of its products, and the gradient in fp32; a LoRA on the head a second tile of logits.
+void add_trained_parts(MemoryInputs& out, const model::CausalLm& model) {
+  constexpr std::int64_t kHeadRows = 512;  // of a tile of the autograd head
+  const model::TrainedParts& parts = model.trained_parts();
+  const std::int64_t vocabulary = out.model.vocab_size, e = out.linear_size;
+  out.only_lora = model.trains_only_linears();
+  out.trains_below = parts.below_layers();
+  const auto whole = [](const at::Tensor& matrix, std::int64_t element) {
+    return matrix.numel() * (element == 4 ? 4 : 2 * element + 4);
+  };
+  const auto add = [&out](const at::Tensor& tensor) { out.adapter_parameters += tensor.numel(); };
+  for (const auto& [name, vector] : parts.vectors) add(vector);
+  if (parts.head.defined()) {
+    add(parts.head);
+    out.ends_bytes += whole(parts.head, e);
+  }
+  if (parts.embedding.defined()) {
+    add(parts.embedding);
+    out.ends_bytes += whole(parts.embedding, out.residual_size);
+  }
+  if (const auto& lora = parts.embedding_lora) {
+    add(lora->a);
+    add(lora->b);
+    out.ends_bytes += 2 * lora->a.numel() * 4;
+  }
+  if (const auto& lora = model.head_linear().lora) {
+    add(lora->a);
+    add(lora->b);
+    if (lora->magnitude.defined()) add(lora->magnitude);
+    out.dropout = out.dropout || lora->dropout > 0;
+    out.ends_bytes += lora->b.numel() * (e + 4) + kHeadRows * vocabulary * (4 + e);
+  }
+}
+
 }  // namespace
 
 LongestBatch longest_batch(const std::vector<data::Example>& examples,
@@ -85,6 +120,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   MemoryInputs out;
   out.model = model.config();
   out.linear_size = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
+  out.float_head = model.head().dtype() == at::kFloat && out.linear_size != 4;
   out.residual_size = static_cast<std::int64_t>(c10::elementSize(model.dtypes().residual));
   out.program_bytes = program_bytes;
   out.base_bytes = model.parameter_bytes();
@@ -113,6 +149,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
     out.tied_head = model.config().tie_word_embeddings && !model.score_head().defined();
     out.adapter_parameters += rows.values().numel();
   }
+  add_trained_parts(out, model);
   out.train = train;
   out.eval = eval;
   out.accumulation = plan.gradient_accumulation_steps;

@@ -4,11 +4,13 @@
 #include "train/memory_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 #include <set>
 
+#include "base/enum_names.h"
 #include "base/error.h"
 #include "base/file.h"
 
@@ -45,7 +47,7 @@ struct Shapes {
       first_adapted = std::min(first_adapted.value_or(linear.layer), linear.layer);
       rank_sum += linear.rank;
     }
-    if (in.token_rows > 0) first_adapted = 0;
+    if (in.token_rows > 0 || in.trains_below) first_adapted = 0;
     if (in.tied_head) head_rows = in.token_rows;
   }
   std::int64_t taped_layers() const { return first_adapted ? layers - *first_adapted : 0; }
@@ -181,7 +183,11 @@ std::string describe_limit(const MemoryLimit& limit) {
   const bool batch_can = leanest.total - of_batch < limit.bytes;
   std::string fix = batch_can ? "lower per_device_train_batch_size or max_length" : "take a smaller model";
   if (!batch_can && in.linear_size == 4) fix += ", or bf16: true";
-  if (!leanest.fused_layer) fix += ", or remove layer_form: plain";
+  if (!leanest.fused_layer) {
+    fix += in.frozen_base && in.only_lora
+               ? ", or remove layer_form: plain"
+               : ", or train only LoRA on linears of the layers, which takes the form that needs less";
+  }
   fix += limit.is_set ? ", or raise memory_limit"
                       : ", or end other programs; memory_limit: " +
                             two_digits(std::ceil(static_cast<double>(leanest.total) / 1e7) / 100) +
@@ -195,18 +201,19 @@ std::string describe_limit(const MemoryLimit& limit) {
 }
 
 bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
-  if (form == LayerForm::kAutograd) {
+  const bool can = in.frozen_base && in.only_lora;
+  if (can && form == LayerForm::kAutograd) {
     why = "layer form plain: as set";
     return false;
   }
-  if (in.frozen_base && in.only_lora) {
+  if (can) {
     why = "layer form explicit (fused): base frozen, adapters are LoRA on linears" +
           std::string(in.token_rows > 0 ? " and rows of the embedding" : "");
     return true;
   }
   const std::string reason =
       !in.frozen_base ? "weights of the base are trained" : "something besides LoRA on linears is trained";
-  if (form == LayerForm::kAuto) {
+  if (form != LayerForm::kFused) {
     why = "layer form plain: " + reason;
     return false;
   }
@@ -221,17 +228,8 @@ bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
 }  // namespace
 
 std::string_view recompute_name(RecomputeMode level) {
-  switch (level) {
-    case RecomputeMode::kNone:
-      return "none";
-    case RecomputeMode::kCheap:
-      return "cheap";
-    case RecomputeMode::kLayer:
-      return "layer";
-    case RecomputeMode::kAuto:
-      break;
-  }
-  return "auto";
+  static constexpr std::array<std::string_view, 4> kNames = {"auto", "none", "cheap", "layer"};
+  return base::enum_name(kNames, level);
 }
 
 MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode level) {
@@ -251,9 +249,11 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
        fused_layer ? fused_tape(in, s, level) : plain_tape(in, s)},
       {"one layer's scratch", (fused_layer ? fused_scratch(in, s, level) : portable_scratch(in, s)) +
                                   dequantized_bytes(in, fused_layer)},
-      {"head", fused_layer ? fused_head_bytes(s) : plain_head_bytes(in, s)},
+      {"head", (fused_layer ? fused_head_bytes(s) : plain_head_bytes(in, s)) +
+                   (in.float_head ? s.scored * s.hidden * 4 : 0)},
       {"batch", batch_bytes(in, s)},
   };
+  if (in.ends_bytes > 0) out.segments.push_back({"embedding and head, trained", in.ends_bytes});
   // Sampling and training take turns: what the larger needs more than the other.
   std::int64_t training = 0;
   for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) training += out.segments[i].bytes;

@@ -32,6 +32,7 @@ struct LongestBatch {
 struct MemoryInputs {
   model::ModelConfig model;
   std::int64_t linear_size = 2;    // bytes of an element: frozen linears and their GEMMs
+  bool float_head = false;         // the head's products are fp32, and its rows a copy
   std::int64_t residual_size = 4;  // ... residual stream, norms, embedding
   // resident just before the model is read: program, libtorch, tokenizer, data
   std::int64_t program_bytes = 0;
@@ -56,6 +57,9 @@ struct MemoryInputs {
   std::int64_t threads = 1;
   bool frozen_base = true;  // no weight of the base is trained
   bool only_lora = true;    // every trained tensor is a LoRA side of a linear, or rows of the embedding
+  // What a pass holds of embedding and head that are trained in full or have a LoRA: casts and gradients.
+  std::int64_t ends_bytes = 0;
+  bool trains_below = false;  // something is trained below the lowest LoRA: every layer is taped
 };
 
 struct MemorySegment {

@@ -29,7 +29,7 @@ struct OpenedRun {
   OpenedRun(const OpenedRun&) = delete;
   OpenedRun& operator=(const OpenedRun&) = delete;
 
-  const config::Plan plan;
+  config::Plan plan;  // open_source() resolves its layer_form; nothing changes it afterwards
   RunDirectory directory;
   std::unique_ptr<model::WeightSource> source;
   std::optional<OpenedText> text;

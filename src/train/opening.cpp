@@ -18,7 +18,7 @@ namespace {
 void begin_start_page(OpenedRun& run, std::optional<std::int64_t> longest) {
   const config::Plan& plan = run.plan;
   StartFacts& start = run.start;
-  start.notes = plan.notes;
+  start.notes.insert(start.notes.begin(), plan.notes.begin(), plan.notes.end());
   if (const auto note = convert_note(plan, *run.source)) start.notes.push_back(*note);
   if (const auto note = quantized_note(plan, *run.model)) start.notes.push_back(*note);
   start.notes.insert(start.notes.end(), run.resume_state->notes.begin(), run.resume_state->notes.end());
@@ -54,6 +54,10 @@ std::unique_ptr<OpenedRun> open_source(const config::Plan& asked) {
   auto run = std::make_unique<OpenedRun>(asked);
   run->source = model::open_weights(run->plan.model_name_or_path);
   run->text.emplace(open_text(run->plan));
+  // Known before the weights are read, because only the fused form reads packs and shares prompts.
+  const bool fused = trains_only_linears(run->plan, run->directory, run->source->config());
+  if (run->plan.layer_form == config::LayerForm::kAuto && !fused)
+    run->plan.layer_form = config::LayerForm::kAutograd;
   return run;
 }
 
@@ -62,14 +66,15 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
   const config::Plan& plan = run.plan;
   Attached out{.program_bytes = bytes_in_use(plan), .reference = {}};
   const bool packs = options.packs && plan.layer_form != config::LayerForm::kAutograd;
-  model::CausalLm& model = run.model.emplace(*run.source, dtype_policy(plan.precision),
+  model::CausalLm& model = run.model.emplace(*run.source, dtype_policy(plan),
                                              packs ? model::Storage::kPacked : model::Storage::kPlain,
                                              quantize(plan), device(plan));
   at::Tensor continued;  // before the run's own is attached: the model holds one at a time
   if (options.wants_reference && !plan.adapter_name_or_path.empty()) {
     continued = adapters::Adapter::load(model, plan.adapter_name_or_path).flat().clone();
   }
-  adapters::Adapter& adapter = run.adapter.emplace(open_adapter(model, plan, run.directory));
+  adapters::Adapter& adapter =
+      run.adapter.emplace(open_adapter(model, plan, run.directory, run.source.get()));
   out.reference = {.parameters = adapter.flat(),
                    .values = options.wants_reference && adapter.initial_values().defined()
                                  ? adapter.initial_values()

@@ -26,13 +26,14 @@ struct Run {
 
 // The autograd head in tiles of rows, each with its graph, to `use(begin, size, tile rows, scores of the tile)`.
 template <typename Use>
-void autograd_head(const Run& run, const at::Tensor& rows, double temperature, const ExtraScores& extra,
+void autograd_head(Run& run, const at::Tensor& rows, double temperature, const ExtraScores& extra,
                    const Use& use) {
   for (std::int64_t begin = 0; begin < rows.size(0); begin += kHeadTile) {
     const std::int64_t size = std::min(kHeadTile, rows.size(0) - begin);
     at::Tensor tile = rows.narrow(0, begin, size).detach();
     if (at::GradMode::is_enabled()) tile.requires_grad_(true);
-    const at::Tensor logits = run.model.autograd_logits(tile, run.pass.context()) / temperature;
+    const at::Tensor logits =
+        run.model.autograd_logits(tile, run.pass.head_context(begin, size)) / temperature;
     const at::Tensor z = at::log_softmax(logits, -1);
     const at::Tensor target = run.target.narrow(0, begin, size);
     PolicyScores scores{.logprob = z.gather(1, target.unsqueeze(1)).squeeze(1),
@@ -46,7 +47,7 @@ void autograd_head(const Run& run, const at::Tensor& rows, double temperature, c
   }
 }
 
-PolicyScores score_under_autograd(const Run& run, const at::Tensor& rows, double temperature,
+PolicyScores score_under_autograd(Run& run, const at::Tensor& rows, double temperature,
                                   const ExtraScores& extra) {
   const at::NoGradGuard no_grad;
   const auto column = [&](bool wanted) {

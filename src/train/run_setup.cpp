@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "adapters/peft_files.h"
+#include "adapters/whole_modules.h"
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "base/json_tools.h"
 #include "base/staging.h"
 #include "config/hub_names.h"
 #include "config/write_plan.h"
@@ -43,11 +46,17 @@ adapters::LoraConfig lora_config(const config::Plan& plan) {
   out.exclude_is_regex = plan.lora_exclude_modules.size() == 1;
   out.token_indices = plan.trainable_token_indices;
   out.token_module = plan.trainable_token_module;
+  out.rank_pattern = plan.rank_pattern;
+  out.alpha_pattern = plan.alpha_pattern;
+  out.layers_to_transform = plan.layers_to_transform;
+  out.layers_pattern = plan.layers_pattern;
+  out.bias = plan.bias;
   out.rslora = plan.use_rslora;
   out.dora = plan.use_dora;
   out.init = plan.init_lora_weights;
   out.pissa_niter = plan.pissa_niter;
   out.score_head = plan.method == config::Method::kReward;
+  if (!out.score_head) out.modules_to_save = plan.lora_modules_to_save;  // a reward model's are its head
   out.base_model_name_or_path = base_model_name(plan);
   return out;
 }
@@ -93,6 +102,28 @@ std::optional<std::string> changed_rows(const RunState& saved, const Fingerprint
           : std::to_string(saved.data_rows) + " rows -> " + std::to_string(data.rows) + " rows";
   return "differs from the checkpoint: the training rows changed (" + what +
          "): the resumed run is not equal to an uninterrupted one";
+}
+
+// "lm_head", "embed_tokens", "5 norms", "14 biases".
+std::vector<std::string> whole_names(const std::vector<adapters::WholeTensor>& whole) {
+  std::vector<std::string> out;
+  std::int64_t norms = 0, biases = 0;
+  for (const adapters::WholeTensor& tensor : whole) {
+    const std::string module = tensor.name.substr(0, tensor.name.rfind('.'));
+    if (tensor.name.ends_with(".bias")) {
+      ++biases;
+    } else if (tensor.shape.size() == 1) {
+      ++norms;
+    } else {
+      out.push_back(module.substr(module.rfind('.') + 1));
+    }
+  }
+  const auto count = [&out](std::int64_t number, const char* one, const char* many) {
+    if (number > 0) out.push_back(std::to_string(number) + " " + (number == 1 ? one : many));
+  };
+  count(norms, "norm", "norms");
+  count(biases, "bias", "biases");
+  return out;
 }
 
 std::int64_t checkpoint_bytes(const adapters::Adapter& adapter, const learn::Optimizer& optimizer) {
@@ -152,14 +183,24 @@ Fingerprint data_fingerprint(const std::vector<fs::path>& files, std::int64_t ro
   return out;
 }
 
+bool trains_only_linears(const config::Plan& plan, const RunDirectory& directory,
+                         const model::ModelConfig& model) {
+  const fs::path from = directory.resuming() ? directory.resume_from() : fs::path(plan.adapter_name_or_path);
+  if (from.empty()) return adapters::trains_only_linears(lora_config(plan), model, /*strict=*/true);
+  const fs::path file = from / adapters::kConfigFile;
+  return adapters::trains_only_linears(
+      adapters::config_from_json(base::parse_json(base::read_settings(file), file.string()), file.string()),
+      model, /*strict=*/false);
+}
+
 adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,
-                               const RunDirectory& directory) {
+                               const RunDirectory& directory, const model::WeightSource* source) {
   const fs::path from = directory.resuming() ? directory.resume_from() : fs::path(plan.adapter_name_or_path);
   const adapters::FrozenAdapters below = adapters::attach_frozen(model, plan.base_adapters);
   if (directory.resuming()) require_same_frozen(from, below);
-  adapters::Adapter adapter = from.empty()
-                                  ? adapters::Adapter::attach(model, lora_config(plan), plan_seed(plan))
-                                  : load_adapter(model, from, plan);
+  adapters::Adapter adapter =
+      from.empty() ? adapters::Adapter::attach(model, lora_config(plan), plan_seed(plan), source)
+                   : load_adapter(model, from, plan);
   adapter.set_frozen_adapters(below);
   return adapter;
 }
@@ -173,6 +214,12 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
     out.method_files = std::move(loaded.method_files);
     out.resumed_from = directory.resume_from().string();
     out.notes = directory.notes();
+    BestCheckpoint& best = out.state.best;
+    if (best.saved > 0 && !fs::is_directory(checkpoint_path(plan.output_dir, best.saved))) {
+      out.notes.push_back("the best checkpoint, of step " + std::to_string(best.saved) + ", is not in " +
+                          plan.output_dir + " anymore: another may become the best");
+      best = {};
+    }
     for (const auto& change : loaded.changed_options)
       out.notes.push_back("differs from the checkpoint: " + change);
     if (const auto note = changed_rows(out.state, data)) out.notes.push_back(*note);
@@ -196,14 +243,21 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
   out.token_rows = static_cast<std::int64_t>(model.token_rows().ids().size());
   out.tied_head = model.config().tie_word_embeddings && !model.score_head().defined();
   if (const model::Quantize scheme = model.quantized()) out.base_kind = ops::describe(*scheme);
-  for (const ops::Linear* linear : model.linears()) {
-    if (!linear->lora) continue;
+  const auto add_module = [&out](const std::string& name) {
     out.modules_matched += 1;
-    const std::string shortened = linear->name.substr(linear->name.rfind('.') + 1);
-    if (std::find(out.modules.begin(), out.modules.end(), shortened) == out.modules.end()) {
+    const std::string shortened = name.substr(name.rfind('.') + 1);
+    if (std::find(out.modules.begin(), out.modules.end(), shortened) == out.modules.end())
       out.modules.push_back(shortened);
-    }
+  };
+  for (const ops::Linear* linear : model.linears_and_head()) {
+    if (linear->lora) add_module(linear->name);
   }
+  out.adapts_embedding = model.trained_parts().embedding_lora.has_value();
+  out.whole = whole_names(adapter.whole());
+  const model::TrainedParts& parts = model.trained_parts();
+  const bool ends =
+      parts.embedding.defined() || parts.head.defined() || parts.embedding_lora || model.head_linear().lora;
+  out.unties_head = out.tied_head && ends;
   return out;
 }
 

@@ -50,9 +50,13 @@ struct Fingerprint {
 };
 Fingerprint data_fingerprint(const std::vector<base::fs::path>& files, std::int64_t rows);
 
-// A new adapter, the checkpoint's, or the one that adapter_name_or_path names.
+// A new adapter, the checkpoint's, or the one that adapter_name_or_path names. `source`: what the model was read
+// from, for what is trained in full.
 adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,
-                               const RunDirectory& directory);
+                               const RunDirectory& directory, const model::WeightSource* source);
+// Whether that adapter will be one that the fused form can train. Reads no weights.
+bool trains_only_linears(const config::Plan& plan, const RunDirectory& directory,
+                         const model::ModelConfig& model);
 
 // The run's state: new, or from its checkpoint.
 struct ResumeState {

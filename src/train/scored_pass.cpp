@@ -7,7 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "base/error.h"
 #include "learn/sft_loss.h"
+#include "ops/head_rows.h"
 #include "ops/index_tensor.h"
 #include "ops/linear_logprob.h"
 
@@ -30,62 +32,104 @@ Scored scored_rows(const data::Batch& batch) {
   return out;
 }
 
-// Adds up what is known of the tokens, in one copy to the host.
-void add(ScoredFacts& facts, const at::Tensor& logprob, const at::Tensor& entropy,
-         const at::Tensor& is_top1) {
-  const at::Tensor sums =
-      at::stack({logprob.detach().sum(at::kDouble), entropy.sum(at::kDouble), is_top1.sum(at::kDouble)})
-          .cpu();
+// Adds up what is known of the tokens, in one copy to the host; `losses` undefined: -logprob.
+void add(ScoredFacts& facts, const learn::TokenFacts& tokens, const at::Tensor& losses) {
+  std::vector<at::Tensor> all = {tokens.logprob.detach().sum(at::kDouble), tokens.entropy.sum(at::kDouble),
+                                 tokens.is_top1.sum(at::kDouble)};
+  if (losses.defined()) all.push_back(losses.detach().sum(at::kDouble));
+  const at::Tensor sums = at::stack(all).cpu();
   const double* const sum = sums.const_data_ptr<double>();
   facts.nll_sum -= sum[0];
+  facts.loss_sum += losses.defined() ? sum[3] : -sum[0];
   facts.entropy_sum += sum[1];
   facts.correct += static_cast<std::int64_t>(sum[2]);
 }
 
-// The autograd head, tile by tile. With `gradient` defined ([n, H]), d(nll_sum / denominator) / d(rows) is
+// A batch's scored rows on their way through the head.
+struct HeadPass {
+  const model::CausalLm& model;
+  BatchPass& pass;
+  const at::Tensor& targets;  // [n]
+  const ScoredLoss& loss;
+  double denominator = 1;
+
+  bool is_nll() const { return loss.loss.type == learn::SftLossType::kNll && !loss.loss.smooths(); }
+};
+
+// The autograd head, tile by tile. With `gradient` defined ([n, H]), d(loss_sum / denominator) / d(rows) is
 // written into it.
-void head_tiles(const model::CausalLm& model, const at::Tensor& rows, const at::Tensor& targets,
-                const ops::PassContext& context, double denominator, at::Tensor gradient,
-                ScoredFacts& facts) {
+void head_tiles(const HeadPass& head, const at::Tensor& rows, at::Tensor gradient, ScoredFacts& facts) {
   const at::AutoGradMode grad_mode(gradient.defined());
   for (std::int64_t begin = 0; begin < rows.size(0); begin += kHeadTile) {
     const std::int64_t size = std::min(kHeadTile, rows.size(0) - begin);
     at::Tensor tile = rows.narrow(0, begin, size).detach();
     if (gradient.defined()) tile.requires_grad_(true);
-    const auto token_facts =
-        learn::token_facts(model.autograd_logits(tile, context), targets.narrow(0, begin, size));
-    add(facts, token_facts.logprob, token_facts.entropy, token_facts.is_top1);
+    const at::Tensor logits = head.model.autograd_logits(tile, head.pass.head_context(begin, size));
+    const auto token_facts = learn::token_facts(logits, head.targets.narrow(0, begin, size));
+    const at::Tensor losses =
+        learn::token_loss(head.loss.loss, token_facts.logprob,
+                          head.loss.loss.smooths() ? learn::mean_logprob(logits) : at::Tensor());
+    add(facts, token_facts, head.is_nll() ? at::Tensor() : losses);
     if (!gradient.defined()) continue;
-    learn::nll_loss(token_facts.logprob, denominator).backward();
+    learn::mean_loss(losses, head.denominator).backward();
     gradient.narrow(0, begin, size).copy_(tile.grad());
   }
 }
 
-void fused_head(const model::CausalLm& model, BatchPass& pass, at::Tensor hidden, const at::Tensor& targets,
-                double denominator, bool backward, ScoredFacts& facts) {
-  const std::optional<ops::HeadRows> own = model.head_rows(pass.context().adapters_on);
-  ops::TokenLogprobs found = ops::linear_logprob(hidden, model.head(), targets,
+// What smoothing e adds to d loss / d hidden, whose -d log p / d hidden has both terms' softmax: e (W_target - the
+// mean of W's rows), since d mean_v log p(v) / d hidden = d log p / d hidden - W_target + that mean.
+void add_smoothing(const HeadPass& head, const at::Tensor& hidden, const std::optional<ops::HeadRows>& own,
+                   const at::Tensor& mean_row, double scale, const at::Tensor& gradient) {
+  const ops::HeadRows* const rows = own ? &*own : nullptr;
+  gradient.add_(ops::rows_of(head.model.head(), rows, head.targets).sub_(mean_row), scale);
+  if (!own) return;
+  const at::Tensor ids = ops::index_tensor(own->ids, hidden.device());
+  const at::Tensor is_target = head.targets.unsqueeze(1).eq(ids.unsqueeze(0)).to(at::kFloat);
+  const at::Tensor d_logits = is_target.sub(1.0 / static_cast<double>(head.model.head().out())).mul_(scale);
+  head.model.token_rows().values().grad().addmm_(d_logits.t(), hidden.to(at::kFloat));
+}
+
+void fused_head(const HeadPass& head, at::Tensor hidden, bool backward, ScoredFacts& facts) {
+  const std::optional<ops::HeadRows> own = head.model.head_rows(head.pass.context().adapters_on);
+  const learn::SftLoss& loss = head.loss.loss;
+  ops::TokenLogprobs found = ops::linear_logprob(hidden, head.model.head(), head.targets,
                                                  {.gradient = backward, .own = own ? &*own : nullptr});
-  add(facts, found.logprob, found.entropy, found.is_top1);
-  // d(nll_sum / denominator) / d(logprob) is the same for every row.
+  at::Tensor mean_row = head.loss.mean_row, mean;
+  if (loss.smooths()) {
+    base::require(mean_row.defined(), "train::fused_head", "the mean of the head's rows for label smoothing");
+    if (own) mean_row = mean_row + ops::mean_row_change(head.model.head(), *own);
+    mean = hidden.to(at::kFloat).mv(mean_row) - found.log_sum;
+  }
+  add(facts, {found.logprob, found.entropy, found.is_top1},
+      head.is_nll() ? at::Tensor() : learn::token_loss(loss, found.logprob, mean));
   if (!backward) return;
-  const double loss_scale = -1 / std::max(denominator, 1.0);
-  found.gradient.mul_(loss_scale);
+  // d(loss_sum / denominator) / d(logprob): of nll the same for every row; smoothing's terms share one softmax.
+  const double scale = 1 / std::max(head.denominator, 1.0);
+  at::Tensor d_logprob = at::full_like(found.logprob, -scale);
+  if (loss.type == learn::SftLossType::kDft) {
+    d_logprob.mul_(found.logprob.exp());
+    found.gradient.mul_(d_logprob.unsqueeze(1));
+  } else {
+    found.gradient.mul_(-scale);
+  }
   if (own) {
-    ops::add_head_rows_gradient(model.token_rows().values().grad(), *own,
+    ops::add_head_rows_gradient(head.model.token_rows().values().grad(), *own,
                                 {.hidden = hidden,
-                                 .targets = targets,
+                                 .targets = head.targets,
                                  .own_logits = found.own_logits,
                                  .log_sum = found.log_sum,
-                                 .d_logprob = at::full_like(found.logprob, loss_scale)});
+                                 .d_logprob = d_logprob});
     found.own_logits.reset();
   }
+  if (loss.smooths()) {
+    add_smoothing(head, hidden, own, mean_row, scale * loss.label_smoothing, found.gradient);
+  }
   hidden.reset();
-  pass.backward(std::move(found.gradient));
+  head.pass.backward(std::move(found.gradient));
 }
 
 ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, const RngKey& key,
-                     double denominator, bool backward, const PassForm& form) {
+                     double denominator, bool backward, const PassForm& form, const ScoredLoss& loss) {
   const Scored scored = scored_rows(batch);
   ScoredFacts facts;
   facts.tokens = static_cast<std::int64_t>(batch.ids.size());
@@ -94,12 +138,13 @@ ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, con
   BatchPass pass(model, batch, key, form);
   at::Tensor hidden = pass.forward(scored.source, backward);
   const at::Tensor targets = ops::index_tensor(scored.target, model.device());
+  const HeadPass head{model, pass, targets, loss, denominator};
   if (pass.is_fused()) {
-    fused_head(model, pass, std::move(hidden), targets, denominator, backward, facts);
+    fused_head(head, std::move(hidden), backward, facts);
     return facts;
   }
   const at::Tensor gradient = backward ? at::empty_like(hidden) : at::Tensor();
-  head_tiles(model, hidden, targets, pass.context(), denominator, gradient, facts);
+  head_tiles(head, hidden, gradient, facts);
   if (backward) pass.backward(gradient);
   return facts;
 }
@@ -107,13 +152,13 @@ ScoredFacts run_pass(const model::CausalLm& model, const data::Batch& batch, con
 }  // namespace
 
 ScoredFacts score_batch(const model::CausalLm& model, const data::Batch& batch, const RngKey& key,
-                        const PassForm& form) {
-  return run_pass(model, batch, key, 1.0, false, form);
+                        const PassForm& form, const ScoredLoss& loss) {
+  return run_pass(model, batch, key, 1.0, false, form, loss);
 }
 
 ScoredFacts score_and_backward(const model::CausalLm& model, const data::Batch& batch, const RngKey& key,
-                               double denominator, const PassForm& form) {
-  return run_pass(model, batch, key, denominator, true, form);
+                               double denominator, const PassForm& form, const ScoredLoss& loss) {
+  return run_pass(model, batch, key, denominator, true, form, loss);
 }
 
 std::int64_t scored_tokens(const data::Batch& batch) {

@@ -5,26 +5,34 @@
 #include <cstdint>
 
 #include "data/example.h"
+#include "learn/sft_loss.h"
 #include "model/causal_lm.h"
 #include "train/batch_pass.h"
 
 namespace hone::train {
 
 struct ScoredFacts {
-  double nll_sum = 0;  // -sum of log p over scored tokens
+  double nll_sum = 0;   // -sum of log p over scored tokens
+  double loss_sum = 0;  // sum of the loss over them: nll_sum, unless it is another one
   double entropy_sum = 0;
   std::int64_t correct = 0;  // targets that are the first argmax
   std::int64_t scored = 0;
   std::int64_t tokens = 0;
 };
 
+// The loss of a scored token.
+struct ScoredLoss {
+  learn::SftLoss loss = {};
+  at::Tensor mean_row = {};  // ops::mean_row of the head, where loss.smooths()
+};
+
 // Forward only.
 ScoredFacts score_batch(const model::CausalLm& model, const data::Batch& batch, const RngKey& key,
-                        const PassForm& form = {});
+                        const PassForm& form = {}, const ScoredLoss& loss = {});
 
-// Forward and backward of nll_sum / denominator; gradients are added to the adapters'.
+// Forward and backward of loss_sum / denominator; gradients are added to the adapters'.
 ScoredFacts score_and_backward(const model::CausalLm& model, const data::Batch& batch, const RngKey& key,
-                               double denominator, const PassForm& form = {});
+                               double denominator, const PassForm& form = {}, const ScoredLoss& loss = {});
 
 // Targets in `batch`: the denominator of TRL's loss is this, summed over the optimizer step.
 std::int64_t scored_tokens(const data::Batch& batch);

@@ -24,8 +24,11 @@ struct TrainedFacts {
   std::string base_kind;             // "4-bit nf4, double quantized"; empty: held in full
   std::vector<std::string> modules;  // distinct short names: q_proj, ...
   std::int64_t modules_matched = 0;
-  std::int64_t token_rows = 0;  // rows of the embedding (trainable_token_indices)
-  bool tied_head = false;       // they are rows of the head too
+  std::int64_t token_rows = 0;     // rows of the embedding (trainable_token_indices)
+  bool tied_head = false;          // they are rows of the head too
+  std::vector<std::string> whole;  // what is trained in full: "lm_head", "5 norms", "14 biases"
+  bool adapts_embedding = false;   // a LoRA on it, which modules counts too
+  bool unties_head = false;        // head or embedding are trained apart, and were tied
 };
 
 // One example, decoded piece by piece, with which pieces are targets.

@@ -59,6 +59,8 @@ std::vector<std::int64_t> untrained(const model::CausalLm& model, const std::vec
   std::vector<std::int64_t> out;
   // A reward model has no use for the head, and rows that are trained are no longer what they were.
   const bool own_head = !model.config().tie_word_embeddings && !model.score_head().defined();
+  const model::TrainedParts& parts = model.trained_parts();
+  if (parts.embedding.defined() && (!own_head || parts.head.defined())) return out;
   for (std::size_t begin = 0; begin < ids.size(); begin += kRowsAtOnce) {
     const std::size_t end = std::min(ids.size(), begin + kRowsAtOnce);
     const std::vector<std::int64_t> some(ids.begin() + static_cast<std::ptrdiff_t>(begin),

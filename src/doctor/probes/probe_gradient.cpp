@@ -111,11 +111,19 @@ class GradientProbe {
 
   void count_trainable() {
     std::int64_t expected = 0, found = 0, modules = 0, trainable = 0;
-    for (const ops::Linear* linear : std::as_const(*run_.model).linears()) {
+    for (const ops::Linear* linear : std::as_const(*run_.model).linears_and_head()) {
       if (!linear->lora) continue;
       modules += 1;
-      expected += adapter_.config().r * (linear->weight.out() + linear->weight.in());
+      expected += linear->lora->a.size(0) * (linear->weight.out() + linear->weight.in());
       if (adapter_.config().dora) expected += linear->weight.out();
+    }
+    const auto whole = static_cast<std::int64_t>(adapter_.whole().size());
+    for (const adapters::WholeTensor& tensor : adapter_.whole())
+      expected += c10::multiply_integers(tensor.shape);
+    const auto& embedding = run_.model->trained_parts().embedding_lora;
+    if (embedding) {
+      const model::ModelConfig& shape = run_.model->config();
+      expected += embedding->a.size(0) * (shape.vocab_size + shape.hidden_size);
     }
     const bool head = adapter_.score().defined(), rows = adapter_.token_rows().defined();
     if (head) expected += adapter_.score().numel();
@@ -126,14 +134,15 @@ class GradientProbe {
       found += tensor.value.numel();
     }
     const std::string rule = "sum r (in + out)" + std::string(adapter_.config().dora ? " + out" : "") +
-                             " over " + std::to_string(modules) + " targets" +
+                             " over " + std::to_string(modules + (embedding ? 1 : 0)) + " targets" +
+                             (whole > 0 ? " + " + std::to_string(whole) + " tensors in full" : "") +
                              (rows ? " + rows of the embedding" : "") + (head ? " + the score head" : "");
     if (found == expected) return say("GRAD-04", Level::kOk, grouped(found) + " trainable = " + rule);
     out_.push_back({.code = "GRAD-04",
                     .level = Level::kFail,
                     .what = "adapters exist but are frozen: " +
                             count_of(trainable, (adapter_.config().dora ? 3 : 2) * modules + (head ? 1 : 0) +
-                                                    (rows ? 1 : 0)) +
+                                                    (rows ? 1 : 0) + whole + (embedding ? 2 : 0)) +
                             " tensors are trainable",
                     .evidence = "expected " + grouped(expected) + " = " + rule + "; found " + grouped(found),
                     .cause = "something froze them after they were attached",
@@ -404,22 +413,23 @@ class GradientProbe {
   }
 
   // |s (B' A' - B A)| from products of rank 2 r: no [out, in] matrix is made.
-  double moved(const adapters::TrainableTensor& a, const adapters::TrainableTensor& b, const Reach& of_a,
-               const Reach& of_b) const {
+  double moved(double scale, const Reach& of_a, const Reach& of_b) const {
+    const adapters::TrainableTensor &a = *of_a.tensor, &b = *of_b.tensor;
     const auto earlier = [&](const Reach& one) {
       return slice(flat_before_, one).view(one.tensor->value.sizes()).to(at::kDouble);
     };
     const at::Tensor left = at::cat({b.value.detach().to(at::kDouble), earlier(of_b).neg()}, 1);
     const at::Tensor right = at::cat({a.value.detach().to(at::kDouble), earlier(of_a)}, 0);
     const at::Tensor product = left.t().mm(left) * right.mm(right.t());
-    return adapter_.config().scale() * std::sqrt(std::max(0.0, product.sum().item<double>()));
+    return scale * std::sqrt(std::max(0.0, product.sum().item<double>()));
   }
 
   void judge_size() {
     const auto linears = std::as_const(*run_.model).linears();
     std::vector<double> ratios;
     const std::size_t each = adapter_.config().dora ? 3 : 2;  // A, B and a magnitude
-    const auto modules = static_cast<std::int64_t>(run_.start.trained.modules_matched);
+    const auto modules = std::count_if(linears.begin(), linears.end(),
+                                       [](const ops::Linear* linear) { return linear->lora.has_value(); });
     const std::int64_t stride = std::max<std::int64_t>(1, modules / 21);  // enough to judge by
     for (std::int64_t i = 0; i < modules; i += stride) {
       const Reach &of_a = reach_[each * static_cast<std::size_t>(i)],
@@ -428,7 +438,7 @@ class GradientProbe {
         if (of_a.tensor->name.find(linear->name + ".") == std::string::npos) continue;
         const at::Tensor held = linear->weight.is_packed() ? linear->weight.panels() : linear->weight.dense();
         const auto size = held.to(at::kFloat).norm().item<double>();
-        if (size > 0) ratios.push_back(moved(*of_a.tensor, *of_b.tensor, of_a, of_b) / size);
+        if (size > 0) ratios.push_back(moved(linear->lora->scale, of_a, of_b) / size);
         break;
       }
     }

@@ -13,6 +13,7 @@
 #include <numeric>
 #include <utility>
 
+#include "adapters/peft_files.h"
 #include "base/hash.h"
 #include "base/rng.h"
 #include "data/preferences.h"
@@ -177,18 +178,21 @@ bool scores(const data::Example& example) {
 
 StateGuard::StateGuard(train::OpenedRun& run)
     : run_(run), parameters_(run.adapter->flat().clone()), gradient_(run.adapter->flat_gradient().clone()) {
-  for (const ops::Linear* linear : std::as_const(*run.model).linears()) sides_.push_back(linear->lora);
+  for (const ops::Linear* linear : std::as_const(*run.model).linears_and_head())
+    sides_.push_back(linear->lora);
   score_head_ = run.model->score_head();
   token_rows_ = run.model->token_rows();
+  parts_ = run.model->trained_parts();
   run.adapter->zero_gradient();
 }
 
 StateGuard::~StateGuard() {
   const at::NoGradGuard no_grad;
   std::size_t index = 0;
-  for (ops::Linear* linear : run_.model->linears()) linear->lora = sides_[index++];
+  for (ops::Linear* linear : run_.model->linears_and_head()) linear->lora = sides_[index++];
   run_.model->set_score_head(score_head_);
   run_.model->set_token_rows(token_rows_);
+  run_.model->set_trained_parts(parts_);
   restore_parameters();
   run_.adapter->flat_gradient().copy_(gradient_);
 }
@@ -247,7 +251,12 @@ std::string first_bad_value(const model::CausalLm& model) {
 }
 
 bool is_b(const adapters::TrainableTensor& tensor) {
-  return tensor.name.find(".lora_B.") != std::string::npos;
+  return adapters::starts_at_zero(tensor);
+}
+
+bool is_whole(const adapters::TrainableTensor& tensor) {
+  return tensor.name.find(".lora_") == std::string::npos && !adapters::is_token_rows(tensor) &&
+         tensor.name != adapters::kScoreKey;
 }
 
 void perturb(const adapters::Adapter& adapter, double size, std::uint64_t seed) {
@@ -255,7 +264,7 @@ void perturb(const adapters::Adapter& adapter, double size, std::uint64_t seed) 
   std::uint64_t substream = 0;
   for (const adapters::TrainableTensor& tensor : adapter.tensors()) {
     const base::Stream stream(seed, base::Purpose::kDemoData, 0, substream++);
-    if (!is_b(tensor)) continue;
+    if (!is_b(tensor) && !is_whole(tensor)) continue;
     at::Tensor noise = at::empty(tensor.value.sizes(), at::kFloat);
     float* out = noise.mutable_data_ptr<float>();
     at::parallel_for(0, noise.numel(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {

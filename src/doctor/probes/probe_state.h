@@ -33,6 +33,7 @@ class StateGuard {
   std::vector<std::optional<ops::LoraWeights>> sides_;
   at::Tensor score_head_;
   model::TokenRows token_rows_;
+  model::TrainedParts parts_;
 };
 
 // A hash of every part of the frozen base as stored in memory (packed matrices stay packed), and whether all
@@ -55,11 +56,14 @@ std::string first_bad_value(const model::CausalLm& model);
 // Whether sampler and trainer use kernels that guarantee the same bits (ops/gemm.h).
 bool has_exact_kernels(const train::OpenedRun& run);
 
-// lora_B += size * N(0, 1), the same for equal seeds: an adapter with an effect at any stage of training.
+// lora_B and what is trained in full += size * N(0, 1), the same for equal seeds: an adapter with an effect at any
+// stage of training.
 void perturb(const adapters::Adapter& adapter, double size, std::uint64_t seed);
 constexpr double kPerturbation = 0.02;  // about a tenth of a weight's size at rank 16
 
-bool is_b(const adapters::TrainableTensor& tensor);
+bool is_b(const adapters::TrainableTensor& tensor);  // adapters::starts_at_zero
+bool is_whole(
+    const adapters::TrainableTensor& tensor);  // trained in full: neither of a LoRA nor rows nor a score head
 
 // P5: steps on one batch, and the tokens of that batch.
 constexpr std::int64_t kOverfitSteps = 50, kOverfitTokens = 96;

@@ -37,22 +37,29 @@ at::Tensor multiply(const Weight& weight, const at::Tensor& x, const std::option
 
 }  // namespace
 
-const Weight& LoraWeights::operand(const at::Tensor& master, Shadow& shadow, at::ScalarType dtype) {
+const Weight& CastWeight::of(const at::Tensor& master, at::ScalarType dtype) const {
   const std::int64_t version = master._version();
-  const bool fresh =
-      shadow.master.is_same(master) && shadow.version == version && shadow.weight.dtype() == dtype;
-  if (fresh) return shadow.weight;
-  const at::Tensor plain = master.detach().to(dtype);
-  shadow = {.weight = Weight::packed_where_possible(plain), .master = master, .version = version};
-  return shadow.weight;
+  if (master_.is_same(master) && version_ == version && weight_.dtype() == dtype) return weight_;
+  weight_ = Weight::packed_where_possible(master.detach().to(dtype));
+  master_ = master;
+  version_ = version;
+  return weight_;
+}
+
+at::Tensor trained_or(const at::Tensor& frozen, const at::Tensor& trained, const PassContext& pass) {
+  if (!trained.defined() || !pass.adapters_on) return frozen;
+  return trained.to(frozen.scalar_type());
 }
 
 at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass) {
   const at::ScalarType dtype = linear.weight.dtype();
   announce("gemm", x.size(0), linear.weight.out(), linear.weight.in(), dtype);
-  const std::optional<at::Tensor> bias =
-      linear.bias.defined() ? std::optional<at::Tensor>(linear.bias) : std::nullopt;
-  at::Tensor y = multiply(linear.weight, x.to(dtype), bias);
+  const at::Tensor bias = bias_of(linear, pass);
+  // A quantized product has no gradient for its bias.
+  const bool apart = bias.defined() && linear.weight.is_quantized() && linear.trained_bias.defined();
+  at::Tensor y = multiply(linear.weight, x.to(dtype),
+                          bias.defined() && !apart ? std::optional<at::Tensor>(bias) : std::nullopt);
+  if (apart) y = y + bias;
   if (linear.frozen_lora) {
     y = y + at::linear(at::linear(x.to(dtype), linear.frozen_lora->a.dense()), linear.frozen_lora->b.dense());
   }

@@ -1,0 +1,137 @@
+#include "adapters/whole_modules.h"
+
+#include <algorithm>
+#include <set>
+
+#include "adapters/name_pattern.h"
+#include "base/error.h"
+#include "base/suggest.h"
+#include "base/utf8.h"
+#include "model/families.h"
+
+namespace hone::adapters {
+namespace {
+
+using base::UserError;
+
+constexpr const char* kOption = "lora_modules_to_save";
+
+// A tensor of the model and the module that it belongs to.
+struct Leaf {
+  model::TensorSpec spec;
+  std::string module;
+  bool is_bias = false;
+};
+
+std::vector<Leaf> leaves_of(const LoraConfig& config, model::ModelConfig model) {
+  model.tie_word_embeddings = config.score_head;  // a reward model has no head; a tied head is a module too
+  std::vector<Leaf> out;
+  for (const model::TensorSpec& spec : model::expected_tensors(model)) {
+    const std::size_t dot = spec.name.rfind('.');
+    out.push_back({spec, spec.name.substr(0, dot), spec.name.substr(dot) == ".bias"});
+  }
+  return out;
+}
+
+bool any_entry(const std::vector<std::string>& entries, const std::string& module) {
+  return std::any_of(entries.begin(), entries.end(),
+                     [&](const std::string& entry) { return !entry.empty() && module.ends_with(entry); });
+}
+
+std::vector<std::string> names_to_suggest(const std::vector<Leaf>& leaves,
+                                          const std::set<std::string>& linears) {
+  std::vector<std::string> out;
+  for (const Leaf& leaf : leaves) {
+    std::string last = leaf.module.substr(leaf.module.rfind('.') + 1);
+    if (linears.contains(leaf.module) || std::find(out.begin(), out.end(), last) != out.end()) continue;
+    out.push_back(std::move(last));
+  }
+  return out;
+}
+
+void require_entries(const LoraConfig& config, const std::vector<Leaf>& leaves,
+                     const std::set<std::string>& linears) {
+  for (const std::string& entry : config.modules_to_save) {
+    const bool found = std::any_of(leaves.begin(), leaves.end(),
+                                   [&](const Leaf& leaf) { return any_entry({entry}, leaf.module); });
+    if (found) continue;
+    const std::vector<std::string> known = names_to_suggest(leaves, linears);
+    std::string names;
+    for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+    const bool has_parts = std::any_of(leaves.begin(), leaves.end(), [&](const Leaf& leaf) {
+      for (std::size_t dot = leaf.module.rfind('.'); dot != std::string::npos && dot > 0;
+           dot = leaf.module.rfind('.', dot - 1)) {
+        if (any_entry({entry}, leaf.module.substr(0, dot))) return true;
+      }
+      return false;
+    });
+    throw UserError(
+        {where_of(true, kOption), "names of modules: " + names,
+         "'" + base::cut_text(entry, 200) + "', which " +
+             (has_parts ? "has modules in it" : "matches no module." + base::did_you_mean(entry, known)),
+         has_parts ? "a module with linears would be trained in full, which hone does not do"
+                   : "a misspelled name",
+         has_parts ? "name the norms in it, and adapt its linears with lora_target_modules"
+                   : "correct or remove it"});
+  }
+}
+
+}  // namespace
+
+std::vector<WholeTensor> whole_tensors(const LoraConfig& config, const model::ModelConfig& model,
+                                       const std::vector<std::string>& targets, bool strict) {
+  const std::vector<Leaf> leaves = leaves_of(config, model);
+  std::set<std::string> linears;
+  for (const model::LinearSpec& linear : model::adaptable_linears(model)) linears.insert(linear.name);
+  if (strict) require_entries(config, leaves, linears);
+  const std::set<std::string> adapted(targets.begin(), targets.end());
+  std::vector<WholeTensor> out;
+  for (const Leaf& leaf : leaves) {
+    const bool has_lora = adapted.contains(leaf.module);
+    if (any_entry(config.modules_to_save, leaf.module)) {
+      if (linears.contains(leaf.module) || has_lora) {
+        throw UserError({where_of(strict, kOption), "the embedding, the head or norms",
+                         leaf.module + (has_lora ? ", which has a LoRA too" : ", a linear of a layer"),
+                         "PEFT's names match the end of a module's name, without a dot",
+                         has_lora
+                             ? "leave it out of one of the two"
+                             : "name it in lora_target_modules: linears of layers are trained by adapters"});
+      }
+      out.push_back({leaf.spec.name, "base_model.model." + leaf.spec.name, leaf.spec.shape});
+      continue;
+    }
+    if (!leaf.is_bias || config.bias == TrainedBias::kNone) continue;
+    if (config.bias == TrainedBias::kLoraOnly && !has_lora) continue;
+    out.push_back({leaf.spec.name,
+                   "base_model.model." + leaf.module + (has_lora ? ".base_layer.bias" : ".bias"),
+                   leaf.spec.shape});
+  }
+  return out;
+}
+
+// PEFT: re.match(rf"(^|.*\.){entry}($|\..*)", module)
+bool is_trained_whole(const LoraConfig& config, const std::string& module) {
+  return std::any_of(config.modules_to_save.begin(), config.modules_to_save.end(), [&](const auto& entry) {
+    return !entry.empty() && ("." + module + ".").find("." + entry + ".") != std::string::npos;
+  });
+}
+
+TrainedEnds trained_ends(const LoraConfig& config, const model::ModelConfig& model, bool strict) {
+  const model::TensorNames& names = model::traits_of(model.family).names;
+  const std::string embedding(names.embedding.hf), head(names.head.hf);
+  TrainedEnds out;
+  for (const std::string& target : select_targets(config, model, strict)) {
+    out.embedding = out.embedding || target == embedding;
+    out.head = out.head || target == head;
+  }
+  out.embedding = out.embedding || any_entry(config.modules_to_save, embedding);
+  out.head = out.head || (!config.score_head && any_entry(config.modules_to_save, head));
+  return out;
+}
+
+bool trains_only_linears(const LoraConfig& config, const model::ModelConfig& model, bool strict) {
+  const std::vector<std::string> targets = select_targets(config, model, strict);
+  return !trained_ends(config, model, strict).any() && whole_tensors(config, model, targets, strict).empty();
+}
+
+}  // namespace hone::adapters
