@@ -10,6 +10,8 @@ import check_adapters
 import check_generation
 import check_gguf_adapter
 import check_hub
+import check_hub_push
+import check_loggers
 import check_models
 import check_run_files
 
@@ -29,6 +31,8 @@ def main():
         check_generation.cases(check, arguments.fast)
         check_gguf_adapter.cases(check)
         check_hub.cases(check)
+        check_hub_push.cases(check)
+        check_loggers.cases(check)
         check_run_files.cases(check)
     if check.ran == 0:
         sys.exit(f"no case has `{arguments.only}` in its name")

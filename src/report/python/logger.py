@@ -290,12 +290,13 @@ class Swanlab:
     package = "swanlab"
 
     def start(self, settings, run):
+        project = os.environ.pop("SWANLAB_PROJECT", None)  # transformers' variable; swanlab 0.10 itself does not understand it
         import swanlab
         self.swanlab = swanlab
         named = {"id": run, "resume": "allow"} if run else {}
         if settings["run_name"]:
             named["experiment_name"] = settings["run_name"]
-        self.run = swanlab.init(project=os.getenv("SWANLAB_PROJECT"), config=settings["config"], **named)
+        self.run = swanlab.init(project=project, config=settings["config"], **named)
         try:
             place = self.run.url
         except ValueError:  # there is none in the modes that do not connect
