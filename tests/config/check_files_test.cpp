@@ -18,14 +18,6 @@ TEST_F(FilesTest, AMissingModelHasANeighbor) {
             "  do:     correct the path");
 }
 
-TEST_F(FilesTest, NamesOfTheHub) {
-  EXPECT_EQ(fault("dataset_name", "trl-lib/Capybara"),
-            "[--dataset_name] expected a local file or folder of rows as dataset_name\n"
-            "  found:  'trl-lib/Capybara', which looks like a hub name\n"
-            "  likely: hone reads local files\n"
-            "  do:     write the dataset as JSONL, one object per line, and set dataset_name to that file");
-}
-
 TEST_F(FilesTest, FoldersThatAreSomethingElse) {
   EXPECT_NE(fault("model_name_or_path", path("rows")).find("expected config.json in the model folder rows"),
             std::string::npos);

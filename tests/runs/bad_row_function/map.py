@@ -1,0 +1,2 @@
+def row(row):
+    return {"text": row["input"] + row["missing"]}

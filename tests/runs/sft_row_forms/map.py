@@ -1,0 +1,2 @@
+def row(row):
+    return row if row["output"] else None
