@@ -32,6 +32,9 @@ struct GenerateOptions {
   // Asked after each token with the completion so far: does its text now hold a stop string? Empty: none.
   // (rollout/ itself has no tokenizer.) Called by one thread.
   std::function<bool(std::span<const std::int32_t>)> stops;
+  // Asked before each token, after penalties, with the completion so far and its scores [V]: sets those of tokens
+  // that may not follow to -infinity, but not all. Empty: none. Called by several threads.
+  std::function<void(std::span<const std::int32_t>, std::span<float>)> constrain;
 };
 
 enum class FinishReason {

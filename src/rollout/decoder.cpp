@@ -113,13 +113,14 @@ Draw Decoder::draw(Sampler& sampler, Sequence& sequence, std::span<const float> 
   const bool too_early = static_cast<std::int64_t>(position) < options_.min_new_tokens;
   const double uniform =
       sampling_uniform(options_.seed, options_.step, sequence.prompt_index, sequence.sample, position);
-  if (!penalized && !too_early) return sampler.draw(logits, options_.sampler, uniform);
+  if (!penalized && !too_early && !options_.constrain) return sampler.draw(logits, options_.sampler, uniform);
   std::vector<float> scores(logits.begin(), logits.end());
   if (penalized) {
     if (sequence.seen.empty()) sequence.seen = distinct(sequence.prompt);
     penalize(scores, sequence.seen, options_.sampler.repetition_penalty);
   }
   if (too_early) forbid(scores, options_.stop_ids);
+  if (options_.constrain) options_.constrain(sequence.completion.ids, scores);
   return sampler.draw(scores, options_.sampler, uniform);
 }
 

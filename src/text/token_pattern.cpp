@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -15,10 +16,30 @@
 #include "base/pattern_states.h"
 
 namespace hone::text {
+// Named, since a member of TokenPattern::Impl is of it.
+namespace token_pattern {
+
+// What was read: a state of the pattern, and the beginning of a letter.
+struct Read {
+  base::PatternStates::State state = 0;
+  int missing = 0;     // bytes of the letter
+  char32_t value = 0;  // its bits so far
+  char32_t least = 0;  // what a letter of its length is at least
+
+  auto operator<=>(const Read&) const = default;
+  bool dead() const { return state == base::PatternStates::kDead; }
+};
+inline constexpr Read kNothing = {.state = base::PatternStates::kDead};
+
+}  // namespace token_pattern
+
 namespace {
 
 using base::PatternStates;
+using token_pattern::kNothing;
+using token_pattern::Read;
 
+constexpr std::size_t kAtOnce = 4096;  // tokens of one decoding
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 constexpr char32_t kByteSpace = 0x120, kMetaSpace = 0x2581;  // a space as GPT-2 and as SentencePiece write it
 
@@ -55,17 +76,21 @@ std::string of_sentence_piece(const std::string& token) {
   return base::to_utf8(text);
 }
 
-// What was read: a state of the pattern, and the beginning of a letter.
-struct Read {
-  PatternStates::State state = 0;
-  int missing = 0;     // bytes of the letter
-  char32_t value = 0;  // its bits so far
-  char32_t least = 0;  // what a letter of its length is at least
-
-  auto operator<=>(const Read&) const = default;
-  bool dead() const { return state == PatternStates::kDead; }
-};
-constexpr Read kNothing = {.state = PatternStates::kDead};
+// Special tokens among [begin, end) are those that decoding can leave out; halves without any are decoded together,
+// since a call takes as long as hundreds of tokens.
+void mark_special(const Tokenizer& tokenizer, std::size_t begin, std::size_t end,
+                  std::vector<bool>& special) {
+  std::vector<std::int32_t> ids(end - begin);
+  std::iota(ids.begin(), ids.end(), static_cast<std::int32_t>(begin));
+  if (tokenizer.decode(ids, true) == tokenizer.decode(ids, false)) return;
+  if (end - begin == 1) {
+    special[begin] = true;
+    return;
+  }
+  const std::size_t middle = begin + (end - begin) / 2;
+  mark_special(tokenizer, begin, middle, special);
+  mark_special(tokenizer, middle, end, special);
+}
 
 // After one more byte of UTF-8.
 Read after_byte(PatternStates& states, const Read& read, unsigned char byte) {
@@ -98,11 +123,13 @@ std::vector<std::string> token_bytes(const Tokenizer& tokenizer) {
   }
   const std::map<char32_t, char> bytes = byte_characters();
   std::vector<std::string> out(tokens.size());
+  std::vector<bool> special(tokens.size());
+  for (std::size_t begin = 0; begin < tokens.size(); begin += kAtOnce) {
+    mark_special(tokenizer, begin, std::min(begin + kAtOnce, tokens.size()), special);
+  }
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (!tokens[i]) continue;
-    const std::array<std::int32_t, 1> one = {static_cast<std::int32_t>(i)};
-    const bool special = tokenizer.decode(one, true).empty() && !tokenizer.decode(one, false).empty();
-    if (!special) out[i] = byte_level ? of_byte_level(*tokens[i], bytes) : of_sentence_piece(*tokens[i]);
+    if (!tokens[i] || special[i]) continue;
+    out[i] = byte_level ? of_byte_level(*tokens[i], bytes) : of_sentence_piece(*tokens[i]);
   }
   return out;
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/stopwatch.h"
 #include "rollout/generate.h"
+#include "text/token_pattern.h"
 #include "train/generate_options.h"
 
 namespace hone::train {
@@ -62,6 +63,22 @@ std::int64_t PolicyPrompts::longest() const {
   return static_cast<std::int64_t>(out);
 }
 
+namespace {
+
+// Completions that match vllm_structured_outputs_regex as a whole.
+void constrain(rollout::GenerateOptions& options, const config::PolicyPlan& policy,
+               const text::Tokenizer& tokenizer) {
+  if (policy.vllm_structured_outputs_regex.empty()) return;
+  const auto pattern = std::make_shared<const text::TokenPattern>(
+      tokenizer, policy.vllm_structured_outputs_regex, "vllm_structured_outputs_regex");
+  options.constrain = [pattern, stops = options.stop_ids](std::span<const std::int32_t> ids,
+                                                          std::span<float> scores) {
+    pattern->constrain(ids, stops, scores);
+  };
+}
+
+}  // namespace
+
 rollout::GenerateOptions sampling_options(const config::Plan& plan, const model::ModelConfig& config,
                                           const text::Tokenizer& tokenizer) {
   const config::PolicyPlan& policy = plan.policy;
@@ -73,6 +90,7 @@ rollout::GenerateOptions sampling_options(const config::Plan& plan, const model:
   out.batch_size = policy.generation_batch_size;
   out.share_prompt = plan.share_prompt;
   out.entropies = true;
+  constrain(out, policy, tokenizer);
   return out;
 }
 

@@ -66,6 +66,8 @@ const std::map<std::string, Words>& changes() {
       {"repetition_penalty", {"1.1"}},
       {"generation_kwargs", {"{\"min_new_tokens\": 3}"}},
       {"chat_template_kwargs", {"{\"enable_thinking\": false}"}},
+      {"cast_lm_head_to_fp32", {}},
+      {"vllm_structured_outputs_regex", {"[0-9]+"}},
       {"share_prompt", {"false"}},
       {"kv_memory", {"1GB"}},
       {"replay", {"FILE"}},
@@ -405,10 +407,7 @@ TEST_F(PolicyPlanTest, WhatIsRefused) {
             "  found:  true\n"
             "  likely: TRL refuses it with PEFT: the reference is the model without its adapter\n"
             "  do:     remove sync_ref_model");
-  for (const char* name : {"--cast_lm_head_to_fp32", "--remove_unused_columns"}) {
-    EXPECT_NE(grpo_error({name}).find("at its default false"), std::string::npos) << name;
-  }
-  EXPECT_NE(grpo_error({"--vllm_structured_outputs_regex", "a*"}).find("not constrained"), std::string::npos);
+  EXPECT_NE(grpo_error({"--remove_unused_columns"}).find("at its default false"), std::string::npos);
   EXPECT_NE(grpo_error({"--log_completions_hub_repo", "a/b"}).find("output_dir/completions"),
             std::string::npos);
   EXPECT_NE(grpo_error({"--use_peft", "false"})

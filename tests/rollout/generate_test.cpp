@@ -205,6 +205,28 @@ TEST(Generate, EndsAtAStopTokenButNotTooEarly) {
   for (const Completion& one : generate(model, kPrompts, options)) EXPECT_EQ(one.ids, Ids(12, 0));
 }
 
+TEST(Generate, DrawsOnlyWhatMayFollow) {
+  const model::CausalLm model = tiny();
+  for (const double temperature : {0.0, 1.0}) {
+    GenerateOptions options = sampling(temperature);
+    options.stop_ids = {47};
+    const auto free = generate(model, kPrompts, options);
+    options.constrain = [](std::span<const std::int32_t> ids, std::span<float> scores) {
+      for (std::size_t id = 0; id < scores.size(); ++id) {
+        const bool may = ids.size() < 4 ? id == 20 || id == 21 : id == 47;
+        if (!may) scores[id] = -std::numeric_limits<float>::infinity();
+      }
+    };
+    for (const Completion& one : generate(model, kPrompts, options)) {
+      ASSERT_EQ(one.ids.size(), 5U);
+      EXPECT_EQ(one.finish_reason, FinishReason::kStopToken);
+      for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(one.ids[i] == 20 || one.ids[i] == 21);
+      EXPECT_LT(one.logprobs.back(), -0.5F) << "of the model's own distribution";
+    }
+    EXPECT_NE(ids_of(free), ids_of(generate(model, kPrompts, options)));
+  }
+}
+
 TEST(Generate, EndsWhereTheCallerSeesAStopString) {
   const model::CausalLm model = tiny();
   GenerateOptions options = sampling();

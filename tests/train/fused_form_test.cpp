@@ -13,6 +13,7 @@
 #include "model/tiny_model.h"
 #include "model/weight_source.h"
 #include "ops/cpu/instructions.h"
+#include "ops/linear_logprob.h"
 #include "train/scored_pass.h"
 
 namespace hone::train {
@@ -43,7 +44,7 @@ void save_adapter(model::CausalLm& model, const fs::path& folder) {
   config.r = 3;
   config.target_modules = {"all-linear"};
   config.target_is_regex = true;
-  config.init = config::LoraInit::kFalse;
+  config.init = adapters::LoraInit::kFalse;
   adapters::Adapter::attach(model, config, 11).save(folder);
 }
 
@@ -64,7 +65,7 @@ class Setting {
     config.dropout = options.dropout;
     config.target_modules = options.targets;
     config.target_is_regex = options.targets.size() == 1;
-    config.init = config::LoraInit::kFalse;
+    config.init = adapters::LoraInit::kFalse;
     config.dora = options.dora;
     if (options.tied_tokens) config.token_indices = {30, 4, 2, 17};
     adapter_ = adapters::Adapter::attach(*model_, config, 7);
@@ -77,10 +78,11 @@ class Setting {
     ScoredFacts facts;
     std::vector<at::Tensor> gradients;
   };
-  Result run(const data::Batch& batch, const PassForm& form) {
+  Result run(const data::Batch& batch, const PassForm& form, const ScoredLoss& loss = {}) {
     adapter_->zero_gradient();
     Result out;
-    out.facts = score_and_backward(*model_, batch, {.training = true, .seed = 3, .step = 5}, 17.0, form);
+    out.facts =
+        score_and_backward(*model_, batch, {.training = true, .seed = 3, .step = 5}, 17.0, form, loss);
     for (const auto& tensor : adapter_->tensors()) out.gradients.push_back(tensor.value.grad().clone());
     return out;
   }
@@ -288,6 +290,75 @@ TEST(FusedPass, WantsATapeForABackwardAndSegmentsWithoutAGap) {
   EXPECT_THROW(pass.backward(at::ones_like(hidden)), base::InternalError);
   batch.segments[1].end += 1;
   EXPECT_THROW(model::FusedPass(s.model(), batch, context), base::InternalError);
+}
+
+TEST_P(FusedFormOf, GivesTheAutogradFormsGradientsOfOtherLosses) {
+  const data::Batch batch = packed_batch();
+  for (const std::optional<bool> tied : {std::optional<bool>(), std::optional(true), std::optional(false)}) {
+    Setting s(GetParam(), kFp32, {.tied_tokens = tied});
+    const auto nll = s.run(batch, kAutograd);
+    const at::Tensor mean_row = ops::mean_row(s.model().head());
+    for (const learn::SftLoss loss :
+         {learn::SftLoss{.type = learn::SftLossType::kDft}, learn::SftLoss{.label_smoothing = 0.3}}) {
+      const ScoredLoss scored = {.loss = loss, .mean_row = mean_row};
+      const auto expected = s.run(batch, kAutograd, scored), ours = s.run(batch, {}, scored);
+      EXPECT_NEAR(ours.facts.loss_sum, expected.facts.loss_sum, 1e-5 * std::abs(expected.facts.loss_sum));
+      EXPECT_NEAR(ours.facts.nll_sum, nll.facts.nll_sum, 1e-5 * nll.facts.nll_sum);
+      EXPECT_GT(std::abs(ours.facts.loss_sum - nll.facts.nll_sum), 1e-3 * nll.facts.nll_sum);
+      double changed = 0;
+      for (std::size_t i = 0; i < ours.gradients.size(); ++i) {
+        EXPECT_LT(relative(ours.gradients[i], expected.gradients[i]), 1e-4) << s.name(i);
+        changed = std::max(changed, relative(ours.gradients[i], nll.gradients[i]));
+      }
+      EXPECT_GT(changed, 1e-2);  // it is another loss
+    }
+  }
+}
+
+// TRL's cast_lm_head_to_fp32: the head's numbers are the model's, its product is that of fp32.
+TEST_P(FusedFormOf, AHeadInFp32) {
+  const data::Batch batch = packed_batch();
+  for (const std::optional<bool> tied : {std::optional(true), std::optional(false)}) {
+    for (const model::DtypePolicy dtypes : {kBf16, kAutocast}) {
+      model::DtypePolicy wide = dtypes;
+      wide.float_head = true;
+      Setting narrow(GetParam(), dtypes, {.tied_tokens = tied}), s(GetParam(), wide, {.tied_tokens = tied});
+      const at::Tensor head = s.model().head().dense();
+      EXPECT_EQ(head.scalar_type(), at::kFloat);
+      EXPECT_TRUE(at::equal(head.to(at::kBFloat16), narrow.model().head().dense()));
+      if (dtypes.residual == at::kBFloat16) {
+        EXPECT_TRUE(at::equal(head, narrow.model().head().dense().to(at::kFloat)));
+      }
+      const at::Tensor hidden = at::randn({3, head.size(1)}).to(at::kBFloat16);
+      const ops::PassContext base = {.adapters_on = false};
+      const at::Tensor expected = at::linear(hidden.to(at::kDouble), head.to(at::kDouble));
+      EXPECT_LT(relative(s.model().logits(hidden, base).to(at::kDouble), expected), 1e-6);
+      EXPECT_LT(relative(s.model().autograd_logits(hidden, base).to(at::kDouble), expected), 1e-6);
+      const auto plain = s.run(batch, kAutograd), ours = s.run(batch, {}), rounded = narrow.run(batch, {});
+      EXPECT_NEAR(ours.facts.nll_sum / plain.facts.nll_sum, 1.0, kRounded);
+      // products of bf16 numbers are exact in fp32: only rounding the matrix shows in the loss
+      if (dtypes.residual == at::kFloat) {
+        EXPECT_NE(ours.facts.nll_sum, rounded.facts.nll_sum);
+      }
+      for (std::size_t i = 0; i < ours.gradients.size(); ++i) {
+        EXPECT_LT(relative(ours.gradients[i], plain.gradients[i]), kRounded) << s.name(i);
+      }
+    }
+  }
+}
+
+TEST_P(FusedFormOf, GetsTheSameNoiseAsTheAutogradForm) {
+  Setting s(GetParam(), kFp32);
+  const data::Batch batch = packed_batch();
+  const auto loss = [&](const PassForm& form, double noise, std::uint64_t step) {
+    return score_batch(s.model(), batch,
+                       {.training = true, .seed = 3, .step = step, .embedding_noise = noise}, form)
+        .loss_sum;
+  };
+  EXPECT_NEAR(loss({}, 0.1, 5), loss(kAutograd, 0.1, 5), 1e-4 * loss({}, 0.1, 5));
+  EXPECT_GT(std::abs(loss({}, 0.1, 5) - loss({}, 0, 5)), 1e-4);
+  EXPECT_GT(std::abs(loss({}, 0.1, 5) - loss({}, 0.1, 6)), 1e-5);
+  EXPECT_EQ(loss({}, 0.1, 5), loss({}, 0.1, 5));
 }
 
 TEST_P(FusedFormOf, AddsToTheGradientsThatAreThere) {

@@ -6,9 +6,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <set>
+
 #include "adapters/peft_files.h"
+#include "base/code_points.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/pattern.h"
 #include "config/parse.h"
 #include "model/weight_source.h"
 #include "ops/cpu/instructions.h"
@@ -135,6 +139,28 @@ TEST_F(GrpoRunTest, LearnsWhatIsRewardedAndTheSamplerIsTheTrainer) {
   EXPECT_GT(known, 10);
 }
 
+// vllm_structured_outputs_regex: the sampler is bound, the trainer's log-probabilities are the model's own.
+TEST_F(GrpoRunTest, CompletionsAreOfTheFormThatIsAskedFor) {
+  const auto run = go("run", {"--reward_funcs", "length(target=6)", "--vllm_structured_outputs_regex",
+                              "[0-9]{2}( or [a-c])?", "--max_completion_length", "16"});
+  ASSERT_EQ(run->rollouts.size(), 4U);
+  const base::Pattern form("[0-9]{2}( or [a-c])?");
+  std::set<std::string> different;
+  for (const RolloutFacts& rollout : run->rollouts) {
+    for (const CompletionFacts& one : rollout.completions) {
+      long steps = base::Pattern::kMaxSteps;
+      EXPECT_FALSE(one.truncated) << one.completion;
+      EXPECT_TRUE(form.full_match(base::to_code_points(one.completion), steps)) << one.completion;
+      different.insert(one.completion);
+    }
+  }
+  EXPECT_GT(different.size(), 5U);
+  for (const StepFacts& step : run->steps) {
+    const double gap = value_of(step.metrics, "ratio_gap");
+    EXPECT_TRUE(std::isnan(gap) || gap < 1e-4) << gap;
+  }
+}
+
 // Rows of the embedding and of the tied head that are trained are sampled with.
 TEST_F(GrpoRunTest, TheSamplerIsTheTrainerWithTrainedTokensBitForBit) {
   if (ops::instructions() < ops::Instructions::kAvx512Bf16) {
@@ -159,6 +185,43 @@ TEST_F(GrpoRunTest, TheSamplerIsTheTrainerWithTrainedTokensBitForBit) {
     return (trained.token_rows[0] - base[id]).abs().max().item<double>();
   };
   EXPECT_GT(moved(10), 1e-2);
+}
+
+// The sampler reads the fused layer, the trainer the one under autograd: near each other, and not to the bit.
+TEST_F(GrpoRunTest, TheSamplerHasWhatIsTrainedInFull) {
+  const auto run = go("run", with(kLength, {"--max_steps",
+                                            "12",
+                                            "--dtype",
+                                            "float32",
+                                            "--bf16",
+                                            "false",
+                                            "--lr_scheduler_type",
+                                            "constant",
+                                            "--save_strategy",
+                                            "no",
+                                            "--per_device_train_batch_size",
+                                            "32",
+                                            "--num_generations",
+                                            "8",
+                                            "--lora_modules_to_save",
+                                            "lm_head",
+                                            "embed_tokens",
+                                            "norm",
+                                            "--learning_rate",
+                                            "1e-2"}));
+  int known = 0;
+  for (const StepFacts& step : run->steps) {
+    const double gap = value_of(step.metrics, "ratio_gap");
+    if (std::isnan(gap)) continue;  // every group was dead
+    known += 1;
+    EXPECT_LT(gap, 1e-3);
+  }
+  EXPECT_GT(known, 5);
+  const auto source = model::open_weights(fs::path(HONE_FIXTURES) / "parity" / "tiny_llama");
+  const adapters::StoredAdapter trained = adapters::read_adapter(root_ / "run", source->config());
+  ASSERT_EQ(trained.whole_names.front(), "model.embed_tokens.weight");
+  const at::Tensor base = source->read("model.embed_tokens.weight", at::kFloat);
+  EXPECT_GT((trained.whole.front() - base).abs().max().item<double>(), 1e-2);
 }
 
 TEST_F(GrpoRunTest, ARunThatIsResumedInTheMiddleOfAGenerationBatchEndsTheSame) {

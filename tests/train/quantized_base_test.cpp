@@ -49,7 +49,7 @@ struct Trained {
     config.dropout = 0.1;
     config.target_modules = {"all-linear"};
     config.target_is_regex = true;
-    config.init = config::LoraInit::kFalse;
+    config.init = adapters::LoraInit::kFalse;
     adapter = adapters::Adapter::attach(*model, config, 7);
   }
   // The loss and the gradient of every tensor.

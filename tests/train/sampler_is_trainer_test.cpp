@@ -46,7 +46,7 @@ class Setting {
     lora.r = 4;
     lora.target_modules = {"all-linear"};
     lora.target_is_regex = true;
-    lora.init = config::LoraInit::kFalse;
+    lora.init = adapters::LoraInit::kFalse;
     lora.dora = dora;
     if (tied_tokens) lora.token_indices = {44, 3, 17, 30, 5};
     if (below) {

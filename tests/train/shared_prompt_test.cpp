@@ -114,7 +114,7 @@ class Setting {
     config.alpha = 8;
     config.target_modules = {"all-linear"};
     config.target_is_regex = true;
-    config.init = config::LoraInit::kFalse;
+    config.init = adapters::LoraInit::kFalse;
     for (std::int64_t id = 3; id < 20; ++id) config.token_indices.push_back(id);  // get gradients from below
     adapter_ = adapters::Adapter::attach(*model_, config, 7);
   }
