@@ -130,9 +130,9 @@ std::vector<std::pair<std::string, Value>> read_pattern(const Json& json, const 
   if (is_empty(pattern)) return out;
   if (!pattern.is_object()) wrong(where, key, "a mapping of names to numbers", pattern);
   for (const auto& [name, value] : pattern.items()) {
-    const bool fits =
-        value.is_number() &&
-        (std::is_same_v<Value, double> ? std::abs(value.template get<double>()) <= kMaxAlpha : is_rank(value));
+    const bool fits = value.is_number() &&
+                      (std::is_same_v<Value, double> ? std::abs(value.template get<double>()) <= kMaxAlpha
+                                                     : is_rank(value));
     if (!fits) wrong(where, key, "a mapping of names to numbers", pattern);
     out.emplace_back(name, value.template get<Value>());
   }

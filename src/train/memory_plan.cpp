@@ -219,7 +219,7 @@ bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
   }
   throw base::UserError(
       {.where = "layer_form",
-       .expected = "layer_form: auto or plain for this run",
+       .expected = "layer_form: auto or plain for this run (GRAD-07)",
        .found = "explicit",
        .cause = reason + ", and the fused layer (explicit) only has gradients for LoRA on frozen linears",
        .fix = "remove layer_form"});

@@ -134,6 +134,7 @@ TEST(Combine, AnRsloraIsNotMadeStronger) {
   std::vector<StoredAdapter> one = {both()[0]};
   one[0].config.rslora = true;
   const double scale = one[0].config.scale();
+  for (StoredLora& module : one[0].modules) module.scale = scale;
   const StoredAdapter made = combine(one, {"a"}, {1}, {.how = Combination::kCat}, config());
   const at::Tensor effect = made.modules[0].b.mm(made.modules[0].a) * made.config.scale();
   EXPECT_LT(largest_difference(effect, one[0].modules[0].b.mm(one[0].modules[0].a) * scale), 1e-6);

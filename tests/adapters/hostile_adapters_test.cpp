@@ -109,13 +109,16 @@ TEST(HostileAdapter, DeepAndLong) {
 }
 
 void fuzz_adapters(double seconds) {
-  const Adapter plain, dora("adapter_dora"), tokens("adapter_tokens");
+  const Adapter plain, dora("adapter_dora"), tokens("adapter_tokens"), saved("adapter_saved"),
+      patterns("adapter_patterns");
   std::vector<std::string> corpus;
-  for (const Adapter* one : {&plain, &dora, &tokens}) corpus.push_back(one->config());
+  for (const Adapter* one : {&plain, &dora, &tokens, &saved, &patterns}) corpus.push_back(one->config());
   corpus.push_back(plain.header());
   fuzz::run(fuzz::seconds(seconds), corpus, fuzz::mutated_json_text, [&](const std::string& text) {
     const bool header = text.find("data_offsets") != std::string::npos;
     const Adapter& one = text.find("\"use_dora\": true") != std::string::npos                ? dora
+                         : text.find("modules_to_save\": null") == std::string::npos         ? saved
+                         : text.find("rank_pattern\": {}") == std::string::npos              ? patterns
                          : text.find("trainable_token_indices\": null") == std::string::npos ? tokens
                                                                                              : plain;
     if (header) {

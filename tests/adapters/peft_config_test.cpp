@@ -6,6 +6,7 @@
 
 #include "adapters/lora.h"
 #include "adapters/peft_files.h"
+#include "adapters/ranks.h"
 #include "base/json.h"
 #include "model/model_config.h"
 
@@ -35,6 +36,23 @@ LoraConfig config_of(const Json& options) {
   }
   take_names(options, "lora_target_modules", out.target_modules, out.target_is_regex);
   take_names(options, "lora_exclude_modules", out.exclude_modules, out.exclude_is_regex);
+  if (options.contains("rank_pattern")) {
+    for (const auto& [name, rank] : options.at("rank_pattern").items())
+      out.rank_pattern.emplace_back(name, rank);
+    for (const auto& [name, alpha] : options.at("alpha_pattern").items())
+      out.alpha_pattern.emplace_back(name, alpha);
+  }
+  if (options.contains("layers_to_transform")) {
+    out.layers_to_transform = options.at("layers_to_transform").get<std::vector<std::int64_t>>();
+    out.layers_pattern = options.at("layers_pattern").get<std::vector<std::string>>();
+  }
+  if (options.contains("lora_modules_to_save"))
+    out.modules_to_save = options.at("lora_modules_to_save").get<std::vector<std::string>>();
+  const std::string bias = options.value("bias", "none");
+  out.bias = bias == "all"         ? TrainedBias::kAll
+             : bias == "lora_only" ? TrainedBias::kLoraOnly
+                                   : TrainedBias::kNone;
+  out.dora = options.value("use_dora", false);
   if (options.contains("trainable_token_indices"))
     out.token_indices = options.at("trainable_token_indices").get<std::vector<std::int64_t>>();
   out.base_model_name_or_path = "some/base";
@@ -50,7 +68,9 @@ TEST(PeftConfigGolden, EveryKeyIsPeftsInOrderTypeAndValue) {
   EXPECT_GE(golden.at("cases").size(), 10U);
   for (const auto& [name, one] : golden.at("cases").items()) {
     model.num_hidden_layers = one.at("layers").get<std::int64_t>();
-    Json ours = config_to_json(with_recorded_targets(config_of(one.at("options")), model));
+    const LoraConfig config = config_of(one.at("options"));
+    Json ours = config_to_json(
+        with_recorded_patterns(with_recorded_targets(config, model), select_targets(config, model, true)));
     // Sets in PEFT, written in any order; the golden is sorted.
     for (const char* key : {"target_modules", "exclude_modules"}) {
       if (ours[key].is_array()) std::sort(ours[key].begin(), ours[key].end());

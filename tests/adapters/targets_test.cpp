@@ -66,8 +66,8 @@ TEST(SelectTargets, MatchesARegexAgainstTheWholeName) {
 
 // Plain backtracking would take about 2^20 tries a name on each.
 TEST(SelectTargets, MatchesNestedRepetitionInLinearTime) {
-  EXPECT_SAYS(error_of(regex("(\\w+\\.?)+x")), "which matches none of 14");
-  EXPECT_SAYS(error_of(regex("(([a-z_.0-9])+)+$x")), "which matches none of 14");
+  EXPECT_SAYS(error_of(regex("(\\w+\\.?)+x")), "which matches none of 16");
+  EXPECT_SAYS(error_of(regex("(([a-z_.0-9])+)+$x")), "which matches none of 16");
   EXPECT_EQ(select(regex("(\\w+\\.?)+_proj")).size(), 14u);
   EXPECT_EQ(select(regex(".*\\.(\\w)_proj(?<=q_proj)")), select(names({"q_proj"})));
 }
@@ -95,13 +95,40 @@ TEST(SelectTargets, RefusesAnEntryThatMatchesNothingEvenWhenOthersMatch) {
   EXPECT_EQ(select_targets(names({"q_proj", "v_prj"}), tiny(), false).size(), 2u);
 }
 
-TEST(SelectTargets, RefusesTheHeadAndTheEmbedding) {
-  for (const char* name : {"lm_head", "embed_tokens", "model.embed_tokens"}) {
-    const std::string message = error_of(names({"q_proj", name}));
-    EXPECT_SAYS(message, std::string("'") + name + "'");
-    EXPECT_SAYS(message, "an adapter on lm_head or embed_tokens");
-  }
-  EXPECT_SAYS(error_of(regex(".*")), "an adapter on lm_head or embed_tokens");
+TEST(SelectTargets, TakesTheHeadAndTheEmbeddingByName) {
+  EXPECT_EQ(select(names({"lm_head"})), (std::vector<std::string>{"lm_head"}));
+  EXPECT_EQ(select(names({"embed_tokens"})), (std::vector<std::string>{"model.embed_tokens"}));
+  EXPECT_EQ(select(names({"model.embed_tokens", "lm_head", "q_proj"})),
+            (std::vector<std::string>{"model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.q_proj",
+                                      "lm_head", "model.embed_tokens"}));
+  EXPECT_EQ(select(regex(".*")).size(), 16u);
+  LoraConfig reward = names({"q_proj", "lm_head"});
+  reward.score_head = true;
+  EXPECT_SAYS(error_of(reward), "'lm_head', which matches no module");
+}
+
+std::vector<std::string> in_layers(LoraConfig c, std::vector<std::int64_t> layers,
+                                   std::vector<std::string> pattern = {}) {
+  c.layers_to_transform = std::move(layers);
+  c.layers_pattern = std::move(pattern);
+  return select(c);
+}
+
+TEST(SelectTargets, TakesOnlySomeLayersOfNames) {
+  EXPECT_EQ(in_layers(names({"q_proj", "lm_head"}), {1}),
+            (std::vector<std::string>{"model.layers.1.self_attn.q_proj", "lm_head"}));
+  // PEFT does not ask a module that the list names in full for its layer.
+  EXPECT_EQ(in_layers(names({"model.layers.0.mlp.up_proj", "q_proj"}), {1}),
+            (std::vector<std::string>{"model.layers.0.mlp.up_proj", "model.layers.1.self_attn.q_proj"}));
+  EXPECT_EQ(in_layers(names({"q_proj", "v_proj"}), {0, 1}, {"layers"}).size(), 4u);
+  EXPECT_EQ(in_layers(names({"q_proj", "v_proj"}), {0}, {"h", "model.layers"}).size(), 2u);
+  EXPECT_EQ(in_layers(LoraConfig{}, {1}).size(), 2u);
+  EXPECT_SAYS(user_error([] { in_layers(names({"q_proj", "v_proj"}), {0}, {"h"}); }),
+              "layers_to_transform names no layer of theirs");
+  EXPECT_SAYS(user_error([] { in_layers(names({"q_proj", "v_proj"}), {0}, {"("}); }),
+              "option layers_pattern");
+  EXPECT_SAYS(user_error([] { in_layers(names({"q_proj", "v_proj"}), {2}); }), "layers from 0 to 1");
+  EXPECT_SAYS(user_error([] { in_layers(names({"embed_tokens"}), {1}); }), "none is left");
 }
 
 TEST(SelectTargets, Excludes) {

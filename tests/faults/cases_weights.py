@@ -33,9 +33,9 @@ def narrow_targets(s):
     s.sft(lora_target_modules=".*layers\\.0\\..*k_proj")
 
 
-@CASES.fault("GRAD-07", "lora_target_modules names lm_head, whose weight the fused loss reads itself")
+@CASES.fault("GRAD-07", "lora_target_modules names lm_head, with the form whose loss reads the head's weight itself")
 def head_target(s):
-    s.sft(lora_target_modules=["q_proj", "lm_head"])
+    s.sft(lora_target_modules=["q_proj", "lm_head"], layer_form="explicit")
 
 
 @CASES.fault("GRAD-08", "an update that half of the values lose", "sabotage", "dropped_update")

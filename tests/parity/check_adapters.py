@@ -29,6 +29,21 @@ SETTINGS = {
     "trainable tokens": (
         {"lora_target_modules": ATTENTION, "trainable_token_indices": [15, 25, 7]},
         {"target_modules": ATTENTION, "trainable_token_indices": [15, 25, 7]}),
+    "rank and alpha patterns": (
+        {"lora_target_modules": ATTENTION, "rank_pattern": {"q_proj": 2, r"layers\.1\..*k_proj": 3}, "alpha_pattern": {"v_proj": 5}},
+        {"target_modules": ATTENTION, "rank_pattern": {"q_proj": 2, r"layers\.1\..*k_proj": 3}, "alpha_pattern": {"v_proj": 5}}),
+    "layers": (
+        {"lora_target_modules": ATTENTION, "layers_to_transform": [1], "layers_pattern": ["layers"]},
+        {"target_modules": ATTENTION, "layers_to_transform": [1], "layers_pattern": ["layers"]}),
+    "head and embedding in full": (
+        {"lora_target_modules": ATTENTION, "lora_modules_to_save": ["lm_head", "embed_tokens", "norm"]},
+        {"target_modules": ATTENTION, "modules_to_save": ["lm_head", "embed_tokens", "norm"]}),
+    "biases": (
+        {"lora_target_modules": ["q_proj", "o_proj"], "bias": "all", "use_dora": True},
+        {"target_modules": ["q_proj", "o_proj"], "bias": "all", "use_dora": True}),
+    "biases of LoRA": (
+        {"lora_target_modules": ["q_proj", "o_proj"], "bias": "lora_only"},
+        {"target_modules": ["q_proj", "o_proj"], "bias": "lora_only"}),
     "init false, alpha 5, r 3": (
         {"lora_target_modules": ["o_proj", "up_proj"], "init_lora_weights": False, "lora_alpha": 5, "lora_r": 3},
         {"target_modules": ["o_proj", "up_proj"], "init_lora_weights": False, "lora_alpha": 5, "r": 3}),
@@ -36,7 +51,8 @@ SETTINGS = {
 # What PEFT's users write that hone has no option for, but loads.
 ONLY_PEFT = {
     "defaults of LoraConfig": {},
-    "layers_to_transform": {"target_modules": ["q_proj", "down_proj"], "layers_to_transform": [1]},
+    "layers_to_transform, one": {"target_modules": ["q_proj", "down_proj"], "layers_to_transform": 1},
+    "LoRA on the head and the embedding": {"target_modules": ["q_proj", "lm_head", "embed_tokens"]},
     "one full name": {"target_modules": ["model.layers.1.mlp.up_proj"]},
     "init orthogonal": {"init_lora_weights": "orthogonal"},
     "lora_alpha 7.5": {"lora_alpha": 7.5},
@@ -99,8 +115,17 @@ def saved_by_peft(check, family, options):
         for name, value in peft.named_parameters():
             if "lora_" in name or "trainable_tokens" in name:
                 value.copy_(0.15 * torch.randn(value.shape, generator=generator))
+            elif value.requires_grad:
+                value.add_(0.1 * torch.randn(value.shape, generator=generator))
     folder = check.folder("peft-saved")
     peft.save_pretrained(str(folder))
+    return compare_logits(check, model, folder)
+
+
+def on_the_head(check, family):
+    """hone writes no copy of the base's matrix beside a LoRA on the head or the embedding, as PEFT does; PEFT reads both."""
+    model = tiny_model(check, family)
+    folder = sft(check, f"hone/{family}/head", model, lora_target_modules=["q_proj", "lm_head", "embed_tokens"])
     return compare_logits(check, model, folder)
 
 
@@ -156,6 +181,7 @@ def cases(check):
     for family in FAMILIES:
         for name in SETTINGS:
             check.case(f"PEFT reads hone's adapter, {family}, {name}", trained_by_hone, check, family, name)
+        check.case(f"PEFT reads hone's adapter, {family}, LoRA on the head", on_the_head, check, family)
         for adapter in sorted((FIXTURES / family).glob("adapter*")):
             check.case(f"hone reads PEFT's adapter, {family}, {adapter.name}", compare_logits, check,
                        tiny_model(check, family), adapter)

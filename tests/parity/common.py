@@ -58,21 +58,23 @@ def write_tensors(path, tensors, **metadata):
 
 def peft_key(name):
     """A parameter's name in memory -> its key in adapter_model.safetensors."""
-    return name.replace(".default", "").replace("lora_magnitude_vector.weight", "lora_magnitude_vector")
+    name = name.replace(".modules_to_save.default", "").replace(".default", "")
+    return name.replace("lora_magnitude_vector.weight", "lora_magnitude_vector")
 
 
 def adapter_parameters(model):
     """{PEFT key: parameter} of every LoRA tensor: layers ascending, LINEARS' order within one, A before B before DoRA's
-    magnitude; then the rows of trainable_token_indices. Frozen adapters below are left out."""
-    named = {peft_key(name): value for name, value in model.named_parameters()
-             if ("lora_" in name or TOKENS in name) and ".default" in name}
-    layers = 1 + max(int(name.split(".layers.")[1].split(".")[0]) for name in named if "lora_" in name)
+    magnitude; then the rows of trainable_token_indices; then LoRA on the head and the embedding, modules_to_save and
+    trained biases. Frozen adapters below are left out."""
+    trained = lambda name, value: (".default" in name and ("lora_" in name or TOKENS in name or ".modules_to_save." in name)
+                                   or name.endswith(".bias") and value.requires_grad)
+    named = {peft_key(name): value for name, value in model.named_parameters() if trained(name, value)}
+    layers = 1 + max(int(name.split(".layers.")[1].split(".")[0]) for name in named if "lora_" in name and ".layers." in name)
     wanted = [f"base_model.model.model.layers.{layer}.{linear}.lora_{side}"
               for layer in range(layers) for linear in LINEARS for side in ("A.weight", "B.weight", "magnitude_vector")]
     wanted.append(f"base_model.model.model.embed_tokens.token_adapter.{TOKENS}")
     ordered = {name: named[name] for name in wanted if name in named}
-    assert len(ordered) == len(named), "a tensor outside the known linears"
-    return ordered
+    return ordered | {name: value for name, value in named.items() if name not in ordered}
 
 
 def with_head_bias(model):

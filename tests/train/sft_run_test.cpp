@@ -146,6 +146,55 @@ TEST_F(SftRunTest, WithTrainedTokensStoppedAndResumedIsBitEqual) {
   }
 }
 
+const std::vector<std::string> kWholeModules = {
+    "--lora_target_modules", "q_proj", "lm_head",        "--lora_modules_to_save",
+    "embed_tokens",          "norm",   "--rank_pattern", "{\"lm_head\": 3}",
+    "--weight_decay",        "0.1"};
+
+TEST_F(SftRunTest, WithWholeModulesStoppedAndResumedIsBitEqual) {
+  go("whole", kWholeModules);
+  Watcher watcher;
+  watcher.stop_after = 3;
+  go(plan("parts", kWholeModules), watcher);
+  std::vector<std::string> resume = kWholeModules;
+  resume.insert(resume.end(), {"--resume_from_checkpoint", "true"});
+  go("parts", resume);
+  expect_same_end("whole", "parts");
+  const std::string weights = file("whole", kAdapterWeightsFile);
+  for (const char* key : {"base_model.model.model.embed_tokens.weight",
+                          "base_model.model.lm_head.lora_A.weight", "base_model.model.model.norm.weight"})
+    EXPECT_NE(weights.find(key), std::string::npos) << key;
+  go("continued", {"--adapter_name_or_path", (root_ / "whole").string()});
+  EXPECT_NE(file("continued", kAdapterWeightsFile), weights);
+  EXPECT_EQ(file("continued", kAdapterConfigFile), file("whole", kAdapterConfigFile));
+}
+
+TEST_F(SftRunTest, WholeModulesTakeTheFormThatTrainsThem) {
+  Watcher watcher;
+  const auto run = open_run(plan("auto", kWholeModules), watcher);
+  const MemoryPlan& memory = run->start.memory;
+  EXPECT_FALSE(memory.fused_layer);
+  EXPECT_NE(memory.why_layer.find("something besides LoRA on linears"), std::string::npos);
+  EXPECT_FALSE(run->model->packed());
+  const TrainedFacts& trained = run->start.trained;
+  EXPECT_EQ(trained.modules, (std::vector<std::string>{"q_proj", "lm_head"}));
+  EXPECT_EQ(trained.modules_matched, 3);
+  EXPECT_EQ(trained.whole, (std::vector<std::string>{"embed_tokens", "5 norms"}));
+  EXPECT_TRUE(trained.unties_head);
+  // parameters, gradients and two moments of every parameter; casts and gradients of embedding and head
+  const auto segment = [&](std::string_view name) {
+    for (const MemorySegment& one : memory.segments) {
+      if (one.name == name) return one.bytes;
+    }
+    return std::int64_t{0};
+  };
+  EXPECT_EQ(segment("adapter and optimizer"), run->adapter->flat().numel() * 4 * 4);
+  EXPECT_GE(segment("embedding and head, trained"), 384 * 64 * 4);
+  std::vector<std::string> fused = kWholeModules;
+  fused.insert(fused.end(), {"--layer_form", "explicit"});
+  EXPECT_THROW(open_run(plan("fused", fused), watcher), base::UserError);
+}
+
 TEST_F(SftRunTest, KilledWhileTheResultIsPutInPlaceGoesOn) {
   go("whole");
   const std::string weights = file("whole", kAdapterWeightsFile);
