@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/scratch_folder.h"
 #include "commands/commands.h"
 #include "commands/run_signals.h"
 #include "config/difference.h"
@@ -45,34 +46,17 @@ const std::atomic<bool>& watch_signals() {
   return stop_asked;
 }
 
-// A folder below the system's temporary one, removed with the object.
+// New folders below a temporary one.
 class Workspace {
  public:
-  Workspace() {
-    std::string pattern = (fs::temp_directory_path() / "hone-bisect-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      throw base::UserError({.where = pattern,
-                             .expected = "a temporary folder for the runs",
-                             .found = "it cannot be created",
-                             .cause = "the disk is full, or the folder is read-only",
-                             .fix = "set TMPDIR to a folder with room"});
-    }
-    path_ = pattern;
-  }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  ~Workspace() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
   fs::path fresh() {
-    fs::path folder = path_ / std::to_string(++used_);
+    fs::path folder = scratch_.path() / std::to_string(++used_);
     fs::create_directory(folder);
     return folder;
   }
 
  private:
-  fs::path path_;
+  base::ScratchFolder scratch_{"bisect"};
   int used_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/scratch_folder.h"
 #include "doctor/examination.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/probes/round_trip.h"
@@ -57,7 +58,7 @@ Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read) {
                      "time"}};
   }
   const StateGuard guard(run);
-  const ScratchFolder scratch;
+  const base::ScratchFolder scratch("doctor");
   learn::Optimizer optimizer = train::make_optimizer(run.plan, *run.adapter);
   step(run, optimizer, 0);
   train::RunState state = run.resume_state->state;

@@ -7,6 +7,7 @@
 #include "adapters/frozen_adapters.h"
 #include "adapters/merge.h"
 #include "base/error.h"
+#include "base/scratch_folder.h"
 #include "doctor/examination.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/probes/round_trip.h"
@@ -122,8 +123,10 @@ void judge_merge(const train::OpenedRun& run, const at::Tensor& with_adapter, co
         {.code = "CKPT-03",
          .what = std::string("the merged files were read again, with a ") +
                  (source->config().tie_word_embeddings ? "tied" : "separate") + " head; " +
-                 (run.model->token_rows().defined() ? "they contain the trained rows of the embedding"
-                                                    : "embeddings and head are never trained here")});
+                 (run.model->token_rows().defined()  ? "they contain the trained rows of the embedding"
+                  : run.model->trains_only_linears() ? "embeddings and head are not trained in this run"
+                                                     : "they contain what is trained outside the layers' "
+                                                       "linears")});
     return;
   }
   out.push_back(
@@ -176,23 +179,6 @@ bool has_room(const fs::path& folder, std::int64_t bytes) {
 
 }  // namespace
 
-ScratchFolder::ScratchFolder() {
-  std::string pattern = (fs::temp_directory_path() / "hone-doctor-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) {
-    throw base::UserError({.where = pattern,
-                           .expected = "a temporary folder",
-                           .found = "it cannot be created",
-                           .cause = "the disk is full, or the folder cannot be written",
-                           .fix = "set TMPDIR to a folder with room"});
-  }
-  path_ = pattern;
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code none;
-  fs::remove_all(path_, none);
-}
-
 Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
   if (run.adapter->initial_values().defined()) {
     return {
@@ -203,7 +189,7 @@ Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
              "unchanged base (tests/adapters/pissa_test.cpp)"}};
   }
   Verdicts out;
-  const ScratchFolder scratch;
+  const base::ScratchFolder scratch("doctor");
   const fs::path folder = scratch.path() / "adapter";
   const data::Batch tokens = probe_tokens(run);
   const at::Tensor base_alone = logprobs(*run.model, tokens, {.adapters_on = false});

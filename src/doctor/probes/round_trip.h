@@ -34,17 +34,4 @@ using CheckpointReader = std::function<train::LoadedCheckpoint(
 // second step again: CKPT-05, the same bits in parameters, the optimizer's state and loss.
 Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read);
 
-// A temporary folder, removed with the object.
-class ScratchFolder {
- public:
-  ScratchFolder();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const base::fs::path& path() const { return path_; }
-
- private:
-  base::fs::path path_;
-};
-
 }  // namespace hone::doctor
