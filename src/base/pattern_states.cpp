@@ -143,15 +143,25 @@ bool PatternStates::accepts(State state) const {
   return state != kDead && known_[static_cast<std::size_t>(state)].accepts;
 }
 
-bool PatternStates::goes_on(State state, char32_t first, char32_t last) {
-  if (state == kDead) return false;
-  const std::vector<int> at = known_[static_cast<std::size_t>(state)].at;
+bool PatternStates::takes_some(int pc, char32_t first, char32_t last) const {
+  const Instruction& one = code_[static_cast<std::size_t>(pc)];
+  if (one.op == Instruction::kChar && !one.ignore_case) return one.c >= first && one.c <= last;
+  if (one.op == Instruction::kSet) {
+    const Pattern::Set& set = sets_[static_cast<std::size_t>(one.x)];
+    const auto overlaps = [&](const auto& range) { return range.first <= last && range.second >= first; };
+    if (!set.negative && !set.ignore_case && set.classes.empty())
+      return std::any_of(set.ranges.begin(), set.ranges.end(), overlaps);
+  }
   for (char32_t c = first; c <= last; ++c) {
-    if (c >= 0xD800 && c <= 0xDFFF) continue;  // no characters
-    const bool taken = std::any_of(at.begin(), at.end(), [&](int pc) { return takes(pc, c); });
-    if (taken && step(state, c) != kDead) return true;
+    if ((c < 0xD800 || c > 0xDFFF) && takes(pc, c)) return true;  // those between are no characters
   }
   return false;
+}
+
+bool PatternStates::goes_on(State state, char32_t first, char32_t last) const {
+  if (state == kDead) return false;
+  const std::vector<int>& at = known_[static_cast<std::size_t>(state)].at;
+  return std::any_of(at.begin(), at.end(), [&](int pc) { return takes_some(pc, first, last); });
 }
 
 }  // namespace hone::base

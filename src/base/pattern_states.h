@@ -27,7 +27,7 @@ class PatternStates {
   State next(State state, char32_t c);
   bool accepts(State state) const;  // the text so far is a whole match
   // Whether some character from `first` to `last` leads on.
-  bool goes_on(State state, char32_t first, char32_t last);
+  bool goes_on(State state, char32_t first, char32_t last) const;
 
  private:
   struct Known {
@@ -38,6 +38,7 @@ class PatternStates {
   };
   static constexpr State kUnknown = -2;
   bool takes(int pc, char32_t c) const;
+  bool takes_some(int pc, char32_t first, char32_t last) const;
   State state_of(const std::vector<int>& ways, bool at_start);
   State step(State state, char32_t c);
 
