@@ -10,6 +10,8 @@
 #include "base/json.h"
 #include "base/printable.h"
 #include "commands/commands.h"
+#include "commands/hub_download.h"
+#include "commands/program_paths.h"
 #include "commands/run_signals.h"
 #include "config/method_of.h"
 #include "config/parse.h"
@@ -47,8 +49,12 @@ config::Plan plan_of(const std::string& file) {
                                   "for full fine-tuning: an adapter needs ten to a hundred times that"});
   }
   const fs::path nowhere = fs::temp_directory_path() / ("hone-lr-find-" + std::to_string(getpid()));
-  return config::parse_run(
-      method, {"--config", file, "--output_dir", nowhere.string(), "--resume_from_checkpoint", "false"});
+  config::Plan plan = with_downloads([&] {
+    return config::parse_run(
+        method, {"--config", file, "--output_dir", nowhere.string(), "--resume_from_checkpoint", "false"});
+  });
+  plan.token_cache = token_cache_folder().string();
+  return plan;
 }
 
 base::Json as_json(const doctor::RangeResult& result, const config::LrFindPlan& asked, double configured) {

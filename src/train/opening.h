@@ -97,6 +97,8 @@ void open_pairs(OpenedRun& run, const AttachOptions& options, const Read& read, 
       run.plan, [&](const base::RowFiles& files) { return std::move(read(source(files)).data); });
   if constexpr (requires { input.facts.implicit; }) {
     if (!input.facts.conversational && !input.facts.implicit) note_plain_texts(run);
+  } else if constexpr (requires { input.facts.paired; }) {
+    if (!input.facts.conversational && !input.facts.paired) note_plain_texts(run);
   }
   Attached attached = attach(run, input.file, input.facts.longest, options);
   const PairData& train = run.data.emplace<PairData>(std::move(input.data));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/rng.h"
 
 namespace hone::data {
 namespace map_row_test {
@@ -151,6 +152,51 @@ TEST(MapRow, TextsBecomeTurns) {
   EXPECT_EQ(mapped(messages, {.system_prompt = "s"})["messages"].size(), 2U);
   EXPECT_EQ(mapped(R"({"prompt": 3, "completion": "a"})", {.system_prompt = "s"})["prompt"], 3);
   expect_fault(R"({"text": "q"})", mapping, {"the column 'prompt', which make_conversation reads"});
+}
+
+// Any row, under any mapping: another row, or a UserError.
+TEST(MapRow, FuzzedRows) {
+  const std::vector<Json> values = {
+      nullptr,
+      true,
+      -1,
+      1.5,
+      "",
+      "a {b}",
+      Json::array(),
+      Json::object(),
+      Json::array({1, nullptr}),
+      Json::array({Json::array({"q", "a"})}),
+      base::parse_json(R"([{"from": "human", "value": "q"}])", "v"),
+      base::parse_json(R"([{"role": "user", "content": [{"type": "text", "text": "x"}]}])", "v"),
+      base::parse_json(R"([{"role": 3, "content": [7]}, {}, "m"])", "v")};
+  const std::vector<std::string> columns = {"prompt",   "completion",    "chosen",      "rejected",
+                                            "messages", "conversations", "instruction", "input",
+                                            "output",   "history",       "system",      "a"};
+  int made = 0, refused = 0;
+  for (std::uint64_t round = 0; round < 20'000; ++round) {
+    const base::Stream random(7, base::Purpose::kDemoData, round);
+    std::uint64_t at = 0;
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random.bits(at++) % n); };
+    Json row = Json::object();
+    for (const std::string& column : columns) {
+      if (below(2) == 0) row[column] = values[below(values.size())];
+    }
+    RowMapping mapping;
+    mapping.format = static_cast<RowFormat>(below(4));
+    mapping.conversation = below(2) == 0;
+    if (below(3) == 0) mapping.system_prompt = "s";
+    if (below(4) == 0) mapping.prompt_template = "{a} {instruction}";
+    if (below(4) == 0) mapping.columns = {{"a", "prompt"}, {"prompt", "b"}};
+    try {
+      EXPECT_TRUE(map_row(row, mapping, "rows.jsonl:1", below(2) == 0).is_object());
+      ++made;
+    } catch (const base::UserError&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(made, 1000);
+  EXPECT_GT(refused, 1000);
 }
 
 }  // namespace map_row_test
