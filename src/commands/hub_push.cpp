@@ -21,7 +21,7 @@ using base::Json;
 namespace {
 
 constexpr const char* kStaging = ".hone-push";  // in the run's folder, while an upload goes on
-constexpr std::string_view kOurCard = "It was trained with hone.";  // report/model_card.cpp
+constexpr std::string_view kOurSentence = "It was trained with hone.";  // report/model_card.cpp
 
 bool is_result_file(const std::string& name) {
   constexpr std::array<std::string_view, 5> kWhole = {"adapter_config.json", "adapter_model.safetensors",
@@ -66,13 +66,10 @@ std::vector<std::pair<std::string, std::string>> result_files(const fs::path& fo
   return out;
 }
 
-std::string write_model_card(const fs::path& run, const std::string& repository, const std::string& method,
-                             const Json& options, bool keep) {
-  const fs::path path = run / "README.md", metrics = run / train::kMetricsFile;
+std::string model_card_of(const fs::path& run, const std::string& repository, const std::string& method,
+                          const Json& options) {
+  const fs::path metrics = run / train::kMetricsFile;
   std::error_code none;
-  const bool there = fs::exists(path, none);
-  if (there && (keep || base::read_text(path).find(kOurCard) == std::string::npos))
-    return fs::absolute(path).string();
   const bool chat = fs::exists(run / "chat_template.jinja", none) ||
                     value_of(json_of(run / "tokenizer_config.json"), "chat_template").is_string();
   report::ModelCard card{
@@ -85,7 +82,15 @@ std::string write_model_card(const fs::path& run, const std::string& repository,
       .logged = Json::object()};
   if (card.base_model.empty()) card.base_model = hub_name(value_of(options, "model_name_or_path"));
   if (fs::is_regular_file(metrics, none)) card.logged = report::last_metrics(base::read_text(metrics));
-  base::write_file_atomic(path, report::model_card(card));
+  return report::model_card(card);
+}
+
+std::string write_model_card(const fs::path& folder, const std::string& card, bool keep) {
+  const fs::path path = folder / "README.md";
+  std::error_code none;
+  const bool users =
+      fs::exists(path, none) && (keep || base::read_text(path).find(kOurSentence) == std::string::npos);
+  if (!users) base::write_file_atomic(path, card);
   return fs::absolute(path).string();
 }
 
@@ -167,12 +172,13 @@ void HubPush::start_next() {
 
 // The process has said its word.
 void HubPush::answered(const Say& say) {
-  failed_ = !process_->failure().empty();
-  if (failed_) {
-    say("note      push_to_hub: " + repository_ + ": " + process_->failure() +
-        "; nothing is lost, and `hone push " + folder_.string() + "` uploads the adapter" +
-        (uploads_ ? "" : " when the run has ended"));
-  } else {
+  const std::string& failure = process_->failure();
+  if (!failure.empty() && (failure != told_ || finishing_)) {
+    say("note      push_to_hub: " + repository_ + ": " + failure + "; nothing is lost, and `hone push " +
+        folder_.string() + "` uploads the adapter" + (finishing_ ? "" : " when the run has ended"));
+  }
+  told_ = failure;
+  if (failure.empty()) {
     repository_ = process_->repository();
     if (uploads_) say("pushed    " + process_->url());
   }
@@ -187,9 +193,10 @@ void HubPush::poll(const Say& say) {
 HubUpload HubPush::of_checkpoint(const fs::path& folder, std::int64_t step) {
   HubUpload out{.files = result_files(folder),
                 .message = "Training in progress, step " + std::to_string(step)};
-  out.files.emplace_back(
-      "README.md", write_model_card(folder_, repository_, std::string(config::method_name(plan_.method)),
-                                    config::plan_values(config::write_plan(plan_)), /*keep=*/false));
+  const std::string method(config::method_name(plan_.method));
+  const std::string card =
+      model_card_of(folder_, repository_, method, config::plan_values(config::write_plan(plan_)));
+  out.files.emplace_back("README.md", write_model_card(folder_, card, /*keep=*/false));
   return out;
 }
 
@@ -242,6 +249,7 @@ void HubPush::on_finish(bool interrupted, std::int64_t step, const Say& say) {
 }
 
 void HubPush::finish(Clock::time_point until, const Say& say) {
+  finishing_ = true;
   const bool stopped = stop_ != nullptr && stop_->load();  // then a Ctrl-C more ends hone
   for (start_next(); process_; start_next()) {
     if (process_->wait(until, stopped ? nullptr : stop_)) {

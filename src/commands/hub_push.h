@@ -32,10 +32,12 @@ struct HubUpload {
 // The result files of `folder` (the list above) that are there, without README.md.
 std::vector<std::pair<std::string, std::string>> result_files(const base::fs::path& folder);
 
-// Writes `run`/README.md as the card of `repository`; one that a user has written or edited is kept: whatever does not hold hone's own
-// sentence, and with `keep` any. `method` may be empty. Its path.
-std::string write_model_card(const base::fs::path& run, const std::string& repository,
-                             const std::string& method, const base::Json& options, bool keep);
+// The card of `repository`, by what is in `run`; `method` may be empty.
+std::string model_card_of(const base::fs::path& run, const std::string& repository, const std::string& method,
+                          const base::Json& options);
+// Writes it as `folder`/README.md, which a checkpoint's is not, since its files are counted. A README.md that is there is kept: with
+// `keep` any, else one that does not hold hone's own sentence, which a user has written. Its path.
+std::string write_model_card(const base::fs::path& folder, const std::string& card, bool keep);
 
 // The name that is uploaded to: hub_model_id, else that of the folder, as in transformers.
 std::string repository_of(const std::string& hub_model_id, const std::string& folder);
@@ -89,7 +91,8 @@ class HubPush final : public report::RunFollower {
   std::deque<HubUpload> waiting_;
   std::unique_ptr<HubProcess> process_;  // the one that goes on
   bool uploads_ = false;                 // it has files
-  bool failed_ = false;                  // the newest one
+  bool finishing_ = false;               // the run has ended
+  std::string told_;                     // how the newest one failed, told once
   std::vector<base::fs::path> skipped_;  // checkpoints that were saved while an upload went on
 };
 

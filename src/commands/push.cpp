@@ -10,8 +10,34 @@
 #include "commands/run_signals.h"
 #include "config/hub_names.h"
 #include "config/send_plans.h"
+#include "train/run_folder.h"
 
 namespace hone::commands {
+
+namespace {
+
+// Where the card is written: the run's folder, or one that is removed in the end, since a checkpoint's files are counted.
+class CardFolder {
+ public:
+  explicit CardFolder(const base::fs::path& run)
+      : mine_(base::fs::exists(run / train::kHoneStateFile)),
+        path_(mine_ ? base::fs::temp_directory_path() / ("hone-card-" + std::to_string(getpid())) : run) {
+    if (mine_) base::fs::create_directories(path_);
+  }
+  CardFolder(const CardFolder&) = delete;
+  CardFolder& operator=(const CardFolder&) = delete;
+  ~CardFolder() {
+    std::error_code none;
+    if (mine_) base::fs::remove_all(path_, none);
+  }
+  const base::fs::path& path() const { return path_; }
+
+ private:
+  bool mine_;
+  base::fs::path path_;
+};
+
+}  // namespace
 
 int push(const std::vector<std::string>& arguments) {
   const config::PushPlan plan = config::parse_push(arguments);
@@ -26,13 +52,14 @@ int push(const std::vector<std::string>& arguments) {
   };
   if (config::hub_is_offline()) refuse("HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set", "unset it");
   HubUpload upload{.files = result_files(plan.run), .message = "Upload adapter"};
-  upload.files.emplace_back("README.md",
-                            write_model_card(plan.run, repository, plan.method, plan.config, /*keep=*/true));
+  const base::fs::path run = plan.run;
+  const CardFolder folder(run);
+  const std::string card = model_card_of(run, repository, plan.method, plan.config);
+  upload.files.emplace_back("README.md", write_model_card(folder.path(), card, /*keep=*/true));
   std::cout << "push      " << repository << ": uploading " << upload.files.size() << " files of " << plan.run
             << std::endl;
   const std::atomic<bool>& stop = watch_stop_signals();
-  HubProcess process(plan, repository, upload,
-                     base::fs::path(plan.run) / (".hone-push-" + std::to_string(getpid())), plan.python,
+  HubProcess process(plan, repository, upload, run / (".hone-push-" + std::to_string(getpid())), plan.python,
                      /*shows_output=*/true);
   if (!process.wait(base::Clock::now() + std::chrono::hours(24), &stop)) return kInterrupted;
   if (!process.failure().empty()) {

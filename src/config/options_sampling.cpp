@@ -136,7 +136,7 @@ std::vector<Option> sampling_options() {
 std::vector<Option> completion_options() {
   std::vector<Option> rows;
   add(rows, {"completions", kMethodConfig, kSamplers},
-      {{"log_completions", "show completions with their rewards in the terminal",
+      {{"log_completions", "show completions with their rewards in the terminal, and send them to loggers",
         &PolicyPlan::log_completions, in("online-dpo", {.origin = kHone})},
        {"num_completions_to_print", "how many of them; null: all", &PolicyPlan::num_completions_to_print,
         "null", at_least(0), in("online-dpo", {.origin = kHone})},

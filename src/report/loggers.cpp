@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
@@ -15,13 +16,13 @@ using base::Json;
 
 namespace {
 
+constexpr int kQuiet = 2;   // seconds at the end of a run
 constexpr int kOwnEnd = 5;  // seconds: a logger's process ends by itself so much later, should hone be gone
 
 Json whole_settings(const LoggerOptions& options, const std::string& name, const std::string& folder) {
   Json out = options.settings;
   out["logger"] = name;
   out["folder"] = folder;
-  out["optional"] = options.only_installed;
   out["seconds"] = options.seconds + kOwnEnd;
   return out;
 }
@@ -109,16 +110,24 @@ void Loggers::finish(const char* status, const Say& say) {
   for (Logger& logger : loggers_) {
     if (logger.process) logger.process->tell({{"end", status}});
   }
-  const auto until = Clock::now() + std::chrono::seconds(options_.seconds);
+  const auto now = Clock::now(), until = now + std::chrono::seconds(options_.seconds);
+  auto quiet = now + std::chrono::seconds(kQuiet);         // after it the user is told what is waited for
   const bool stopped = stop_ != nullptr && stop_->load();  // then a Ctrl-C more ends hone
   for (Logger& logger : loggers_) {
     while (logger.process) {
-      const std::vector<Json> messages = logger.process->wait(until, stopped ? nullptr : stop_);
+      const std::vector<Json> messages =
+          logger.process->wait(std::min(quiet, until), stopped ? nullptr : stop_);
       const bool over = Clock::now() >= until || (!stopped && stop_ != nullptr && stop_->load());
+      if (messages.empty() && !logger.process->closed() && !over && Clock::now() >= quiet) {
+        say(fmt::format("logger    {}: sending what is left, {} s at most", logger.name, options_.seconds));
+        quiet = until;
+      }
       if (messages.empty() && !logger.process->closed() && over) {
-        say(fmt::format(
-            "note      report_to: {}: not done {} s after the run's end; `hone log {} --to {}` sends the rest",
-            logger.name, options_.seconds, folder_, logger.name));
+        const std::string when = Clock::now() >= until
+                                     ? fmt::format("not done {} s after the run's end", options_.seconds)
+                                     : "ended";
+        say(fmt::format("note      report_to: {}: {}; `hone log {} --to {}` sends the rest", logger.name,
+                        when, folder_, logger.name));
         logger.process.reset();
       } else {
         // what it says last, it says when all is sent: then it ends by itself

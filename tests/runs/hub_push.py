@@ -86,12 +86,20 @@ def while_it_runs(runs):
     whole = all((server / f"checkpoint-{step}/hone_state.json").exists() for step in (1, 2, 3))
     runs.check("all_checkpoints: each is there", code == 0 and whole, (said, runs.calls("commit")))
 
+    runs.forget()
+    before = sorted(path.name for path in (out / "checkpoint-2").iterdir())
+    code, said = runs.run("push", out / "checkpoint-2", "--hub_model_id", "o/m")
+    commits = runs.calls("commit")
+    runs.check("hone push uploads a checkpoint's adapter, and leaves the checkpoint as it is", code == 0 and commits
+               and ADAPTER <= set(commits[0][3]) and before == sorted(path.name for path in (out / "checkpoint-2").iterdir()),
+               (said, commits))
+
 
 def when_it_fails(runs):
     out, server = fresh(runs, "failed")
     code, said = runs.train(out, 2, "--push_to_hub", "--hub_model_id", "o/m", "--hub_strategy", "end", "--hub_token", "hf_secret",
                             STAND_IN_DOES="raises")
-    runs.check("a refused token is told before step 1, and loses nothing", code == 0 and (out / "adapter_config.json").exists()
+    runs.check("a refused token loses nothing", code == 0 and (out / "adapter_config.json").exists()
                and "401 Client Error: Unauthorized for ***" in said and f"`hone push {out}`" in said, said)
     code, said = runs.run("push", out, STAND_IN_DOES="raises")
     runs.check("hone push says it too", code == 2 and "401 Client Error" in said, said)

@@ -1,7 +1,7 @@
 """Sends a run's metrics to one logger (wandb, trackio, mlflow, comet_ml, swanlab), with the user's own package and account.
 
 Descriptor 3 is a socket to hone (report/loggers.h). The first line that comes is the settings, as JSON:
-  logger, folder, fresh, follow, optional, seconds, run_name, project, config, tables, unique_prompts, trackio_*, private
+  logger, folder, fresh, follow, seconds, run_name, project, config, tables, unique_prompts, trackio_*, private
 With `follow` it reads metrics.jsonl while the run writes it, until hone says {"end": "finished" | "stopped"} or is gone; then, or without
 `follow`, it sends what is left and ends, within `seconds` where they are above 0. It answers in lines of JSON:
   {"run": where the user finds it}, {"failed": a sentence}, {"absent": a sentence}, {"sent": lines, "known": lines sent before}
