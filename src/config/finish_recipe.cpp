@@ -24,8 +24,8 @@ void finish_recipe(Plan& plan, const Settings& settings) {
   finish_template(plan, settings);
   if (plan.tokenizer_name_or_path == plan.model_name_or_path) plan.tokenizer_name_or_path.clear();
   if (plan.overwrite_output_dir && !plan.resume_from_checkpoint.empty()) {
-    conflict(settings, "overwrite_output_dir", "overwrite_output_dir or resume_from_checkpoint, not both",
-             "both", "the checkpoint would be removed before it is read", "remove one of the two");
+    plan.overwrite_output_dir = false;  // transformers resumes, and never removes anything
+    plan.notes.emplace_back("overwrite_output_dir: not used with resume_from_checkpoint");
   }
 }
 

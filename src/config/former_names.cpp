@@ -66,6 +66,9 @@ void add_machine(std::vector<FormerName>& all) {
        kTransformers, "hone reads a model's files, and runs no code of it");
   note(all, {"dataset_batch_size", "preprocessing_num_workers", "overwrite_cache", "num_workers"}, kTrl,
        "hone prepares rows in its own threads; see threads");
+  note(all, {"packing"}, kTrl, "only sft packs rows", "dpo kto reward cpo orpo grpo rloo online-dpo");
+  note(all, {"padding_free"}, kTrl, "always: hone never pads", "kto reward cpo orpo grpo rloo online-dpo");
+  note(all, {"use_reentrant"}, kTransformers, "hone recomputes layers itself; see recompute");
   note(all, {"num_of_sequences", "chars_per_token"}, kTrl, "packing fills rows of max_length tokens");
   note(all, {"label_pad_token_id", "padding_value"}, kTrl, "hone never pads",
        "sft dpo kto reward grpo rloo online-dpo");

@@ -113,6 +113,9 @@ TEST_F(FormerNames, NamesOfScriptsAreNotes) {
 }
 
 TEST_F(FormerNames, NamesOfForks) {
+  for (const char* name : {"--packing", "--padding_free", "--use_reentrant"}) {
+    EXPECT_TRUE(has_note(grpo({name, "false"}), std::string(name).substr(2))) << name;
+  }
   const Plan plan =
       run_yaml("eval_dataset_name: " + path("rows") + "\neval_dataset_split: train\neval_strategy: epoch\n");
   EXPECT_EQ(plan.dataset_test, path("rows/train.jsonl"));
@@ -183,8 +186,9 @@ TEST_F(FormerNames, RecipesOptionsReachThePlan) {
   EXPECT_NE(run_error({"--chat_template", "chatml"}).find("Jinja text or a .jinja file"), std::string::npos);
   EXPECT_NE(run_error({"--tokenizer_name_or_path", path("rows")}).find("tokenizer.json"), std::string::npos);
   EXPECT_TRUE(run({"--tokenizer_name_or_path", path("model")}).tokenizer_name_or_path.empty());
-  EXPECT_NE(run_error({"--overwrite_output_dir", "--resume_from_checkpoint", "true"}).find("not both"),
-            std::string::npos);
+  const Plan resumes = run({"--overwrite_output_dir", "--resume_from_checkpoint", "true"});
+  EXPECT_FALSE(resumes.overwrite_output_dir);
+  EXPECT_TRUE(has_note(resumes, "overwrite_output_dir: not used with resume_from_checkpoint"));
 }
 
 // ---- unknown names

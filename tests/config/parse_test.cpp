@@ -66,6 +66,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"lora_alpha", {"8"}},
       {"lora_dropout", {"0"}},
       {"lora_target_modules", {"q_proj", "v_proj"}},
+      {"lora_modules_to_save", {"lm_head"}},
       {"use_rslora", {}},
       {"use_dora", {}},
       {"init_lora_weights", {"gaussian"}},

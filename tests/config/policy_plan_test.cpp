@@ -417,11 +417,11 @@ TEST_F(PolicyPlanTest, WhatIsRefused) {
 }
 
 TEST_F(PolicyPlanTest, NamesFromElsewhere) {
-  EXPECT_EQ(grpo_error({"--packing"}),
+  EXPECT_EQ(grpo_error({"--assistant_only_loss"}),
             "[command line] expected an option of hone grpo\n"
-            "  found:  --packing, an option of sft\n"
+            "  found:  --assistant_only_loss, an option of sft\n"
             "  likely: the file belongs to another method (RL-16)\n"
-            "  do:     remove --packing");
+            "  do:     remove --assistant_only_loss");
   EXPECT_NE(error_of([&] { policy(Method::kRloo, {"--delta", "2"}); }).find("--delta, an option of grpo"),
             std::string::npos);
   EXPECT_NE(run_error({"--num_generations", "4"}).find("an option of grpo, rloo"), std::string::npos);

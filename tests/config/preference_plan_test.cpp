@@ -85,7 +85,7 @@ TEST_F(PreferencePlanTest, WhatDoesNotGoTogetherIsAnError) {
   expect_parts(dpo_error({"--ld_alpha", "1.5"}), {"ld_alpha", "from 0 to 1"});
   expect_parts(dpo_error({"--sync_ref_model"}), {"sync_ref_model", "TRL refuses it with PEFT"});
   expect_parts(dpo_error({"--rpo_alpha", "1"}), {"loss_type: [sigmoid, sft]"});
-  expect_parts(dpo_error({"--packing"}), {"packing", "sft"});
+  expect_parts(dpo_error({"--assistant_only_loss"}), {"assistant_only_loss", "sft"});
   expect_parts(dpo_error({"--num_generations", "4"}), {"num_generations", "grpo, rloo"});
   EXPECT_EQ(dpo({"--max_prompt_length", "4"}).max_prompt_length, 4);
 }
