@@ -15,7 +15,7 @@
 
 namespace hone::report {
 
-inline constexpr int kLoggerSeconds = 30;
+inline constexpr int kLoggerSeconds = 60;
 
 struct LoggerOptions {
   std::vector<std::string> names;  // packages

@@ -28,7 +28,7 @@ namespace {
 constexpr const char* kOptimizerName = "optimizer";  // in the metadata; older hones had only AdamW
 
 // Options whose change cannot alter what is learned; a resumed run may differ in them without a note.
-constexpr std::array<std::string_view, 18> kHarmless = {"output_dir",
+constexpr std::array<std::string_view, 33> kHarmless = {"output_dir",
                                                         "resume_from_checkpoint",
                                                         "save_steps",
                                                         "save_strategy",
@@ -45,7 +45,22 @@ constexpr std::array<std::string_view, 18> kHarmless = {"output_dir",
                                                         "run_name",
                                                         "gradient_checkpointing",
                                                         "recompute",
-                                                        "memory_limit"};
+                                                        "memory_limit",
+                                                        "project",
+                                                        "trackio_space_id",
+                                                        "trackio_bucket_id",
+                                                        "wandb_project",
+                                                        "wandb_entity",
+                                                        "wandb_run_group",
+                                                        "mlflow_tracking_uri",
+                                                        "mlflow_experiment_name",
+                                                        "push_to_hub",
+                                                        "hub_model_id",
+                                                        "hub_token",
+                                                        "hub_private_repo",
+                                                        "hub_strategy",
+                                                        "hub_always_push",
+                                                        "hub_revision"};
 
 // Options that a resumed run does not read: the adapter lies in the checkpoint.
 constexpr std::array<std::string_view, 14> kOfTheAdapter = {"lora_r",
