@@ -12,8 +12,8 @@
 #include "config/adapter_parts.h"
 #include "config/best_plan.h"
 #include "config/finish_recipe.h"
-#include "config/init_kwargs.h"
 #include "config/finish_report.h"
+#include "config/init_kwargs.h"
 #include "config/methods.h"
 #include "config/optim_args.h"
 #include "config/option_secrets.h"
@@ -159,10 +159,10 @@ void fill_token_indices(Plan& plan, const Settings& settings) {
 void note_idle_settings(const Settings& settings, std::vector<std::string>& notes) {
   const auto changed = [&](const char* name) { return settings.changed(name); };
   if (changed("adapter_name_or_path")) {
-    for (const char* name : {"lora_r", "lora_alpha", "lora_target_modules", "lora_exclude_modules",
-                             "rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern",
-                             "lora_modules_to_save", "bias", "trainable_token_indices", "use_rslora", "use_dora",
-                             "init_lora_weights"}) {
+    for (const char* name :
+         {"lora_r", "lora_alpha", "lora_target_modules", "lora_exclude_modules", "rank_pattern",
+          "alpha_pattern", "layers_to_transform", "layers_pattern", "lora_modules_to_save", "bias",
+          "trainable_token_indices", "use_rslora", "use_dora", "init_lora_weights"}) {
       if (changed(name)) notes.push_back(fmt::format("{}: not used, the adapter has its own", name));
     }
   }

@@ -46,7 +46,7 @@ enum class QuantizedBase { kNone, kNf4, kFp4, kInt8 };
 enum class LayerForm { kAuto, kFused, kAutograd };  // kAuto: fused where supported
 // what the run does when the doctor's watch finds a failure
 enum class OnFault { kWarn, kPause, kStop };
-enum class RowOrder { kRandom, kSequential, kByLength };  // data/order.h
+enum class RowOrder { kRandom, kSequential, kByLength };   // data/order.h
 enum class PackingStrategy { kBfd, kBfdSplit, kWrapped };  // data/packing.h
 using learn::Scheduler;
 
@@ -72,9 +72,9 @@ struct PolicyPlan : learn::PolicyLossParameters {
   double repetition_penalty = 1.0;
   std::int64_t min_new_tokens = 0;
   std::vector<std::string> stop_strings;
-  std::vector<std::int64_t> stop_token_ids;  // in addition to the model's own
+  std::vector<std::int64_t> stop_token_ids;   // in addition to the model's own
   std::string vllm_structured_outputs_regex;  // what a whole completion matches; empty: anything
-  std::string chat_template_kwargs;          // JSON object; empty: none
+  std::string chat_template_kwargs;           // JSON object; empty: none
   std::int64_t kv_memory = 0;  // bytes for keys and values while sampling; 0: what the memory plan leaves
 
   // loss
@@ -123,7 +123,7 @@ struct PreferencePlan : learn::PreferenceLossParameters {
 
 // The options that only SFT has, with the field names and defaults of TRL's SFTConfig.
 struct SftPlan : learn::SftLossParameters {
-  std::string loss_type = "nll";  // or dft
+  std::string loss_type = "nll";   // or dft
   double neftune_noise_alpha = 0;  // model/embedding_noise.h; 0: no noise
 
   bool operator==(const SftPlan&) const = default;
@@ -232,7 +232,7 @@ struct DataPlan {
   base::RowFiles eval_rows;
   std::vector<EvalSet> eval_sets;  // several, which eval_rows has together; empty: one, or none
   std::string dataset_text_field = "text";
-  std::int64_t max_length = 1024;  // 0: off (YAML null)
+  std::int64_t max_length = 1024;              // 0: off (YAML null)
   std::string truncation_mode = "keep_start";  // or keep_end; sft and dpo
   bool packing = false;
   PackingStrategy packing_strategy = PackingStrategy::kBfd;

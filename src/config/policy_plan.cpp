@@ -180,9 +180,10 @@ void check_policy(const Settings& settings, const PolicyPlan& plan) {
   }
   const bool replays = !plan.replay.empty();
   if (plan.reward_funcs.empty() && !replays) {
-    conflict(settings, "reward_funcs", "at least one reward in reward_funcs", "none", "",
-             "write reward_funcs: accuracy_reward, or rewards.py:my_function, in the YAML file or after "
-             "--reward_funcs; open-r1's scripts take [accuracy, format, tag_count] where a recipe names none");
+    conflict(
+        settings, "reward_funcs", "at least one reward in reward_funcs", "none", "",
+        "write reward_funcs: accuracy_reward, or rewards.py:my_function, in the YAML file or after "
+        "--reward_funcs; open-r1's scripts take [accuracy, format, tag_count] where a recipe names none");
   }
   const std::size_t rewards = plan.reward_funcs.size();
   if (!plan.reward_weights.empty() && plan.reward_weights.size() != rewards && !(replays && rewards == 0)) {

@@ -60,7 +60,8 @@ TEST_F(HostileSettings, DeepAndLargeFiles) {
   }
   const std::string flat(100'000, '[');
   EXPECT_NE(run_error({"--lr_scheduler_kwargs", flat}).find("a mapping"), std::string::npos);
-  EXPECT_NE(run({"--optim_target_modules", flat}).notes.front().find("GaLore"), std::string::npos) << "taken as text";
+  EXPECT_NE(run({"--optim_target_modules", flat}).notes.front().find("GaLore"), std::string::npos)
+      << "taken as text";
   EXPECT_NE(run_error({"--trainable_token_indices", flat}).find("token ids"), std::string::npos);
   EXPECT_NE(yaml_error("output_dir: " + std::string(2'000'000, 'x')).find("at most 1"), std::string::npos);
   std::string documents;
