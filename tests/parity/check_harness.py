@@ -115,12 +115,17 @@ def load_model(folder):
 
 
 def load_adapter(model, folder):
-    """PEFT's model from a fresh base; every LoRA tensor that PEFT makes is in the file, and nothing else."""
-    from common import peft_key
+    """PEFT's model from a fresh base; every tensor that PEFT makes is in the file, and beside them only the base's biases and
+    PEFT's copies of the base's matrices."""
+    from common import TOKENS, peft_key
     from peft import PeftModel
     peft = PeftModel.from_pretrained(load_model(model), str(folder)).eval()
-    made = {peft_key(name): tuple(p.shape) for name, p in peft.named_parameters() if "lora_" in name}
+    shapes = {name: tuple(p.shape) for name, p in peft.named_parameters(remove_duplicate=False)}
+    made = {peft_key(name): shape for name, shape in shapes.items()
+            if "lora_" in name or TOKENS in name or ".modules_to_save." in name}
     stored = {name: tuple(t.shape) for name, t in load_file(Path(folder) / "adapter_model.safetensors").items()}
+    made |= {name: shape for name, shape in stored.items()
+             if name.endswith((".bias", ".base_layer.weight")) and shapes.get(name) == shape}
     assert made == stored, f"PEFT only: {sorted(made.items() - stored.items())[:3]}, file only: {sorted(stored.items() - made.items())[:3]}"
     return peft
 
