@@ -1,9 +1,12 @@
 #include "commands/hub_push.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 
+#include "base/error.h"
 #include "base/printable.h"
 #include "commands/python/hub_texts.h"
 #include "config/hub_names.h"
@@ -100,20 +103,33 @@ std::string repository_of(const std::string& hub_model_id, const std::string& fo
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
+void stage(HubUpload& upload, const fs::path& place) {
+  std::error_code failed;
+  upload.folder = place;
+  fs::create_directories(place, failed);
+  if (failed) {
+    upload.folder = fs::temp_directory_path() / ("hone-push-" + std::to_string(getpid()));
+    fs::create_directories(upload.folder);
+  }
+  for (const auto& [name, path] : upload.files) {
+    const fs::path target = upload.folder / name;
+    fs::create_directories(target.parent_path());
+    fs::create_hard_link(path, target, failed);
+    if (failed) fs::copy_file(path, target);
+  }
+}
+
 HubProcess::HubProcess(const config::HubPlan& plan, const std::string& repository, const HubUpload& upload,
-                       const fs::path& staging, const std::string& python, bool shows_output)
+                       const std::string& python, bool shows_output)
     : process_({.python = python, .program = kHubPushPython, .shows_output = shows_output}),
       repository_(repository) {
   const auto maybe = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
-  Json files = Json::array();
-  for (const auto& [place, path] : upload.files) files.push_back({place, path});
   process_.tell({{"repository", repository},
                  {"private", plan.hub_private_repo ? Json(*plan.hub_private_repo) : Json()},
                  {"token", maybe(plan.hub_token)},
                  {"revision", maybe(plan.hub_revision)},
                  {"message", upload.message},
-                 {"files", files},
-                 {"staging", fs::absolute(staging).string()}});
+                 {"folder", upload.folder.empty() ? Json() : Json(fs::absolute(upload.folder).string())}});
 }
 
 bool HubProcess::take(const std::vector<Json>& messages) {
@@ -157,7 +173,7 @@ void HubPush::on_start(const train::StartFacts& facts, const Say& say) {
     return;
   }
   // Now, so that a token that is refused is told before hours of training.
-  waiting_.push_back({.files = {}, .message = {}});
+  waiting_.push_back({});
   start_next();
 }
 
@@ -165,9 +181,25 @@ void HubPush::start_next() {
   if (process_ || waiting_.empty()) return;
   const HubUpload next = std::move(waiting_.front());
   waiting_.pop_front();
-  uploads_ = !next.files.empty();
-  process_ =
-      std::make_unique<HubProcess>(plan_, repository_, next, folder_ / kStaging, plan_.policy.python, false);
+  uploaded_ = next.folder;
+  process_ = std::make_unique<HubProcess>(plan_, repository_, next, plan_.policy.python, false);
+}
+
+// Queues what `make` gives. A full disk or a file that is gone ends no run.
+template <typename Make>
+void HubPush::add(const Make& make, const Say& say) {
+  std::string failure;
+  try {
+    HubUpload upload = make();
+    stage(upload, folder_ / kStaging / std::to_string(++staged_));
+    waiting_.push_back(std::move(upload));
+  } catch (const base::UserError& error) {
+    failure = error.text().where + ": " + error.text().found;
+  } catch (const fs::filesystem_error& error) {
+    failure = error.path1().string() + ": " + error.code().message();
+  }
+  if (!failure.empty())
+    say("note      push_to_hub: " + failure + "; `hone push " + folder_.string() + "` uploads the adapter");
 }
 
 // The process has said its word.
@@ -180,9 +212,11 @@ void HubPush::answered(const Say& say) {
   told_ = failure;
   if (failure.empty()) {
     repository_ = process_->repository();
-    if (uploads_) say("pushed    " + process_->url());
+    if (!uploaded_.empty()) say("pushed    " + process_->url());
   }
   process_.reset();
+  std::error_code none;
+  fs::remove_all(uploaded_, none);
 }
 
 void HubPush::poll(const Say& say) {
@@ -217,16 +251,22 @@ void add_folder(HubUpload& upload, const fs::path& folder, const std::string& pl
 void HubPush::on_save(const std::string& folder, std::int64_t step, const Say& say) {
   poll(say);
   if (off_ || plan_.hub_strategy == config::HubStrategy::kEnd) return;
-  const bool busy = process_ != nullptr && uploads_;
+  const bool busy = (process_ && !uploaded_.empty()) || !waiting_.empty();
   if (busy && !plan_.hub_always_push) {
     skipped_.emplace_back(folder);
     return;
   }
-  HubUpload upload = of_checkpoint(folder, step);
-  if (plan_.hub_strategy == config::HubStrategy::kCheckpoint) add_folder(upload, folder, "last-checkpoint");
-  if (plan_.hub_strategy == config::HubStrategy::kAllCheckpoints)
-    add_folder(upload, folder, fs::path(folder).filename().string());
-  waiting_.push_back(std::move(upload));
+  const auto make = [&] {
+    HubUpload upload = of_checkpoint(folder, step);
+    if (plan_.hub_strategy == config::HubStrategy::kCheckpoint) {
+      add_folder(upload, folder, "last-checkpoint");
+      skipped_.clear();  // it is newer
+    }
+    if (plan_.hub_strategy == config::HubStrategy::kAllCheckpoints)
+      add_folder(upload, folder, fs::path(folder).filename().string());
+    return upload;
+  };
+  add(make, say);
   start_next();
 }
 
@@ -236,14 +276,17 @@ void HubPush::on_finish(bool interrupted, std::int64_t step, const Say& say) {
     finish(Clock::now() + std::chrono::seconds(kInterruptedSeconds), say);
     return;
   }
-  HubUpload last = of_checkpoint(folder_, step);
-  last.message = "End of training";
-  const bool newest = plan_.hub_strategy == config::HubStrategy::kCheckpoint;
-  if (newest && !skipped_.empty()) add_folder(last, skipped_.back(), "last-checkpoint");
-  if (plan_.hub_strategy == config::HubStrategy::kAllCheckpoints) {
-    for (const fs::path& folder : skipped_) add_folder(last, folder, folder.filename().string());
-  }
-  waiting_.push_back(std::move(last));
+  const auto make = [&] {
+    HubUpload last = of_checkpoint(folder_, step);
+    last.message = "End of training";
+    const bool newest = plan_.hub_strategy == config::HubStrategy::kCheckpoint;
+    if (newest && !skipped_.empty()) add_folder(last, skipped_.back(), "last-checkpoint");
+    if (plan_.hub_strategy == config::HubStrategy::kAllCheckpoints) {
+      for (const fs::path& folder : skipped_) add_folder(last, folder, folder.filename().string());
+    }
+    return last;
+  };
+  add(make, say);
   say("push      " + repository_ + ": uploading the adapter");
   finish(Clock::now() + std::chrono::hours(24), say);
 }

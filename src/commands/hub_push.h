@@ -24,10 +24,14 @@ namespace hone::commands {
 
 // A commit to be made.
 struct HubUpload {
-  std::vector<std::pair<std::string, std::string>>
-      files;  // path in the repository, path here; none: the repository only
+  std::vector<std::pair<std::string, std::string>> files;  // path in the repository, path here
   std::string message;
+  base::fs::path folder;  // that stage() has made; empty: the repository only
 };
+
+// Makes upload.folder, at `place` or, where that cannot be written, below the system's temporary folder: links to the files, else
+// copies, because a checkpoint may be deleted while it is uploaded. Whoever calls it removes the folder.
+void stage(HubUpload& upload, const base::fs::path& place);
 
 // The result files of `folder` (the list above) that are there, without README.md.
 std::vector<std::pair<std::string, std::string>> result_files(const base::fs::path& folder);
@@ -47,7 +51,7 @@ class HubProcess {
  public:
   // `shows_output`: progress bars go to stderr.
   HubProcess(const config::HubPlan& plan, const std::string& repository, const HubUpload& upload,
-             const base::fs::path& staging, const std::string& python, bool shows_output);
+             const std::string& python, bool shows_output);
   bool poll();  // whether it has answered; never waits
   bool wait(base::Clock::time_point until, const std::atomic<bool>* stop);  // the same, after waiting
   // After that: why it failed, "" when it did not; where the user finds it; the whole name.
@@ -81,6 +85,8 @@ class HubPush final : public report::RunFollower {
   void start_next();
   void answered(const Say& say);
   HubUpload of_checkpoint(const base::fs::path& folder, std::int64_t step);
+  template <typename Make>
+  void add(const Make& make, const Say& say);
   void finish(base::Clock::time_point until, const Say& say);
 
   const config::Plan& plan_;
@@ -90,7 +96,8 @@ class HubPush final : public report::RunFollower {
   std::string repository_;
   std::deque<HubUpload> waiting_;
   std::unique_ptr<HubProcess> process_;  // the one that goes on
-  bool uploads_ = false;                 // it has files
+  base::fs::path uploaded_;              // its folder
+  std::int64_t staged_ = 0;              // how many there were
   bool finishing_ = false;               // the run has ended
   std::string told_;                     // how the newest one failed, told once
   std::vector<base::fs::path> skipped_;  // checkpoints that were saved while an upload went on

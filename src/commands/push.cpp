@@ -16,25 +16,16 @@ namespace hone::commands {
 
 namespace {
 
-// Where the card is written: the run's folder, or one that is removed in the end, since a checkpoint's files are counted.
-class CardFolder {
- public:
-  explicit CardFolder(const base::fs::path& run)
-      : mine_(base::fs::exists(run / train::kHoneStateFile)),
-        path_(mine_ ? base::fs::temp_directory_path() / ("hone-card-" + std::to_string(getpid())) : run) {
-    if (mine_) base::fs::create_directories(path_);
-  }
-  CardFolder(const CardFolder&) = delete;
-  CardFolder& operator=(const CardFolder&) = delete;
-  ~CardFolder() {
+// A folder that is removed in the end.
+struct PushFolder {
+  base::fs::path path;
+  explicit PushFolder(base::fs::path at) : path(std::move(at)) {}
+  PushFolder(const PushFolder&) = delete;
+  PushFolder& operator=(const PushFolder&) = delete;
+  ~PushFolder() {
     std::error_code none;
-    if (mine_) base::fs::remove_all(path_, none);
+    base::fs::remove_all(path, none);
   }
-  const base::fs::path& path() const { return path_; }
-
- private:
-  bool mine_;
-  base::fs::path path_;
 };
 
 }  // namespace
@@ -53,14 +44,20 @@ int push(const std::vector<std::string>& arguments) {
   if (config::hub_is_offline()) refuse("HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set", "unset it");
   HubUpload upload{.files = result_files(plan.run), .message = "Upload adapter"};
   const base::fs::path run = plan.run;
-  const CardFolder folder(run);
+  const std::string pid = std::to_string(getpid());
+  // A checkpoint's files are counted: nothing is written there.
+  const bool checkpoint = base::fs::exists(run / train::kHoneStateFile);
+  const PushFolder scratch(base::fs::temp_directory_path() / ("hone-card-" + pid));
+  if (checkpoint) base::fs::create_directories(scratch.path);
   const std::string card = model_card_of(run, repository, plan.method, plan.config);
-  upload.files.emplace_back("README.md", write_model_card(folder.path(), card, /*keep=*/true));
+  upload.files.emplace_back("README.md",
+                            write_model_card(checkpoint ? scratch.path : run, card, /*keep=*/true));
+  stage(upload, (checkpoint ? scratch.path : run) / (".hone-push-" + pid));
+  const PushFolder staged(upload.folder);
   std::cout << "push      " << repository << ": uploading " << upload.files.size() << " files of " << plan.run
             << std::endl;
   const std::atomic<bool>& stop = watch_stop_signals();
-  HubProcess process(plan, repository, upload, run / (".hone-push-" + std::to_string(getpid())), plan.python,
-                     /*shows_output=*/true);
+  HubProcess process(plan, repository, upload, plan.python, /*shows_output=*/true);
   if (!process.wait(base::Clock::now() + std::chrono::hours(24), &stop)) return kInterrupted;
   if (!process.failure().empty()) {
     refuse(process.failure(),
