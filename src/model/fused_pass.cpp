@@ -55,7 +55,9 @@ at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLev
   base::require(!recompute || model_.trains_only_linears(), "FusedPass::forward",
                 "only LoRA on the layers' linears and rows of the embedding, to be trained");
   if (recompute) tape_.resize(layers.size() - first_adapted_);
-  at::Tensor x = model_.embed(batch_.ids, context_);
+  // Trained rows were found for the backward already.
+  at::Tensor x = trained_.any() ? model_.token_rows().put(model_.embed(batch_.ids), trained_)
+                                : model_.embed(batch_.ids, context_);
   x = with_embedding_noise(x, context_);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     base::enter_layer(static_cast<std::int64_t>(i));
