@@ -61,7 +61,7 @@ namespace binding {
 
 template <typename T>
 struct Inner {
-  using type = T;
+  using Type = T;
   static constexpr bool kOptional = false, kList = false;
 };
 template <typename T>
@@ -70,12 +70,12 @@ struct Inner<std::optional<T>> : Inner<T> {
 };
 template <typename T>
 struct Inner<std::vector<T>> {
-  using type = T;
+  using Type = T;
   static constexpr bool kOptional = false, kList = true;
 };
 template <>
 struct Inner<std::pair<double, double>> {
-  using type = double;
+  using Type = double;
   static constexpr bool kOptional = false, kList = true;
 };
 
@@ -86,7 +86,7 @@ void store(Field& field, const base::Json& value) {
   } else if constexpr (Inner<Field>::kOptional) {
     field = value.get<typename Field::value_type>();
   } else if constexpr (Inner<Field>::kList) {
-    field = value.is_array() ? value.get<Field>() : Field{value.get<typename Inner<Field>::type>()};
+    field = value.is_array() ? value.get<Field>() : Field{value.get<typename Inner<Field>::Type>()};
   } else {
     field = value.get<Field>();
   }
@@ -98,9 +98,9 @@ template <typename Field>
 constexpr Kind kind_of() {
   using In = binding::Inner<Field>;
   if (In::kList) return Kind::kList;
-  if (std::is_same_v<typename In::type, bool>) return Kind::kBool;
-  if (std::is_integral_v<typename In::type>) return Kind::kInt;
-  return std::is_floating_point_v<typename In::type> ? Kind::kFloat : Kind::kString;
+  if (std::is_same_v<typename In::Type, bool>) return Kind::kBool;
+  if (std::is_integral_v<typename In::Type>) return Kind::kInt;
+  return std::is_floating_point_v<typename In::Type> ? Kind::kFloat : Kind::kString;
 }
 
 // An empty text or list is null.
