@@ -30,12 +30,13 @@ std::vector<std::pair<std::string, std::string>> columns_of(const Settings& sett
     if (!name.is_string() || name.get<std::string>().empty())
       conflict(settings, kColumns, fmt::format("a name for the column {}", column), base::short_json(name),
                "", "write dataset_columns: {question: prompt, answer: completion}");
+    const std::string becomes = name.get<std::string>();
     const auto taken =
-        std::find_if(out.begin(), out.end(), [&](const auto& each) { return each.second == name; });
+        std::find_if(out.begin(), out.end(), [&](const auto& each) { return each.second == becomes; });
     if (taken != out.end())
       conflict(settings, kColumns, "another name for each column",
-               fmt::format("{} and {} are both named {}", taken->first, column, name.get<std::string>()));
-    out.emplace_back(column, name.get<std::string>());
+               fmt::format("{} and {} are both named {}", taken->first, column, becomes));
+    out.emplace_back(column, becomes);
   }
   return out;
 }

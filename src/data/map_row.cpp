@@ -123,7 +123,7 @@ void from_alpaca(Json& row, const RowMapping& mapping, const std::string& where)
     completion = Json::array({turn("assistant", output)});
   } else {
     for (const char* column : {"history", "system"}) {
-      if (!row.contains(column) || row[column].is_null() || row[column].empty() || row[column] == "")
+      if (!row.contains(column) || row[column].is_null() || row[column].empty() || row[column] == Json(""))
         continue;
       throw UserError(
           {.where = where,
@@ -144,14 +144,14 @@ void from_alpaca(Json& row, const RowMapping& mapping, const std::string& where)
 // ---- sharegpt
 
 std::string role_of(const std::string& role, const std::string& where) {
-  static constexpr std::array<std::pair<std::string_view, const char*>, 6> roles = {
+  static constexpr std::array<std::pair<std::string_view, const char*>, 6> kRoles = {
       {{"human", "user"},
        {"user", "user"},
        {"gpt", "assistant"},
        {"assistant", "assistant"},
        {"system", "system"},
        {"tool", "tool"}}};
-  for (const auto& [name, becomes] : roles) {
+  for (const auto& [name, becomes] : kRoles) {
     if (role == name) return becomes;
   }
   throw UserError(

@@ -35,7 +35,7 @@ class UntiedSource final : public WeightSource {
   const base::fs::path& path() const override { return tied_->path(); }
 
  private:
-  const std::string& at(const std::string& name) const { return name == head_ ? embedding_ : name; }
+  std::string at(const std::string& name) const { return name == head_ ? embedding_ : name; }
 
   std::unique_ptr<WeightSource> tied_;
   ModelConfig config_;
