@@ -7,10 +7,10 @@
 namespace hone::base {
 
 // names[value]; an empty word for a value that the array does not have.
-template <typename Word, std::size_t kCount, typename Enum>
-constexpr Word enum_name(const std::array<Word, kCount>& names, Enum value) {
+template <typename Word, std::size_t N, typename Enum>
+constexpr Word enum_name(const std::array<Word, N>& names, Enum value) {
   const auto at = static_cast<std::size_t>(value);
-  return at < kCount ? names[at] : Word("");
+  return at < N ? names[at] : Word("");
 }
 
 }  // namespace hone::base
