@@ -177,6 +177,20 @@ Json message_of(const Json& message, const std::string& place, const std::string
   return out;
 }
 
+// Calls change(message, "messages[2]") for each message of the row's lists; false: it has none.
+template <typename Change>
+bool each_message(Json& row, const Change& change) {
+  bool any = false;
+  for (const char* column : kMessageColumns) {
+    const auto found = row.find(column);
+    if (found == row.end() || !found->is_array()) continue;
+    any = true;
+    int number = 0;
+    for (Json& message : *found) change(message, std::string(column) + "[" + std::to_string(number++) + "]");
+  }
+  return any;
+}
+
 void put_system_turn(Json& messages, const std::string& system) {
   if (!messages.is_array()) return;  // its reader says what it should be
   if (messages.empty() || !messages[0].is_object() || !messages[0].contains("role") ||
@@ -185,15 +199,8 @@ void put_system_turn(Json& messages, const std::string& system) {
 }
 
 void from_sharegpt(Json& row, const std::string& where) {
-  bool any = false;
-  for (const char* column : kMessageColumns) {
-    const auto found = row.find(column);
-    if (found == row.end() || !found->is_array()) continue;
-    any = true;
-    int number = 0;
-    for (Json& message : *found)
-      message = message_of(message, std::string(column) + "[" + std::to_string(number++) + "]", where);
-  }
+  const bool any = each_message(
+      row, [&](Json& message, const std::string& place) { message = message_of(message, place, where); });
   if (!any) throw_column(row, "conversations", "row_format: sharegpt", where);
   if (row.contains("conversations") && !row.contains("messages")) {
     row["messages"] = std::move(row["conversations"]);
@@ -227,18 +234,10 @@ std::string joined_parts(const Json& parts, const std::string& place, const std:
 }
 
 void from_openai(Json& row, const std::string& where) {
-  bool any = false;
-  for (const char* column : kMessageColumns) {
-    const auto found = row.find(column);
-    if (found == row.end() || !found->is_array()) continue;
-    any = true;
-    int number = 0;
-    for (Json& message : *found) {
-      const std::string place = std::string(column) + "[" + std::to_string(number++) + "].content";
-      if (message.is_object() && message.contains("content") && message["content"].is_array())
-        message["content"] = joined_parts(message["content"], place, where);
-    }
-  }
+  const bool any = each_message(row, [&](Json& message, const std::string& place) {
+    if (message.is_object() && message.contains("content") && message["content"].is_array())
+      message["content"] = joined_parts(message["content"], place + ".content", where);
+  });
   if (!any) throw_column(row, "messages", "row_format: openai", where);
 }
 
