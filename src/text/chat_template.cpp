@@ -6,17 +6,11 @@
 #include <utility>
 
 #include "base/error.h"
-#include "text/ffi.h"
+#include "text/chat_template_impl.h"
 
 namespace hone::text {
 
 using base::Json;
-
-struct ChatTemplate::Impl {
-  TemplateHandle handle;
-  Json special;  // the named special tokens, as variables
-  std::string where;
-};
 
 namespace {
 
@@ -66,6 +60,7 @@ ChatTemplate::ChatTemplate(std::string_view source, const SpecialTokens& special
   impl_->handle.reset(handle);
   impl_->special = Json::object();
   for (const auto& [name, token] : special.named) impl_->special[name] = token;
+  impl_->special_text = base::dump_json(impl_->special);
   impl_->where = where;
 }
 
@@ -77,14 +72,28 @@ bool ChatTemplate::has_generation_tag() const {
   return hone_text_template_has_generation(impl_->handle.get()) != 0;
 }
 
+void ChatTemplate::Impl::append_call(const Json& messages, const Json& tools, const Json& template_kwargs,
+                                     bool add_generation_prompt, std::string& out) const {
+  out += R"({"messages":)";
+  out += base::dump_json(messages);
+  out += R"(,"tools":)";
+  out += base::dump_json(tools);
+  out += add_generation_prompt ? R"(,"add_generation_prompt":true,"variables":)"
+                               : R"(,"add_generation_prompt":false,"variables":)";
+  if (template_kwargs.is_object()) {
+    Json variables = special;
+    variables.update(template_kwargs);
+    out += base::dump_json(variables);
+  } else {
+    out += special_text;
+  }
+  out += '}';
+}
+
 Rendered ChatTemplate::render(const ChatRequest& request) const {
-  Json variables = impl_->special;
-  if (request.template_kwargs.is_object()) variables.update(request.template_kwargs);
-  const Json call = {{"messages", request.messages},
-                     {"tools", request.tools},
-                     {"add_generation_prompt", request.add_generation_prompt},
-                     {"variables", std::move(variables)}};
-  const std::string text = base::dump_json(call);
+  std::string text;
+  impl_->append_call(request.messages, request.tools, request.template_kwargs, request.add_generation_prompt,
+                     text);
   RustText rendered;
   RustSpans spans;
   RustText message;

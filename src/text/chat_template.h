@@ -46,6 +46,7 @@ class ChatTemplate {
   bool has_generation_tag() const;                    // can an assistant mask be made?
 
  private:
+  friend class EncodeBatch;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -42,5 +42,6 @@ class RustText : public FromRust<hone_text_buffer, hone_text_buffer_free> {
 };
 using RustIds = FromRust<hone_text_ids, hone_text_ids_free>;
 using RustSpans = FromRust<hone_text_spans, hone_text_spans_free>;
+using RustBatch = FromRust<hone_text_batch, hone_text_batch_free>;
 
 }  // namespace hone::text

@@ -68,6 +68,7 @@ class Tokenizer {
   void save(const base::fs::path& folder) const;
 
  private:
+  friend class EncodeBatch;
   struct Impl;
   explicit Tokenizer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

@@ -84,6 +84,32 @@ int hone_text_template_has_generation(const hone_text_template* chat_template);
 int hone_text_template_apply(const hone_text_template* chat_template, const char* request, size_t size,
                              hone_text_buffer* out, hone_text_spans* spans, hone_text_buffer* err);
 
+// ---- many at once ---------------------------------------------------------------------------------------------
+
+enum {
+  HONE_TEXT_PLAIN = 0,    // a text, encoded without what the post-processor adds
+  HONE_TEXT_SPECIAL = 1,  // a text, encoded with it
+  HONE_TEXT_CHAT = 2,     // a request of hone_text_template_apply, rendered and encoded without it
+};
+
+// The ids of `count` items, one after the other: item i ends at ends[i]. `marks` [size] or NULL: 1 for a token of a
+// conversation that overlaps a {% generation %} block.
+typedef struct {
+  uint32_t* ids;
+  uint8_t* marks;
+  uint64_t* ends;
+  size_t size;
+  size_t count;
+} hone_text_batch;
+
+// Encodes `count` items in one job, each with the limits that it has by itself. Item i is the bytes of `data` up to
+// ends[i], of the kind kinds[i]; `chat_template` may be NULL where none is a conversation. After an error nothing says
+// which item it was: the caller tries them one by one.
+int hone_text_encode_batch(const hone_text_tokenizer* tokenizer, const hone_text_template* chat_template,
+                           const char* data, const size_t* ends, const uint8_t* kinds, size_t count, int want_marks,
+                           hone_text_batch* out, hone_text_buffer* err);
+void hone_text_batch_free(hone_text_batch batch);
+
 // ---- data files -----------------------------------------------------------------------------------------------
 
 enum {

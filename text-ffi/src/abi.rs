@@ -1,5 +1,6 @@
 //! Memory that crosses the C ABI, and the guard that turns errors and panics into a status and a message.
 
+use crate::byte_level::Placed;
 use crate::sandbox::{panic_text, Stopped};
 use std::ffi::{c_char, c_int};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -55,13 +56,33 @@ pub struct Spans {
     size: usize,
 }
 
+/// The tokens of many texts, one after the other; see the header.
+#[repr(C)]
+pub struct Batch {
+    ids: *mut u32,
+    marks: *mut u8,
+    ends: *mut u64,
+    size: usize,
+    count: usize,
+}
+
+impl Batch {
+    /// `marks` is empty, or has one for each id.
+    pub fn new(ids: Vec<u32>, marks: Vec<u8>, ends: Vec<u64>) -> Self {
+        let (marks, _) = leak(marks);
+        let (ends, count) = leak(ends);
+        let (ids, size) = leak(ids);
+        Batch { ids, marks, ends, size, count }
+    }
+}
+
 impl Ids {
-    pub fn new(encoding: &tokenizers::Encoding, want_offsets: bool) -> Self {
-        let (ids, size) = leak(encoding.get_ids().to_vec());
+    pub fn new(tokens: &[Placed], want_offsets: bool) -> Self {
+        let (ids, size) = leak(tokens.iter().map(|token| token.id).collect());
         let offsets = if want_offsets {
             // A tokenizer input above 4 GiB does not exist in practice; saturate rather than wrap.
             let narrow = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-            leak(encoding.get_offsets().iter().flat_map(|&(a, b)| [narrow(a), narrow(b)]).collect()).0
+            leak(tokens.iter().flat_map(|token| [narrow(token.begin), narrow(token.end)]).collect()).0
         } else {
             std::ptr::null_mut()
         };
@@ -141,6 +162,13 @@ pub unsafe extern "C" fn hone_text_buffer_free(buffer: Buffer) {
 pub unsafe extern "C" fn hone_text_ids_free(ids: Ids) {
     unleak(ids.ids, ids.size);
     unleak(ids.offsets, ids.size * 2)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn hone_text_batch_free(batch: Batch) {
+    unleak(batch.ids, batch.size);
+    unleak(batch.marks, if batch.marks.is_null() { 0 } else { batch.size });
+    unleak(batch.ends, batch.count)
 }
 
 #[no_mangle]

@@ -51,28 +51,29 @@ impl ChatTemplate {
 
     /// Renders a request (JSON, as described in `include/text_ffi.h`) within limits that grow with it.
     pub fn render_within_limits(self: &Arc<Self>, request: &[u8]) -> Result<Rendered, Failure> {
-        if LOST.load(Ordering::Relaxed) > MOST_LOST {
-            return Err(Failure::Limit(
-                "makes namespaces that hold themselves, which are never freed".into(),
-            ));
-        }
-        let size = request.len();
-        let limits = Limits {
-            memory: MEMORY.saturating_add(size.saturating_mul(MEMORY_PER_BYTE)),
-            seconds: SECONDS + SECONDS_PER_MB * size as f64 / MB as f64,
-            nests: true,
-        };
+        check_lost()?;
+        let limits = Self::limits(request.len());
         // Owned by both sides: a rendering that is stopped keeps its own.
         let request: Arc<[u8]> = request.into();
         let (template, theirs) = (self.clone(), request.clone());
-        let done = sandbox::run(&limits, move || {
-            let request = serde_json::from_slice(&theirs).map_err(|e| Failure::Input(e.to_string()))?;
-            template.apply(request, FUEL.saturating_add(FUEL_PER_BYTE.saturating_mul(size as u64)))
-        })?;
+        let done = sandbox::run(&limits, move || template.apply(&mut template.env.clone(), &theirs))?;
         let rendered = done.value?;
-        let kept = rendered.text.capacity() + rendered.spans.capacity() * size_of::<(usize, usize)>();
-        LOST.fetch_add((done.held - kept as isize).max(0), Ordering::Relaxed);
+        rendered.add_lost(done.held);
         Ok(rendered)
+    }
+
+    /// What one rendering of a request of that size may use.
+    fn limits(size: usize) -> Limits {
+        Limits {
+            memory: MEMORY.saturating_add(size.saturating_mul(MEMORY_PER_BYTE)),
+            seconds: SECONDS + SECONDS_PER_MB * size as f64 / MB as f64,
+            nests: true,
+        }
+    }
+
+    /// For several renderings in one job of the sandbox.
+    pub fn renderer(self: &Arc<Self>) -> Renderer {
+        Renderer { template: self.clone(), env: self.env.clone() }
     }
 
     fn new(source: &str) -> Result<Self, String> {
@@ -88,7 +89,9 @@ impl ChatTemplate {
         self.has_generation
     }
 
-    fn apply(&self, request: Value, fuel: u64) -> Result<Rendered, Failure> {
+    fn apply(&self, env: &mut Environment<'static>, request: &[u8]) -> Result<Rendered, Failure> {
+        env.set_fuel(Some(FUEL.saturating_add(FUEL_PER_BYTE.saturating_mul(request.len() as u64))));
+        let request = serde_json::from_slice(request).map_err(|e| Failure::Input(e.to_string()))?;
         let Value::Object(mut request) = request else {
             return Err("the request must be an object".to_string().into());
         };
@@ -125,19 +128,17 @@ impl ChatTemplate {
         if let Some(Value::Object(given)) = request.remove("variables") {
             variables.extend(given);
         }
-        let mut rendered = self.render(Value::Object(variables), fuel)?;
+        let mut rendered = self.render(env, Value::Object(variables))?;
         if let Some(text) = continued {
             cut_at_tag(&mut rendered, &text)?;
         }
         Ok(rendered)
     }
 
-    fn render(&self, variables: Value, fuel: u64) -> Result<Rendered, Failure> {
+    fn render(&self, env: &Environment<'static>, variables: Value) -> Result<Rendered, Failure> {
         if self.has_generation && any_string(&variables, &generation::holds_mark) {
             return Err(mark_message("the conversation").into());
         }
-        let mut env = self.env.clone();
-        env.set_fuel(Some(fuel));
         let template = env.get_template(TEMPLATE).map_err(|e| describe(&e))?;
         let marked = template.render(minijinja::value::Serde(variables)).map_err(failure)?;
         let (text, spans) = generation::split(&marked);
@@ -177,6 +178,40 @@ impl ChatTemplate {
             _ => Err("the final message is not text".to_string()),
         }
     }
+}
+
+/// Renders within a job of the sandbox; each rendering has the limits that it would have by itself.
+pub struct Renderer {
+    template: Arc<ChatTemplate>,
+    env: Environment<'static>,
+}
+
+impl Renderer {
+    pub fn render(&mut self, request: &[u8]) -> Result<Rendered, Failure> {
+        check_lost()?;
+        if !sandbox::next_part(&ChatTemplate::limits(request.len())) {
+            return Err(Failure::Limit("needs a thread of its own".into()));
+        }
+        let before = sandbox::used();
+        let rendered = self.template.apply(&mut self.env, request)?;
+        rendered.add_lost(sandbox::used() - before);
+        Ok(rendered)
+    }
+}
+
+impl Rendered {
+    /// Counts what its rendering holds besides the result.
+    fn add_lost(&self, held: isize) {
+        let kept = self.text.capacity() + self.spans.capacity() * size_of::<(usize, usize)>();
+        LOST.fetch_add((held - kept as isize).max(0), Ordering::Relaxed);
+    }
+}
+
+fn check_lost() -> Result<(), Failure> {
+    if LOST.load(Ordering::Relaxed) > MOST_LOST {
+        return Err(Failure::Limit("makes namespaces that hold themselves, which are never freed".into()));
+    }
+    Ok(())
 }
 
 /// What transformers does to every message: a null field is a missing one, and reasoning goes by the two names

@@ -34,6 +34,12 @@ pub struct Limits {
     pub nests: bool,  // can its memory become one value of values of values?
 }
 
+impl Limits {
+    fn nanoseconds(&self) -> i64 {
+        (self.seconds * 1e9) as i64
+    }
+}
+
 /// Why a job has no result.
 pub enum Stopped {
     Memory(usize),
@@ -164,6 +170,7 @@ struct Control {
     doomed: AtomicBool,
     clock: AtomicI64,   // CPU clock of the job's thread plus 1; 0 until it began
     started: AtomicI64, // nanoseconds on that clock
+    most: AtomicI64,    // nanoseconds from then
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -171,13 +178,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Control {
-    fn new() -> Self {
+    fn new(limits: &Limits) -> Self {
         Control {
             end: Mutex::new(End::Running),
             ended: Condvar::new(),
             doomed: AtomicBool::new(false),
             clock: AtomicI64::new(0),
             started: AtomicI64::new(0),
+            most: AtomicI64::new(limits.nanoseconds()),
         }
     }
 
@@ -195,25 +203,33 @@ impl Control {
         }
     }
 
-    fn seconds(&self) -> f64 {
+    /// Counts time from now on. The job's own thread calls this.
+    fn begin_again(&self, limits: &Limits) {
+        // In this order: a caller that reads one new number sees more time left, not less.
+        self.started.store(nanoseconds(libc::CLOCK_THREAD_CPUTIME_ID), Ordering::Release);
+        self.most.store(limits.nanoseconds(), Ordering::Release);
+    }
+
+    fn is_over(&self) -> bool {
+        let most = self.most.load(Ordering::Acquire);
         match self.clock.load(Ordering::Acquire) {
-            0 => 0.0,
+            0 => false,
             // A clock's number fits the type that it came from.
             clock => {
-                (nanoseconds((clock - 1) as libc::clockid_t) - self.started.load(Ordering::Relaxed)) as f64
-                    / 1e9
+                let now = nanoseconds((clock - 1) as libc::clockid_t);
+                now - self.started.load(Ordering::Acquire) > most
             }
         }
     }
 
     /// Blocks until the job ends or has used up its time.
-    fn wait(&self, most_seconds: f64) -> End {
+    fn wait(&self) -> End {
         let mut end = lock(&self.end);
         while *end == End::Running {
             let (guard, waited) =
                 self.ended.wait_timeout(end, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner);
             end = guard;
-            if *end == End::Running && waited.timed_out() && self.seconds() > most_seconds {
+            if *end == End::Running && waited.timed_out() && self.is_over() {
                 self.doomed.store(true, Ordering::Relaxed);
                 return End::Time;
             }
@@ -314,7 +330,7 @@ pub fn run<T: Send + 'static>(
         false => STACK,
     };
     let worker = worker(stack)?;
-    let slot = Arc::new(Slot { control: Control::new(), result: Mutex::new(None) });
+    let slot = Arc::new(Slot { control: Control::new(limits), result: Mutex::new(None) });
     let (theirs, memory) = (slot.clone(), signed(limits.memory));
     let job = move || {
         let before = LOCAL.with(|local| {
@@ -332,7 +348,7 @@ pub fn run<T: Send + 'static>(
         theirs.control.finish(End::Returned);
     };
     worker.send(Box::new(job)).map_err(|_| Stopped::NoThread("it ended".into()))?;
-    let end = slot.control.wait(limits.seconds);
+    let end = slot.control.wait();
     if end == End::Returned {
         if stack == STACK {
             lock(&POOL).idle.push(worker);
@@ -350,6 +366,25 @@ pub fn run<T: Send + 'static>(
         End::Depth => Stopped::Depth,
         _ => Stopped::Time(limits.seconds),
     })
+}
+
+/// In a job that has several parts: the part that begins now may use this much. False where its values could nest
+/// deeper than the stack of the job's thread is made for.
+pub fn next_part(limits: &Limits) -> bool {
+    LOCAL.with(|local| {
+        local.most.set(local.used.get().saturating_add(signed(limits.memory)));
+        let control = local.control.get();
+        if !control.is_null() {
+            // SAFETY: the worker keeps the control of its job alive while the pointer is set.
+            unsafe { &*control }.begin_again(limits);
+        }
+    });
+    !limits.nests || limits.memory.saturating_mul(STACK_PER_BYTE) <= STACK
+}
+
+/// What this thread has allocated and not freed, counted from an arbitrary number.
+pub fn used() -> isize {
+    LOCAL.with(|local| local.used.get())
 }
 
 #[cfg(test)]
@@ -387,6 +422,23 @@ mod tests {
         }
         let roomy = Limits { memory: 200 * MB, seconds: 5.0, nests: true };
         assert!(matches!(run(&roomy, || deeper(0)), Err(Stopped::Depth)));
+        let parts = run(&SMALL, || {
+            for _ in 0..4 {
+                assert!(next_part(&SMALL));
+                std::hint::black_box(vec![1u8; 6 * MB]);
+                let begin = std::time::Instant::now();
+                while begin.elapsed() < Duration::from_millis(60) {}
+            }
+            let kept = vec![1u8; 6 * MB];
+            assert!(next_part(&SMALL));
+            kept.len() + vec![1u8; 6 * MB].len()
+        });
+        assert!(parts.is_ok_and(|done| done.value == 12 * MB));
+        let one_too_large = run(&SMALL, || {
+            next_part(&SMALL);
+            std::hint::black_box(vec![1u8; 9 * MB]).len()
+        });
+        assert!(matches!(one_too_large, Err(Stopped::Memory(_))));
         let panicking = run(&SMALL, || -> i32 { panic!("no {}", 1) });
         assert!(matches!(panicking, Err(Stopped::Panic(m)) if m == "no 1"));
         assert!(run(&SMALL, || 7).is_ok_and(|d| d.value == 7));

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
 /// What a handle points at: a rendering that was stopped still has its template.
-type Handle = Arc<ChatTemplate>;
+pub type Handle = Arc<ChatTemplate>;
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_text_template_new(

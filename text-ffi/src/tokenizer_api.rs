@@ -1,14 +1,21 @@
 //! The tokenizer's entry points; see `include/text_ffi.h` for their contracts.
 
 use crate::abi::{bytes, guard, put, text, Buffer, Failure, Ids};
+use crate::byte_level::{ByteLevel, Placed};
 use crate::sandbox::{self, Limits, MB};
 use std::ffi::{c_char, c_int};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Once};
 use tokenizers::Tokenizer;
 
+/// A tokenizer, and its fast form where it has one.
+pub struct Reader {
+    tokenizer: Tokenizer,
+    byte_level: Option<ByteLevel>,
+}
+
 /// What a handle points at: a call that was stopped still has its tokenizer.
-type Handle = Arc<Tokenizer>;
+pub type Handle = Arc<Reader>;
 
 /// Entries of Oniguruma's backtrack stack, each about 40 bytes; it has no limit of its own.
 const REGEX_STACK: std::ffi::c_uint = 8_000_000;
@@ -20,6 +27,34 @@ fn limits(size: usize, memory: usize, per_byte: usize, seconds: f64) -> Limits {
         memory: memory.saturating_add(size.saturating_mul(per_byte)),
         seconds: seconds + seconds * size as f64 / MB as f64,
         nests: false,
+    }
+}
+
+impl Reader {
+    fn new(json: &[u8]) -> Result<Self, Failure> {
+        let tokenizer = Tokenizer::from_bytes(json).map_err(|e| Failure::Input(e.to_string()))?;
+        let byte_level = ByteLevel::new(&tokenizer);
+        Ok(Reader { tokenizer, byte_level })
+    }
+
+    /// What encoding a text of that size may use.
+    pub fn encode_limits(size: usize) -> Limits {
+        limits(size, 64 * MB, 500, 5.0)
+    }
+
+    /// Offsets count bytes of the text; without `want_offsets` they mean nothing.
+    pub fn encode(&self, text: &str, add_special: bool, want_offsets: bool) -> Result<Vec<Placed>, Failure> {
+        let fast = self.byte_level.as_ref();
+        if let Some(tokens) = fast.and_then(|f| f.encode(&self.tokenizer, text, add_special, want_offsets)) {
+            return Ok(tokens);
+        }
+        let encoding = match want_offsets {
+            true => self.tokenizer.encode(text, add_special),
+            false => self.tokenizer.encode_fast(text, add_special),
+        };
+        let encoding = encoding.map_err(|e| Failure::Input(e.to_string()))?;
+        let places = encoding.get_ids().iter().zip(encoding.get_offsets());
+        Ok(places.map(|(&id, &(begin, end))| Placed { id, begin, end }).collect())
     }
 }
 
@@ -36,9 +71,9 @@ pub unsafe extern "C" fn hone_text_tokenizer_new(
             onig_sys::onig_set_match_stack_limit_size(REGEX_STACK);
         });
         let json = bytes(json, size).to_vec();
-        let read = move || Tokenizer::from_bytes(json).map_err(|e| Failure::Input(e.to_string()));
-        let tokenizer = sandbox::run(&limits(size, 128 * MB, 150, 5.0), read)?.value?;
-        *out = Box::into_raw(Box::new(Arc::new(tokenizer)));
+        let read = move || Reader::new(&json);
+        let reader = sandbox::run(&limits(size, 128 * MB, 150, 5.0), read)?.value?;
+        *out = Box::into_raw(Box::new(Arc::new(reader)));
         Ok(())
     })
 }
@@ -63,17 +98,9 @@ pub unsafe extern "C" fn hone_text_encode(
     guard(err, || {
         let (input, add_special, want_offsets) =
             (text(data, size)?.to_string(), add_special != 0, want_offsets != 0);
-        let tokenizer = (*tokenizer).clone();
-        let work = move || {
-            // encode() counts offsets in bytes of the input; encode_fast() leaves them out.
-            let encoding = if want_offsets {
-                tokenizer.encode(input, add_special)
-            } else {
-                tokenizer.encode_fast(input, add_special)
-            };
-            encoding.map_err(|e| Failure::Input(e.to_string()))
-        };
-        let encoding = sandbox::run(&limits(size, 64 * MB, 500, 5.0), work)?.value?;
+        let reader = (*tokenizer).clone();
+        let work = move || reader.encode(&input, add_special, want_offsets);
+        let encoding = sandbox::run(&Reader::encode_limits(size), work)?.value?;
         *out = Ids::new(&encoding, want_offsets);
         Ok(())
     })
@@ -90,9 +117,10 @@ pub unsafe extern "C" fn hone_text_decode(
 ) -> c_int {
     guard(err, || {
         let ids = if size == 0 { Vec::new() } else { std::slice::from_raw_parts(ids, size).to_vec() };
-        let tokenizer = (*tokenizer).clone();
-        let work =
-            move || tokenizer.decode(&ids, skip_special != 0).map_err(|e| Failure::Input(e.to_string()));
+        let reader = (*tokenizer).clone();
+        let work = move || {
+            reader.tokenizer.decode(&ids, skip_special != 0).map_err(|e| Failure::Input(e.to_string()))
+        };
         put(out, sandbox::run(&limits(size, 64 * MB, 2000, 5.0), work)?.value?);
         Ok(())
     })
@@ -104,14 +132,16 @@ pub unsafe extern "C" fn hone_text_token_to_id(
     token: *const c_char,
     size: usize,
 ) -> i64 {
+    let tokenizer = &(&*tokenizer).tokenizer;
     let found = text(token, size)
-        .map(|token| catch_unwind(AssertUnwindSafe(|| (*tokenizer).token_to_id(token))).unwrap_or_default());
+        .map(|token| catch_unwind(AssertUnwindSafe(|| tokenizer.token_to_id(token))).unwrap_or_default());
     found.ok().flatten().map_or(-1, i64::from)
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_text_id_to_token(tokenizer: *const Handle, id: u32, out: *mut Buffer) -> c_int {
-    match catch_unwind(AssertUnwindSafe(|| (*tokenizer).id_to_token(id))).unwrap_or_default() {
+    let tokenizer = &(&*tokenizer).tokenizer;
+    match catch_unwind(AssertUnwindSafe(|| tokenizer.id_to_token(id))).unwrap_or_default() {
         Some(token) => {
             put(out, token);
             0
@@ -122,5 +152,6 @@ pub unsafe extern "C" fn hone_text_id_to_token(tokenizer: *const Handle, id: u32
 
 #[no_mangle]
 pub unsafe extern "C" fn hone_text_vocab_size(tokenizer: *const Handle) -> usize {
-    catch_unwind(AssertUnwindSafe(|| (*tokenizer).get_vocab_size(true))).unwrap_or_default()
+    let tokenizer = &(&*tokenizer).tokenizer;
+    catch_unwind(AssertUnwindSafe(|| tokenizer.get_vocab_size(true))).unwrap_or_default()
 }
