@@ -6,8 +6,7 @@
 
 #include "base/error.h"
 #include "ops/announce.h"
-#include "ops/cpu/gemm_bf16.h"
-#include "ops/cpu/instructions.h"
+#include "ops/cpu/gemm_blocks.h"
 
 namespace hone::ops {
 namespace {
@@ -42,19 +41,19 @@ void check(const at::Tensor& out, std::span<const GemmTerm> terms, const Epilogu
   base::require(!residual.defined() || residual.sizes() == out.sizes(), kWhere, "residual [M, N]");
 }
 
-bool is_bf16_here(const at::Tensor& x) {
-  return x.scalar_type() == at::kBFloat16 && x.device().is_cpu();
+// Whether all have one dtype with kernels at this level and lie in this machine's memory.
+bool runs_in_blocks(const at::Tensor& out, std::span<const GemmTerm> terms) {
+  const at::ScalarType dtype = terms.front().a.scalar_type();
+  if (!out.device().is_cpu() || gemm_kernels(dtype) == nullptr) return false;
+  if (out.scalar_type() != at::kBFloat16 && out.scalar_type() != at::kFloat) return false;
+  return std::all_of(terms.begin(), terms.end(), [&](const GemmTerm& term) {
+    return term.a.scalar_type() == dtype && term.a.device().is_cpu() && term.weight->device().is_cpu();
+  });
 }
 
-bool runs_bf16(const at::Tensor& out, std::span<const GemmTerm> terms) {
-  if (instructions() != Instructions::kAvx512Bf16 || !out.device().is_cpu()) return false;
-  if (out.scalar_type() != at::kBFloat16 && out.scalar_type() != at::kFloat) return false;
-  return std::all_of(terms.begin(), terms.end(), [](const GemmTerm& term) {
-    const Weight& weight = *term.weight;
-    if (!is_bf16_here(term.a)) return false;
-    if (weight.is_quantized()) return weight.quantized().codes.device().is_cpu();
-    return is_bf16_here(weight.is_packed() ? weight.panels() : weight.plain());
-  });
+bool has_outer_kernel(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right) {
+  return gemm_kernels(left.scalar_type()) != nullptr && out.device().is_cpu() && left.device().is_cpu() &&
+         right.device().is_cpu();
 }
 
 // libtorch's products, summed in fp32. A product of bf16 is rounded to bf16 once more than in the kernel's
@@ -102,13 +101,13 @@ void gemms(std::span<const Gemm> products) {
     if (one.out.numel() == 0) continue;
     const GemmTerm& first = one.terms.front();
     announce("gemm", one.out.size(0), one.out.size(1), depth(first), first.weight->dtype());
-    if (runs_bf16(one.out, one.terms)) {
+    if (runs_in_blocks(one.out, one.terms)) {
       fast.push_back(&one);
     } else {
       gemm_plain(one.out, one.terms, one.epilogue);
     }
   }
-  if (!fast.empty()) gemms_bf16(fast);
+  if (!fast.empty()) gemms_in_blocks(fast);
 }
 
 void add_outer(at::Tensor out, const at::Tensor& left, const at::Tensor& right) {
@@ -120,15 +119,23 @@ void add_outer(at::Tensor out, const at::Tensor& left, const at::Tensor& right) 
   base::require(left.scalar_type() == right.scalar_type(), kWhere, "left and right of one dtype");
   if (out.numel() == 0 || left.size(0) == 0) return;
   announce("gemm of gradients", out.size(0), out.size(1), left.size(0), left.scalar_type());
-  const bool fast = instructions() == Instructions::kAvx512Bf16 && out.device().is_cpu() &&
-                    is_bf16_here(left) && is_bf16_here(right);
-  if (fast) {
-    add_outer_bf16(out, left, right);
+  if (has_outer_kernel(out, left, right)) {
+    add_outer_in_blocks(out, left, right);
   } else if (left.scalar_type() == at::kFloat) {
     out.addmm_(left.t(), right);
   } else {
     out.add_(at::mm(left.t().to(at::kFloat), right.to(at::kFloat)));
   }
+}
+
+void add_weight_gradient(at::Tensor gradient, const at::Tensor& d_out, const at::Tensor& x) {
+  if (d_out.scalar_type() != x.scalar_type() || !has_outer_kernel(gradient, d_out, x)) {
+    add_outer(gradient, d_out, x);
+    return;
+  }
+  if (gradient.numel() == 0 || x.size(0) == 0) return;
+  // x as a matrix of T outputs: the sum over them is the product's depth.
+  multiply(gradient, d_out.t().contiguous(), Weight(x), GemmDirection::kBackward, gradient);
 }
 
 }  // namespace hone::ops

@@ -1,11 +1,12 @@
 // Matrix products of the fused layer: sums of products with frozen or small matrices, in one pass over the
 // output.
 //
-// Contract of the bf16 form on avx512_bf16 (gemm_kernels.cpp), which makes the sampler's log-probabilities
-// those of the trainer: an element of the output is a chain of fp32 additions over the terms in order, and
-// inside a term over pairs of neighboring k in order (vdpbf16ps). It does not depend on M, on the other rows,
-// on packing, on tiles or on threads, bit for bit. Elsewhere (fp32, other machines) the products are
-// libtorch's, which does not guarantee this.
+// Contract of our kernels (cpu/gemm_kernels.h), which makes the sampler's log-probabilities those of the
+// trainer: an element of the output is one chain of fp32 additions over the terms in order, and inside a term over k in
+// order. It does not depend on M, on the other rows, on packing, on tiles or on threads, bit for bit. On avx2 and avx512
+// a link of the chain is one product, added with one rounding (fma): both levels have the same bits, of bf16 and of
+// float32. On avx512_bf16 it is a pair of neighboring k (vdpbf16ps) where the processor is faster with it
+// (cpu/instructions.h); float32 as on avx512. Elsewhere the products are libtorch's, which does not guarantee this.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -47,13 +48,17 @@ struct Gemm {
   std::vector<GemmTerm> terms;
   Epilogue epilogue;
 };
-// gemm() of each; none may read another's output. The bf16 form distributes all of them over the threads
-// together.
+// gemm() of each; none may read another's output. Our kernels distribute all of them over the
+// threads together.
 void gemms(std::span<const Gemm> products);
 
 // out += left^T right: the gradient of a small-rank factor. left [T, R] with small R, right [T, N], one
 // dtype; rows may be strided. out is fp32, [R, N], or its transposed view of [N, R] (any strides). Sums run
-// over t in order in fp32, in pairs in the bf16 form, then are added to out: independent of threads.
+// over t in order in fp32 (with vdpbf16ps in pairs), then are added to out: independent of threads.
 void add_outer(at::Tensor out, const at::Tensor& left, const at::Tensor& right);
+
+// gradient [out, in] fp32 += d_out^T x: of a weight that is trained in full. d_out [T, out], x [T, in], one dtype; rows
+// may be strided. Sums run over t in order in fp32 and are added to the gradient; independent of threads.
+void add_weight_gradient(at::Tensor gradient, const at::Tensor& d_out, const at::Tensor& x);
 
 }  // namespace hone::ops

@@ -6,34 +6,31 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "ops/cpu/gemm_kernels.h"
-#include "ops/cpu/instructions.h"
+#include "ops/cpu/gemm_blocks.h"
 
 namespace hone::ops {
 namespace {
 
-// Numbers from one panel to the next.
-std::int64_t panel_size(std::int64_t in) {
-  return (in + 1) / 2 * kernels::kPairStep;
+using kernels::kPanelWide;
+using kernels::Word;
+
+// Words from one panel to the next.
+std::int64_t panel_words(std::int64_t in, bool is_float) {
+  return kernels::words_of(in, is_float) * kPanelWide;
 }
 
 std::int64_t panels_of(std::int64_t out) {
   return (out + kPanelRows - 1) / kPanelRows;
 }
 
-const kernels::Bf16* bits(const at::Tensor& x) {
-  return reinterpret_cast<const kernels::Bf16*>(x.const_data_ptr());
-}
-
-kernels::Bf16* mutable_bits(const at::Tensor& x) {
-  return reinterpret_cast<kernels::Bf16*>(x.mutable_data_ptr());
-}
-
-// Every second pair of a panel's row: 4 bytes of each 128.
-void copy_row(const kernels::Bf16* panels, std::int64_t in, std::int64_t row, kernels::Bf16* to) {
-  const kernels::Bf16* from = panels + row / kPanelRows * panel_size(in) + row % kPanelRows * 2;
-  for (std::int64_t k = 0; k + 1 < in; k += 2) std::memcpy(to + k, from + k / 2 * kernels::kPairStep, 4);
-  if (in % 2 != 0) to[in - 1] = from[in / 2 * kernels::kPairStep];
+// Every 32nd word of a panel: 4 bytes of each 128.
+void copy_row(const Word* panels, std::int64_t in, bool is_float, std::int64_t row, void* to) {
+  const Word* from = panels + row / kPanelRows * panel_words(in, is_float) + row % kPanelRows;
+  const std::int64_t whole = is_float ? in : in / 2;
+  auto* const words = static_cast<char*>(to);
+  for (std::int64_t word = 0; word < whole; ++word)
+    std::memcpy(words + 4 * word, from + word * kPanelWide, 4);
+  if (!is_float && in % 2 != 0) std::memcpy(words + 4 * whole, from + whole * kPanelWide, 2);
 }
 
 }  // namespace
@@ -47,28 +44,33 @@ Weight::Weight(at::Tensor plain) : plain_(std::move(plain)) {
 }
 
 bool Weight::can_pack(const at::Tensor& plain) {
-  return instructions() == Instructions::kAvx512Bf16 && plain.device().is_cpu() && plain.dim() == 2 &&
-         plain.scalar_type() == at::kBFloat16 && plain.numel() > 0;
+  return plain.device().is_cpu() && plain.dim() == 2 && plain.numel() > 0 &&
+         gemm_kernels(plain.scalar_type()) != nullptr;
 }
 
 Weight Weight::pack(const at::Tensor& plain) {
-  base::require(can_pack(plain), "ops::Weight::pack", "a bf16 matrix and a CPU with avx512_bf16");
+  base::require(can_pack(plain), "ops::Weight::pack", "a matrix of bf16 or float32 and a CPU with avx2");
   const Weight rows(plain.size(1) > 1 && plain.stride(1) != 1 ? plain.contiguous() : plain);
   Weight packed;
   packed.out_ = rows.out_;
   packed.in_ = rows.in_;
+  const bool is_float = plain.scalar_type() == at::kFloat;
   const std::int64_t count = panels_of(packed.out_);
-  const std::int64_t size = panel_size(packed.in_);
-  packed.panels_ = at::empty({count * size}, plain.options());
-  const kernels::Bf16* from = bits(rows.plain_);
-  kernels::Bf16* to = mutable_bits(packed.panels_);
+  const std::int64_t size = panel_words(packed.in_, is_float);
+  packed.panels_ = at::empty({count * size * (is_float ? 1 : 2)}, plain.options());
+  const auto* from = static_cast<const char*>(rows.plain_.const_data_ptr());
+  auto* const to = static_cast<Word*>(packed.panels_.mutable_data_ptr());
   const std::int64_t stride = rows.plain_.stride(0);
-  at::parallel_for(0, count, 1 + (1 << 18) / size, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t halves = is_float ? 2 : 1;  // 16 bits of a number
+  auto* const pack_rows = gemm_kernels(plain.scalar_type())->pack_rows;
+  at::parallel_for(0, count, 1 + (1 << 17) / size, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t panel = begin; panel < end; ++panel) {
       const std::int64_t first = panel * kPanelRows;
       const std::int64_t n = std::min(kPanelRows, packed.out_ - first);
       if (n < kPanelRows) std::memset(to + panel * size, 0, static_cast<std::size_t>(size) * sizeof(*to));
-      kernels::pack_rows(from + first * stride, stride, n, packed.in_, to + panel * size);
+      const void* const w = from + first * stride * halves * 2;
+      pack_rows(static_cast<const kernels::Bf16*>(w), halves * stride, n, halves * packed.in_,
+                to + panel * size);
     }
   });
   return packed;
@@ -89,23 +91,34 @@ Weight Weight::quantized(std::shared_ptr<const Quantized> matrix, at::ScalarType
   return out;
 }
 
+Weight Weight::without_numbers(std::int64_t out, std::int64_t in, at::ScalarType dtype, at::Device device) {
+  Weight shape;
+  shape.out_ = out;
+  shape.in_ = in;
+  shape.compute_ = dtype;
+  shape.device_ = device;
+  return shape;
+}
+
 const Quantized& Weight::quantized() const {
   base::require(is_quantized(), "ops::Weight", "a quantized matrix");
   return *quantized_;
 }
 
 at::ScalarType Weight::dtype() const {
-  if (is_quantized()) return compute_;
-  return is_packed() ? at::kBFloat16 : plain().scalar_type();
+  if (is_quantized() || !has_numbers()) return compute_;
+  return (is_packed() ? panels_ : plain()).scalar_type();
 }
 
 at::Device Weight::device() const {
   if (is_quantized()) return quantized_->codes.device();
+  if (!has_numbers()) return device_;
   return is_packed() ? panels_.device() : plain().device();
 }
 
 std::int64_t Weight::bytes() const {
   if (is_quantized()) return quantized_->bytes();
+  if (!has_numbers()) return 0;
   return static_cast<std::int64_t>(is_packed() ? panels_.nbytes() : plain().nbytes());
 }
 
@@ -122,8 +135,10 @@ const at::Tensor& Weight::panels() const {
 at::Tensor Weight::dense() const {
   if (is_quantized()) return dequantize(*quantized_, compute_);
   if (!is_packed()) return plain();
-  const at::Tensor panels = panels_.view({panels_of(out_), (in_ + 1) / 2, kPanelRows, 2});
-  const at::Tensor padded = panels.transpose(1, 2).reshape({panels_of(out_) * kPanelRows, (in_ + 1) / 2 * 2});
+  const std::int64_t numbers = dtype() == at::kFloat ? 1 : 2;  // of a word
+  const std::int64_t words = kernels::words_of(in_, dtype() == at::kFloat);
+  const at::Tensor panels = panels_.view({panels_of(out_), words, kPanelRows, numbers});
+  const at::Tensor padded = panels.transpose(1, 2).reshape({panels_of(out_) * kPanelRows, words * numbers});
   return padded.narrow(0, 0, out_).narrow(1, 0, in_).contiguous();
 }
 
@@ -132,7 +147,7 @@ Weight Weight::slice(std::int64_t begin, std::int64_t end) const {
                     begin <= end && end <= out_,
                 "ops::Weight::slice", "whole panels");
   if (!is_packed()) return {plain().narrow(0, begin, end - begin)};
-  const std::int64_t panel = kPanelRows * ((in_ + 1) / 2 * 2);
+  const std::int64_t panel = panels_.numel() / panels_of(out_);
   const std::int64_t first = begin / kPanelRows, last = (end + kPanelRows - 1) / kPanelRows;
   Weight part;
   part.panels_ = panels_.narrow(0, first * panel, (last - first) * panel);
@@ -151,9 +166,12 @@ at::Tensor Weight::rows(const at::Tensor& ids) const {
     base::require(id[i] >= 0 && id[i] < out_, "ops::Weight::rows", "ids of the matrix's rows");
   }
   at::Tensor rows = at::empty({n, in_}, panels_.options());
-  kernels::Bf16* to = mutable_bits(rows);
+  const bool is_float = dtype() == at::kFloat;
+  const auto* const from = static_cast<const Word*>(panels_.const_data_ptr());
+  auto* const to = static_cast<char*>(rows.mutable_data_ptr());
+  const std::int64_t bytes = in_ * (is_float ? 4 : 2);
   at::parallel_for(0, n, 16, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) copy_row(bits(panels_), in_, id[i], to + i * in_);
+    for (std::int64_t i = begin; i < end; ++i) copy_row(from, in_, is_float, id[i], to + i * bytes);
   });
   return rows;
 }

@@ -67,7 +67,7 @@ TEST_P(EntropyBackward, AgreesInBf16AndOverAPack) {
   const Case c = make_case(37, 64, 2081, at::kBFloat16);
   const at::Tensor plain = mine(c, c.head, 0.8);
   EXPECT_EQ(plain.scalar_type(), at::kFloat);
-  const bool own_gemm = GetParam() == Instructions::kAvx512Bf16 && Weight::can_pack(c.head);
+  const bool own_gemm = GetParam() != Instructions::kPortable && Weight::can_pack(c.head);
   EXPECT_LT(relative(plain, judge(c, 0.8)), own_gemm ? 5e-3 : 3e-2);
   if (!own_gemm) return;
   EXPECT_TRUE(at::equal(mine(c, Weight::pack(c.head), 0.8), plain));

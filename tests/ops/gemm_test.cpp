@@ -6,9 +6,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <deque>
+#include <optional>
 
 #include "base/error.h"
+#include "ops/cpu/gemm_blocks.h"
 #include "ops/cpu/instructions.h"
 
 namespace hone::ops {
@@ -17,9 +20,26 @@ namespace gemm_test {
 constexpr Instructions kLevels[] = {Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512,
                                     Instructions::kAvx512Bf16};
 
-bool has_kernel() {
-  return machine_has(Instructions::kAvx512Bf16);
-}
+// Levels with kernels of ours, one after the other: what they promise holds at each that this machine has.
+class AtEachLevel {
+ public:
+  // body(dtype) at each level and dtype that has kernels.
+  template <typename Body>
+  static void run(const Body& body) {
+    bool any = false;
+    for (const Instructions level : kLevels) {
+      if (!machine_has(level)) continue;
+      const ForceInstructions force(level);
+      for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
+        if (gemm_kernels(dtype) == nullptr) continue;
+        SCOPED_TRACE(testing::Message() << name_of(level) << " " << dtype);
+        body(dtype);
+        any = true;
+      }
+    }
+    if (!any) GTEST_SKIP() << "no avx2 here";
+  }
+};
 
 // A term of given depth and side; `packed` when this machine can.
 struct Terms {
@@ -108,16 +128,62 @@ TEST(Gemm, IsTheProductOnEveryInstructionSetShapeSideAndPacking) {
 
 // The kernel's own sums, in fp32 to fp32 rounding: far below what a rounding to bf16 would leave.
 TEST(Gemm, SumsTermsInFp32) {
-  if (!has_kernel()) GTEST_SKIP() << "no avx512_bf16 here";
-  for (const auto& [rows, columns] : {std::pair{1, 70}, {9, 16}, {33, 300}, {64, 8}}) {
-    at::manual_seed(2);
+  AtEachLevel::run([](at::ScalarType dtype) {
+    for (const auto& [rows, columns] : {std::pair{1, 70}, {9, 16}, {33, 300}, {64, 8}}) {
+      at::manual_seed(2);
+      Terms t;
+      t.add(rows, 896, columns, GemmDirection::kForward, true, dtype);
+      t.add(rows, 16, columns, GemmDirection::kForward, false, dtype);
+      t.add(rows, 2049, columns, GemmDirection::kBackward, true, dtype);
+      t.add(rows, 7, columns, GemmDirection::kBackward, false, dtype);
+      EXPECT_LT(error_of(product_of(t.terms, columns, at::kFloat), exact(t.terms)), 3e-6)
+          << rows << "x" << columns;
+    }
+  });
+}
+
+// One product added at a time, with one rounding, in the order of k: so both levels that do so have the same bits.
+TEST(Gemm, Avx2AndAvx512HaveTheSameBits) {
+  if (!machine_has(Instructions::kAvx512)) GTEST_SKIP() << "no avx512 here";
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
+    for (const Shape& s : kShapes) {
+      at::manual_seed(9);
+      Terms t;
+      t.add(s.rows, s.depth, s.columns, GemmDirection::kForward, false, dtype);
+      t.add(s.rows, 9, s.columns, GemmDirection::kBackward, false, dtype);
+      const Epilogue e{
+          .scale = 0.7, .bias = at::randn({s.columns}), .residual = at::randn({s.rows, s.columns})};
+      std::vector<at::Tensor> found;
+      for (const Instructions level : {Instructions::kAvx2, Instructions::kAvx512}) {
+        const ForceInstructions force(level);
+        found.push_back(product_of(t.terms, s.columns, at::kFloat, e));
+      }
+      EXPECT_TRUE(same_bits(found[0], found[1]))
+          << dtype << " " << s.rows << "x" << s.depth << "x" << s.columns;
+    }
+  }
+}
+
+TEST(Gemm, AChainOfFmaIsItsDefinition) {
+  if (!machine_has(Instructions::kAvx2)) GTEST_SKIP() << "no avx2 here";
+  const ForceInstructions force(Instructions::kAvx2);
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
+    at::manual_seed(10);
     Terms t;
-    t.add(rows, 896, columns, GemmDirection::kForward, true, at::kBFloat16);
-    t.add(rows, 16, columns, GemmDirection::kForward, false, at::kBFloat16);
-    t.add(rows, 2049, columns, GemmDirection::kBackward, true, at::kBFloat16);
-    t.add(rows, 7, columns, GemmDirection::kBackward, false, at::kBFloat16);
-    EXPECT_LT(error_of(product_of(t.terms, columns, at::kFloat), exact(t.terms)), 2e-6)
-        << rows << "x" << columns;
+    t.add(7, 700, 40, GemmDirection::kForward, true, dtype);
+    t.add(7, 8, 40, GemmDirection::kForward, false, dtype);
+    const at::Tensor found = product_of(t.terms, 40, at::kFloat);
+    for (const std::int64_t row : {0, 6}) {
+      for (const std::int64_t column : {0, 17, 39}) {
+        float sum = 0;
+        for (const GemmTerm& term : t.terms) {
+          const at::Tensor a = term.a[row].to(at::kFloat), w = term.weight->dense()[column].to(at::kFloat);
+          for (std::int64_t k = 0; k < a.size(0); ++k)
+            sum = std::fma(a[k].item<float>(), w[k].item<float>(), sum);
+        }
+        EXPECT_EQ(found[row][column].item<float>(), sum) << dtype;
+      }
+    }
   }
 }
 
@@ -185,39 +251,40 @@ TEST(Gemm, WritesOnlyToItsStridedOutput) {
 // What lies beyond a matrix, even right behind its last element, is never part of a product.
 TEST(Gemm, ReadsNothingBeyondItsMatrices) {
   const float nan = std::nanf("");
-  for (const Shape& s : kShapes) {
-    for (const GemmDirection side : {GemmDirection::kForward, GemmDirection::kBackward}) {
-      const bool forward = side == GemmDirection::kForward;
-      const auto inside = [&](std::int64_t rows, std::int64_t columns) {
-        const at::Tensor frame = at::full({rows + 2, columns + 40}, nan, at::kBFloat16);
-        at::Tensor middle = frame.narrow(0, 1, rows).narrow(1, 3, columns);
-        middle.copy_(at::randn({rows, columns}));
-        return middle;
-      };
-      const Weight w(inside(forward ? s.columns : s.depth, forward ? s.depth : s.columns));
-      const std::vector<GemmTerm> terms{{inside(s.rows, s.depth), &w, side}};
-      const at::Tensor found = product_of(terms, s.columns, at::kFloat);
-      EXPECT_LT(error_of(found, exact(terms)), 8e-3) << s.rows << "x" << s.depth << "x" << s.columns;
-      if (!has_kernel()) continue;
-      const Weight packed = Weight::pack(w.plain());
-      const std::vector<GemmTerm> same{{terms[0].a, &packed, side}};
-      EXPECT_TRUE(same_bits(product_of(same, s.columns, at::kFloat), found));
+  AtEachLevel::run([&](at::ScalarType dtype) {
+    for (const Shape& s : kShapes) {
+      for (const GemmDirection side : {GemmDirection::kForward, GemmDirection::kBackward}) {
+        const bool forward = side == GemmDirection::kForward;
+        const auto inside = [&](std::int64_t rows, std::int64_t columns) {
+          const at::Tensor frame = at::full({rows + 2, columns + 40}, nan, dtype);
+          at::Tensor middle = frame.narrow(0, 1, rows).narrow(1, 3, columns);
+          middle.copy_(at::randn({rows, columns}));
+          return middle;
+        };
+        const Weight w(inside(forward ? s.columns : s.depth, forward ? s.depth : s.columns));
+        const std::vector<GemmTerm> terms{{inside(s.rows, s.depth), &w, side}};
+        const at::Tensor found = product_of(terms, s.columns, at::kFloat);
+        EXPECT_LT(error_of(found, exact(terms)), 1e-5) << s.rows << "x" << s.depth << "x" << s.columns;
+        const Weight packed = Weight::pack(w.plain());
+        const std::vector<GemmTerm> same{{terms[0].a, &packed, side}};
+        EXPECT_TRUE(same_bits(product_of(same, s.columns, at::kFloat), found));
+      }
     }
-  }
+  });
 }
 
 // The last element of a matrix lies before a page that may not be touched.
 class Guarded {
  public:
-  Guarded(std::int64_t rows, std::int64_t columns) {
+  Guarded(std::int64_t rows, std::int64_t columns, at::ScalarType dtype) {
     const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    const auto bytes = static_cast<std::size_t>(rows * columns) * sizeof(at::BFloat16);
+    const auto bytes = static_cast<std::size_t>(rows * columns) * c10::elementSize(dtype);
     const std::size_t usable = (bytes + page - 1) / page * page;
     size_ = usable + page;
     memory_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     base::require(memory_ != MAP_FAILED, "Guarded", "memory");
     ::mprotect(static_cast<char*>(memory_) + usable, page, PROT_NONE);
-    matrix = at::from_blob(static_cast<char*>(memory_) + (usable - bytes), {rows, columns}, at::kBFloat16);
+    matrix = at::from_blob(static_cast<char*>(memory_) + (usable - bytes), {rows, columns}, dtype);
     matrix.copy_(at::randn({rows, columns}));
   }
   ~Guarded() { ::munmap(memory_, size_); }
@@ -232,114 +299,120 @@ class Guarded {
 };
 
 TEST(Gemm, TouchesNoMemoryBehindItsMatrices) {
-  for (const Shape& s : kShapes) {
-    const Guarded a(s.rows, s.depth);
-    const Guarded forward(s.columns, s.depth);
-    const Guarded backward(s.depth, s.columns);
-    const Guarded bias(1, s.columns);
-    const Guarded residual(s.rows, s.columns);
-    const Guarded out(s.rows, s.columns);
-    const Weight w(forward.matrix);
-    const Weight v(backward.matrix);
-    const std::vector<GemmTerm> terms{{a.matrix, &w, GemmDirection::kForward},
-                                      {a.matrix, &v, GemmDirection::kBackward}};
-    const Epilogue epilogue{.bias = bias.matrix[0], .residual = residual.matrix};
-    gemm(out.matrix, terms, epilogue);
-    EXPECT_LT(error_of(out.matrix, exact(terms, epilogue)), 2e-2);
-    if (Weight::can_pack(w.plain())) {
+  AtEachLevel::run([](at::ScalarType dtype) {
+    for (const Shape& s : kShapes) {
+      const Guarded a(s.rows, s.depth, dtype);
+      const Guarded forward(s.columns, s.depth, dtype);
+      const Guarded backward(s.depth, s.columns, dtype);
+      const Guarded bias(1, s.columns, dtype);
+      const Guarded residual(s.rows, s.columns, dtype);
+      const Guarded out(s.rows, s.columns, dtype);
+      const Weight w(forward.matrix);
+      const Weight v(backward.matrix);
+      const std::vector<GemmTerm> terms{{a.matrix, &w, GemmDirection::kForward},
+                                        {a.matrix, &v, GemmDirection::kBackward}};
+      const Epilogue epilogue{.bias = bias.matrix[0], .residual = residual.matrix};
+      gemm(out.matrix, terms, epilogue);
+      EXPECT_LT(error_of(out.matrix, exact(terms, epilogue)), 2e-2);
       EXPECT_TRUE(at::equal(Weight::pack(w.plain()).dense(), w.plain()));
+      const at::Tensor sum = at::zeros({s.depth, s.columns});
+      add_outer(sum, a.matrix, out.matrix);  // left [rows, depth], right [rows, columns]
+      EXPECT_LT(error_of(sum, a.matrix.to(at::kDouble).t().matmul(out.matrix.to(at::kDouble))), 1e-4);
     }
-    const at::Tensor sum = at::zeros({s.depth, s.columns});
-    add_outer(sum, a.matrix, out.matrix);  // left [rows, depth], right [rows, columns]
-    EXPECT_LT(error_of(sum, a.matrix.to(at::kDouble).t().matmul(out.matrix.to(at::kDouble))), 1e-4);
-  }
+  });
 }
 
-// Rows that crowd L1 are copied (gemm_bf16.cpp): the sums stay the same.
+// Rows that crowd L1 are copied (gemm_blocks.cpp): the sums stay the same.
 TEST(Gemm, RowsAPowerOfTwoApartHaveTheBitsOfOthers) {
-  if (!has_kernel()) GTEST_SKIP() << "no avx512_bf16 here";
-  const int threads = at::get_num_threads();
-  for (const std::int64_t depth : {1023, 1024, 2048, 3072}) {
-    for (const std::int64_t rows : {29, 45, 1040}) {
-      at::manual_seed(8);
-      Terms t;
-      t.add(rows, depth, 100, GemmDirection::kForward, true, at::kBFloat16);
-      t.add(rows, 16, 100, GemmDirection::kForward, false, at::kBFloat16);
-      const auto restride = [&](const at::Tensor& x, std::int64_t stride) {
-        at::Tensor wide = at::zeros({rows, stride}, at::kBFloat16).narrow(1, 0, x.size(1));
-        return wide.copy_(x);
-      };
-      std::vector<GemmTerm> crowded(t.terms);
-      crowded[0].a = restride(t.terms[0].a, 4096);
-      std::vector<GemmTerm> spread(t.terms);
-      spread[0].a = restride(t.terms[0].a, 3072 + 96);
-      for (const int n : {1, 2, 3}) {
-        at::set_num_threads(n);
-        const at::Tensor found = product_of(crowded, 100, at::kFloat);
-        EXPECT_TRUE(same_bits(found, product_of(spread, 100, at::kFloat))) << rows << "x" << depth;
-        EXPECT_LT(error_of(found, exact(crowded)), 2e-6);
+  AtEachLevel::run([](at::ScalarType dtype) {
+    const int threads = at::get_num_threads();
+    for (const std::int64_t depth : {1023, 1024, 2048, 3072}) {
+      for (const std::int64_t rows : {29, 45, 1040}) {
+        at::manual_seed(8);
+        Terms t;
+        t.add(rows, depth, 100, GemmDirection::kForward, true, dtype);
+        t.add(rows, 16, 100, GemmDirection::kForward, false, dtype);
+        const auto restride = [&](const at::Tensor& x, std::int64_t stride) {
+          at::Tensor wide = at::zeros({rows, stride}, dtype).narrow(1, 0, x.size(1));
+          return wide.copy_(x);
+        };
+        std::vector<GemmTerm> crowded(t.terms);
+        crowded[0].a = restride(t.terms[0].a, 4096);
+        std::vector<GemmTerm> spread(t.terms);
+        spread[0].a = restride(t.terms[0].a, 3072 + 96);
+        for (const int n : {1, 2, 3}) {
+          at::set_num_threads(n);
+          const at::Tensor found = product_of(crowded, 100, at::kFloat);
+          EXPECT_TRUE(same_bits(found, product_of(spread, 100, at::kFloat))) << rows << "x" << depth;
+          EXPECT_LT(error_of(found, exact(crowded)), 4e-6);
+        }
       }
     }
-  }
-  at::set_num_threads(threads);
+    at::set_num_threads(threads);
+  });
 }
 
 // "The sampler is the trainer": all ways to the same row give the same bits.
 TEST(Gemm, RowsDoNotDependOnOthersThreadsPackingOrStrides) {
-  if (!has_kernel()) GTEST_SKIP() << "no avx512_bf16 here";
-  const int threads = at::get_num_threads();
-  constexpr std::int64_t kRows = 100;
-  for (const std::int64_t columns : {8, 16, 40, 300, 1152}) {
-    at::manual_seed(5);
-    Terms packed;
-    packed.add(kRows, 2500, columns, GemmDirection::kForward, true, at::kBFloat16);
-    packed.add(kRows, 16, columns, GemmDirection::kForward, true, at::kBFloat16);
-    packed.add(kRows, 333, columns, GemmDirection::kBackward, true, at::kBFloat16);
-    const Epilogue whole{.scale = 1.1, .bias = at::randn({columns}), .residual = at::randn({kRows, columns})};
-    at::set_num_threads(2);
-    const at::Tensor all = product_of(packed.terms, columns, at::kFloat, whole);
-    Terms plain;
-    Terms strided;
-    for (const GemmTerm& term : packed.terms) {
-      const at::Tensor dense = term.weight->dense();
-      plain.weights.emplace_back(dense);
-      plain.terms.push_back({term.a, &plain.weights.back(), term.side});
-      const at::Tensor wide = at::cat({dense, dense}, 1).narrow(1, 0, dense.size(1));
-      strided.weights.emplace_back(wide);
-      const at::Tensor a = at::cat({term.a, term.a, term.a}, 1).narrow(1, term.a.size(1), term.a.size(1));
-      strided.terms.push_back({a, &strided.weights.back(), term.side});
-    }
-    for (const int n : {1, 2, 3}) {
-      at::set_num_threads(n);
-      for (const Terms* form : {&packed, &plain, &strided}) {
-        for (const std::int64_t rows : {1, 2, 3, 13, 14, 15, 28, 29, 100}) {
-          const std::int64_t first = (kRows - rows) / 2;
-          std::vector<GemmTerm> some(form->terms);
-          for (GemmTerm& term : some) term.a = term.a.narrow(0, first, rows);
-          const Epilogue epilogue{1.1, whole.bias, whole.residual.narrow(0, first, rows)};
-          EXPECT_TRUE(same_bits(product_of(some, columns, at::kFloat, epilogue), all.narrow(0, first, rows)))
-              << columns << " columns, " << rows << " rows, " << n << " threads, form " << (form - &packed);
-          // ... and the bf16 output is the fp32 one, rounded.
-          EXPECT_TRUE(same_bits(product_of(some, columns, at::kBFloat16, epilogue),
-                                all.narrow(0, first, rows).to(at::kBFloat16)));
+  AtEachLevel::run([](at::ScalarType dtype) {
+    const int threads = at::get_num_threads();
+    constexpr std::int64_t kRows = 100;
+    for (const std::int64_t columns : {8, 16, 40, 300, 1152}) {
+      at::manual_seed(5);
+      Terms packed;
+      packed.add(kRows, 2500, columns, GemmDirection::kForward, true, dtype);
+      packed.add(kRows, 16, columns, GemmDirection::kForward, true, dtype);
+      packed.add(kRows, 333, columns, GemmDirection::kBackward, true, dtype);
+      const Epilogue whole{
+          .scale = 1.1, .bias = at::randn({columns}), .residual = at::randn({kRows, columns})};
+      at::set_num_threads(2);
+      const at::Tensor all = product_of(packed.terms, columns, at::kFloat, whole);
+      Terms plain;
+      Terms strided;
+      for (const GemmTerm& term : packed.terms) {
+        const at::Tensor dense = term.weight->dense();
+        plain.weights.emplace_back(dense);
+        plain.terms.push_back({term.a, &plain.weights.back(), term.side});
+        const at::Tensor wide = at::cat({dense, dense}, 1).narrow(1, 0, dense.size(1));
+        strided.weights.emplace_back(wide);
+        const at::Tensor a = at::cat({term.a, term.a, term.a}, 1).narrow(1, term.a.size(1), term.a.size(1));
+        strided.terms.push_back({a, &strided.weights.back(), term.side});
+      }
+      for (const int n : {1, 2, 3}) {
+        at::set_num_threads(n);
+        for (const Terms* form : {&packed, &plain, &strided}) {
+          for (const std::int64_t rows : {1, 2, 3, 13, 14, 15, 28, 29, 100}) {
+            const std::int64_t first = (kRows - rows) / 2;
+            std::vector<GemmTerm> some(form->terms);
+            for (GemmTerm& term : some) term.a = term.a.narrow(0, first, rows);
+            const Epilogue epilogue{1.1, whole.bias, whole.residual.narrow(0, first, rows)};
+            EXPECT_TRUE(
+                same_bits(product_of(some, columns, at::kFloat, epilogue), all.narrow(0, first, rows)))
+                << columns << " columns, " << rows << " rows, " << n << " threads, form " << (form - &packed);
+            // ... and the bf16 output is the fp32 one, rounded.
+            EXPECT_TRUE(
+                same_bits(product_of(some, columns, dtype, epilogue), all.narrow(0, first, rows).to(dtype)));
+          }
         }
       }
     }
-  }
-  at::set_num_threads(threads);
+    at::set_num_threads(threads);
+  });
 }
 
-// The blocks of many rows (kRows in gemm_bf16.cpp) and of deep products are no part of the sum either.
+// The blocks of many rows (kRows in gemm_blocks.cpp) and of deep products are no part of the sum either.
 TEST(Gemm, LargeProductsHaveTheBitsOfSmallOnes) {
-  if (!has_kernel()) GTEST_SKIP() << "no avx512_bf16 here";
-  at::manual_seed(6);
-  Terms t;
-  t.add(2100, 1300, 48, GemmDirection::kForward, false, at::kBFloat16);
-  const at::Tensor all = product_of(t.terms, 48, at::kBFloat16);
-  for (const std::int64_t row : {0, 1023, 1024, 1050, 2099}) {
-    const std::vector<GemmTerm> one{{t.terms[0].a.narrow(0, row, 1), &t.weights[0], GemmDirection::kForward}};
-    EXPECT_TRUE(same_bits(product_of(one, 48, at::kBFloat16), all.narrow(0, row, 1))) << row;
-  }
+  AtEachLevel::run([](at::ScalarType dtype) {
+    at::manual_seed(6);
+    Terms t;
+    t.add(2100, 1300, 48, GemmDirection::kForward, false, dtype);
+    const at::Tensor all = product_of(t.terms, 48, dtype);
+    for (const std::int64_t row : {0, 1023, 1024, 1050, 2099}) {
+      const std::vector<GemmTerm> one{
+          {t.terms[0].a.narrow(0, row, 1), &t.weights[0], GemmDirection::kForward}};
+      EXPECT_TRUE(same_bits(product_of(one, 48, dtype), all.narrow(0, row, 1))) << row;
+    }
+  });
 }
 
 TEST(Gemm, OfNoRowsOrNoDepthIsTheEpilogue) {
@@ -400,7 +473,7 @@ TEST(AddOuter, AddsLeftTransposedTimesRight) {
         add_outer(view, left, right);
         EXPECT_LT(error_of(view, product + before), 1e-5) << name_of(level) << " " << dtype << " " << t;
         EXPECT_EQ(buffer.eq(5).sum().item<std::int64_t>(), (n + 2) * (r + 4) - n * r);
-        if (level != Instructions::kAvx512Bf16 || dtype != at::kBFloat16) continue;
+        if (gemm_kernels(dtype) == nullptr) continue;
         EXPECT_TRUE(same_bits(out, view.contiguous()));
         for (const int count : {1, 2, 3}) {
           at::set_num_threads(count);

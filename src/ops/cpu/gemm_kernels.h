@@ -1,8 +1,12 @@
-// The inner loops of the bf16 GEMM on avx512_bf16, on raw pointers (bf16 as its 16 bits). Call them only when
-// instructions() is kAvx512Bf16; elsewhere they are empty.
+// The inner loops of our GEMM on raw pointers, one GemmKernels for each instruction set:
 //
-// A panel is 32 columns of the right-hand matrix over a slice of k: [ceil(k / 2)][32][2], 64 numbers per pair
-// of k.
+//   dot (avx512_bf16)   bf16; sums of pairs of neighboring k (vdpbf16ps); tiles of 14 x 32
+//   fma (avx512)        bf16 and float32; float32 additions in the order of k; tiles of 14 x 32
+//   fma (avx2)          the same sums, and so the same bits, in tiles of 6 x 16
+//
+// A panel is 32 columns of the right-hand matrix over a slice of k, in words of 32 bits: [words][32]. A word is a
+// pair of neighboring k of bf16 (the first in the lower half, zero behind the last of an odd k), or one float32.
+// bf16 is its 16 bits. The fma form widens bf16 in registers: a product of two is exact in float32.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +14,23 @@
 namespace hone::ops::kernels {
 
 using Bf16 = std::uint16_t;
+using Word = std::uint32_t;
 
-constexpr std::int64_t kPairStep = 64;  // numbers from one pair of k to the next
-constexpr int kMaxSlices = 64;          // of a block whose rows are copied
-// 14 x 2 accumulators, 2 of the panel, 1 of the row: 31 of 32 registers
-constexpr std::int64_t kTileRows = 14;
+constexpr std::int64_t kPanelWide = 32;  // columns of a panel; one word each
+constexpr std::int64_t kRowGap = 16;     // numbers after a row in the fma form's row_scratch
+constexpr int kMaxSlices = 64;           // of a block whose rows are copied
 
-// A slice of k of one term: a [rows, k] times panels.
+// Numbers of k to words of a panel.
+constexpr std::int64_t words_of(std::int64_t k, bool is_float) {
+  return is_float ? k : (k + 1) / 2;
+}
+
+// A slice of k of one term: a [rows, k] times panels. One block's slices are of one type.
 struct Slice {
-  const Bf16* a = nullptr;
-  std::int64_t a_stride = 0;
-  const Bf16* panels = nullptr;  // the first panel of the block
-  std::int64_t panel_stride = 0;
+  const void* a = nullptr;
+  std::int64_t a_stride = 0;      // numbers
+  const Word* panels = nullptr;   // the first panel of the block
+  std::int64_t panel_stride = 0;  // words
   std::int64_t k = 0;
   std::int64_t ahead = 0;  // bytes of the panels to fetch into L2 before they are read: of those in memory
 };
@@ -38,22 +47,64 @@ struct Finish {
 };
 
 // One step over the slices, in order, of a block rows x columns. The sums start at zero when `first`, else
-// from `sums` [rows, sums_stride]; they are written to finish->out, or to `sums` when finish is null. Never
-// reads a panel's upper 16 columns when only the lower ones are needed. With row_scratch the rows are copied
-// there, one tile at a time (for strides that map to a few sets of L1): kTileRows * sum of (k rounded up to
-// 32, + 32) numbers, more than 28 rows, at most kMaxSlices slices.
-void multiply_block(const Slice* slices, int count, std::int64_t rows, std::int64_t columns, float* sums,
-                    std::int64_t sums_stride, bool first, const Finish* finish, Bf16* row_scratch);
+// from `sums` [rows, sums_stride]; they are written to finish->out, or to `sums` when finish is null. A panel's
+// upper 16 columns are never read when only the lower ones are needed.
+struct Block {
+  const Slice* slices = nullptr;
+  int count = 0;
+  bool is_float = false;
+  std::int64_t rows = 0, columns = 0;
+  float* sums = nullptr;
+  std::int64_t sums_stride = 0;
+  bool first = true;
+  const Finish* finish = nullptr;
+  // dot: null, or the rows are copied there, one tile at a time (for strides that map to a few sets of L1): of more
+  // than few_rows() rows, at most kMaxSlices slices. fma: always; the rows are widened there.
+  void* row_scratch = nullptr;
+};
 
-// One panel out of rows of W [rows <= 32, k]. Missing rows are zero; with rows <= 16 the upper half is not
-// written.
-void pack_rows(const Bf16* w, std::int64_t stride, std::int64_t rows, std::int64_t k, Bf16* panel);
-// One panel out of columns of W [k, columns <= 32]. `next`: fetch the 32 columns to the right as well.
-void pack_columns(const Bf16* w, std::int64_t stride, std::int64_t columns, std::int64_t k, bool next,
-                  Bf16* panel);
-// One panel of W^T out of the panels of W [k, in], from pair `pair` of in on: columns 2 * pair .. + columns.
-// `panels` points at the first of the k rows, which must be the first row of a panel.
-void repack(const Bf16* panels, std::int64_t panel_stride, std::int64_t pair, std::int64_t columns,
-            std::int64_t k, Bf16* panel);
+struct GemmKernels {
+  bool is_dot = false;
+  std::int64_t tile_rows = 0;  // few rows (at most two tiles) read each panel once
+  std::int64_t depth = 0;      // numbers of k of a slice, at most, unless dot reads few rows' panels in place
+  double flops = 0;            // of a thread, a second, about
+  void (*multiply_block)(const Block& block);
+
+  // One panel out of rows of W [rows <= 32, k]. Missing rows are zero; with rows <= 16 the upper half is not
+  // written.
+  void (*pack_rows)(const Bf16* w, std::int64_t stride, std::int64_t rows, std::int64_t k, Word* panel);
+  // One panel out of columns of W [k, columns <= 32]. `next`: fetch the 32 columns to the right as well.
+  void (*pack_columns)(const Bf16* w, std::int64_t stride, std::int64_t columns, std::int64_t k, bool next,
+                       Word* panel);
+  // One panel of W^T out of the panels of W [k, in], from pair `pair` of in on: columns 2 * pair .. + columns.
+  // `panels` points at the first of the k rows, which must be the first row of a panel.
+  void (*repack)(const Word* panels, std::int64_t panel_stride, std::int64_t pair, std::int64_t columns,
+                 std::int64_t k, Word* panel);
+
+  std::int64_t few_rows() const { return 2 * tile_rows; }
+  // Bytes of Block::row_scratch.
+  std::int64_t scratch_bytes(const Block& block) const;
+};
+
+inline std::int64_t GemmKernels::scratch_bytes(const Block& block) const {
+  const bool few = block.rows <= few_rows();
+  const std::int64_t rows = few ? block.rows : tile_rows;
+  if (!is_dot) return block.count * rows * (depth + kRowGap) * 4;
+  std::int64_t numbers = 0;
+  for (int s = 0; s < block.count; ++s) numbers += (block.slices[s].k + 31) / 32 * 32 + 32;
+  return numbers * rows * 2;
+}
+
+// Null where the compiler does not make one. Call one only where instructions() reaches its level.
+const GemmKernels* gemm_kernels_dot();
+const GemmKernels* gemm_kernels_avx512();
+const GemmKernels* gemm_kernels_avx2();
+
+// pack_rows, pack_columns and repack with AVX-512 (gemm_pack_avx512.cpp).
+void pack_rows_avx512(const Bf16* w, std::int64_t stride, std::int64_t rows, std::int64_t k, Word* panel);
+void pack_columns_avx512(const Bf16* w, std::int64_t stride, std::int64_t columns, std::int64_t k, bool next,
+                         Word* panel);
+void repack_avx512(const Word* panels, std::int64_t panel_stride, std::int64_t pair, std::int64_t columns,
+                   std::int64_t k, Word* panel);
 
 }  // namespace hone::ops::kernels

@@ -43,6 +43,15 @@ bool machine_has(Instructions level) {
   return level <= widest_here();
 }
 
+bool dot_products_are_fast() {
+#if defined(__x86_64__)
+  if (instructions() != Instructions::kAvx512Bf16) return false;
+  return forced.load(std::memory_order_relaxed) != kNotForced || __builtin_cpu_is("intel") == 0;
+#else
+  return false;
+#endif
+}
+
 const char* name_of(Instructions level) {
   static constexpr std::array<const char*, 4> kNames = {"plain", "avx2", "avx512", "avx512_bf16"};
   return base::enum_name(kNames, level);

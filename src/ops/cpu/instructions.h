@@ -9,6 +9,10 @@ enum class Instructions { kPortable, kAvx2, kAvx512, kAvx512Bf16 };
 // The widest that this machine has, or the one of a ForceInstructions in scope.
 Instructions instructions();
 bool machine_has(Instructions level);
+// Whether vdpbf16ps is faster than two fmas of float32. Intel's processors up to Emerald Rapids do half as many
+// products a second with it (88 instead of 175 GFLOP/s of a core), AMD's since Zen 4 twice as many. True at a forced
+// kAvx512Bf16.
+bool dot_products_are_fast();
 const char* name_of(Instructions level);
 
 // Limits every kernel to `level` while it lives, in all threads. For tests and benchmarks, one at a time.

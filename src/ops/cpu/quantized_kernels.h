@@ -32,7 +32,7 @@ void dequantize_run(const QuantizedView& matrix, std::int64_t begin, std::int64_
 // Whether the two functions below support the matrix: `in` and `block` are multiples of 64 (8-bit: a block is
 // a row).
 bool has_quantized_panels(const QuantizedView& matrix);
-// As pack_rows of gemm_kernels.h: one panel out of rows row .. row + rows <= 32, numbers begin .. begin + k
+// As pack_rows of gemm_kernels.h (in numbers of 16 bits): one panel out of rows row .. row + rows <= 32, numbers begin .. begin + k
 // of each; begin and k are multiples of 64.
 void pack_quantized_rows(const QuantizedView& matrix, std::int64_t row, std::int64_t rows, std::int64_t begin,
                          std::int64_t k, Bf16* panel);

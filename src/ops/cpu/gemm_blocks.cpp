@@ -1,14 +1,16 @@
-#include "ops/cpu/gemm_bf16.h"
+#include "ops/cpu/gemm_blocks.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
 #include <vector>
 
 #include "ops/cpu/gemm_kernels.h"
+#include "ops/cpu/instructions.h"
 #include "ops/cpu/quantized_kernels.h"
 #include "ops/cpu/team.h"
 
@@ -16,23 +18,19 @@ namespace hone::ops {
 namespace {
 
 using kernels::Bf16;
+using kernels::GemmKernels;
+using kernels::Word;
+using kernels::words_of;
 using std::int64_t;
 
-constexpr int64_t kWide = 32;      // columns of a panel
-constexpr int64_t kColumns = 256;  // of a block: its panels (0.5 MB) stay in L2 while the rows pass
-constexpr int64_t kDepth = 1024;   // of a slice of k: 14 rows of it stay in L1
-constexpr int64_t kStepDepth = kDepth + 128;  // of a step: a slice and a LoRA term
-constexpr int64_t kRows = 1024;               // of a block, when its sums rest between steps
-constexpr int64_t kScratchRows = kernels::kTileRows * 2 * kStepDepth;  // slices of 32 k and more, 32 between
-constexpr int64_t kFewRows = 2 * kernels::kTileRows;
+constexpr int64_t kWide = kernels::kPanelWide;
+constexpr int64_t kColumns = 256;   // of a block: its panels (0.5 MB) stay in L2 while the rows pass
+constexpr int64_t kStepMore = 128;  // a step: a slice of k (GemmKernels::depth) and a LoRA term
+constexpr int64_t kRows = 1024;     // of a block, when its sums rest between steps
 // Few rows read each panel from memory once, in order. Beyond what a core's own prefetcher does: 16 KB ahead
 // a core with 8 rows reached 28 GB/s, which is all that it can multiply, instead of 26.
 constexpr int64_t kAhead = 16 << 10;
 constexpr int64_t kPartBytes = 96 << 10;  // of panels in memory, of a unit of work
-
-const Bf16* bits(const at::Tensor& x) {
-  return reinterpret_cast<const Bf16*>(x.const_data_ptr());
-}
 
 int64_t blocks_of(int64_t n, int64_t size) {
   return (n + size - 1) / size;
@@ -61,59 +59,113 @@ class Scratch {
   int64_t size_ = 0;
 };
 
-thread_local Scratch<Bf16> panel_scratch;
-thread_local Scratch<Bf16> row_scratch;
-thread_local Scratch<Bf16> dequantized_scratch;
+thread_local Scratch<Word> panel_scratch;
+thread_local Scratch<std::byte> row_scratch;
+thread_local Scratch<Word> dequantized_scratch;
 thread_local Scratch<float> sum_scratch;
 
-// One matrix as the kernels see it.
+// The kernels take words of 32 bits for float32's, and pairs of numbers of 16 bits for words.
+const Bf16* halves(const void* words) {
+  return static_cast<const Bf16*>(words);
+}
+
+// One matrix as the kernels see it; strides in numbers, of packed ones in words.
 struct Matrix {
-  const Bf16* a = nullptr;
-  const Bf16* w = nullptr;  // rows, or panels
+  const GemmKernels* kernels = nullptr;
+  bool is_float = false;
+  const void* a = nullptr;
+  const void* w = nullptr;  // rows, or panels
   int64_t a_stride = 0, w_stride = 0;
   int64_t depth = 0;
   bool packed = false, forward = true;
   std::optional<kernels::QuantizedView> quantized = {};
 
+  int64_t size() const { return is_float ? 4 : 2; }
+  const void* a_at(int64_t row, int64_t k) const {
+    return static_cast<const char*>(a) + (row * a_stride + k) * size();
+  }
+  const void* w_at(int64_t row, int64_t column) const {
+    return static_cast<const char*>(w) + (row * w_stride + column) * size();
+  }
+  const Word* panels_at(int64_t panel, int64_t begin) const {
+    return static_cast<const Word*>(w) + panel * w_stride + words_of(begin, is_float) * kWide;
+  }
   // Slices of k begin at multiples of this.
   int64_t unit() const { return quantized ? 2 * kWide : kWide; }
   bool is_read_in_place() const { return packed && forward; }
   // The panel of columns [column, column + n), k in [begin, begin + k).
-  void make_panel(int64_t column, int64_t n, int64_t begin, int64_t k, Bf16* panel) const {
+  void make_panel(int64_t column, int64_t n, int64_t begin, int64_t k, Word* panel) const {
     if (quantized) {
       make_quantized_panel(*quantized, column, n, begin, k, panel);
     } else if (packed) {
-      kernels::repack(w + begin / kWide * w_stride, w_stride, column / 2, n, k, panel);
+      repack(column, n, begin, k, panel);
     } else if (forward) {
-      kernels::pack_rows(w + column * w_stride + begin, w_stride, n, k, panel);
+      pack_rows(w_at(column, begin), w_stride, n, k, panel);
     } else {
-      kernels::pack_columns(w + begin * w_stride + column, w_stride, n, k, false, panel);
+      pack_columns(w_at(begin, column), w_stride, n, k, false, panel);
+    }
+  }
+  void pack_columns(const void* from, int64_t stride, int64_t n, int64_t k, bool next, Word* panel) const {
+    if (!is_float) {
+      kernels->pack_columns(halves(from), stride, n, k, next, panel);
+      return;
+    }
+    const auto* row = static_cast<const float*>(from);
+    for (int64_t i = 0; i < k; ++i, row += stride, panel += kWide) {
+      if (n == kWide) {
+        std::memcpy(panel, row, kWide * sizeof *row);
+      } else {
+        std::memcpy(panel, row, static_cast<std::size_t>(n) * sizeof *row);
+        std::memset(panel + n, 0, static_cast<std::size_t>(kWide - n) * sizeof *row);
+      }
     }
   }
 
  private:
+  void pack_rows(const void* from, int64_t stride, int64_t n, int64_t k, Word* panel) const {
+    const int64_t numbers = is_float ? 2 : 1;  // of 16 bits
+    kernels->pack_rows(halves(from), numbers * stride, n, numbers * k, panel);
+  }
+
+  void repack(int64_t column, int64_t n, int64_t begin, int64_t k, Word* panel) const {
+    const Word* const from = static_cast<const Word*>(w) + begin / kWide * w_stride;
+    if (!is_float) {
+      kernels->repack(from, w_stride, column / 2, n, k, panel);
+      return;
+    }
+    for (int64_t row = 0; row < k; row += kWide) {  // a square of a panel of W, transposed
+      const Word* const square = from + row / kWide * w_stride + column * kWide;
+      pack_rows(square, kWide, n, std::min(kWide, k - row), panel + row * kWide);
+    }
+  }
+
   void make_quantized_panel(const kernels::QuantizedView& view, int64_t column, int64_t n, int64_t begin,
-                            int64_t k, Bf16* panel) const {
-    if (kernels::has_quantized_panels(view)) {
+                            int64_t k, Word* panel) const {
+    const bool at_once = !is_float && instructions() == Instructions::kAvx512Bf16;
+    if (at_once && kernels::has_quantized_panels(view)) {
+      auto* const to = reinterpret_cast<Bf16*>(panel);
       if (forward) {
-        kernels::pack_quantized_rows(view, column, n, begin, k, panel);
+        kernels::pack_quantized_rows(view, column, n, begin, k, to);
       } else {
-        kernels::pack_quantized_columns(view, column, begin, k, panel);
+        kernels::pack_quantized_columns(view, column, begin, k, to);
       }
       return;
     }
-    Bf16* rows = dequantized_scratch.at_least(k * kWide);
-    if (forward) {
-      for (int64_t i = 0; i < n; ++i) {
-        kernels::dequantize_run(view, (column + i) * view.in + begin, k, rows + i * k);
+    const auto dequantize = [&](auto* to) {
+      if (forward) {
+        for (int64_t i = 0; i < n; ++i) {
+          kernels::dequantize_run(view, (column + i) * view.in + begin, k, to + i * k);
+        }
+        pack_rows(to, k, n, k, panel);
+      } else {
+        for (int64_t i = 0; i < k; ++i) {
+          kernels::dequantize_run(view, (begin + i) * view.in + column, n, to + i * kWide);
+        }
+        pack_columns(to, kWide, n, k, false, panel);
       }
-      kernels::pack_rows(rows, k, n, k, panel);
-    } else {
-      for (int64_t i = 0; i < k; ++i) {
-        kernels::dequantize_run(view, (begin + i) * view.in + column, n, rows + i * kWide);
-      }
-      kernels::pack_columns(rows, kWide, n, k, false, panel);
-    }
+    };
+    Word* const rows = dequantized_scratch.at_least(k * kWide);
+    is_float ? dequantize(reinterpret_cast<float*>(rows)) : dequantize(reinterpret_cast<Bf16*>(rows));
   }
 };
 
@@ -124,13 +176,15 @@ struct Cut {
 };
 
 struct Product {
+  const GemmKernels* kernels = nullptr;
+  bool is_float = false;
   std::vector<at::Tensor> kept;  // rows that had to be copied
   at::Tensor written;            // instead of an `out` of other strides
   std::vector<Matrix> matrices;
   std::vector<Cut> cuts;
   int64_t rows = 0, columns = 0;
-  int64_t in_place_depth = 0;  // numbers of k that are read where they lie
-  int64_t panel_depth = 0;     // most numbers of k that a step packs
+  int64_t in_place_words = 0;  // of k that are read where they lie
+  int64_t panel_words = 0;     // of k that a step packs, at most
   int64_t steps = 0;
   kernels::Finish finish;
 };
@@ -144,23 +198,25 @@ at::Tensor with_plain_rows(const at::Tensor& x, Product& product) {
 // The slices of k in order, grouped into steps whose panels fit a thread's scratch. Few rows over panels that
 // lie ready take all of k at once: nothing is read twice.
 void cut(Product& product) {
-  const bool few = product.rows <= kFewRows;
+  const GemmKernels& kernels = *product.kernels;
+  const bool few = product.rows <= kernels.few_rows();
   int64_t in_step = 0, packed_in_step = 0;
   for (const Matrix& matrix : product.matrices) {
     const bool whole = few && matrix.is_read_in_place();
-    const int64_t count = whole ? 1 : blocks_of(matrix.depth, kDepth);
+    const int64_t count = whole && kernels.is_dot ? 1 : blocks_of(matrix.depth, kernels.depth);
     const int64_t size =
         count == 0 ? 0 : blocks_of(blocks_of(matrix.depth, count), matrix.unit()) * matrix.unit();
     for (int64_t begin = 0; begin < matrix.depth; begin += size) {
       const int64_t k = std::min(size, matrix.depth - begin);
       const int64_t counted = whole ? 0 : blocks_of(k, kWide) * kWide;
-      if (!product.cuts.empty() && in_step + counted > kStepDepth) {
+      if (!product.cuts.empty() && in_step + counted > kernels.depth + kStepMore) {
         product.cuts.back().ends_step = true;
         in_step = packed_in_step = 0;
       }
       in_step += counted;
-      if (!matrix.is_read_in_place()) packed_in_step += blocks_of(k, kWide) * kWide;
-      product.panel_depth = std::max(product.panel_depth, packed_in_step);
+      if (!matrix.is_read_in_place())
+        packed_in_step += words_of(blocks_of(k, kWide) * kWide, matrix.is_float);
+      product.panel_words = std::max(product.panel_words, packed_in_step);
       product.cuts.push_back({&matrix, begin, k});
     }
   }
@@ -189,10 +245,18 @@ kernels::Finish moved(kernels::Finish finish, int64_t row, int64_t column) {
 
 // Rows whose addresses differ by a multiple of 2 KB share a few sets of L1 and drive each other out. A copy
 // fixes it where enough columns read it.
-bool crowded(const std::vector<kernels::Slice>& slices, int64_t rows, int64_t columns) {
-  if (rows <= kFewRows || columns < 2 * kWide || slices.size() > kernels::kMaxSlices) return false;
-  return std::any_of(slices.begin(), slices.end(),
+bool crowded(const GemmKernels& kernels, const kernels::Block& block) {
+  if (block.rows <= kernels.few_rows() || block.columns < 2 * kWide || block.count > kernels::kMaxSlices)
+    return false;
+  return std::any_of(block.slices, block.slices + block.count,
                      [](const kernels::Slice& s) { return s.a_stride % 1024 == 0 && s.k >= 256; });
+}
+
+void multiply(const GemmKernels& kernels, kernels::Block block) {
+  if (!kernels.is_dot || crowded(kernels, block)) {
+    block.row_scratch = row_scratch.at_least(kernels.scratch_bytes(block));
+  }
+  kernels.multiply_block(block);
 }
 
 // Rows [row, row_end) of columns [column, column_end), at most kColumns of them.
@@ -200,25 +264,24 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
   const int64_t columns = column_end - column;
   const int64_t panels = blocks_of(columns, kWide);
   const int64_t block_rows = product.steps > 1 ? std::min(kRows, row_end - row) : row_end - row;
-  Bf16* packed = panel_scratch.at_least(product.panel_depth * panels * kWide);
+  Word* packed = panel_scratch.at_least(product.panel_words * panels * kWide);
   float* sums = product.steps > 1 ? sum_scratch.at_least(block_rows * kColumns) : nullptr;
   std::vector<kernels::Slice> slices;
   for (; row < row_end; row += block_rows) {
     const int64_t n = std::min(block_rows, row_end - row);
     const kernels::Finish finish = moved(product.finish, row, column);
     bool first = true;
-    Bf16* to = packed;
+    Word* to = packed;
     for (const Cut& c : product.cuts) {
       const Matrix& matrix = *c.matrix;
-      kernels::Slice slice{
-          .a = matrix.a + row * matrix.a_stride + c.begin, .a_stride = matrix.a_stride, .k = c.k};
+      kernels::Slice slice{.a = matrix.a_at(row, c.begin), .a_stride = matrix.a_stride, .k = c.k};
       if (matrix.is_read_in_place()) {
-        slice.panels = matrix.w + column / kWide * matrix.w_stride + c.begin * kWide;
+        slice.panels = matrix.panels_at(column / kWide, c.begin);
         slice.panel_stride = matrix.w_stride;
-        if (product.rows <= kFewRows) slice.ahead = kAhead;
+        if (product.rows <= product.kernels->few_rows()) slice.ahead = kAhead;
       } else {
         slice.panels = to;
-        slice.panel_stride = blocks_of(c.k, 2) * kernels::kPairStep;
+        slice.panel_stride = words_of(c.k, matrix.is_float) * kWide;
         for (int64_t panel = 0; panel < panels; ++panel, to += slice.panel_stride) {
           const int64_t at = column + panel * kWide;
           matrix.make_panel(at, std::min(kWide, column_end - at), c.begin, c.k, to);
@@ -226,9 +289,15 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
       }
       slices.push_back(slice);
       if (!c.ends_step) continue;
-      kernels::multiply_block(slices.data(), static_cast<int>(slices.size()), n, columns, sums, kColumns,
-                              first, &c == &product.cuts.back() ? &finish : nullptr,
-                              crowded(slices, n, columns) ? row_scratch.at_least(kScratchRows) : nullptr);
+      multiply(*product.kernels, {.slices = slices.data(),
+                                  .count = static_cast<int>(slices.size()),
+                                  .is_float = product.is_float,
+                                  .rows = n,
+                                  .columns = columns,
+                                  .sums = sums,
+                                  .sums_stride = kColumns,
+                                  .first = first,
+                                  .finish = &c == &product.cuts.back() ? &finish : nullptr});
       first = false;
       slices.clear();
       to = packed;
@@ -236,9 +305,13 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
   }
 }
 
-// How many threads are worth calling: each must have some 4 us of work, at 200 GFLOP/s or 18 GB/s.
-int64_t threads_for(double flop, double bytes) {
-  const double seconds = std::max(flop / 200e9, bytes / 18e9);
+// Of one thread, about: at 18 GB/s or the kernel's rate.
+double seconds_of(const GemmKernels& kernels, double flop, double bytes) {
+  return std::max(flop / kernels.flops, bytes / 18e9);
+}
+
+// How many threads are worth calling: each must have some 4 us of work.
+int64_t threads_for(double seconds) {
   const auto useful = static_cast<int64_t>(seconds / 4e-6);
   return std::clamp<int64_t>(useful, 1, at::get_num_threads());
 }
@@ -257,7 +330,7 @@ struct Unit {
 // Columns are the better cut: each panel is packed once. Rows serve when there are few panels.
 void add_units(std::vector<Unit>& units, const Product& product, int64_t threads, int64_t together) {
   const int64_t panels = blocks_of(product.columns, kWide);
-  const int64_t row_blocks = blocks_of(product.rows, kernels::kTileRows);
+  const int64_t row_blocks = blocks_of(product.rows, product.kernels->tile_rows);
   const bool by_rows = together == 1 && balance(panels, threads) < 0.9 &&
                        balance(row_blocks, threads) > balance(panels, threads);
   const auto share = [](int64_t n, int64_t part, int64_t parts) { return n * part / parts; };
@@ -275,8 +348,8 @@ void add_units(std::vector<Unit>& units, const Product& product, int64_t threads
   }
   // Panels that come from memory: small parts, so that a thread that is late leaves the others little to wait
   // for.
-  if (product.rows <= kFewRows && threads > 1) {
-    const int64_t bytes = std::max<int64_t>(1, product.in_place_depth * kWide * 2);
+  if (product.rows <= product.kernels->few_rows() && threads > 1) {
+    const int64_t bytes = std::max<int64_t>(1, product.in_place_words * kWide * 4);
     column_parts = std::max(column_parts, blocks_of(panels, std::max<int64_t>(1, kPartBytes / bytes)));
   }
   column_parts = std::min(panels, blocks_of(column_parts, threads) * threads);
@@ -287,16 +360,19 @@ void add_units(std::vector<Unit>& units, const Product& product, int64_t threads
 }
 
 void run(std::span<const Product> products) {
-  double flop = 0, bytes = 0;
+  double seconds = 0;
   for (const Product& product : products) {
     const int64_t panels = blocks_of(product.columns, kWide);
+    double flop = 0, bytes = 0;
     for (const Matrix& matrix : product.matrices) {
       const auto k = static_cast<double>(matrix.depth);
       flop += 2.0 * k * static_cast<double>(product.rows * panels * kWide);
-      bytes += 2.0 * k * static_cast<double>(product.columns) * (matrix.is_read_in_place() ? 1 : 2);
+      bytes += static_cast<double>(matrix.size()) * k * static_cast<double>(product.columns) *
+               (matrix.is_read_in_place() ? 1 : 2);
     }
+    seconds += seconds_of(*product.kernels, flop, bytes);
   }
-  const int64_t threads = threads_for(flop, bytes);
+  const int64_t threads = threads_for(seconds);
   std::vector<Unit> units;
   for (const Product& product : products) {
     add_units(units, product, threads, static_cast<int64_t>(products.size()));
@@ -311,23 +387,27 @@ void prepare(Product& product, const Gemm& call) {
   const auto& [out, terms, epilogue] = call;
   product.rows = out.size(0);
   product.columns = out.size(1);
+  product.is_float = terms.front().a.scalar_type() == at::kFloat;
+  product.kernels = gemm_kernels(terms.front().a.scalar_type());
   product.matrices.reserve(terms.size());
   for (const GemmTerm& term : terms) {
     const Weight& weight = *term.weight;
     const at::Tensor a = with_plain_rows(term.a, product);
-    Matrix matrix{.a = bits(a),
+    Matrix matrix{.kernels = product.kernels,
+                  .is_float = product.is_float,
+                  .a = a.const_data_ptr(),
                   .a_stride = a.stride(0),
                   .packed = weight.is_packed(),
                   .forward = term.side == GemmDirection::kForward};
     if (weight.is_quantized()) {
       matrix.quantized = weight.quantized().view();
     } else {
-      matrix.w = bits(matrix.packed ? weight.panels() : weight.plain());
+      matrix.w = (matrix.packed ? weight.panels() : weight.plain()).const_data_ptr();
       matrix.w_stride =
-          matrix.packed ? blocks_of(weight.in(), 2) * kernels::kPairStep : weight.plain().stride(0);
+          matrix.packed ? words_of(weight.in(), product.is_float) * kWide : weight.plain().stride(0);
     }
     matrix.depth = matrix.forward ? weight.in() : weight.out();
-    if (matrix.is_read_in_place()) product.in_place_depth += matrix.depth;
+    if (matrix.is_read_in_place()) product.in_place_words += words_of(matrix.depth, product.is_float);
     product.matrices.push_back(matrix);
   }
   const bool plain_rows = product.columns == 1 || out.stride(1) == 1;
@@ -359,7 +439,17 @@ void prepare(Product& product, const Gemm& call) {
 
 }  // namespace
 
-void gemms_bf16(std::span<const Gemm* const> calls) {
+const kernels::GemmKernels* gemm_kernels(at::ScalarType dtype) {
+  const Instructions level = instructions();
+  if (dtype == at::kBFloat16 && level == Instructions::kAvx512Bf16 && dot_products_are_fast()) {
+    return kernels::gemm_kernels_dot();
+  }
+  if (dtype != at::kBFloat16 && dtype != at::kFloat) return nullptr;
+  if (level >= Instructions::kAvx512) return kernels::gemm_kernels_avx512();
+  return level == Instructions::kAvx2 ? kernels::gemm_kernels_avx2() : nullptr;
+}
+
+void gemms_in_blocks(std::span<const Gemm* const> calls) {
   std::vector<Product> products(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) prepare(products[i], *calls[i]);
   run(products);
@@ -368,34 +458,44 @@ void gemms_bf16(std::span<const Gemm* const> calls) {
   }
 }
 
-void add_outer_bf16(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right) {
+void add_outer_in_blocks(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right) {
   Product product;
   const at::Tensor rows = left.t().contiguous();  // [R, T], small
   const at::Tensor columns = with_plain_rows(right, product);
   const int64_t r = out.size(0);
   const int64_t depth = left.size(0);
-  const Matrix matrix{.a = bits(rows),
-                      .w = bits(columns),
+  const Matrix matrix{.kernels = gemm_kernels(left.scalar_type()),
+                      .is_float = left.scalar_type() == at::kFloat,
+                      .a = rows.const_data_ptr(),
+                      .w = columns.const_data_ptr(),
                       .a_stride = rows.stride(0),
                       .w_stride = columns.stride(0),
                       .depth = depth,
                       .forward = false};
   float* to = out.mutable_data_ptr<float>();
   const int64_t panels = blocks_of(out.size(1), kWide);
-  const int64_t threads = std::min(panels, threads_for(2.0 * static_cast<double>(r * depth * panels * kWide),
-                                                       2.0 * static_cast<double>(depth * out.size(1))));
+  const double flop = 2.0 * static_cast<double>(r * depth * panels * kWide);
+  const auto bytes = static_cast<double>(matrix.size() * depth * out.size(1));
+  const int64_t threads = std::min(panels, threads_for(seconds_of(*matrix.kernels, flop, bytes)));
   constexpr int64_t kOuterDepth = 256;  // of right's rows: 16 KB, for L1
   in_team(panels, threads, [&](int64_t panel, int64_t) {
     const int64_t column = panel * kWide;
     const int64_t n = std::min(kWide, out.size(1) - column);
-    Bf16* packed = panel_scratch.at_least(kOuterDepth * kWide);
+    Word* packed = panel_scratch.at_least(kOuterDepth * kWide);
     float* sums = sum_scratch.at_least(r * kWide);
     for (int64_t t = 0; t < depth; t += kOuterDepth) {
       const int64_t k = std::min(kOuterDepth, depth - t);
-      kernels::pack_columns(matrix.w + t * matrix.w_stride + column, matrix.w_stride, n, k, true, packed);
+      matrix.pack_columns(matrix.w_at(t, column), matrix.w_stride, n, k, true, packed);
       const kernels::Slice slice{
-          .a = matrix.a + t, .a_stride = matrix.a_stride, .panels = packed, .panel_stride = 0, .k = k};
-      kernels::multiply_block(&slice, 1, r, n, sums, kWide, t == 0, nullptr, nullptr);
+          .a = matrix.a_at(0, t), .a_stride = matrix.a_stride, .panels = packed, .k = k};
+      multiply(*matrix.kernels, {.slices = &slice,
+                                 .count = 1,
+                                 .is_float = matrix.is_float,
+                                 .rows = r,
+                                 .columns = n,
+                                 .sums = sums,
+                                 .sums_stride = kWide,
+                                 .first = t == 0});
     }
     for (int64_t i = 0; i < r; ++i) {
       for (int64_t j = 0; j < n; ++j)

@@ -1,4 +1,4 @@
-// Compiled for avx512 f, bw, dq, vl and bf16 as a whole (CMakeLists.txt): nothing of std here, whose inline
+// The form for avx512_bf16. Compiled for avx512 f, bw, dq, vl and bf16 as a whole (CMakeLists.txt): nothing of std here, whose inline
 // copies would carry these instructions into the rest of the program.
 #include "ops/cpu/gemm_kernels.h"
 
@@ -8,8 +8,6 @@
 
 #include <cstddef>
 
-#include "ops/cpu/transpose.h"
-
 namespace hone::ops::kernels {
 namespace {
 
@@ -18,6 +16,10 @@ using std::int64_t;
 int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
+
+// 14 x 2 accumulators, 2 of the panel, 1 of the row: 31 of 32 registers
+constexpr int64_t kTileRows = 14;
+constexpr int64_t kPairStep = 2 * kPanelWide;  // numbers from one pair of k to the next
 
 __mmask32 first_words(int64_t n) {
   return n >= 32 ? ~__mmask32{0} : (__mmask32{1} << (n < 0 ? 0 : n)) - 1;
@@ -51,8 +53,8 @@ void multiply_tile(const Slice* slices, int count, int64_t row, int64_t panel, c
   }
   for (int s = 0; s < count; ++s) {
     const int64_t stride = slices[s].a_stride;
-    const Bf16* a = slices[s].a + row * stride;
-    const Bf16* b = slices[s].panels + panel * slices[s].panel_stride;
+    const Bf16* a = static_cast<const Bf16*>(slices[s].a) + row * stride;
+    const auto* b = reinterpret_cast<const Bf16*>(slices[s].panels + panel * slices[s].panel_stride);
     const int64_t pairs = slices[s].k / 2;
     const char* const fetched = reinterpret_cast<const char*>(b) + slices[s].ahead;
     for (int64_t pair = 0; pair < pairs; ++pair) {
@@ -142,47 +144,6 @@ void finish_tile(const float* sums, int64_t stride, int64_t row, int64_t rows, i
   }
 }
 
-// Two rows of 32 numbers to pairs: columns 0..15 in `lower`, 16..31 in `upper`.
-struct Interleave {
-  const __m512i lower = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7,
-                                         38, 6, 37, 5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
-  const __m512i upper = _mm512_set_epi16(63, 31, 62, 30, 61, 29, 60, 28, 59, 27, 58, 26, 57, 25, 56, 24, 55,
-                                         23, 54, 22, 53, 21, 52, 20, 51, 19, 50, 18, 49, 17, 48, 16);
-  [[gnu::always_inline]] inline void operator()(__m512i row0, __m512i row1, Bf16* pairs) const {
-    _mm512_storeu_si512(pairs, _mm512_permutex2var_epi16(row0, lower, row1));
-    _mm512_storeu_si512(pairs + 32, _mm512_permutex2var_epi16(row0, upper, row1));
-  }
-};
-
-// 16 rows x 32 k of W to half a panel; the masked form has fewer rows, or fewer k.
-template <bool Masked>
-[[gnu::always_inline]] inline void pack_square(const Bf16* w, int64_t stride, int64_t rows, int64_t k,
-                                               Bf16* half) {
-  const __mmask32 mask = first_words(k);
-  __m512i r[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) {
-    if constexpr (Masked) {
-      r[i] = i < rows ? _mm512_maskz_loadu_epi16(mask, w + i * stride) : _mm512_setzero_si512();
-    } else {
-      r[i] = _mm512_loadu_si512(w + i * stride);
-    }
-  }
-  transpose(r);
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) {
-    if (!Masked || 2 * i < k) _mm512_storeu_si512(half + i * kPairStep, r[i]);
-  }
-}
-
-void pack_half(const Bf16* w, int64_t stride, int64_t rows, int64_t k, Bf16* half) {
-  int64_t begin = 0;
-  if (rows >= 16) {
-    for (; begin + 32 <= k; begin += 32) pack_square<false>(w + begin, stride, 16, 32, half + begin * 32);
-  }
-  for (; begin < k; begin += 32) pack_square<true>(w + begin, stride, rows, k - begin, half + begin * 32);
-}
-
 void copy_row(const Bf16* from, int64_t n, Bf16* to) {
   for (int64_t i = 0; i < n; i += 32) {
     const __mmask32 mask = first_words(n - i);
@@ -195,8 +156,8 @@ void gather_rows(const Slice* slices, int count, int64_t row, int64_t rows, Bf16
   for (int s = 0; s < count; ++s) {
     const Slice& slice = slices[s];
     const int64_t stride = (slice.k + 31) / 32 * 32 + 32;
-    for (int64_t r = 0; r < rows; ++r)
-      copy_row(slice.a + (row + r) * slice.a_stride, slice.k, scratch + r * stride);
+    const Bf16* from = static_cast<const Bf16*>(slice.a) + row * slice.a_stride;
+    for (int64_t r = 0; r < rows; ++r) copy_row(from + r * slice.a_stride, slice.k, scratch + r * stride);
     moved[s] = slice;
     moved[s].a = scratch;
     moved[s].a_stride = stride;
@@ -204,72 +165,43 @@ void gather_rows(const Slice* slices, int count, int64_t row, int64_t rows, Bf16
   }
 }
 
-}  // namespace
-
-void multiply_block(const Slice* slices, int count, int64_t rows, int64_t columns, float* sums,
-                    int64_t sums_stride, bool first, const Finish* finish, Bf16* row_scratch) {
+void multiply_block(const Block& b) {
   alignas(64) float tile[kTileRows * 32];
-  const int64_t row_blocks = (rows + kTileRows - 1) / kTileRows;  // of nearly equal size
-  const int64_t panels = (columns + 31) / 32;
+  const int64_t row_blocks = (b.rows + kTileRows - 1) / kTileRows;  // of nearly equal size
+  const int64_t panels = (b.columns + 31) / 32;
   // A few rows: the panel comes from memory once. Many: the rows stay in L1, the panels come from L2.
-  const bool panel_outside = rows <= 2 * kTileRows;
+  const bool panel_outside = b.rows <= 2 * kTileRows;
+  auto* const row_scratch = static_cast<Bf16*>(b.row_scratch);
   Slice moved[kMaxSlices];
   for (int64_t i = 0; i < row_blocks * panels; ++i) {
     const int64_t panel = panel_outside ? i / row_blocks : i % panels;
     const int64_t block = panel_outside ? i % row_blocks : i / panels;
-    const int64_t row = rows * block / row_blocks;
-    const int64_t n = rows * (block + 1) / row_blocks - row;
+    const int64_t row = b.rows * block / row_blocks;
+    const int64_t n = b.rows * (block + 1) / row_blocks - row;
     const int64_t column = panel * 32;
-    const int64_t width = smaller(columns - column, 32);
-    float* at = sums + row * sums_stride + column;
+    const int64_t width = smaller(b.columns - column, 32);
+    float* at = b.sums + row * b.sums_stride + column;
     const Tile multiply = width <= 16 ? kTiles<1>[n] : kTiles<2>[n];
-    const bool to_tile = finish != nullptr;
-    if (row_scratch != nullptr && panel == 0) gather_rows(slices, count, row, n, row_scratch, moved);
-    multiply(row_scratch != nullptr ? moved : slices, count, row_scratch != nullptr ? 0 : row, panel,
-             first ? nullptr : at, sums_stride, to_tile ? tile : at, to_tile ? 32 : sums_stride);
-    if (to_tile) finish_tile(tile, 32, row, n, column, width, *finish);
+    const bool to_tile = b.finish != nullptr;
+    if (row_scratch != nullptr && panel == 0) gather_rows(b.slices, b.count, row, n, row_scratch, moved);
+    multiply(row_scratch != nullptr ? moved : b.slices, b.count, row_scratch != nullptr ? 0 : row, panel,
+             b.first ? nullptr : at, b.sums_stride, to_tile ? tile : at, to_tile ? 32 : b.sums_stride);
+    if (to_tile) finish_tile(tile, 32, row, n, column, width, *b.finish);
   }
 }
 
-void pack_rows(const Bf16* w, int64_t stride, int64_t rows, int64_t k, Bf16* panel) {
-  pack_half(w, stride, rows, k, panel);
-  if (rows > 16) pack_half(w + 16 * stride, stride, rows - 16, k, panel + 32);
-}
+}  // namespace
 
-void pack_columns(const Bf16* w, int64_t stride, int64_t columns, int64_t k, bool next, Bf16* panel) {
-  const __mmask32 mask = first_words(columns);
-  const Interleave interleave;
-  int64_t row = 0;
-  for (; row + 2 <= k; row += 2) {
-    const Bf16* row0 = w + row * stride;
-    const Bf16* row1 = row0 + stride;
-    if (next) {
-      _mm_prefetch(row0 + 32, _MM_HINT_T0);
-      _mm_prefetch(row1 + 32, _MM_HINT_T0);
-    }
-    interleave(_mm512_maskz_loadu_epi16(mask, row0), _mm512_maskz_loadu_epi16(mask, row1), panel + row * 32);
-  }
-  if (row < k) {
-    interleave(_mm512_maskz_loadu_epi16(mask, w + row * stride), _mm512_setzero_si512(), panel + row * 32);
-  }
-}
-
-void repack(const Bf16* panels, int64_t panel_stride, int64_t pair, int64_t columns, int64_t k, Bf16* panel) {
-  const int64_t pairs = smaller((columns + 1) / 2, 16);
-  const Interleave interleave;
-  for (int64_t row = 0; row < k; row += 16) {  // half a panel of W: 16 pairs of in x 16 rows
-    const Bf16* from = panels + row / 32 * panel_stride + pair * kPairStep + row % 32 * 2;
-    __m512i r[16];
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) {
-      r[i] = i < pairs ? _mm512_loadu_si512(from + i * kPairStep) : _mm512_setzero_si512();
-    }
-    transpose(r);  // 16 rows of W, 32 numbers each
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-      if (row + 2 * i < k) interleave(r[2 * i], r[2 * i + 1], panel + (row + 2 * i) * 32);
-    }
-  }
+const GemmKernels* gemm_kernels_dot() {
+  static constexpr GemmKernels kKernels = {.is_dot = true,
+                                           .tile_rows = kTileRows,
+                                           .depth = 1024,  // 14 rows of it stay in L1
+                                           .flops = 200e9,
+                                           .multiply_block = multiply_block,
+                                           .pack_rows = pack_rows_avx512,
+                                           .pack_columns = pack_columns_avx512,
+                                           .repack = repack_avx512};
+  return &kKernels;
 }
 
 }  // namespace hone::ops::kernels
@@ -278,11 +210,9 @@ void repack(const Bf16* panels, int64_t panel_stride, int64_t pair, int64_t colu
 
 namespace hone::ops::kernels {
 
-void multiply_block(const Slice*, int, std::int64_t, std::int64_t, float*, std::int64_t, bool, const Finish*,
-                    Bf16*) {}
-void pack_rows(const Bf16*, std::int64_t, std::int64_t, std::int64_t, Bf16*) {}
-void pack_columns(const Bf16*, std::int64_t, std::int64_t, std::int64_t, bool, Bf16*) {}
-void repack(const Bf16*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, Bf16*) {}
+const GemmKernels* gemm_kernels_dot() {
+  return nullptr;
+}
 
 }  // namespace hone::ops::kernels
 

@@ -1,0 +1,20 @@
+// Our GEMM: ops/gemm.h's products split into blocks for gemm_kernels.h and distributed over threads
+// (ops/cpu/team.h). gemms() and add_outer() have checked the arguments.
+//
+// Scratch, per thread, kept for its next product: at most 0.7 MB of panels, 1 MB of sums, and of rows and
+// dequantized rows 130 KB each (few rows of fma: 4 bytes a number).
+#pragma once
+
+#include "ops/cpu/gemm_kernels.h"
+#include "ops/gemm.h"
+
+namespace hone::ops {
+
+// What runs products of `dtype` at instructions(); null: none of ours.
+const kernels::GemmKernels* gemm_kernels(at::ScalarType dtype);
+
+// All matrices of a product, and both of add_outer, are of one dtype that has kernels.
+void gemms_in_blocks(std::span<const Gemm* const> products);
+void add_outer_in_blocks(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right);
+
+}  // namespace hone::ops
