@@ -29,13 +29,15 @@ class RowThreads {
  public:
   RowThreads(std::vector<Done>& out, int threads) : out_(out), threads_(threads) {}
 
-  // make(): a worker for each thread; worker.row(i) gives out[i].
+  // make(): a worker for each thread; worker.row(i) gives out[i]. worker.prepare(begin, end), where there is one, is told
+  // which rows are next, and does not throw.
   template <typename Make>
   void run(Make make) {
     const auto work = [&] {
       auto worker = make();
       for (std::size_t begin = next(); begin < out_.size(); begin = next()) {
         const std::size_t end = std::min(begin + kRowBlock, out_.size());
+        if constexpr (requires { worker.prepare(begin, end); }) worker.prepare(begin, end);
         for (std::size_t i = begin; i < end; ++i) {
           try {
             out_[i] = worker.row(i);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <span>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "data/row_checks.h"
 #include "data/row_threads.h"
+#include "text/encode_batch.h"
 #include "text/training_template.h"
 
 namespace hone::data {
@@ -54,6 +56,22 @@ class RowTokenizer {
         eos_(tokenizer.special().eos.value_or("")),
         completion_only_(options.completion_only_loss.value_or(rows.form == RowForm::kPromptCompletion)) {}
 
+  // Encodes rows [begin, end) at once. Where one of them has an error, row() is to find it.
+  void prepare(std::size_t begin, std::size_t end) {
+    prepared_.clear();
+    prepared_from_ = begin;
+    try {
+      text::EncodeBatch batch(tokenizer_, chat_template_, options_.assistant_only_loss);
+      for (std::size_t index = begin; index < end; ++index) {
+        if (parts() == 2) add(index, kPrompt, batch);
+        add(index, kWhole, batch);
+      }
+      prepared_ = batch.run();
+    } catch (const std::exception&) {
+      prepared_.clear();
+    }
+  }
+
   ExampleDone row(std::size_t index) {
     Encoded encoded = encode(index);
     ExampleDone done;
@@ -77,66 +95,71 @@ class RowTokenizer {
   }
 
  private:
-  // ---- a row's tokens and masks, by form
+  // ---- a row's tokens and masks, by form: those of one text, or of a prompt and of prompt and completion
   Encoded encode(std::size_t index) {
-    const Json& row = rows_.rows[index];
-    if (rows_.form == RowForm::kPromptCompletion) {
-      return rows_.conversational ? chat_pair(row, index) : string_pair(row);
-    }
-    if (rows_.form == RowForm::kMessages) return chat(row, row["messages"], index);
-    Encoded out;
-    out.ids = tokenizer_.encode(with_eos(row[rows_.text_field]), /*add_special=*/true).ids;
-    out.supervised.assign(out.ids.size(), 1);
-    return out;
-  }
-
-  std::string with_eos(const std::string& text) const { return text.ends_with(eos_) ? text : text + eos_; }
-
-  Encoded string_pair(const Json& row) {
-    const std::string prompt = row["prompt"];
-    const std::vector<std::int32_t> prompt_ids = tokenizer_.encode(prompt, /*add_special=*/true).ids;
-    Encoded out;
-    out.ids = tokenizer_.encode(prompt + with_eos(row["completion"]), /*add_special=*/true).ids;
-    out.supervised.assign(out.ids.size(), 1);
-    mask_prompt(prompt_ids, out);
-    return out;
-  }
-
-  Encoded chat_pair(const Json& row, std::size_t index) {
-    const std::vector<std::int32_t> prompt_ids =
-        render(row, row["prompt"], /*add_generation_prompt=*/true, index).ids;
-    Json both = row["prompt"];
-    both.insert(both.end(), row["completion"].begin(), row["completion"].end());
-    Encoded out = chat(row, both, index);
-    mask_prompt(prompt_ids, out);
-    return out;
-  }
-
-  Encoded chat(const Json& row, const Json& messages, std::size_t index) {
-    text::TokenizedChat whole = render(row, messages, /*add_generation_prompt=*/false, index);
+    const bool pair = rows_.form == RowForm::kPromptCompletion;
+    std::vector<std::int32_t> prompt;
+    if (pair) prompt = tokens(index, kPrompt).ids;
+    text::TokenizedChat whole = tokens(index, kWhole);
     Encoded out;
     out.ids = std::move(whole.ids);
-    if (!options_.assistant_only_loss) {
+    if (options_.assistant_only_loss) {
+      out.supervised = std::move(whole.assistant);
+      if (std::count(out.supervised.begin(), out.supervised.end(), 1) == 0) throw_no_assistant_token(index);
+    } else {
       out.supervised.assign(out.ids.size(), 1);
-      return out;
     }
-    out.supervised = std::move(whole.assistant);
-    if (std::count(out.supervised.begin(), out.supervised.end(), 1) == 0) throw_no_assistant_token(index);
+    if (pair) mask_prompt(prompt, out);
     return out;
   }
 
-  text::TokenizedChat render(const Json& row, const Json& messages, bool add_generation_prompt,
-                             std::size_t index) {
+  enum Part { kPrompt, kWhole };
+
+  text::TokenizedChat tokens(std::size_t index, Part part) {
+    if (!prepared_.empty())
+      return std::move(prepared_[(index - prepared_from_) * parts() + last_parts(part)]);
+    if (!rows_.conversational)
+      return {.ids = tokenizer_.encode(text_of(index, part), /*add_special=*/true).ids, .assistant = {}};
+    const Json& row = rows_.rows[index];
     return with_row_context([&] { return rows_.where(index); },
                             [&] {
                               return text::tokenize_chat(
                                   tokenizer_, *chat_template_,
-                                  {.messages = messages,
+                                  {.messages = messages_of(row, part),
                                    .tools = value_or_null(row, "tools"),
                                    .template_kwargs = value_or_null(row, "chat_template_kwargs"),
-                                   .add_generation_prompt = add_generation_prompt});
+                                   .add_generation_prompt = part == kPrompt});
                             });
   }
+
+  std::size_t parts() const { return rows_.form == RowForm::kPromptCompletion ? 2 : 1; }
+  std::size_t last_parts(Part part) const { return part == kWhole ? parts() - 1 : 0; }
+
+  void add(std::size_t index, Part part, text::EncodeBatch& batch) const {
+    if (!rows_.conversational) return batch.add_text(text_of(index, part), /*add_special=*/true);
+    const Json& row = rows_.rows[index];
+    const bool pair = rows_.form == RowForm::kPromptCompletion;
+    const Json both = pair && part == kWhole ? messages_of(row, part) : Json();
+    const Json& messages = !pair ? row["messages"] : part == kPrompt ? row["prompt"] : both;
+    batch.add_chat(messages, value_or_null(row, "tools"), value_or_null(row, "chat_template_kwargs"),
+                   part == kPrompt);
+  }
+
+  std::string text_of(std::size_t index, Part part) const {
+    const Json& row = rows_.rows[index];
+    if (rows_.form == RowForm::kText) return with_eos(row[rows_.text_field]);
+    const std::string prompt = row["prompt"];
+    return part == kPrompt ? prompt : prompt + with_eos(row["completion"]);
+  }
+
+  Json messages_of(const Json& row, Part part) const {
+    if (rows_.form == RowForm::kMessages) return row["messages"];
+    Json messages = row["prompt"];
+    if (part == kWhole) messages.insert(messages.end(), row["completion"].begin(), row["completion"].end());
+    return messages;
+  }
+
+  std::string with_eos(const std::string& text) const { return text.ends_with(eos_) ? text : text + eos_; }
 
   // The completion begins where the prompt alone and the whole part ways.
   void mask_prompt(const std::vector<std::int32_t>& prompt, Encoded& whole) const {
@@ -157,10 +180,13 @@ class RowTokenizer {
   }
 
   // Templates end a turn with a token, and perhaps a line.
-  bool only_space(std::span<const std::int32_t> ids) const {
+  bool only_space(std::span<const std::int32_t> ids) {
     constexpr std::size_t kMost = 4;
-    return ids.size() <= kMost &&
-           tokenizer_.decode(ids, false).find_first_not_of(" \t\r\n") == std::string::npos;
+    if (ids.size() > kMost) return false;
+    const auto [known, is_new] = endings_.try_emplace({ids.begin(), ids.end()}, false);
+    if (is_new)
+      known->second = tokenizer_.decode(ids, false).find_first_not_of(" \t\r\n") == std::string::npos;
+    return known->second;
   }
 
   // Special tokens are those that decoding can leave out.
@@ -211,7 +237,10 @@ class RowTokenizer {
   const TokenizeOptions& options_;
   std::string eos_;
   bool completion_only_;
-  std::unordered_map<std::int32_t, bool> special_;  // is_special, remembered
+  std::unordered_map<std::int32_t, bool> special_;     // is_special, remembered
+  std::map<std::vector<std::int32_t>, bool> endings_;  // only_space, remembered
+  std::vector<text::TokenizedChat> prepared_;          // the parts of rows from prepared_from_ on
+  std::size_t prepared_from_ = 0;
 };
 
 // ---- before and after
