@@ -59,5 +59,28 @@ TEST(Json, UniqueRefusesAKeyTwiceAtAnyDepth) {
   EXPECT_EQ(parse_json_unique(R"([{"a":{"a":1}},{"a":2}])", "f").size(), 2U);
 }
 
+TEST(Json, ALineIsWhatTheLibraryWrites) {
+  std::string bytes;
+  for (int byte = 0; byte < 0x80; ++byte) bytes += static_cast<char>(byte);
+  const std::vector<std::string> texts = {
+      "",   bytes, "plain", "two\nlines", "\u00e9\u4e2d\U0001F600\u2028", "bad\xff", "\xed\xa0\x80 x",
+      "\"", "\\",  "tail\t"};
+  Json value = {{"empty", Json::object()},
+                {"none", nullptr},
+                {"list", Json::array()},
+                {"yes", true},
+                {"int", -7},
+                {"float", 0.1 + 0.2},
+                {"huge", 18446744073709551615ULL},
+                {"texts", texts}};
+  for (const std::string& text : texts)
+    value["nested"][text] = {{"a", Json::array({text, 1.5, {{text, text}}})}};
+  const auto library = [](const Json& each) {
+    return each.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  EXPECT_EQ(dump_json(value), library(value));
+  for (const auto& [key, item] : value.items()) EXPECT_EQ(dump_json(item), library(item)) << key;
+}
+
 }  // namespace json_test
 }  // namespace hone::base
