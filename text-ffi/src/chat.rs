@@ -141,6 +141,9 @@ impl ChatTemplate {
         }
         let template = env.get_template(TEMPLATE).map_err(|e| describe(&e))?;
         let marked = template.render(minijinja::value::Serde(variables)).map_err(failure)?;
+        if !self.has_generation {
+            return Ok(Rendered { text: marked, spans: Vec::new() });
+        }
         let (text, spans) = generation::split(&marked);
         Ok(Rendered { text, spans })
     }
