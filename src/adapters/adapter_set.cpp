@@ -30,7 +30,7 @@ std::size_t bytes_of(const model::TrainedParts& parts) {
     add(parts.embedding_lora->a);
     add(parts.embedding_lora->b);
   }
-  for (const auto& [name, vector] : parts.vectors) add(vector);
+  for (const auto& [name, vector] : parts.tensors) add(vector);
   return out;
 }
 
@@ -44,7 +44,7 @@ model::TrainedParts kept(model::TrainedParts parts) {
     detach(parts.embedding_lora->a);
     detach(parts.embedding_lora->b);
   }
-  for (auto& [name, vector] : parts.vectors) detach(vector);
+  for (auto& [name, vector] : parts.tensors) detach(vector);
   return parts;
 }
 

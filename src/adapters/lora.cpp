@@ -62,6 +62,16 @@ void clear_sides(model::CausalLm& model, const LoraConfig& config) {
   }
 }
 
+// A linear that is trained in full has no codes of 4 or 8 bits.
+void require_trainable(const model::CausalLm& model, const WholeTensor& tensor) {
+  const model::Quantize scheme = model.quantized();
+  if (!scheme || tensor.shape.size() != 2) return;
+  throw base::UserError({"option lora_modules_to_save", "linears that are not quantized",
+                         tensor.name + ", of a base in " + ops::describe(*scheme),
+                         "codes cannot take the small steps of training",
+                         "name it in lora_target_modules, or train on the base without load_in_4bit"});
+}
+
 // Two kinds of training that would both replace a matrix.
 void check_ends(const LoraConfig& config, const model::ModelConfig& model, bool strict) {
   const TrainedEnds ends = trained_ends(config, model);
@@ -167,12 +177,15 @@ void Adapter::make_parts(model::CausalLm& model, const std::vector<ModuleRank>& 
     } else if (tensor.name == std::string(names.head.hf) + ".weight") {
       parts.head = value;
     } else {
-      parts.vectors[tensor.name] = value;
+      require_trainable(model, tensor);
+      parts.tensors[tensor.name] = value;
     }
   }
+  // One tensor, as in transformers; PEFT's copies of the two are trained apart.
+  if (config_.full && shape.tie_word_embeddings) parts.head = parts.embedding;
   model.set_token_rows(std::move(token_rows));
   model.set_trained_parts(std::move(parts));
-  if (config_.score_head) score_ = view({1, shape.hidden_size}, kScoreKey);
+  if (config_.score_head) score_ = view({1, shape.hidden_size}, config_.full ? kScoreName : kScoreKey);
   model.set_score_head(score_);
 }
 
@@ -197,7 +210,8 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
       !names.empty() && names.back() == model::traits_of(model.config().family).names.embedding.hf;
   base::require(adapter.linears_.size() + (adapter.embeds_ ? 1 : 0) == names.size(), "Adapter",
                 "every target among the model's modules");
-  adapter.whole_ = whole_tensors(config, model.config(), names, strict);
+  adapter.whole_ = config.full ? full_tensors(*config.full, model.config())
+                               : whole_tensors(config, model.config(), names, strict);
   const std::vector<ModuleRank> ranks = ranks_of(config, names, strict);
   const std::int64_t total = adapter.size_of(model.config(), ranks);
   const auto options = at::TensorOptions(at::kFloat).device(model.device());
@@ -333,11 +347,12 @@ Adapter Adapter::resume_pissa(model::CausalLm& model, const base::fs::path& fold
   return adapter;
 }
 
-void Adapter::save(const base::fs::path& folder) const {
+void Adapter::save(const base::fs::path& folder, at::ScalarType dtype) const {
   const at::NoGradGuard no_grad;
   std::error_code ec;
   base::fs::create_directories(folder, ec);
   if (ec) throw base::UserError({folder.string(), "a folder to write the adapter to", ec.message(), "", ""});
+  if (is_full()) return save_full(folder, dtype);
   std::map<std::string, at::Tensor> tensors;
   for (const TrainableTensor& t : tensors_) tensors[t.name] = t.value;
   LoraConfig config = config_;

@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "adapters/frozen_adapters.h"
+#include "adapters/full_training.h"
 #include "adapters/lora_init.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -50,6 +52,8 @@ struct LoraConfig {
   // the name they have in PEFT's mapping form, "embed_tokens"; empty: its list form
   std::string token_module;
   std::string base_model_name_or_path;
+  // Full fine-tuning: these tensors of the model are trained, and nothing else here is read but score_head.
+  std::optional<FullTraining> full;
   double scale() const;  // alpha / r, or alpha / sqrt(r): of modules that no pattern names
 };
 
@@ -95,8 +99,8 @@ struct TrainableTensor {
   at::Tensor value;  // fp32, requires grad; a view into Adapter::flat
 };
 
-// The adapter's parameters in one flat fp32 buffer on the model's device; the model's LoraSides are views
-// into it. The model must outlive the adapter, and holds one adapter at a time: attach and load replace the
+// What a run trains, an adapter or the model in full, as parameters in one flat fp32 buffer on the model's device; the
+// model's LoraSides and trained tensors are views into it. The model must outlive the adapter, and holds one adapter at a time: attach and load replace the
 // sides of an earlier one. Frozen adapters below it (frozen_adapters.h) come before it and stay; DoRA above
 // them is a UserError.
 class Adapter {
@@ -112,6 +116,14 @@ class Adapter {
   // A PiSSA run's saved adapter, in a model that was opened again: restores base, values and
   // initial_values().
   static Adapter resume_pissa(model::CausalLm& model, const base::fs::path& folder, const LoraConfig& config);
+  // Full fine-tuning (config.full): the tensors start as in `source`, from which the model was read, and which must
+  // outlive the adapter: save() takes frozen tensors and config.json from it. With config.score_head the caller fills
+  // score(). UserError for a quantized model.
+  static Adapter attach_full(model::CausalLm& model, const LoraConfig& config,
+                             const model::WeightSource& source);
+  // The same with the values of a checkpoint that save() wrote.
+  static Adapter resume_full(model::CausalLm& model, const LoraConfig& config,
+                             const model::WeightSource& source, const model::WeightSource& checkpoint);
   // PEFT's folder: adapter_config.json + adapter_model.safetensors. UserError when shapes, keys or options
   // differ from what hone can honor (named).
   static Adapter load(model::CausalLm& model, const base::fs::path& folder);
@@ -119,8 +131,13 @@ class Adapter {
   // Writes adapter_config.json and adapter_model.safetensors as PEFT does (fp32, metadata format=pt) into
   // `folder`, which is created if needed, and base_adapters.json if there are frozen adapters below. A PiSSA
   // adapter is written as the LoRA of rank 2r on the unchanged base that does the same: [A; A0] and [B, -B0]
-  // with twice the alpha (PEFT's subtract_mutated_init).
-  void save(const base::fs::path& folder) const;
+  // with twice the alpha (PEFT's subtract_mutated_init). In full fine-tuning a model's folder, with weights in `dtype`
+  // (an adapter is fp32); for a checkpoint fp32, which are the masters themselves.
+  void save(const base::fs::path& folder, at::ScalarType dtype = at::kFloat) const;
+  // Full fine-tuning: the model of `checkpoint`, which save() wrote, in `dtype`.
+  void save_checkpoints_model(const base::fs::path& folder, const base::fs::path& checkpoint,
+                              at::ScalarType dtype) const;
+  bool is_full() const { return config_.full.has_value(); }
 
   const LoraConfig& config() const { return config_; }  // with_recorded_targets
   const std::vector<TrainableTensor>& tensors() const { return tensors_; }
@@ -150,6 +167,10 @@ class Adapter {
   void make_sides(const std::vector<ModuleRank>& ranks, const View& view);
   void make_parts(model::CausalLm& model, const std::vector<ModuleRank>& ranks, const View& view);
   void init_module(std::size_t index, std::uint64_t seed);
+  static Adapter make_full(model::CausalLm& model, const LoraConfig& config,
+                           const model::WeightSource& source);
+  void read_whole(const model::WeightSource& source);
+  void save_full(const base::fs::path& folder, at::ScalarType dtype) const;
   // Rows of token_indices and tensors in full, as the base's; from `source` in fp32 where it is given.
   void init_from_base(const model::CausalLm& model, const model::WeightSource* source);
   std::size_t tensors_per_module() const { return config_.dora ? 3 : 2; }
@@ -162,7 +183,11 @@ class Adapter {
   std::vector<at::Tensor> whole_values_;
   std::vector<TrainableTensor> tensors_;
   at::Tensor flat_, flat_gradient_, initial_values_, token_rows_, score_;
+  const model::WeightSource* source_ = nullptr;  // of a model that is trained in full
 };
+
+// The head of a reward model that is trained in full, in its folder.
+constexpr const char* kScoreName = "score.weight";
 
 // The tensor of the rows of token_indices.
 bool is_token_rows(const TrainableTensor& tensor);

@@ -69,10 +69,8 @@ void require_entries(const LoraConfig& config, const std::vector<Leaf>& leaves,
         {where_of(true, kOption), "names of modules: " + names,
          "'" + base::cut_text(entry, 200) + "', which " +
              (has_parts ? "has modules in it" : "matches no module." + base::did_you_mean(entry, known)),
-         has_parts ? "a module with linears would be trained in full, which hone does not do"
-                   : "a misspelled name",
-         has_parts ? "name the norms in it, and adapt its linears with lora_target_modules"
-                   : "correct or remove it"});
+         has_parts ? "a name is that of a linear, a norm, the embedding or the head" : "a misspelled name",
+         has_parts ? "name the linears and norms in it" : "correct or remove it"});
   }
 }
 
@@ -89,13 +87,11 @@ std::vector<WholeTensor> whole_tensors(const LoraConfig& config, const model::Mo
   for (const Leaf& leaf : leaves) {
     const bool has_lora = adapted.contains(leaf.module);
     if (any_entry(config.modules_to_save, leaf.module)) {
-      if (linears.contains(leaf.module) || has_lora) {
-        throw UserError({where_of(strict, kOption), "the embedding, the head or norms",
-                         leaf.module + (has_lora ? ", which has a LoRA too" : ", a linear of a layer"),
+      if (has_lora) {
+        throw UserError({where_of(strict, kOption), "modules without a LoRA",
+                         leaf.module + ", which has a LoRA too",
                          "PEFT's names match the end of a module's name, without a dot",
-                         has_lora
-                             ? "leave it out of one of the two"
-                             : "name it in lora_target_modules: linears of layers are trained by adapters"});
+                         "leave it out of one of the two"});
       }
       out.push_back({leaf.spec.name, "base_model.model." + leaf.spec.name, leaf.spec.shape});
       continue;
@@ -129,9 +125,12 @@ TrainedEnds trained_ends(const LoraConfig& config, const model::ModelConfig& mod
   return out;
 }
 
-bool trains_only_linears(const LoraConfig& config, const model::ModelConfig& model, bool strict) {
-  const std::vector<std::string> targets = select_targets(config, model, strict);
-  return !trained_ends(config, model, strict).any() && whole_tensors(config, model, targets, strict).empty();
+bool fused_trains(const LoraConfig& config, const model::ModelConfig& model, bool strict) {
+  const model::TensorNames& names = model::traits_of(model.family).names;
+  for (const std::string& target : select_targets(config, model, strict)) {
+    if (target == names.embedding.hf || target == names.head.hf) return false;
+  }
+  return true;
 }
 
 }  // namespace hone::adapters

@@ -13,7 +13,7 @@ namespace hone::adapters {
 
 // The tensors that are trained in full, in model order. `targets`: the modules with LoRA. `strict`: UserError for an entry of modules_to_save that
 // matches nothing. PEFT matches the end of a name, without a dot: "norm" is every norm. UserError for an entry that
-// means linears of the layers, or a module that has parts.
+// names a module with a LoRA, or one that has parts.
 std::vector<WholeTensor> whole_tensors(const LoraConfig& config, const model::ModelConfig& model,
                                        const std::vector<std::string>& targets, bool strict);
 
@@ -27,8 +27,8 @@ struct TrainedEnds {
 };
 TrainedEnds trained_ends(const LoraConfig& config, const model::ModelConfig& model, bool strict = false);
 
-// Whether the adapter trains nothing but LoRA on the layers' linears, rows of the embedding and a score head: what
-// the fused form of the model can train. `strict`: see whole_tensors and select_targets.
-bool trains_only_linears(const LoraConfig& config, const model::ModelConfig& model, bool strict);
+// Whether the fused form of the model can train the adapter: it has no LoRA on the embedding or the head. `strict`: see
+// select_targets.
+bool fused_trains(const LoraConfig& config, const model::ModelConfig& model, bool strict);
 
 }  // namespace hone::adapters

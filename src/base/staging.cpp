@@ -138,17 +138,19 @@ void publish(const fs::path& folder, const std::function<void(const fs::path&)>&
   {
     StagedFolder staged(folder / kResultFolder);
     write(staged.path());
-    write_file_atomic(staged.path() / kMarker, "");
+    write_file_atomic(staged.path() / kMarker, last);
     staged.commit();
   }
   finish_publishing(folder, last);
 }
 
-void finish_publishing(const fs::path& folder, std::string_view last) {
+void finish_publishing(const fs::path& folder, std::string_view expected_last) {
   const fs::path set = folder / kResultFolder;
   StagedFolder::recover(set);
   if (!is_there(set)) return;
   const std::vector<std::string> names = names_of_result(folder, set);
+  const std::string recorded = is_there(set / kMarker) ? read_text(set / kMarker) : std::string();
+  const std::string last = recorded.empty() ? std::string(expected_last) : recorded;
   if (is_there(set / last)) {
     // Without `last` at the top the files there are no set, for a reader that does not look for .hone-result.
     for (const std::string& name : names) keep_mode(set / name, folder / name);

@@ -41,7 +41,8 @@ bool recover_former_staging(const fs::path& final_path);
 //   3. rename every file of the set but `last` to the top, fsync both folders
 //   4. rename `last`, fsync both folders
 //   5. remove folder/.hone-result, fsync the folder
-// A replaced file's mode is kept; a link at the top is replaced, not its target. Other programs see the old
+// What the set's last file is called stays in it, so that the calls below finish it whatever `last` they are given: the
+// name in sets of earlier versions of hone. A replaced file's mode is kept; a link at the top is replaced, not its target. Other programs see the old
 // set, a set without `last`, or the new set. Readers in hone call finish_publishing_before_reading() first.
 void publish(const fs::path& folder, const std::function<void(const fs::path&)>& write,
              std::string_view last);

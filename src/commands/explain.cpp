@@ -13,7 +13,8 @@ namespace {
 
 // A run that left no report: ended as it should, was stopped by Ctrl-C, or never began.
 std::string without_report(const base::fs::path& folder) {
-  if (base::fs::exists(folder / train::kAdapterWeightsFile)) {
+  const bool model = train::has_model_weights(folder) && base::fs::exists(folder / train::kTrainerStateFile);
+  if (model || base::fs::exists(folder / train::kAdapterWeightsFile)) {
     return "done      the run in " + folder.string() + " has finished; there is nothing to explain\n";
   }
   const auto steps = train::checkpoint_steps(folder);

@@ -27,10 +27,12 @@ constexpr const char* kStaging = ".hone-push";  // in the run's folder, while an
 constexpr std::string_view kOurSentence = "It was trained with hone.";  // report/model_card.cpp
 
 bool is_result_file(const std::string& name) {
-  constexpr std::array<std::string_view, 5> kWhole = {"adapter_config.json", "adapter_model.safetensors",
-                                                      "base_adapters.json", "merges.txt", "vocab.json"};
+  constexpr std::array<std::string_view, 8> kWhole = {
+      "adapter_config.json", "adapter_model.safetensors", "base_adapters.json",     "merges.txt",
+      "vocab.json",          train::kModelConfigFile,     "generation_config.json", train::kModelIndexFile};
   constexpr std::array<std::string_view, 4> kBeginnings = {"tokenizer", "special_tokens", "chat_template",
                                                            "added_tokens"};
+  if (name.starts_with("model") && name.ends_with(".safetensors")) return true;  // whole, or a shard
   return std::ranges::find(kWhole, name) != kWhole.end() ||
          std::ranges::any_of(kBeginnings, [&](const auto& begin) { return name.starts_with(begin); });
 }
@@ -75,11 +77,13 @@ std::string model_card_of(const fs::path& run, const std::string& repository, co
   std::error_code none;
   const bool chat = fs::exists(run / "chat_template.jinja", none) ||
                     value_of(json_of(run / "tokenizer_config.json"), "chat_template").is_string();
+  const bool full = !fs::exists(run / train::kAdapterConfigFile, none) && train::has_model_weights(run);
   report::ModelCard card{
       .name = repository,
       .base_model = hub_name(value_of(json_of(run / train::kAdapterConfigFile), "base_model_name_or_path")),
       .dataset = hub_name(value_of(options, "dataset_name")),
       .method = method,
+      .full = full,
       .chat = chat,
       .options = options,
       .logged = Json::object()};

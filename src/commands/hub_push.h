@@ -2,7 +2,8 @@
 // the token. An upload that fails loses nothing: it is told in a sentence, with the command that repeats it.
 //
 // What is uploaded, in one commit each:
-//   adapter_config.json, adapter_model.safetensors, base_adapters.json, the tokenizer's files and chat template, README.md
+//   adapter_config.json, adapter_model.safetensors, base_adapters.json (or, of full fine-tuning, config.json,
+//   generation_config.json, model*.safetensors and their index), the tokenizer's files and chat template, README.md
 //   last-checkpoint/ (hub_strategy checkpoint), checkpoint-N/ (all_checkpoints): all of that folder
 // Neither metrics nor completions nor plan.yaml are, but for those in checkpoints.
 #pragma once

@@ -35,14 +35,25 @@ std::string neighbors(const fs::path& path) {
   return base::did_you_mean(path.filename().string(), names);
 }
 
+// Where a path was looked for; "a/b" could be a name of the hub too.
+std::string where_looked(const std::string& path) {
+  if (!fs::path(path).is_relative()) return "";
+  const std::string here = "the path is relative to the folder in which you run hone";
+  if (!looks_like_hub_name(path)) return here;
+  if (is_hub_name(path)) return here + "; this option takes no names of the hub";
+  return fmt::format(
+      "{}; as a name of the hub it is not in {}, and is not downloaded, since a folder '{}' is here", here,
+      hub_cache_folder().string(), path.substr(0, path.find('/')));
+}
+
 [[noreturn]] void missing(const std::string& what, const std::string& path, const std::string& where) {
+  const bool hub = looks_like_hub_name(path);
   throw UserError({.where = where,
                    .expected = what,
                    .found = fmt::format("'{}' does not exist.{}", base::cut_text(path, 300), neighbors(path)),
-                   .cause = fs::path(path).is_relative()
-                                ? "the path is relative to the folder in which you run hone"
-                                : "",
-                   .fix = "correct the path"});
+                   .cause = where_looked(path),
+                   .fix = hub ? "correct the path, or fetch the name with `hf download` and name its folder"
+                              : "correct the path"});
 }
 
 }  // namespace
@@ -60,6 +71,7 @@ void require_model_path(const std::string& path, const std::string& option, cons
                      .fix = fmt::format("download it with `hf download {} --local-dir DIR` and set {} to DIR",
                                         path, option)});
   }
+  if (is_folder(path)) base::finish_publishing_before_reading(path, "config.json");
   if (!exists(path)) missing(fmt::format("a model folder or .gguf file as {}", option), path, where);
   if (is_folder(path)) {
     if (exists((fs::path(path) / "config.json").string())) return;
@@ -81,9 +93,10 @@ void require_model_path(const std::string& path, const std::string& option, cons
 
 void find_model(std::string& path, const std::string& revision, const std::string& option,
                 const std::string& where, std::vector<HubRequest>& downloads) {
-  if (!is_hub_name(path)) return require_model_path(path, option, where);
-  if (const auto snapshot = hub_snapshot(HubKind::kModel, path, revision)) {
+  if (const auto snapshot = exists(path) ? std::nullopt : hub_snapshot(HubKind::kModel, path, revision)) {
     path = snapshot->string();
+  } else if (!is_hub_name(path)) {
+    require_model_path(path, option, where);
   } else {
     downloads.push_back({HubKind::kModel, path, revision, option});
   }
@@ -124,19 +137,14 @@ void require_file(const std::string& path, const std::string& option, const std:
 
 namespace {
 
-// TRL also takes a folder, and then adds its tokenizer's tokens to the model: another run than with the
-// template.
-void require_template_file(const std::string& path, const std::string& where) {
+// text/clone_template.h reads the folder.
+void require_template(const std::string& path, const std::string& where) {
   require_file(path, "chat_template_path", where);
-  if (!is_folder(path)) return;
-  const bool has_file = exists((fs::path(path) / "chat_template.jinja").string());
-  throw UserError(
-      {.where = where,
-       .expected = "a .jinja file as chat_template_path",
-       .found = fmt::format("the folder {}", path),
-       .cause = "with a folder TRL also adds its tokenizer's tokens to the model, which hone does not do",
-       .fix = has_file ? fmt::format("name {}", (fs::path(path) / "chat_template.jinja").string())
-                       : "save the folder's template as a .jinja file and name that"});
+  if (!is_folder(path) || exists((fs::path(path) / "tokenizer.json").string())) return;
+  throw UserError({.where = where,
+                   .expected = "a .jinja file, or a folder with tokenizer.json, as chat_template_path",
+                   .found = fmt::format("the folder {} without it", path),
+                   .fix = "name a template, or the folder of a tokenizer as transformers saves it"});
 }
 
 void require_tokenizer(const Plan& plan, const Settings& settings) {
@@ -249,9 +257,9 @@ void collect_files(Plan& plan, Settings& settings) {
   settings.collect([&] { require_base_adapters(settings, plan.adapter_name_or_path); });
   settings.collect([&] {
     if (!plan.chat_template_path.empty())
-      require_template_file(plan.chat_template_path, settings.is_set("chat_template")
-                                                         ? settings.where("chat_template")
-                                                         : settings.where("chat_template_path"));
+      require_template(plan.chat_template_path, settings.is_set("chat_template")
+                                                    ? settings.where("chat_template")
+                                                    : settings.where("chat_template_path"));
   });
   settings.collect([&] { require_tokenizer(plan, settings); });
   settings.collect([&] {

@@ -80,7 +80,6 @@ std::vector<FormerName> dialect_names() {
       noted("use_snapshot_download", kSageMaker, "hone reads a model's folder"),
       noted("merge_adapters", kSchmid, "hone merge writes the merged model"),
       noted("merge_weights", kSageMaker, "hone merge writes the merged model"),
-      refused_name("spectrum_config_path", kSchmid, "Spectrum trains whole weights by name, and hone trains adapters only so far", "set use_peft: true and lora_target_modules, and remove it"),
       noted("mxfp4", kSageMaker, "it says how gpt-oss is stored, which hone reads from the model's own files"),
       noted("model_download_location", kSageMaker, "hone reads model_name_or_path"),
       noted("dataset_local_location", kSageMaker, "hone reads dataset_name"),

@@ -35,7 +35,8 @@ std::vector<Option> model_options() {
         ignored("hone never runs code from a model's folder")},
        {"router_aux_loss_coef", "load-balancing loss of mixture-of-experts models", Kind::kFloat, "null",
         of("sft, dpo, grpo, rloo, kto"), refused("not yet: no mixture-of-experts models")},
-       {"chat_template_path", "a .jinja file: the template to use instead of the model's own",
+       {"chat_template_path",
+        "a .jinja file, or a tokenizer's folder: its template instead of the model's own",
         &DataPlan::chat_template_path, of("sft, reward")},
        {"disable_dropout", "lora_dropout 0", &AdapterPlan::disable_dropout,
         of("dpo, grpo, rloo, kto, reward, cpo, orpo, distillation, online-dpo"),
@@ -50,12 +51,27 @@ namespace {
 constexpr Choices<TrainedBias, 3> kTrainedBiases = {
     {{"none", TrainedBias::kNone}, {"all", TrainedBias::kAll}, {"lora_only", TrainedBias::kLoraOnly}}};
 
+// use_peft false.
+std::vector<Option> full_options() {
+  return {
+      {"unfrozen_parameters",
+       "with use_peft: false, train only the weights whose names these regular expressions begin to match; "
+       "null: all",
+       &FullPlan::unfrozen_parameters},
+      {"spectrum_config_path", "a file of Spectrum with the list unfrozen_parameters", Kind::kString, "null"},
+      {"freeze_embeddings", "with use_peft: false, do not train the embedding, nor a head that is tied to it",
+       &FullPlan::freeze_embeddings},
+      {"max_shard_size", "with use_peft: false, size of a file of weights: 5GB, 900MiB or bytes; null: 5GB",
+       bytes(&FullPlan::max_shard_size)}};
+}
+
 }  // namespace
 
 std::vector<Option> adapter_options() {
   std::vector<Option> rows;
   add(rows, {"adapter", kModelConfig, kAll},
-      {{"use_peft", "train a LoRA adapter; the base stays frozen", &AdapterPlan::use_peft},
+      {{"use_peft", "train a LoRA adapter; the base stays frozen; false: train the whole model",
+        &AdapterPlan::use_peft},
        {"lora_r", "rank of the adapter", &AdapterPlan::lora_r, at_least(1), formerly("r lora_rank")},
        {"lora_alpha", "the adapter's output is scaled by lora_alpha / lora_r", &AdapterPlan::lora_alpha,
         Kind::kInt, above(0)},
@@ -68,7 +84,7 @@ std::vector<Option> adapter_options() {
        {"lora_target_parameters", "bare parameters to adapt", Kind::kList, "null",
         refused("not yet: only linear layers can have adapters")},
        {"lora_modules_to_save",
-        "modules trained in full in addition to the adapter: lm_head, embed_tokens, names of norms",
+        "modules trained in full in addition to the adapter: lm_head, embed_tokens, norms, linears",
         &AdapterPlan::lora_modules_to_save, formerly("modules_to_save"),
         in("reward", {.meaning = "modules trained in full: always and only the score head"})},
        {"lora_task_type", "PEFT task type", Kind::kChoice, "\"CAUSAL_LM\"",
@@ -112,6 +128,7 @@ std::vector<Option> adapter_options() {
        {"base_model_name_for_adapter",
         "base_model_name_or_path in adapter_config.json; null: the model's folder",
         &AdapterPlan::base_model_name_for_adapter}});
+  add(rows, {"adapter", kHone, kAll}, full_options());
   return rows;
 }
 

@@ -13,6 +13,7 @@
 #include "config/best_plan.h"
 #include "config/finish_recipe.h"
 #include "config/finish_report.h"
+#include "config/full_plan.h"
 #include "config/init_kwargs.h"
 #include "config/methods.h"
 #include "config/optim_args.h"
@@ -89,14 +90,6 @@ void check_steps(const Settings& settings) {
            base::short_json(settings.value("warmup_steps")));
 }
 
-void check_peft(const Settings& settings) {
-  if (settings.flag("use_peft")) return;
-  conflict(settings, "use_peft", "use_peft: true", "use_peft: false, which trains every weight of the model",
-           "hone does not have full fine-tuning "
-           "yet",
-           "set use_peft: true to train a LoRA adapter");
-}
-
 void check_recompute(const Settings& settings) {
   const std::string level = settings.text("recompute");
   if (settings.text("layer_form") != "plain" || (level != "cheap" && level != "layer")) return;
@@ -111,7 +104,6 @@ void check_seed(const Settings& settings, const char* name) {
 }
 
 void check_combinations(Settings& settings) {
-  settings.collect([&] { check_peft(settings); });
   settings.collect([&] { check_packing(settings); });
   settings.collect([&] { check_recompute(settings); });
   settings.collect([&] { check_interval(settings, "logging_steps", "logging_strategy"); });
@@ -233,7 +225,8 @@ void finish_fields(Plan& plan, const Settings& settings) {
 void finish_plan(Plan& plan, Settings& settings) {
   settings.collect([&] { finish_fields(plan, settings); });
   settings.collect([&] { plan.quantized_base = quantized_base(settings); });
-  settings.collect([&] { finish_adapter(plan, settings); });
+  if (plan.use_peft) settings.collect([&] { finish_adapter(plan, settings); });
+  settings.collect([&] { finish_full(plan, settings); });
   settings.collect([&] { finish_report(plan, settings); });
   settings.collect([&] { finish_recipe(plan, settings); });
   note_idle_settings(settings, plan.notes);
@@ -247,6 +240,7 @@ void finish_plan(Plan& plan, Settings& settings) {
 void fill(Plan& plan, const Settings& settings) {
   settings.fill<ModelPlan>(plan);
   settings.fill<AdapterPlan>(plan);
+  settings.fill<FullPlan>(plan);
   settings.fill<DataPlan>(plan);
   settings.fill<BatchPlan>(plan);
   settings.fill<OptimizerPlan>(plan);
@@ -316,6 +310,7 @@ bool collect_plan(Plan& plan, Method method, Settings& settings) {
   const bool mixes = !settings.value("datasets").empty();
   if (!replays && !mixes) settings.collect([&] { require_set(settings, "dataset_name", "train.jsonl"); });
   resolve_defaults(settings);
+  settings.collect([&] { resolve_full(settings); });
   const bool resolved = settings.collect([&] { method_row(method).resolve(settings); });
   check_combinations(settings);
   if (!resolved || !settings.collect([&] { fill(plan, settings); })) return false;

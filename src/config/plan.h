@@ -94,7 +94,10 @@ struct PolicyPlan : learn::PolicyLossParameters {
   // rewards (rewards/open_reward.h)
   std::vector<std::string> reward_funcs;  // reward_model_name_or_path first; empty only with replay
   std::vector<double> reward_weights;     // empty: all 1
-  std::string python = "python3";
+  std::string python;  // empty: base/active_python.h
+  // hone's own ##2: a call of a function has one prompt's completions, and begins while others are sampled; false: the
+  // whole generation batch, as in TRL
+  bool reward_by_group = false;
   std::int64_t reward_workers = 1;
   double reward_timeout = 60;  // seconds per call
 
@@ -216,6 +219,16 @@ struct AdapterPlan {
   bool operator==(const AdapterPlan&) const = default;
 };
 
+// Full fine-tuning: what use_peft false trains, and how the model is written.
+struct FullPlan {
+  // Regular expressions that match the beginning of a tensor's name (Spectrum's); empty: every tensor is trained.
+  std::vector<std::string> unfrozen_parameters;
+  bool freeze_embeddings = false;   // the embedding stays as it is, and a head that is tied to it
+  std::int64_t max_shard_size = 0;  // bytes of a file of weights; 0: 5 GB
+
+  bool operator==(const FullPlan&) const = default;
+};
+
 // One of several data sets to evaluate: the metrics are eval_NAME_loss, ...
 struct EvalSet {
   std::string name;
@@ -240,6 +253,8 @@ struct DataPlan {
   std::optional<bool> completion_only_loss;  // empty: true exactly for prompt-completion data
   bool assistant_only_loss = false;
   bool shuffle_dataset = false;
+  bool dataset_streaming = false;  // or streaming, of a mixture: rows in their order, read as they are needed
+  bool ignore_data_skip = false;   // with dataset_streaming: a resumed run begins at the first row again
   std::string eos_token;           // override; empty: the tokenizer's
   std::string chat_template_path;  // override; empty: the tokenizer's
   // hone's own: the tokens of rows are kept for the next run, in the folder that the command names (data/token_cache.h)
@@ -330,6 +345,7 @@ struct MachinePlan {
 // The doctor, before and during a run.
 struct WatchPlan {
   bool skip_doctor = false;            // no checks before step 1
+  bool probe_rewards = true;           // before step 1, rewards are called with right answers and with junk
   OnFault on_fault = OnFault::kPause;  // for a failure during the run; one before step 1 always stops it
 
   bool operator==(const WatchPlan&) const = default;
@@ -346,6 +362,7 @@ struct ReferencePlan {
 // A run: one struct per concern. A function takes only the structs that it reads.
 struct Plan : ModelPlan,
               AdapterPlan,
+              FullPlan,
               DataPlan,
               BatchPlan,
               OptimizerPlan,

@@ -155,7 +155,9 @@ PushPlan parse_push(const std::vector<std::string>& arguments) {
   Settings settings = read_send(push_schema(), arguments, "hone push RUN --hub_model_id owner/name");
   PushPlan plan;
   const std::string run = settings.text("run");
-  require_in_run(run, "adapter_config.json", settings);
+  std::error_code none;
+  const bool full = fs::is_regular_file(fs::path(run) / "config.json", none);  // a model that was trained whole
+  if (!full) require_in_run(run, "adapter_config.json", settings);
   const std::string yaml = plan_text(run);
   plan.config = plan_values(yaml);
   if (!yaml.empty()) plan.method = method_name(method_of(yaml));

@@ -172,6 +172,21 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
         inv_freq_, {r->factor, r->low_freq_factor, r->high_freq_factor, r->original_max_position_embeddings});
   }
   inv_freq_ = inv_freq_.to(device);
+  packed_ = head_.weight.is_packed();
+}
+
+const ops::Weight& CausalLm::head(bool adapters_on) const {
+  const at::Tensor& trained = trained_parts_.head;
+  const bool reads = trained.defined() && (adapters_on || !head_.weight.has_numbers());
+  return reads ? head_cast_.of(trained, dtypes_.head()) : head_.weight;
+}
+
+at::Tensor CausalLm::mean_head_row(const at::Tensor& of_base, bool adapters_on) const {
+  const at::Tensor& trained = trained_parts_.head;
+  if (!trained.defined() || !adapters_on) return of_base;
+  const std::int64_t version = trained._version();
+  if (mean_row_.version != version) mean_row_ = {ops::mean_row(head(adapters_on)), version};
+  return mean_row_.values;
 }
 
 at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
@@ -183,15 +198,20 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
                              "use the model's own tokenizer"});
     }
   }
-  return embedding_.rows(ops::index_tensor(ids, device())).to(dtypes_.residual);
+  const at::Tensor index = ops::index_tensor(ids, device());
+  if (!embedding_.has_numbers())
+    return at::embedding(trained_parts_.embedding.detach(), index).to(dtypes_.residual);
+  return embedding_.rows(index).to(dtypes_.residual);
 }
 
 at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const {
-  at::Tensor x = embed(ids);
+  at::Tensor x = embed(ids);  // also checks the ids
   if (pass.adapters_on && (trained_parts_.embedding.defined() || trained_parts_.embedding_lora)) {
     const at::Tensor index = ops::index_tensor(ids, device());
+    // transformers' nn.Embedding has a padding_idx: the lookup of that row has no gradient
     if (trained_parts_.embedding.defined())
-      x = at::embedding(trained_parts_.embedding, index).to(dtypes_.residual);
+      x = at::embedding(trained_parts_.embedding, index, config_.pad_token_id.value_or(-1))
+              .to(dtypes_.residual);
     if (const auto& lora = trained_parts_.embedding_lora) {
       const at::Tensor a_out = at::embedding(lora->a.t(), index);  // [T, r]
       x = (x + at::linear(a_out, lora->b) * lora->scale).to(dtypes_.residual);
@@ -218,15 +238,32 @@ void CausalLm::set_trained_parts(TrainedParts parts) {
     place(names.post_attention_norm, norms.post_attention_norm);
     place(names.q_norm, norms.q_norm);
     place(names.k_norm, norms.k_norm);
-    for (ops::Linear* linear : layers_[i].linears()) places[linear->name + ".bias"] = &linear->trained_bias;
+    for (ops::Linear* linear : layers_[i].linears()) {
+      places[linear->name + ".weight"] = &linear->trained_weight;
+      places[linear->name + ".bias"] = &linear->trained_bias;
+      linear->trained_cast = ops::CastWeight(packed_);
+    }
   }
   for (const auto& [name, place] : places) {
-    const auto found = parts.vectors.find(name);
-    *place = found == parts.vectors.end() ? at::Tensor() : found->second;
+    const auto found = parts.tensors.find(name);
+    *place = found == parts.tensors.end() ? at::Tensor() : found->second;
   }
-  for (const auto& [name, vector] : parts.vectors)
-    base::require(places.contains(name), "CausalLm::set_trained_parts", "names of norms and biases");
+  for (const auto& [name, tensor] : parts.tensors)
+    base::require(places.contains(name), "CausalLm::set_trained_parts", "names of norms and linears");
+  head_cast_ = ops::CastWeight(packed_);
+  mean_row_ = {};
   trained_parts_ = std::move(parts);
+}
+
+void CausalLm::release_replaced() {
+  const auto release = [](ops::Weight& weight) {
+    weight = ops::Weight::without_numbers(weight.out(), weight.in(), weight.dtype(), weight.device());
+  };
+  for (ops::Linear* linear : linears()) {
+    if (linear->trained_weight.defined()) release(linear->weight);
+  }
+  if (trained_parts_.embedding.defined()) release(embedding_);
+  if (trained_parts_.head.defined()) release(head_.weight);
 }
 
 std::optional<ops::HeadRows> CausalLm::head_rows(bool adapters_on) const {
@@ -310,8 +347,7 @@ at::Tensor CausalLm::logits(const at::Tensor& hidden, const ops::PassContext& pa
   const at::NoGradGuard no_grad;
   const at::ScalarType dtype = head().dtype();
   const at::Tensor read = hidden.to(dtype);
-  if (pass.adapters_on && trained_parts_.head.defined())
-    return ops::head_logits(read, head_cast_.of(trained_parts_.head, dtype));
+  if (pass.adapters_on && trained_parts_.head.defined()) return ops::head_logits(read, head(true));
   if (pass.adapters_on && head_.lora) {
     const ops::PassContext plain;  // a sampler never drops
     at::Tensor out = at::empty({read.size(0), head().out()}, read.options().dtype(at::kFloat));
@@ -325,7 +361,8 @@ at::Tensor CausalLm::logits(const at::Tensor& hidden, const ops::PassContext& pa
 at::Tensor CausalLm::autograd_logits(const at::Tensor& hidden, const ops::PassContext& pass) const {
   const at::ScalarType dtype = head().dtype();
   const at::Tensor read = hidden.to(dtype);
-  if (pass.adapters_on && trained_parts_.head.defined())
+  const bool trained = pass.adapters_on || !head_.weight.has_numbers();
+  if (trained && trained_parts_.head.defined())
     return at::linear(read, trained_parts_.head.to(dtype)).to(at::kFloat);
   if (pass.adapters_on && head_.lora) return ops::linear_forward(head_, read, pass).to(at::kFloat);
   at::Tensor logits = at::linear(read, head().dense()).to(at::kFloat);
@@ -375,7 +412,10 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
   const auto add = [&all](const std::string& name, const at::Tensor& tensor) {
     if (tensor.defined()) all.emplace_back(name, tensor);
   };
-  add(std::string(names.embedding.hf) + ".weight", embedding_.dense());
+  const auto add_matrix = [&add](const std::string& name, const ops::Weight& weight) {
+    if (weight.has_numbers()) add(name, weight.dense());
+  };
+  add_matrix(std::string(names.embedding.hf) + ".weight", embedding_);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const DecoderLayer& layer = layers_[i];
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
@@ -392,7 +432,7 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
           add(name, part);
         }
       } else {
-        add(linear->name + ".weight", linear->weight.dense());
+        add_matrix(linear->name + ".weight", linear->weight);
       }
       add(linear->name + ".bias", linear->bias);
       if (!linear->frozen_lora) continue;
@@ -401,7 +441,7 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
     }
   }
   add(std::string(names.final_norm.hf) + ".weight", final_norm_);
-  if (!config_.tie_word_embeddings) add(std::string(names.head.hf) + ".weight", head().dense());
+  if (!config_.tie_word_embeddings) add_matrix(std::string(names.head.hf) + ".weight", head_.weight);
   return all;
 }
 
@@ -419,14 +459,14 @@ std::int64_t CausalLm::parameter_bytes() const {
   for (const ops::Linear* linear : linears()) {
     if (linear->frozen_lora) bytes += linear->frozen_lora->a.bytes() + linear->frozen_lora->b.bytes();
   }
-  const bool one_matrix = config_.tie_word_embeddings && embedding_.dtype() == head().dtype();
-  return bytes - (one_matrix ? head().bytes() : 0);
+  const bool one_matrix = config_.tie_word_embeddings && embedding_.dtype() == head_.weight.dtype();
+  return bytes - (one_matrix ? head_.weight.bytes() : 0);
 }
 
 void CausalLm::for_each_part(const std::function<void(const ops::Weight&)>& matrix,
                              const std::function<void(const at::Tensor&)>& vector) const {
   matrix(embedding_);
-  matrix(head());
+  matrix(head_.weight);
   vector(final_norm_);
   for (const DecoderLayer& layer : layers_) {
     for (const ops::Linear* linear : layer.linears()) {

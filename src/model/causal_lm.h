@@ -63,7 +63,7 @@ class CausalLm {
 
   // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given;
   // segments without a prefix (FusedPass takes them).
-  // Under autograd the gradient reaches only the LoRA weights, token_rows() and trained_parts(). UserError for
+  // Under autograd the gradient reaches the LoRA weights, token_rows() and trained_parts(). UserError for
   // a token id outside the embedding.
   at::Tensor hidden(const data::Batch& batch, const ops::PassContext& pass) const;
   // Generation: appends the new tokens `ids[i]` to sequence i, whose earlier tokens are in caches[i]; returns
@@ -82,13 +82,18 @@ class CausalLm {
   const ModelConfig& config() const { return config_; }
   const DtypePolicy& dtypes() const { return dtypes_; }
   at::Device device() const { return final_norm_.device(); }
-  bool packed() const { return head_.weight.is_packed(); }
+  bool packed() const { return packed_; }
   Quantize quantized() const;  // how the linears are stored, by the first of them
   // Used by fused_pass.h.
   const std::vector<DecoderLayer>& layers() const { return layers_; }
-  const ops::Weight& head() const { return head_.weight; }  // the base's
+  // The base's; the trained one after release_replaced().
+  const ops::Weight& head() const { return head(/*adapters_on=*/false); }
+  const ops::Weight& head(bool adapters_on) const;  // of a pass
+  // ops::mean_row of the head of a pass; `of_base` is that of head().
+  at::Tensor mean_head_row(const at::Tensor& of_base, bool adapters_on) const;
   const at::Tensor& final_norm() const { return final_norm_; }
-  // [T, H], the base's; UserError for an id outside
+  const at::Tensor& trained_final_norm() const { return trained_final_norm_; }  // undefined: not trained
+  // [T, H], the base's (the trained ones after release_replaced()); UserError for an id outside
   at::Tensor embed(const std::vector<std::int64_t>& ids) const;
   // [T, H] of this pass: with token_rows() and trained_parts(), differentiable in both
   at::Tensor embed(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const;
@@ -112,16 +117,21 @@ class CausalLm {
   // head.
   const TokenRows& token_rows() const { return token_rows_; }
   void set_token_rows(TokenRows rows) { token_rows_ = std::move(rows); }
-  // Whole modules, biases and a LoRA of the embedding that an adapter owns and trains. Not together with
-  // token_rows() on the same matrix.
+  // Whole modules, biases and a LoRA of the embedding that an adapter owns and trains, or all tensors in full
+  // fine-tuning. Not together with token_rows() on the same matrix.
   const TrainedParts& trained_parts() const { return trained_parts_; }
   void set_trained_parts(TrainedParts parts);
-  // Whether the fused form can train what is trained: LoRA on linears of the layers, and rows of the embedding.
+  // Releases the base's numbers of the matrices that are trained in full. There is no reference model then: a pass with
+  // adapters off reads trained matrices and the base's norms and biases, which is no model.
+  void release_replaced();
+  // Whether LoRA on linears of the layers, and rows of the embedding, is all that is trained.
   bool trains_only_linears() const { return !trained_parts_.any() && !head_.lora; }
+  // Whether the fused form can train what is trained: everything but LoRA on the embedding or the head.
+  bool fused_trains() const { return !trained_parts_.embedding_lora && !head_.lora; }
   // The rows of token_rows() that the head reads in this pass; none if it is not tied.
   std::optional<ops::HeadRows> head_rows(bool adapters_on) const;
   // Every tensor of the base model under Hugging Face's name, without a tied head, and of the frozen
-  // adapters: what must not change in training. Copies for a packed model; for a quantized linear, its parts
+  // adapters: what must not change in training; without what release_replaced() released. Copies for a packed model; for a quantized linear, its parts
   // as in a file.
   std::vector<std::pair<std::string, at::Tensor>> frozen_tensors() const;
   std::int64_t parameter_count() const;  // of the base model, a tied head counted once
@@ -141,7 +151,13 @@ class CausalLm {
   TokenRows token_rows_;
   TrainedParts trained_parts_;
   at::Tensor trained_final_norm_;  // of trained_parts_
-  ops::CastWeight head_cast_;      // trained_parts_.head as logits() reads it
+  ops::CastWeight head_cast_;      // trained_parts_.head as products read it
+  struct MeanRow {
+    at::Tensor values;
+    std::int64_t version = -1;
+  };
+  mutable MeanRow mean_row_;  // of the trained head
+  bool packed_ = false;
   std::vector<DecoderLayer> layers_;
 };
 

@@ -22,7 +22,8 @@ namespace hone::model {
 // How weights are stored and multiplied; config::Precision as dtypes: kFloat32 {float, float}, kAutocast
 // {bfloat16, float}, kBFloat16 {bfloat16, bfloat16}.
 struct DtypePolicy {
-  at::ScalarType linear = at::kFloat;    // frozen linears, their GEMMs, attention
+  at::ScalarType linear =
+      at::kFloat;  // linears as they are multiplied (trained ones have fp32 masters), attention
   at::ScalarType residual = at::kFloat;  // embedding, norms, residual stream
   bool float_head = false;               // the head's matrix and products in fp32: TRL's cast_lm_head_to_fp32
 
@@ -50,7 +51,7 @@ LayerNorms norms_of(const DecoderLayer& layer, const ops::PassContext& pass);
 using Attend = std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
 
 // x [T, H] -> [T, H] in the residual's dtype. `attend` computes the attention. Differentiable in x, the LoRA
-// weights, the trained norms and biases.
+// weights, the trained norms, weights and biases.
 at::Tensor decoder_layer(const DecoderLayer& layer, const ModelConfig& config, const at::Tensor& x,
                          const ops::RopeTable& rope, const ops::PassContext& pass, const Attend& attend);
 

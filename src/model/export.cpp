@@ -51,6 +51,8 @@ const char* config_name(at::ScalarType dtype) {
   return dtype == at::kFloat ? "float32" : dtype == at::kHalf ? "float16" : "bfloat16";
 }
 
+constexpr const char* kScore = "score.weight";  // a reward model's head
+
 constexpr std::int64_t kQuantizedTables = 16LL << 10;  // at most: a matrix's tables and state, headers too
 
 std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOptions& options) {
@@ -60,7 +62,12 @@ std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOption
     for (const LinearSpec& linear : adaptable_linears(source.config()))
       quantized.insert(linear.name + ".weight");
   }
+  const std::string head = std::string(traits_of(source.config().family).names.head.hf) + ".weight";
+  if (options.score.defined())
+    plan.push_back({kScore, options.score.sizes().vec(), options.dtype.value_or(at::kFloat),
+                    static_cast<std::int64_t>(options.score.nbytes())});
   for (const TensorSpec& spec : expected_tensors(source.config())) {
+    if (options.score.defined() && spec.name == head) continue;
     if (!source.has(spec.name)) throw_absent_tensor(source.path().string(), spec.name, source.names());
     const at::ScalarType dtype = options.dtype.value_or(source.stored_dtype(spec.name));
     std::int64_t numel = 1;
@@ -105,7 +112,18 @@ ops::Quantized quantized(const WeightSource& source, const Planned& p,
                        source.path().string() + ": " + p.name);
 }
 
-void write_file(const WeightSource& source, const std::vector<Planned>& file, const Adjust& adjust,
+// What is written instead of the source's tensors.
+struct Replaced {
+  const Adjust& adjust;
+  const at::Tensor& score;
+
+  std::optional<at::Tensor> of(const std::string& name) const {
+    if (name == kScore) return score;
+    return adjust ? adjust(name) : std::nullopt;
+  }
+};
+
+void write_file(const WeightSource& source, const std::vector<Planned>& file, const Replaced& by,
                 const path& to) {
   std::vector<at::Tensor> held;
   std::vector<base::StoredTensor> stored;
@@ -117,7 +135,7 @@ void write_file(const WeightSource& source, const std::vector<Planned>& file, co
                       {static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()}});
   };
   for (const Planned& p : file) {
-    const std::optional<at::Tensor> replaced = adjust ? adjust(p.name) : std::nullopt;
+    const std::optional<at::Tensor> replaced = by.of(p.name);
     base::require(!replaced || replaced->sizes().vec() == p.shape, "write_hf_folder",
                   "an adjusted tensor of the old shape");
     if (p.quantize) {
@@ -129,11 +147,22 @@ void write_file(const WeightSource& source, const std::vector<Planned>& file, co
   base::write_safetensors(to, stored, {{"format", "pt"}});
 }
 
+// What AutoModelForSequenceClassification.from_pretrained(.., num_labels=1) saves in its config.json.
+void make_classifier(Json& json, const ModelConfig& config) {
+  std::string name(traits_of(config.family).architecture);
+  const std::size_t end = name.rfind("ForCausalLM");
+  if (end != std::string::npos) name = name.substr(0, end) + "ForSequenceClassification";
+  json["architectures"] = Json::array({name});
+  json["id2label"] = {{"0", "LABEL_0"}};
+  json["label2id"] = {{"LABEL_0", 0}};
+}
+
 void write_configs(const WeightSource& source, at::ScalarType dtype, const ExportOptions& options,
                    const path& out) {
   Json json = source.config().json;
   json.erase("quantization_config");
   if (options.quantize) json["quantization_config"] = quantization_config(*options.quantize, dtype);
+  if (options.score.defined()) make_classifier(json, source.config());
   json[json.contains("dtype") ? "dtype" : "torch_dtype"] = config_name(dtype);
   base::write_file_atomic(out / "config.json", base::dump_json(json, 2) + "\n");
   std::error_code ec;
@@ -167,26 +196,19 @@ bool write_tokenizer(const WeightSource& source, const path& out) {
 
 }  // namespace
 
-ExportFacts write_hf_folder(const WeightSource& source, const path& out, const ExportOptions& options,
-                            const Adjust& adjust) {
-  std::error_code ec;
-  if (base::fs::exists(out, ec) && !(base::fs::is_directory(out, ec) && base::fs::is_empty(out, ec))) {
-    throw base::UserError({out.string(), "a new or empty folder to write the model to", "it exists already",
-                           "", "name another folder, or remove this one"});
-  }
+ExportFacts write_model_files(const WeightSource& source, const path& folder, const ExportOptions& options,
+                              const Adjust& adjust) {
   const std::vector<Planned> plan = plan_tensors(source, options);
   ExportFacts facts;
   facts.tensors = static_cast<std::int64_t>(plan.size());
   for (const Planned& p : plan) facts.bytes += p.bytes;
-  base::require_free_space(out, static_cast<std::uint64_t>(facts.bytes), "the model's weights");
-
-  base::StagedFolder staged(out);
+  base::require_free_space(folder, static_cast<std::uint64_t>(facts.bytes), "the model's weights");
   const std::vector<std::vector<Planned>> files = split(plan, options.shard_bytes);
   facts.files = static_cast<int>(files.size());
   Json map = Json::object();
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string name = file_name(i, files.size());
-    write_file(source, files[i], adjust, staged.path() / name);
+    write_file(source, files[i], {adjust, options.score}, folder / name);
     for (const Planned& p : files[i]) {
       map[p.name] = name;
       if (!p.quantize) continue;
@@ -195,9 +217,21 @@ ExportFacts write_hf_folder(const WeightSource& source, const path& out, const E
   }
   if (files.size() > 1) {
     const Json index = {{"metadata", {{"total_size", facts.bytes}}}, {"weight_map", map}};
-    base::write_file_atomic(staged.path() / "model.safetensors.index.json", base::dump_json(index, 2) + "\n");
+    base::write_file_atomic(folder / "model.safetensors.index.json", base::dump_json(index, 2) + "\n");
   }
-  write_configs(source, plan.front().dtype, options, staged.path());
+  write_configs(source, plan.front().dtype, options, folder);
+  return facts;
+}
+
+ExportFacts write_hf_folder(const WeightSource& source, const path& out, const ExportOptions& options,
+                            const Adjust& adjust) {
+  std::error_code ec;
+  if (base::fs::exists(out, ec) && !(base::fs::is_directory(out, ec) && base::fs::is_empty(out, ec))) {
+    throw base::UserError({out.string(), "a new or empty folder to write the model to", "it exists already",
+                           "", "name another folder, or remove this one"});
+  }
+  base::StagedFolder staged(out);
+  ExportFacts facts = write_model_files(source, staged.path(), options, adjust);
   facts.tokenizer = write_tokenizer(source, staged.path());
   staged.commit();
   return facts;

@@ -21,7 +21,10 @@ struct ExportOptions {
   std::optional<at::ScalarType> dtype;  // empty: each tensor keeps its stored dtype
   // the layers' linears, as bitsandbytes and transformers store them
   std::optional<ops::QuantScheme> quantize;
-  std::int64_t shard_bytes = 5'000'000'000;  // transformers' limit of one file; also the most memory held
+  std::int64_t shard_bytes = 5'000'000'000;  // limit of one file; also the most memory held
+  // [1, H]: the model is written as a reward model with this head instead of the language model's, as transformers'
+  // *ForSequenceClassification with one label; or undefined.
+  at::Tensor score = {};
 };
 
 struct ExportFacts {
@@ -30,6 +33,11 @@ struct ExportFacts {
   int files = 0;           // of weights
   bool tokenizer = false;  // whether there was one to write
 };
+
+// Writes every tensor of the family's table and the configurations into the existing `folder`, file by file: for a
+// folder that the caller stages. No tokenizer.
+ExportFacts write_model_files(const WeightSource& source, const base::fs::path& folder,
+                              const ExportOptions& options, const Adjust& adjust = {});
 
 // Writes every tensor of the family's table; `out` is written atomically. A tied head is not written, as in
 // transformers. A quantized source is dequantized unless options.quantize is its own scheme; then its codes

@@ -198,6 +198,27 @@ at::Tensor forward(const DecoderLayer& layer, const LayerPass& pass, const at::T
   return pieces.add_linear(post_attn_residual, layer.down, product, lora_a_out[kDown]);
 }
 
+// A norm's weight in this pass, and the trained one that it is a copy of; or undefined.
+struct NormWeight {
+  const at::Tensor& weight;
+  const at::Tensor& trained;
+};
+
+// d (null: not wanted) += the gradient of the norm's input x, and the trained weight gets its own.
+void norm_backward(at::Tensor* d, const at::Tensor& d_normed, const at::Tensor& x, const NormWeight& norm,
+                   double eps) {
+  if (norm.trained.defined()) ops::rms_norm_weight_gradient(norm.trained.grad(), d_normed, x, eps);
+  if (d != nullptr) ops::rms_norm_backward_add(*d, d_normed, x, norm.weight, eps);
+}
+
+// The same through rotation and Q/K norm; in place.
+void rotation_backward(const at::Tensor& d, const at::Tensor& x, const NormWeight& norm,
+                       const LayerPass& pass) {
+  const double eps = pass.config.rms_norm_eps;
+  if (norm.trained.defined()) ops::norm_rope_weight_gradient(norm.trained.grad(), d, x, eps, pass.rope);
+  ops::norm_rope_backward(d, x, norm.weight, eps, pass.rope);
+}
+
 }  // namespace
 
 at::Tensor fused_layer_forward(const DecoderLayer& layer, const LayerPass& pass, const at::Tensor& x,
@@ -231,6 +252,7 @@ at::Tensor fused_layer_step(const DecoderLayer& layer, const LayerPass& pass, co
 void fused_layer_backward(const DecoderLayer& layer, const LayerPass& pass, const Segments& segments,
                           LayerTape& tape, at::Tensor& d, bool input_gradient) {
   const Pieces pieces(layer, pass);
+  const LayerNorms& norms = pieces.norms();
   const ModelConfig& config = pass.config;
   const auto gradient = [&](const ops::Linear& linear, const at::Tensor& d_out, Module module) {
     return ops::LinearGradient{&linear, d_out, tape.lora_a_out[module]};
@@ -244,9 +266,9 @@ void fused_layer_backward(const DecoderLayer& layer, const LayerPass& pass, cons
 
   // down(silu(gate) * up)
   if (!tape.normed_mlp.defined())
-    tape.normed_mlp = pieces.norm(tape.post_attn_residual, layer.post_attention_norm);
+    tape.normed_mlp = pieces.norm(tape.post_attn_residual, norms.post_attention_norm);
   if (!tape.gate_up.defined()) tape.gate_up = pieces.multiply_gate_up(tape.normed_mlp, tape.lora_a_out);
-  const bool product_wanted = tape.lora_a_out[kDown].defined();
+  const bool product_wanted = tape.lora_a_out[kDown].defined() || layer.down.trained_weight.defined();
   if (!tape.product.defined() && product_wanted) tape.product = pieces.product(tape.gate_up);
   {
     const auto [gate, up] = gate_and_up(tape.gate_up);
@@ -260,14 +282,14 @@ void fused_layer_backward(const DecoderLayer& layer, const LayerPass& pass, cons
         backward(tape.normed_mlp, {gradient(layer.gate, gate, kGate), gradient(layer.up, up, kUp)});
     tape.gate_up.reset();
     tape.normed_mlp.reset();
-    ops::rms_norm_backward_add(d, d_normed, tape.post_attn_residual, layer.post_attention_norm,
-                               config.rms_norm_eps);
+    norm_backward(&d, d_normed, tape.post_attn_residual,
+                  {norms.post_attention_norm, layer.trained.post_attention_norm}, config.rms_norm_eps);
     tape.post_attn_residual.reset();
   }
 
   // o(attention(q, k, v))
   at::Tensor d_seen = backward(tape.attn_out, {gradient(layer.o, d.to(pieces.dtype()), kO)});
-  if (!tape.normed.defined()) tape.normed = pieces.norm(tape.input, layer.input_norm);
+  if (!tape.normed.defined()) tape.normed = pieces.norm(tape.input, norms.input_norm);
   if (!tape.qkv.defined()) {
     tape.qkv = pieces.multiply_qkv(tape.normed, tape.lora_a_out);
     tape.qk_before_norm = pieces.norm_and_rotate(tape.qkv, true);
@@ -283,16 +305,15 @@ void fused_layer_backward(const DecoderLayer& layer, const LayerPass& pass, cons
     before.q = slice_heads(tape.qk_before_norm, 0, n, config.head_dim);
     before.k = slice_heads(tape.qk_before_norm, n, k, config.head_dim);
   }
-  ops::norm_rope_backward(out.q, before.q, layer.q_norm, config.rms_norm_eps, pass.rope);
-  ops::norm_rope_backward(out.k, before.k, layer.k_norm, config.rms_norm_eps, pass.rope);
+  rotation_backward(out.q, before.q, {norms.q_norm, layer.trained.q_norm}, pass);
+  rotation_backward(out.k, before.k, {norms.k_norm, layer.trained.k_norm}, pass);
   const at::Tensor d_normed =
       backward(tape.normed,
                {gradient(layer.q, out.q.flatten(1), kQ), gradient(layer.k, out.k.flatten(1), kK),
                 gradient(layer.v, out.v.flatten(1), kV)},
-               input_gradient);
-  if (input_gradient) {
-    ops::rms_norm_backward_add(d, d_normed, tape.input, layer.input_norm, config.rms_norm_eps);
-  }
+               input_gradient || layer.trained.input_norm.defined());
+  norm_backward(input_gradient ? &d : nullptr, d_normed, tape.input,
+                {norms.input_norm, layer.trained.input_norm}, config.rms_norm_eps);
   tape = LayerTape();
 }
 

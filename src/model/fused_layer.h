@@ -1,9 +1,9 @@
 // The decoder layer without autograd: forward, and a hand-written backward, over the operators of ops/. The
 // autograd form (decoder_layer.h) is the reference.
 //
-// It requires that every base weight is frozen and only LoRA weights of linears are trained. Recompute is a
-// property of the layer's tape, so it cannot cut a gradient. All levels give the same bits, because the same
-// functions recompute values from the same inputs.
+// It trains LoRA weights of linears, and the linears' weights, biases and the norms themselves (Linear::trained_weight,
+// DecoderLayer::trained). Recompute is a property of the layer's tape, so it cannot cut a gradient. All levels give the
+// same bits, because the same functions recompute values from the same inputs.
 //
 // Shapes: T tokens, H hidden, N heads, K kv heads, D head_dim, I intermediate, r rank.
 #pragma once
@@ -72,8 +72,8 @@ at::Tensor fused_layer_step(const DecoderLayer& layer, const LayerPass& pass, co
                             const Segments& segments, const std::vector<StepCache>& caches);
 
 // d [T, H]: the gradient of the layer's output on entry, of its input on return (`input_gradient` false: no
-// layer below is trained, and d is not the input's gradient afterwards). Adds to the .grad of all LoRA
-// weights. Consumes the tape: its buffers become gradients.
+// layer below is trained, and d is not the input's gradient afterwards). Adds to the .grad of all that is
+// trained. Consumes the tape: its buffers become gradients.
 void fused_layer_backward(const DecoderLayer& layer, const LayerPass& pass, const Segments& segments,
                           LayerTape& tape, at::Tensor& d, bool input_gradient = true);
 

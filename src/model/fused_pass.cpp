@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/where.h"
 #include "model/embedding_noise.h"
+#include "ops/index_tensor.h"
 #include "ops/rms_norm.h"
 
 namespace hone::model {
@@ -13,9 +14,27 @@ namespace {
 
 bool is_adapted(const DecoderLayer& layer) {
   for (const ops::Linear* linear : layer.linears()) {
-    if (linear->lora) return true;
+    if (linear->lora || linear->trained_weight.defined() || linear->trained_bias.defined()) return true;
   }
-  return false;
+  const LayerNorms& norms = layer.trained;
+  return norms.input_norm.defined() || norms.post_attention_norm.defined() || norms.q_norm.defined() ||
+         norms.k_norm.defined();
+}
+
+// The rows of dx [T, H] to the embedding's rows of `ids`, but for the padding's, as CausalLm::embed().
+void add_embedding_gradient(const CausalLm& model, const std::vector<std::int64_t>& ids,
+                            const at::Tensor& dx) {
+  const std::int64_t padding = model.config().pad_token_id.value_or(-1);
+  std::vector<std::int64_t> tokens, rows;
+  for (std::size_t t = 0; t < ids.size(); ++t) {
+    if (ids[t] == padding) continue;
+    tokens.push_back(static_cast<std::int64_t>(t));
+    rows.push_back(ids[t]);
+  }
+  const bool all = tokens.size() == ids.size();
+  const at::Tensor d = all ? dx : dx.index_select(0, ops::index_tensor(tokens, dx.device()));
+  model.trained_parts().embedding.grad().index_add_(0, ops::index_tensor(rows, dx.device()),
+                                                    d.to(at::kFloat));
 }
 
 }  // namespace
@@ -42,9 +61,13 @@ FusedPass::FusedPass(const CausalLm& model, const data::Batch& batch, const ops:
   base::require(covered == static_cast<std::int64_t>(batch.ids.size()), "ExplicitPass",
                 "segments that cover every token");
   trained_ = model.token_rows().places(batch.ids, context);
-  if (trained_.any()) return;
+  if (trains_embedding()) return;
   const std::vector<DecoderLayer>& layers = model.layers();
   while (first_adapted_ < layers.size() && !is_adapted(layers[first_adapted_])) ++first_adapted_;
+}
+
+bool FusedPass::trains_embedding() const {
+  return trained_.any() || (context_.adapters_on && model_.trained_parts().embedding.defined());
 }
 
 at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLevel> recompute) {
@@ -52,8 +75,8 @@ at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLev
   const std::vector<DecoderLayer>& layers = model_.layers();
   const LayerPass pass{model_.config(), rope_, context_};
   tape_.clear();
-  base::require(!recompute || model_.trains_only_linears(), "FusedPass::forward",
-                "only LoRA on the layers' linears and rows of the embedding, to be trained");
+  base::require(!recompute || model_.fused_trains(), "FusedPass::forward",
+                "no LoRA on embedding or head, to be trained");
   if (recompute) tape_.resize(layers.size() - first_adapted_);
   // Trained rows were found for the backward already.
   at::Tensor x = trained_.any() ? model_.token_rows().put(model_.embed(batch_.ids), trained_)
@@ -83,7 +106,10 @@ void FusedPass::backward(at::Tensor d) {
   d = rows_.gather(d);
   {
     at::Tensor d_rows = at::zeros_like(last_);
-    ops::rms_norm_backward_add(d_rows, d, last_, model_.final_norm(), model_.config().rms_norm_eps);
+    const double eps = model_.config().rms_norm_eps;
+    if (const at::Tensor& trained = model_.trained_final_norm(); trained.defined())
+      ops::rms_norm_weight_gradient(trained.grad(), d, last_, eps);
+    ops::rms_norm_backward_add(d_rows, d, last_, model_.final_norm(context_), eps);
     dx.index_copy_(0, rows_.different(), d_rows);
   }
   d.reset();
@@ -91,10 +117,11 @@ void FusedPass::backward(at::Tensor d) {
   for (std::size_t i = layers.size(); i-- > first_adapted_;) {
     base::enter_layer(static_cast<std::int64_t>(i));
     fused_layer_backward(layers[i], pass, segments_, tape_[i - first_adapted_], dx,
-                         i > first_adapted_ || trained_.any());
+                         i > first_adapted_ || trains_embedding());
   }
   base::enter_layer(-1);
   if (trained_.any()) model_.token_rows().add_gradient(dx, trained_);
+  if (model_.trained_parts().embedding.defined()) add_embedding_gradient(model_, batch_.ids, dx);
   tape_.clear();
 }
 

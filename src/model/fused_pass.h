@@ -1,5 +1,5 @@
 // A whole training or scoring pass in fused form: embedding, layers, final norm of the scored rows, and the
-// backward into the LoRA weights and the trained rows of the embedding. No autograd.
+// backward into all that is trained below the head. No autograd.
 //
 // A prompt that several completions share is computed once, as a segment that theirs name as their prefix
 // (data/example.h). This is exact: up to rounding, gradients are those of the prompt repeated before each
@@ -30,21 +30,24 @@ class FusedPass {
   // of every completion. With `recompute` a tape is kept for backward().
   at::Tensor forward(const at::Tensor& rows, std::optional<RecomputeLevel> recompute);
 
-  // d [n, H] (any float dtype) is the gradient of forward's result. Adds to the .grad of all LoRA weights and
-  // of CausalLm::token_rows(), for their use in the embedding; the gradients of repeated rows are summed in
-  // fp32, in order. Stops at the lowest layer with LoRA, unless a token of the batch has a trained row. Once
-  // per forward with a tape; d is released as soon as it is read.
+  // d [n, H] (any float dtype) is the gradient of forward's result. Adds to the .grad of all that is trained in the
+  // layers, of the final norm, and of CausalLm::token_rows() and the embedding, for their use in the embedding; the
+  // gradients of repeated rows are summed in fp32, in order. Stops at the lowest layer of which something is trained,
+  // unless rows of the embedding are. Once per forward with a tape; d is released as soon as it is read.
   void backward(at::Tensor d);
 
  private:
+  bool trains_embedding() const;
+
   const CausalLm& model_;
   const data::Batch& batch_;
   const ops::PassContext& context_;
   ops::RopeTable rope_;
   Segments segments_;
-  TokenRows::Places trained_;      // tokens whose rows of the embedding are trained
-  std::size_t first_adapted_ = 0;  // the lowest layer with LoRA, or 0 for a trained row
-  std::vector<LayerTape> tape_;    // of layers first_adapted_ and above
+  TokenRows::Places trained_;  // tokens whose rows of the embedding are trained
+  std::size_t first_adapted_ =
+      0;  // the lowest layer of which something is trained, or 0 for rows of the embedding
+  std::vector<LayerTape> tape_;  // of layers first_adapted_ and above
   RepeatedRows rows_;
   at::Tensor last_;  // of the distinct rows, [u, H]: residual stream before the final norm
 };

@@ -1,6 +1,6 @@
 // With lora_a_out = s x A^T: dB += dY^T lora_a_out, d_lora_a_out = s dY B, dA += d_lora_a_out^T x, dx = dY W
 // + d_lora_a_out A; under dropout x is the dropped input and d_lora_a_out A passes through the mask. A frozen
-// side adds (dY B_f) A_f to dx. DoRA's two differences are in dora.h.
+// side adds (dY B_f) A_f to dx. DoRA's two differences are in dora.h. A weight that is trained in full gets dY^T x.
 #include "ops/fused_linear.h"
 
 #include <ATen/ATen.h>
@@ -33,8 +33,14 @@ bool is_dora(const Linear& linear, const at::Tensor& lora_a_out) {
 
 at::Tensor gradient_of(const at::Tensor& parameter) {
   base::require(parameter.grad().defined(), "ops::linears_backward",
-                "a gradient buffer for every side's a and b");
+                "a gradient buffer for everything that is trained");
   return parameter.grad();
+}
+
+// Adds what the trained weight and bias get: dY^T x and the sum of dY.
+void whole_backward(const Linear& linear, const at::Tensor& d_out, const at::Tensor& x) {
+  if (linear.trained_weight.defined()) add_weight_gradient(gradient_of(linear.trained_weight), d_out, x);
+  if (linear.trained_bias.defined()) gradient_of(linear.trained_bias).add_(d_out.sum(0, false, at::kFloat));
 }
 
 // Adds dA and dB; returns d_lora_a_out [T, r].
@@ -52,7 +58,7 @@ at::Tensor side_backward(const LinearGradient& gradient, const at::Tensor& x, co
 // `below` is x A_f^T, or undefined.
 Gemm product_of(at::Tensor out, const Linear& linear, const at::Tensor& x, const at::Tensor& frozen,
                 const at::Tensor& lora_a_out, const PassContext& pass, const at::Tensor& residual) {
-  std::vector<GemmTerm> terms = {{x, &linear.weight, GemmDirection::kForward}};
+  std::vector<GemmTerm> terms = {{x, &weight_of(linear, pass), GemmDirection::kForward}};
   if (frozen.defined()) terms.push_back({frozen, &linear.frozen_lora->b, GemmDirection::kForward});
   if (lora_a_out.defined()) {
     terms.push_back({lora_a_out, &linear.lora->b_operand(linear.weight.dtype()), GemmDirection::kForward});
@@ -150,9 +156,11 @@ void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, co
       inner.d_out = dora_inner_gradient(linear, gradient.d_out);
     }
     if (dx.defined())
-      terms.push_back({mask ? gradient.d_out : inner.d_out, &linear.weight, GemmDirection::kBackward});
+      terms.push_back(
+          {mask ? gradient.d_out : inner.d_out, &weight_of(linear, pass), GemmDirection::kBackward});
     if (dx.defined() && linear.frozen_lora)
       terms.push_back(through_frozen(*linear.frozen_lora, gradient.d_out));
+    whole_backward(linear, gradient.d_out, x);
     if (!gradient.lora_a_out.defined()) continue;
     const at::Tensor d_lora_a_out = side_backward(inner, x, pass);
     if (!dx.defined()) continue;

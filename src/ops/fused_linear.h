@@ -41,8 +41,8 @@ struct LinearGradient {
   at::Tensor lora_a_out;  // result of lora_a_forward
 };
 
-// Linears that share the input x: writes dx [T, in] (undefined: not wanted) and adds dA, dB in fp32 to the
-// .grad of the LoRA weights' a and b (and magnitude).
+// Linears that share the input x: writes dx [T, in] (undefined: not wanted) and adds gradients in fp32 to the
+// .grad of the LoRA weights' a and b (and magnitude), of the trained weight and of the trained bias. Adapters are on.
 void linears_backward(at::Tensor dx, std::span<const LinearGradient> linears, const at::Tensor& x,
                       const PassContext& pass);
 

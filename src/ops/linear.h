@@ -25,9 +25,13 @@ struct Linear;
 // increment). Not thread-safe.
 class CastWeight {
  public:
+  // `packs`: packed where that is possible, which costs time after every step and pays off where one is sampled from.
+  CastWeight() = default;
+  explicit CastWeight(bool packs) : packs_(packs) {}
   const Weight& of(const at::Tensor& master, at::ScalarType dtype) const;
 
  private:
+  bool packs_ = true;
   mutable Weight weight_;
   mutable at::Tensor master_;  // the tensor it was made from
   mutable std::int64_t version_ = 0;
@@ -68,8 +72,10 @@ struct Linear {
   std::string name;  // Hugging Face's: "model.layers.0.self_attn.q_proj"
   Weight weight;     // [out, in], frozen
   at::Tensor bias;   // [out] or undefined
-  at::Tensor
-      trained_bias;  // [out] fp32, requires grad: takes the bias's place while adapters are on; or undefined
+  // fp32, requires grad: each takes the place of the frozen one while adapters are on; or undefined.
+  at::Tensor trained_weight;  // [out, in]
+  at::Tensor trained_bias;    // [out]
+  CastWeight trained_cast;    // trained_weight as products read it
   std::optional<FrozenLora> frozen_lora;
   std::optional<LoraWeights> lora;
 };
@@ -92,12 +98,16 @@ struct PassContext {
 // Differentiable in `trained`. For biases and norms' weights.
 at::Tensor trained_or(const at::Tensor& frozen, const at::Tensor& trained, const PassContext& pass);
 
+// The weight in this pass. Of a frozen one without numbers always the trained one: then adapters cannot be off.
+const Weight& weight_of(const Linear& linear, const PassContext& pass);
+
 // The bias in this pass, or undefined.
 inline at::Tensor bias_of(const Linear& linear, const PassContext& pass) {
   return trained_or(linear.bias, linear.trained_bias, pass);
 }
 
-// Differentiable in x, A, B and the trained bias; W, b and the frozen adapters are treated as constants.
+// Differentiable in x, A, B, the trained weight and the trained bias; W, b and the frozen adapters are treated as
+// constants.
 at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass);
 
 // The [T, features] fp32 mask of 0 and 1/(1-p) for one adapted module: element (t, f) is a pure function of

@@ -94,6 +94,21 @@ void finish_gradient(at::Tensor gradient, const SoftmaxRows& rows, const at::Ten
   gradient.mul_(others).addcmul_(rows_of(head, own_rows, rows.targets), own);
 }
 
+// `d` comes in as logits and goes out as their gradient, also where the loss has an entropy.
+void d_logits_with_entropy(at::Tensor d, const HeadLoss& loss, std::int64_t begin, std::int64_t column) {
+  const std::int64_t count = d.size(0), width = d.size(1);
+  const auto column_of = [&](const at::Tensor& x) { return x.narrow(0, begin, count).unsqueeze(1); };
+  const at::Tensor up = column_of(loss.d_logprob) / loss.temperature;
+  d.mul_(1 / loss.temperature).sub_(column_of(loss.log_sum));
+  d.clamp_min_(-1e30);  // as in entropy_backward
+  const at::Tensor p = d.exp();
+  d.add_(column_of(loss.entropy)).mul_(p).mul_(column_of(loss.d_entropy) / -loss.temperature);
+  d.sub_(p.mul_(up));
+  const at::Tensor place = column_of(loss.targets) - column;
+  const at::Tensor inside = place.ge(0).logical_and_(place.lt(width));
+  d.scatter_add_(1, place.clamp(0, width - 1), up * inside);
+}
+
 }  // namespace
 
 TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const at::Tensor& targets,
@@ -167,6 +182,40 @@ HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& he
     });
   });
   return out;
+}
+
+void add_head_gradient(const at::Tensor& gradient, const Weight& head, const HeadLoss& loss) {
+  constexpr const char* kWhere = "ops::add_head_gradient";
+  const std::int64_t n = loss.hidden.size(0);
+  check_hidden(loss.hidden, head, kWhere);
+  check_targets(loss.targets, n, head.out(), kWhere);
+  check_temperature(loss.temperature, kWhere);
+  base::require(
+      loss.log_sum.sizes() == loss.targets.sizes() && loss.d_logprob.sizes() == loss.targets.sizes(), kWhere,
+      "log_sum and d_logprob to be [n]");
+  base::require(gradient.dim() == 2 && gradient.size(0) == head.out() && gradient.size(1) == head.in(),
+                kWhere, "gradient [V, H]");
+  announce("linear_logprob", n, head.out(), head.in(), head.dtype());
+  const Tiles tiles(loss.hidden, head, /*probabilities=*/loss.hidden.scalar_type() != at::kFloat);
+  for_each_part(n, kBlockRows, [&](std::int64_t begin, std::int64_t count) {
+    const at::Tensor h = dense_rows(loss.hidden.narrow(0, begin, count));
+    const TileBackward rows = {.targets = loss.targets.narrow(0, begin, count),
+                               .log_sum = loss.log_sum.narrow(0, begin, count),
+                               .upstream = loss.d_logprob.narrow(0, begin, count),
+                               .temperature = loss.temperature};
+    for_each_part(head.out(), kTileColumns, [&](std::int64_t column, std::int64_t width) {
+      const at::Tensor d = Tiles::of(tiles.logits, count, width);
+      at::Tensor rounded = Tiles::of(tiles.chances, count, width);
+      multiply(d, h, head.slice(column, column + width), GemmDirection::kForward);
+      if (loss.d_entropy.defined()) {
+        d_logits_with_entropy(d, loss, begin, column);
+        if (rounded.defined()) rounded.copy_(d);
+      } else {
+        tile_backward(rows, d, column, rounded);
+      }
+      add_weight_gradient(gradient.narrow(0, column, width), rounded.defined() ? rounded : d, h);
+    });
+  });
 }
 
 at::Tensor entropy_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& log_sum,

@@ -42,13 +42,29 @@ TokenLogprobs linear_logprob(const at::Tensor& hidden, const Weight& head, const
                              const LogprobOptions& options = {});
 
 // The backward for a trainable head, which recomputes the tiles: from d loss / d logprob [n] fp32 to d loss /
-// d hidden [n, H] fp32 and d loss / d W [V, H] fp32. Not called yet: every head is frozen so far.
+// d hidden [n, H] fp32 and d loss / d W [V, H] fp32. The reference of add_head_gradient().
 struct HeadGradients {
   at::Tensor hidden, weight;
 };
 HeadGradients linear_logprob_backward(const at::Tensor& hidden, const Weight& head, const at::Tensor& targets,
                                       const at::Tensor& log_sum, const at::Tensor& d_logprob,
                                       double temperature = 1.0);
+
+// The gradient of a head that is trained in full, of any loss of n log-probabilities and entropies, where the gradient
+// of hidden is known (linear_logprob's, entropy_backward's).
+struct HeadLoss {
+  at::Tensor hidden;          // [n, H] in the head's dtype
+  at::Tensor targets;         // [n] int64
+  at::Tensor log_sum;         // [n] fp32, temperature applied
+  at::Tensor d_logprob;       // [n] fp32
+  at::Tensor entropy = {};    // [n] fp32; read only with d_entropy
+  at::Tensor d_entropy = {};  // [n] fp32, or undefined: the loss has none
+  double temperature = 1.0;
+};
+// gradient [V, H] fp32 += d loss / d W, with d logprob / d logit_j = ([j = target] - p_j) / temperature and d entropy /
+// d logit_j = -p_j (log p_j + entropy) / temperature. Recomputes the tiles: 4 FLOP per head weight and row, and no
+// [n, V] tensor; coefficients are rounded to the head's dtype.
+void add_head_gradient(const at::Tensor& gradient, const Weight& head, const HeadLoss& loss);
 
 // The gradient of an entropy bonus: from linear_logprob's log_sum and entropy [n] fp32, at the same
 // temperature, and d loss / d entropy [n] to d loss / d hidden [n, H] fp32. Of one row,

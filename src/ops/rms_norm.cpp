@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/cpu/row_call.h"
 
@@ -63,6 +65,19 @@ void rms_norm_backward_add(at::Tensor dx, const at::Tensor& dy, const at::Tensor
   }
   const at::ScalarType inside = at::promote_types(x.scalar_type(), at::kFloat);
   dx.copy_(dx.to(inside) + rms_gradient(dy.to(inside) * weight.to(inside), x.to(inside), eps));
+}
+
+void rms_norm_weight_gradient(at::Tensor gradient, const at::Tensor& dy, const at::Tensor& x, double eps) {
+  constexpr std::int64_t kRows = 256;  // at a time: a few temporaries of this many rows
+  base::require(same_rows(dy, x) && gradient.dim() == 1 && gradient.size(0) == x.size(1) &&
+                    gradient.scalar_type() == at::kFloat,
+                "ops::rms_norm_weight_gradient", "dy and x [T, H], gradient [H] fp32");
+  for (std::int64_t begin = 0; begin < x.size(0); begin += kRows) {
+    const std::int64_t count = std::min(kRows, x.size(0) - begin);
+    const at::Tensor rows = x.narrow(0, begin, count), wide = rows.to(at::kFloat);
+    const at::Tensor normed = (wide * inverse_rms(wide, eps)).to(x.scalar_type()).to(at::kFloat);
+    gradient.add_(normed.mul_(dy.narrow(0, begin, count)).sum(0));
+  }
 }
 
 }  // namespace hone::ops

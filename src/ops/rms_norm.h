@@ -20,8 +20,12 @@ at::Tensor rms_gradient(const at::Tensor& g, const at::Tensor& x, double eps);
 void rms_norm_into(at::Tensor out, const at::Tensor& x, const at::Tensor& weight, double eps);
 
 // dx [T, H] += d(norm) by x, given dy [T, H] (fp32 or bf16): dx already holds the residual path's gradient.
-// Only the input's gradient: the weight is frozen. Computed in fp32, rounded once to dx's dtype.
+// Only the input's gradient. Computed in fp32, rounded once to dx's dtype.
 void rms_norm_backward_add(at::Tensor dx, const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                            double eps);
+
+// gradient [H] fp32 += the gradient of a trained weight: the sum over t of dy * cast(x * rsqrt(mean(x^2) + eps)), in
+// fp32. dy and x [T, H]; the cast is to x's dtype, as in the formula.
+void rms_norm_weight_gradient(at::Tensor gradient, const at::Tensor& dy, const at::Tensor& x, double eps);
 
 }  // namespace hone::ops

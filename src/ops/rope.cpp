@@ -41,6 +41,15 @@ RotateArgs rotate_args(const at::Tensor& out, const at::Tensor& x, const at::Ten
           .eps = static_cast<float>(eps)};
 }
 
+// The gradient of rope_apply's input, from that of its output; in d's dtype.
+at::Tensor rotated_back(const at::Tensor& d, const RopeTable& table) {
+  const std::int64_t half = d.size(-1) / 2;
+  const at::Tensor turned =
+      d * table.sin.to(d.scalar_type()).unsqueeze(1);  // rotate_half's transpose follows
+  return d * table.cos.to(d.scalar_type()).unsqueeze(1) +
+         at::cat({turned.narrow(-1, half, half), -turned.narrow(-1, 0, half)}, -1);
+}
+
 }  // namespace
 
 at::Tensor rope_inverse_frequencies(double theta, std::int64_t head_dim) {
@@ -98,6 +107,21 @@ void norm_rope_into(at::Tensor out, const at::Tensor& x, const at::Tensor& norm_
   out.copy_(rope_apply(y, {table.cos.to(inside), table.sin.to(inside)}));
 }
 
+void norm_rope_weight_gradient(at::Tensor gradient, const at::Tensor& d, const at::Tensor& x, double eps,
+                               const RopeTable& table) {
+  constexpr std::int64_t kRows = 256;  // tokens at a time
+  base::require(d.sizes() == x.sizes() && gradient.dim() == 1 && gradient.size(0) == x.size(2),
+                "ops::norm_rope_weight_gradient", "d and x [T, N, D], gradient [D]");
+  for (std::int64_t begin = 0; begin < x.size(0); begin += kRows) {
+    const std::int64_t count = std::min(kRows, x.size(0) - begin);
+    const RopeTable rows = {table.cos.narrow(0, begin, count), table.sin.narrow(0, begin, count)};
+    const at::Tensor dy = rotated_back(d.narrow(0, begin, count).to(at::kFloat), rows);
+    const std::int64_t heads = count * x.size(1);
+    rms_norm_weight_gradient(gradient, dy.reshape({heads, x.size(2)}),
+                             x.narrow(0, begin, count).reshape({heads, x.size(2)}), eps);
+  }
+}
+
 void norm_rope_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
                         const RopeTable& table) {
   const at::Tensor& input = norm_weight.defined() ? x : d;  // without a norm x may be undefined
@@ -111,11 +135,7 @@ void norm_rope_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& nor
     return;
   }
   const at::ScalarType inside = at::promote_types(d.scalar_type(), at::kFloat);
-  const std::int64_t half = d.size(-1) / 2;
-  const at::Tensor wide_d = d.to(inside);
-  const at::Tensor turned = wide_d * table.sin.to(inside).unsqueeze(1);  // rotate_half's transpose follows
-  at::Tensor g = wide_d * table.cos.to(inside).unsqueeze(1) +
-                 at::cat({turned.narrow(-1, half, half), -turned.narrow(-1, 0, half)}, -1);
+  at::Tensor g = rotated_back(d.to(inside), table);
   if (norm_weight.defined()) g = rms_gradient(g * norm_weight.to(inside), x.to(inside), eps);
   d.copy_(g);
 }

@@ -48,4 +48,9 @@ void norm_rope_into(at::Tensor out, const at::Tensor& x, const at::Tensor& norm_
 void norm_rope_backward(at::Tensor d, const at::Tensor& x, const at::Tensor& norm_weight, double eps,
                         const RopeTable& table);
 
+// gradient [D] fp32 += the gradient of a trained norm_weight, from d(out) as it is before norm_rope_backward() and x,
+// the forward's input. [T, N, D] both.
+void norm_rope_weight_gradient(at::Tensor gradient, const at::Tensor& d, const at::Tensor& x, double eps,
+                               const RopeTable& table);
+
 }  // namespace hone::ops

@@ -104,14 +104,16 @@ std::string metadata(const ModelCard& card) {
   std::string out = "---\n";
   if (!card.base_model.empty()) out += fmt::format("base_model: {}\n", base::dump_json(card.base_model));
   if (!card.dataset.empty()) out += fmt::format("datasets:\n- {}\n", base::dump_json(card.dataset));
-  out += "library_name: peft\n";
+  out += card.full ? "library_name: transformers\n" : "library_name: peft\n";
   out += fmt::format("model_name: {}\n", base::dump_json(short_name(card.name)));
   out +=
       fmt::format("pipeline_tag: {}\n", card.method == "reward" ? "text-classification" : "text-generation");
-  out += "tags:\n- hone\n- lora\n- transformers\n";
+  out += card.full ? "tags:\n- hone\n" : "tags:\n- hone\n- lora\n- transformers\n";
   if (!card.method.empty()) out += fmt::format("- {}\n", card.method);
-  if (!card.base_model.empty())
-    out += fmt::format("- {}\n", base::dump_json("base_model:adapter:" + card.base_model));
+  if (!card.base_model.empty()) {
+    const char* const relation = card.full ? "base_model:finetune:" : "base_model:adapter:";
+    out += fmt::format("- {}\n", base::dump_json(relation + card.base_model));
+  }
   return out + "---\n\n";
 }
 
@@ -122,12 +124,17 @@ std::string link_to(const std::string& id, std::string_view kind) {
 std::string quick_start(const ModelCard& card) {
   const std::string id = base::dump_json(card.name);
   if (card.method == "reward") {
+    const char* const imports =
+        card.full ? "from transformers import AutoModelForSequenceClassification, AutoTokenizer\n\n"
+                  : "from peft import AutoPeftModelForSequenceClassification\nfrom transformers import "
+                    "AutoTokenizer\n\n";
+    const char* const model =
+        card.full ? "AutoModelForSequenceClassification" : "AutoPeftModelForSequenceClassification";
     return fmt::format(
-        "```python\nfrom peft import AutoPeftModelForSequenceClassification\nfrom transformers import AutoTokenizer\n\n"
-        "model = AutoPeftModelForSequenceClassification.from_pretrained({0}, num_labels=1)\n"
+        "```python\n{1}model = {2}.from_pretrained({0}, num_labels=1)\n"
         "tokenizer = AutoTokenizer.from_pretrained({0})\n"
         "score = model(**tokenizer(\"The capital of France is Paris.\", return_tensors=\"pt\")).logits[0, 0].item()\n```\n",
-        id);
+        id, imports, model);
   }
   const char* const prompt = card.chat
                                  ? "[{\"role\": \"user\", \"content\": \"What is the capital of France?\"}]"
@@ -162,7 +169,8 @@ std::string citation(const ModelCard& card, const MethodPaper& paper) {
 std::string model_card(const ModelCard& card) {
   const MethodPaper* const paper = paper_of(card.method);
   std::string out = metadata(card);
-  out += fmt::format("# {}\n\nA LoRA adapter", short_name(card.name));
+  out +=
+      fmt::format("# {}\n\n{}", short_name(card.name), card.full ? "A fine-tuned version" : "A LoRA adapter");
   if (!card.base_model.empty()) out += " of " + link_to(card.base_model, "");
   if (!card.dataset.empty()) out += ", trained on " + link_to(card.dataset, "datasets/");
   out += ". It was trained with hone.\n\n## Quick start\n\n" + quick_start(card);
@@ -178,6 +186,7 @@ std::string model_card(const ModelCard& card) {
     const auto found = card.options.find(name);
     if (found == card.options.end() || found->is_null()) continue;
     if (std::string_view(name) == "max_steps" && *found == -1) continue;
+    if (card.full && std::string_view(name).starts_with("lora_")) continue;
     options[name] = *found;
   }
   out += table("option", options) + table("metric at the end", card.logged);

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "report/named_values.h"
 #include "report/start_page.h"
+#include "report/text_width.h"
 #include "report/verdict_lines.h"
 #include "train/run_folder.h"
 
@@ -21,7 +22,8 @@ namespace hone::report {
 
 namespace {
 
-constexpr double kWorthAWarning = 1.1;  // peak over plan
+constexpr double kWorthAWarning = 0.1;  // of the plan, by which the peak is above it
+constexpr double kLeastGap = 100e6;     // bytes: less matters to nobody
 
 // Which of several evaluation sets a record is of, by its eval_NAME_runtime; empty: the only one. Absent: it is of no
 // evaluation.
@@ -87,18 +89,50 @@ std::vector<double> logged_rewards(const base::fs::path& metrics) {
 
 }  // namespace
 
+RunReport::~RunReport() {
+  ticker_.reset();
+  if (passing_) end_live_line();  // an error ended the run
+}
+
 void RunReport::on_start(const train::StartFacts& facts) {
+  const Lock lock(mutex_);
   out_ << start_page(facts, line_.terminal()) << std::flush;
   const base::fs::path folder = facts.output_dir;
   folder_ = folder;
+  full_ = facts.trained.full;
   first_step_ = facts.first_step;
   metrics_ =
       std::make_unique<MetricsFile>(folder / train::kMetricsFile, facts.first_step, facts.evaluation_due);
   if (tensorboard_) events_ = std::make_unique<TensorboardWriter>(folder, facts.first_step);
   if (!followers_.empty()) start_ = facts;
+  printed_.emplace(folder, facts.first_step);
+  total_steps_ = facts.total_steps;
+  note_event();
+  if (ticks_) ticker_ = std::make_unique<StepTicker>([this] { tick(); });
+}
+
+void RunReport::tick() {
+  constexpr auto kShort = std::chrono::seconds(2), kLogged = std::chrono::seconds(30);
+  const Lock lock(mutex_);
+  const auto now = Clock::now();
+  if (now - last_event_ < kShort) return;
+  const bool interactive = line_.terminal().interactive;
+  if (!interactive && now - last_tick_ < kLogged) return;
+  last_tick_ = now;
+  const std::string text =
+      step_progress_text(total_steps_, std::chrono::duration<double>(now - last_event_).count());
+  if (!interactive) {
+    out_ << text << '\n' << std::flush;
+    return;
+  }
+  const int columns = line_.terminal().columns;
+  if (live_ && !passing_) out_ << '\n';  // the line of the last step stays
+  out_ << "\r\x1b[K" << (columns > 1 ? fit_line(text, columns - 1) : text) << std::flush;
+  live_ = passing_ = true;
 }
 
 void RunReport::start_followers() {
+  const Lock lock(mutex_);
   if (!start_) return;
   following_ = true;
   tell_followers([this](RunFollower& one) { one.on_start(*start_, say_line()); });
@@ -106,16 +140,22 @@ void RunReport::start_followers() {
 }
 
 void RunReport::on_verdict(const base::Verdict& verdict, std::int64_t step) {
+  const Lock lock(mutex_);
   end_live_line();
   out_ << run_verdict_lines(verdict, step, line_.terminal()) << std::flush;
 }
 
 void RunReport::on_rollout(const train::RolloutFacts& facts) {
+  const Lock lock(mutex_);
   const bool has_completions = !facts.completions.empty();  // an evaluation has only warnings
   if (has_completions && !completions_)
     completions_ = std::make_unique<CompletionsFiles>(folder_, first_step_);
   if (has_completions) completions_->write(facts);
   if (has_completions && shown_.table) to_show_ = facts;
+  if (printed_ && !facts.printed.empty()) {
+    end_live_line();
+    out_ << printed_->take(facts, line_.terminal().columns) << std::flush;
+  }
   for (const std::string& warning : facts.warnings) {
     if (!warnings_.add(warning)) continue;
     end_live_line();
@@ -124,14 +164,18 @@ void RunReport::on_rollout(const train::RolloutFacts& facts) {
 }
 
 void RunReport::on_step(const train::StepFacts& facts, std::int64_t total_steps) {
+  const Lock lock(mutex_);
+  note_event();
   tell_followers([this](RunFollower& one) { one.poll(say_line()); });
   last_line_ = line_.text(facts, total_steps);
   if (!line_.terminal().interactive) return;
   out_ << "\r\x1b[K" << last_line_ << std::flush;
   live_ = true;
+  passing_ = false;
 }
 
 void RunReport::on_log(const train::LogRecord& record) {
+  const Lock lock(mutex_);
   metrics_->write(record);
   if (events_) {
     for (const auto& [name, value] : record.values) {
@@ -178,11 +222,15 @@ void RunReport::print_run_reward() {
 }
 
 void RunReport::on_memory(const train::MemoryFacts& facts) {
+  const Lock lock(mutex_);
   end_live_line();
   const std::string peak = base::gigabytes(facts.peak), planned = base::gigabytes(facts.planned);
   out_ << fmt::format("memory    peak {}{}, planned {}\n", peak,
                       facts.at_end ? "" : fmt::format(" after step {}", facts.step), planned);
-  if (static_cast<double>(facts.peak) > kWorthAWarning * static_cast<double>(facts.planned)) {
+  const double above = static_cast<double>(facts.peak) - static_cast<double>(facts.planned);
+  const bool is_above = above > kLeastGap && above > kWorthAWarning * static_cast<double>(facts.planned);
+  if (is_above && !peak_told_) {
+    peak_told_ = true;
     out_ << fmt::format(
         "warning   the peak of {} is more than 10 % above the planned {}: the plan was too low for this run; "
         "if memory is short, lower memory_limit by the difference\n",
@@ -192,12 +240,15 @@ void RunReport::on_memory(const train::MemoryFacts& facts) {
 }
 
 void RunReport::on_save(const std::string& folder, std::int64_t step) {
+  const Lock lock(mutex_);
   end_live_line();
   out_ << "saved     " << folder << '\n' << std::flush;
   tell_followers([&](RunFollower& one) { one.on_save(folder, step, say_line()); });
 }
 
 void RunReport::on_finish(const std::string& folder, bool interrupted, std::int64_t step) {
+  ticker_.reset();
+  const Lock lock(mutex_);
   end_live_line();
   print_run_reward();
   for (const std::string& warning : warnings_.repeated())
@@ -208,7 +259,7 @@ void RunReport::on_finish(const std::string& folder, bool interrupted, std::int6
         "true\n",
         step);
   } else {
-    out_ << "done      adapter in " << folder << '\n';
+    out_ << "done      " << (full_ ? "model" : "adapter") << " in " << folder << '\n';
   }
   out_ << std::flush;
   tell_followers([&](RunFollower& one) { one.on_finish(interrupted, step, say_line()); });
@@ -222,8 +273,8 @@ RunFollower::Say RunReport::say_line() {
 }
 
 void RunReport::end_live_line() {
-  if (live_) out_ << '\n';
-  live_ = false;
+  if (live_) out_ << (passing_ ? "\r\x1b[K" : "\n");
+  live_ = passing_ = false;
 }
 
 }  // namespace hone::report

@@ -3,7 +3,9 @@
 // end; and the change of the reward.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -13,7 +15,9 @@
 #include "report/completions_table.h"
 #include "report/metrics_file.h"
 #include "report/progress_line.h"
+#include "report/reward_output.h"
 #include "report/run_follower.h"
+#include "report/step_ticker.h"
 #include "report/tensorboard.h"
 #include "report/terminal.h"
 #include "report/warnings.h"
@@ -27,6 +31,10 @@ class RunReport final : public train::RunListener {
   RunReport(std::ostream& out, Terminal terminal, bool tensorboard, CompletionsTableOptions shown = {})
       : out_(out), line_(terminal), tensorboard_(tensorboard), shown_(shown) {}
 
+  ~RunReport() override;
+
+  // From on_start() to on_finish() a thread shows how far a long step is (step_ticker.h).
+  void show_progress_in_steps() { ticks_ = true; }
   // Tells it what this is told, from start_followers() on, and prints what it says.
   void add_follower(std::unique_ptr<RunFollower> follower) { followers_.push_back(std::move(follower)); }
   // After on_start, when the run has been examined: of one that is refused, nothing is sent to anybody.
@@ -42,6 +50,11 @@ class RunReport final : public train::RunListener {
   void on_finish(const std::string& folder, bool interrupted, std::int64_t step) override;
 
  private:
+  using Clock = std::chrono::steady_clock;
+  using Lock = std::lock_guard<std::recursive_mutex>;  // followers speak while they are told something
+
+  void tick();
+  void note_event() { last_event_ = last_tick_ = Clock::now(); }
   void end_live_line();
   RunFollower::Say say_line();
   template <typename Tell>
@@ -56,19 +69,28 @@ class RunReport final : public train::RunListener {
   std::ostream& out_;
   ProgressLine line_;
   bool tensorboard_;
+  bool full_ = false;  // the whole model is trained
   CompletionsTableOptions shown_;
   Warnings warnings_;
   std::optional<train::RolloutFacts> to_show_;  // the newest, until its table is shown
   base::fs::path folder_;                       // output_dir
   std::int64_t first_step_ = 0;
   std::unique_ptr<CompletionsFiles> completions_;  // created with the first rollouts
-  bool live_ = false;                              // the terminal shows an unfinished line
-  std::string last_line_;                          // of the newest step, for logs
+  std::optional<RewardOutput> printed_;
+  bool peak_told_ = false;  // that it is above the plan
+  bool live_ = false;       // the terminal shows an unfinished line
+  bool passing_ = false;    // which says how far a step is, and is not to stay
+  std::string last_line_;   // of the newest step, for logs
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<TensorboardWriter> events_;
   std::vector<std::unique_ptr<RunFollower>> followers_;
   std::optional<train::StartFacts> start_;  // for followers that were not started
   bool following_ = false;
+  std::recursive_mutex mutex_;  // of all above: the ticker's thread writes too
+  bool ticks_ = false;
+  std::int64_t total_steps_ = 0;
+  Clock::time_point last_event_, last_tick_;
+  std::unique_ptr<StepTicker> ticker_;  // last: its thread ends first
 };
 
 }  // namespace hone::report

@@ -17,7 +17,17 @@ double percent(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+std::string full_lines(const train::TrainedFacts& facts) {
+  return fmt::format(
+      "trained   {}: {} parameters, {:.2f} % of {}\n          weights in float32 ({}), the products' copy beside "
+      "them\n",
+      fmt::join(facts.whole, ", "), human_count(facts.parameters),
+      percent(facts.parameters, facts.base_parameters), human_count(facts.base_parameters),
+      human_bytes(facts.bytes));
+}
+
 std::string trained_lines(const train::TrainedFacts& facts) {
+  if (facts.full) return full_lines(facts);
   std::string out = fmt::format(
       "trained   {} tensors, {} parameters ({}), {:.2f} % of {}\n          LoRA on {} linears: {}\n",
       human_count(facts.tensors), human_count(facts.parameters), human_bytes(facts.bytes),
@@ -67,8 +77,9 @@ std::string memory_lines(const train::MemoryPlan& plan) {
 std::string method_lines(const train::ExampleStartFacts& facts) {
   const data::DataFacts& data = facts.data;
   std::string out =
-      fmt::format("data      {} rows, {} tokens, {} of them targets ({:.1f} %); mean {:.0f}, longest {}\n",
-                  human_count(data.kept), human_count(data.tokens), human_count(data.supervised_tokens),
+      fmt::format("data      {}{} rows, {} tokens, {} of them targets ({:.1f} %); mean {:.0f}, longest {}\n",
+                  facts.streamed ? "streamed; of the first " : "", human_count(data.kept),
+                  human_count(data.tokens), human_count(data.supervised_tokens),
                   percent(data.supervised_tokens, data.tokens), data.mean_length, data.longest);
   const auto line = [&out](std::int64_t count, std::string_view text) {
     if (count > 0) out += fmt::format("          {} {}\n", human_count(count), text);

@@ -178,7 +178,7 @@ std::vector<std::string> changes(const Json& saved, const config::Plan& plan, co
 
 void save_checkpoint(const fs::path& output_dir, const CheckpointParts& parts) {
   base::StagedFolder staged(checkpoint_path(output_dir, parts.state.step));
-  write_result_files(staged.path(), parts);
+  write_result_files(staged.path(), parts, Weights::kMasters);
   write_optimizer(staged.path() / kOptimizerFile, parts.optimizer);
   Json method_files = Json::array();
   for (const auto& [name, text] : parts.method_files) {

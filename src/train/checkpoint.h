@@ -3,6 +3,8 @@
 // output_dir/checkpoint-N/ holds
 //
 //   - adapter_config.json, adapter_model.safetensors: PEFT's files; a checkpoint is a usable adapter
+//   - or, with use_peft: false, config.json, generation_config.json, model.safetensors (or shards and their index) with
+//     the fp32 masters: a checkpoint is a usable model
 //   - optimizer.safetensors: the optimizer's name and state (learn/optimizer.h); AdamW's are exp_avg, exp_avg_sq,
 //     [P] fp32 each, in the order of the adapter's tensors
 //   - trainer_state.json: transformers' format

@@ -122,7 +122,11 @@ void check_files(const fs::path& folder, const Json& state) {
     damaged(folder / name, std::to_string(expected_bytes) + " bytes as they were saved",
             std::to_string(bytes) + (bytes == expected_bytes ? " bytes with another checksum" : " bytes"));
   }
-  for (const auto needed : {kAdapterConfigFile, kAdapterWeightsFile, kOptimizerFile, kTrainerStateFile}) {
+  const bool full = table.contains(std::string(kModelConfigFile));
+  std::vector<std::string_view> all = {kOptimizerFile, kTrainerStateFile};
+  if (!full) all.insert(all.end(), {kAdapterConfigFile, kAdapterWeightsFile});
+  if (full) all.push_back(table.contains(std::string(kModelIndexFile)) ? kModelIndexFile : kModelWeightsFile);
+  for (const auto needed : all) {
     if (!table.contains(std::string(needed)))
       damaged(record, "the file " + std::string(needed), "not among the saved files");
   }

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <queue>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "model/planned_bytes.h"
 #include "ops/attention.h"
 #include "ops/cpu/instructions.h"
 #include "ops/device_memory.h"
@@ -17,11 +20,42 @@ namespace {
 
 constexpr std::int64_t kModulesOfALayer = 7;  // CausalLm::linears()
 
-std::int64_t sum_of_largest(std::vector<std::int64_t> values, std::int64_t count) {
-  const auto kept = std::min(static_cast<std::ptrdiff_t>(count), static_cast<std::ptrdiff_t>(values.size()));
-  std::partial_sort(values.begin(), values.begin() + kept, values.end(), std::greater<>());
-  return std::accumulate(values.begin(), values.begin() + kept, std::int64_t{0});
-}
+// The sum of the largest `count` of many values.
+class SumOfLargest {
+ public:
+  explicit SumOfLargest(std::int64_t count) : count_(static_cast<std::size_t>(count)) {}
+
+  void add(std::int64_t value) {
+    if (kept_.size() == count_ && value <= kept_.top()) return;
+    kept_.push(value);
+    sum_ += value;
+    if (kept_.size() <= count_) return;
+    sum_ -= kept_.top();
+    kept_.pop();
+  }
+  std::int64_t sum() const { return sum_; }
+
+ private:
+  std::size_t count_;
+  std::int64_t sum_ = 0;
+  std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> kept_;  // the least is on top
+};
+
+class LargestBatch {
+ public:
+  explicit LargestBatch(std::int64_t batch_size) : tokens_(batch_size), scored_(batch_size) {}
+
+  void add(const RowSize& row) {
+    tokens_.add(row.tokens);
+    scored_.add(row.scored);
+    segment_ = std::max(segment_, row.segment);
+  }
+  LongestBatch found() const { return {.tokens = tokens_.sum(), .scored = scored_.sum(), .segment = segment_}; }
+
+ private:
+  SumOfLargest tokens_, scored_;
+  std::int64_t segment_ = 0;
+};
 
 // q, k and v read one input, gate and up another.
 std::int64_t largest_frozen_rank(const std::vector<const ops::Linear*>& linears) {
@@ -41,20 +75,20 @@ void add_trained_parts(MemoryInputs& out, const model::CausalLm& model) {
   constexpr std::int64_t kHeadRows = 512;  // of a tile of the autograd head
   const model::TrainedParts& parts = model.trained_parts();
   const std::int64_t vocabulary = out.model.vocab_size, e = out.linear_size;
-  out.only_lora = model.trains_only_linears();
+  out.fused_trains = model.fused_trains();
   out.trains_below = parts.below_layers();
   const auto whole = [](const at::Tensor& matrix, std::int64_t element) {
     return matrix.numel() * (element == 4 ? 4 : 2 * element + 4);
   };
   const auto add = [&out](const at::Tensor& tensor) { out.adapter_parameters += tensor.numel(); };
-  for (const auto& [name, vector] : parts.vectors) add(vector);
-  if (parts.head.defined()) {
+  for (const auto& [name, vector] : parts.tensors) add(vector);
+  if (parts.head.defined() && !parts.head.is_same(parts.embedding)) {
     add(parts.head);
-    out.ends_bytes += whole(parts.head, e);
+    if (!out.full) out.ends_bytes += whole(parts.head, e);
   }
   if (parts.embedding.defined()) {
     add(parts.embedding);
-    out.ends_bytes += whole(parts.embedding, out.residual_size);
+    if (!out.full) out.ends_bytes += whole(parts.embedding, out.residual_size);
   }
   if (const auto& lora = parts.embedding_lora) {
     add(lora->a);
@@ -72,32 +106,29 @@ void add_trained_parts(MemoryInputs& out, const model::CausalLm& model) {
 
 }  // namespace
 
-LongestBatch longest_batch(const std::vector<data::Example>& examples,
-                           const std::vector<data::PackedRow>& rows, std::int64_t batch_size) {
-  std::vector<RowSize> sizes;
-  for (const data::PackedRow& row : rows) {
-    RowSize size = {.tokens = row.tokens};
-    for (const std::int64_t member : row.members) {
-      const auto& supervised = examples.at(static_cast<std::size_t>(member)).supervised;
-      size.segment = std::max(size.segment, static_cast<std::int64_t>(supervised.size()));
-      for (std::size_t t = 1; t < supervised.size(); ++t) size.scored += supervised[t] != 0 ? 1 : 0;
-    }
-    sizes.push_back(size);
+LongestBatch longest_batch(const ExampleData& data, std::int64_t batch_size) {
+  if (data.stream != nullptr && data.longest_row > 0) {
+    return {.tokens = batch_size * data.longest_row,
+            .scored = batch_size * data.longest_row,
+            .segment = data.longest_row};
   }
-  return largest_batch(sizes, batch_size);
+  LargestBatch out(batch_size);
+  for (std::size_t row = 0; row < data.rows.size(); ++row) {
+    RowSize size;
+    for (const std::uint32_t member : data.rows.members(row)) {
+      size.tokens += data.examples.tokens(member);
+      size.scored += data.examples.scored(member);
+      size.segment = std::max(size.segment, data.examples.tokens(member));
+    }
+    out.add(size);
+  }
+  return out.found();
 }
 
 LongestBatch largest_batch(const std::vector<RowSize>& rows, std::int64_t batch_size) {
-  std::vector<std::int64_t> tokens, scored;
-  LongestBatch out;
-  for (const RowSize& row : rows) {
-    tokens.push_back(row.tokens);
-    scored.push_back(row.scored);
-    out.segment = std::max(out.segment, row.segment);
-  }
-  out.tokens = sum_of_largest(std::move(tokens), batch_size);
-  out.scored = sum_of_largest(std::move(scored), batch_size);
-  return out;
+  LargestBatch out(batch_size);
+  for (const RowSize& row : rows) out.add(row);
+  return out.found();
 }
 
 void count_shared_prompts(MemoryInputs& inputs, const model::CausalLm& model, std::int64_t longest_prompt,
@@ -126,7 +157,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.base_bytes = model.parameter_bytes();
   out.packed = model.packed();
   if (const model::Quantize scheme = model.quantized()) out.quantized = ops::describe(*scheme);
-  out.by_panels = model.device().is_cpu() && ops::instructions() == ops::Instructions::kAvx512Bf16;
+  out.by_panels = model.device().is_cpu() && ops::instructions() >= ops::Instructions::kAvx2;
   const std::vector<const ops::Linear*> linears = model.linears();
   out.frozen_rank = largest_frozen_rank(linears);
   for (std::size_t i = 0; i < linears.size(); ++i) {
@@ -149,6 +180,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
     out.tied_head = model.config().tie_word_embeddings && !model.score_head().defined();
     out.adapter_parameters += rows.values().numel();
   }
+  out.full = !plan.use_peft;
   add_trained_parts(out, model);
   out.train = train;
   out.eval = eval;
@@ -185,9 +217,43 @@ std::int64_t bytes_in_use(const config::MachinePlan& plan) {
 }
 
 MemoryLimit memory_limit(const config::MachinePlan& plan) {
-  if (plan.memory_limit > 0) return {.bytes = plan.memory_limit, .is_set = true};
   const ops::DeviceMemory memory = ops::device_memory(device(plan));
-  return {.bytes = memory.free == 0 ? 0 : memory.free + memory.in_use, .is_set = false};
+  const MemoryLimit found = {.bytes = memory.free == 0 ? 0 : memory.free + memory.in_use, .by = memory.limit};
+  // What is free on a machine changes, so that memory_limit may say more; limits of the process do not.
+  const bool tighter = !found.by.empty() && found.bytes < plan.memory_limit;
+  if (plan.memory_limit > 0 && !tighter) return {.bytes = plan.memory_limit, .is_set = true};
+  return found;
+}
+
+void require_room_for_base(const model::WeightSource& source, const config::Plan& plan) {
+  const MemoryLimit limit = memory_limit(plan);
+  for (const std::string& name : source.names()) {
+    if (source.quantization(name)) return;  // its codes take less than its config says
+  }
+  const model::DtypePolicy dtypes = dtype_policy(plan);
+  const std::int64_t base =
+      model::planned_bytes(source.config(), dtypes.linear, dtypes.residual, quantize(plan));
+  const std::int64_t needed = bytes_in_use(plan) + base;
+  if (limit.bytes == 0 || needed <= limit.bytes) return;
+  const std::int64_t four_bits = model::planned_bytes(
+      source.config(), dtypes.linear, dtypes.residual,
+      ops::QuantScheme{.type = ops::QuantType::kNf4, .nested = true});
+  const bool smaller = needed - base + four_bits <= limit.bytes;
+  throw base::UserError(
+      {.where = "memory plan",
+       .expected = "a base model that fits " +
+                   (limit.is_set      ? "memory_limit " + base::gigabytes(limit.bytes)
+                    : limit.by.empty() ? "the free " + base::gigabytes(limit.bytes)
+                                       : "the " + base::gigabytes(limit.bytes) + " that " + limit.by + " leaves") +
+                   " (MEM-01)",
+       .found = "its weights need " + base::gigabytes(base) + ", the program has " +
+                base::gigabytes(needed - base),
+       .cause = "the model is too large for this limit, before anything is trained",
+       .fix = std::string(smaller ? "load_in_4bit: true with use_bnb_nested_quant: true (" +
+                                        base::gigabytes(four_bits) + "), or "
+                                  : "") +
+              "take a smaller model" +
+              (limit.is_set ? ", or raise memory_limit" : limit.by.empty() ? "" : ", or raise that limit")});
 }
 
 PassForm pass_form(const MemoryPlan& plan) {

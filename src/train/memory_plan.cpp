@@ -83,7 +83,8 @@ std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMod
                                         2 * norms + gate_up + product + stream + dropped(s.mlp));
   // d in the linears' dtype, the product's gradient; with dropout the side's own way back
   const std::int64_t mlp_backward = norms + gate_up + product + s.hidden * s.e + s.mlp * s.e +
-                                    (in.dropout ? s.mlp * s.e : 0) + dropped(s.mlp);
+                                    (in.dropout ? s.mlp * s.e : 0) + dropped(s.mlp) +
+                                    (in.full ? s.mlp * s.e : 0);  // d_out, transposed for dW
   const std::int64_t attention_backward =
       norms + qkv + (s.heads + s.qkv + s.hidden) * s.e + dropped(s.hidden);
   return std::max(s.tokens * std::max(forward, stream + mlp_backward),
@@ -111,6 +112,8 @@ std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
   std::int64_t token =
       2 * 4 * s.hidden + (s.qkv + s.heads) * s.e + 4 * in.model.num_attention_heads + 3 * s.mlp * s.e;
   if (in.model.qk_norm) token += 4 * s.qk;
+  // inputs of the linears, cast for each of them
+  if (in.full) token += (s.e != s.residual ? 5 : 2) * s.hidden * s.e + s.mlp * s.e;
   std::int64_t tape = in.train.tokens * token * s.taped_layers();
   std::set<std::pair<std::int64_t, std::int64_t>> shared;  // inputs that several sides keep as one tensor
   for (const AdaptedLinear& linear : in.adapted) {
@@ -148,7 +151,14 @@ std::int64_t dequantized_bytes(const MemoryInputs& in, bool fused_layer) {
   return in.largest_linear * in.linear_size;
 }
 
+// In full fine-tuning: what autograd holds of embedding and head beside their gradients.
+std::int64_t plain_ends_bytes(const MemoryInputs& in) {
+  const std::int64_t e = in.linear_size;
+  return in.model.vocab_size * in.model.hidden_size * (e == 4 ? 4 : e + 4);
+}
+
 std::string describe_base(const MemoryInputs& in) {
+  if (in.full) return "the model as it was read";
   const std::string out = in.frozen_rank > 0 ? "base weights and adapters" : "base weights";
   if (!in.quantized.empty()) return out + ", " + in.quantized;
   return in.packed ? out + ", packed" : out;
@@ -165,7 +175,8 @@ bool fits(const MemoryPlan& plan, const MemoryLimit& limit) {
 }
 
 std::string describe_limit(const MemoryLimit& limit) {
-  return (limit.is_set ? "" : "the free ") + base::gigabytes(limit.bytes);
+  return (limit.is_set ? "" : "the free ") + base::gigabytes(limit.bytes) +
+         (limit.by.empty() ? "" : " that " + limit.by + " leaves");
 }
 
 [[noreturn]] void throw_too_large(const MemoryInputs& in, const MemoryPlan& leanest,
@@ -184,14 +195,20 @@ std::string describe_limit(const MemoryLimit& limit) {
   std::string fix = batch_can ? "lower per_device_train_batch_size or max_length" : "take a smaller model";
   if (!batch_can && in.linear_size == 4) fix += ", or bf16: true";
   if (!leanest.fused_layer) {
-    fix += in.frozen_base && in.only_lora
+    fix += in.fused_trains
                ? ", or remove layer_form: plain"
                : ", or train only LoRA on linears of the layers, which takes the form that needs less";
   }
-  fix += limit.is_set ? ", or raise memory_limit"
-                      : ", or end other programs; memory_limit: " +
-                            two_digits(std::ceil(static_cast<double>(leanest.total) / 1e7) / 100) +
-                            "GB runs it anyway";
+  const auto rounded_up = [](std::int64_t bytes) {
+    return two_digits(std::ceil(static_cast<double>(bytes) / 1e7) / 100) + "GB";
+  };
+  if (!limit.by.empty()) {
+    fix += ", or raise that limit by " + rounded_up(leanest.total - limit.bytes);
+  } else {
+    fix += limit.is_set
+               ? ", or raise memory_limit"
+               : ", or end other programs; memory_limit: " + rounded_up(leanest.total) + " runs it anyway";
+  }
   throw base::UserError({.where = "memory plan",
                          .expected = "a run within " + describe_limit(limit) + " (MEM-01)",
                          .found = found,
@@ -201,28 +218,28 @@ std::string describe_limit(const MemoryLimit& limit) {
 }
 
 bool choose_explicit(const MemoryInputs& in, LayerForm form, std::string& why) {
-  const bool can = in.frozen_base && in.only_lora;
+  const bool can = in.fused_trains;
   if (can && form == LayerForm::kAutograd) {
     why = "layer form plain: as set";
     return false;
   }
   if (can) {
-    why = "layer form explicit (fused): base frozen, adapters are LoRA on linears" +
-          std::string(in.token_rows > 0 ? " and rows of the embedding" : "");
+    const bool whole = in.full || in.trains_below || in.ends_bytes > 0;
+    why = whole ? "layer form explicit (fused): it has the gradients of all weights"
+                : "layer form explicit (fused): base frozen, adapters are LoRA on linears" +
+                      std::string(in.token_rows > 0 ? " and rows of the embedding" : "");
     return true;
   }
-  const std::string reason =
-      !in.frozen_base ? "weights of the base are trained" : "something besides LoRA on linears is trained";
+  const std::string reason = "the embedding or the head has a LoRA";
   if (form != LayerForm::kFused) {
     why = "layer form plain: " + reason;
     return false;
   }
-  throw base::UserError(
-      {.where = "layer_form",
-       .expected = "layer_form: auto or plain for this run (GRAD-07)",
-       .found = "explicit",
-       .cause = reason + ", and the fused layer (explicit) only has gradients for LoRA on frozen linears",
-       .fix = "remove layer_form"});
+  throw base::UserError({.where = "layer_form",
+                         .expected = "layer_form: auto or plain for this run (GRAD-07)",
+                         .found = "explicit",
+                         .cause = reason + ", for which the fused layer (explicit) has no gradients",
+                         .fix = "remove layer_form"});
 }
 
 }  // namespace
@@ -235,15 +252,16 @@ std::string_view recompute_name(RecomputeMode level) {
 MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode level) {
   base::require(level != RecomputeMode::kAuto, "train::memory_of", "a level, not auto");
   const Shapes s(in);
-  // parameters and gradients; the explicit form's GEMMs read a copy in the linears' dtype
-  const std::int64_t shadow = fused_layer && in.linear_size != 4 ? in.linear_size : 0;
+  // parameters and gradients; GEMMs read a copy in the linears' dtype, which autograd saves of whole matrices
+  const bool copies = in.linear_size != 4 && (fused_layer || in.full);
+  const std::int64_t shadow = copies ? in.linear_size : 0;
   MemoryPlan out;
   out.fused_layer = fused_layer;
   out.recompute = fused_layer ? level : RecomputeMode::kNone;
   out.segments = {
       {"program and data", in.program_bytes + kFirstUse},
       {describe_base(in), in.base_bytes},
-      {"adapter and optimizer",
+      {in.full ? "float32 weights, gradients and optimizer" : "adapter and optimizer",
        in.adapter_parameters * (2 * 4 + shadow) + in.optimizer_bytes.value_or(2 * 4 * in.adapter_parameters)},
       {"tape of " + std::to_string(s.taped_layers()) + " layers",
        fused_layer ? fused_tape(in, s, level) : plain_tape(in, s)},
@@ -253,7 +271,8 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
                    (in.float_head ? s.scored * s.hidden * 4 : 0)},
       {"batch", batch_bytes(in, s)},
   };
-  if (in.ends_bytes > 0) out.segments.push_back({"embedding and head, trained", in.ends_bytes});
+  const std::int64_t ends = in.ends_bytes + (in.full && !fused_layer ? plain_ends_bytes(in) : 0);
+  if (ends > 0) out.segments.push_back({"embedding and head, trained", ends});
   // Sampling and training take turns: what the larger needs more than the other.
   std::int64_t training = 0;
   for (std::size_t i = kFirstOfBatch; i < out.segments.size(); ++i) training += out.segments[i].bytes;

@@ -55,8 +55,8 @@ struct MemoryInputs {
   std::int64_t sampling = 0;            // keys, values, prefill and logits of a method that samples
   std::int64_t accumulation = 1;        // micro-batches of a step, all laid out at once
   std::int64_t threads = 1;
-  bool frozen_base = true;  // no weight of the base is trained
-  bool only_lora = true;    // every trained tensor is a LoRA side of a linear, or rows of the embedding
+  bool full = false;         // full fine-tuning: adapter_parameters are those of the model that are trained
+  bool fused_trains = true;  // the fused form can train what is trained
   // What a pass holds of embedding and head that are trained in full or have a LoRA: casts and gradients.
   std::int64_t ends_bytes = 0;
   bool trains_below = false;  // something is trained below the lowest LoRA: every layer is taped
@@ -70,6 +70,7 @@ struct MemorySegment {
 struct MemoryLimit {
   std::int64_t bytes = 0;  // of the whole process; 0: not known, nothing is compared
   bool is_set = false;     // memory_limit, not what was free
+  std::string by = {};     // what bounds the free memory when it is not the machine (base/process_memory.h)
 };
 
 struct MemoryPlan {

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "learn/schedule.h"
+#include "train/input_files.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
 
@@ -52,10 +53,11 @@ LongestBatch longest_pairs(const PairData& data, std::int64_t batch_size, bool s
 std::unique_ptr<OpenedRun> open_source(const config::Plan& asked) {
   at::set_num_threads(static_cast<int>(threads_or_default(asked.threads)));
   auto run = std::make_unique<OpenedRun>(asked);
+  if (run->directory.resuming()) require_same_method(run->directory.resume_from(), run->plan);
   run->source = model::open_weights(run->plan.model_name_or_path);
   run->text.emplace(open_text(run->plan));
   // Known before the weights are read, because only the fused form reads packs and shares prompts.
-  const bool fused = trains_only_linears(run->plan, run->directory, run->source->config());
+  const bool fused = fused_trains(run->plan, run->directory, run->source->config());
   if (run->plan.layer_form == config::LayerForm::kAuto && !fused)
     run->plan.layer_form = config::LayerForm::kAutograd;
   return run;
@@ -65,6 +67,7 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
                 const AttachOptions& options) {
   const config::Plan& plan = run.plan;
   Attached out{.program_bytes = bytes_in_use(plan), .reference = {}};
+  require_room_for_base(*run.source, plan);
   const bool packs = options.packs && plan.layer_form != config::LayerForm::kAutograd;
   model::CausalLm& model = run.model.emplace(*run.source, dtype_policy(plan),
                                              packs ? model::Storage::kPacked : model::Storage::kPlain,
@@ -74,14 +77,15 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
     continued = adapters::Adapter::load(model, plan.adapter_name_or_path).flat().clone();
   }
   adapters::Adapter& adapter =
-      run.adapter.emplace(open_adapter(model, plan, run.directory, run.source.get()));
+      run.adapter.emplace(open_adapter(model, plan, run.directory, *run.source, options.wants_reference));
   out.reference = {.parameters = adapter.flat(),
                    .values = options.wants_reference && adapter.initial_values().defined()
                                  ? adapter.initial_values()
                                  : continued};
   if (plan.disable_dropout) adapter.set_dropout(0);
   run.resume_state.emplace(
-      find_resume_state(plan, run.directory, adapter, data_fingerprint(file.files, file.rows)));
+      find_resume_state(plan, run.directory, adapter, data_fingerprint(file.files, file.rows),
+                        input_files(plan, *run.text)));
   require_room_for_checkpoint(run.directory, adapter, run.resume_state->optimizer);
   begin_start_page(run, longest);
   return out;

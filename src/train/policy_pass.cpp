@@ -84,7 +84,7 @@ PolicyScores scores_of(const Run& run, const ops::TokenLogprobs& found, const at
   PolicyScores out{.logprob = found.logprob, .entropy = found.entropy};
   if (extra.mean_row.defined()) {
     out.is_top1 = found.is_top1;
-    at::Tensor mean = extra.mean_row;
+    at::Tensor mean = run.model.mean_head_row(extra.mean_row, run.pass.context().adapters_on);
     if (own) mean = mean + ops::mean_row_change(run.model.head(), *own);
     out.mean_logit = hidden.to(at::kFloat).mv(mean) / temperature;
   }
@@ -127,7 +127,7 @@ PolicyScores score_policy(const model::CausalLm& model, const PolicyPass& pass, 
   if (!form.is_fused) return on_host(score_under_autograd(run, hidden, temperature, extra));
   const std::optional<ops::HeadRows> own = model.head_rows(key.adapters_on);
   const ops::TokenLogprobs found =
-      ops::linear_logprob(hidden, model.head(), run.target,
+      ops::linear_logprob(hidden, model.head(key.adapters_on), run.target,
                           {.temperature = temperature, .squares = extra.squares, .own = pointer(own)});
   return on_host(scores_of(run, found, hidden, own, temperature, extra));
 }
@@ -157,13 +157,13 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
   const at::NoGradGuard no_grad;
   const std::optional<ops::HeadRows> own = model.head_rows(true);
   ops::TokenLogprobs found = ops::linear_logprob(
-      hidden, model.head(), run.target,
+      hidden, model.head(true), run.target,
       {.gradient = true, .temperature = temperature, .squares = extra.squares, .own = pointer(own)});
   learn::PolicyGradient out =
       gradient_of(loss, scores_of(run, found, hidden, own, temperature, extra), model.device());
   found.gradient.mul_(out.d_logprob.unsqueeze(1));
   if (out.d_entropy.defined()) {
-    found.gradient.add_(ops::entropy_backward(hidden, model.head(), found.log_sum, found.entropy,
+    found.gradient.add_(ops::entropy_backward(hidden, model.head(true), found.log_sum, found.entropy,
                                               out.d_entropy, temperature, pointer(own)));
   }
   if (own) {
@@ -176,6 +176,16 @@ learn::PolicyGradient train_policy(const model::CausalLm& model, const PolicyPas
                                  .entropy = found.entropy,
                                  .d_entropy = out.d_entropy,
                                  .temperature = temperature});
+  }
+  if (const at::Tensor& head = model.trained_parts().head; head.defined()) {
+    ops::add_head_gradient(head.grad(), model.head(true),
+                           {.hidden = hidden,
+                            .targets = run.target,
+                            .log_sum = found.log_sum,
+                            .d_logprob = out.d_logprob,
+                            .entropy = found.entropy,
+                            .d_entropy = out.d_entropy,
+                            .temperature = temperature});
   }
   run.pass.backward(std::move(found.gradient));
   return out;

@@ -36,8 +36,17 @@ void finish_former(const fs::path& output_dir) {
 
 }  // namespace
 
-void write_result_files(const fs::path& folder, const CheckpointParts& parts) {
-  parts.adapter.save(folder);
+namespace {
+
+at::ScalarType result_dtype(const config::Plan& plan) {
+  const bool narrow = !plan.use_peft && plan.precision == config::Precision::kBFloat16;
+  return narrow ? at::kBFloat16 : at::kFloat;
+}
+
+}  // namespace
+
+void write_result_files(const fs::path& folder, const CheckpointParts& parts, Weights weights) {
+  parts.adapter.save(folder, weights == Weights::kMasters ? at::kFloat : result_dtype(parts.plan));
   parts.tokenizer.save(folder);
   base::write_file_atomic(folder / kTrainerStateFile,
                           base::dump_json(trainer_state_json(parts.state, parts.facts), 2) + "\n");
@@ -46,9 +55,13 @@ void write_result_files(const fs::path& folder, const CheckpointParts& parts) {
 
 namespace {
 
-// The files of the best checkpoint's adapter, in place of those of the last step's.
-void take_adapter_of(const fs::path& checkpoint, const fs::path& folder) {
+// The files of the best checkpoint's adapter or model, in place of those of the last step's.
+void take_best(const fs::path& checkpoint, const fs::path& folder, const CheckpointParts& parts) {
   check_checkpoint(checkpoint);
+  if (parts.adapter.is_full()) {
+    parts.adapter.save_checkpoints_model(folder, checkpoint, result_dtype(parts.plan));
+    return;
+  }
   for (const std::string_view name : {kAdapterConfigFile, kAdapterWeightsFile}) {
     base::write_file_atomic(folder / name, base::read_text(checkpoint / name));
   }
@@ -58,10 +71,10 @@ void take_adapter_of(const fs::path& checkpoint, const fs::path& folder) {
 
 void publish_final(const fs::path& output_dir, const CheckpointParts& parts) {
   const auto write = [&](const fs::path& folder) {
-    write_result_files(folder, parts);
-    if (!parts.best.empty()) take_adapter_of(parts.best, folder);
+    write_result_files(folder, parts, Weights::kResult);
+    if (!parts.best.empty()) take_best(parts.best, folder, parts);
   };
-  base::publish(output_dir, write, kAdapterConfigFile);
+  base::publish(output_dir, write, parts.adapter.is_full() ? kModelConfigFile : kAdapterConfigFile);
 }
 
 void recover_result(const fs::path& output_dir) {

@@ -6,8 +6,10 @@
 namespace hone::train {
 
 // The files that a checkpoint and the finished result have in common: everything but the optimizer's moments
-// and hone_state.json.
-void write_result_files(const base::fs::path& folder, const CheckpointParts& parts);
+// and hone_state.json. A model that was trained in full has fp32 masters, which a checkpoint holds; the `result` is in
+// the run's dtype, as transformers saves it.
+enum class Weights { kMasters, kResult };
+void write_result_files(const base::fs::path& folder, const CheckpointParts& parts, Weights weights);
 
 // Finishes a publish_final() that a kill or a power failure interrupted (base::finish_publishing): afterwards
 // the complete old or new result is at the top. For the only process that writes there.

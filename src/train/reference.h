@@ -1,5 +1,5 @@
-// The reference model of a run that trains an adapter: only the base, or the base with the initial values of
-// a continued adapter.
+// The reference model of a run: only the base, or the base with the initial values of a continued adapter. In full
+// fine-tuning the base is the model as it was read, which stays in memory beside the trained one.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -42,6 +42,7 @@ struct Reference {
 
 // A description of the plan's reference.
 inline std::string describe_reference(const config::Plan& plan) {
+  if (!plan.use_peft) return "the model as the run began, a second copy";
   if (!plan.adapter_name_or_path.empty()) return "the adapter as it is in " + plan.adapter_name_or_path;
   return plan.base_adapters.empty() ? "the base without the adapter"
                                     : "the base with base_adapters, without the adapter";

@@ -60,6 +60,11 @@ std::optional<std::int64_t> checkpoint_step(const fs::path& folder) {
   return step && checkpoint_path({}, *step) == name ? step : std::nullopt;
 }
 
+bool has_model_weights(const fs::path& folder) {
+  std::error_code none;
+  return fs::exists(folder / kModelWeightsFile, none) || fs::exists(folder / kModelIndexFile, none);
+}
+
 std::vector<std::int64_t> checkpoint_steps(const fs::path& output_dir) {
   std::vector<std::int64_t> steps;
   for (const fs::path& folder : folders_in(output_dir)) {
@@ -130,7 +135,31 @@ void rotate_checkpoints(const fs::path& output_dir, const Rotation& rotation) {
   }
 }
 
+namespace {
+
+// A finished run's, never another model that lies there.
+bool is_finished_model(const fs::path& output_dir) {
+  std::error_code none;
+  return has_model_weights(output_dir) && fs::exists(output_dir / kTrainerStateFile, none);
+}
+
+void remove_finished_model(const fs::path& output_dir) {
+  if (!is_finished_model(output_dir)) return;
+  fs::remove(output_dir / kModelConfigFile);  // first: without it the folder is no model
+  std::vector<fs::path> weights;
+  for (const auto& entry : fs::directory_iterator(output_dir)) {
+    const std::string name = entry.path().filename().string();
+    const bool shard = name.starts_with("model-") && name.ends_with(".safetensors");
+    if (shard || name == kModelWeightsFile || name == kModelIndexFile || name == "generation_config.json")
+      weights.push_back(entry.path());
+  }
+  for (const fs::path& path : weights) fs::remove(path);
+}
+
+}  // namespace
+
 void remove_run(const fs::path& output_dir) {
+  remove_finished_model(output_dir);
   // The adapter's config first: without it the folder is no adapter.
   for (const std::string_view name : {kAdapterConfigFile, kAdapterWeightsFile, kMetricsFile, kRolloutsFile,
                                       kFaultFile, kTrainerStateFile, kBranchFile}) {
@@ -168,6 +197,7 @@ void require_fresh(const fs::path& output_dir) {
   const auto steps = checkpoint_steps(output_dir);
   if (!steps.empty()) refuse("a checkpoint of step " + std::to_string(steps.back()), resume + "true, ");
   if (fs::exists(output_dir / kAdapterWeightsFile)) refuse("a finished adapter", resume + "true, ");
+  if (is_finished_model(output_dir)) refuse("a finished model", resume + "true, ");
   const auto abandoned = abandoned_checkpoints(output_dir);
   if (!abandoned.empty()) {
     const std::string newest = abandoned.back().folder.string();

@@ -14,6 +14,8 @@ namespace hone::train {
 
 constexpr std::string_view kPlanFile = "plan.yaml";
 constexpr std::string_view kMetricsFile = "metrics.jsonl";
+constexpr std::string_view kRewardLogFile =
+    "rewards.log";  // what reward functions print (report/reward_output.h)
 constexpr std::string_view kCompletionsFolder = "completions";  // report/completions_file.h
 // abandoned-1-after-10/checkpoint-20: of a run that was left at step 10 by the first resume that did so
 // (train/branch.h), with its metrics and completions.
@@ -30,6 +32,12 @@ constexpr std::string_view kHoneStateFile = "hone_state.json";  // a checkpoint'
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
 constexpr std::string_view kAdapterConfigFile = "adapter_config.json";
 constexpr std::string_view kAdapterWeightsFile = "adapter_model.safetensors";
+// Of full fine-tuning: a model's folder, with its weights in one file or in shards with an index.
+constexpr std::string_view kModelConfigFile = "config.json";
+constexpr std::string_view kModelWeightsFile = "model.safetensors";
+constexpr std::string_view kModelIndexFile = "model.safetensors.index.json";
+// Whether `folder` has a model's weights.
+bool has_model_weights(const base::fs::path& folder);
 
 base::fs::path checkpoint_path(const base::fs::path& output_dir,
                                std::int64_t step);                          // output_dir/checkpoint-N

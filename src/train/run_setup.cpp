@@ -1,17 +1,21 @@
 #include "train/run_setup.h"
 
 #include <algorithm>
+#include <span>
 
 #include "adapters/peft_files.h"
 #include "adapters/whole_modules.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/json_tools.h"
+#include "base/release_pages.h"
 #include "base/staging.h"
 #include "config/hub_names.h"
 #include "config/write_plan.h"
+#include "model/families.h"
 #include "train/checkpoint.h"
 #include "train/checkpoint_check.h"
+#include "train/input_files.h"
 #include "train/open_model.h"
 #include "train/optimizer.h"
 #include "train/publish.h"
@@ -33,6 +37,15 @@ std::string base_model_name(const config::Plan& plan) {
   if (const std::string id = config::hub_id_of(model); !id.empty()) return id;
   if (fs::is_directory(model)) return plan.model_name_or_path;
   return (model.parent_path() / model.stem()).string() + "-hf";
+}
+
+adapters::LoraConfig full_config(const config::Plan& plan) {
+  adapters::LoraConfig out;
+  out.full = adapters::FullTraining{.unfrozen = plan.unfrozen_parameters,
+                                    .freeze_embeddings = plan.freeze_embeddings,
+                                    .shard_bytes = plan.max_shard_size};
+  out.score_head = plan.method == config::Method::kReward;
+  return out;
 }
 
 adapters::LoraConfig lora_config(const config::Plan& plan) {
@@ -72,6 +85,26 @@ adapters::Adapter load_adapter(model::CausalLm& model, const fs::path& folder, c
   if (!plan.base_model_name_for_adapter.empty())
     adapter.set_base_model_name(plan.base_model_name_for_adapter);
   return adapter;
+}
+
+// A checkpoint of a run that trained the other: an adapter, or the whole model.
+void require_kind_of_run(const fs::path& checkpoint, bool use_peft) {
+  if (fs::exists(checkpoint / adapters::kConfigFile) == use_peft) return;
+  throw base::UserError({checkpoint.string(),
+                         use_peft ? "the checkpoint of an adapter, as use_peft: true says"
+                                  : "the checkpoint of a whole model, as use_peft: false says",
+                         use_peft ? "one of a whole model" : "one of an adapter",
+                         "use_peft changed since the run began", "resume with the options of plan.yaml"});
+}
+
+adapters::Adapter open_full(model::CausalLm& model, const config::Plan& plan, const RunDirectory& directory,
+                            const model::WeightSource& source, bool keeps_base) {
+  adapters::LoraConfig config = full_config(plan);
+  config.full->keeps_base = keeps_base;
+  if (!directory.resuming()) return adapters::Adapter::attach_full(model, config, source);
+  require_kind_of_run(directory.resume_from(), /*use_peft=*/false);
+  const std::unique_ptr<model::WeightSource> saved = model::open_hf_folder(directory.resume_from());
+  return adapters::Adapter::resume_full(model, config, source, *saved);
 }
 
 // A resumed run has the base it began with.
@@ -126,6 +159,13 @@ std::vector<std::string> whole_names(const std::vector<adapters::WholeTensor>& w
   return out;
 }
 
+// "every tensor", "14 of 74 tensors".
+std::vector<std::string> full_names(const model::CausalLm& model, const adapters::Adapter& adapter) {
+  const std::size_t all = model::expected_tensors(model.config()).size(), trained = adapter.whole().size();
+  if (trained == all) return {"every tensor of the model"};
+  return {std::to_string(trained) + " of " + std::to_string(all) + " tensors of the model"};
+}
+
 std::int64_t checkpoint_bytes(const adapters::Adapter& adapter, const learn::Optimizer& optimizer) {
   constexpr std::int64_t kTokenizer = 32LL << 20;
   return static_cast<std::int64_t>(adapter.flat().nbytes()) + optimizer.state_bytes() + kTokenizer;
@@ -178,35 +218,45 @@ void RunDirectory::open(const config::Plan& plan) {
 
 Fingerprint data_fingerprint(const std::vector<fs::path>& files, std::int64_t rows) {
   Fingerprint out{.rows = rows};
-  for (const fs::path& file : files)
-    out.crc32c = base::crc32c(base::MappedFile::open(file).bytes(), out.crc32c);
+  for (const fs::path& path : files) {
+    const base::MappedFile file = base::MappedFile::open(path);
+    for (std::span<const std::byte> left = file.bytes(); !left.empty();) {
+      const std::span<const std::byte> window = left.first(std::min(left.size(), base::kReadWindow));
+      out.crc32c = base::crc32c(window, out.crc32c);
+      base::release_pages(window);
+      left = left.subspan(window.size());
+    }
+  }
   return out;
 }
 
-bool trains_only_linears(const config::Plan& plan, const RunDirectory& directory,
-                         const model::ModelConfig& model) {
+bool fused_trains(const config::Plan& plan, const RunDirectory& directory, const model::ModelConfig& model) {
+  if (!plan.use_peft) return true;
+  if (directory.resuming()) require_kind_of_run(directory.resume_from(), /*use_peft=*/true);
   const fs::path from = directory.resuming() ? directory.resume_from() : fs::path(plan.adapter_name_or_path);
-  if (from.empty()) return adapters::trains_only_linears(lora_config(plan), model, /*strict=*/true);
+  if (from.empty()) return adapters::fused_trains(lora_config(plan), model, /*strict=*/true);
   const fs::path file = from / adapters::kConfigFile;
-  return adapters::trains_only_linears(
+  return adapters::fused_trains(
       adapters::config_from_json(base::parse_json(base::read_settings(file), file.string()), file.string()),
       model, /*strict=*/false);
 }
 
 adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,
-                               const RunDirectory& directory, const model::WeightSource* source) {
+                               const RunDirectory& directory, const model::WeightSource& source,
+                               bool keeps_base) {
+  if (!plan.use_peft) return open_full(model, plan, directory, source, keeps_base);
   const fs::path from = directory.resuming() ? directory.resume_from() : fs::path(plan.adapter_name_or_path);
   const adapters::FrozenAdapters below = adapters::attach_frozen(model, plan.base_adapters);
   if (directory.resuming()) require_same_frozen(from, below);
   adapters::Adapter adapter =
-      from.empty() ? adapters::Adapter::attach(model, lora_config(plan), plan_seed(plan), source)
+      from.empty() ? adapters::Adapter::attach(model, lora_config(plan), plan_seed(plan), &source)
                    : load_adapter(model, from, plan);
   adapter.set_frozen_adapters(below);
   return adapter;
 }
 
 ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& directory,
-                              const adapters::Adapter& adapter, const Fingerprint& data) {
+                              const adapters::Adapter& adapter, const Fingerprint& data, base::Json inputs) {
   ResumeState out{.optimizer = make_optimizer(plan, adapter)};
   if (directory.resuming()) {
     LoadedCheckpoint loaded = load_checkpoint(directory.resume_from(), out.optimizer, plan);
@@ -223,6 +273,7 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
     for (const auto& change : loaded.changed_options)
       out.notes.push_back("differs from the checkpoint: " + change);
     if (const auto note = changed_rows(out.state, data)) out.notes.push_back(*note);
+    out.changed_inputs = changed_inputs(out.state.inputs, inputs);
   }
   if (!plan.adapter_name_or_path.empty()) {
     if (const auto note = adapters::frozen_adapters_note(plan.adapter_name_or_path, plan.base_adapters))
@@ -230,6 +281,7 @@ ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& dire
   }
   out.state.data_rows = data.rows;
   out.state.data_crc32c = data.crc32c;
+  out.state.inputs = std::move(inputs);
   return out;
 }
 
@@ -253,11 +305,12 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
     if (linear->lora) add_module(linear->name);
   }
   out.adapts_embedding = model.trained_parts().embedding_lora.has_value();
-  out.whole = whole_names(adapter.whole());
+  out.full = adapter.is_full();
+  out.whole = out.full ? full_names(model, adapter) : whole_names(adapter.whole());
   const model::TrainedParts& parts = model.trained_parts();
   const bool ends =
       parts.embedding.defined() || parts.head.defined() || parts.embedding_lora || model.head_linear().lora;
-  out.unties_head = out.tied_head && ends;
+  out.unties_head = out.tied_head && ends && !out.full;
   return out;
 }
 
@@ -269,7 +322,7 @@ void require_room_for_checkpoint(const RunDirectory& directory, const adapters::
 
 std::optional<std::string> convert_note(const config::Plan& plan, const model::WeightSource& source) {
   const std::string folder = base_model_name(plan);
-  if (!source.is_gguf() || fs::exists(folder)) return std::nullopt;
+  if (!plan.use_peft || !source.is_gguf() || fs::exists(folder)) return std::nullopt;
   return "the base is a GGUF; PEFT and transformers need a folder: hone convert --input " +
          plan.model_name_or_path + " --output " + folder + " (recorded in adapter_config.json)";
 }

@@ -50,13 +50,14 @@ struct Fingerprint {
 };
 Fingerprint data_fingerprint(const std::vector<base::fs::path>& files, std::int64_t rows);
 
-// A new adapter, the checkpoint's, or the one that adapter_name_or_path names. `source`: what the model was read
-// from, for what is trained in full.
+// What is trained: a new adapter, the checkpoint's, the one that adapter_name_or_path names, or the model in full, new or
+// from the checkpoint. `source`: what the model was read from, which must outlive it. `keeps_base`: a reference model
+// will be asked for.
 adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,
-                               const RunDirectory& directory, const model::WeightSource* source);
-// Whether that adapter will be one that the fused form can train. Reads no weights.
-bool trains_only_linears(const config::Plan& plan, const RunDirectory& directory,
-                         const model::ModelConfig& model);
+                               const RunDirectory& directory, const model::WeightSource& source,
+                               bool keeps_base);
+// Whether the fused form will be able to train that. Reads no weights.
+bool fused_trains(const config::Plan& plan, const RunDirectory& directory, const model::ModelConfig& model);
 
 // The run's state: new, or from its checkpoint.
 struct ResumeState {
@@ -64,10 +65,13 @@ struct ResumeState {
   learn::Optimizer optimizer;
   std::map<std::string, std::string> method_files;
   std::string resumed_from;
-  std::vector<std::string> notes;  // what differs from the checkpoint's run
+  std::vector<std::string> notes;           // what differs from the checkpoint's run
+  std::vector<std::string> changed_inputs;  // files that were changed in place since (input_files.h)
 };
+// `inputs`: of input_files().
 ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& directory,
-                              const adapters::Adapter& adapter, const Fingerprint& data);
+                              const adapters::Adapter& adapter, const Fingerprint& data,
+                              base::Json inputs = base::Json::object());
 
 TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter& adapter);
 

@@ -53,6 +53,7 @@ struct HeadPass {
   const ScoredLoss& loss;
   double denominator = 1;
 
+  const ops::Weight& head() const { return model.head(pass.context().adapters_on); }
   bool is_nll() const { return loss.loss.type == learn::SftLossType::kNll && !loss.loss.smooths(); }
 };
 
@@ -81,7 +82,12 @@ void head_tiles(const HeadPass& head, const at::Tensor& rows, at::Tensor gradien
 void add_smoothing(const HeadPass& head, const at::Tensor& hidden, const std::optional<ops::HeadRows>& own,
                    const at::Tensor& mean_row, double scale, const at::Tensor& gradient) {
   const ops::HeadRows* const rows = own ? &*own : nullptr;
-  gradient.add_(ops::rows_of(head.model.head(), rows, head.targets).sub_(mean_row), scale);
+  gradient.add_(ops::rows_of(head.head(), rows, head.targets).sub_(mean_row), scale);
+  if (const at::Tensor& trained = head.model.trained_parts().head; trained.defined()) {
+    const at::Tensor wide = hidden.to(at::kFloat);
+    trained.grad().index_add_(0, head.targets, wide, scale);
+    trained.grad().sub_(wide.sum(0), scale / static_cast<double>(trained.size(0)));
+  }
   if (!own) return;
   const at::Tensor ids = ops::index_tensor(own->ids, hidden.device());
   const at::Tensor is_target = head.targets.unsqueeze(1).eq(ids.unsqueeze(0)).to(at::kFloat);
@@ -92,11 +98,12 @@ void add_smoothing(const HeadPass& head, const at::Tensor& hidden, const std::op
 void fused_head(const HeadPass& head, at::Tensor hidden, bool backward, ScoredFacts& facts) {
   const std::optional<ops::HeadRows> own = head.model.head_rows(head.pass.context().adapters_on);
   const learn::SftLoss& loss = head.loss.loss;
-  ops::TokenLogprobs found = ops::linear_logprob(hidden, head.model.head(), head.targets,
+  ops::TokenLogprobs found = ops::linear_logprob(hidden, head.head(), head.targets,
                                                  {.gradient = backward, .own = own ? &*own : nullptr});
   at::Tensor mean_row = head.loss.mean_row, mean;
   if (loss.smooths()) {
     base::require(mean_row.defined(), "train::fused_head", "the mean of the head's rows for label smoothing");
+    mean_row = head.model.mean_head_row(mean_row, head.pass.context().adapters_on);
     if (own) mean_row = mean_row + ops::mean_row_change(head.model.head(), *own);
     mean = hidden.to(at::kFloat).mv(mean_row) - found.log_sum;
   }
@@ -120,6 +127,11 @@ void fused_head(const HeadPass& head, at::Tensor hidden, bool backward, ScoredFa
                                  .log_sum = found.log_sum,
                                  .d_logprob = d_logprob});
     found.own_logits.reset();
+  }
+  if (const at::Tensor& trained = head.model.trained_parts().head; trained.defined()) {
+    ops::add_head_gradient(
+        trained.grad(), head.head(),
+        {.hidden = hidden, .targets = head.targets, .log_sum = found.log_sum, .d_logprob = d_logprob});
   }
   if (loss.smooths()) {
     add_smoothing(head, hidden, own, mean_row, scale * loss.label_smoothing, found.gradient);

@@ -29,6 +29,7 @@ struct TrainedFacts {
   std::vector<std::string> whole;  // what is trained in full: "lm_head", "5 norms", "14 biases"
   bool adapts_embedding = false;   // a LoRA on it, which modules counts too
   bool unties_head = false;        // head or embedding are trained apart, and were tied
+  bool full = false;               // full fine-tuning: `whole` says of what
 };
 
 // One example, decoded piece by piece, with which pieces are targets.
@@ -41,6 +42,7 @@ struct ColoredPiece {
 struct ExampleStartFacts {
   data::DataFacts data;
   std::int64_t packed_rows = 0;  // data.kept when nothing is packed
+  bool streamed = false;         // `data` is of the first rows: the others are read as the run needs them
 };
 
 // GRPO, RLOO and Online DPO: how they sample and score.
@@ -110,7 +112,9 @@ using NamedValue = std::pair<std::string, double>;
 
 // One completion with its rewards: what completions/ and the terminal's table show.
 struct CompletionFacts {
-  std::string prompt, completion;  // text; a conversation's prompt as its template renders it
+  std::string prompt;      // as the model reads it: a conversation as its template renders it
+  std::string asked = {};  // the last turn of a conversation's user; empty: the prompt is plain text
+  std::string completion;
   bool truncated = false;
   std::int64_t tokens = 0;          // of the completion, the stop token included
   std::string most_common_token;    // the token that it holds most often, as text
@@ -120,12 +124,20 @@ struct CompletionFacts {
   std::vector<std::pair<std::string, base::Json>> extra;  // log_extra columns
 };
 
+// What a reward function printed during one call, and the samples of that call, 0-based in the generation batch.
+struct PrintedFacts {
+  std::string reward;
+  std::int64_t first = 0, count = 0;
+  std::string text;
+};
+
 // A generation batch, told once, when it has been scored.
 struct RolloutFacts {
   std::int64_t step = 0;  // 1-based number of the optimizer step that first trains on it
   std::vector<std::string> reward_names;
   std::vector<CompletionFacts> completions;  // groups beside each other
   std::vector<std::string> warnings;         // samples that could not be scored, dead workers: one line each
+  std::vector<PrintedFacts> printed = {};
 };
 
 // After an optimizer step. Means are over the steps since the last log, as transformers logs them.
@@ -151,6 +163,10 @@ struct LogRecord {
   std::int64_t step = 0;
   double epoch = 0;
   std::vector<std::pair<std::string, double>> values;  // in TRL's order and names
+  // What differs from run to run, of a logging step only: seconds of the steps since the last log, their tokens per
+  // second, the peak of memory so far in bytes, seconds of the parts (rollout_seconds, ...). metrics.jsonl has it in
+  // a block of its own, so that the rest of a line is the same bits in a repeated run.
+  std::vector<NamedValue> performance = {};
 };
 
 // The memory plan compared with the measured peak: after the first step of a run, and at its end.

@@ -86,7 +86,9 @@ TEST(WholeModules, AreNamedByTheEndOfTheirNames) {
                 "model.layers.0.self_attn.q_proj.bias model.layers.0.self_attn.q_proj.base_layer.bias"}));
   EXPECT_SAYS(user_error([&] { names_of(lora({"q_proj"}, {"lm_heat"}), model); }), "Did you mean 'lm_head'");
   EXPECT_SAYS(user_error([&] { names_of(lora({"q_proj"}, {"mlp"}), model); }), "has modules in it");
-  EXPECT_SAYS(user_error([&] { names_of(lora({"q_proj"}, {"down_proj"}), model); }), "a linear of a layer");
+  EXPECT_EQ(
+      names_of(lora({"q_proj"}, {"0.mlp.down_proj"}), model),
+      (std::vector<std::string>{"model.layers.0.mlp.down_proj.weight model.layers.0.mlp.down_proj.weight"}));
   EXPECT_SAYS(user_error([&] { names_of(lora({"q_proj", "lm_head"}, {"head"}), model); }),
               "which has a LoRA too");
   // PEFT keeps LoRA off a module that is trained in full.
@@ -96,6 +98,7 @@ TEST(WholeModules, AreNamedByTheEndOfTheirNames) {
 struct Case {
   LoraConfig config;
   bool unties = false;
+  bool fused = true;
 };
 
 std::vector<Case> cases() {
@@ -103,9 +106,10 @@ std::vector<Case> cases() {
   dora.dora = true;
   return {{lora({"q_proj"}, {"lm_head"}), true},
           {lora({"q_proj"}, {"embed_tokens", "norm"}), true},
-          {lora({"q_proj", "lm_head", "embed_tokens"}), true},
-          {lora({"q_proj", "embed_tokens"}, {"lm_head"}), true},
-          {dora, true},
+          {lora({"q_proj", "lm_head", "embed_tokens"}), true, false},
+          {lora({"q_proj", "embed_tokens"}, {"lm_head"}), true, false},
+          {dora, true, false},
+          {lora({"q_proj"}, {"v_proj", "0.mlp.up_proj"}), false},
           {lora({"q_proj"}, {"norm"}, TrainedBias::kAll), false},
           {lora({"k_proj", "o_proj"}, {}, TrainedBias::kLoraOnly), false}};
 }
@@ -118,7 +122,8 @@ TEST(WholeModules, BeginAsTheBaseAndComeBackFromFiles) {
       const Adapter adapter = Adapter::attach(*s.model, one.config, 1, s.source.get());
       EXPECT_LT(largest_difference(s.logits(), before), 1e-5);
       EXPECT_FALSE(s.model->trains_only_linears());
-      EXPECT_FALSE(trains_only_linears(one.config, s.model->config(), true));
+      EXPECT_EQ(fused_trains(one.config, s.model->config(), true), one.fused);
+      EXPECT_EQ(s.model->fused_trains(), one.fused);
       move(adapter);
       const at::Tensor after = s.logits();
       EXPECT_GT(largest_difference(after, before), 1e-3);

@@ -93,12 +93,6 @@ TEST_F(FormerNames, ThoseThatSayHowAreNoted) {
 }
 
 TEST_F(FormerNames, ThoseThatChangeTheRunAreRefusedUnlessOff) {
-  EXPECT_EQ(yaml_error("spectrum_config_path: a.yaml\n"),
-            "[run.yaml:4] expected no spectrum_config_path of philschmid\n"
-            "  found:  spectrum_config_path: \"a.yaml\"\n"
-            "  likely: Spectrum trains whole weights by name, and hone trains adapters only so far\n"
-            "  do:     set use_peft: true and lora_target_modules, and remove it");
-  EXPECT_TRUE(has_note(run_yaml("spectrum_config_path: null\n"), "spectrum_config_path: off, as in hone"));
   EXPECT_TRUE(has_note(run_yaml("mxfp4: false\n"), "mxfp4"));
 }
 

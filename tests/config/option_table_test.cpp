@@ -69,6 +69,10 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                                            "adapter_name_or_path",
                                            "base_adapters",
                                            "base_model_name_for_adapter",
+                                           "unfrozen_parameters",
+                                           "spectrum_config_path",
+                                           "freeze_embeddings",
+                                           "max_shard_size",
                                            "eval_dataset",
                                            "eval_datasets",
                                            "tokenizer_name_or_path",
@@ -115,7 +119,8 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
     const bool on_pairs = schema.command == "dpo" || schema.command == "reward" || schema.command == "cpo" ||
                           schema.command == "orpo";
     if (on_pairs) expected.emplace_back("share_prompt");
-    if (schema.command == "sft") expected.insert(expected.end(), {"text_template", "cache_tokens"});
+    if (schema.command == "sft") expected.emplace_back("text_template");
+    if (contains_word("sft, dpo, cpo, orpo", schema.command)) expected.emplace_back("cache_tokens");
     if (schema.command == "cpo") expected.emplace_back("gamma_beta_ratio");
     if (schema.command == "grpo" || schema.command == "rloo") {
       expected.insert(expected.end(), policy.begin(), policy.end());
@@ -195,6 +200,7 @@ TEST(OptionTable, EveryRowIsWhole) {
 // fills, or a function reads it with others.
 TEST(OptionTable, EverySupportedOptionIsRead) {
   const std::set<std::string_view> by_rules = {"dtype",
+                                               "streaming",
                                                "bf16",
                                                "load_in_8bit",
                                                "load_in_4bit",
@@ -227,6 +233,7 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "eval_datasets",
                                                "model_init_kwargs",
                                                "ignore_unknown",
+                                               "spectrum_config_path",
                                                "cosine_min_value_wrong",
                                                "cosine_max_value_wrong",
                                                "cosine_min_value_correct",
@@ -248,6 +255,7 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                                "row_timeout"};
   const std::set<std::type_index> filled = {typeid(ModelPlan),
                                             typeid(AdapterPlan),
+                                            typeid(FullPlan),
                                             typeid(DataPlan),
                                             typeid(BatchPlan),
                                             typeid(OptimizerPlan),

@@ -153,8 +153,15 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"make_conversation", {}},
       {"dataset_system_prompt", {"Be brief."}},
       {"cache_tokens", {"false"}},
+      {"dataset_streaming", {"true", "--max_steps", "5"}},
+      {"streaming", {"true", "--max_steps", "5"}},
+      {"ignore_data_skip", {"true"}},
       {"python", {"python3.12"}},
       {"auto_insert_empty_system_msg", {}},
+      {"unfrozen_parameters", {"model.norm"}},
+      {"spectrum_config_path", {"spectrum.yaml"}},
+      {"freeze_embeddings", {}},
+      {"max_shard_size", {"1GB"}},
   };
   // These need a second option, or a value that the plan cannot hold yet; tested below.
   const std::vector<std::string> elsewhere = {"use_peft",
@@ -375,11 +382,6 @@ TEST_F(ParseTest, WhatDoesNotGoTogether) {
               parse_run(Method::kSft, {"--model_name_or_path", path("model")});
             }).find("option dataset_name"),
             std::string::npos);
-  EXPECT_EQ(run_error({"--use_peft", "false"}),
-            "[--use_peft] expected use_peft: true\n"
-            "  found:  use_peft: false, which trains every weight of the model\n"
-            "  likely: hone does not have full fine-tuning yet\n"
-            "  do:     set use_peft: true to train a LoRA adapter");
   EXPECT_EQ(run_error({"--packing", "--max_length", "null"}),
             "[--packing] expected max_length with packing\n"
             "  found:  max_length: null\n"

@@ -326,7 +326,10 @@ TEST_F(PolicyPlanTest, GenerationKeywords) {
       "mean 'top_k'?\n  likely: a key that hone ignored would change what is sampled\n  do:     hone "
       "has top_k, top_p, min_p, temperature, do_sample, repetition_penalty, max_new_tokens, min_new_tokens, "
       "stop_strings, eos_token_id");
-  EXPECT_NE(wrong("{\"num_beams\": 1}").find("'num_beams'"), std::string::npos);
+  EXPECT_NE(wrong("{\"num_beams\": 4}").find("generation_kwargs.num_beams at 1, which is off"),
+            std::string::npos);
+  EXPECT_NE(wrong("{\"typical_p\": 0.9}").find("typical_p drops those too"), std::string::npos);
+  EXPECT_EQ(grpo({"--generation_kwargs", "{\"typical_p\": 1, \"num_beams\": null}"}).policy.top_p, 1.0);
   EXPECT_EQ(wrong("{\"temperature\": 0.5}"),
             "[--generation_kwargs] expected the value of temperature, 1, for generation_kwargs.temperature\n"
             "  found:  0.5\n"
@@ -409,10 +412,6 @@ TEST_F(PolicyPlanTest, WhatIsRefused) {
             "  do:     remove sync_ref_model");
   EXPECT_NE(grpo_error({"--remove_unused_columns"}).find("at its default false"), std::string::npos);
   EXPECT_NE(grpo_error({"--log_completions_hub_repo", "a/b"}).find("output_dir/completions"),
-            std::string::npos);
-  EXPECT_NE(grpo_error({"--use_peft", "false"})
-                .find("hone does not have full fine-tuning "
-                      "yet"),
             std::string::npos);
 }
 

@@ -123,7 +123,7 @@ class Recorder:
     """Reads a trainer's generation batches and first gradients off on the way; changes nothing but `index`, a row number
     that travels through TRL's shuffle."""
 
-    def __init__(self, trainer, method, sampled):
+    def __init__(self, trainer, method, sampled, parameters=lambda model: adapter(model)):
         self.trainer, self.method = trainer, method
         self.batches, self.gradients, self.scored = [], {}, []
         wrap = lambda name, how: setattr(trainer, name, how(getattr(trainer, name)))
@@ -140,7 +140,7 @@ class Recorder:
         clip = trainer.accelerator.clip_grad_norm_
         def clipped(*args, **kwargs):
             if not self.gradients:
-                self.gradients = {name: value.grad.clone() for name, value in adapter(trainer.model).items()}
+                self.gradients = {name: value.grad.clone() for name, value in parameters(trainer.model).items()}
             return clip(*args, **kwargs)
         trainer.accelerator.clip_grad_norm_ = clipped
 
@@ -311,4 +311,5 @@ def main():
             run(name, out)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -110,13 +111,13 @@ inline void compare_logs(const base::Json& theirs, const std::vector<LogKeeper::
 // (1 - beta1) times what was left of it (the run saved checkpoint 1). after.* against the files it left.
 inline void compare_recorded_tensors(const Golden& theirs, const train::OpenedRun& run,
                                      const base::fs::path& out, double grad_norm, Margin& first,
-                                     Margin& later) {
+                                     Margin& later, std::string_view weights = train::kAdapterWeightsFile) {
   const config::Plan& plan = run.plan;
   const at::Tensor moment =
       Golden(train::checkpoint_path(out, 1) / train::kOptimizerFile).tensor("exp_avg").to(at::kDouble);
   const double kept = plan.max_grad_norm > 0 ? std::min(1.0, plan.max_grad_norm / (grad_norm + 1e-6)) : 1.0;
   const at::Tensor gradient = moment / ((1 - plan.adam_beta1) * kept);
-  const Golden after(out / train::kAdapterWeightsFile);
+  const Golden after(out / weights);
   std::int64_t begin = 0, compared = 0;
   for (const auto& tensor : run.adapter->tensors()) {
     const std::int64_t size = tensor.value.numel();

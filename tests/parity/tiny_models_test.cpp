@@ -61,7 +61,7 @@ TEST_P(TinyModels, LossAndEveryGradientEqualPeft) {
   const double scored = static_cast<double>(train::scored_tokens(concat(parts)));
   for (const bool packed : {true, false}) {
     for (const bool is_fused : {true, false}) {
-      if (is_fused && !model_.trains_only_linears()) continue;
+      if (is_fused && !model_.fused_trains()) continue;
       adapter.zero_gradient();
       double loss = 0;
       for (const data::Batch& batch : packed ? std::vector<data::Batch>{concat(parts)} : parts) {

@@ -88,8 +88,7 @@ struct Case {
 std::vector<Case> cases_and_forms() {
   std::vector<Case> out;
   for (const std::string& name : cases()) {
-    // The fused form does not train whole modules.
-    if (name != "tiny_saved") out.push_back({name, "explicit"});
+    out.push_back({name, "explicit"});
     if (name.starts_with("tiny")) out.push_back({name, "plain"});
   }
   return out;

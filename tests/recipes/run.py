@@ -6,7 +6,7 @@ usage: run.py --hone PROGRAM [--jobs 2] [--only TEXT] [--list]
 A set has names and values as recipes of alignment-handbook, open-r1, SageMaker, philschmid and TRL's own scripts have them.
 Its first line names the command (`# hone sft`); a second one, `# refused: TEXT`, says that it is refused, and what the message
 holds. {model} is a tiny model; {chat}, {pairs}, {comparisons}, {marked}, {math}, {questions}, {prompts}, {text} are folders of rows that
-this program writes. Sizes are cut on the command line. Prints `ok NAME` or `not ok NAME: why`, then how many run and why the others
+this program writes, {spectrum} a file of patterns. Sizes are cut on the command line. Prints `ok NAME` or `not ok NAME: why`, then how many run and why the others
 are refused."""
 import argparse
 import collections
@@ -25,8 +25,11 @@ SOURCE = HERE.parents[1]
 LIMIT_S = 120
 SAMPLERS = ("grpo", "rloo", "online-dpo")
 # Why a refused set is refused, by what its message holds: the reasons that a user is told at the end.
-TRUE_REASONS = {"full fine-tuning": "full fine-tuning does not exist yet", "sandbox": "a reward that runs code",
-                "Spectrum": "Spectrum needs full fine-tuning", "float16": "float16 overflows in training"}
+TRUE_REASONS = {"sandbox": "a reward that runs code", "float16": "float16 overflows in training"}
+# What a run leaves: an adapter, or with use_peft false the model.
+RESULTS = {True: "adapter_config.json", False: "config.json"}
+# A file as Spectrum writes it.
+SPECTRUM = "unfrozen_parameters:\n- ^lm_head.weight$\n- ^model.embed_tokens.weight$\n# mlp.down_proj layers\n- model.layers.1.mlp.down_proj\n"
 
 
 def turn(role, content):
@@ -123,7 +126,8 @@ def try_set(path, hone, places, root):
         wrong = f"hone check, exit {code}: {last_lines(shown, 12)}"
     else:
         code, told = run(hone, [command, "--config", "run.yaml", *words], folder)
-        if code != 0 or not (folder / "out" / "adapter_config.json").is_file():
+        peft = re.search(r"^use_peft: true", text, re.M) is not None
+        if code != 0 or not (folder / "out" / RESULTS[peft]).is_file():
             wrong = f"one step, exit {code}: {last_lines(told, 12)}"
     shutil.rmtree(folder)
     return path.stem, refusal.group(1) if refusal else None, wrong, seconds
@@ -140,7 +144,9 @@ def main():
     refused, failed, slowest, ran = collections.Counter(), 0, 0.0, 0
     with tempfile.TemporaryDirectory(prefix="hone-recipes-") as made, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         root = pathlib.Path(made)
-        places = {"model": SOURCE / "tests/fixtures/parity/tiny_llama", **write_data(root / "data")}
+        places = {"model": SOURCE / "tests/fixtures/parity/tiny_llama", "spectrum": root / "spectrum.yaml",
+                  **write_data(root / "data")}
+        places["spectrum"].write_text(SPECTRUM)
         for name, refusal, wrong, seconds in pool.map(lambda path: try_set(path, hone, places, root), sets):
             slowest = max(slowest, seconds)
             if wrong:

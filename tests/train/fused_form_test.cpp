@@ -36,6 +36,9 @@ struct Options {
   bool dora = false;
   std::optional<bool> tied_tokens = {};  // rows of the embedding are trained, with a tied head or another
   bool frozen_lora = false;              // a frozen adapter on all linears
+  // Full fine-tuning of these tensors, with a tied head or another, instead of LoRA.
+  std::optional<adapters::FullTraining> full = {};
+  bool tied = true;
 };
 
 // An adapter with an effect, as it comes from an earlier run.
@@ -53,8 +56,16 @@ class Setting {
   Setting(const std::string& family, model::DtypePolicy dtypes, const Options& options = {}) {
     base::Json shapes = options.shapes(family);
     if (options.tied_tokens) shapes["tie_word_embeddings"] = *options.tied_tokens;
+    if (options.full) shapes["tie_word_embeddings"] = options.tied;
     write_model(folder_.path(), shapes);
-    model_ = std::make_unique<model::CausalLm>(*model::open_weights(folder_.path()), dtypes, options.storage);
+    source_ = model::open_weights(folder_.path());
+    model_ = std::make_unique<model::CausalLm>(*source_, dtypes, options.storage);
+    if (options.full) {
+      adapters::LoraConfig config;
+      config.full = options.full;
+      adapter_ = adapters::Adapter::attach_full(*model_, config, *source_);
+      return;
+    }
     if (options.frozen_lora) {
       save_adapter(*model_, folder_.path() / "below");
       adapters::attach_frozen(*model_, {(folder_.path() / "below").string()});
@@ -92,6 +103,7 @@ class Setting {
 
  private:
   TempFolder folder_;
+  std::unique_ptr<model::WeightSource> source_;
   std::unique_ptr<model::CausalLm> model_;
   std::optional<adapters::Adapter> adapter_;
 };
@@ -168,6 +180,15 @@ const Options kTokens = {
     .targets = {"all-linear"}, .dropout = 0.2, .shapes = &wide_config, .tied_tokens = true};
 const Options kUpperTokens = {.targets = kUpper.targets, .tied_tokens = false};
 const Options kDoraTokens = {.dora = true, .tied_tokens = true};
+const Options kFull = {.full = adapters::FullTraining{}};
+const Options kFullUntied = {.full = adapters::FullTraining{.keeps_base = true}, .tied = false};
+const Options kFullWide = {.shapes = &wide_config, .full = adapters::FullTraining{}, .tied = false};
+const Options kFullOdd = {.shapes = &odd_config, .full = adapters::FullTraining{}};
+const Options kSomeOfLayerOne = {
+    .full = adapters::FullTraining{.unfrozen = {"model.layers.1.(mlp.down_proj|self_attn.(o|q)_proj)"}}};
+const Options kNormsAndHead = {
+    .full = adapters::FullTraining{.unfrozen = {"lm_head", R"(model\.(layers\.\d\..*)?norm)"}},
+    .tied = false};
 constexpr double kExact = 1e-5;
 constexpr double kDoraExact = 2e-5;   // a norm and a quotient more
 constexpr double kBelowExact = 2e-5;  // two products more a linear (1.05e-5 with MKL's AVX-512 kernels)
@@ -176,35 +197,47 @@ const double kRounded = ops::machine_has(ops::Instructions::kAvx512Bf16) ? 0.15 
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, FusedForm,
-    ::testing::Values(Case{"llama", kFp32, {}, kExact}, Case{"qwen2", kFp32, {}, kExact},
-                      Case{"qwen3", kFp32, {}, kExact}, Case{"llama", kFp32, kDropped, kExact},
-                      Case{"qwen2", kFp32, kDropped, kExact}, Case{"qwen3", kFp32, kDropped, kExact},
-                      Case{"llama", kFp32, kPartial, kExact}, Case{"qwen2", kFp32, kUpper, kExact},
-                      Case{"qwen3", kFp32, kPartial, kExact}, Case{"llama", kAutocast, {}, kRounded},
-                      Case{"qwen2", kAutocast, kDropped, kRounded}, Case{"qwen3", kAutocast, {}, kRounded},
-                      Case{"llama", kBf16, {}, kRounded}, Case{"qwen2", kBf16, {}, kRounded},
-                      Case{"qwen3", kBf16, kDropped, kRounded}, Case{"qwen3", kBf16, kPartial, kRounded},
-                      Case{"llama", kFp32, kWide, kExact}, Case{"qwen2", kFp32, kWide, kExact},
-                      Case{"qwen3", kFp32, kWide, kExact}, Case{"llama", kFp32, kOdd, kExact},
-                      Case{"qwen2", kFp32, kOdd, kExact}, Case{"qwen3", kFp32, kOdd, kExact},
-                      Case{"llama", kBf16, kWide, kRounded}, Case{"qwen2", kAutocast, kWide, kRounded},
-                      Case{"llama", kFp32, kBelow, kBelowExact},
-                      Case{"qwen3", kFp32, kBelowPartial, kBelowExact},
-                      Case{"qwen2", kFp32, kBelow, kBelowExact}, Case{"llama", kBf16, kBelow, kRounded},
-                      Case{"llama", kFp32, kTokens, kExact}, Case{"qwen3", kFp32, kUpperTokens, kExact},
-                      Case{"qwen2", kFp32, kDoraTokens, kDoraExact}, Case{"llama", kBf16, kTokens, kRounded},
-                      Case{"qwen3", kAutocast, kTokens, kRounded}, Case{"llama", kFp32, kDora, kDoraExact},
-                      Case{"qwen2", kFp32, kDoraDropped, kDoraExact}, Case{"qwen3", kFp32, kDora, kDoraExact},
-                      Case{"llama", kBf16, kDora, kRounded}, Case{"qwen3", kAutocast, kDoraDropped, kRounded},
-                      Case{"qwen3", kBf16, kWide, kRounded}, Case{"llama", kBf16, kOdd, kRounded},
-                      Case{"qwen2", kBf16, kOdd, kRounded}, Case{"qwen3", kAutocast, kOdd, kRounded}));
+    ::testing::Values(
+        Case{"llama", kFp32, {}, kExact}, Case{"qwen2", kFp32, {}, kExact}, Case{"qwen3", kFp32, {}, kExact},
+        Case{"llama", kFp32, kDropped, kExact}, Case{"qwen2", kFp32, kDropped, kExact},
+        Case{"qwen3", kFp32, kDropped, kExact}, Case{"llama", kFp32, kPartial, kExact},
+        Case{"qwen2", kFp32, kUpper, kExact}, Case{"qwen3", kFp32, kPartial, kExact},
+        Case{"llama", kAutocast, {}, kRounded}, Case{"qwen2", kAutocast, kDropped, kRounded},
+        Case{"qwen3", kAutocast, {}, kRounded}, Case{"llama", kBf16, {}, kRounded},
+        Case{"qwen2", kBf16, {}, kRounded}, Case{"qwen3", kBf16, kDropped, kRounded},
+        Case{"qwen3", kBf16, kPartial, kRounded}, Case{"llama", kFp32, kWide, kExact},
+        Case{"qwen2", kFp32, kWide, kExact}, Case{"qwen3", kFp32, kWide, kExact},
+        Case{"llama", kFp32, kOdd, kExact}, Case{"qwen2", kFp32, kOdd, kExact},
+        Case{"qwen3", kFp32, kOdd, kExact}, Case{"llama", kBf16, kWide, kRounded},
+        Case{"qwen2", kAutocast, kWide, kRounded}, Case{"llama", kFp32, kBelow, kBelowExact},
+        Case{"qwen3", kFp32, kBelowPartial, kBelowExact}, Case{"qwen2", kFp32, kBelow, kBelowExact},
+        Case{"llama", kBf16, kBelow, kRounded}, Case{"llama", kFp32, kTokens, kExact},
+        Case{"qwen3", kFp32, kUpperTokens, kExact}, Case{"qwen2", kFp32, kDoraTokens, kDoraExact},
+        Case{"llama", kBf16, kTokens, kRounded}, Case{"qwen3", kAutocast, kTokens, kRounded},
+        Case{"llama", kFp32, kDora, kDoraExact}, Case{"qwen2", kFp32, kDoraDropped, kDoraExact},
+        Case{"qwen3", kFp32, kDora, kDoraExact}, Case{"llama", kBf16, kDora, kRounded},
+        Case{"qwen3", kAutocast, kDoraDropped, kRounded}, Case{"qwen3", kBf16, kWide, kRounded},
+        Case{"llama", kBf16, kOdd, kRounded}, Case{"qwen2", kBf16, kOdd, kRounded},
+        Case{"qwen3", kAutocast, kOdd, kRounded}, Case{"llama", kFp32, kFull, kExact},
+        Case{"qwen2", kFp32, kFull, kExact}, Case{"qwen3", kFp32, kFull, kExact},
+        Case{"llama", kFp32, kFullUntied, kExact}, Case{"qwen2", kFp32, kFullWide, kExact},
+        Case{"qwen3", kFp32, kFullWide, kExact}, Case{"llama", kFp32, kFullOdd, kExact},
+        Case{"qwen3", kFp32, kFullOdd, kExact}, Case{"qwen2", kFp32, kSomeOfLayerOne, kExact},
+        Case{"qwen3", kFp32, kNormsAndHead, kExact}, Case{"llama", kAutocast, kFull, kRounded},
+        Case{"qwen2", kBf16, kFullWide, kRounded}, Case{"qwen3", kAutocast, kFullUntied, kRounded},
+        Case{"llama", kBf16, kFullOdd, kRounded}));
 
 class FusedFormOf : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Families, FusedFormOf, ::testing::Values("llama", "qwen2", "qwen3"));
 
 TEST_P(FusedFormOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
-  for (const model::DtypePolicy dtypes : {kFp32, kAutocast, kBf16}) {
-    Setting s(GetParam(), dtypes, dtypes.residual == at::kFloat ? kDropped : kBelow);
+  struct Run {
+    model::DtypePolicy dtypes;
+    const Options& options;
+  };
+  for (const Run& run : {Run{kFp32, kDropped}, Run{kAutocast, kDropped}, Run{kBf16, kBelow},
+                         Run{kFp32, kFull}, Run{kAutocast, kFullUntied}, Run{kBf16, kFull}}) {
+    Setting s(GetParam(), run.dtypes, run.options);
     const data::Batch batch = packed_batch();
     const auto none = s.run(batch, {.is_fused = true, .recompute = RecomputeLevel::kNone});
     for (const RecomputeLevel level : {RecomputeLevel::kCheap, RecomputeLevel::kLayer}) {
@@ -212,6 +245,28 @@ TEST_P(FusedFormOf, GivesTheSameBitsAtEveryLevelOfRecompute) {
       EXPECT_EQ(other.facts.nll_sum, none.facts.nll_sum);
       for (std::size_t i = 0; i < none.gradients.size(); ++i) {
         EXPECT_TRUE(at::equal(other.gradients[i], none.gradients[i])) << s.name(i);
+      }
+    }
+  }
+}
+
+// Losses whose gradient of the head has other terms.
+TEST(FusedForm, GivesTheHeadItsGradientOfEveryLoss) {
+  for (const Options& options : {kFull, kFullUntied}) {
+    Setting s("llama", kFp32, options);
+    const data::Batch batch = packed_batch();
+    for (const bool dft : {false, true}) {
+      for (const double smoothing : {0.0, 0.3}) {
+        ScoredLoss loss;
+        if (dft) loss.loss.type = learn::SftLossType::kDft;
+        loss.loss.label_smoothing = smoothing;
+        if (loss.loss.smooths()) loss.mean_row = ops::mean_row(s.model().head());
+        const auto plain = s.run(batch, kAutograd, loss);
+        const auto ours = s.run(batch, {.is_fused = true, .recompute = RecomputeLevel::kCheap}, loss);
+        EXPECT_NEAR(ours.facts.loss_sum / plain.facts.loss_sum, 1.0, kExact);
+        for (std::size_t i = 0; i < ours.gradients.size(); ++i)
+          EXPECT_LT(relative(ours.gradients[i], plain.gradients[i]), 2 * kExact)
+              << s.name(i) << dft << smoothing;
       }
     }
   }

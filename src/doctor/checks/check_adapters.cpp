@@ -1,8 +1,10 @@
 // GRAD-06, GRAD-07, PREF-03: where the adapters sit, what they miss, and their dropout.
+#include <algorithm>
 #include <array>
 
 #include "doctor/checks/check_format.h"
 #include "doctor/checks/check_parts.h"
+#include "model/families.h"
 
 namespace hone::doctor {
 
@@ -12,7 +14,8 @@ using base::Verdict;
 namespace {
 
 constexpr double kLargeRole = 0.5;
-constexpr double kFewAdapted = 0.05;  // of the layers; q_proj and v_proj alone are 6 % and more
+constexpr double kUsualDropout = 0.05;  // TRL's default: runs with it are not at fault
+constexpr double kFewAdapted = 0.05;    // of the layers; q_proj and v_proj alone are 6 % and more
 
 struct Role {
   std::string_view name, path, modules;
@@ -33,7 +36,32 @@ std::array<Role, 2> coverage(const model::CausalLm& model) {
   return out;
 }
 
+// Full fine-tuning: what is frozen, by name.
+Verdict check_frozen(const train::OpenedRun& run) {
+  constexpr std::size_t kShown = 3;
+  std::string names;
+  std::size_t frozen = 0;
+  for (const model::TensorSpec& spec : model::expected_tensors(run.model->config())) {
+    const auto& trained = run.adapter->whole();
+    const bool is_trained =
+        std::any_of(trained.begin(), trained.end(),
+                    [&](const adapters::WholeTensor& one) { return one.name == spec.name; });
+    if (is_trained) continue;
+    if (frozen < kShown) names += (frozen == 0 ? "" : ", ") + spec.name;
+    ++frozen;
+  }
+  Verdict out{.code = "GRAD-06"};
+  out.what = format::counted(run.start.trained.parameters, "parameter") + " of " +
+             format::counted(run.start.trained.base_parameters, "parameter") + " are trained";
+  out.evidence =
+      frozen == 0
+          ? "no tensor is frozen"
+          : "frozen: " + names + (frozen > kShown ? " and " + std::to_string(frozen - kShown) + " more" : "");
+  return out;
+}
+
 Verdict check_coverage(const train::OpenedRun& run) {
+  if (run.adapter->is_full()) return check_frozen(run);
   const auto total = static_cast<double>(run.model->parameter_count());
   Verdict out{.code = "GRAD-06"};
   double in_roles = 0, adapted = 0;
@@ -76,6 +104,11 @@ Verdict check_coverage(const train::OpenedRun& run) {
 
 // Prompt learning, which would read another head, is not there.
 Verdict check_head(const train::OpenedRun& run) {
+  if (run.model->trained_parts().head.defined() && run.start.memory.fused_layer) {
+    return {.code = "GRAD-07",
+            .what = "the tiled loss reads the head that is trained, and computes its gradient",
+            .evidence = "tests/train/fused_form_test.cpp"};
+  }
   if (run.model->head_linear().lora || run.model->trained_parts().head.defined()) {
     return {.code = "GRAD-07",
             .what =
@@ -103,7 +136,7 @@ Verdict check_dropout(const train::OpenedRun& run) {
     out.what = "no dropout in a method that compares log-probabilities";
     return out;
   }
-  out.level = Level::kWarn;
+  out.level = dropout > kUsualDropout ? Level::kWarn : Level::kNote;
   out.what = "lora_dropout " + format::number(dropout) + " in a method that compares log-probabilities";
   out.evidence = run.samples()
                      ? "the sampler has no dropout, the trainer's passes do: ratios differ from 1 on the "
@@ -112,7 +145,7 @@ Verdict check_dropout(const train::OpenedRun& run) {
   out.cause = "TRL's default lora_dropout is 0.05, and disable_dropout false";
   out.fix = "lora_dropout: 0.0  (or disable_dropout: true)";
   out.cost = "noise in every ratio and KL; rarely fatal";
-  out.repair = {{"disable_dropout", "true"}};
+  if (out.level == Level::kWarn) out.repair = {{"disable_dropout", "true"}};
   return out;
 }
 

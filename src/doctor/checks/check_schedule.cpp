@@ -25,6 +25,10 @@ learn::ScheduleSpec spec_of(const train::OpenedRun& run) {
 std::string arithmetic(const train::OpenedRun& run) {
   const config::Plan& plan = run.plan;
   const train::StartFacts& start = run.start;
+  if (plan.dataset_streaming) {
+    return "streamed rows, " + std::to_string(plan.per_device_train_batch_size) + " x " +
+           std::to_string(plan.gradient_accumulation_steps) + " a step";
+  }
   std::string out = format::counted(start.train_rows, run.samples() ? "prompt" : "row");
   out += ", " + format::counted(start.steps_per_epoch, "step") + " an epoch (";
   if (run.samples()) out += std::to_string(plan.policy.num_generations) + " completions a prompt, ";
@@ -58,28 +62,53 @@ double highest_factor(const learn::ScheduleSpec& spec) {
   return out;
 }
 
+// Adagrad, SGD and Lion take other rates, and nothing is recorded of them.
+bool like_adam(const config::OptimizerPlan& plan) {
+  using Kind = learn::OptimizerKind;
+  return plan.optim == Kind::kAdamW || plan.optim == Kind::kAdamW8bit || plan.optim == Kind::kAdafactor ||
+         plan.optim == Kind::kRmsprop;
+}
+
+// The rates of adapters are those of LoRA of rank 16 and scale 2; a tenth of them for the whole model.
+Verdict check_full_rate(const train::OpenedRun& run) {
+  constexpr double kOfAdapters = 0.1;
+  const train::LearningRates& rates = train::method_row(run.plan.method).rates;
+  const double usual =
+      kOfAdapters * rates.usual * (run.start.trained.base_parameters > 1'000'000'000 ? 0.5 : 1);
+  const double rate = run.plan.learning_rate;
+  const std::string at = "learning_rate " + format::number(rate) + " for the whole model";
+  Verdict out{.code = "NUM-08", .what = at};
+  if (rate == 0) return out;  // NUM-09's
+  const bool low = rate<kOfAdapters * rates.least, high = rate> kOfAdapters * rates.most;
+  if (!like_adam(run.plan) || (!low && !high)) return out;
+  out.level = Level::kWarn;
+  out.what = at + (low ? " is too low" : " is too high for most runs");
+  out.evidence = "usual is about " + format::number(usual) + ", a tenth of what adapters take";
+  out.cause = low ? "" : "suspected: a rate for an adapter (use_peft: true)";
+  out.fix = "learning_rate: " + format::number(usual);
+  out.cost = low ? "a run without progress" : "loss that rises after the warm-up, and a model that forgets";
+  return out;
+}
+
 }  // namespace
 
 Verdict check_rate(const train::OpenedRun& run) {
+  if (run.adapter->is_full()) return check_full_rate(run);
   const config::Plan& plan = run.plan;
   const adapters::LoraConfig& lora = run.adapter->config();
   // Sources: TRL#2872 (5e-7 does not learn in GRPO), Tinker (adapters take ten times what full fine-tuning
   // does), our own runs (examples/, docs/log.md).
   const train::LearningRates& rates = train::method_row(plan.method).rates;
   // The size of an update goes with the scale, and about with the root of the rank.
-  const double effective =
-      plan.learning_rate * lora.scale() / 2 * std::sqrt(static_cast<double>(lora.r) / 16);
+  const double worth = lora.scale() / 2 * std::sqrt(static_cast<double>(lora.r) / 16);
+  const double effective = plan.learning_rate * worth;
   // Larger models take smaller steps.
   const double usual = rates.usual * (run.start.trained.base_parameters > 1'000'000'000 ? 0.5 : 1);
   const std::string at = "learning_rate " + format::number(plan.learning_rate) + " with LoRA of rank " +
                          std::to_string(lora.r) + " and scale " + format::number(lora.scale());
   Verdict out{.code = "NUM-08", .what = at};
   if (plan.learning_rate == 0) return out;  // NUM-09's
-  // Adagrad, SGD and Lion take other rates, and nothing is recorded of them.
-  using Kind = learn::OptimizerKind;
-  const bool like_adam = plan.optim == Kind::kAdamW || plan.optim == Kind::kAdamW8bit ||
-                         plan.optim == Kind::kAdafactor || plan.optim == Kind::kRmsprop;
-  if (!like_adam) return out;
+  if (!like_adam(plan)) return out;
   if (effective < rates.least) {
     out.level = Level::kWarn;
     out.what = at + " is too low";
@@ -89,7 +118,7 @@ Verdict check_rate(const train::OpenedRun& run) {
     out.cause =
         "suspected: a rate for full fine-tuning (TRL's defaults do not change with use_peft); adapters take "
         "about ten times as much";
-    out.fix = "learning_rate: " + format::number(usual);
+    out.fix = "learning_rate: " + format::number(usual / worth);
     out.cost = "a run without progress";
   } else if (effective > rates.most) {
     out.level = Level::kWarn;
@@ -98,7 +127,7 @@ Verdict check_rate(const train::OpenedRun& run) {
                    " at rank 16 and scale 2; usual with adapters is about " + format::number(usual) +
                    ", rarely above " + format::number(rates.most);
     out.cause = "suspected: a rate for another rank or scale (lora_alpha)";
-    out.fix = "learning_rate: " + format::number(usual);
+    out.fix = "learning_rate: " + format::number(usual / worth);
     out.cost = "loss that rises after the warm-up";
   }
   return out;
@@ -125,7 +154,9 @@ Verdict check_schedule(const train::OpenedRun& run) {
     out.what = "the learning rate is 0 in every step: nothing moves";
     out.cause = run.plan.learning_rate == 0 ? "learning_rate is 0"
                                             : "the warm-up starts at 0, and the run ends before it is over";
-    out.fix = run.plan.learning_rate == 0 ? "set learning_rate" : "warmup_steps: 0";
+    out.fix = run.plan.learning_rate == 0
+                  ? "learning_rate: " + format::number(train::method_row(run.plan.method).rates.usual)
+                  : "warmup_steps: 0";
     out.cost = "the whole run";
     return out;
   }
@@ -138,7 +169,8 @@ Verdict check_schedule(const train::OpenedRun& run) {
   }
   const config::Scheduler type = run.plan.lr_scheduler_type;
   const bool warms_up = type != config::Scheduler::kConstant && !learn::follows_metric(type);
-  if (warms_up && warmup > 0 && static_cast<double>(warmup) >= kLongWarmup * static_cast<double>(total)) {
+  const std::int64_t tenth = (total + 9) / 10;  // as `warmup_steps: 0.1` is rounded
+  if (warms_up && warmup > tenth && static_cast<double>(warmup) >= kLongWarmup * static_cast<double>(total)) {
     out.level = few ? Level::kWarn : Level::kFail;
     out.what = std::to_string(warmup) + " of " + format::counted(total, "optimizer step") + " are warm-up";
     out.cause = warmup >= total ? "the learning rate never reaches its peak"

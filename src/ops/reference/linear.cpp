@@ -35,12 +35,24 @@ at::Tensor multiply(const Weight& weight, const at::Tensor& x, const std::option
   return at::linear(x, weight.dense(), bias);
 }
 
+bool reads_trained(const Linear& linear, const PassContext& pass) {
+  return linear.trained_weight.defined() && (pass.adapters_on || !linear.weight.has_numbers());
+}
+
 }  // namespace
 
 const Weight& CastWeight::of(const at::Tensor& master, at::ScalarType dtype) const {
   const std::int64_t version = master._version();
   if (master_.is_same(master) && version_ == version && weight_.dtype() == dtype) return weight_;
-  weight_ = Weight::packed_where_possible(master.detach().to(dtype));
+  const at::Tensor values = master.detach();
+  const bool is_master = dtype == at::kFloat && values.scalar_type() == dtype;  // read as it is
+  if (packs_ && !is_master) {
+    weight_ = Weight::packed_where_possible(values.to(dtype));
+  } else if (dtype != values.scalar_type() && master_.is_same(master) && weight_.dtype() == dtype) {
+    at::Tensor(weight_.plain()).copy_(values);  // the same memory after every step
+  } else {
+    weight_ = values.to(dtype);
+  }
   master_ = master;
   version_ = version;
   return weight_;
@@ -51,14 +63,21 @@ at::Tensor trained_or(const at::Tensor& frozen, const at::Tensor& trained, const
   return trained.to(frozen.scalar_type());
 }
 
+const Weight& weight_of(const Linear& linear, const PassContext& pass) {
+  return reads_trained(linear, pass) ? linear.trained_cast.of(linear.trained_weight, linear.weight.dtype())
+                                     : linear.weight;
+}
+
 at::Tensor linear_forward(const Linear& linear, const at::Tensor& x, const PassContext& pass) {
   const at::ScalarType dtype = linear.weight.dtype();
   announce("gemm", x.size(0), linear.weight.out(), linear.weight.in(), dtype);
   const at::Tensor bias = bias_of(linear, pass);
   // A quantized product has no gradient for its bias.
   const bool apart = bias.defined() && linear.weight.is_quantized() && linear.trained_bias.defined();
-  at::Tensor y = multiply(linear.weight, x.to(dtype),
-                          bias.defined() && !apart ? std::optional<at::Tensor>(bias) : std::nullopt);
+  const std::optional<at::Tensor> added =
+      bias.defined() && !apart ? std::optional<at::Tensor>(bias) : std::nullopt;
+  at::Tensor y = reads_trained(linear, pass) ? at::linear(x.to(dtype), linear.trained_weight.to(dtype), added)
+                                             : multiply(linear.weight, x.to(dtype), added);
   if (apart) y = y + bias;
   if (linear.frozen_lora) {
     y = y + at::linear(at::linear(x.to(dtype), linear.frozen_lora->a.dense()), linear.frozen_lora->b.dense());

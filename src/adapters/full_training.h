@@ -1,0 +1,31 @@
+// Full fine-tuning: which tensors of a model are trained, and the model written as a Hugging Face folder. The tensors are
+// Adapter's, which is attached without any LoRA (Adapter::attach_full).
+//
+// Masters, gradients and moments are fp32; products read a copy in the linears' dtype (ops/linear.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/model_config.h"
+
+namespace hone::adapters {
+
+struct WholeTensor;
+
+struct FullTraining {
+  // Regular expressions that match the beginning of a tensor's name, as Spectrum's unfrozen_parameters (re.match on
+  // named_parameters()); empty: every tensor is trained.
+  std::vector<std::string> unfrozen;
+  bool freeze_embeddings = false;  // not the embedding, nor a head that is tied to it
+  // The base's numbers stay, for a reference model; else they are released (CausalLm::release_replaced).
+  bool keeps_base = false;
+  std::int64_t shard_bytes = 0;  // most bytes of a file of weights; 0: model::ExportOptions'
+};
+
+// What is trained, in model order; `key` is the name. A tied head is part of the embedding. UserError for a pattern
+// that matches no tensor, and when nothing is left to train.
+std::vector<WholeTensor> full_tensors(const FullTraining& full, const model::ModelConfig& model);
+
+}  // namespace hone::adapters

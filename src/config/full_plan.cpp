@@ -1,0 +1,97 @@
+#include "config/full_plan.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace hone::config {
+namespace {
+
+constexpr const char* kUnfrozen = "unfrozen_parameters";
+constexpr const char* kSpectrum = "spectrum_config_path";
+
+// The lines "- pattern" of a Spectrum file, as its users read it: without YAML's rules.
+std::vector<std::string> patterns_of(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (line.starts_with("- ")) out.push_back(line.substr(2));
+  }
+  return out;
+}
+
+void exclude(const Settings& settings, const char* option, const std::string& cause, const std::string& fix) {
+  if (!settings.changed(option)) return;
+  conflict(settings, option, fmt::format("use_peft: true with {}", option), "use_peft: false", cause, fix);
+}
+
+}  // namespace
+
+void resolve_full(Settings& settings) {
+  const std::string path = settings.text(kSpectrum);
+  if (path.empty() || settings.flag("use_peft")) return;
+  if (settings.changed(kUnfrozen)) {
+    conflict(settings, kSpectrum, fmt::format("{} or {}", kSpectrum, kUnfrozen), "both",
+             "each names the weights that are trained", "remove one of them");
+  }
+  const std::vector<std::string> patterns = patterns_of(base::read_text(path));
+  if (patterns.empty()) {
+    conflict(settings, kSpectrum, fmt::format("a file with lines '- PATTERN' as {}", kSpectrum), path,
+             "it is not the list of unfrozen_parameters that Spectrum writes",
+             fmt::format("name that file, or write the patterns as {}", kUnfrozen));
+  }
+  settings.replace(kUnfrozen, patterns);
+  settings.replace(kSpectrum, nullptr);
+}
+
+void finish_full(Plan& plan, const Settings& settings) {
+  if (plan.use_peft) {
+    for (const char* name : {kUnfrozen, kSpectrum, "freeze_embeddings", "max_shard_size"}) {
+      if (settings.changed(name))
+        plan.notes.push_back(fmt::format("{}: not used, an adapter is trained (use_peft: true)", name));
+    }
+    return;
+  }
+  constexpr std::array<const char*, 17> kOfAdapters = {"lora_r",
+                                                       "lora_alpha",
+                                                       "lora_dropout",
+                                                       "lora_target_modules",
+                                                       "lora_exclude_modules",
+                                                       "lora_modules_to_save",
+                                                       "lora_task_type",
+                                                       "rank_pattern",
+                                                       "alpha_pattern",
+                                                       "layers_to_transform",
+                                                       "layers_pattern",
+                                                       "bias",
+                                                       "use_rslora",
+                                                       "use_dora",
+                                                       "init_lora_weights",
+                                                       "trainable_token_indices",
+                                                       "base_model_name_for_adapter"};
+  for (const char* name : kOfAdapters) {
+    if (settings.is_set(name) && settings.changed(name))
+      plan.notes.push_back(fmt::format("{}: not used, the whole model is trained (use_peft: false)", name));
+  }
+  plan.init_lora_weights = LoraInit::kTrue;
+  for (const char* name : {"load_in_4bit", "load_in_8bit"}) {
+    if (settings.flag(name)) {
+      exclude(settings, name, "codes of 4 or 8 bits cannot take the small steps of training",
+              fmt::format("set use_peft: true, or remove {}", name));
+    }
+  }
+  exclude(settings, "adapter_name_or_path", "there is no adapter to continue",
+          "set use_peft: true; or merge it into the model first (hone merge), and train that");
+  exclude(settings, "base_adapters",
+          "all weights are trained, and adapters below them are none of the model's",
+          "set use_peft: true; or merge them into the model first (hone merge), and train that");
+}
+
+}  // namespace hone::config
