@@ -348,7 +348,9 @@ base::RowSet find_hub_rows(const DatasetAsked& asked, std::vector<HubRequest>& d
 }  // namespace
 
 base::RowSet find_rows(const DatasetAsked& asked, std::vector<HubRequest>& downloads) {
-  return is_hub_name(asked.path) ? find_hub_rows(asked, downloads) : find_local_rows(asked);
+  const bool cached =
+      !base::exists(asked.path) && hub_snapshot(HubKind::kDataset, asked.path, asked.revision).has_value();
+  return cached || is_hub_name(asked.path) ? find_hub_rows(asked, downloads) : find_local_rows(asked);
 }
 
 base::RowSet find_rows(const DatasetAsked& asked) {

@@ -3,7 +3,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/gguf.h"
+#include "base/path_kind.h"
 #include "data/system_turn.h"
+#include "text/clone_template.h"
 #include "text/training_template.h"
 
 namespace hone::train {
@@ -15,31 +17,45 @@ text::Tokenizer open_tokenizer(const base::fs::path& model) {
   return text::Tokenizer::from_gguf(base::GgufFile::open(model));
 }
 
+// The tokenizer's template, which comes from `origin`.
+void open_template(const std::string& origin, OpenedText& out) {
+  if (const auto& source = out.tokenizer.chat_template()) {
+    out.chat_template =
+        std::make_unique<text::ChatTemplate>(*source, out.tokenizer.special(), "chat template of " + origin);
+  }
+}
+
 }  // namespace
 
 OpenedText open_text(const base::fs::path& model, const std::string& chat_template_path) {
   OpenedText out{.tokenizer = open_tokenizer(model), .chat_template = nullptr};
-  if (!chat_template_path.empty()) {
+  if (base::is_folder(chat_template_path)) {
+    text::clone_chat_template(chat_template_path, out.tokenizer);
+  } else if (!chat_template_path.empty()) {
     out.tokenizer.set_chat_template(base::read_text(chat_template_path));
   }
-  if (const auto& source = out.tokenizer.chat_template()) {
-    const std::string where = chat_template_path.empty() ? model.string() : chat_template_path;
-    out.chat_template =
-        std::make_unique<text::ChatTemplate>(*source, out.tokenizer.special(), "chat template of " + where);
-  }
+  open_template(chat_template_path.empty() ? model.string() : chat_template_path, out);
   return out;
 }
 
 OpenedText open_text(const config::Plan& plan) {
   const bool other = !plan.tokenizer_name_or_path.empty();
-  OpenedText out =
-      open_text(other ? plan.tokenizer_name_or_path : plan.model_name_or_path, plan.chat_template_path);
-  if (!plan.chat_template.empty()) {
-    out.tokenizer.set_chat_template(plan.chat_template);
-    out.chat_template = std::make_unique<text::ChatTemplate>(plan.chat_template, out.tokenizer.special(),
-                                                             "option chat_template");
+  const std::string model = other ? plan.tokenizer_name_or_path : plan.model_name_or_path;
+  OpenedText out = open_text(model, plan.chat_template_path);
+  if (plan.chat_template.empty() && plan.eos_token.empty()) return out;
+  if (!plan.chat_template.empty()) out.tokenizer.set_chat_template(plan.chat_template);
+  if (!plan.eos_token.empty()) {
+    // TRL sets eos_token first, and then that of a folder.
+    std::optional<std::string> of_folder;
+    if (base::is_folder(plan.chat_template_path)) of_folder = out.tokenizer.special().eos;
+    out.tokenizer.set_eos(plan.eos_token);
+    if (of_folder) out.tokenizer.set_eos(*of_folder);
   }
-  if (!plan.eos_token.empty()) out.tokenizer.set_eos(plan.eos_token);
+  // Templates read the special tokens.
+  open_template(!plan.chat_template.empty()       ? "option chat_template"
+                : plan.chat_template_path.empty() ? model
+                                                  : plan.chat_template_path,
+                out);
   return out;
 }
 

@@ -50,8 +50,13 @@ TEST_F(FilesTest, MissingFiles) {
   EXPECT_NE(fault("adapter_name_or_path", path("none")).find("'none' does not exist."), std::string::npos);
   EXPECT_NE(fault("chat_template_path", path("none")).find("expected a file as chat_template_path"),
             std::string::npos);
-  EXPECT_NE(fault("chat_template_path", path("")).find("expected a .jinja file as chat_template_path"),
+  EXPECT_NE(fault("chat_template_path", path("")).find("a folder with tokenizer.json, as chat_template_path"),
             std::string::npos);
+  // Hub and path: a first folder that is here makes it a path.
+  const std::string both = fault("model_name_or_path", "tests/no-such-model");
+  EXPECT_NE(both.find("'tests/no-such-model' does not exist"), std::string::npos) << both;
+  EXPECT_NE(both.find("as a name of the hub it is not in "), std::string::npos) << both;
+  EXPECT_NE(both.find("since a folder 'tests' is here"), std::string::npos) << both;
   EXPECT_NE(fault("resume_from_checkpoint", path("none")).find("expected a checkpoint folder, or true"),
             std::string::npos);
   EXPECT_NE(fault("dataset_name", "none.jsonl").find("relative to the folder in which you run hone"),
