@@ -15,14 +15,14 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-template <Method kMethod>
+template <Method Which>
 const Schema& run_schema() {
-  return method_schema(kMethod);
+  return method_schema(Which);
 }
 
-template <Method kMethod>
+template <Method Which>
 void check_run(const Words& words) {
-  parse_run(kMethod, words);
+  parse_run(Which, words);
 }
 
 // clang-format off

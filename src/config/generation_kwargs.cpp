@@ -25,6 +25,26 @@ const std::vector<std::string>& known_keys() {
   return keys;
 }
 
+// Keys of transformers' GenerationConfig and of vLLM that hone has only where they change nothing.
+struct OnlyOff {
+  std::string_view key;
+  double off;
+  const char* why;
+  const char* instead;
+};
+constexpr OnlyOff kOnlyOff[] = {
+    {"typical_p", 1, "hone's sampler keeps the most likely tokens; typical_p drops those too",
+     "use top_p or min_p"},
+    {"epsilon_cutoff", 0, "hone has no absolute cut-off of probabilities", "use min_p"},
+    {"eta_cutoff", 0, "hone has no absolute cut-off of probabilities", "use min_p"},
+    {"no_repeat_ngram_size", 0, "the completions would not be the model's own", "use repetition_penalty"},
+    {"presence_penalty", 0, "hone has one penalty", "use repetition_penalty"},
+    {"frequency_penalty", 0, "hone has one penalty", "use repetition_penalty"},
+    {"num_beams", 1, "the methods sample, and search no beams", "remove it"},
+    {"num_return_sequences", 1, "num_generations says how many completions a prompt has",
+     "set num_generations"},
+};
+
 struct Keyword {
   const Settings& settings;
   const std::string& key;
@@ -71,6 +91,17 @@ struct Keyword {
     return out;
   }
 };
+
+// True when `key` is one of kOnlyOff, at its off.
+bool is_off(const Settings& settings, const std::string& key, const Json& value) {
+  for (const OnlyOff& each : kOnlyOff) {
+    if (each.key != key) continue;
+    if (value.is_null() || (value.is_number() && value.get<double>() == each.off)) return true;
+    conflict(settings, kKwargs, fmt::format("{}.{} at {}, which is off", kKwargs, key, each.off),
+             base::short_json(value), each.why, each.instead);
+  }
+  return false;
+}
 
 [[noreturn]] void unknown(const Settings& settings, const std::string& key) {
   conflict(settings, kKwargs, "keys that hone has in generation_kwargs",
@@ -125,6 +156,7 @@ void apply_generation_kwargs(const Settings& settings, PolicyPlan& plan) {
   const char* const length = online ? "max_new_tokens" : "max_completion_length";
   // null: the key's default, as GenerationConfig has it
   for (const auto& [key, value] : keywords.items()) {
+    if (is_off(settings, key, value)) continue;
     const bool known = std::find(known_keys().begin(), known_keys().end(), key) != known_keys().end();
     if (!known) unknown(settings, key);
     if (!value.is_null()) apply({settings, key, value, length}, plan);

@@ -62,9 +62,9 @@ Schema schema_of(const MethodRow& method) {
   return schema;
 }
 
-template <Method kMethod>
+template <Method Which>
 const Schema& schema_once() {
-  static const Schema schema = schema_of(method_row(kMethod));
+  static const Schema schema = schema_of(method_row(Which));
   return schema;
 }
 
@@ -106,8 +106,8 @@ std::vector<std::string> method_names() {
 }
 
 const Schema& method_schema(Method method) {
-  static constexpr auto kSchemas = []<std::size_t... kIndex>(std::index_sequence<kIndex...>) {
-    return std::array{&schema_once<kMethods[kIndex].method>...};
+  static constexpr auto kSchemas = []<std::size_t... Index>(std::index_sequence<Index...>) {
+    return std::array{&schema_once<kMethods[Index].method>...};
   }(std::make_index_sequence<kMethods.size()>());
   return kSchemas.at(static_cast<std::size_t>(method))();
 }
