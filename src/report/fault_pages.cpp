@@ -80,13 +80,15 @@ std::vector<ShownFault> read_shown_faults(std::string_view text, const std::stri
     const std::size_t first = line.find('\t');
     const std::size_t second = first == std::string_view::npos ? first : line.find('\t', first + 1);
     const std::string code(line.substr(0, first));
-    const bool known = code == "healthy" || code == "founding" || doctor::find_fault(code) != nullptr;
+    const bool known =
+        code == "healthy" || code == "founding" || code == "study" || doctor::find_fault(code) != nullptr;
     if (second == std::string_view::npos || !known) {
-      throw base::UserError({.where = fmt::format("{}:{}", where, number),
-                             .expected = "a code, `healthy` or `founding`, a tab, a name, a tab, a result",
-                             .found = fmt::format("'{}'", line),
-                             .cause = {},
-                             .fix = {}});
+      throw base::UserError(
+          {.where = fmt::format("{}:{}", where, number),
+           .expected = "a code, `healthy`, `founding` or `study`, a tab, a name, a tab, a result",
+           .found = fmt::format("'{}'", line),
+           .cause = {},
+           .fix = {}});
     }
     out.push_back({code, std::string(line.substr(first + 1, second - first - 1)),
                    std::string(line.substr(second + 1))});
@@ -142,6 +144,20 @@ base::Json fault_json(const FaultClass& fault) {
   return out;
 }
 
+namespace {
+
+// A table of the rows with that code, under `head`; empty: there are none.
+std::string shown_section(const std::vector<ShownFault>& shown, std::string_view code,
+                          const std::string& head) {
+  std::string out;
+  for (const ShownFault& one : shown) {
+    if (one.code == code) out += fmt::format("| {} | {} |\n", cell(one.name), cell(one.result));
+  }
+  return out.empty() ? out : "\n" + head + "| --- | --- |\n" + out;
+}
+
+}  // namespace
+
 std::string faults_markdown(const std::vector<FaultClass>& faults, const std::vector<ShownFault>& shown) {
   std::string out = fmt::format(
       "# Faults\n\n"
@@ -171,18 +187,19 @@ std::string faults_markdown(const std::vector<FaultClass>& faults, const std::ve
   for (const ShownFault& one : shown) {
     if (one.code == "healthy") out += fmt::format("| {} | {} |\n", cell(one.name), cell(one.result));
   }
-  const auto is_founding = [](const ShownFault& one) { return one.code == "founding"; };
-  if (std::none_of(shown.begin(), shown.end(), is_founding)) return out;
   out +=
-      "\n"
-      "## Founding cases\n\n"
-      "The runs whose reports hone began with, in their own configuration, and what TRL 1.16 does with "
-      "them.\n\n"
-      "| case | result |\n"
-      "| --- | --- |\n";
-  for (const ShownFault& one : shown) {
-    if (is_founding(one)) out += fmt::format("| {} | {} |\n", cell(one.name), cell(one.result));
-  }
+      shown_section(shown, "founding",
+                    "## Founding cases\n\n"
+                    "The runs whose reports hone began with, in their own configuration, and what TRL 1.16 "
+                    "does with them.\n\n"
+                    "| case | result |\n");
+  out += shown_section(shown, "study",
+                       "## Silent errors of a study\n\n"
+                       "TrainCheck (OSDI 2025) reproduced 20 silent training errors. These are the 18 of its "
+                       "artifact, and one of the two\nthat its tool did not find. What becomes of each here: "
+                       "a check names it, with the case above that injects its class;\nor it cannot happen, "
+                       "with the test that would fail.\n\n"
+                       "| error | in hone |\n");
   return out;
 }
 

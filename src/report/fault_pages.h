@@ -12,7 +12,7 @@ namespace hone::report {
 
 // A result of the fault tests: an injected fault and the reaction to it, or a healthy run.
 struct ShownFault {
-  std::string code;    // "GRAD-02"; "healthy" for a run without fault; "founding" for a founding case
+  std::string code;    // "GRAD-02"; "healthy" for a run without fault; "founding", "study"
   std::string name;    // of the case
   std::string result;  // "FAIL before step 1", "no FAIL"
 };

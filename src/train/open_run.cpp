@@ -1,5 +1,6 @@
 #include "train/open_run.h"
 
+#include "base/memory_peak.h"
 #include "train/methods/methods.h"
 
 namespace hone::train {
@@ -13,6 +14,7 @@ LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bo
   run.directory.open(run.plan);
   listener.on_start(run.start);
   if (guard != nullptr) guard->before_first_step(run);
+  base::reset_memory_peak();  // of the run alone, which the plan is compared with
   const LoopResult result = run_loop({.plan = run.plan,
                                       .adapter = *run.adapter,
                                       .method = *run.method,

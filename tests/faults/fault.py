@@ -13,6 +13,7 @@ class Fault:
     exactly: bool = False  # no worse either
     before: tuple = ()     # commands that come first and must succeed, or functions of the place
     broken: str = ""        # HONE_BREAK: the kernel that dies on this machine
+    cause: str = ""        # what the verdict's cause or text holds: the neighbor case has the same code and another cause
     excluded: bool = False  # by design: no way to inject it; the doctor says so, and the catalogue names the test that proves it
 
 
@@ -38,9 +39,9 @@ class Outcome:
 class Cases(list):
     """`@CASES.fault("GRAD-06", "...")` on a function of a Scene adds it."""
 
-    def fault(self, code, name, *command, level="fail", exactly=False, before=(), broken=""):
+    def fault(self, code, name, *command, level="fail", exactly=False, before=(), broken="", cause=""):
         def add(build):
-            self.append(Fault(code, name, build, command or ("doctor",), level, exactly, before, broken))
+            self.append(Fault(code, name, build, command or ("doctor",), level, exactly, before, broken, cause))
             return build
         return add
 

@@ -22,13 +22,16 @@ import sys
 import tempfile
 import time
 
+import cases_causes
 import cases_data
 import cases_policy
 import cases_run
+import cases_values
 import cases_weights
 import founding
 import healthy
 import scene
+import study
 from fault import Outcome
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -47,20 +50,55 @@ WAITING = {
 
 
 class Verdict:
-    def __init__(self, code, level, where, text=""):
+    """`text`: what was found; `words`: that with evidence and cause; `fix` None: not known."""
+
+    def __init__(self, code, level, where, text="", words="", fix=None, not_this=""):
         self.code, self.level, self.where, self.text = code, level, where, text
+        self.words, self.fix, self.not_this = words or text, fix, not_this
 
 
 def doctor_verdicts(out):
     examined = json.loads(out)
-    return [Verdict(v.get("code", ""), v["level"], part["name"], v["what"])
+    return [Verdict(v.get("code", ""), v["level"], part["name"], v["what"],
+                    f"{v['what']} | {v.get('evidence', '')} | {v.get('cause', '')}", v.get("fix", ""), v.get("not_this", ""))
             for part in examined["parts"] for v in part["verdicts"]]
+
+
+PROPOSAL = re.compile(r"\b([a-z][a-z0-9_]*): ([^\s;,)]+)")
+
+
+def same_value(held, proposed):
+    try:
+        return abs(float(held) - float(proposed)) <= 1e-6 * abs(float(held))
+    except (TypeError, ValueError):
+        return json.dumps(held).strip('"').lower() == proposed.lower()
+
+
+def broken_rules(verdicts, options):
+    """What holds for every verdict of every case: a warning names a fix, none that is already set, and a request to report
+    comes only after the inputs were excluded."""
+    found = []
+    for one in verdicts:
+        if one.fix is None or one.level not in ("warn", "fail"):
+            continue
+        proposals = [(name, value) for name, value in PROPOSAL.findall(one.fix) if name in options]
+        taken = [f"{name}: {value}" for name, value in proposals if same_value(options[name], value)]
+        if taken and len(taken) == len(proposals):
+            found.append(f"{one.code} proposes what is set: {', '.join(taken)}")
+        if not one.fix:
+            found.append(f"{one.code} has no fix")
+        if "please report" in one.fix and not one.not_this:
+            found.append(f"{one.code} asks for a report and has excluded nothing")
+    return found
 
 
 def line_verdicts(out, err):
     """Of a training run: the doctor's lines, and the error that ended it."""
     found = []
     for line in out.splitlines():
+        if found and line.startswith(" " * 10):  # evidence, cause and what follows
+            found[-1].words += " " + line.strip()
+            continue
         match = re.match(r"doctor +(?:step (\d+) +)?(ok|note|warn|FAIL) +(?:([A-Z]+-\d\d) +)?(.*)", line)
         if match:
             step, level, code, text = match.groups()
@@ -105,8 +143,8 @@ def place_words(words, verdict, method):
     return f"hone doctor{deep}, {verdict.where}"
 
 
-def best_verdict(verdicts, code):
-    fitting = [v for v in verdicts if v.code == code]
+def best_verdict(verdicts, code, cause=""):
+    fitting = [v for v in verdicts if v.code == code and cause in v.words]
     return max(fitting, key=lambda v: LEVELS.index(v.level), default=None)
 
 
@@ -132,11 +170,12 @@ def run_fault(case, runner):
             if said:
                 return Outcome(False, name, None, said)
         code, verdicts, said = runner.run(words, folder, place.method, case.broken)
-    found = best_verdict(verdicts, case.code)
+    found = best_verdict(verdicts, case.code, case.cause)
+    rules = broken_rules(verdicts, place.options)
     level = LEVELS.index(found.level) if found else -1
     enough = found is not None and level >= LEVELS.index(case.level)
     stops = case.level != "fail" or code != 0
-    good = enough and stops and (not case.exactly or found.level == case.level)
+    good = enough and stops and (not case.exactly or found.level == case.level) and not rules
     missing = EXPECTED_MISSING.get(case.code) == case.name
     if good:
         verdict = "FAIL" if found.level == "fail" else found.level
@@ -148,7 +187,8 @@ def run_fault(case, runner):
         return Outcome(False, name, row, "  it is found now: take it out of EXPECTED_MISSING")
     if missing:
         return Outcome(True, name + " # expected missing", row)
-    why = f"  wanted {case.level} {case.code}; found " + (", ".join(f"{v.level} {v.code}" for v in verdicts if v.level != "ok") or "nothing")
+    why = "".join(f"  {rule}\n" for rule in rules)
+    why += f"  wanted {case.level} {case.code}" + (f" ({case.cause})" if case.cause else "") + "; found " + (", ".join(f"{v.level} {v.code}" for v in verdicts if v.level != "ok") or "nothing")
     return Outcome(good, name, row, f"{why}\n{said}")
 
 
@@ -186,6 +226,7 @@ def run_healthy(case, runner):
             code, verdicts, said = runner.run(words, folder, place.method)
             told.append(said)
             failing = [f"{v.code} {v.text}" for v in verdicts if v.level == "fail"]
+            problems += broken_rules(verdicts, place.options)
             if code != 0 or failing:
                 problems.append(f"{words[0]}: exit {code}, FAIL {failing}")
     return Outcome(not problems, name, ("healthy", case.name, "no FAIL" if not problems else "FAIL"),
@@ -231,7 +272,7 @@ def main():
     args = parser.parse_args()
     hone = pathlib.Path(args.hone).resolve()
     wanted = lambda name: not args.only or any(word in name for word in args.only)  # noqa: E731
-    faults = [c for module in (cases_weights, cases_data, cases_policy, cases_run) for c in module.CASES]
+    faults = [c for module in (cases_weights, cases_data, cases_policy, cases_run, cases_values, cases_causes) for c in module.CASES]
     jobs = [(run_fault, c) for c in faults if wanted(f"fault {c.code} {c.name}")]
     jobs += [(run_healthy, c) for c in healthy.CASES if wanted(f"healthy {c.name}")]
     jobs += [(founding.run, c) for c in founding.CASES if wanted(f"founding {c.name}") and (args.slow or not c.slow)]
@@ -253,7 +294,12 @@ def main():
             if re.match(r"fails\b|not run yet", row[2]):  # a slow one, as --slow left it
                 print(f"not ok {row[1]}: {row[2]}")
                 failed = True
-        line = compare(HERE / "shown.tsv", table_text(shown + founding.rows(rows["founding"]), SHOWN_HEAD), args.write)
+        studied = study.rows(has_test, {row[0] for row in rows["faults"] if row[2] != "not found"})
+        for row in studied:
+            if row[2].startswith("not found"):
+                print(f"not ok {row[1]}: {row[2]}")
+                failed = True
+        line = compare(HERE / "shown.tsv", table_text(shown + founding.rows(rows["founding"]) + studied, SHOWN_HEAD), args.write)
         failed = failed or line.startswith("not ok")
         print(line)
         if args.write:

@@ -94,6 +94,16 @@ TEST_F(RunReportTest, HoldsThePeakAgainstThePlanAndKeepsItOutOfTheMetrics) {
   EXPECT_NE(out.str().find("\nwarning   the peak of 2.65 GB is more than 10 % above the planned 2.40 GB"),
             std::string::npos)
       << out.str();
+  out.str("");
+  report.on_memory({.step = 10, .peak = 2'700'000'000, .planned = 2'400'000'000, .at_end = true});
+  EXPECT_EQ(out.str(), "memory    peak 2.70 GB, planned 2.40 GB\n") << "told once";
+}
+
+TEST_F(RunReportTest, AFewMegabytesAboveAPlanAreNoWarning) {
+  std::ostringstream out;
+  RunReport report(out, {}, false);
+  report.on_memory({.step = 1, .peak = 290'000'000, .planned = 200'000'000});
+  EXPECT_EQ(out.str(), "memory    peak 0.29 GB after step 1, planned 0.20 GB\n");
 }
 
 TEST_F(RunReportTest, AStoppedRunSaysHowToGoOn) {

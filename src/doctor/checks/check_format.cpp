@@ -63,6 +63,18 @@ std::string resolved(const config::Plan& plan, std::string_view option) {
   return {};
 }
 
+std::string raise_max_length(const train::OpenedRun& run, std::int64_t wanted, std::int64_t longest,
+                             std::string_view keeps) {
+  const std::string longest_row = "the longest has " + std::to_string(longest) + " tokens";
+  const std::int64_t positions = run.model ? run.model->config().max_position_embeddings : 0;
+  if (positions <= 0 || wanted <= positions)
+    return "max_length: " + std::to_string(wanted) + "  (" + std::string(keeps) + "; " + longest_row + ")";
+  const std::string split = "split or leave out the rows that are longer than this model's " +
+                            std::to_string(positions) + " positions: " + longest_row;
+  if (run.plan.max_length >= positions) return split;
+  return "max_length: " + std::to_string(positions) + ", the model's positions; " + split;
+}
+
 std::string gold_column(const train::PolicyPrompts& prompts) {
   if (prompts.rows.empty()) return {};
   for (const char* const name : kGoldNames) {

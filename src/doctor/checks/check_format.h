@@ -20,6 +20,11 @@ std::string shown(std::string_view text, std::size_t most = 60);  // one line, c
 // An option as in plan.yaml; empty: not set and not written.
 std::string resolved(const config::Plan& plan, std::string_view option);
 
+// The fix of rows that max_length cuts: a max_length of `wanted`, or what else there is where it is above the
+// model's positions. `keeps`: what that length does.
+std::string raise_max_length(const train::OpenedRun& run, std::int64_t wanted, std::int64_t longest,
+                             std::string_view keeps);
+
 // A column with the correct answer, by the names that data sets use (answer, solution, ...); "" when there is
 // none.
 std::string gold_column(const train::PolicyPrompts& prompts);

@@ -34,7 +34,7 @@ Verdict check_room(const train::OpenedRun& run, const PreferenceFacts& facts) {
   out.evidence = "max_length " + std::to_string(run.plan.max_length) + ", the longest sequence " +
                  std::to_string(facts.longest) + " tokens";
   out.cause = "long prompts, or a small max_length";
-  out.fix = "max_length: " + std::to_string(facts.longest);
+  out.fix = format::raise_max_length(run, facts.longest, facts.longest, "keeps every pair");
   out.cost = format::percent(share(facts.prompts_too_long, facts.rows), 1) + " of the data";
   return out;
 }
@@ -49,7 +49,7 @@ Verdict check_cut(const train::OpenedRun& run, const PreferenceFacts& facts) {
   if (facts.pairs_cut == 0) return out;
   out.level = share(facts.pairs_cut, facts.kept) > kPairsCutWarn ? Level::kWarn : Level::kNote;
   out.cause = "max_length is below the length of a prompt with its completion";
-  out.fix = "max_length: " + std::to_string(facts.longest);
+  out.fix = format::raise_max_length(run, facts.longest, facts.longest, "keeps every pair");
   out.cost = "completions without the end that may have made them better";
   return out;
 }
@@ -64,7 +64,7 @@ Verdict check_whole(const train::OpenedRun& run, const PreferenceFacts& facts) {
   out.evidence = "max_length " + std::to_string(run.plan.max_length) + ", the longest sequence " +
                  std::to_string(facts.longest) + " tokens";
   out.cause = "long answers, or a small max_length";
-  out.fix = "max_length: " + std::to_string(facts.longest);
+  out.fix = format::raise_max_length(run, facts.longest, facts.longest, "keeps every pair");
   out.cost =
       format::percent(share(facts.too_long, facts.rows), 1) + " of the data, the longest answers of it";
   return out;
@@ -110,7 +110,7 @@ Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
       of_pairs(facts.pairs_cut, facts.kept) + " are cut at max_length " + std::to_string(run.plan.max_length);
   out.cause =
       by_cut ? "truncation (DATA-02)" : "suspected: the chat template does not close the assistant's turn";
-  out.fix = by_cut ? "max_length: " + std::to_string(facts.longest)
+  out.fix = by_cut ? format::raise_max_length(run, facts.longest, facts.longest, "keeps every pair")
                    : "put another template into the model's tokenizer_config.json";
   out.cost = "a preference for answers that never stop";
   return out;

@@ -6,8 +6,12 @@
 #include <cmath>
 
 #include "doctor/examination.h"
+#include "doctor/excluded.h"
 #include "doctor/probes/gradient_reach.h"
 #include "doctor/probes/probe_state.h"
+#include "doctor/probes/zero_gradient.h"
+#include "doctor/watch/tensor_watch.h"
+#include "train/methods/methods.h"
 #include "train/optimizer.h"
 
 namespace hone::doctor {
@@ -21,17 +25,21 @@ constexpr int kRehearsalSteps = 2;
 constexpr int kMaxSteps = 5;
 constexpr double kSmallestUpdate = 1e-6, kLargestUpdate = 1e-2;  // |dW| / |W| a step (NUM-08)
 constexpr double kStoredFail = 0.5, kStoredWarn = 0.9;           // NUM-01
-constexpr double kHalfUlp = 1.0 / (1 << 24);                     // of fp32, relative
-constexpr double kTurnedSigns = 0.05;  // the same of an update that is a sign: of sums near 0
-constexpr double kArithmetic = 1e-3;   // what fp32 may make of the update's formula, relative
+constexpr std::int64_t kCopies =
+    6;  // fp32 copies of a detailed tensor: before, intended, and fp64 for a while
+constexpr double kHalfUlp = 1.0 / (1 << 24);  // of fp32, relative
+constexpr double kTurnedSigns = 0.05;         // the same of an update that is a sign: of sums near 0
+constexpr double kArithmetic = 1e-3;          // what fp32 may make of the update's formula, relative
 
 // What one trainable tensor has shown.
 struct Reach {
   const adapters::TrainableTensor* tensor = nullptr;
-  std::int64_t offset = 0;  // in the flat buffers
-  at::Tensor before;        // what the model read at the start
-  int first = -1;           // step of its first gradient that was not 0
-  bool flat_moved = false;
+  std::int64_t offset = 0;        // in the flat buffers
+  bool detailed = true;           // its values are looked at one by one (exam_memory.h)
+  std::uint64_t before = 0;       // hash of what the model read at the start
+  int first = -1;                 // step of its first gradient that was not 0
+  std::uint64_t flat_before = 0;  // ... of the optimizer's buffer
+  at::Tensor earlier;             // detailed: its values before the last step, fp32
 };
 
 // Of one group of tensors (A or B), over the last step: the part of the intended update that was stored.
@@ -43,10 +51,7 @@ struct Stored {
 class GradientProbe {
  public:
   GradientProbe(train::OpenedRun& run, const OptimizerStep& take_step)
-      : run_(run),
-        adapter_(*run.adapter),
-        optimizer_(train::make_optimizer(run.plan, adapter_)),
-        take_step_(take_step) {}
+      : run_(run), adapter_(*run.adapter), lent_(run), optimizer_(lent_.optimizer()), take_step_(take_step) {}
 
   Verdicts run() {
     if (!base_is_finite() || !adapter_is_finite()) return std::move(out_);
@@ -56,11 +61,13 @@ class GradientProbe {
                       .level = Level::kFail,
                       .what = "learning_rate is 0: no step moves anything",
                       .evidence = "peak learning rate 0",
-                      .fix = "learning_rate: 2e-4 is a common choice for LoRA",
+                      .fix = "learning_rate: " + number(train::method_row(run_.plan.method).rates.usual) +
+                             " is usual with adapters",
                       .cost = "the whole run"});
       return std::move(out_);
     }
-    const StateGuard guard(run_);
+    StateGuard guard(run_);
+    guard_ = &guard;
     prepare();
     if (!rehearse()) return std::move(out_);
     judge_gradients();
@@ -152,8 +159,13 @@ class GradientProbe {
 
   void prepare() {
     std::int64_t offset = 0;
+    const std::vector<bool> detailed = spread_tensors(adapter_, spread_elements(run_, kCopies));
     for (const auto& tensor : adapter_.tensors()) {
-      reach_.push_back({.tensor = &tensor, .offset = offset, .before = tensor.value.detach().clone()});
+      reach_.push_back({.tensor = &tensor,
+                        .offset = offset,
+                        .detailed = detailed[reach_.size()],
+                        .before = tensor_hash(tensor.value)});
+      reach_.back().flat_before = tensor_hash(slice(adapter_.flat(), reach_.back()));
       offset += tensor.value.numel();
     }
   }
@@ -210,21 +222,25 @@ class GradientProbe {
 
   void take_step() {
     const double lr = run_.plan.learning_rate;
-    flat_before_ = adapter_.flat().clone();
-    std::vector<at::Tensor> intended;
+    std::vector<at::Tensor> intended(reach_.size());
     for (std::size_t i = 0; i < reach_.size(); ++i) {
-      const at::Tensor next = optimizer_.reference(i, flat_before_, adapter_.flat_gradient(), lr);
-      intended.push_back((next - slice(flat_before_, reach_[i]).to(at::kDouble)).to(at::kFloat));
+      Reach& one = reach_[i];
+      if (!one.detailed) continue;
+      one.earlier = slice(adapter_.flat(), one).clone();
+      const at::Tensor next = optimizer_.reference(i, adapter_.flat(), adapter_.flat_gradient(), lr);
+      intended[i] = (next - one.earlier.to(at::kDouble)).to(at::kFloat);
     }
     take_step_(optimizer_, adapter_.flat(), adapter_.flat_gradient(), lr);
     stored_a_ = stored_b_ = {};
     wrong_.clear();
-    for (std::size_t i = 0; i < reach_.size(); ++i) compare_update(reach_[i], intended[i].to(at::kDouble));
+    for (std::size_t i = 0; i < reach_.size(); ++i) {
+      if (reach_[i].detailed) compare_update(reach_[i], intended[i].to(at::kDouble));
+    }
   }
 
   // The same step in fp64 beside what now lies in the buffer.
   void compare_update(Reach& one, const at::Tensor& intended) {
-    const at::Tensor p = slice(flat_before_, one).to(at::kDouble);
+    const at::Tensor p = one.earlier.to(at::kDouble);
     const at::Tensor stored = slice(adapter_.flat(), one).to(at::kDouble) - p;
     const double lr = run_.plan.learning_rate;
     const auto norm = [](const at::Tensor& x) { return x.norm().item<double>(); };
@@ -235,14 +251,13 @@ class GradientProbe {
     const auto elements = static_cast<double>(p.numel());
     const bool small = wanted * wanted < elements * 0.01 * lr * lr;
     if (small && optimizer_.normalizes()) {
-      const at::Tensor kept = (slice(flat_before_, one) + lr).to(at::kDouble) - p;
+      const at::Tensor kept = (one.earlier + lr).to(at::kDouble) - p;
       group.product += kept.sum().item<double>() * lr;
       group.intended += elements * lr * lr;
     } else if (optimizer_.normalizes() || is_b(*one.tensor)) {
       group.product += (stored * intended).sum().item<double>();
       group.intended += wanted * wanted;
     }
-    one.flat_moved = one.flat_moved || stored.ne(0).any().item<bool>();
     const double off = norm(stored - intended);
     const double rounding = 2 * kHalfUlp * (norm(p) + wanted);
     const double share = optimizer_.takes_signs() ? kTurnedSigns : kArithmetic;
@@ -264,12 +279,14 @@ class GradientProbe {
                                 count_of(reached_by(1, false), all) + " tensors in step 2";
     if (reached == all) {
       if (steps_ > kRehearsalSteps) {
-        return say("GRAD-02", Level::kNote,
-                   count_of(all, all) + " trainable tensors receive a gradient, in " +
-                       std::to_string(steps_) + " steps",
-                   by_step +
-                       "; gradients that came later belong to zero layers of the base, which pass a gradient "
-                       "once their adapters move, or to rows of the embedding whose token came later");
+        const std::vector<std::string> zero = zero_modules(*run_.model);
+        return say(
+            "GRAD-02", Level::kNote,
+            count_of(all, all) + " trainable tensors receive a gradient, in " + std::to_string(steps_) +
+                " steps",
+            by_step + (zero.empty() ? "; the last ones are of rows of the embedding whose token came later"
+                                    : "; all 0 in the base: " + first_names(zero) +
+                                          ", which pass a gradient once their adapters move"));
       }
       return say("GRAD-01", Level::kOk, count_of(all, all) + " trainable tensors receive a gradient",
                  by_step);
@@ -278,122 +295,102 @@ class GradientProbe {
       return say("DATA-01", Level::kFail, "the rows of the rehearsal have no targets",
                  "0 target tokens in " + std::to_string(steps_) + " micro-batches");
     }
-    std::vector<std::string> silent, unexplained;
+    explain_silence(reached, by_step);
+  }
+
+  // Not before the inputs are excluded is it a fault of hone.
+  void explain_silence(std::int64_t reached, const std::string& by_step) {
+    std::vector<const adapters::TrainableTensor*> silent;
+    std::vector<std::string> names;
+    std::vector<StartValue> start;
     bool rows_alone = true;
-    std::string reason;
+    const at::Tensor after = adapter_.flat().clone();
+    guard_->restore_parameters();
     for (const Reach& one : reach_) {
+      start.push_back({one.tensor, slice(adapter_.flat(), one).clone().view(one.tensor->value.sizes())});
       if (one.first >= 0) continue;
-      silent.push_back(one.tensor->name);
+      silent.push_back(one.tensor);
+      names.push_back(one.tensor->name);
       rows_alone = rows_alone && adapters::is_token_rows(*one.tensor);
-      const std::string why =
-          adapters::is_token_rows(*one.tensor) ? why_no_token() : why_zero(one.tensor->name);
-      if (why.empty()) unexplained.push_back(one.tensor->name);
-      if (reason.empty()) reason = why;
     }
+    const auto all = static_cast<std::int64_t>(reach_.size());
+    const auto count = static_cast<std::int64_t>(silent.size());
+    {
+      const at::NoGradGuard no_grad;
+      adapter_.flat().copy_(after);
+    }
+    const ZeroGradient why = explain_zero_gradient(run_, start, silent, scored_, loss_);
+    {
+      const at::NoGradGuard no_grad;
+      adapter_.flat().copy_(after);
+    }
+    silent_ = true;
     Verdict verdict = {.code = reached == 0 ? "GRAD-01" : "GRAD-02", .level = Level::kFail};
     verdict.evidence = by_step + "; loss " + number(loss_) + " over " + grouped(scored_) + " scored tokens";
-    if (unexplained.empty()) {
+    if (!why.evidence.empty()) verdict.evidence += "; " + why.evidence;
+    verdict.cause = why.cause;
+    if (why.explained) {
       verdict.level = reached == 0 ? Level::kFail : Level::kWarn;
-      verdict.what = count_of(static_cast<std::int64_t>(silent.size()), all) +
-                     " trainable tensors receive a gradient of exactly 0, as they "
-                     "must: " +
-                     tensor_list(silent);
-      verdict.cause = reason;
-      verdict.fix = rows_alone ? "nothing, if GRAD-06 finds the tokens in the data"
-                               : "add the zero module to lora_target_modules, or leave these out";
+      verdict.what =
+          count_of(count, all) +
+          " trainable tensors receive a gradient of exactly 0: " + tensor_list(names);
+      verdict.not_this = why.excluded.text();
+      verdict.fix = why.fix;
       verdict.cost = rows_alone ? "rows only learn from their own tokens" : "these tensors do not change";
     } else {
       verdict.what = reached == 0 ? "0 of " + grouped(all) + " trainable tensors receive a gradient"
-                                  : count_of(static_cast<std::int64_t>(silent.size()), all) +
-                                        " trainable tensors receive no gradient";
-      verdict.evidence += "; none: " + tensor_list(unexplained);
-      verdict.cause = "suspected: the loss has no path to them";
-      verdict.not_this =
-          "gradient_checkpointing: hone's backward is hand-written, recompute cannot cut it; the learning "
-          "rate: a gradient does not depend on it";
-      verdict.fix = "layer_form: plain uses libtorch's autograd instead; please report this with `hone env`";
+                                  : count_of(count, all) + " trainable tensors receive no gradient";
+      verdict.evidence += "; none: " + tensor_list(why.unexplained);
+      Excluded excluded = why.excluded;
+      excluded.add("gradient_checkpointing", "the backward is hand-written, recompute cannot cut it");
+      excluded.add("learning_rate", "a gradient does not depend on it");
+      ask_to_report(verdict, excluded, why.fix);
       verdict.cost =
           reached == 0 ? "the whole run" : "these tensors would not learn, and the loss would still move";
     }
     out_.push_back(std::move(verdict));
   }
 
-  // Rows of a tied head have a gradient wherever something is scored; rows of an embedding only where their
-  // tokens are read.
-  std::string why_no_token() const {
-    if (run_.start.trained.tied_head) return "";
-    return "none of the tokens of trainable_token_indices is in the rows of the rehearsal (GRAD-06 checks "
-           "all of the data)";
-  }
-
-  // Why a module of the base's own values gets no gradient; empty: they do not say.
-  std::string why_zero(const std::string& name) const {
-    const auto zero = [](const at::Tensor& t) { return t.defined() && !t.ne(0).any().item<bool>(); };
-    const auto shut = [&](const ops::Linear& linear) {
-      if (linear.lora || linear.frozen_lora || (linear.bias.defined() && !zero(linear.bias))) return false;
-      return zero(linear.weight.is_packed() ? linear.weight.panels() : linear.weight.dense());
-    };
-    for (const model::DecoderLayer& layer : run_.model->layers()) {
-      const auto is = [&](const ops::Linear& linear) {
-        return name.find(linear.name + ".") != std::string::npos;
-      };
-      const bool queries = is(layer.q) || is(layer.k), attention = queries || is(layer.v);
-      const bool inner = is(layer.gate) || is(layer.up);
-      if (!attention && !inner && !is(layer.o) && !is(layer.down)) continue;
-      const auto says = [](const ops::Linear& linear) {
-        return linear.name + " is zero in the base and has no adapter: no gradient passes it";
-      };
-      if (attention && shut(layer.o)) return says(layer.o);
-      if (inner && shut(layer.down)) return says(layer.down);
-      if (attention && zero(layer.input_norm))
-        return "the norm before " + layer.q.name + " is zero: its linears get no input";
-      if (inner && zero(layer.post_attention_norm))
-        return "the norm before " + layer.gate.name + " is zero: its linears get no input";
-      if (is(layer.q) && shut(layer.k)) return says(layer.k);
-      if (is(layer.k) && shut(layer.q)) return says(layer.q);
-      if ((is(layer.o) || queries) && shut(layer.v)) return says(layer.v);
-      if ((is(layer.gate) || is(layer.down)) && shut(layer.up)) return says(layer.up);
-      if ((is(layer.up) || is(layer.down)) && shut(layer.gate)) return says(layer.gate);
-      return "";
-    }
-    return "";
-  }
-
   void judge_bits() {
     std::vector<std::string> stale;
     std::int64_t changed = 0;
     for (const Reach& one : reach_) {
-      const bool same = one.tensor->value.detach().equal(one.before);
+      const bool same = tensor_hash(one.tensor->value) == one.before;
+      const bool moved = tensor_hash(slice(adapter_.flat(), one)) != one.flat_before;
       changed += same ? 0 : 1;
-      if (same && one.flat_moved) stale.push_back(one.tensor->name);
+      if (same && moved) stale.push_back(one.tensor->name);
     }
     const auto all = static_cast<std::int64_t>(reach_.size());
     if (stale.empty()) {
       if (changed == all) say("GRAD-05", Level::kOk, count_of(all, all) + " tensors changed");
       return;
     }
+    Excluded excluded;
+    excluded.add("learning_rate", "the update itself exists").add("the data", "they have a gradient");
     out_.push_back({.code = "GRAD-05",
                     .level = Level::kFail,
                     .what = count_of(static_cast<std::int64_t>(stale.size()), all) +
                             " tensors of the model do not change with the optimizer's",
                     .evidence = "the optimizer's buffer changed, their bits did not: " + tensor_list(stale),
-                    .cause = "the optimizer has other memory than the model",
-                    .not_this = "the learning rate: the update itself exists",
-                    .fix = "this is a bug in hone; please report it with `hone env`",
+                    .cause = "the optimizer has other memory than the model, which is a bug in hone",
+                    .not_this = excluded.text(),
+                    .fix = report_fix(excluded),
                     .cost = "these tensors would not learn"});
   }
 
   void judge_stored() {
     if (!wrong_.empty()) {
+      Excluded excluded;
+      excluded.add("rounding", "the difference is larger than that of fp32")
+          .add("learning_rate and the data", "the fp64 step has the same");
       out_.push_back({.code = "GRAD-08",
                       .level = Level::kFail,
                       .what = "the optimizer stores an update that is not " + optimizer_.name() + "'s",
-                      .evidence = count_of(static_cast<std::int64_t>(wrong_.size()),
-                                           static_cast<std::int64_t>(reach_.size())) +
+                      .evidence = count_of(static_cast<std::int64_t>(wrong_.size()), detailed_count()) +
                                   " tensors differ from the same step in fp64: " + tensor_list(wrong_),
                       .cause = "suspected: a kernel with wrong results on this machine",
-                      .not_this = "rounding: the difference is larger than fp32 rounding",
-                      .fix = "please report this with `hone env`",
+                      .not_this = excluded.text(),
+                      .fix = report_fix(excluded),
                       .cost = "the run would plateau, as with bad hyperparameters"});
       return;
     }
@@ -408,15 +405,20 @@ class GradientProbe {
                                 number(run_.plan.learning_rate),
                     .cause = "a step changes an element by less than half a unit in the last place of fp32",
                     .not_this = "bf16: adapters, gradients and moments are fp32",
-                    .fix = "raise learning_rate: 2e-4 is a common choice for LoRA",
+                    .fix = "raise learning_rate: " + number(train::method_row(run_.plan.method).rates.usual) +
+                           " is usual with adapters",
                     .cost = "the part of every step that is lost in rounding"});
+  }
+
+  std::int64_t detailed_count() const {
+    return std::count_if(reach_.begin(), reach_.end(), [](const Reach& one) { return one.detailed; });
   }
 
   // |s (B' A' - B A)| from products of rank 2 r: no [out, in] matrix is made.
   double moved(double scale, const Reach& of_a, const Reach& of_b) const {
     const adapters::TrainableTensor &a = *of_a.tensor, &b = *of_b.tensor;
-    const auto earlier = [&](const Reach& one) {
-      return slice(flat_before_, one).view(one.tensor->value.sizes()).to(at::kDouble);
+    const auto earlier = [](const Reach& one) {
+      return one.earlier.view(one.tensor->value.sizes()).to(at::kDouble);
     };
     const at::Tensor left = at::cat({b.value.detach().to(at::kDouble), earlier(of_b).neg()}, 1);
     const at::Tensor right = at::cat({a.value.detach().to(at::kDouble), earlier(of_a)}, 0);
@@ -425,15 +427,18 @@ class GradientProbe {
   }
 
   void judge_size() {
+    if (silent_) return;
     const auto linears = std::as_const(*run_.model).linears();
     std::vector<double> ratios;
     const std::size_t each = adapter_.config().dora ? 3 : 2;  // A, B and a magnitude
     const auto modules = std::count_if(linears.begin(), linears.end(),
                                        [](const ops::Linear* linear) { return linear->lora.has_value(); });
-    const std::int64_t stride = std::max<std::int64_t>(1, modules / 21);  // enough to judge by
-    for (std::int64_t i = 0; i < modules; i += stride) {
-      const Reach &of_a = reach_[each * static_cast<std::size_t>(i)],
-                  &of_b = reach_[each * static_cast<std::size_t>(i) + 1];
+    std::vector<std::size_t> looked_at;  // places of A
+    for (std::size_t i = 0; i < each * static_cast<std::size_t>(modules); i += each)
+      if (reach_[i].detailed && reach_[i + 1].detailed) looked_at.push_back(i);
+    const std::size_t stride = std::max<std::size_t>(1, looked_at.size() / 21);  // enough to judge by
+    for (std::size_t i = 0; i < looked_at.size(); i += stride) {
+      const Reach &of_a = reach_[looked_at[i]], &of_b = reach_[looked_at[i] + 1];
       for (const ops::Linear* linear : linears) {
         if (of_a.tensor->name.find(linear->name + ".") == std::string::npos) continue;
         const at::Tensor held = linear->weight.is_packed() ? linear->weight.panels() : linear->weight.dense();
@@ -465,28 +470,33 @@ class GradientProbe {
   void judge_base() {
     const std::string changed = first_change(print_, base_fingerprint(*run_.model));
     if (changed.empty()) return say("NUM-06", Level::kOk, "the frozen base is bit-identical after the steps");
+    Excluded excluded;
+    excluded.add("your options and data", "none of them may write to a frozen weight");
     out_.push_back({.code = "NUM-06",
                     .level = Level::kFail,
                     .what = "the frozen base changed in the rehearsal",
                     .evidence = "first in " + changed,
-                    .cause = "something writes to weights that are not trained",
-                    .fix = "this is a bug in hone; please report it with `hone env`",
+                    .cause = "something writes to weights that are not trained, which is a bug in hone",
+                    .not_this = excluded.text(),
+                    .fix = report_fix(excluded),
                     .cost = "the adapter would fit a base that does not exist"});
   }
 
   train::OpenedRun& run_;
   adapters::Adapter& adapter_;
-  learn::Optimizer optimizer_;
+  OptimizerGuard lent_;
+  learn::Optimizer& optimizer_;
+  StateGuard* guard_ = nullptr;  // of run()
   const OptimizerStep& take_step_;
   Verdicts out_;
   std::vector<PartFingerprint> print_;
   std::vector<Reach> reach_;
-  at::Tensor flat_before_;
   Stored stored_a_, stored_b_;
   std::vector<std::string> wrong_;
   std::int64_t scored_ = 0;
   double loss_ = 0;
   int steps_ = 0;
+  bool silent_ = false;  // tensors have no gradient: the size of the step says nothing
 };
 
 }  // namespace

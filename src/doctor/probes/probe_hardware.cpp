@@ -14,6 +14,7 @@
 #include "base/signal_names.h"
 #include "data/preferences.h"
 #include "doctor/examination.h"
+#include "doctor/excluded.h"
 #include "doctor/probes/hardware_shapes.h"
 #include "doctor/probes/kernel_child.h"
 #include "doctor/probes/probe_state.h"
@@ -60,8 +61,7 @@ Sizes sizes_of_pairs(const config::Plan& plan, const std::vector<data::Preferenc
 Sizes sizes_of(const train::OpenedRun& run) {
   const config::Plan& plan = run.plan;
   if (const auto* data = std::get_if<train::ExampleData>(&run.data)) {
-    const train::LongestBatch longest =
-        train::longest_batch(data->examples, data->rows, plan.per_device_train_batch_size);
+    const train::LongestBatch longest = train::longest_batch(*data, plan.per_device_train_batch_size);
     return {.tokens = longest.tokens, .scored = longest.scored, .segment = longest.segment};
   }
   if (const auto* pairs = std::get_if<train::PairData>(&run.data))
@@ -151,7 +151,7 @@ class Cache {
 };
 
 struct Answer {
-  enum class Kind { kNone, kRight, kWrong, kKilled, kLate, kFailed } kind = Kind::kNone;
+  enum class Kind { kNone, kRight, kWrong, kKilled, kLate, kFailed, kNoRoom } kind = Kind::kNone;
   double error = 0, bound = 0;
   int signal = 0, status = 0;
 };
@@ -168,7 +168,7 @@ class Prober {
     for (std::size_t from = 0; from < shapes.size() && faults < kMaxFaults;) {
       const std::size_t next = one_child(shapes, from, out);
       for (std::size_t i = from; i < std::min(next, out.size()); ++i)
-        faults += out[i].kind != Answer::Kind::kRight ? 1 : 0;
+        faults += out[i].kind != Answer::Kind::kRight && out[i].kind != Answer::Kind::kNoRoom ? 1 : 0;
       if (next == from) break;  // it did not even begin
       from = next;
     }
@@ -196,12 +196,16 @@ class Prober {
       if (done >= shapes.size()) return;
       const Json error = said.value("error", Json()), bound = said.value("bound", Json());
       Answer& answer = out[done];
+      next = done + 1;
+      begun = shapes.size();
+      if (said.contains("room")) {
+        answer.kind = Answer::Kind::kNoRoom;
+        return;
+      }
       answer.bound = bound.is_number() ? bound.get<double>() : 0;
       // JSON has no infinity: null is what was not finite.
       answer.error = error.is_number() ? error.get<double>() : std::nan("");
       answer.kind = answer.error <= answer.bound ? Answer::Kind::kRight : Answer::Kind::kWrong;
-      next = done + 1;
-      begun = shapes.size();
     });
     if (begun >= shapes.size() || next >= shapes.size()) return next;
     Answer& answer = out[begun];
@@ -276,8 +280,10 @@ base::Verdict verdict_of(const KernelShape& shape, const Answer& answer, Prober&
     if (works) fixes += (fixes.empty() ? "" : ", or ") + other.fix;
   }
   out.cause = "a kernel or library that does not support this processor correctly";
-  out.not_this = "the learning rate, warm-up, clipping or accumulation: the probe uses none of them";
-  out.fix = fixes.empty() ? "another machine; please report this with `hone env`" : fixes;
+  const Excluded excluded =
+      Excluded().add("learning rate, warm-up, clipping or accumulation", "the probe uses none of them");
+  out.not_this = excluded.text();
+  out.fix = fixes.empty() ? report_fix(excluded, "another machine") : fixes;
   out.cost = wrong ? "a run with wrong results"
                    : "the run would crash; this process is safe, since probes run in a child";
   return out;
@@ -362,13 +368,15 @@ Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t t
   const std::vector<Answer> answers = prober.ask(unknown);
   const ChildEnd end = prober.last_end();
   Verdicts out;
-  std::size_t unanswered = 0;
+  std::size_t unanswered = 0, no_room = 0;
   for (std::size_t i = 0; i < unknown.size(); ++i) {
     if (answers[i].kind == Answer::Kind::kRight) {
       cache.add(unknown[i].describe(), answers[i].error);
       worst = std::max(worst, answers[i].error);
     } else if (answers[i].kind == Answer::Kind::kNone) {
       unanswered += 1;
+    } else if (answers[i].kind == Answer::Kind::kNoRoom) {
+      no_room += 1;
     } else {
       out.push_back(verdict_of(unknown[i], answers[i], prober, patience));
     }
@@ -388,6 +396,13 @@ Verdicts examine_hardware(const std::vector<KernelShape>& shapes, std::int64_t t
              .cost = "a kernel that crashes here would end the run"}};
   }
   const std::string count = std::to_string(shapes.size()) + " kernel shapes";
+  if (out.empty() && no_room > 0) {
+    return {{.code = "NUM-07",
+             .level = Level::kNote,
+             .what = std::to_string(no_room) + " of " + count + " were not tested",
+             .evidence = "the child process that tests them has no memory for them beside the run",
+             .fix = "nothing: hone doctor tests them where more memory is free, and remembers it"}};
+  }
   if (out.empty()) {
     return {{.code = "NUM-07",
              .what = count + " run on this machine, within tolerance",

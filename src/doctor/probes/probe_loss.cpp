@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "data/packing.h"
 #include "doctor/examination.h"
+#include "doctor/excluded.h"
+#include "doctor/probes/first_loss.h"
 #include "doctor/probes/loss_identities.h"
 #include "doctor/probes/probe_state.h"
 #include "train/memory_inputs.h"
@@ -18,9 +21,6 @@ namespace {
 
 using base::Level;
 
-constexpr double kPretrained = 0.6;       // of ln V (NUM-02)
-constexpr double kGuessing = 1.2;         // above: worse than a model that knows nothing
-constexpr double kUniform = 0.1;          // how near ln V loss and entropy of random weights are
 constexpr double kReference = 1e-3;       // of ln 2: bf16 kernels may differ in their last places
 constexpr std::int64_t kLossTokens = 48;  // of two rows
 constexpr train::RehearsalRequest kLook = {.max_tokens = 64, .backward = false, .training = false};
@@ -32,12 +32,6 @@ struct Bounds {
 
 Bounds bounds_of(const model::CausalLm& model) {
   return model.dtypes().linear == at::kFloat ? Bounds{1e-4, 1e-4, 1e-3} : Bounds{1e-2, 1e-3, 2e-2};
-}
-
-data::Batch batch_of(const std::vector<data::Example>& examples) {
-  data::PackedRow row;
-  for (std::size_t i = 0; i < examples.size(); ++i) row.members.push_back(static_cast<std::int64_t>(i));
-  return data::make_batch(examples, {row}, {0});
 }
 
 // The loss, for what compares with it.
@@ -69,41 +63,21 @@ double judge_first_loss(train::OpenedRun& run, const ScoredPass& pass, Verdicts&
     out.push_back({.code = "NUM-02", .what = what, .evidence = number(share) + " of it"});
     return first.nll;
   }
-  // Random weights are sure of nothing; a pass that is broken for trained ones is sure of the wrong thing.
-  const std::vector<data::Example> examples = short_examples(run, 2, kLossTokens);
-  const train::ScoredFacts facts = examples.empty() ? train::ScoredFacts() : pass(batch_of(examples), 0);
-  const double spread =
-      facts.scored > 0 ? facts.entropy_sum / static_cast<double>(facts.scored) / uniform : 0;
-  if (std::abs(share - 1) <= kUniform && spread >= 1 - kUniform) {
-    out.push_back({.code = "NUM-02",
-                   .level = Level::kNote,
-                   .what = what + ": the base is untrained",
-                   .evidence = "entropy " + number(spread) +
-                               " of ln V as well: its predictions are almost uniform, as with random weights",
-                   .cost = "an adapter cannot train an untrained base"});
-    return first.nll;
-  }
-  const bool worse = share > kGuessing;
-  out.push_back(
-      {.code = "NUM-02",
-       .level = Level::kWarn,
-       .what = what,
-       .evidence = number(share) + " of ln V over " + grouped(first.scored) +
-                   " tokens; a pretrained base is below " + number(kPretrained),
-       .cause = worse
-                    ? "suspected: a forward pass that is wrong for these weights, or text in a template or "
-                      "language that the base was not trained on"
-                    : "suspected: an untrained base (random weights give ln V), or weights of another model",
-       .not_this = "a new adapter: with B = 0 it adds nothing",
-       .fix = "try `hone generate` with this base; download it again",
-       .cost = "an adapter cannot train an untrained base"});
+  out.push_back(judge_high_loss(measure_first_loss(run, pass, first.nll, first.scored)));
   return first.nll;
 }
 
 struct Gradient {
-  at::Tensor values;
+  std::vector<at::Tensor> values;
   double nll = 0;
 };
+
+double dot(const std::vector<at::Tensor>& one, const std::vector<at::Tensor>& other) {
+  double sum = 0;
+  for (std::size_t i = 0; i < one.size(); ++i)
+    sum += (one[i].to(at::kDouble) * other[i].to(at::kDouble)).sum().item<double>();
+  return sum;
+}
 
 void judge_packing(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out) {
   const std::vector<data::Example> examples = short_examples(run, 2, kLossTokens);
@@ -113,11 +87,18 @@ void judge_packing(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out)
   const data::Batch together = batch_of(examples), first = batch_of({examples[0]}),
                     second = batch_of({examples[1]});
   const auto n = static_cast<double>(train::scored_tokens(together));
+  constexpr std::int64_t kGradientCopies = 6;  // two gradients, and fp64 for a while
+  const std::vector<bool> looked_at = spread_tensors(adapter, spread_elements(run, kGradientCopies));
   const auto gradient_of = [&](const std::vector<const data::Batch*>& micro_batches) {
     adapter.zero_gradient();
     Gradient found;
     for (const data::Batch* batch : micro_batches) found.nll += pass(*batch, n).nll_sum;
-    found.values = adapter.flat_gradient().clone();
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < looked_at.size(); ++i) {
+      const std::int64_t size = adapter.tensors()[i].value.numel();
+      if (looked_at[i]) found.values.push_back(adapter.flat_gradient().narrow(0, offset, size).clone());
+      offset += size;
+    }
     return found;
   };
   const Gradient packed = gradient_of({&together}), alone = gradient_of({&first, &second});
@@ -128,22 +109,23 @@ void judge_packing(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out)
                    .what = "a row has the same loss alone and packed after another row",
                    .evidence = "mean |d log p| " + number(shift) + ", bound " + number(bounds.logprob)});
   } else {
-    out.push_back(
-        {.code = "NUM-04",
-         .level = Level::kFail,
-         .what = "a row's loss depends on the rows that it is packed with",
-         .evidence = "mean |d log p| " + number(shift) + " over " + number(of_second) + " tokens, bound " +
-                     number(bounds.logprob),
-         .cause = "attention or positions leak from one row of a batch into the next",
-         .not_this = "padding: hone has none",
-         .fix = "layer_form: plain uses libtorch's attention instead; please report this with `hone env`",
-         .cost = "the model would learn from tokens that it must not see"});
+    const Excluded excluded = Excluded()
+                                  .add("padding", "hone has none")
+                                  .add("the rows", "their tokens are the same in both passes");
+    out.push_back({.code = "NUM-04",
+                   .level = Level::kFail,
+                   .what = "a row's loss depends on the rows that it is packed with",
+                   .evidence = "mean |d log p| " + number(shift) + " over " + number(of_second) +
+                               " tokens, bound " + number(bounds.logprob),
+                   .cause = "attention or positions leak from one row of a batch into the next",
+                   .not_this = excluded.text(),
+                   .fix = report_fix(excluded, "layer_form: plain uses libtorch's attention"),
+                   .cost = "the model would learn from tokens that it must not see"});
   }
-  const auto norm = [](const at::Tensor& x) { return x.norm().item<double>(); };
-  const at::Tensor one = packed.values.to(at::kDouble), other = alone.values.to(at::kDouble);
-  const double size = norm(one), others = norm(other);
+  const double size = std::sqrt(dot(packed.values, packed.values)),
+               others = std::sqrt(dot(alone.values, alone.values));
   if (!(size > 0) || !(others > 0)) return;  // probe_gradient has judged that
-  const double cosine = (one * other).sum().item<double>() / (size * others);
+  const double cosine = dot(packed.values, alone.values) / (size * others);
   const double ratio = others / size;
   const std::string evidence = "cosine " + number(1 - cosine) + " below 1, norm ratio 1 " +
                                (ratio < 1 ? "- " : "+ ") + number(std::abs(ratio - 1));
@@ -153,12 +135,14 @@ void judge_packing(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out)
                    .evidence = evidence});
     return;
   }
+  const Excluded excluded = Excluded().add("the rows", "both passes have the same tokens and targets");
   out.push_back({.code = "NUM-05",
                  .level = Level::kFail,
                  .what = "the gradient depends on how a step is split into micro-batches",
                  .evidence = evidence + "; bounds " + number(bounds.cosine) + " and " + number(bounds.norm),
                  .cause = "the loss is normalized over the micro-batch instead of the step",
-                 .fix = "gradient_accumulation_steps: 1; please report this with `hone env`",
+                 .not_this = excluded.text(),
+                 .fix = report_fix(excluded, "gradient_accumulation_steps: 1"),
                  .cost = "steps of the wrong size"});
 }
 
@@ -172,13 +156,17 @@ void judge_adapter_in_loss(train::OpenedRun& run, double before, StateGuard& gua
                    .evidence = "another lora_B moves it by " + number(after - before)});
     return;
   }
+  const Excluded excluded = Excluded()
+                                .add("an empty adapter", "a lora_A that is all 0 was moved too")
+                                .add("the data", "it has targets");
   out.push_back({.code = "GRAD-07",
                  .level = Level::kFail,
                  .what = "the loss does not see the adapter",
                  .evidence = "lora_B moved by " + number(kPerturbation) + ", the loss stayed " +
                              number(before) + " bit for bit",
                  .cause = "the pass that computes the loss does not use the adapted modules",
-                 .fix = "layer_form: plain; please report this with `hone env`",
+                 .not_this = excluded.text(),
+                 .fix = report_fix(excluded, "layer_form: plain"),
                  .cost = "the whole run"});
 }
 
@@ -194,18 +182,18 @@ void judge_reference(train::OpenedRun& run, Verdicts& out) {
   const auto begins_at_ln2 = train::method_row(run.plan.method).begins_at_ln2;
   if (begins_at_ln2 == nullptr || !begins_at_ln2(run.plan) || !is_new(*run.adapter)) return;
   const double loss = run.method->rehearse(kLook).loss, expected = std::log(2.0);
-  base::Verdict found{.code = "PREF-04",
-                      .what = "the policy equals its reference at the start: the loss is " + number(loss) +
-                              ", "
-                              "ln "
-                              "2",
-                      .evidence = "difference " + number(std::abs(loss - expected))};
+  base::Verdict found{
+      .code = "PREF-04",
+      .what = "the policy equals its reference at the start: the loss is " + number(loss) + ", ln 2",
+      .evidence = "difference " + number(std::abs(loss - expected))};
   if (!(std::abs(loss - expected) <= kReference)) {
     found.level = Level::kFail;
     found.what = "policy and reference differ before the first step: the loss is " + number(loss) +
                  ", and would be ln 2";
     found.cause = "the reference is another model, or is computed in a different way";
-    found.fix = "please report this with `hone env`";
+    ask_to_report(found, Excluded()
+                             .add("an adapter that has been trained", "lora_B is 0")
+                             .add("the pairs", "the margin of a new policy is 0 for any pair"));
     found.cost = "rewards and margins that do not come from training";
   }
   out.push_back(std::move(found));

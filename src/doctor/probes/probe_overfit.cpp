@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "data/packing.h"
 #include "doctor/examination.h"
+#include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"
 #include "train/memory_inputs.h"
 #include "train/optimizer.h"
@@ -18,6 +20,7 @@ namespace {
 using base::Level;
 
 constexpr double kEnough = 0.5, kNothing = 0.05;        // of the first loss
+constexpr std::size_t kOverfitRows = 3;                 // of methods other than SFT
 constexpr double kOverfitRates[] = {2e-3, 1e-2, 3e-2};  // tried in turn, each from the start
 
 // The same few rows each time: a loss, its gradient in the adapter. Other methods than SFT learn a few of
@@ -25,19 +28,22 @@ constexpr double kOverfitRates[] = {2e-3, 1e-2, 3e-2};  // tried in turn, each f
 // compute again.
 class OneBatch {
  public:
-  explicit OneBatch(train::OpenedRun& run) : run_(run), form_(train::pass_form(run.start.memory)) {
-    if (run.has_examples()) return;
-    const std::vector<data::Example> examples = short_examples(run, 3, kOverfitTokens);
+  // `rows` > 0: that many, without the method.
+  explicit OneBatch(train::OpenedRun& run, std::size_t rows = 0)
+      : run_(run), form_(train::pass_form(run.start.memory)), by_method_(rows == 0 && run.has_examples()) {
+    if (by_method_) return;
+    const std::vector<data::Example> examples =
+        short_examples(run, rows == 0 ? kOverfitRows : rows, kOverfitTokens);
     if (examples.empty()) return;
-    data::PackedRow row;
-    for (std::size_t i = 0; i < examples.size(); ++i) row.members.push_back(static_cast<std::int64_t>(i));
-    batch_ = data::make_batch(examples, {row}, {0});
+    std::vector<std::int64_t> row(examples.size());
+    std::iota(row.begin(), row.end(), 0);
+    batch_ = data::make_batch(examples, data::PackedRows({row}), {0});
   }
 
   // Mean -log p of the scored tokens.
   double loss() {
     run_.adapter->zero_gradient();
-    if (run_.has_examples()) {
+    if (by_method_) {
       const train::Rehearsal found = run_.method->rehearse(
           {.max_tokens = std::min(kOverfitTokens, rehearsal_tokens(*run_.model)), .training = false});
       scored_ = found.scored;
@@ -53,6 +59,7 @@ class OneBatch {
  private:
   train::OpenedRun& run_;
   train::PassForm form_;
+  bool by_method_;
   data::Batch batch_;
   std::int64_t scored_ = 0;
 };
@@ -80,38 +87,58 @@ OverfitRun overfit_batch(train::OpenedRun& run, OneBatch& batch, double rate) {
   return out;
 }
 
+// The best of the rates; of a batch without targets there is none.
+OverfitRun best_overfit(train::OpenedRun& run, OneBatch& batch, StateGuard& guard) {
+  OverfitRun best;
+  for (const double rate : kOverfitRates) {
+    const OverfitRun found = overfit_batch(run, batch, rate);
+    guard.restore_parameters();
+    if (batch.scored() == 0) return {};
+    if (best.rate == 0 || found.least < best.least) best = found;
+    if (best.least <= kEnough * best.first) break;
+  }
+  return best;
+}
+
+std::string describe_drop(const OverfitRun& one) {
+  return number(one.first) + " -> " + number(one.least);
+}
+
 }  // namespace
 
 Verdicts probe_overfit(train::OpenedRun& run) {
   StateGuard guard(run);
   OneBatch batch(run);
-  OverfitRun best;
-  for (const double rate : kOverfitRates) {
-    const OverfitRun found = overfit_batch(run, batch, rate);
-    guard.restore_parameters();
-    if (batch.scored() == 0) {
-      return {{.level = Level::kNote, .what = "no batch to overfit: no row of the data has targets"}};
-    }
-    if (best.rate == 0 || found.least < best.least) best = found;
-    if (best.least <= kEnough * best.first) break;
-  }
+  const OverfitRun best = best_overfit(run, batch, guard);
+  if (batch.scored() == 0)
+    return {{.level = Level::kNote, .what = "no batch to overfit: no row of the data has targets"}};
   const double drop = 1 - best.least / best.first;
-  const std::string what = "the loss of " + grouped(batch.scored()) +
-                           " tokens overfitted: " + number(best.first) + " -> " + number(best.least);
+  const std::string what =
+      "the loss of " + grouped(batch.scored()) + " tokens overfitted: " + describe_drop(best);
   const std::string evidence = number(100 * drop) + " % in " + std::to_string(best.steps) +
                                " steps at learning rate " + number(best.rate) + " on a copy";
   if (drop >= kEnough) return {{.what = what, .evidence = evidence}};
   const bool nothing = !(drop >= kNothing);
+  // Rows that begin alike and go on differently keep a loss; a row alone has no such rest.
+  OneBatch alone(run, 1);
+  const OverfitRun of_one = best_overfit(run, alone, guard);
+  const bool learned = alone.scored() > 0 && of_one.least <= kEnough * of_one.first;
+  if (learned && !nothing)
+    return {{.what = what,
+             .evidence = evidence + "; a row alone " + describe_drop(of_one) +
+                         ": the rest is of rows that begin alike and go on differently"}};
+  Excluded excluded;
+  excluded.add("learning_rate", "the probe uses three rates of its own");
+  if (!learned && alone.scored() > 0)
+    excluded.add("rows that contradict each other", "a row alone " + describe_drop(of_one));
   return {{.code = "GRAD-08",
            .level = nothing ? Level::kFail : Level::kWarn,
            .what = what,
            .evidence = evidence + "; 50 % are usual",
            .cause = nothing ? "suspected: updates do not reach the weights that the loss uses"
                             : "suspected: too few or too small adapters for this base",
-           .not_this = "the data or the learning rate of the run: the probe uses a few rows and three rates "
-                       "of its own",
-           .fix = nothing ? "please report this with `hone env`"
-                          : "lora_target_modules: all-linear, or a higher lora_r",
+           .not_this = excluded.text(),
+           .fix = nothing ? report_fix(excluded) : "lora_target_modules: all-linear, or a higher lora_r",
            .cost = "a loss that hardly changes"}};
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/scratch_folder.h"
 #include "doctor/examination.h"
+#include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/probes/round_trip.h"
 #include "train/optimizer.h"
@@ -98,12 +99,16 @@ Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read) {
                          " parameters, the optimizer's state, the loss, the position; "
                          "the order of the data is a function of the step"}};
   }
+  const Excluded excluded = Excluded()
+                                .add("your options and data", "both steps have the same")
+                                .add("a changed file", "it was just written");
   return {{.code = "CKPT-05",
            .level = Level::kFail,
            .what = "a resumed run would differ from an uninterrupted one",
            .evidence = "after one more step these differ: " + differs,
            .cause = "part of the state is not in the checkpoint, or is not read back",
-           .fix = "please report this with `hone env`; until then do not interrupt the run",
+           .not_this = excluded.text(),
+           .fix = report_fix(excluded, "do not interrupt the run"),
            .cost = "a jump in the loss at every resume"}};
 }
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/scratch_folder.h"
 #include "doctor/examination.h"
+#include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/probes/round_trip.h"
 #include "doctor/tools/merged_model.h"
@@ -51,13 +52,16 @@ Comparison likeness(const at::Tensor& right, const at::Tensor& other) {
 }
 
 base::Verdict no_effect(std::string what, std::string evidence) {
+  const Excluded excluded = Excluded()
+                                .add("training", "the adapter in memory is correct")
+                                .add("a changed file", "it was just written");
   return {.code = "CKPT-01",
           .level = Level::kFail,
           .what = std::move(what),
           .evidence = std::move(evidence),
           .cause = "keys of the file are missing, or have other names than the model's",
-          .not_this = "training: the adapter in memory is correct",
-          .fix = "please report this with `hone env`",
+          .not_this = excluded.text(),
+          .fix = report_fix(excluded),
           .cost = "the saved adapter would not be the trained one"};
 }
 

@@ -1,21 +1,24 @@
 // Probe P7 (docs/design.md): the sampler is the trainer, with the adapter as it is, perturbed, off, and
 // after an update.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "doctor/examination.h"
+#include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/watch/watch_limits.h"
-#include "train/optimizer.h"
+#include "learn/adamw.h"
 
 namespace hone::doctor {
 
 namespace {
 
 using base::Level;
+using base::Verdict;
 
 constexpr double kInvestigate = 0.05;  // exp |d log p| of 1.05 (RL-10)
 constexpr std::int64_t kSampledTokens = 64;
@@ -37,8 +40,12 @@ base::Verdict verdict_of(std::string code, Level level, std::string what, std::s
       .code = std::move(code), .level = level, .what = std::move(what), .evidence = std::move(evidence)};
   if (level == Level::kOk) return out;
   out.cause = std::move(cause);
-  out.not_this = "the reward, the learning rate: neither was used";
-  out.fix = "importance_sampling_correction: true corrects a small gap; please report this with `hone env`";
+  ask_to_report(
+      out,
+      Excluded()
+          .add("the reward and learning_rate", "neither was used")
+          .add("temperature and top_p", "both sides read the same options, and full log-probabilities"),
+      "importance_sampling_correction: true corrects a small gap");
   out.cost = "the gradient would be that of completions that the model did not sample";
   return out;
 }
@@ -88,10 +95,17 @@ std::optional<Verdict> judge_update(const SamplerTrial& with) {
   train::OpenedRun& run = with.run;
   const double clipped = learn::clip_gradient(run.adapter->flat_gradient(), run.plan.max_grad_norm);
   if (!(clipped > 0) || !std::isfinite(clipped)) return std::nullopt;
-  learn::AdamWState moments = learn::AdamWState::zeros_like(run.adapter->flat());
-  // At a usual rate the first step is too small to tell new weights from old ones.
-  learn::adamw_step(run.adapter->flat(), run.adapter->flat_gradient(), moments,
-                    train::adamw_options(run.plan), std::max(run.plan.learning_rate, kPerturbation));
+  // Adam's first step, without its moments. At a usual rate it is too small to tell new weights from old ones.
+  const double rate = std::max(run.plan.learning_rate, kPerturbation);
+  const at::NoGradGuard no_grad;
+  std::int64_t offset = 0;
+  for (const adapters::TrainableTensor& tensor : run.adapter->tensors()) {
+    const auto part = [&](const at::Tensor& flat) { return flat.narrow(0, offset, tensor.value.numel()); };
+    const at::Tensor gradient = part(run.adapter->flat_gradient());
+    part(run.adapter->flat()).sub_(gradient / (gradient.abs() + run.plan.adam_epsilon), rate);
+    offset += tensor.value.numel();
+  }
+  run.adapter->flat().unsafeGetTensorImpl()->bump_version();
   const double after = run.method->rehearse(with.look).sampler_gap.value_or(0);
   const Level level = level_of(after, with.bound);
   return verdict_of("RL-12", level,

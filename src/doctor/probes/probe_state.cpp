@@ -11,11 +11,13 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "adapters/peft_files.h"
 #include "base/hash.h"
 #include "base/rng.h"
+#include "data/packing.h"
 #include "data/preferences.h"
 #include "ops/cpu/instructions.h"
 #include "train/open_run.h"
@@ -67,6 +69,25 @@ BlockFingerprint print_block(const std::byte* bytes, std::int64_t size, const Fi
   return out;
 }
 
+// Of a contiguous tensor on the CPU, by all threads.
+BlockFingerprint print_tensor(const at::Tensor& held) {
+  const auto bytes = static_cast<std::int64_t>(held.nbytes());
+  const auto* const first = static_cast<const std::byte*>(held.const_data_ptr());
+  std::vector<BlockFingerprint> found(static_cast<std::size_t>((bytes + kBlock - 1) / kBlock));
+  at::parallel_for(0, static_cast<std::int64_t>(found.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      found[static_cast<std::size_t>(b)] = print_block(
+          first + b * kBlock, std::min(kBlock, bytes - b * kBlock), finite_mask(held.scalar_type()));
+    }
+  });
+  BlockFingerprint out;
+  for (const BlockFingerprint& block : found) {
+    out.hash = (out.hash ^ block.hash) * 0x100000001B3;
+    out.finite = out.finite && block.finite;
+  }
+  return out;
+}
+
 struct HashedPart {
   std::string name;
   // contiguous, on the CPU; a copy of a piece lives no longer than its hash
@@ -77,6 +98,18 @@ at::Tensor as_held(const ops::Weight& weight) {
   return weight.is_packed() ? weight.panels() : weight.plain();
 }
 
+// Whether the head and the embedding are the base's: full fine-tuning without a reference releases them.
+bool has_base_head(const model::CausalLm& model) {
+  return !model.trained_parts().head.defined() || &model.head(true) != &model.head(false);
+}
+bool has_base_embedding(const model::CausalLm& model) {
+  if (!model.trained_parts().embedding.defined()) return true;
+  if (model.trained_parts().head.defined()) return has_base_head(model);
+  const std::vector<const ops::Linear*> linears = model.linears();
+  return std::all_of(linears.begin(), linears.end(),
+                     [](const ops::Linear* linear) { return linear->weight.has_numbers(); });
+}
+
 // As they lie in memory; a matrix that is embedding and head at once comes once.
 std::vector<HashedPart> parts_of(const model::CausalLm& model) {
   std::vector<HashedPart> out;
@@ -85,14 +118,16 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
   };
   if (!model.packed()) {
     for (const auto& [name, tensor] : model.frozen_tensors()) add(name, tensor);
-    if (!out.front().read().is_alias_of(model.head().plain())) add("the head", model.head().plain());
+    const bool held = has_base_head(model) && !out.empty();
+    if (held && !out.front().read().is_alias_of(model.head().plain())) add("the head", model.head().plain());
     return out;
   }
   // frozen_tensors() would unpack: the packs themselves, and the embedding by its rows where it is not the
   // head.
-  add("the head", model.head().panels());
-  const bool one = model.config().tie_word_embeddings && model.dtypes().residual == model.dtypes().linear;
-  static constexpr std::int64_t kHashedRows = 1 << 14;
+  if (has_base_head(model)) add("the head", model.head().panels());
+  const bool one = (model.config().tie_word_embeddings && model.dtypes().residual == model.dtypes().linear) ||
+                   !has_base_embedding(model);
+  static constexpr std::int64_t kHashedRows = 1 << 12;
   for (std::int64_t begin = 0; !one && begin < model.config().vocab_size; begin += kHashedRows) {
     out.push_back({"the embedding", [&model, begin] {
                      const std::int64_t end = std::min(begin + kHashedRows, model.config().vocab_size);
@@ -111,7 +146,7 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
         add(linear->name + "'s codes", weight.quantized().codes);
         add(linear->name + "'s scales", weight.quantized().scales);
         add(linear->name + "'s scales of scales", weight.quantized().nested_scales);
-      } else {
+      } else if (weight.has_numbers()) {
         add(linear->name, as_held(weight));
       }
       add(linear->name + ".bias", linear->bias);
@@ -155,7 +190,7 @@ std::string ranges(const std::vector<std::int64_t>& sorted) {
   return out;
 }
 
-data::Example ending(const std::vector<std::int32_t>& ids, const std::vector<std::uint8_t>& supervised,
+data::Example ending(std::span<const std::int32_t> ids, std::span<const std::uint8_t> supervised,
                      std::int64_t row, std::int64_t room) {
   const auto length = static_cast<std::int64_t>(ids.size());
   const auto from = static_cast<std::ptrdiff_t>(std::max<std::int64_t>(0, length - room));
@@ -177,7 +212,9 @@ bool scores(const data::Example& example) {
 }  // namespace
 
 StateGuard::StateGuard(train::OpenedRun& run)
-    : run_(run), parameters_(run.adapter->flat().clone()), gradient_(run.adapter->flat_gradient().clone()) {
+    : run_(run),
+      parameters_(run.adapter->flat(), exam_room(run), run.directory.output_dir()),
+      gradient_(run.adapter->flat_gradient(), exam_room(run), run.directory.output_dir()) {
   for (const ops::Linear* linear : std::as_const(*run.model).linears_and_head())
     sides_.push_back(linear->lora);
   score_head_ = run.model->score_head();
@@ -194,36 +231,25 @@ StateGuard::~StateGuard() {
   run_.model->set_token_rows(token_rows_);
   run_.model->set_trained_parts(parts_);
   restore_parameters();
-  run_.adapter->flat_gradient().copy_(gradient_);
+  gradient_.restore(run_.adapter->flat_gradient());
 }
 
 void StateGuard::restore_parameters() {
   const at::NoGradGuard no_grad;
-  run_.adapter->flat().copy_(parameters_);
+  parameters_.restore(run_.adapter->flat());
 }
 
 std::vector<PartFingerprint> base_fingerprint(const model::CausalLm& model) {
   std::vector<PartFingerprint> out;
   for (const HashedPart& part : parts_of(model)) {
-    const at::Tensor held = part.read();
-    const auto bytes = static_cast<std::int64_t>(held.nbytes());
-    const auto* const first = static_cast<const std::byte*>(held.const_data_ptr());
-    std::vector<BlockFingerprint> found(static_cast<std::size_t>((bytes + kBlock - 1) / kBlock));
-    at::parallel_for(
-        0, static_cast<std::int64_t>(found.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t b = begin; b < end; ++b) {
-            found[static_cast<std::size_t>(b)] = print_block(
-                first + b * kBlock, std::min(kBlock, bytes - b * kBlock), finite_mask(held.scalar_type()));
-          }
-        });
-    PartFingerprint print{.name = part.name, .hash = base::kHashStart};
-    for (const BlockFingerprint& block : found) {
-      print.hash = (print.hash ^ block.hash) * 0x100000001B3;
-      print.finite = print.finite && block.finite;
-    }
-    out.push_back(std::move(print));
+    const BlockFingerprint found = print_tensor(part.read());
+    out.push_back({.name = part.name, .hash = found.hash, .finite = found.finite});
   }
   return out;
+}
+
+std::uint64_t tensor_hash(const at::Tensor& tensor) {
+  return print_tensor(tensor.detach().cpu().contiguous()).hash;
 }
 
 std::string first_change(const std::vector<PartFingerprint>& before,
@@ -254,6 +280,11 @@ bool is_b(const adapters::TrainableTensor& tensor) {
   return adapters::starts_at_zero(tensor);
 }
 
+bool is_empty_a(const adapters::TrainableTensor& tensor) {
+  const bool of_lora = tensor.name.find(".lora_A") != std::string::npos;
+  return of_lora && !tensor.value.detach().ne(0).any().item<bool>();
+}
+
 bool is_whole(const adapters::TrainableTensor& tensor) {
   return tensor.name.find(".lora_") == std::string::npos && !adapters::is_token_rows(tensor) &&
          tensor.name != adapters::kScoreKey;
@@ -264,7 +295,7 @@ void perturb(const adapters::Adapter& adapter, double size, std::uint64_t seed) 
   std::uint64_t substream = 0;
   for (const adapters::TrainableTensor& tensor : adapter.tensors()) {
     const base::Stream stream(seed, base::Purpose::kDemoData, 0, substream++);
-    if (!is_b(tensor) && !is_whole(tensor)) continue;
+    if (!is_b(tensor) && !is_whole(tensor) && !is_empty_a(tensor)) continue;
     at::Tensor noise = at::empty(tensor.value.sizes(), at::kFloat);
     float* out = noise.mutable_data_ptr<float>();
     at::parallel_for(0, noise.numel(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
@@ -283,7 +314,7 @@ std::int64_t rehearsal_tokens(const model::CausalLm& model) {
 
 bool has_exact_kernels(const train::OpenedRun& run) {
   return run.start.memory.fused_layer && run.model->device().is_cpu() &&
-         ops::instructions() == ops::Instructions::kAvx512Bf16;
+         ops::instructions() >= ops::Instructions::kAvx2;
 }
 
 std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size_t most,
@@ -291,8 +322,8 @@ std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size
   const std::int64_t room = std::max<std::int64_t>(2, tokens / static_cast<std::int64_t>(most));
   std::vector<data::Example> out;
   if (const auto* data = std::get_if<train::ExampleData>(&run.data)) {
-    for (const data::Example& example : data->examples) {
-      if (out.size() == most) break;
+    for (std::size_t i = 0; i < data->examples.size() && out.size() < most; ++i) {
+      const data::ExampleView example = data->examples[i];
       data::Example part = ending(example.ids, example.supervised, example.row, room);
       if (scores(part)) out.push_back(std::move(part));
     }
@@ -314,6 +345,12 @@ std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size
     }
   }
   return out;
+}
+
+data::Batch batch_of(const std::vector<data::Example>& examples) {
+  std::vector<std::int64_t> row(examples.size());
+  std::iota(row.begin(), row.end(), 0);
+  return data::make_batch(examples, data::PackedRows({row}), {0});
 }
 
 std::string tensor_list(const std::vector<std::string>& names) {

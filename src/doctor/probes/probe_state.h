@@ -11,6 +11,7 @@
 
 #include "adapters/lora.h"
 #include "data/example.h"
+#include "doctor/probes/exam_memory.h"
 #include "model/causal_lm.h"
 #include "ops/linear.h"
 #include "train/open_run.h"
@@ -29,7 +30,7 @@ class StateGuard {
 
  private:
   train::OpenedRun& run_;
-  at::Tensor parameters_, gradient_;
+  SavedTensor parameters_, gradient_;
   std::vector<std::optional<ops::LoraWeights>> sides_;
   at::Tensor score_head_;
   model::TokenRows token_rows_;
@@ -56,12 +57,13 @@ std::string first_bad_value(const model::CausalLm& model);
 // Whether sampler and trainer use kernels that guarantee the same bits (ops/gemm.h).
 bool has_exact_kernels(const train::OpenedRun& run);
 
-// lora_B and what is trained in full += size * N(0, 1), the same for equal seeds: an adapter with an effect at any
-// stage of training.
+// lora_B, a lora_A that is all 0, and what is trained in full += size * N(0, 1), the same for equal seeds: an
+// adapter with an effect at any stage of training.
 void perturb(const adapters::Adapter& adapter, double size, std::uint64_t seed);
 constexpr double kPerturbation = 0.02;  // about a tenth of a weight's size at rank 16
 
-bool is_b(const adapters::TrainableTensor& tensor);  // adapters::starts_at_zero
+bool is_b(const adapters::TrainableTensor& tensor);        // adapters::starts_at_zero
+bool is_empty_a(const adapters::TrainableTensor& tensor);  // a lora_A that is all 0
 bool is_whole(
     const adapters::TrainableTensor& tensor);  // trained in full: neither of a LoRA nor rows nor a score head
 
@@ -74,6 +76,9 @@ std::int64_t rehearsal_tokens(const model::CausalLm& model);
 // A few short examples of the run's own data, with at most `tokens` in total; prompts and the chosen side of
 // pairs are used as training text.
 std::vector<data::Example> short_examples(const train::OpenedRun& run, std::size_t most, std::int64_t tokens);
+
+// All of them concatenated, each a segment.
+data::Batch batch_of(const std::vector<data::Example>& examples);
 
 // "layers 0-23 q_proj.lora_A, v_proj.lora_A; layers 3, 5 o_proj.lora_B", of PEFT's keys; cut after a few.
 std::string tensor_list(const std::vector<std::string>& names);

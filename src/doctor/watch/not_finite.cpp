@@ -1,12 +1,14 @@
 #include "doctor/watch/not_finite.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <numeric>
 
+#include "doctor/excluded.h"
 #include "doctor/number_format.h"
 #include "doctor/watch/tensor_watch.h"
 
@@ -45,7 +47,8 @@ std::string bad_base_weight(const model::CausalLm& model) {
   for (std::size_t i = 0; i < model.layers().size(); ++i) {
     const model::DecoderLayer& layer = model.layers()[i];
     for (const ops::Linear* linear : layer.linears()) {
-      if (const auto count = bad_count(linear->weight.dense())) return words(linear->name + ".weight", count);
+      const std::int64_t bad = linear->weight.has_numbers() ? bad_count(linear->weight.dense()) : 0;
+      if (bad > 0) return words(linear->name + ".weight", bad);
       if (const auto count = bad_count(linear->bias)) return words(linear->name + ".bias", count);
     }
     for (const at::Tensor* norm :
@@ -131,6 +134,46 @@ std::string describe_samples(const BadSamples& found) {
   return "; run alone, " + found.names[0] + " and " + found.names[1] + " both give one";
 }
 
+constexpr double kGrown = 10;  // of the newest norm over the usual one, as limits::kNormOverMedian
+constexpr const char* kLowerRate = "resume from the last healthy checkpoint with a lower learning_rate";
+
+bool has_grown(const RunPast& past) {
+  return past.usual_norm > 0 && past.newest > kGrown * past.usual_norm;
+}
+
+std::string describe_norms(const RunPast& past) {
+  if (past.usual_norm <= 0) return "";
+  return ", gradient norm " + short_number(past.newest) + ", usual " + short_number(past.usual_norm);
+}
+
+std::string diverged_words(const train::OpenedRun& run, const RunPast& past) {
+  std::string out = "the run has diverged at learning_rate " + short_number(run.plan.learning_rate);
+  if (!past.rate_warning.empty()) out += ", of which NUM-08 had warned: " + past.rate_warning;
+  if (has_grown(past))
+    out += (past.rate_warning.empty() ? ": " : "; ") + std::string("the gradient norm grew from ") +
+           short_number(past.usual_norm) + " to " + short_number(past.newest) + " before";
+  return out;
+}
+
+// The step's samples through the base alone. A model that is trained in full has no base beside it.
+bool is_finite_without_adapter(train::OpenedRun& run, std::int64_t step) {
+  const at::Tensor values = run.adapter->flat().detach().clone();
+  bool any = false;
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& tensor : run.adapter->tensors()) {
+      at::Tensor value = tensor.value;
+      if (!adapters::starts_at_zero(tensor)) continue;
+      value.zero_();
+      any = true;
+    }
+  }
+  const BadSamples found = any ? find_samples(run, step) : BadSamples();
+  const at::NoGradGuard no_grad;
+  run.adapter->flat().copy_(values);
+  return any && found.replayed > 0 && found.names.empty();
+}
+
 }  // namespace
 
 Verdict check_adapter_finite(const adapters::Adapter& adapter) {
@@ -142,11 +185,12 @@ Verdict check_adapter_finite(const adapters::Adapter& adapter) {
           .part = "run",
           .what = "the adapter itself has values that are not finite",
           .evidence = std::to_string(bad.size()) + " tensors: " + first_names(bad),
-          .cause = "the learning rate is too high, or AdamW's moments overflowed",
+          .cause = "updates were too large: the run has diverged",
           .fix = "resume from the last healthy checkpoint with a lower learning_rate"};
 }
 
-Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double loss, double grad_norm) {
+Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double loss, double grad_norm,
+                            const RunPast& past) {
   const std::string gradients = bad_gradients(*run.adapter);  // before they are cleared
   Verdict out{.code = "NUM-02",
               .level = Level::kFail,
@@ -157,29 +201,42 @@ Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double los
   const Verdict adapter = check_adapter_finite(*run.adapter);
   const BadSamples samples = find_samples(run, step);
   out.evidence = gradients + describe_samples(samples);
+  Excluded excluded;
   if (!base.empty()) {
     out.evidence = base + "; " + out.evidence;
     out.cause = "the model file has bad values";
-    out.not_this = "learning rate, warm-up or clipping: no option of the run can fix a weight";
+    out.not_this =
+        excluded.add("learning rate, warm-up or clipping", "no option of the run can fix a weight").text();
     out.fix = "download or convert the model again";
-  } else if (adapter.level == Level::kFail) {
+    return out;
+  }
+  excluded.add("the model file", "all of its values are finite");
+  if (adapter.level == Level::kFail) {
     out.evidence = adapter.what + " (" + adapter.evidence + "); " + out.evidence;
-    out.cause = adapter.cause;
-    out.fix = adapter.fix;
+    out.cause = diverged_words(run, past);
+    out.fix = kLowerRate;
+  } else if (!samples.names.empty() && is_finite_without_adapter(run, step)) {
+    out.evidence += "; with lora_B at 0 all of them are finite";
+    out.cause = diverged_words(run, past);
+    out.fix = kLowerRate;
+    excluded.add("the samples", "without the adapter they are finite");
+  } else if (!past.rate_warning.empty() || has_grown(past)) {
+    out.cause = diverged_words(run, past);
+    out.fix = kLowerRate;
   } else if (samples.names.size() == 1 && samples.replayed > 1) {
     out.cause = "suspected: that sample (its length, or a token that the model rarely saw)";
-    out.not_this = "the learning rate: the step's other samples are finite";
     out.fix =
         "check that row and leave it out; dtype: float32 and bf16: false shows whether precision is the "
         "cause";
+    excluded.add("learning_rate", "the step's other samples are finite" + describe_norms(past));
   } else {
-    out.cause =
-        "the learning rate is too high for this data and precision, or a kernel has wrong results on this "
-        "machine";
+    out.cause = "suspected: values overflow in this precision, or a kernel has wrong results on this machine";
     out.fix =
-        "lower learning_rate, or set dtype: float32 and bf16: false to see whether precision is the cause; "
-        "the step was not applied and earlier checkpoints are complete";
+        "dtype: float32 with bf16: false shows whether precision is the cause; the step was not applied and "
+        "earlier checkpoints are complete";
+    if (past.usual_norm > 0) excluded.add("learning_rate", "no warning of it" + describe_norms(past));
   }
+  out.not_this = excluded.text();
   return out;
 }
 

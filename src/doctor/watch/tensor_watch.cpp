@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/crc32c.h"
+#include "doctor/excluded.h"
+#include "doctor/number_format.h"
 #include "doctor/watch/watch_limits.h"
 
 namespace hone::doctor {
@@ -109,16 +111,24 @@ Findings TensorWatch::on_step(std::int64_t step, const adapters::Adapter& adapte
     if (one.not_moved >= limits::kChecksToFail) still.push_back(all[i].name);
   }
   if (still.empty()) return out;
-  add_finding(out,
-              {.code = "GRAD-05",
-               .level = Level::kFail,
-               .what = counted(still.size(), all.size()) + " have a gradient and do not change",
-               .evidence = "the same bits before and after the optimizer in " +
-                           std::to_string(limits::kChecksToFail) + " checks, the last at step " +
-                           std::to_string(step) + ": " + first_names(still),
-               .cause = "the update is smaller than half a unit in the last place of fp32 (NUM-01), or the "
-                        "optimizer holds other parameters",
-               .fix = "raise learning_rate; if it is not very small, please report this"});
+  base::Verdict found{.code = "GRAD-05",
+                      .level = Level::kFail,
+                      .what = counted(still.size(), all.size()) + " have a gradient and do not change",
+                      .evidence = "the same bits before and after the optimizer in " +
+                                  std::to_string(limits::kChecksToFail) + " checks, the last at step " +
+                                  std::to_string(step) + ": " + first_names(still)};
+  if (learning_rate < limits::kRateOfRounding) {
+    found.cause =
+        "the update is smaller than half a unit in the last place of fp32 (NUM-01): learning rate " +
+        short_number(learning_rate);
+    found.fix = "raise learning_rate";
+  } else {
+    found.cause = "the optimizer holds other parameters than the model";
+    ask_to_report(found, Excluded()
+                             .add("the data", "they have a gradient")
+                             .add("rounding", "learning rate " + short_number(learning_rate)));
+  }
+  add_finding(out, std::move(found));
   return out;
 }
 

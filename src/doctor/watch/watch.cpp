@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/process_memory.h"
 #include "base/where.h"
+#include "doctor/excluded.h"
 #include "doctor/fault_report.h"
 #include "doctor/number_format.h"
 #include "doctor/watch/loss_table.h"
@@ -106,6 +107,7 @@ void Watch::on_step(const train::StepFacts& facts, std::int64_t total_steps) {
 
 void Watch::on_log(const train::LogRecord& record) {
   report_.on_log(record);
+  if (run_ != nullptr && !run_->samples()) tell(overfit_.see(record.step, record.values), record.step);
   const bool of_a_step = std::any_of(record.values.begin(), record.values.end(),
                                      [](const auto& one) { return one.first == "loss"; });
   if (!of_a_step || loss_explained_ || run_ == nullptr || !is_policy(run_->plan)) return;
@@ -140,15 +142,15 @@ void Watch::on_finish(const std::string& folder, bool interrupted, std::int64_t 
 void Watch::check_base(std::int64_t step) {
   const std::string changed = first_change(base_, base_fingerprint(*run_->model));
   if (changed.empty()) return;
-  report_.on_verdict(
-      {.code = "NUM-06",
-       .level = Level::kFail,
-       .part = "run",
-       .what = "the frozen base has changed since the start",
-       .evidence = "first in " + changed,
-       .cause = "something wrote to it: a bug in hone or a defect of this machine's memory",
-       .fix = "please report this with `hone env`; the adapter was trained on a changing base"},
-      step);
+  Verdict found{.code = "NUM-06",
+                .level = Level::kFail,
+                .part = "run",
+                .what = "the frozen base has changed since the start",
+                .evidence = "first in " + changed,
+                .cause = "something wrote to it: a bug in hone or a defect of this machine's memory",
+                .cost = "the adapter was trained on a changing base"};
+  ask_to_report(found, Excluded().add("your options and data", "none of them may write to a frozen weight"));
+  report_.on_verdict(found, step);
 }
 
 // ---- the seat in the loop
@@ -163,6 +165,7 @@ void Watch::begin(train::OpenedRun& run) {
   const bool rises = plan.method == config::Method::kSft && plan.sft.loss_type == "dft";
   trend_.emplace(run.start.warmup_steps, !config::samples(plan.method) && !rises, resumed);
   preference_ = PreferenceWatch(resumed);
+  overfit_.recall(run.resume_state->state.log_history);
   if (config::samples(plan.method)) {
     rewards_.emplace(plan.policy.num_generations, plan.policy.reward_weights,
                      plan.policy.mask_truncated_completions, resumed);
@@ -193,7 +196,9 @@ void Watch::on_gradients(std::int64_t step, const train::StepLoss& loss, const a
 }
 
 void Watch::on_not_finite(std::int64_t step, double loss, double grad_norm) {
-  Verdict found = diagnose_not_finite(*run_, step, loss, grad_norm);
+  RunPast past{.rate_warning = rate_warning_};
+  if (trend_) past.usual_norm = trend_->usual_norm(), past.newest = trend_->newest_norm();
+  Verdict found = diagnose_not_finite(*run_, step, loss, grad_norm, past);
   suspected_ = true;
   report_.on_verdict(found, step);
   failures_.push_back(found);
@@ -241,11 +246,13 @@ void Watch::tell(Findings found, std::int64_t step) {
 
 void Watch::tell(Finding found, std::int64_t step) {
   name_options_of(run_->plan, found.verdict);
+  drop_what_is_set(run_->plan, found.verdict);
   const Level level = found.verdict.level;
   const auto [told, is_new] = reported_.emplace(found.key, level);
   if (!is_new && level <= told->second) return;
   told->second = level;
   if (level >= Level::kWarn && harms_the_model(found.verdict.code)) suspected_ = true;
+  note_rate_warning(found.verdict);
   report_.on_verdict(found.verdict, step);
   if (level != Level::kFail) return;
   failures_.push_back(found.verdict);
@@ -304,6 +311,11 @@ void Watch::report_last_run() {
                   ? "lower per_device_train_batch_size or max_length, or set memory_limit below what was free"
                   : "nothing, if you killed it"},
       run_->resume_state->state.step);
+}
+
+void Watch::note_rate_warning(const Verdict& verdict) {
+  const bool warns = verdict.code == "NUM-08" && verdict.level >= Level::kWarn;
+  if (warns && rate_warning_.empty()) rate_warning_ = verdict.what;
 }
 
 bool Watch::reward_near_max() const {

@@ -14,6 +14,7 @@
 // Thresholds and their sources: watch_limits.h. What it watches:
 //   watch_rewards.h  RL-02 RL-03 RL-04 RL-07 RL-08      of generation batches
 //   watch_steps.h    RL-08 RL-10 GRAD-02 NUM-08 MEM-02 PREF-01 PREF-02   of a step's numbers
+//   overfit_watch.h  NUM-11                             of evaluations
 //   tensor_watch.h   GRAD-02 GRAD-05                    of tensors, at steps 1 to 3 and every 50th
 //   not_finite.h     NUM-02                             by tensor, layer and sample
 //   loss_table.h     RL-01                              what a loss of 0 means: once, at the first log
@@ -31,6 +32,7 @@
 #include "doctor/probes/probe_state.h"
 #include "doctor/running_file.h"
 #include "doctor/watch/finding.h"
+#include "doctor/watch/overfit_watch.h"
 #include "doctor/watch/tensor_watch.h"
 #include "doctor/watch/watch_rewards.h"
 #include "doctor/watch/watch_steps.h"
@@ -55,6 +57,7 @@ class Watch final : public train::RunListener {
 
   void on_start(const train::StartFacts& facts) override;
   void on_verdict(const base::Verdict& verdict, std::int64_t step) override {
+    note_rate_warning(verdict);
     report_.on_verdict(verdict, step);
   }
   void on_rollout(const train::RolloutFacts& facts) override;
@@ -103,6 +106,7 @@ class Watch final : public train::RunListener {
   [[noreturn]] void stop(const base::Verdict& verdict, std::int64_t step);
   void write_fault(const char* kind, std::int64_t step) const;
   void report_last_run();
+  void note_rate_warning(const base::Verdict& verdict);
   bool reward_near_max() const;
   void check_base(std::int64_t step);
 
@@ -117,6 +121,7 @@ class Watch final : public train::RunListener {
   bool suspected_ = false;                // something is wrong with the model itself
   std::int64_t healthy_checkpoint_ = -1;  // the newest one before the first suspicion
   bool loss_explained_ = false;
+  std::string rate_warning_;           // what the first NUM-08 said
   std::vector<PartFingerprint> base_;  // at the start of the run; empty with skip_doctor
   train::StepFacts newest_;
   std::int64_t rows_ = 0;  // of an optimizer step
@@ -140,6 +145,7 @@ class Watch final : public train::RunListener {
   std::optional<TrendWatch> trend_;
   MemoryWatch memory_;
   PreferenceWatch preference_;
+  OverfitWatch overfit_;
 };
 
 }  // namespace hone::doctor

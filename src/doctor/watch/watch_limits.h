@@ -42,6 +42,7 @@ constexpr double kGapBf16Elsewhere = 0.1;
 constexpr double kGapFailFactor = 100;  // ours
 
 // ---- GRAD-02, GRAD-05: steps 1 to 3, then every 50th; three checks in a row
+constexpr double kRateOfRounding = 1e-7;  // ours: half an ulp of a weight of 1 in fp32 is 6e-8
 constexpr std::int64_t kFirstChecks = 3, kCheckEvery = 50, kChecksToFail = 3;  // ours
 
 // ---- NUM-08
@@ -52,6 +53,10 @@ constexpr double kAboveFail = 1.5;               // ours; and at least 1 nat
 constexpr double kNormOverMedian = 10;           // ours: 10 times the running median
 constexpr std::int64_t kNormHistory = 50, kNormFrom = 20,
                        kNormSteps = 3;  // ours: one spike is clipped and forgotten
+
+// ---- NUM-11
+constexpr double kOverfitRise = 0.02;     // ours: above the lowest eval_loss; less is the noise of an evaluation
+constexpr int kOverfitEvaluations = 2;    // ours: in a row, each above the one before
 
 // ---- MEM-02
 constexpr std::int64_t kMemorySteps = 50;      // ours: a line through so many steps

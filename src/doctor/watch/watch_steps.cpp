@@ -144,6 +144,11 @@ Findings TrendWatch::see(const train::StepFacts& step) {
   return out;
 }
 
+double TrendWatch::usual_norm() const {
+  if (norms_.size() < 2) return 0;
+  return median(std::deque<double>(norms_.begin(), norms_.end() - 1));
+}
+
 void TrendWatch::judge_loss(const train::StepFacts& step, Findings& out) {
   if (seen_ <= limits::kInitialSteps) {
     initial_ += step.loss / static_cast<double>(limits::kInitialSteps);
