@@ -10,6 +10,9 @@ constexpr Choices<PackingStrategy, 5> kPackingStrategyWords = {{{"bfd", PackingS
                                                                 {"bfd-requeue", PackingStrategy::kBfdSplit},
                                                                 {"ffd", PackingStrategy::kBfd}}};
 constexpr std::string_view kNeverPads = "hone never pads";
+constexpr std::string_view kNotSft = "grpo, rloo, online-dpo, dpo, kto, reward, cpo, orpo";
+constexpr std::string_view kStreamsSftOnly =
+    "not yet: only sft streams; this method holds its rows in memory, in transformers' shuffled order";
 
 // Columns, tokens and the length of a row.
 void add_rows(std::vector<Option>& rows) {
@@ -103,10 +106,11 @@ void add_dataset(std::vector<Option>& rows) {
         "null"},
        {"dataset_train_split", "split to train on, or a part of it: train[:10%]", Kind::kString, "\"train\""},
        {"dataset_test_split", "split to evaluate, or a part of it", Kind::kString, "\"test\""},
-       {"dataset_streaming", "stream the dataset", Kind::kBool, "false",
-        refused(
-            "not yet: a streamed data set trains in the order of its files, with max_steps; hone holds the "
-            "tokens of all rows, 5 bytes each, and shuffles them as transformers does")},
+       {"dataset_streaming",
+        "train on the rows in the order of their files, made as they are needed: step 1 comes at once; needs "
+        "max_steps",
+        &DataPlan::dataset_streaming,
+        in(kNotSft, {.option_class = OptionClass::kRefused, .reason = kStreamsSftOnly})},
        {"ignore_bias_buffers", "workaround for distributed PyTorch", Kind::kBool, "false",
         ignored("the fault it works around cannot occur here")}});
   add(rows, {"data", kHone, kAll},
@@ -138,7 +142,7 @@ void add_row_forms(std::vector<Option>& rows) {
         Kind::kString, "null"},
        {"cache_tokens",
         "keep the tokens of many rows for the next run with the same rows, tokenizer and options",
-        &DataPlan::cache_tokens, of("sft")},
+        &DataPlan::cache_tokens, of("sft, dpo, cpo, orpo")},
        {"row_timeout", "seconds that row_function may take for one row", Kind::kFloat, "60",
         Range{.least = 0, .most = 1e9, .least_open = true}}});
 }
@@ -148,8 +152,8 @@ void add_mixture(std::vector<Option>& rows) {
       {{"datasets",
         "data sets whose rows are concatenated: path, name, data_dir, data_files, split, columns, fraction",
         Kind::kAny, "[]"},
-       {"streaming", "stream the mixture", Kind::kBool, "false",
-        refused("not yet: hone holds the tokens of all rows, 5 bytes each; see dataset_streaming")},
+       {"streaming", "dataset_streaming, of a mixture", Kind::kBool, "false",
+        in(kNotSft, {.option_class = OptionClass::kRefused, .reason = kStreamsSftOnly})},
        {"test_split_size", "share of the mixture (1 or more: its rows) that is evaluated, not trained on",
         Kind::kFloat, "null"}});
 }

@@ -1,9 +1,11 @@
 #include "data/file_text.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
+#include "base/release_pages.h"
 #include "text/file_blocks.h"
 
 namespace hone::data {
@@ -22,15 +24,34 @@ std::optional<text::BlockKind> compression(std::string_view begin) {
   return std::nullopt;
 }
 
+// Rows of JSON or CSV begin with ASCII, which has a zero in each pair of bytes there.
+bool is_utf16_without_mark(std::string_view begin) {
+  constexpr std::size_t kLooked = 64;
+  const std::string_view some = begin.substr(0, std::min(kLooked, begin.size() / 2 * 2));
+  if (some.size() < 8) return false;
+  std::size_t even = 0, odd = 0;
+  for (std::size_t i = 0; i < some.size(); i += 2) {
+    even += some[i] == '\0' ? 1 : 0;
+    odd += some[i + 1] == '\0' ? 1 : 0;
+  }
+  const std::size_t pairs = some.size() / 2;
+  return (even == pairs && odd == 0) || (odd == pairs && even == 0);
+}
+
 }  // namespace
 
 std::string_view without_byte_order_mark(std::string_view begin, const base::fs::path& path) {
-  if (begin.starts_with("\xFF\xFE") || begin.starts_with("\xFE\xFF")) {
+  const bool marked = begin.starts_with("\xFF\xFE") || begin.starts_with("\xFE\xFF");
+  if (marked || is_utf16_without_mark(begin)) {
     throw UserError({.where = path.string(),
-                     .expected = "text in UTF-8",
-                     .found = "UTF-16",
+                     .expected = "text in UTF-8 (DATA-15)",
+                     .found = marked ? "UTF-16" : "UTF-16 without a byte order mark: every other byte is 0",
                      .cause = "a file in UTF-16, as written by some programs on Windows",
-                     .fix = "convert it: iconv -f UTF-16 -t UTF-8 IN > OUT"});
+                     .fix = "convert it: iconv -f " +
+                            std::string(marked             ? "UTF-16"
+                                        : begin[0] == '\0' ? "UTF-16BE"
+                                                           : "UTF-16LE") +
+                            " -t UTF-8 IN > OUT"});
   }
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   if (begin.starts_with(kMark)) begin.remove_prefix(kMark.size());
@@ -39,7 +60,8 @@ std::string_view without_byte_order_mark(std::string_view begin, const base::fs:
 
 struct FileText::Source {
   std::optional<base::MappedFile> plain;
-  bool given = false;  // the plain file's one block
+  std::size_t given = 0;                 // bytes of the plain file that blocks have given
+  std::span<const std::byte> last = {};  // the block before
   std::optional<text::FileBlocks> compressed;
 };
 
@@ -56,7 +78,11 @@ FileText& FileText::operator=(FileText&&) noexcept = default;
 
 std::string_view FileText::next_block() {
   if (source_->compressed) return source_->compressed->next();
-  return std::exchange(source_->given, true) ? std::string_view() : text_of(*source_->plain);
+  base::release_pages(source_->last);
+  const std::string_view block = text_of(*source_->plain).substr(source_->given, base::kReadWindow);
+  source_->last = source_->plain->bytes().subspan(source_->given, block.size());
+  source_->given += block.size();
+  return block;
 }
 
 std::string_view FileText::next() {

@@ -18,7 +18,7 @@ std::string_view without_byte_order_mark(std::string_view begin, const base::fs:
 // More in one row is an error: a file without line ends, or a quote that is never closed.
 inline constexpr std::size_t kMostRowBytes = std::size_t{1} << 30;
 
-// Blocks of a file; a plain file is one block, mapped.
+// Blocks of a file; those of a plain file are mapped, and are no longer in memory when the next is read.
 class FileText {
  public:
   // gzip and zstd are known by their first bytes. UserError when missing, cut or damaged.

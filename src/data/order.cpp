@@ -30,6 +30,24 @@ std::vector<std::int64_t> file_order(std::int64_t rows) {
   return order;
 }
 
+void require_rows(const OrderOptions& options, std::int64_t rows) {
+  if (rows <= 0) {
+    throw base::UserError({.where = "training data",
+                           .expected = "at least one row to train on",
+                           .found = "none",
+                           .cause = "the file is empty, or every row was dropped",
+                           .fix = "look at the data statistics above: which rows were dropped, and why"});
+  }
+  if (options.drop_last && rows < options.batch_size) {
+    throw base::UserError({.where = "option dataloader_drop_last",
+                           .expected = "at least one whole micro-batch of per_device_train_batch_size = " +
+                                       std::to_string(options.batch_size) + " rows",
+                           .found = std::to_string(rows) + " rows, all of them dropped",
+                           .cause = "the data is smaller than one micro-batch",
+                           .fix = "set dataloader_drop_last: false, or lower per_device_train_batch_size"});
+  }
+}
+
 }  // namespace
 
 std::vector<std::int64_t> grouped_by_length(const std::vector<std::int64_t>& permutation,
@@ -57,26 +75,50 @@ std::vector<std::int64_t> grouped_by_length(const std::vector<std::int64_t>& per
 Order::Order(OrderOptions options) : options_(std::move(options)) {
   base::require(options_.batch_size > 0 && options_.accumulation > 0, "data::Order",
                 "batch_size and accumulation above 0");
-  if (options_.rows <= 0) {
-    throw base::UserError({.where = "training data",
-                           .expected = "at least one row to train on",
-                           .found = "none",
-                           .cause = "the file is empty, or every row was dropped",
-                           .fix = "look at the data statistics above: which rows were dropped, and why"});
-  }
-  if (batches_per_epoch() == 0) {
-    throw base::UserError({.where = "option dataloader_drop_last",
-                           .expected = "at least one whole micro-batch of per_device_train_batch_size = " +
-                                       std::to_string(options_.batch_size) + " rows",
-                           .found = std::to_string(options_.rows) + " rows, all of them dropped",
-                           .cause = "the data is smaller than one micro-batch",
-                           .fix = "set dataloader_drop_last: false, or lower per_device_train_batch_size"});
+  if (options_.hold) {
+    base::require(options_.max_steps > 0, "data::Order", "max_steps of streamed rows");
+  } else {
+    require_rows(options_, options_.rows);
   }
 }
 
+std::int64_t Order::batches_of(std::int64_t rows) const {
+  return options_.drop_last ? rows / options_.batch_size : divide_up(rows, options_.batch_size);
+}
+
 std::int64_t Order::batches_per_epoch() const {
-  return options_.drop_last ? options_.rows / options_.batch_size
-                            : divide_up(options_.rows, options_.batch_size);
+  return options_.hold ? options_.max_steps * options_.accumulation : batches_of(options_.rows);
+}
+
+std::optional<std::int64_t> Order::batches_per_pass() const {
+  if (streamed_ < 0) return std::nullopt;
+  return batches_of(streamed_);
+}
+
+StepRows Order::streamed_rows(std::int64_t step) const {
+  step = std::max<std::int64_t>(step - options_.first_step, 0);
+  const std::int64_t size = options_.accumulation * options_.batch_size;
+  std::int64_t from = step * size, to = from + size;
+  if (streamed_ < 0) {
+    const std::int64_t end = options_.hold(from, to);
+    if (end < to) {
+      require_rows(options_, end);
+      streamed_ = end;
+    }
+  }
+  if (streamed_ >= 0) {
+    const std::int64_t batches = batches_of(streamed_);
+    from = step % divide_up(batches, options_.accumulation) * size;
+    to = std::min({from + size, batches * options_.batch_size, streamed_});
+    options_.hold(from, to);
+  }
+  StepRows out;
+  for (std::int64_t begin = from; begin < to; begin += options_.batch_size) {
+    std::vector<std::int64_t>& batch = out.emplace_back();
+    for (std::int64_t row = begin; row < std::min(begin + options_.batch_size, to); ++row)
+      batch.push_back(row);
+  }
+  return out;
 }
 
 std::int64_t Order::steps_per_epoch() const {
@@ -85,6 +127,7 @@ std::int64_t Order::steps_per_epoch() const {
 
 StepRows Order::step_rows(std::int64_t step) const {
   base::require(step >= 0, "data::Order::step_rows", "a step from 0");
+  if (options_.hold) return streamed_rows(step);
   const std::int64_t epoch = step / steps_per_epoch();
   if (epoch != cached_epoch_) {
     cached_ = options_.shuffle
@@ -114,6 +157,13 @@ std::int64_t total_steps(const Order& order, double num_train_epochs, std::int64
 
 double epoch_at(const Order& order, std::int64_t completed) {
   if (completed == 0) return 0;
+  if (const auto pass = order.batches_per_pass()) {
+    const std::int64_t accumulation = order.options().accumulation, steps = divide_up(*pass, accumulation);
+    const std::int64_t last = std::max<std::int64_t>(completed - order.options().first_step, 1) - 1;
+    return static_cast<double>(last / steps) +
+           static_cast<double>(std::min((last % steps + 1) * accumulation, *pass)) /
+               static_cast<double>(order.batches_per_epoch());
+  }
   const std::int64_t epoch = (completed - 1) / order.steps_per_epoch();
   const std::int64_t step = (completed - 1) % order.steps_per_epoch();
   const std::int64_t batches = std::min((step + 1) * order.options().accumulation, order.batches_per_epoch());

@@ -6,9 +6,13 @@
 // group_by_length: LengthGroupedSampler (trainer_pt_utils.get_length_grouped_indices) on that permutation; its own is
 // drawn from torch's global generator, which depends on what the program drew before.
 // Steps: Trainer.set_initial_training_values and Trainer._run_epoch.
+// Streamed rows (an IterableDataset): file order, again from the beginning after the last row. A last step of fewer micro-batches is a
+// step, as with other rows; transformers leaves its gradient to the first step of the next pass.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 namespace hone::data {
@@ -21,6 +25,12 @@ struct OrderOptions {
   bool shuffle = true;
   bool drop_last = false;                  // dataloader_drop_last: leave out a short last micro-batch
   std::vector<std::int64_t> lengths = {};  // group_by_length: tokens of each row; empty: not grouped
+
+  // Streamed rows, in the order in which they come; `rows` is not known. hold(from, to) makes rows [from, to) ready and returns `to`,
+  // or the number of all rows where there are fewer. Then a pass over them begins again. Null: not streamed.
+  std::function<std::int64_t(std::int64_t from, std::int64_t to)> hold = nullptr;
+  std::int64_t max_steps = 0;   // of a run on streamed rows, which is one epoch of transformers
+  std::int64_t first_step = 0;  // that begins with the first row: of a resumed run with ignore_data_skip
 };
 
 // Micro-batches of one optimizer step: row numbers. The last step of an epoch may have fewer micro-batches,
@@ -42,11 +52,17 @@ class Order {
   std::int64_t batches_per_epoch() const;  // micro-batches: Trainer's steps_in_epoch
   std::int64_t steps_per_epoch() const;    // optimizer steps
   // Step `step` of the whole run, from 0; any step can be asked for (resume). Keeps one epoch's permutation;
-  // not for several threads at once.
+  // not for several threads at once. Streamed rows: UserError when there are none.
   StepRows step_rows(std::int64_t step) const;
+  // Micro-batches of the pass over streamed rows; nullopt while its end was not seen.
+  std::optional<std::int64_t> batches_per_pass() const;
 
  private:
+  StepRows streamed_rows(std::int64_t step) const;
+  std::int64_t batches_of(std::int64_t rows) const;
+
   OrderOptions options_;
+  mutable std::int64_t streamed_ = -1;  // all streamed rows; -1: not known
   mutable std::int64_t cached_epoch_ = -1;
   mutable std::vector<std::int64_t> cached_;
 };

@@ -9,31 +9,38 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/numeric.h"
+#include "data/example_writer.h"
 
 namespace hone::data {
 namespace {
 
 constexpr std::int64_t kChunk = 1000;  // datasets.map's default batch_size
 
-std::int64_t length_of(const std::vector<Example>& examples, std::int64_t index) {
-  return static_cast<std::int64_t>(examples[static_cast<std::size_t>(index)].ids.size());
+std::int64_t length_of(const Examples& examples, std::int64_t index) {
+  return examples.tokens(static_cast<std::size_t>(index));
 }
 
-// Packs examples [begin, end) and appends the bins to `rows`.
-void pack_chunk(const std::vector<Example>& examples, std::int64_t begin, std::int64_t end,
-                std::int64_t max_length, std::vector<PackedRow>& rows) {
+std::int64_t count_of(const Examples& examples) {
+  return static_cast<std::int64_t>(examples.size());
+}
+
+// Bins of examples [begin, end).
+std::vector<std::vector<std::int64_t>> pack_chunk(const std::vector<std::int64_t>& lengths,
+                                                  std::int64_t begin, std::int64_t max_length) {
   std::vector<std::int64_t> order;
-  for (std::int64_t i = begin; i < end; ++i) {
-    if (length_of(examples, i) > 0) order.push_back(i);
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] > 0) order.push_back(static_cast<std::int64_t>(i));
   }
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return length_of(examples, a) > length_of(examples, b);
-  });
+  const auto length_at = [&](std::int64_t i) { return lengths[static_cast<std::size_t>(i)]; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t a, std::int64_t b) { return length_at(a) > length_at(b); });
+  std::vector<std::vector<std::int64_t>> bins;
   std::map<std::int64_t, std::deque<std::size_t>> bins_by_room;
   for (const std::int64_t index : order) {
-    const std::int64_t length = length_of(examples, index);
+    const std::int64_t length = length_at(index);
     base::require(length <= max_length, "data::pack_bfd", "examples already cut to max_length");
-    std::size_t bin = rows.size();
+    std::size_t bin = bins.size();
     std::int64_t room = max_length;
     if (const auto best = bins_by_room.lower_bound(length); best != bins_by_room.end()) {
       room = best->first;
@@ -41,52 +48,61 @@ void pack_chunk(const std::vector<Example>& examples, std::int64_t begin, std::i
       best->second.pop_front();
       if (best->second.empty()) bins_by_room.erase(best);
     } else {
-      rows.emplace_back();
+      bins.emplace_back();
     }
-    rows[bin].members.push_back(index);
-    rows[bin].tokens += length;
+    bins[bin].push_back(begin + index);
     if (room > length) bins_by_room[room - length].push_back(bin);
   }
+  return bins;
 }
 
-// Tokens [begin, end) of an example; `row` is the fragment's.
-Example part_of(const Example& example, std::int64_t begin, std::int64_t end, std::int64_t row) {
-  return {.row = row,
-          .ids = {example.ids.begin() + begin, example.ids.begin() + end},
-          .supervised = {example.supervised.begin() + begin, example.supervised.begin() + end}};
+void add_rows(const std::vector<std::vector<std::int64_t>>& bins, PackedRows& rows) {
+  for (const auto& bin : bins) {
+    for (const std::int64_t member : bin) rows.add_member(member);
+    rows.end_row();
+  }
 }
 
 std::int64_t fragment_row(std::int64_t row, std::int64_t fragment) {
   return row + fragment % kMaxFragments * kFragment;
 }
 
-void split(Example&& example, std::int64_t max_length, std::vector<Example>& fragments) {
+// Tokens [begin, end) of an example; `row` is the fragment's.
+ExampleView part_of(const ExampleView& example, std::int64_t begin, std::int64_t end, std::int64_t row) {
+  const auto from = static_cast<std::size_t>(begin), size = static_cast<std::size_t>(end - begin);
+  return {.row = row,
+          .ids = example.ids.subspan(from, size),
+          .supervised = example.supervised.subspan(from, size)};
+}
+
+// The lengths of the fragments, which go to `out`.
+void split(const ExampleView& example, std::int64_t max_length, ExampleWriter& out,
+           std::vector<std::int64_t>& lengths) {
   const auto length = static_cast<std::int64_t>(example.ids.size());
-  if (length <= max_length) {
-    fragments.push_back(std::move(example));
-    return;
-  }
-  for (std::int64_t begin = 0; begin < length; begin += max_length) {
-    fragments.push_back(part_of(example, begin, std::min(begin + max_length, length),
-                                fragment_row(example.row, begin / max_length)));
-  }
+  std::int64_t begin = 0;
+  do {
+    const std::int64_t end = std::min(begin + max_length, length);
+    out.add(part_of(example, begin, end, fragment_row(example.row, begin / max_length)));
+    lengths.push_back(end - begin);
+    begin = end;
+  } while (begin < length);
 }
 
 // Fills rows one after another, each with the next max_length tokens.
 class Wrapper {
  public:
-  Wrapper(std::int64_t max_length, PackedExamples& out) : max_length_(max_length), out_(out) {}
+  Wrapper(std::int64_t max_length, ExampleWriter& out) : max_length_(max_length), out_(out) {}
 
-  void add(const Example& example) {
+  void add(const ExampleView& example) {
     std::int64_t fragment = 0;  // rows that begin in this example
     const auto length = static_cast<std::int64_t>(example.ids.size());
     for (std::int64_t begin = 0; begin < length;) {
       if (row_.ids.empty()) row_.row = fragment_row(example.row, fragment++);
       const auto room = max_length_ - static_cast<std::int64_t>(row_.ids.size());
       const std::int64_t end = std::min(begin + room, length);
-      row_.ids.insert(row_.ids.end(), example.ids.begin() + begin, example.ids.begin() + end);
-      row_.supervised.insert(row_.supervised.end(), example.supervised.begin() + begin,
-                             example.supervised.begin() + end);
+      const ExampleView part = part_of(example, begin, end, row_.row);
+      row_.ids.insert(row_.ids.end(), part.ids.begin(), part.ids.end());
+      row_.supervised.insert(row_.supervised.end(), part.supervised.begin(), part.supervised.end());
       if (end - begin == room) close();
       begin = end;
     }
@@ -95,18 +111,17 @@ class Wrapper {
   // Ends the row that is open.
   void close() {
     if (row_.ids.empty()) return;
-    const auto index = static_cast<std::int64_t>(out_.examples.size());
-    out_.rows.push_back({{index}, static_cast<std::int64_t>(row_.ids.size())});
-    out_.examples.push_back(std::exchange(row_, {}));
+    out_.add(view(row_));
+    row_ = {};
   }
 
  private:
   std::int64_t max_length_;
-  PackedExamples& out_;
+  ExampleWriter& out_;
   Example row_;
 };
 
-void append(const Example& example, Batch& batch) {
+void append(const ExampleView& example, Batch& batch) {
   const auto begin = static_cast<std::int64_t>(batch.ids.size());
   const auto size = static_cast<std::int64_t>(example.ids.size());
   if (size == 0) return;
@@ -121,60 +136,116 @@ void append(const Example& example, Batch& batch) {
 
 }  // namespace
 
-std::vector<PackedRow> no_packing(const std::vector<Example>& examples) {
-  std::vector<PackedRow> rows;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(examples.size()); ++i) {
-    rows.push_back({{i}, length_of(examples, i)});
+PackedRows::PackedRows(const std::vector<std::vector<std::int64_t>>& rows) {
+  add_rows(rows, *this);
+}
+
+std::span<const std::uint32_t> PackedRows::members(std::size_t row) const {
+  const std::size_t begin = row == 0 ? 0 : ends_.at(row - 1);
+  return std::span(members_).subspan(begin, ends_.at(row) - begin);
+}
+
+void PackedRows::add_member(std::int64_t example) {
+  members_.push_back(base::narrow<std::uint32_t>(example));
+}
+
+void PackedRows::end_row() {
+  ends_.push_back(members_.size());
+}
+
+void PackedRows::reorder(const std::vector<std::int64_t>& order) {
+  base::require(order.size() == size(), "data::PackedRows::reorder", "all rows");
+  PackedRows out;
+  out.members_.reserve(members_.size());
+  out.ends_.reserve(ends_.size());
+  for (const std::int64_t from : order) {
+    const auto row = members(static_cast<std::size_t>(from));
+    out.members_.insert(out.members_.end(), row.begin(), row.end());
+    out.end_row();
+  }
+  *this = std::move(out);
+}
+
+void PackedRows::append(const PackedRows& more, std::int64_t examples_before) {
+  for (std::size_t row = 0; row < more.size(); ++row) {
+    for (const std::uint32_t member : more.members(row)) add_member(examples_before + member);
+    end_row();
+  }
+}
+
+std::int64_t row_tokens(const Examples& examples, const PackedRows& rows, std::size_t row) {
+  std::int64_t out = 0;
+  for (const std::uint32_t member : rows.members(row)) out += examples.tokens(member);
+  return out;
+}
+
+PackedRows no_packing(const Examples& examples) {
+  PackedRows rows;
+  for (std::int64_t i = 0; i < count_of(examples); ++i) {
+    rows.add_member(i);
+    rows.end_row();
   }
   return rows;
 }
 
-std::vector<PackedRow> pack_bfd(const std::vector<Example>& examples, std::int64_t max_length) {
+PackedRows pack_bfd(const Examples& examples, std::int64_t max_length) {
   base::require(max_length > 0, "data::pack_bfd", "a max_length above 0");
-  std::vector<PackedRow> rows;
-  const auto count = static_cast<std::int64_t>(examples.size());
+  PackedRows rows;
+  const std::int64_t count = count_of(examples);
   for (std::int64_t begin = 0; begin < count; begin += kChunk) {
-    pack_chunk(examples, begin, std::min(begin + kChunk, count), max_length, rows);
+    std::vector<std::int64_t> lengths;
+    for (std::int64_t i = begin; i < std::min(begin + kChunk, count); ++i)
+      lengths.push_back(length_of(examples, i));
+    add_rows(pack_chunk(lengths, begin, max_length), rows);
   }
   return rows;
 }
 
-PackedExamples pack_bfd_split(std::vector<Example> examples, std::int64_t max_length) {
+PackedExamples pack_bfd_split(const Examples& examples, std::int64_t max_length, std::size_t most_memory) {
   base::require(max_length > 0, "data::pack_bfd_split", "a max_length above 0");
   PackedExamples out;
-  const auto count = static_cast<std::int64_t>(examples.size());
-  for (std::int64_t begin = 0; begin < count; begin += kChunk) {
-    const auto first = static_cast<std::int64_t>(out.examples.size());
-    for (std::int64_t i = begin; i < std::min(begin + kChunk, count); ++i) {
-      split(std::move(examples[static_cast<std::size_t>(i)]), max_length, out.examples);
-    }
-    pack_chunk(out.examples, first, static_cast<std::int64_t>(out.examples.size()), max_length, out.rows);
-  }
+  ExampleWriter writer({.most_memory = most_memory});
+  std::vector<std::int64_t> lengths;  // of the chunk's fragments
+  std::int64_t first = 0, seen = 0;
+  const auto pack = [&] {
+    add_rows(pack_chunk(lengths, first, max_length), out.rows);
+    first += static_cast<std::int64_t>(lengths.size());
+    lengths.clear();
+  };
+  examples.for_each([&](const ExampleView& example) {
+    split(example, max_length, writer, lengths);
+    if (++seen % kChunk == 0) pack();
+  });
+  pack();
+  out.examples = writer.finish();
   return out;
 }
 
-PackedExamples pack_wrapped(const std::vector<Example>& examples, std::int64_t max_length) {
+PackedExamples pack_wrapped(const Examples& examples, std::int64_t max_length, std::size_t most_memory) {
   base::require(max_length > 0, "data::pack_wrapped", "a max_length above 0");
-  PackedExamples out;
-  Wrapper wrapper(max_length, out);
-  for (std::size_t i = 0; i < examples.size(); ++i) {
-    if (i % static_cast<std::size_t>(kChunk) == 0) wrapper.close();
-    wrapper.add(examples[i]);
-  }
+  ExampleWriter writer({.most_memory = most_memory});
+  Wrapper wrapper(max_length, writer);
+  std::int64_t seen = 0;
+  examples.for_each([&](const ExampleView& example) {
+    if (seen++ % kChunk == 0) wrapper.close();
+    wrapper.add(example);
+  });
   wrapper.close();
+  PackedExamples out = {.examples = writer.finish(), .rows = {}};
+  out.rows = no_packing(out.examples);
   return out;
 }
 
-Batch make_batch(const std::vector<Example>& examples, const std::vector<PackedRow>& rows,
-                 const std::vector<std::int64_t>& which) {
-  Batch batch;
-  for (const std::int64_t row : which) {
-    for (const std::int64_t member : rows.at(static_cast<std::size_t>(row)).members) {
-      const Example& example = examples.at(static_cast<std::size_t>(member));
-      base::require(example.ids.size() == example.supervised.size(), "data::make_batch", "one flag a token");
-      append(example, batch);
-    }
+void append_row(const Examples& examples, const PackedRows& rows, std::int64_t row, Batch& batch) {
+  for (const std::uint32_t member : rows.members(static_cast<std::size_t>(row))) {
+    append(examples[member], batch);
+    examples.release(member);
   }
+}
+
+Batch make_batch(const Examples& examples, const PackedRows& rows, const std::vector<std::int64_t>& which) {
+  Batch batch;
+  for (const std::int64_t row : which) append_row(examples, rows, row, batch);
   return batch;
 }
 

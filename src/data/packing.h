@@ -2,44 +2,69 @@
 // rows become (DataCollatorForLanguageModeling with padding_free).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "data/example.h"
+#include "data/examples.h"
 
 namespace hone::data {
 
-// A training row: one example, or several packed together.
-struct PackedRow {
-  std::vector<std::int64_t> members;  // indices into the examples, in order
-  std::int64_t tokens = 0;
+// Training rows: one example each, or several packed together. 8 bytes a row and 4 a member.
+class PackedRows {
+ public:
+  PackedRows() = default;
+  // Indices of each row's examples.
+  explicit PackedRows(const std::vector<std::vector<std::int64_t>>& rows);
+
+  std::size_t size() const { return ends_.size(); }
+  bool empty() const { return ends_.empty(); }
+  // Indices into the examples, in order.
+  std::span<const std::uint32_t> members(std::size_t row) const;
+
+  void add_member(std::int64_t example);  // to the row that is being made
+  void end_row();
+  // Row i is now what order[i] was.
+  void reorder(const std::vector<std::int64_t>& order);
+  void append(const PackedRows& more, std::int64_t examples_before);  // its members are after those examples
+
+ private:
+  std::vector<std::uint32_t> members_;
+  std::vector<std::uint64_t> ends_;
 };
 
+// Of all members of a row.
+std::int64_t row_tokens(const Examples& examples, const PackedRows& rows, std::size_t row);
+
 // One row an example.
-std::vector<PackedRow> no_packing(const std::vector<Example>& examples);
+PackedRows no_packing(const Examples& examples);
 
 // Bins of at most max_length tokens, in TRL's order: bins as they were opened, members as they were put in.
 // TRL packs within chunks of 1,000 examples (datasets.map(batched)); so no bin spans two chunks. Examples
 // without a token are left out. No example may be longer than max_length (tokenize_rows has cut them):
 // InternalError.
-std::vector<PackedRow> pack_bfd(const std::vector<Example>& examples, std::int64_t max_length);
+PackedRows pack_bfd(const Examples& examples, std::int64_t max_length);
 
 // Examples that packing cut, and the rows of them.
 struct PackedExamples {
-  std::vector<Example> examples;
-  std::vector<PackedRow> rows;
+  Examples examples;
+  PackedRows rows;
 };
 
 // TRL's "bfd_split": an example longer than max_length is cut into fragments of max_length and a rest, which are
-// packed like examples. A fragment's first token is no target.
-PackedExamples pack_bfd_split(std::vector<Example> examples, std::int64_t max_length);
+// packed like examples. A fragment's first token is no target. `most_memory`: of the fragments (data/example_writer.h).
+inline constexpr std::size_t kPackingMemory = std::size_t{64} << 20;
+PackedExamples pack_bfd_split(const Examples& examples, std::int64_t max_length,
+                              std::size_t most_memory = kPackingMemory);
 
 // TRL's "wrapped": the examples of a chunk of 1,000 are concatenated and cut every max_length tokens, so that a row
 // may begin within an example. A row is one segment: its tokens attend to the examples before theirs, as in TRL.
-PackedExamples pack_wrapped(const std::vector<Example>& examples, std::int64_t max_length);
+PackedExamples pack_wrapped(const Examples& examples, std::int64_t max_length,
+                            std::size_t most_memory = kPackingMemory);
 
 // Concatenates the rows `which` (indices into `rows`). Each example is its own segment.
-Batch make_batch(const std::vector<Example>& examples, const std::vector<PackedRow>& rows,
-                 const std::vector<std::int64_t>& which);
+void append_row(const Examples& examples, const PackedRows& rows, std::int64_t row, Batch& batch);
+Batch make_batch(const Examples& examples, const PackedRows& rows, const std::vector<std::int64_t>& which);
 
 }  // namespace hone::data

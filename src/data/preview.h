@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data/example.h"
+#include "data/examples.h"
 #include "text/tokenizer.h"
 
 namespace hone::data {
@@ -14,6 +14,6 @@ struct PreviewPiece {
   bool supervised = false;  // a target; the first token never is
 };
 
-std::vector<PreviewPiece> preview(const Example& example, const text::Tokenizer& tokenizer);
+std::vector<PreviewPiece> preview(const ExampleView& example, const text::Tokenizer& tokenizer);
 
 }  // namespace hone::data

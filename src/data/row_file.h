@@ -29,8 +29,8 @@ class RowText {
   // UserError when this is no JSON (file:line:column) or no object.
   base::Json parse() const;
   std::string_view json() const { return json_; }
-  // Another text at the same place.
-  RowText with(std::string_view json) const { return {json, *path_, line_}; }
+  const base::fs::path& path() const { return *path_; }
+  int line() const { return line_; }
 
  private:
   std::string_view json_;

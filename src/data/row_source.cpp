@@ -12,6 +12,7 @@
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "data/describe_row.h"
+#include "data/kept_texts.h"
 #include "data/map_row.h"
 #include "data/row_function.h"
 #include "data/shuffle.h"
@@ -282,15 +283,19 @@ void each_text(const base::RowFiles& files, RowNames& names, const TakeText& tak
 
 struct KeptRow {
   const RowSet* set;
-  std::string json;
-  RowText place;  // its text is gone
-  int number;
+  const base::fs::path* path;
+  KeptTexts::Place text;
+  int line, number;
 };
 
-std::vector<KeptRow> all_rows(const base::RowFiles& files, RowNames& names) {
+std::vector<KeptRow> all_rows(const base::RowFiles& files, RowNames& names, KeptTexts& texts) {
   std::vector<KeptRow> out;
-  each_text(files, names, [&out](const RowSet& set, const RowText& row, int number) {
-    out.push_back({.set = &set, .json = std::string(row.json()), .place = row, .number = number});
+  each_text(files, names, [&](const RowSet& set, const RowText& row, int number) {
+    out.push_back({.set = &set,
+                   .path = &row.path(),
+                   .text = texts.add(row.json()),
+                   .line = row.line(),
+                   .number = number});
     return true;
   });
   return out;
@@ -375,11 +380,13 @@ void RowSource::for_first(std::int64_t most, RowNames& names, const Take& take) 
   if (!files_.test_split && !files_.shuffle_seed) {
     each_text(files_, names, give);
   } else {
-    std::vector<KeptRow> rows = all_rows(files_, names);
+    KeptTexts texts;
+    std::vector<KeptRow> rows = all_rows(files_, names, texts);
     if (files_.shuffle_seed) rows = shuffled(std::move(rows), *files_.shuffle_seed);
     if (files_.test_split) rows = one_side(std::move(rows), *files_.test_split, path());
     for (const KeptRow& row : rows) {
-      if (!give(*row.set, row.place.with(row.json), row.number)) break;
+      const std::string text = texts.at(row.text);
+      if (!give(*row.set, RowText(text, *row.path, row.line), row.number)) break;
     }
   }
   if (line.given() < most) line.flush();

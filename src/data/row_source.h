@@ -43,7 +43,7 @@ class RowSource {
   RowSource(const base::fs::path& path);  // NOLINT(google-explicit-constructor)
 
   // take(row, number) for each row, an object, in order, as files().mapping makes it (data/map_row.h); `names` knows the rows so
-  // far. One row is held at a time, with row_function 64, with a test split or a shuffle_seed all of them as text. UserError: what data/row_file.h,
+  // far. One row is held at a time, with row_function 64, with a test split or a shuffle_seed all of them, 40 bytes each (data/kept_texts.h has the texts). UserError: what data/row_file.h,
   // data/map_row.h and data/row_function.h say, no rows, a column to select that is not there, and of a mixture's sets whose columns differ what take() says of the first row of one of them.
   using Take = std::function<void(base::Json, int)>;
   void for_each(RowNames& names, const Take& take) const;

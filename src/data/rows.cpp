@@ -186,20 +186,24 @@ Json parse_row(std::string_view line, const std::string& file, int number) {
                    .fix = "write one {...} per line"});
 }
 
+}  // namespace
+
 void add_row(Json row, int number, Rows& out) {
   const std::string where = out.names.of(number);
   convert_conversations(row);
-  if (out.rows.empty()) {
+  const bool is_first = out.first_where.empty();
+  if (is_first) {
     const Form first = form_of(row, where, out.text_field);
     out.form = first.form;
     out.conversational = first.conversational;
+    out.first_where = where;
   }
   const Form expected{out.form, out.conversational};
-  if (!out.rows.empty()) {
+  if (!is_first) {
     const Form found = form_of(row, where, out.text_field);
     if (found != expected) {
       throw UserError({.where = where,
-                       .expected = "a row like the first one (" + out.where(0) +
+                       .expected = "a row like the first one (" + out.first_where +
                                    "): " + name_of(expected, out.text_field),
                        .found = name_of(found, out.text_field),
                        .cause = "rows of different forms in one file",
@@ -210,8 +214,6 @@ void add_row(Json row, int number, Rows& out) {
   out.rows.push_back(std::move(row));
   out.lines.push_back(number);
 }
-
-}  // namespace
 
 std::string Rows::where(std::size_t index) const {
   return names.of(lines.at(index));

@@ -24,6 +24,7 @@ namespace hone::data {
 
 enum class RowForm { kText, kPromptCompletion, kMessages };
 
+// All rows of a data set, or a block of them.
 struct Rows {
   base::fs::path path;  // RowSource::path
   RowNames names;
@@ -32,6 +33,8 @@ struct Rows {
   std::string text_field = "text";
   std::vector<base::Json> rows;  // tools parsed; conversations already called messages
   std::vector<int> lines;        // each row's number, as data/row_source.h counts
+  std::int64_t first = 0;        // rows of the data set before these
+  std::string first_where = {};  // the data set's first row: "train.jsonl:1"; empty: none was read
 
   // "train.jsonl:12", for messages about row `index`.
   std::string where(std::size_t index) const;
@@ -42,6 +45,9 @@ struct Rows {
 Rows read_rows(const RowSource& source, const std::string& text_field);
 // At most the first `most` rows.
 Rows read_first_rows(const RowSource& source, const std::string& text_field, std::int64_t most);
+
+// One row to the end of `out`, checked; `number` is known to out.names. The first one of a data set says the form of all.
+void add_row(base::Json row, int number, Rows& out);
 
 // The same from JSON Lines that are already in memory; `path` only names them. Blank lines, a byte order mark and
 // CRLF are accepted.

@@ -3,13 +3,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
-#include <span>
 #include <utility>
 #include <vector>
 
-#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -21,9 +17,6 @@ using base::Json;
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the file is little-endian");
-
-constexpr std::string_view kMagic = "HONETOK1";
 constexpr std::size_t kMostText = std::size_t{64} << 20;
 
 // ---- the key
@@ -117,107 +110,25 @@ DataFacts facts_of(const Json& json) {
   return out;
 }
 
-// ---- the file
-
-struct Header {
-  std::uint32_t key = 0, facts = 0, reserved = 0;
-  std::int64_t examples = 0, tokens = 0;
-};
-
-template <typename T>
-std::span<const std::byte> bytes_of(const std::vector<T>& values) {
-  return std::as_bytes(std::span(values));
-}
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-// Takes values off the front of what is mapped; false when they are not there.
-class Taker {
- public:
-  explicit Taker(std::span<const std::byte> bytes) : left_(bytes) {}
-
-  template <typename T>
-  bool take(T& out) {
-    if (left_.size() < sizeof(T)) return false;
-    std::memcpy(&out, left_.data(), sizeof(T));
-    left_ = left_.subspan(sizeof(T));
-    return true;
-  }
-  bool take(std::size_t size, std::string_view& out) {
-    if (left_.size() < size) return false;
-    out = text_of(left_.first(size));
-    left_ = left_.subspan(size);
-    return true;
-  }
-  template <typename T>
-  bool take(std::int64_t count, std::vector<T>& out) {
-    if (count < 0 || static_cast<std::uint64_t>(count) > left_.size() / sizeof(T)) return false;
-    out.resize(static_cast<std::size_t>(count));
-    if (count > 0) std::memcpy(out.data(), left_.data(), out.size() * sizeof(T));
-    left_ = left_.subspan(out.size() * sizeof(T));
-    return true;
-  }
-  std::span<const std::byte> left() const { return left_; }
-
- private:
-  std::span<const std::byte> left_;
-};
-
-bool take_header(Taker& taker, Header& out) {
-  return taker.take(out.key) && taker.take(out.facts) && taker.take(out.reserved) &&
-         taker.take(out.examples) && taker.take(out.tokens);
-}
-
-std::size_t padding(std::size_t size) {
-  return (8 - size % 8) % 8;
-}
-
-// nullopt: not of this key, or not as write() makes it.
-std::optional<Dataset> parse_file(std::span<const std::byte> bytes, const std::string& key) {
-  Taker taker(bytes);
-  std::string_view magic, found, facts, zeros;
-  std::uint32_t crc = 0;
-  Header header;
-  if (!taker.take(kMagic.size(), magic) || magic != kMagic || !taker.take(crc)) return std::nullopt;
-  if (base::crc32c(taker.left()) != crc || !take_header(taker, header)) return std::nullopt;
-  if (!taker.take(header.key, found) || found != key || !taker.take(header.facts, facts)) return std::nullopt;
-  std::vector<std::int64_t> rows, ends;
-  std::vector<std::int32_t> ids;
-  std::vector<std::uint8_t> supervised;
-  if (!taker.take(padding(std::size_t{header.key} + header.facts), zeros) ||
-      !taker.take(header.examples, rows) || !taker.take(header.examples, ends) ||
-      !taker.take(header.tokens, ids) || !taker.take(header.tokens, supervised) || !taker.left().empty())
-    return std::nullopt;
-  Dataset out;
-  out.facts = facts_of(base::parse_json(facts, "token cache"));
-  std::int64_t begin = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (ends[i] < begin || ends[i] > header.tokens) return std::nullopt;
-    Example& example = out.examples.emplace_back();
-    example.row = rows[i];
-    example.ids.assign(ids.begin() + begin, ids.begin() + ends[i]);
-    example.supervised.assign(supervised.begin() + begin, supervised.begin() + ends[i]);
-    begin = ends[i];
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string token_key(const base::RowFiles& files, const TokenMaker& maker, const TokenizeOptions& options) {
+  const Json only = options.completion_only_loss ? Json(*options.completion_only_loss) : Json();
+  return token_key(files, maker,
+                   Json{{"options",
+                         {options.max_length, options.keep_end, only, options.assistant_only_loss,
+                          options.vocab_size, options.packing}}});
+}
+
+std::string token_key(const base::RowFiles& files, const TokenMaker& maker, const Json& options) {
   const bool dated = maker.chat_template.find("strftime_now") != std::string::npos;
   if (dated || !files.mapping.function.word.empty()) return {};
-  const Json only = options.completion_only_loss ? Json(*options.completion_only_loss) : Json();
-  const Json key = {{"rows", key_of(files)},
-                    {"program", maker.program},
-                    {"tokenizer", maker.tokenizer},
-                    {"chat_template", maker.chat_template},
-                    {"text_field", maker.text_field},
-                    {"options",
-                     {options.max_length, options.keep_end, only, options.assistant_only_loss,
-                      options.vocab_size, options.packing}}};
+  Json key = {{"rows", key_of(files)},
+              {"program", maker.program},
+              {"tokenizer", maker.tokenizer},
+              {"chat_template", maker.chat_template},
+              {"text_field", maker.text_field}};
+  key.update(options);
   std::string out = base::dump_json(key);
   return out.size() > kMostText ? "" : out;
 }
@@ -232,73 +143,71 @@ TokenCache::TokenCache(fs::path folder, std::string key, std::int64_t least_toke
   file_ /= name + ".tokens";
 }
 
-std::optional<Dataset> TokenCache::read() const {
+std::optional<TokenFile> TokenCache::open() const {
   std::error_code error;
   if (file_.empty() || !fs::is_regular_file(file_, error)) return std::nullopt;
   try {
-    const base::MappedFile mapped = base::MappedFile::open(file_);
-    if (std::optional<Dataset> out = parse_file(mapped.bytes(), key_)) {
+    if (std::optional<TokenFile> found = TokenFile::open(file_, key_)) {
       fs::last_write_time(file_, fs::file_time_type::clock::now(), error);  // the oldest are removed first
-      return out;
+      return found;
     }
   } catch (const base::UserError&) {  // unreadable: made again
-  } catch (const Json::exception&) {  // facts of another form
   }
-  fs::remove(file_, error);
+  remove();
   return std::nullopt;
 }
 
-bool TokenCache::write(const Dataset& data) const {
-  if (file_.empty() || data.facts.tokens < least_tokens_) return false;
-  const std::string facts = base::dump_json(json_of(data.facts));
-  std::vector<std::int64_t> rows, ends;
-  std::vector<std::int32_t> ids;
-  std::vector<std::uint8_t> supervised;
-  for (const Example& example : data.examples) {
-    rows.push_back(example.row);
-    ids.insert(ids.end(), example.ids.begin(), example.ids.end());
-    supervised.insert(supervised.end(), example.supervised.begin(), example.supervised.end());
-    ends.push_back(static_cast<std::int64_t>(ids.size()));
-  }
-  const std::vector<std::uint32_t> sizes = {static_cast<std::uint32_t>(key_.size()),
-                                            static_cast<std::uint32_t>(facts.size()), 0};
-  const std::vector<std::int64_t> counts = {static_cast<std::int64_t>(rows.size()),
-                                            static_cast<std::int64_t>(ids.size())};
-  const std::string zeros(padding(key_.size() + facts.size()), '\0');
-  const auto text = [](const std::string& of) { return std::as_bytes(std::span(of)); };
-  const std::vector<std::span<const std::byte>> body = {
-      bytes_of(sizes), bytes_of(counts), text(key_),    text(facts),         text(zeros),
-      bytes_of(rows),  bytes_of(ends),   bytes_of(ids), bytes_of(supervised)};
-  std::vector<std::uint32_t> crc = {0};
-  std::uint64_t size = kMagic.size() + sizeof(crc[0]);
-  for (const auto& part : body) {
-    crc[0] = base::crc32c(part, crc[0]);
-    size += part.size();
-  }
+void TokenCache::remove() const {
+  std::error_code error;
+  fs::remove(file_, error);
+}
+
+std::optional<Dataset> TokenCache::read() const {
+  std::optional<TokenFile> found = open();
+  if (!found) return std::nullopt;
   try {
-    fs::create_directories(file_.parent_path());
-    base::FileWriter file(file_, size);
-    file.write(kMagic);
-    file.write(bytes_of(crc));
-    for (const auto& part : body) file.write(part);
-    file.commit();
+    return Dataset{.examples = std::move(found->examples),
+                   .facts = facts_of(base::parse_json(found->facts, "token cache"))};
   } catch (const base::UserError&) {
-    return false;
-  } catch (const fs::filesystem_error&) {
-    return false;
+  } catch (const Json::exception&) {  // facts of another form
   }
-  remove_old();
-  return true;
+  remove();
+  return std::nullopt;
+}
+
+ExamplePlace TokenCache::place() const {
+  return {.kept = file_, .key = key_, .least_tokens = least_tokens_};
+}
+
+Dataset TokenCache::finish(ExampleWriter& writer, const DataFacts& facts) const {
+  Dataset out = {.examples = writer.finish(base::dump_json(json_of(facts))), .facts = facts};
+  (void)kept(writer);
+  return out;
+}
+
+bool TokenCache::kept(const ExampleWriter& writer) const {
+  if (writer.kept()) remove_old();
+  return writer.kept();
 }
 
 void TokenCache::remove_old() const {
+  struct File {
+    fs::file_time_type time;
+    fs::path path;
+    std::uint64_t bytes;
+  };
   std::error_code error;
-  std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  std::vector<File> files;
   for (fs::directory_iterator at(file_.parent_path(), error), end; !error && at != end; at.increment(error)) {
-    if (at->path().extension() == ".tokens") files.emplace_back(at->last_write_time(error), at->path());
+    if (at->path().extension() == ".tokens")
+      files.push_back({at->last_write_time(error), at->path(), at->file_size(error)});
   }
-  std::sort(files.begin(), files.end());
-  for (std::size_t i = 0; i + kMostFiles < files.size(); ++i) fs::remove(files[i].second, error);
+  std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.time > b.time; });
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    bytes += files[i].bytes;
+    if (i > 0 && (i >= kMostFiles || bytes > kMostBytes)) fs::remove(files[i].path, error);
+  }
 }
 
 }  // namespace hone::data

@@ -1,12 +1,5 @@
-// Tokenized rows on disk, so that the next run with the same rows, tokenizer, template and options need not make them again. A file:
-//
-//   "HONETOK1"
-//   u32 CRC-32C of all that follows
-//   u32 bytes of the key, u32 bytes of the facts, u32 0; i64 examples n, i64 tokens t       little-endian
-//   the key (what the tokens are made of, as text), the facts (JSON), zeros up to a multiple of 8
-//   i64 rows[n], i64 ends[n], i32 ids[t], u8 supervised[t]
-//
-// The file's name is a hash of its key. One that is damaged, cut or of another key is as none: it is made again.
+// Tokenized rows on disk, so that the next run with the same rows, tokenizer, template and options need not make them again. The
+// file is that of data/examples.h; its name is a hash of its key. One that is damaged, cut or of another key is as none: it is made again.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +7,7 @@
 #include <string>
 
 #include "base/row_files.h"
+#include "data/example_writer.h"
 #include "data/tokenize.h"
 
 namespace hone::data {
@@ -30,19 +24,29 @@ struct TokenMaker {
 // tokenizer, the template, the options. Empty where that is not known: rows made by a Python function, whose imports are not seen, and
 // a template that asks for the date (strftime_now). UserError for a file that is not there.
 std::string token_key(const base::RowFiles& files, const TokenMaker& maker, const TokenizeOptions& options);
+// The same of another kind of tokens; `options` say which, and what decides them.
+std::string token_key(const base::RowFiles& files, const TokenMaker& maker, const base::Json& options);
 
 class TokenCache {
  public:
-  static constexpr std::int64_t kLeastTokens = 1'000'000;  // fewer take less than a second to make
-  static constexpr std::size_t kMostFiles = 32;            // older ones are removed
+  static constexpr std::int64_t kLeastTokens = 1'000'000;   // fewer take less than a second to make
+  static constexpr std::size_t kMostFiles = 32;             // older ones are removed
+  static constexpr std::uint64_t kMostBytes = 64ULL << 30;  // ... but for the newest
 
   // An empty folder or key: nothing is read or kept. `least_tokens` of a data set that is kept.
   TokenCache(base::fs::path folder, std::string key, std::int64_t least_tokens = kLeastTokens);
 
   const base::fs::path& file() const { return file_; }
+  // nullopt: there is none of this key. One that is damaged is removed.
+  std::optional<TokenFile> open() const;
+  void remove() const;
   std::optional<Dataset> read() const;
-  // False when it is not kept: too small, no room, no right to write. The run needs it not.
-  bool write(const Dataset& data) const;
+  // Where an ExampleWriter puts the tokens.
+  ExamplePlace place() const;
+  // finish() of that writer, with the facts. What cannot be kept is not: the run needs it not.
+  Dataset finish(ExampleWriter& writer, const DataFacts& facts) const;
+  bool kept(
+      const ExampleWriter& writer) const;  // after its finish(): whether it did; then old files are removed
 
  private:
   void remove_old() const;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/example_writer.h"
 #include "data/row_checks.h"
 #include "data/row_threads.h"
 #include "text/encode_batch.h"
@@ -75,7 +76,7 @@ class RowTokenizer {
   ExampleDone row(std::size_t index) {
     Encoded encoded = encode(index);
     ExampleDone done;
-    done.example.row = static_cast<std::int64_t>(index);
+    done.example.row = rows_.first + static_cast<std::int64_t>(index);
     done.full_length = static_cast<std::int64_t>(encoded.ids.size());
     done.boundary_mismatch = encoded.boundary_mismatch;
     const std::vector<std::int32_t> ends = end_tokens(encoded.ids);
@@ -344,11 +345,11 @@ bool has_sharegpt_roles(const Json& row) {
   return false;
 }
 
-void check_result(const Rows& rows, const DataFacts& facts, const TokenizeOptions& options) {
+void check_result(const base::fs::path& path, const DataFacts& facts, const TokenizeOptions& options) {
   if (facts.supervised_tokens > 0) return;
   const bool all_cut = facts.rows_cut > 0;
   throw UserError(
-      {.where = rows.path.string(),
+      {.where = path.string(),
        .expected = "at least one token to train on (DATA-01)",
        .found = "none in " + std::to_string(facts.rows) + " rows; " + std::to_string(facts.rows_cut) +
                 " of them are longer than max_length = " + std::to_string(options.max_length),
@@ -359,37 +360,58 @@ void check_result(const Rows& rows, const DataFacts& facts, const TokenizeOption
 
 }  // namespace
 
-Dataset tokenize_rows(const Rows& rows, const text::Tokenizer& tokenizer,
-                      const text::ChatTemplate* chat_template, const TokenizeOptions& options) {
-  check_request(rows, tokenizer, chat_template, options);
-  std::vector<ExampleDone> all(rows.rows.size());
-  RowThreads<ExampleDone>(all, row_threads(options.threads, all.size())).run([&] {
-    return RowTokenizer(rows, tokenizer, chat_template, options);
-  });
+BlockTokenizer::BlockTokenizer(const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
+                               const TokenizeOptions& options)
+    : tokenizer_(tokenizer), chat_template_(chat_template), options_(options) {}
 
-  Dataset out;
-  out.facts.rows = static_cast<std::int64_t>(all.size());
-  out.facts.form = rows.form;
-  out.facts.conversational = rows.conversational;
-  if (rows.conversational)
-    out.facts.rows_with_sharegpt_roles =
-        std::count_if(rows.rows.begin(), rows.rows.end(), has_sharegpt_roles);
-  const auto& bos_token = tokenizer.special().bos;
-  const std::int32_t bos = bos_token ? tokenizer.token_to_id(*bos_token).value_or(-1) : -1;
-  std::vector<std::int64_t> lost;
-  const bool drops = options.max_length > 0 && !options.packing;
+void BlockTokenizer::add(const Rows& block, const std::function<void(Example)>& take) {
+  check_request(block, tokenizer_, chat_template_, options_);
+  base::require(block.first == facts_.rows, "data::BlockTokenizer", "the rows after those of the last block");
+  std::vector<ExampleDone> all(block.rows.size());
+  RowThreads<ExampleDone>(all, row_threads(options_.threads, all.size())).run([&] {
+    return RowTokenizer(block, tokenizer_, chat_template_, options_);
+  });
+  path_ = block.path;
+  facts_.rows += static_cast<std::int64_t>(all.size());
+  facts_.form = block.form;
+  facts_.conversational = block.conversational;
+  if (block.conversational)
+    facts_.rows_with_sharegpt_roles +=
+        std::count_if(block.rows.begin(), block.rows.end(), has_sharegpt_roles);
+  const auto& bos_token = tokenizer_.special().bos;
+  const std::int32_t bos = bos_token ? tokenizer_.token_to_id(*bos_token).value_or(-1) : -1;
+  const bool drops = options_.max_length > 0 && !options_.packing;
   for (ExampleDone& done : all) {
     // TRL's test looks at every label, also the first, which is never scored.
     const auto& flags = done.example.supervised;
     const bool masked = std::count(flags.begin(), flags.end(), 1) == 0;
     const bool kept = !(drops && masked);
-    add_facts(done, kept, options.max_length, out.facts, lost);
-    add_bos(done.example.ids, bos, out.facts);
-    if (kept) out.examples.push_back(std::move(done.example));
+    add_facts(done, kept, options_.max_length, facts_, lost_);
+    add_bos(done.example.ids, bos, facts_);
+    if (kept) take(std::move(done.example));
   }
-  check_result(rows, out.facts, options);
-  out.facts.length_keeping_99 = length_keeping(kKept, out.facts, lost, options.max_length);
-  out.facts.mean_length = static_cast<double>(out.facts.tokens) / static_cast<double>(out.facts.kept);
+}
+
+DataFacts BlockTokenizer::facts() const {
+  DataFacts out = facts_;
+  out.length_keeping_99 = length_keeping(kKept, out, lost_, options_.max_length);
+  if (out.kept > 0) out.mean_length = static_cast<double>(out.tokens) / static_cast<double>(out.kept);
+  return out;
+}
+
+DataFacts BlockTokenizer::finish() const {
+  check_result(path_, facts_, options_);
+  return facts();
+}
+
+Dataset tokenize_rows(const Rows& rows, const text::Tokenizer& tokenizer,
+                      const text::ChatTemplate* chat_template, const TokenizeOptions& options) {
+  BlockTokenizer tokenizing(tokenizer, chat_template, options);
+  ExampleWriter writer;
+  tokenizing.add(rows, [&writer](const Example& example) { writer.add(view(example)); });
+  Dataset out;
+  out.facts = tokenizing.finish();
+  out.examples = writer.finish();
   return out;
 }
 

@@ -19,11 +19,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "data/example.h"
+#include "data/examples.h"
 #include "data/rows.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -67,14 +68,37 @@ struct DataFacts {
   bool conversational = false;
 };
 
+// Tokenizes the rows of a data set block by block.
+class BlockTokenizer {
+ public:
+  // Borrows tokenizer and template, which may be null.
+  BlockTokenizer(const text::Tokenizer& tokenizer, const text::ChatTemplate* chat_template,
+                 const TokenizeOptions& options);
+
+  // take(example) for each row of `block` that is kept, in order; `block` begins after the rows of the last one. UserError:
+  // conversational rows without a chat template; an assistant mask asked of a template without generation tags, of rows without
+  // messages, or empty; strings without an EOS to append; a token id outside the embedding (DATA-10). Of several bad rows of a block
+  // the first is named.
+  void add(const Rows& block, const std::function<void(Example)>& take);
+  DataFacts facts() const;  // of the rows so far
+  // The same, of all rows. UserError: not one target (DATA-01).
+  DataFacts finish() const;
+
+ private:
+  const text::Tokenizer& tokenizer_;
+  const text::ChatTemplate* chat_template_;
+  TokenizeOptions options_;
+  DataFacts facts_;
+  std::vector<std::int64_t> lost_;  // targets that were cut away, by 64 tokens beyond max_length
+  base::fs::path path_;
+};
+
 struct Dataset {
-  std::vector<Example> examples;
+  Examples examples;
   DataFacts facts;
 };
 
-// UserError: conversational rows without a chat template; an assistant mask asked of a template without
-// generation tags, of rows without messages, or empty; strings without an EOS to append; a token id outside
-// the embedding (DATA-10); no row left, or not one target (DATA-01). Of several bad rows the first is named.
+// All rows at once. UserError: what BlockTokenizer says.
 Dataset tokenize_rows(const Rows& rows, const text::Tokenizer& tokenizer,
                       const text::ChatTemplate* chat_template, const TokenizeOptions& options);
 

@@ -3,10 +3,14 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/hash.h"
-#include "data/rows.h"
+#include "data/example_writer.h"
+#include "data/pair_cache.h"
+#include "data/row_stream.h"
 
 namespace hone::train {
 
@@ -49,35 +53,58 @@ std::string tokenizer_identity(const config::Plan& plan, const text::Tokenizer& 
   return base::dump_json(out);
 }
 
-data::TokenCache open_cache(const data::RowSource& source, const OpenedRun& run,
-                            const data::TokenizeOptions& options) {
+// `key_of(maker)` of what makes the run's tokens.
+template <typename KeyOf>
+data::TokenCache open_cache(const OpenedRun& run, const KeyOf& key_of) {
   const config::Plan& plan = run.plan;
   const std::string build = plan.token_cache.empty() || !plan.cache_tokens ? "" : build_identity();
   if (build.empty()) return {"", ""};
   const text::Tokenizer& tokenizer = run.text->tokenizer;
   // TRL's training form of a template follows from it, assistant_only_loss and the build.
-  return {plan.token_cache, data::token_key(source.files(),
-                                            {.program = build,
-                                             .tokenizer = tokenizer_identity(plan, tokenizer),
-                                             .chat_template = tokenizer.chat_template().value_or(""),
-                                             .text_field = plan.dataset_text_field},
-                                            options)};
+  return {plan.token_cache, key_of(data::TokenMaker{.program = build,
+                                                    .tokenizer = tokenizer_identity(plan, tokenizer),
+                                                    .chat_template = tokenizer.chat_template().value_or(""),
+                                                    .text_field = plan.dataset_text_field})};
 }
 
 }  // namespace
 
 CachedTokens cached_tokens(const data::RowSource& source, const OpenedRun& run,
                            const text::ChatTemplate* chat_template, const data::TokenizeOptions& options) {
-  const data::TokenCache cache = open_cache(source, run, options);
+  const data::TokenCache cache = open_cache(
+      run, [&](const data::TokenMaker& maker) { return data::token_key(source.files(), maker, options); });
   if (std::optional<data::Dataset> kept = cache.read())
     return {.dataset = std::move(*kept), .from = cache.file()};
-  CachedTokens out;
-  {
-    const data::Rows rows = data::read_rows(source, run.plan.dataset_text_field);
-    out.dataset = data::tokenize_rows(rows, run.text->tokenizer, chat_template, options);
+  data::ExampleWriter writer(cache.place());
+  data::BlockTokenizer tokenizing(run.text->tokenizer, chat_template, options);
+  data::RowStream rows(source, run.plan.dataset_text_field);
+  while (const std::optional<data::Rows> block = rows.next())
+    tokenizing.add(*block, [&writer](const data::Example& example) { writer.add(data::view(example)); });
+  return {.dataset = cache.finish(writer, tokenizing.finish()), .from = {}};
+}
+
+PairInput<data::PreferenceFacts> cached_pairs(const data::RowSource& source, OpenedRun& run,
+                                              const std::string& what, const data::PreferenceOptions& options,
+                                              const MakePairs& make) {
+  const data::TokenCache cache = open_cache(run, [&](const data::TokenMaker& maker) {
+    return data::pair_key(source.files(), maker, what, options);
+  });
+  std::optional<data::PreferenceData> data = data::read_pairs(cache);
+  if (data) {
+    note_kept_tokens(run);
+  } else {
+    data = make(data::read_preference_rows(source, data::ImplicitPrompts::kExtractMixed));
+    data::keep_pairs(cache, *data);
   }
-  cache.write(out.dataset);
-  return out;
+  return {.data = {.pairs = std::move(data->pairs), .margins = {}, .desirable = {}},
+          .facts = data->facts,
+          .file = {.files = source.files().files(), .rows = data->facts.rows}};
+}
+
+void note_kept_tokens(OpenedRun& run) {
+  const std::string note = "the tokens of an earlier run with these rows and options are used (cache_tokens)";
+  std::vector<std::string>& notes = run.start.notes;
+  if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
 }
 
 }  // namespace hone::train

@@ -1,6 +1,7 @@
 #include "train/eval_overlap.h"
 
 #include <span>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "base/hash.h"
@@ -9,8 +10,8 @@ namespace hone::train {
 
 namespace {
 
-std::uint64_t hash_ids(const std::vector<std::int32_t>& ids, std::uint64_t state = base::kHashStart) {
-  return base::hash64(std::as_bytes(std::span(ids)), state);
+std::uint64_t hash_ids(std::span<const std::int32_t> ids, std::uint64_t state = base::kHashStart) {
+  return base::hash64(std::as_bytes(ids), state);
 }
 
 // `hash_of(row)` of its tokens; `where(index)` names a row to evaluate.
@@ -33,10 +34,21 @@ std::string line_of(const base::fs::path& file, std::int64_t row) {
 
 }  // namespace
 
+// The training rows may be too many for a set of them.
 EvalOverlap eval_overlap(const ExampleData& train, const ExampleData& eval, const base::fs::path& file) {
-  return overlap_of(
-      train.examples, eval.examples, [](const data::Example& row) { return hash_ids(row.ids); },
-      [&](std::size_t i) { return line_of(file, data::file_row(eval.examples[i].row)); });
+  std::unordered_map<std::uint64_t, bool> trained;
+  for (std::size_t i = 0; i < eval.examples.size(); ++i)
+    trained.emplace(hash_ids(eval.examples[i].ids), false);
+  train.examples.for_each([&trained](const data::ExampleView& row) {
+    if (const auto found = trained.find(hash_ids(row.ids)); found != trained.end()) found->second = true;
+  });
+  EvalOverlap out{.rows = static_cast<std::int64_t>(eval.examples.size())};
+  for (std::size_t i = 0; i < eval.examples.size(); ++i) {
+    const data::ExampleView row = eval.examples[i];
+    if (!trained.at(hash_ids(row.ids))) continue;
+    if (out.trained++ == 0) out.first = line_of(file, data::file_row(row.row));
+  }
+  return out;
 }
 
 EvalOverlap eval_overlap(const PairData& train, const PairData& eval, const base::fs::path& file) {

@@ -50,7 +50,9 @@ class LargestBatch {
     scored_.add(row.scored);
     segment_ = std::max(segment_, row.segment);
   }
-  LongestBatch found() const { return {.tokens = tokens_.sum(), .scored = scored_.sum(), .segment = segment_}; }
+  LongestBatch found() const {
+    return {.tokens = tokens_.sum(), .scored = scored_.sum(), .segment = segment_};
+  }
 
  private:
   SumOfLargest tokens_, scored_;
@@ -235,25 +237,27 @@ void require_room_for_base(const model::WeightSource& source, const config::Plan
       model::planned_bytes(source.config(), dtypes.linear, dtypes.residual, quantize(plan));
   const std::int64_t needed = bytes_in_use(plan) + base;
   if (limit.bytes == 0 || needed <= limit.bytes) return;
-  const std::int64_t four_bits = model::planned_bytes(
-      source.config(), dtypes.linear, dtypes.residual,
-      ops::QuantScheme{.type = ops::QuantType::kNf4, .nested = true});
+  const std::int64_t four_bits =
+      model::planned_bytes(source.config(), dtypes.linear, dtypes.residual,
+                           ops::QuantScheme{.type = ops::QuantType::kNf4, .nested = true});
   const bool smaller = needed - base + four_bits <= limit.bytes;
-  throw base::UserError(
-      {.where = "memory plan",
-       .expected = "a base model that fits " +
-                   (limit.is_set      ? "memory_limit " + base::gigabytes(limit.bytes)
-                    : limit.by.empty() ? "the free " + base::gigabytes(limit.bytes)
-                                       : "the " + base::gigabytes(limit.bytes) + " that " + limit.by + " leaves") +
-                   " (MEM-01)",
-       .found = "its weights need " + base::gigabytes(base) + ", the program has " +
-                base::gigabytes(needed - base),
-       .cause = "the model is too large for this limit, before anything is trained",
-       .fix = std::string(smaller ? "load_in_4bit: true with use_bnb_nested_quant: true (" +
-                                        base::gigabytes(four_bits) + "), or "
-                                  : "") +
-              "take a smaller model" +
-              (limit.is_set ? ", or raise memory_limit" : limit.by.empty() ? "" : ", or raise that limit")});
+  throw base::UserError({.where = "memory plan",
+                         .expected = "a base model that fits " +
+                                     (limit.is_set       ? "memory_limit " + base::gigabytes(limit.bytes)
+                                      : limit.by.empty() ? "the free " + base::gigabytes(limit.bytes)
+                                                         : "the " + base::gigabytes(limit.bytes) + " that " +
+                                                               limit.by + " leaves") +
+                                     " (MEM-01)",
+                         .found = "its weights need " + base::gigabytes(base) + ", the program has " +
+                                  base::gigabytes(needed - base),
+                         .cause = "the model is too large for this limit, before anything is trained",
+                         .fix = std::string(smaller ? "load_in_4bit: true with use_bnb_nested_quant: true (" +
+                                                          base::gigabytes(four_bits) + "), or "
+                                                    : "") +
+                                "take a smaller model" +
+                                (limit.is_set       ? ", or raise memory_limit"
+                                 : limit.by.empty() ? ""
+                                                    : ", or raise that limit")});
 }
 
 PassForm pass_form(const MemoryPlan& plan) {

@@ -5,17 +5,17 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "data/packing.h"
 #include "model/causal_lm.h"
 #include "rollout/completion.h"
 #include "train/memory_plan.h"
+#include "train/run_data.h"
 #include "train/scored_pass.h"
 
 namespace hone::train {
 
-// The most tokens and scored tokens that `batch_size` of the rows can have together; the longest sequence.
-LongestBatch longest_batch(const std::vector<data::Example>& examples,
-                           const std::vector<data::PackedRow>& rows, std::int64_t batch_size);
+// The most tokens and scored tokens that `batch_size` of the rows can have together; the longest sequence. Of streamed rows: of the
+// longest that there may be.
+LongestBatch longest_batch(const ExampleData& data, std::int64_t batch_size);
 
 // What a row has; and the most that `batch_size` of the rows can have together: the largest micro-batch that
 // any order of them can make.
@@ -43,6 +43,9 @@ std::int64_t sampling_bytes(const model::CausalLm& model, const config::Plan& pl
 // plan.memory_limit, or what this process holds on the plan's device already and what is free there. Asked at
 // any time before step 1.
 MemoryLimit memory_limit(const config::MachinePlan& plan);
+
+// UserError (MEM-01) when the base alone does not fit that: told before its weights are read.
+void require_room_for_base(const model::WeightSource& source, const config::Plan& plan);
 
 PassForm pass_form(const MemoryPlan& plan);
 

@@ -43,7 +43,7 @@ at::Tensor joined_sums(const PairReference& reference) {
 }
 
 PairMethod::PairMethod(PairParts parts)
-    : RowMethod(parts.plan, parts.train.pairs.size(),
+    : RowMethod(parts.plan, order_options(parts.plan, parts.train.pairs.size()),
                 parts.eval ? parts.eval->sets : std::vector<EvalRange>()),
       parts_(std::move(parts)) {}
 

@@ -13,12 +13,8 @@ void move_behind(std::vector<T>& to, std::vector<T>&& more) {
 }  // namespace
 
 void append(ExampleData& to, ExampleData more) {
-  const auto before = static_cast<std::int64_t>(to.examples.size());
-  for (data::PackedRow& row : more.rows) {
-    for (std::int64_t& member : row.members) member += before;
-  }
-  move_behind(to.examples, std::move(more.examples));
-  move_behind(to.rows, std::move(more.rows));
+  to.rows.append(more.rows, static_cast<std::int64_t>(to.examples.size()));
+  to.examples.append(std::move(more.examples));
   move_behind(to.sets, std::move(more.sets));
 }
 

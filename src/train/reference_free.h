@@ -10,7 +10,7 @@
 
 namespace hone::train {
 
-PairInput<data::PreferenceFacts> read_cpo_pairs(const data::RowSource& source, const OpenedRun& run);
+PairInput<data::PreferenceFacts> read_cpo_pairs(const data::RowSource& source, OpenedRun& run);
 
 learn::PairLogprobs pair_logprobs(const PairPass& pass, const PolicyScores& scores);
 

@@ -2,27 +2,14 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "base/step_progress.h"
 #include "base/stopwatch.h"
 
 namespace hone::train {
 
-namespace {
-
-data::OrderOptions order_of(const config::Plan& plan, std::size_t rows, std::vector<std::int64_t> lengths) {
-  data::OrderOptions out = order_options(plan, rows);
-  if (plan.train_sampling_strategy != config::RowOrder::kByLength) return out;
-  base::require(lengths.size() == rows, "train::RowMethod", "the lengths of the rows for group_by_length");
-  out.lengths = std::move(lengths);
-  return out;
-}
-
-}  // namespace
-
-RowMethod::RowMethod(const config::Plan& plan, std::size_t train_rows, std::vector<EvalRange> eval,
-                     std::vector<std::int64_t> lengths)
+RowMethod::RowMethod(const config::Plan& plan, data::OrderOptions order, std::vector<EvalRange> eval)
     : plan_(plan),
-      order_(order_of(plan, train_rows, std::move(lengths))),
+      order_(std::move(order)),
       eval_(std::move(eval)),
       total_steps_(data::total_steps(order_, plan.num_train_epochs, plan.max_steps)) {}
 
@@ -45,6 +32,7 @@ StepLoss RowMethod::backward(std::int64_t step) {
   const Denominators divided = denominators(micro_batches);
   StepLoss out;
   std::int64_t row_base = 0;
+  base::begin_part("training", "micro-batches", static_cast<std::int64_t>(micro_batches.size()));
   for (const Rows& rows : micro_batches) {
     const BatchLoss found =
         run({.rows = rows, .key = training_key(step), .row_base = row_base, .backward = divided});
@@ -52,6 +40,7 @@ StepLoss RowMethod::backward(std::int64_t step) {
     out.loss += found.loss / found.divisor * divided.loss_scale();
     out.tokens += found.tokens;
     out.metrics.insert(out.metrics.end(), found.metrics.begin(), found.metrics.end());
+    base::advance_part();
   }
   return out;
 }
@@ -75,12 +64,15 @@ EvalFacts RowMethod::evaluate_set(const EvalRange& set, std::int64_t first) {
   EvalFacts out{.set = set.name, .metrics = {}, .rows = set.rows};
   MetricMeans means;
   double loss = 0;
-  for (std::int64_t begin = first; begin < end; begin += plan_.per_device_eval_batch_size) {
-    const Rows rows = row_range(begin, std::min(begin + plan_.per_device_eval_batch_size, end));
+  const std::int64_t size = plan_.per_device_eval_batch_size;
+  base::begin_part("evaluating", "batches", (set.rows + size - 1) / size);
+  for (std::int64_t begin = first; begin < end; begin += size) {
+    const Rows rows = row_range(begin, std::min(begin + size, end));
     const BatchLoss found = run({.split = Split::kEval, .rows = rows});
     loss += static_cast<double>(rows.size()) * found.loss / found.divisor;
     for (const auto& [name, value] : found.metrics) means.add(name, value);
     out.batches += 1;
+    base::advance_part();
   }
   out.metrics = {{"loss", loss / static_cast<double>(out.rows)}};
   for (auto& value : means.values()) out.metrics.push_back(std::move(value));

@@ -46,10 +46,8 @@ struct BatchLoss {
 
 class RowMethod : public TrainingMethod {
  public:
-  // Rows to train on, and sets to evaluate (none: no evaluation). `lengths` of the rows in tokens, which
-  // group_by_length reads.
-  RowMethod(const config::Plan& plan, std::size_t train_rows, std::vector<EvalRange> eval,
-            std::vector<std::int64_t> lengths = {});
+  // The order of the rows to train on, and sets to evaluate (none: no evaluation).
+  RowMethod(const config::Plan& plan, data::OrderOptions order, std::vector<EvalRange> eval);
 
   StepLoss backward(std::int64_t step) final;
   bool has_evaluation() const final { return !eval_.empty(); }

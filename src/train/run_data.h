@@ -7,7 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "data/example.h"
+#include "data/example_stream.h"
+#include "data/examples.h"
 #include "data/packing.h"
 #include "data/preferences.h"
 #include "rewards/reward.h"
@@ -22,11 +23,17 @@ struct EvalRange {
   std::int64_t rows = 0;
 };
 
-// SFT: rows ready to be batched.
+// SFT: rows ready to be batched. Of streamed rows the first ones are here, for what looks at the data before step 1.
 struct ExampleData {
-  std::vector<data::Example> examples;
-  std::vector<data::PackedRow> rows;
-  std::vector<EvalRange> sets = {};  // of rows to evaluate
+  data::Examples examples = {};
+  data::PackedRows rows = {};
+  std::vector<EvalRange> sets = {};                       // of rows to evaluate
+  std::shared_ptr<data::ExampleStream> stream = nullptr;  // null: all rows are here
+  std::int64_t longest_row = 0;                           // of streamed rows: the most tokens; 0: not known
+
+  // Rows by the numbers of the run's order.
+  data::Batch batch(const std::vector<std::int64_t>& which) const;
+  std::vector<data::ExampleView> members(std::int64_t row) const;
 };
 
 // DPO, CPO, ORPO, reward models and KTO. Of KTO `chosen` is a row's own completion, `rejected` another row's after the

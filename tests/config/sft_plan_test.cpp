@@ -47,6 +47,25 @@ TEST_F(SftPlan, WhatDoesNothingIsTold) {
   EXPECT_TRUE(has_note(run({"--optim_target_modules", "q_proj"}), "GaLore"));
 }
 
+TEST_F(SftPlan, StreamingNeedsToKnowNothingOfAllRows) {
+  const std::vector<std::string> streams = {"--dataset_streaming", "--max_steps", "5"};
+  const auto error = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = streams;
+    words.insert(words.end(), more.begin(), more.end());
+    return run_error(words);
+  };
+  EXPECT_TRUE(run(streams).dataset_streaming);
+  EXPECT_FALSE(run().dataset_streaming);
+  EXPECT_TRUE(run({"--streaming", "--max_steps", "5"}).dataset_streaming);
+  EXPECT_TRUE(run({"--dataset_streaming", "--max_steps", "5", "--ignore_data_skip"}).ignore_data_skip);
+  EXPECT_NE(run_error({"--dataset_streaming"}).find("max_steps with dataset_streaming"), std::string::npos);
+  EXPECT_NE(error({"--shuffle_dataset"}).find("buffer of 1,000"), std::string::npos);
+  EXPECT_NE(error({"--train_sampling_strategy", "group_by_length"}).find("lengths of streamed rows"),
+            std::string::npos);
+  EXPECT_NE(dpo_error({"--dataset_streaming", "--max_steps", "5"}).find("only sft streams"),
+            std::string::npos);
+}
+
 TEST_F(SftPlan, OtherMethodsSayWhyNot) {
   EXPECT_TRUE(has_note(dpo({"--label_smoothing_factor", "0.1"}), "label_smoothing_factor"));
   EXPECT_NE(dpo_error({"--neftune_noise_alpha", "5"}).find("supervised fine-tuning"), std::string::npos);

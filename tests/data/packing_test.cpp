@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "list_of.h"
 
 namespace hone::data {
 namespace packing_test {
@@ -31,9 +32,10 @@ TEST(Packing, EqualsTrlBinForBin) {
           example_of(static_cast<std::int64_t>(examples.size()), std::min(length, max_length)));
     }
     std::vector<std::vector<std::int64_t>> bins;
-    for (const PackedRow& row : pack_bfd(examples, max_length)) {
-      bins.push_back(row.members);
-      EXPECT_LE(row.tokens, max_length);
+    const PackedRows rows = pack_bfd(examples, max_length);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      bins.emplace_back(rows.members(row).begin(), rows.members(row).end());
+      EXPECT_LE(row_tokens(examples, rows, row), max_length);
     }
     EXPECT_EQ(bins, run["bins"].get<decltype(bins)>()) << run["name"];
   }
@@ -57,11 +59,11 @@ TEST(Packing, EqualsTrlWhereRowsAreCut) {
                                                                : pack_bfd_split(examples, max_length);
     std::vector<std::vector<std::vector<std::int64_t>>> rows;
     std::set<std::int64_t> keys;
-    for (const PackedRow& row : packed.rows) {
+    for (std::size_t row = 0; row < packed.rows.size(); ++row) {
       auto& out = rows.emplace_back();
       std::int64_t tokens = 0;
-      for (const std::int64_t member : row.members) {
-        const Example& one = packed.examples[static_cast<std::size_t>(member)];
+      for (const std::uint32_t member : packed.rows.members(row)) {
+        const ExampleView one = packed.examples[member];
         out.push_back({one.ids.front(), static_cast<std::int64_t>(one.ids.size())});
         EXPECT_EQ(one.ids.back() - one.ids.front(), static_cast<std::int64_t>(one.ids.size()) - 1) << name;
         EXPECT_EQ(one.supervised.size(), one.ids.size()) << name;
@@ -71,7 +73,7 @@ TEST(Packing, EqualsTrlWhereRowsAreCut) {
         EXPECT_TRUE(keys.insert(one.row).second) << name << ": two pieces with the same randomness";
         tokens += static_cast<std::int64_t>(one.ids.size());
       }
-      EXPECT_EQ(row.tokens, tokens) << name;
+      EXPECT_EQ(row_tokens(packed.examples, packed.rows, row), tokens) << name;
     }
     EXPECT_EQ(rows, run["rows"].get<decltype(rows)>()) << name;
   }
@@ -81,11 +83,11 @@ TEST(Packing, FlagsStayWithTheirTokens) {
   Example one = example_of(3, 5);
   one.supervised = {0, 0, 1, 1, 0};
   const PackedExamples split = pack_bfd_split({one}, 3);
-  EXPECT_EQ(split.examples[0].supervised, (std::vector<std::uint8_t>{0, 0, 1}));
-  EXPECT_EQ(split.examples[1].supervised, (std::vector<std::uint8_t>{1, 0}));
+  EXPECT_EQ(list_of(split.examples[0].supervised), (std::vector<std::uint8_t>{0, 0, 1}));
+  EXPECT_EQ(list_of(split.examples[1].supervised), (std::vector<std::uint8_t>{1, 0}));
   const PackedExamples wrapped = pack_wrapped({one, example_of(4, 2)}, 4);
-  EXPECT_EQ(wrapped.examples[0].supervised, (std::vector<std::uint8_t>{0, 0, 1, 1}));
-  EXPECT_EQ(wrapped.examples[1].supervised, (std::vector<std::uint8_t>{0, 1, 1}));
+  EXPECT_EQ(list_of(wrapped.examples[0].supervised), (std::vector<std::uint8_t>{0, 0, 1, 1}));
+  EXPECT_EQ(list_of(wrapped.examples[1].supervised), (std::vector<std::uint8_t>{0, 1, 1}));
   EXPECT_EQ(file_row(wrapped.examples[1].row), 3);
 }
 
@@ -95,16 +97,17 @@ TEST(Packing, ALongerExampleIsOurBug) {
 }
 
 TEST(Packing, WithoutPackingARowIsAnExample) {
-  const std::vector<PackedRow> rows = no_packing({example_of(0, 3), example_of(1, 5)});
+  const Examples examples = {example_of(0, 3), example_of(1, 5)};
+  const PackedRows rows = no_packing(examples);
   ASSERT_EQ(rows.size(), 2U);
-  EXPECT_EQ(rows[1].members, std::vector<std::int64_t>{1});
-  EXPECT_EQ(rows[1].tokens, 5);
+  EXPECT_EQ(list_of(rows.members(1)), std::vector<std::uint32_t>{1});
+  EXPECT_EQ(row_tokens(examples, rows, 1), 5);
 }
 
 TEST(Batch, SegmentsPositionsAndLabels) {
   const std::vector<Example> examples = {
       {7, {10, 11, 12}, {0, 1, 1}}, {8, {20, 21}, {1, 1}}, {9, {30, 31, 32}, {1, 0, 1}}};
-  const Batch batch = make_batch(examples, {{{2}, 3}, {{0, 1}, 5}}, {1, 0});
+  const Batch batch = make_batch(examples, PackedRows({{2}, {0, 1}}), {1, 0});
   EXPECT_EQ(batch.ids, (std::vector<std::int64_t>{10, 11, 12, 20, 21, 30, 31, 32}));
   EXPECT_EQ(batch.positions, (std::vector<std::int64_t>{0, 1, 2, 0, 1, 0, 1, 2}));
   EXPECT_EQ(batch.labels, (std::vector<std::int64_t>{kIgnore, 11, 12, kIgnore, 21, kIgnore, kIgnore, 32}));
@@ -116,13 +119,14 @@ TEST(Batch, SegmentsPositionsAndLabels) {
 }
 
 TEST(Batch, OnlyTheRowsAskedFor) {
-  const std::vector<Example> examples = {example_of(0, 2), example_of(1, 3)};
+  const Examples examples = {example_of(0, 2), example_of(1, 3)};
   EXPECT_EQ(make_batch(examples, no_packing(examples), {1}).ids, (std::vector<std::int64_t>{1, 1, 1}));
   EXPECT_TRUE(make_batch(examples, no_packing(examples), {}).segments.empty());
 }
 
 TEST(Batch, EveryTokenHasItsFlag) {
-  EXPECT_THROW(make_batch({{0, {1, 2}, {1}}}, {{{0}, 2}}, {0}), base::InternalError);
+  EXPECT_THROW(make_batch({{0, {1, 2}, {1}}}, PackedRows(std::vector<std::vector<std::int64_t>>{{0}}), {0}),
+               base::InternalError);
 }
 
 }  // namespace packing_test

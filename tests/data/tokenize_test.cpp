@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "data/packing.h"
 #include "data/preview.h"
+#include "list_of.h"
 
 namespace hone::data {
 namespace tokenize_test {
@@ -66,12 +67,12 @@ TokenizeOptions options_of(const nlohmann::json& recorded) {
 }
 
 // A packed row as TRL's columns.
-nlohmann::json columns_of(const Dataset& dataset, const PackedRow& row, bool packing) {
+nlohmann::json columns_of(const Dataset& dataset, std::span<const std::uint32_t> row, bool packing) {
   nlohmann::json ids = nlohmann::json::array();
   nlohmann::json labels = nlohmann::json::array();
   nlohmann::json lengths = nlohmann::json::array();
-  for (const std::int64_t member : row.members) {
-    const Example& example = dataset.examples[static_cast<std::size_t>(member)];
+  for (const std::uint32_t member : row) {
+    const ExampleView example = dataset.examples[member];
     for (std::size_t i = 0; i < example.ids.size(); ++i) {
       ids.push_back(example.ids[i]);
       labels.push_back(example.supervised[i] != 0 ? example.ids[i] : kIgnore);
@@ -96,7 +97,7 @@ TEST(Tokenize, EqualsTrlsPreparedDatasets) {
         options.packing ? pack_bfd(dataset.examples, options.max_length) : no_packing(dataset.examples);
     ASSERT_EQ(packed.size(), run["rows"].size()) << run["file"] << run["options"];
     for (std::size_t i = 0; i < packed.size(); ++i) {
-      EXPECT_EQ(columns_of(dataset, packed[i], options.packing), run["rows"][i])
+      EXPECT_EQ(columns_of(dataset, packed.members(i), options.packing), run["rows"][i])
           << run["file"] << run["options"] << " row " << i;
     }
   }
@@ -109,7 +110,7 @@ TEST(Tokenize, TheResultDoesNotDependOnThreads) {
   const Dataset three = tokenize(text, {.threads = 3});
   ASSERT_EQ(one.examples.size(), 500U);
   for (std::size_t i = 0; i < 500; ++i) {
-    EXPECT_EQ(one.examples[i].ids, three.examples[i].ids);
+    EXPECT_EQ(list_of(one.examples[i].ids), list_of(three.examples[i].ids));
     EXPECT_EQ(one.examples[i].row, static_cast<std::int64_t>(i));
   }
 }

@@ -19,8 +19,17 @@ from trl import pack_dataset
 datasets.disable_progress_bars()
 
 
+def packed_rows(rows, max_length, strategy="bfd"):
+    """Packed, after asserting that streamed rows (an IterableDataset) are packed alike."""
+    data = Dataset.from_dict({"input_ids": rows})
+    packed = pack_dataset(data, max_length, strategy=strategy)
+    streamed = pack_dataset(data.to_iterable_dataset(), max_length, strategy=strategy)
+    assert [list(row["input_ids"]) for row in streamed] == [list(ids) for ids in packed["input_ids"]]
+    return packed
+
+
 def bins(lengths, max_length):
-    packed = pack_dataset(Dataset.from_dict({"input_ids": [[i] * n for i, n in enumerate(lengths)]}), max_length)
+    packed = packed_rows([[i] * n for i, n in enumerate(lengths)], max_length)
     out = []
     for ids, sizes in zip(packed["input_ids"], packed["seq_lengths"]):
         at, members = 0, []
@@ -40,7 +49,7 @@ def cut(name, lengths, max_length, strategy):
     for length in lengths:
         rows.append(list(range(at, at + length)))
         at += length
-    packed = pack_dataset(Dataset.from_dict({"input_ids": rows}), max_length, strategy=strategy)
+    packed = packed_rows(rows, max_length, strategy)
     out = []
     for i, ids in enumerate(packed["input_ids"]):
         sizes = packed["seq_lengths"][i] if strategy == "bfd_split" else [len(ids)]

@@ -24,7 +24,7 @@ import common
 from common import FIXTURES, SMOLLM2, SMOLLM2_ADAPTER, adapter_parameters, versions, with_head_bias, write_json, write_tensors
 
 import torch
-from datasets import Dataset, disable_progress_bars
+from datasets import Dataset, disable_progress_bars, load_dataset
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl import SFTConfig, SFTTrainer
@@ -70,6 +70,12 @@ CASES = {  # name: (model and adapter, data, what differs from SHARED)
     "tiny_text_wrapped": (TINY, "text", dict(packing=True, packing_strategy="wrapped", max_length=48)),
     "tiny_messages_wrapped": (TINY, "messages", dict(packing=True, packing_strategy="wrapped", max_length=32,
                                                      shuffle_dataset=True)),
+    # 40 rows, 4 a step: after step 10 the rows come again. dataset_streaming is an option of TRL's script, not of SFTConfig.
+    "tiny_text_streamed": (TINY, "text", dict(max_length=64, dataset_streaming=True, max_steps=13, eval_strategy="steps",
+                                              eval_steps=6, per_device_eval_batch_size=2)),
+    "tiny_messages_streamed": (TINY, "messages", dict(max_length=96, assistant_only_loss=True, dataset_streaming=True,
+                                                      max_steps=6)),
+    "tiny_text_streamed_packed": (TINY, "text", dict(PACKED, max_length=48, dataset_streaming=True, max_steps=3)),
     "smollm2_text": (REAL, "text", dict(max_length=96)),
     "smollm2_text_packed": (REAL, "text", PACKED),
     "smollm2_prompt_completion": (REAL, "prompt_completion", dict(max_length=96)),
@@ -132,7 +138,8 @@ def isolation(model, batches):
 
 def run(name, out):
     (model_folder, adapter), form, extra = CASES[name]
-    settings = {**SHARED, **extra}
+    options = {**SHARED, **extra}
+    settings = {key: value for key, value in options.items() if key != "dataset_streaming"}
     data_path = FIXTURES / "sft" / f"{form}.jsonl"
     rows = lambda path: Dataset.from_list([json.loads(line) for line in path.read_text().splitlines()])
     tokenizer = AutoTokenizer.from_pretrained(str(model_folder))
@@ -146,9 +153,11 @@ def run(name, out):
         examples = prepared_ids(load(), tokenizer, rows(data_path), training, folder)
         assert len(examples) == len(rows(data_path)), "a row was dropped: row numbers would shift"
         model = load()
+        streams = options.get("dataset_streaming", False)
+        train = load_dataset("json", data_files=str(data_path), split="train", streaming=True) if streams else rows(data_path)
         trainer = SFTTrainer(model, args=SFTConfig(output_dir=folder, use_cpu=True, report_to="none", logging_steps=1,
                                                    disable_tqdm=True, save_strategy="no", **settings),
-                             train_dataset=rows(data_path), processing_class=tokenizer, **evaluated)
+                             train_dataset=train, processing_class=tokenizer, **evaluated)
         recorder = Recorder(trainer, examples)
         trainer.data_collator = recorder
         if evaluated:  # evaluation draws through the collator too: give it the plain one
@@ -176,8 +185,8 @@ def run(name, out):
         steps.append({key: entry[key] for key in wanted}
                      | {"micro": [[one["rows"], one["tokens"], one["scored"]] for one in mine]})
     golden = {"versions": versions(), "model": str(model_folder), "adapter": str(adapter), "data": str(data_path),
-              "options": settings,
-              "facts": {"rows": len(examples), "training_rows": len(trainer.train_dataset),
+              "options": options,
+              "facts": {"rows": len(examples), "training_rows": None if streams else len(trainer.train_dataset),
                         "tokens": sum(map(len, examples)), "longest": max(map(len, examples)),
                         "steps": len(steps), "max_steps": trainer.state.max_steps}}
     if settings.get("packing") and settings.get("packing_strategy") != "wrapped":  # whose examples see each other

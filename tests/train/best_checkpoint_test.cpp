@@ -72,11 +72,16 @@ data::Example example(std::int64_t row) {
 }
 
 TEST(ReadEval, SetsLieOneAfterAnother) {
-  ExampleData first = {
-      .examples = {example(0), example(1)}, .rows = {{{0, 1}, 4}}, .sets = {{.name = "a", .rows = 1}}};
-  append(first, {.examples = {example(0)}, .rows = {{{0}, 2}}, .sets = {{.name = "b", .rows = 1}}});
+  ExampleData first = {.examples = {example(0), example(1)},
+                       .rows = data::PackedRows({{0, 1}}),
+                       .sets = {{.name = "a", .rows = 1}}};
+  append(first, {.examples = {example(0)},
+                 .rows = data::PackedRows(std::vector<std::vector<std::int64_t>>{{0}}),
+                 .sets = {{.name = "b", .rows = 1}}});
   ASSERT_EQ(first.rows.size(), 2U);
-  EXPECT_EQ(first.rows[1].members, (std::vector<std::int64_t>{2}));
+  ASSERT_EQ(first.rows.members(1).size(), 1U);
+  EXPECT_EQ(first.rows.members(1)[0], 2U);
+  EXPECT_EQ(first.examples.size(), 3U);
   EXPECT_EQ(first.sets[1].name, "b");
   PairData pairs = {.pairs = {{}}, .margins = {}, .desirable = {}};
   append(pairs, {.pairs = {{}, {}}, .margins = {1, 2}, .desirable = {}});

@@ -14,19 +14,17 @@ data::Example example_of(std::size_t length, std::size_t supervised) {
 }
 
 TEST(LongestBatch, TakesTheLargestRowsAndTheLongestSequence) {
-  const std::vector<data::Example> examples = {example_of(5, 5), example_of(9, 1), example_of(7, 3),
-                                               example_of(4, 2)};
-  const LongestBatch alone = longest_batch(examples, data::no_packing(examples), 2);
+  const data::Examples examples = {example_of(5, 5), example_of(9, 1), example_of(7, 3), example_of(4, 2)};
+  const LongestBatch alone = longest_batch({.examples = examples, .rows = data::no_packing(examples)}, 2);
   EXPECT_EQ(alone.tokens, 9 + 7);
   EXPECT_EQ(alone.scored, 4 + 3) << "the first token of a sequence is never a target";
   EXPECT_EQ(alone.segment, 9);
-  const std::vector<data::PackedRow> packed = {{.members = {0, 3}, .tokens = 9},
-                                               {.members = {2}, .tokens = 7}};
-  const LongestBatch together = longest_batch(examples, packed, 1);
+  const data::PackedRows packed({{0, 3}, {2}});
+  const LongestBatch together = longest_batch({.examples = examples, .rows = packed}, 1);
   EXPECT_EQ(together.tokens, 9);
   EXPECT_EQ(together.scored, 6);
   EXPECT_EQ(together.segment, 7) << "a packed row is several sequences";
-  EXPECT_EQ(longest_batch({}, {}, 4).segment, 0);
+  EXPECT_EQ(longest_batch({}, 4).segment, 0);
 }
 
 }  // namespace memory_inputs_test

@@ -138,6 +138,50 @@ TEST_F(SftEquivalence, StoppedAndResumedIsBitEqual) {
   EXPECT_EQ(base::read_text(straight), base::read_text(resumed));
 }
 
+// 40 rows: the second pass begins in step 6, in step 8 with rows of three.
+TEST_F(SftEquivalence, StreamedRowsAreTheRowsInOrder) {
+  const std::vector<std::vector<std::string>> cases = {
+      {},
+      {"--per_device_train_batch_size", "3", "--gradient_accumulation_steps", "2"},
+      {"--per_device_train_batch_size", "3", "--dataloader_drop_last", "true"},
+      {"--per_device_train_batch_size", "2", "--packing", "true"},
+      {"--per_device_train_batch_size", "2", "--packing", "true", "--packing_strategy", "wrapped"}};
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    std::vector<std::string> streamed = cases[i], sequential = cases[i];
+    streamed.insert(streamed.end(), {"--dataset_streaming", "true"});
+    sequential.insert(sequential.end(), {"--train_sampling_strategy", "sequential"});
+    EXPECT_EQ(base::read_text(run("streamed" + std::to_string(i), streamed)),
+              base::read_text(run("sequential" + std::to_string(i), sequential)))
+        << i;
+  }
+}
+
+TEST_F(SftEquivalence, StreamedStoppedAndResumedIsBitEqual) {
+  const std::vector<std::string> streams = {"--dataset_streaming", "true"};
+  const auto straight = run("straight", streams);
+  for (const std::int64_t stop_after : {2, 6}) {
+    const std::string name = "stopped" + std::to_string(stop_after);
+    run(name, streams, stop_after);
+    const auto resumed = run(name, {"--dataset_streaming", "true", "--resume_from_checkpoint", "true"});
+    EXPECT_EQ(base::read_text(straight), base::read_text(resumed)) << stop_after;
+  }
+}
+
+// The rows of the first steps again, as transformers with ignore_data_skip.
+TEST_F(SftEquivalence, ARunThatIgnoresTheSkipBeginsAtTheFirstRow) {
+  const std::vector<std::string> streams = {"--dataset_streaming", "true", "--learning_rate", "0",
+                                            "--lora_dropout",      "0"};
+  const std::vector<double> straight = losses("straight", streams);
+  run("stopped", streams, 2);
+  std::vector<std::string> again = streams;
+  again.insert(again.end(), {"--resume_from_checkpoint", "true", "--ignore_data_skip", "true"});
+  const std::vector<double> resumed = losses("stopped", again);
+  ASSERT_EQ(resumed.size(), 6U);
+  ASSERT_EQ(straight.size(), 8U);
+  EXPECT_NE(straight[0], straight[2]);
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(resumed[i], straight[i]) << i;
+}
+
 TEST_F(SftEquivalence, FrozenWeightsKeepTheirBits) {
   const fs::path file = fs::path(HONE_FIXTURES) / "parity/tiny_llama";
   model::CausalLm model(*model::open_weights(file), {});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "doctor/checks/check_format.h"
@@ -24,13 +25,13 @@ constexpr std::size_t kNamed = 5;
 // How often each id stands in the data, [vocabulary]; ids at which sampling stops count too.
 std::vector<std::int64_t> uses_of(const train::OpenedRun& run) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(run.model->config().vocab_size), 0);
-  const auto add = [&out](const std::vector<std::int32_t>& ids) {
+  const auto add = [&out](std::span<const std::int32_t> ids) {
     for (const std::int32_t id : ids) {
       if (id >= 0 && static_cast<std::size_t>(id) < out.size()) out[static_cast<std::size_t>(id)] += 1;
     }
   };
   if (const auto* examples = std::get_if<train::ExampleData>(&run.data)) {
-    for (const data::Example& example : examples->examples) add(example.ids);
+    examples->examples.for_each([&add](const data::ExampleView& example) { add(example.ids); });
   }
   if (const auto* pairs = std::get_if<train::PairData>(&run.data)) {
     for (const data::PreferencePair& pair : pairs->pairs) {

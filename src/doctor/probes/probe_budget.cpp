@@ -26,8 +26,7 @@ constexpr double kOverLimit = 1.1;  // the plan is an upper bound, and what is f
 
 std::int64_t scored_at_once(const train::OpenedRun& run) {
   if (const auto* examples = std::get_if<train::ExampleData>(&run.data)) {
-    return train::longest_batch(examples->examples, examples->rows, run.plan.per_device_train_batch_size)
-        .scored;
+    return train::longest_batch(*examples, run.plan.per_device_train_batch_size).scored;
   }
   if (const auto* pairs = std::get_if<train::PairData>(&run.data)) {
     std::int64_t most = 0;
@@ -97,8 +96,7 @@ Verdict check_memory(const train::OpenedRun& run) {
 Verdict check_longest(const train::OpenedRun& run) {
   Verdict out{.code = "MEM-02"};
   if (const auto* examples = std::get_if<train::ExampleData>(&run.data)) {
-    const train::LongestBatch longest =
-        train::longest_batch(examples->examples, examples->rows, run.plan.per_device_train_batch_size);
+    const train::LongestBatch longest = train::longest_batch(*examples, run.plan.per_device_train_batch_size);
     out.what = "planned for the longest batch that any order of the rows can give: " +
                format::counted(longest.tokens, "token") + ", the longest sequence " +
                std::to_string(longest.segment);

@@ -1,4 +1,5 @@
 // The order of events before the first step of a DPO run, as prose.
+#include "train/cached_tokens.h"
 #include "train/memory_inputs.h"
 #include "train/methods/dpo/dpo.h"
 #include "train/opening.h"
@@ -11,20 +12,16 @@ using Input = PairInput<data::PreferenceFacts>;
 
 constexpr const char* kLengthAdvice = "ld_alpha, or loss_type: sigmoid_norm, reduce the effect of length";
 
-Input read_pairs(const data::RowSource& source, const OpenedRun& run) {
+Input read_pairs(const data::RowSource& source, OpenedRun& run) {
   const config::Plan& plan = run.plan;
-  // UltraFeedback and its like repeat the first message in a column `prompt`.
-  const data::PreferenceRows rows = data::read_preference_rows(source, data::ImplicitPrompts::kExtractMixed);
-  data::PreferenceData data =
-      data::tokenize_preferences(rows, run.text->tokenizer, run.text->chat_template.get(),
-                                 {.max_length = plan.max_length,
-                                  .max_prompt_length = plan.max_prompt_length,
-                                  .keep_end = plan.truncation_mode == "keep_end",
-                                  .vocab_size = run.source->config().vocab_size,
-                                  .threads = static_cast<int>(plan.threads)});
-  return {.data = {.pairs = std::move(data.pairs), .margins = {}, .desirable = {}},
-          .facts = data.facts,
-          .file = {.files = source.files().files(), .rows = static_cast<std::int64_t>(rows.rows.size())}};
+  const data::PreferenceOptions options = {.max_length = plan.max_length,
+                                           .max_prompt_length = plan.max_prompt_length,
+                                           .keep_end = plan.truncation_mode == "keep_end",
+                                           .vocab_size = run.source->config().vocab_size,
+                                           .threads = static_cast<int>(plan.threads)};
+  return cached_pairs(source, run, "dpo", options, [&](const data::PreferenceRows& rows) {
+    return data::tokenize_preferences(rows, run.text->tokenizer, run.text->chat_template.get(), options);
+  });
 }
 
 std::string loss_line(const config::PreferencePlan& plan) {

@@ -1,5 +1,11 @@
 // The order of events before the first step of an SFT run, as prose.
+#include <cstdint>
+#include <memory>
+
+#include "base/error.h"
+#include "data/example_writer.h"
 #include "data/preview.h"
+#include "data/row_stream.h"
 #include "data/shuffle.h"
 #include "data/tokenize.h"
 #include "train/cached_tokens.h"
@@ -26,55 +32,124 @@ bool keeps_all(const config::DataPlan& plan, bool packing) {
   return packing && plan.packing_strategy != config::PackingStrategy::kBfd;
 }
 
-ExampleData packed_of(std::vector<data::Example> examples, const config::DataPlan& plan, bool packing) {
-  ExampleData out;
+data::ExampleBlock packed_of(const data::Examples& examples, const config::DataPlan& plan, bool packing) {
   if (keeps_all(plan, packing)) {
     data::PackedExamples packed = plan.packing_strategy == config::PackingStrategy::kWrapped
                                       ? data::pack_wrapped(examples, plan.max_length)
-                                      : data::pack_bfd_split(std::move(examples), plan.max_length);
+                                      : data::pack_bfd_split(examples, plan.max_length);
     return {.examples = std::move(packed.examples), .rows = std::move(packed.rows)};
   }
-  out.rows = packing ? data::pack_bfd(examples, plan.max_length) : data::no_packing(examples);
-  out.examples = std::move(examples);
-  return out;
+  return {.examples = examples,
+          .rows = packing ? data::pack_bfd(examples, plan.max_length) : data::no_packing(examples)};
+}
+
+data::TokenizeOptions tokenize_options(const OpenedRun& run, bool packing) {
+  const config::Plan& plan = run.plan;
+  return {.max_length = keeps_all(plan, packing) ? 0 : plan.max_length,
+          // TRL's packing cuts the ends of rows itself
+          .keep_end = !packing && plan.truncation_mode == "keep_end",
+          .completion_only_loss = plan.completion_only_loss,
+          .assistant_only_loss = plan.assistant_only_loss,
+          .vocab_size = run.source->config().vocab_size,
+          .packing = packing,
+          .threads = static_cast<int>(plan.threads)};
+}
+
+void set_example(Input& out, const OpenedRun& run) {
+  for (const auto& piece : data::preview(out.data.examples[0], run.text->tokenizer))
+    out.example.push_back({.text = piece.text, .supervised = piece.supervised});
 }
 
 Input read_data(const base::RowFiles& files, bool packing, const OpenedRun& run,
                 const text::ChatTemplate* chat_template) {
   const config::Plan& plan = run.plan;
   const data::RowSource source(rows_for(run.text->tokenizer, plan, files));
-  CachedTokens tokens = cached_tokens(source, run, chat_template,
-                                      {.max_length = keeps_all(plan, packing) ? 0 : plan.max_length,
-                                       // TRL's packing cuts the ends of rows itself
-                                       .keep_end = !packing && plan.truncation_mode == "keep_end",
-                                       .completion_only_loss = plan.completion_only_loss,
-                                       .assistant_only_loss = plan.assistant_only_loss,
-                                       .vocab_size = run.source->config().vocab_size,
-                                       .packing = packing,
-                                       .threads = static_cast<int>(plan.threads)});
+  CachedTokens tokens = cached_tokens(source, run, chat_template, tokenize_options(run, packing));
   data::Dataset& dataset = tokens.dataset;
   Input out;
   out.facts = dataset.facts;
   out.kept_in = std::move(tokens.from);
   out.file = {.files = source.files().files(), .rows = dataset.facts.rows};
-  for (const auto& piece : data::preview(dataset.examples.front(), run.text->tokenizer)) {
-    out.example.push_back({.text = piece.text, .supervised = piece.supervised});
-  }
+  out.data.examples = dataset.examples;
+  set_example(out, run);
   // As TRL: before packing, so that chunks of 1,000 are not the file's; and the rows that come of it.
   const auto seed = static_cast<std::uint64_t>(plan.seed);
-  if (plan.shuffle_dataset && packing) data::dataset_shuffle(dataset.examples, seed);
-  out.data = packed_of(std::move(dataset.examples), plan, packing);
-  if (plan.shuffle_dataset) data::dataset_shuffle(out.data.rows, seed);
+  const auto shuffle = [seed](auto& what) {
+    what.reorder(data::dataset_shuffle(static_cast<std::int64_t>(what.size()), seed));
+  };
+  if (plan.shuffle_dataset && packing) shuffle(dataset.examples);
+  data::ExampleBlock packed = packed_of(dataset.examples, plan, packing);
+  out.data.examples = std::move(packed.examples);
+  out.data.rows = std::move(packed.rows);
+  if (plan.shuffle_dataset) shuffle(out.data.rows);
+  return out;
+}
+
+// ---- streamed rows
+
+// As TRL's map(batched=True) packs them; without packing no block is seen, and small ones make the first step early.
+constexpr std::size_t kPackedBlock = 1000, kBlock = 256;
+
+// What a pass over the rows needs, longer than open().
+struct Streamed {
+  data::RowSource source;
+  const OpenedRun& run;
+  std::shared_ptr<const text::ChatTemplate> training;  // null: the run's
+  data::DataFacts facts = {};                          // of the rows so far
+
+  const text::ChatTemplate* chat_template() const {
+    return training != nullptr ? training.get() : run.text->chat_template.get();
+  }
+};
+
+data::ExampleStream::NextBlock begin_pass(const std::shared_ptr<Streamed>& all) {
+  const config::Plan& plan = all->run.plan;
+  const data::RowBlock size = {.rows = plan.packing ? kPackedBlock : kBlock,
+                               .bytes = plan.packing ? SIZE_MAX : data::RowBlock().bytes};
+  const auto rows = std::make_shared<data::RowStream>(all->source, plan.dataset_text_field, size);
+  const auto tokenizing = std::make_shared<data::BlockTokenizer>(
+      all->run.text->tokenizer, all->chat_template(), tokenize_options(all->run, plan.packing));
+  return [all, rows, tokenizing, &plan]() -> std::optional<data::ExampleBlock> {
+    const std::optional<data::Rows> block = rows->next();
+    if (!block) {
+      (void)tokenizing->finish();  // a pass without a target
+      return std::nullopt;
+    }
+    data::ExampleWriter writer;
+    tokenizing->add(*block, [&writer](const data::Example& example) { writer.add(data::view(example)); });
+    all->facts = tokenizing->facts();
+    return packed_of(writer.finish(), plan, plan.packing);
+  };
+}
+
+// The first rows; the others when the run needs them.
+Input begin_stream(const OpenedRun& run, std::shared_ptr<const text::ChatTemplate> training) {
+  const config::Plan& plan = run.plan;
+  const auto all = std::make_shared<Streamed>(
+      Streamed{.source = data::RowSource(rows_for(run.text->tokenizer, plan, plan.train_rows)),
+               .run = run,
+               .training = std::move(training)});
+  Input out;
+  out.data.stream = std::make_shared<data::ExampleStream>([all] { return begin_pass(all); });
+  out.data.stream->hold(0, 1);
+  const data::ExampleBlock* const first = out.data.stream->first_block();
+  base::require(first != nullptr, "train::sft::begin_stream", "a pass without rows to be an error");
+  out.data.examples = first->examples;
+  out.data.rows = first->rows;
+  out.data.longest_row = plan.max_length;
+  out.facts = all->facts;
+  set_example(out, run);
   return out;
 }
 
 std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listener*/) {
   auto run = open_source(asked);
   const config::Plan& plan = run->plan;
-  const std::unique_ptr<text::ChatTemplate> training =
+  const std::shared_ptr<const text::ChatTemplate> training =
       open_training_template(plan, *run->text, run->start.notes);
   const text::ChatTemplate* chat_template = training ? training.get() : run->text->chat_template.get();
-  Input input = read_data(plan.train_rows, plan.packing, *run, chat_template);
+  Input input = plan.dataset_streaming ? begin_stream(*run, training)
+                                       : read_data(plan.train_rows, plan.packing, *run, chat_template);
   const bool packs_eval = plan.eval_packing.value_or(plan.packing);
   std::optional<ExampleData> eval = read_eval<ExampleData>(plan, [&](const base::RowFiles& files) {
     return std::move(read_data(files, packs_eval, *run, chat_template).data);
@@ -82,9 +157,7 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
   if (input.facts.form == data::RowForm::kPromptCompletion && !input.facts.conversational)
     note_plain_texts(*run);
   note_sharegpt_roles(*run, input.facts.rows_with_sharegpt_roles);
-  if (!input.kept_in.empty())
-    run->start.notes.push_back(
-        "the tokens of an earlier run with these rows and options are used (cache_tokens)");
+  if (!input.kept_in.empty()) note_kept_tokens(*run);
   const Attached attached =
       attach(*run, input.file, input.facts.longest, {.packs = false, .wants_reference = false});
   const ExampleData& train = run->data.emplace<ExampleData>(std::move(input.data));
@@ -94,14 +167,15 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
   start.mean_length = input.facts.mean_length;
   start.conversational = input.facts.conversational;
   if (eval) start.overlap = eval_overlap(train, *eval, plan.dataset_test);
-  start.method = ExampleStartFacts{.data = input.facts, .packed_rows = start.train_rows};
+  start.method = ExampleStartFacts{
+      .data = input.facts, .packed_rows = start.train_rows, .streamed = plan.dataset_streaming};
   start.example = std::move(input.example);
-  const LongestBatch longest = longest_batch(train.examples, train.rows, plan.per_device_train_batch_size);
+  const LongestBatch longest = longest_batch(train, plan.per_device_train_batch_size);
   plan_run_memory(
       *run, memory_inputs(*run->model, plan, attached.program_bytes, longest,
-                          eval ? longest_batch(eval->examples, eval->rows, plan.per_device_eval_batch_size)
-                               : LongestBatch()));
-  run->method = std::make_unique<Sft>(plan, *run->model, train, std::move(eval), pass_form(start.memory));
+                          eval ? longest_batch(*eval, plan.per_device_eval_batch_size) : LongestBatch()));
+  run->method = std::make_unique<Sft>(plan, *run->model, train, std::move(eval), pass_form(start.memory),
+                                      run->resume_state->state.step);
   end_start_page(*run);
   return run;
 }

@@ -1,6 +1,7 @@
 #include "train/methods/sft/sft.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "model/embedding_noise.h"
 #include "ops/linear_logprob.h"
@@ -15,19 +16,15 @@ double at_least_one(std::int64_t count) {
   return static_cast<double>(std::max<std::int64_t>(1, count));
 }
 
-data::Batch batch_of(const ExampleData& data, const Rows& rows) {
-  return data::make_batch(data.examples, data.rows, rows);
-}
-
 // The last target's index; 0: none (the first token never is one).
-std::int64_t last_target(const data::Example& example) {
+std::int64_t last_target(const data::ExampleView& example) {
   auto last = static_cast<std::int64_t>(example.ids.size()) - 1;
   while (last > 0 && example.supervised[static_cast<std::size_t>(last)] == 0) last -= 1;
   return last;
 }
 
 // `room` (2 or more) tokens, the last of them the last target.
-data::Example ending(const data::Example& example, std::int64_t room) {
+data::Example ending(const data::ExampleView& example, std::int64_t room) {
   const std::int64_t end = last_target(example) + 1;
   const auto from = static_cast<std::ptrdiff_t>(std::max<std::int64_t>(0, end - room));
   const auto to = static_cast<std::ptrdiff_t>(end);
@@ -36,10 +33,16 @@ data::Example ending(const data::Example& example, std::int64_t room) {
           .supervised = {example.supervised.begin() + from, example.supervised.begin() + to}};
 }
 
-std::vector<std::int64_t> lengths_of(const ExampleData& data) {
-  std::vector<std::int64_t> out;
-  out.reserve(data.rows.size());
-  for (const data::PackedRow& row : data.rows) out.push_back(row.tokens);
+data::OrderOptions order_of(const config::Plan& plan, const ExampleData& data, std::int64_t resumed_at) {
+  data::OrderOptions out = order_options(plan, data.rows.size());
+  if (data.stream != nullptr) {
+    out.hold = [stream = data.stream](std::int64_t from, std::int64_t to) { return stream->hold(from, to); };
+    out.max_steps = plan.max_steps;
+    if (plan.ignore_data_skip) out.first_step = resumed_at;
+  } else if (plan.train_sampling_strategy == config::RowOrder::kByLength) {
+    for (std::size_t row = 0; row < data.rows.size(); ++row)
+      out.lengths.push_back(data::row_tokens(data.examples, data.rows, row));
+  }
   return out;
 }
 
@@ -54,8 +57,8 @@ ScoredLoss scored_loss(const config::Plan& plan, const model::CausalLm& model) {
 }  // namespace
 
 Sft::Sft(const config::Plan& plan, const model::CausalLm& model, const ExampleData& train,
-         std::optional<ExampleData> eval, PassForm form)
-    : RowMethod(plan, train.rows.size(), eval ? eval->sets : std::vector<EvalRange>(), lengths_of(train)),
+         std::optional<ExampleData> eval, PassForm form, std::int64_t resumed_at)
+    : RowMethod(plan, order_of(plan, train, resumed_at), eval ? eval->sets : std::vector<EvalRange>()),
       model_(model),
       train_(train),
       eval_(std::move(eval)),
@@ -82,8 +85,7 @@ ScoredFacts Sft::run_batch(const data::Batch& batch, RngKey key, bool backward, 
 BatchLoss Sft::run(const MicroBatch& batch) {
   const ExampleData& data = batch.split == Split::kTrain ? train_ : *eval_;
   const double tokens = batch.backward ? batch.backward->tokens : 1;
-  const ScoredFacts facts =
-      run_batch(batch_of(data, batch.rows), batch.key, batch.backward.has_value(), tokens);
+  const ScoredFacts facts = run_batch(data.batch(batch.rows), batch.key, batch.backward.has_value(), tokens);
   const double scored = at_least_one(facts.scored);
   return {.loss = facts.loss_sum,
           .divisor = batch.backward ? tokens : scored,
@@ -94,30 +96,28 @@ BatchLoss Sft::run(const MicroBatch& batch) {
 
 Denominators Sft::denominators(const data::StepRows& micro_batches) const {
   std::int64_t tokens = 0;
-  for (const Rows& rows : micro_batches) tokens += scored_tokens(batch_of(train_, rows));
+  for (const Rows& rows : micro_batches) tokens += scored_tokens(train_.batch(rows));
   return {.tokens = at_least_one(tokens)};
 }
 
 Rehearsal Sft::rehearse(const RehearsalRequest& request) {
   const auto steps = std::max<std::int64_t>(1, order_.steps_per_epoch());
-  ExampleData cut;
-  data::PackedRow row;
+  std::vector<data::Example> cut;
   std::int64_t left = request.max_tokens;
-  for (std::int64_t tried = 0; cut.examples.empty() && tried < std::min(steps, kMaxTries); ++tried) {
+  for (std::int64_t tried = 0; cut.empty() && tried < std::min(steps, kMaxTries); ++tried) {
     const auto micro_batches = order_.step_rows((request.index + tried) % steps);
     for (const std::int64_t at : micro_batches.front()) {
-      for (const std::int64_t member : train_.rows[static_cast<std::size_t>(at)].members) {
-        const data::Example& whole = train_.examples[static_cast<std::size_t>(member)];
+      for (const data::ExampleView& whole : train_.members(at)) {
         if (left < 2 || last_target(whole) == 0) continue;
-        row.members.push_back(static_cast<std::int64_t>(cut.examples.size()));
-        cut.examples.push_back(ending(whole, left));
-        left -= static_cast<std::int64_t>(cut.examples.back().ids.size());
+        cut.push_back(ending(whole, left));
+        left -= static_cast<std::int64_t>(cut.back().ids.size());
       }
     }
   }
-  if (cut.examples.empty()) return {};  // check_data says so
-  cut.rows = {row};
-  const data::Batch batch = batch_of(cut, {0});
+  if (cut.empty()) return {};  // check_data says so
+  std::vector<std::int64_t> row(cut.size());
+  std::iota(row.begin(), row.end(), 0);
+  const data::Batch batch = data::make_batch(cut, data::PackedRows({row}), {0});
   RngKey key = pass_key(plan_, request.index, request.training && request.adapters_on);
   key.adapters_on = request.adapters_on;
   const double n = at_least_one(scored_tokens(batch));
@@ -129,13 +129,12 @@ Rehearsal Sft::rehearse(const RehearsalRequest& request) {
 void Sft::replay_samples(std::int64_t step, const std::function<bool(const ReplayedSample&)>& see) {
   for (const auto& rows : order_.step_rows(step)) {
     for (const std::int64_t row : rows) {
-      for (const std::int64_t member : train_.rows[static_cast<std::size_t>(row)].members) {
-        const data::PackedRow alone = {.members = {member}};
-        const data::Batch batch = data::make_batch(train_.examples, {alone}, {0});
+      for (const data::ExampleView& member : train_.members(row)) {
+        const data::Examples alone = {data::copy_of(member)};
+        const data::Batch batch = data::make_batch(alone, data::no_packing(alone), {0});
         const double n = at_least_one(scored_tokens(batch));
         const ScoredFacts facts = run_batch(batch, training_key(step), /*backward=*/true, n);
-        const std::int64_t of_file = data::file_row(train_.examples[static_cast<std::size_t>(member)].row);
-        if (!see({.name = name_of(of_file), .loss = facts.loss_sum / n})) return;
+        if (!see({.name = name_of(data::file_row(member.row)), .loss = facts.loss_sum / n})) return;
       }
     }
   }

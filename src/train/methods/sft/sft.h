@@ -15,8 +15,9 @@ namespace hone::train::sft {
 
 class Sft final : public RowMethod {
  public:
+  // `resumed_at`: the step that the run begins with.
   Sft(const config::Plan& plan, const model::CausalLm& model, const ExampleData& train,
-      std::optional<ExampleData> eval, PassForm form);
+      std::optional<ExampleData> eval, PassForm form, std::int64_t resumed_at);
 
   // One micro-batch of the run's own rows, short enough to cost a second.
   Rehearsal rehearse(const RehearsalRequest& request) override;

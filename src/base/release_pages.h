@@ -1,0 +1,16 @@
+// Pages of a mapped file that are not needed for now.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace hone::base {
+
+// Mapped files are read in windows of this size where all of a file is read once.
+inline constexpr std::size_t kReadWindow = std::size_t{16} << 20;
+
+// The pages that hold `bytes`, of a read-only mapping of a file (base::MappedFile), no longer count as this process's memory. The
+// bytes stay readable: they are taken from the file again.
+void release_pages(std::span<const std::byte> bytes);
+
+}  // namespace hone::base

@@ -1,0 +1,60 @@
+#include "data/scratch_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/file_errors.h"
+
+namespace hone::data {
+
+namespace fs = base::fs;
+
+namespace {
+
+fs::path temporary_folder() {
+  std::error_code error;
+  fs::path out = fs::temp_directory_path(error);
+  if (!error) return out;
+  throw base::UserError({.where = "TMPDIR",
+                         .expected = "a folder for temporary files",
+                         .found = error.message(),
+                         .cause = "the rows of a large data set need a file while they are read",
+                         .fix = "set TMPDIR to a folder with room"});
+}
+
+}  // namespace
+
+ScratchFile::ScratchFile() : folder_(temporary_folder()) {
+  fd_ = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (fd_ >= 0) return;
+  std::string name = (folder_ / "hone-rows-XXXXXX").string();  // a file system without O_TMPFILE
+  fd_ = ::mkostemp(name.data(), O_CLOEXEC);
+  if (fd_ < 0) base::throw_system_error(folder_, "write", errno);
+  ::unlink(name.c_str());
+}
+
+ScratchFile::~ScratchFile() {
+  ::close(fd_);
+}
+
+void ScratchFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done = ::write(fd_, bytes.data(), bytes.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) base::throw_system_error(folder_, "write", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+  }
+}
+
+base::MappedFile ScratchFile::map() const {
+  return base::MappedFile::open("/proc/self/fd/" + std::to_string(fd_));
+}
+
+}  // namespace hone::data
