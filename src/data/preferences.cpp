@@ -254,6 +254,19 @@ class PairTokenizer {
         encoder_(rows.conversational, tokenizer, chat_template, options.vocab_size),
         options_(options) {}
 
+  void prepare(std::size_t begin, std::size_t end) {
+    encoder_.prepare([&](RowEncoder::Expected& expected) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const PreferenceRow& row = rows_.rows[i];
+        const RowName where = [this, i] { return rows_.where(i); };
+        const EncodedRow parts = {row.prompt, row.tools, row.template_kwargs, where};
+        expected.prompt(parts);
+        expected.whole(parts, row.chosen);
+        expected.whole(parts, row.rejected);
+      }
+    });
+  }
+
   PairDone row(std::size_t index) const {
     const PreferenceRow& row = rows_.rows[index];
     const RowName where = [&] { return rows_.where(index); };

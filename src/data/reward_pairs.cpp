@@ -29,6 +29,18 @@ class WholeTokenizer {
         encoder_(rows.conversational, tokenizer, chat_template, options.vocab_size),
         options_(options) {}
 
+  void prepare(std::size_t begin, std::size_t end) {
+    if (rows_.tokenized) return;
+    encoder_.prepare([&](RowEncoder::Expected& expected) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const PreferenceRow& row = rows_.rows[i];
+        const RowName where = [this, i] { return rows_.where(i); };
+        for (const Json* completion : {&row.chosen, &row.rejected})
+          expected.whole({row.prompt, row.tools, row.template_kwargs, where}, *completion);
+      }
+    });
+  }
+
   WholePairDone row(std::size_t index) const {
     const PreferenceRow& row = rows_.rows[index];
     std::vector<std::int32_t> chosen = ids_of(row, row.chosen, "chosen", index);

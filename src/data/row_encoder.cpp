@@ -1,9 +1,21 @@
 #include "data/row_encoder.h"
 
+#include <utility>
+
 namespace hone::data {
 
 using base::Json;
 using base::UserError;
+
+namespace {
+
+Json with_completion(const EncodedRow& row, const Json& completion) {
+  Json messages = row.prompt.is_null() ? Json::array() : row.prompt;
+  messages.insert(messages.end(), completion.begin(), completion.end());
+  return messages;
+}
+
+}  // namespace
 
 RowEncoder::RowEncoder(bool conversational, const text::Tokenizer& tokenizer,
                        const text::ChatTemplate* chat_template, std::int64_t vocab_size)
@@ -14,20 +26,55 @@ RowEncoder::RowEncoder(bool conversational, const text::Tokenizer& tokenizer,
       eos_(tokenizer.special().eos.value_or("")) {}
 
 std::vector<std::int32_t> RowEncoder::prompt(const EncodedRow& row) const {
+  if (const auto known = prepared_.find(&row.prompt); known != prepared_.end()) return known->second;
   if (conversational_) return render(row, row.prompt, /*add_generation_prompt=*/true);
   return tokenizer_.encode(row.prompt.get<std::string>(), /*add_special=*/true).ids;
 }
 
 std::vector<std::int32_t> RowEncoder::whole(const EncodedRow& row, const Json& completion) const {
-  if (conversational_) {
-    Json messages = row.prompt.is_null() ? Json::array() : row.prompt;
-    messages.insert(messages.end(), completion.begin(), completion.end());
-    return render(row, messages, /*add_generation_prompt=*/false);
-  }
+  if (const auto known = prepared_.find(&completion); known != prepared_.end()) return known->second;
+  if (conversational_) return render(row, with_completion(row, completion), /*add_generation_prompt=*/false);
+  return tokenizer_.encode(whole_text(row, completion), /*add_special=*/true).ids;
+}
+
+std::string RowEncoder::whole_text(const EncodedRow& row, const Json& completion) const {
   std::string text = completion;
   if (!text.ends_with(eos_)) text += eos_;
-  if (!row.prompt.is_null()) text = row.prompt.get<std::string>() + text;
-  return tokenizer_.encode(text, /*add_special=*/true).ids;
+  return row.prompt.is_null() ? text : row.prompt.get<std::string>() + text;
+}
+
+RowEncoder::Expected::Expected(const RowEncoder& encoder)
+    : encoder_(encoder), batch_(encoder.tokenizer_, encoder.chat_template_, /*want_marks=*/false) {}
+
+void RowEncoder::Expected::prompt(const EncodedRow& row) {
+  if (encoder_.conversational_) {
+    batch_.add_chat(row.prompt, row.tools, row.template_kwargs, /*add_generation_prompt=*/true);
+  } else {
+    batch_.add_text(row.prompt.get<std::string>(), /*add_special=*/true);
+  }
+  keys_.push_back(&row.prompt);
+}
+
+void RowEncoder::Expected::whole(const EncodedRow& row, const Json& completion) {
+  if (encoder_.conversational_) {
+    batch_.add_chat(with_completion(row, completion), row.tools, row.template_kwargs,
+                    /*add_generation_prompt=*/false);
+  } else {
+    batch_.add_text(encoder_.whole_text(row, completion), /*add_special=*/true);
+  }
+  keys_.push_back(&completion);
+}
+
+void RowEncoder::prepare(const std::function<void(Expected&)>& add) {
+  prepared_.clear();
+  try {
+    Expected expected(*this);
+    add(expected);
+    std::vector<text::TokenizedChat> all = expected.batch_.run();
+    for (std::size_t i = 0; i < all.size(); ++i) prepared_[expected.keys_[i]] = std::move(all[i].ids);
+  } catch (const std::exception&) {
+    prepared_.clear();  // whoever asks for the row gets its error
+  }
 }
 
 void RowEncoder::check(const std::vector<std::int32_t>& ids, const RowName& where) const {

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/json.h"
 #include "data/row_checks.h"
 #include "text/chat_template.h"
+#include "text/encode_batch.h"
 #include "text/tokenizer.h"
 
 namespace hone::data {
@@ -29,18 +32,38 @@ class RowEncoder {
 
   std::vector<std::int32_t> prompt(const EncodedRow& row) const;
   std::vector<std::int32_t> whole(const EncodedRow& row, const base::Json& completion) const;
+  // What prompt() and whole() will be asked for.
+  class Expected {
+   public:
+    void prompt(const EncodedRow& row);
+    void whole(const EncodedRow& row, const base::Json& completion);
+
+   private:
+    friend class RowEncoder;
+    explicit Expected(const RowEncoder& encoder);
+
+    const RowEncoder& encoder_;
+    text::EncodeBatch batch_;
+    std::vector<const base::Json*> keys_;
+  };
+  // Encodes at once what `add` adds; until the next call prompt() and whole() find it there by the places of its prompt and
+  // completion, which stay. Where one of them has an error nothing is kept, and prompt() or whole() says which.
+  void prepare(const std::function<void(Expected&)>& add);
+
   // UserError (DATA-10) for an id without a row in the model's embedding.
   void check(const std::vector<std::int32_t>& ids, const RowName& where) const;
 
  private:
   std::vector<std::int32_t> render(const EncodedRow& row, const base::Json& messages,
                                    bool add_generation_prompt) const;
+  std::string whole_text(const EncodedRow& row, const base::Json& completion) const;
 
   bool conversational_;
   const text::Tokenizer& tokenizer_;
   const text::ChatTemplate* chat_template_;
   std::int64_t vocab_size_;
   std::string eos_;
+  std::unordered_map<const base::Json*, std::vector<std::int32_t>> prepared_;  // of prompts and completions
 };
 
 // UserErrors of a row with a prompt and a completion.
