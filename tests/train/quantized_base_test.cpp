@@ -148,7 +148,8 @@ TEST_P(QuantizedBase, SamplesWithTheNumbersThatItTrainsWith) {
 
 TEST_P(QuantizedBase, IsCountedAsItLies) {
   const Trained plain(in(), kBf16), nested(in(), kBf16, kSchemes[1]);
-  const config::Plan plan;
+  config::Plan plan;
+  plan.use_peft = true;
   const MemoryInputs inputs =
       memory_inputs(*nested.model, plan, 0, {.tokens = 8, .scored = 8, .segment = 8}, {});
   EXPECT_EQ(inputs.quantized, "4-bit nf4, double quantized");
