@@ -1,14 +1,19 @@
 #include "data/token_cache.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_errors.h"
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/staging.h"
 
 namespace hone::data {
 
@@ -190,6 +195,23 @@ bool TokenCache::kept(const ExampleWriter& writer) const {
   return writer.kept();
 }
 
+namespace {
+
+// What a killed process left of a file: nobody writes it, and nobody began to a day ago.
+bool is_left_over(const fs::path& path) {
+  const std::optional<fs::path> final_path = base::final_of_staging(path);
+  std::error_code error;
+  const auto time = fs::last_write_time(path, error);
+  if (!final_path || final_path->extension() != ".tokens" || error) return false;
+  if (fs::file_time_type::clock::now() - time < std::chrono::hours(24)) return false;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool free = fd >= 0 && base::try_lock(fd);
+  if (fd >= 0) ::close(fd);
+  return free;
+}
+
+}  // namespace
+
 void TokenCache::remove_old() const {
   struct File {
     fs::file_time_type time;
@@ -199,8 +221,11 @@ void TokenCache::remove_old() const {
   std::error_code error;
   std::vector<File> files;
   for (fs::directory_iterator at(file_.parent_path(), error), end; !error && at != end; at.increment(error)) {
-    if (at->path().extension() == ".tokens")
+    if (is_left_over(at->path())) {
+      fs::remove(at->path(), error);
+    } else if (at->path().extension() == ".tokens" && !base::final_of_staging(at->path())) {
       files.push_back({at->last_write_time(error), at->path(), at->file_size(error)});
+    }
   }
   std::sort(files.begin(), files.end(), [](const File& a, const File& b) { return a.time > b.time; });
   std::uint64_t bytes = 0;

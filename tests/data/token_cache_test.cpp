@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 
 #include "base/error.h"
@@ -152,6 +153,20 @@ TEST_F(TokenCaches, WhatIsSmallOrHasNoPlaceIsNotKept) {
   EXPECT_FALSE(keep(TokenCache("", key(), 1), made));
   EXPECT_FALSE(keep(TokenCache(folder_ / "rows.jsonl" / "cache", key(), 1), made));
   EXPECT_FALSE(base::fs::exists(folder_ / "cache"));
+}
+
+TEST_F(TokenCaches, WhatAKilledProcessLeftIsRemoved) {
+  base::fs::create_directories(folder_ / "cache");
+  const base::fs::path old = folder_ / "cache" / ".hone-partial.0123456789abcdef.tokens";
+  const base::fs::path begun = folder_ / "cache" / ".hone-partial.1123456789abcdef.tokens";
+  const base::fs::path other = folder_ / "cache" / ".hone-partial.notes.txt";
+  for (const auto& file : {old, begun, other}) std::ofstream(file) << "HONETOK2";
+  for (const auto& file : {old, other})
+    base::fs::last_write_time(file, base::fs::file_time_type::clock::now() - std::chrono::hours(25));
+  ASSERT_TRUE(keep(cache(), tokenized()));
+  EXPECT_FALSE(base::fs::exists(old));
+  EXPECT_TRUE(base::fs::exists(begun)) << "another process may write it";
+  EXPECT_TRUE(base::fs::exists(other));
 }
 
 TEST_F(TokenCaches, TheOldestAreRemoved) {

@@ -158,6 +158,10 @@ std::unique_ptr<OpenedRun> open(const config::Plan& asked, RunListener& /*listen
     note_plain_texts(*run);
   note_sharegpt_roles(*run, input.facts.rows_with_sharegpt_roles);
   if (!input.kept_in.empty()) note_kept_tokens(*run);
+  if (plan.dataset_streaming && plan.max_length == 0) {
+    run->start.notes.emplace_back(
+        "streamed rows without max_length: memory is planned for the longest of the first rows, and a longer one may come");
+  }
   const Attached attached =
       attach(*run, input.file, input.facts.longest, {.packs = false, .wants_reference = false});
   const ExampleData& train = run->data.emplace<ExampleData>(std::move(input.data));
