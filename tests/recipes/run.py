@@ -126,7 +126,7 @@ def try_set(path, hone, places, root):
         wrong = f"hone check, exit {code}: {last_lines(shown, 12)}"
     else:
         code, told = run(hone, [command, "--config", "run.yaml", *words], folder)
-        peft = re.search(r"^use_peft: true", text, re.M) is not None
+        peft = re.search(r"^use_peft: true", text, re.M | re.I) is not None
         if code != 0 or not (folder / "out" / RESULTS[peft]).is_file():
             wrong = f"one step, exit {code}: {last_lines(told, 12)}"
     shutil.rmtree(folder)
