@@ -61,8 +61,10 @@ std::string heading(const config::DoctorPlan& asked, const train::OpenedRun* run
     return "hone doctor   " + asked.config + (asked.config.empty() ? "" : " · ") + method + "\n";
   const config::Plan& plan = run->plan;
   return "hone doctor   " + base::fs::path(plan.model_name_or_path).filename().string() + " · " + method +
-         " · LoRA r" + std::to_string(run->adapter->config().r) + " · " + describe_precision(plan.precision) +
-         " · " + std::to_string(run->start.total_steps) + " steps\n";
+         (run->adapter->is_full() ? " · all weights"
+                                  : " · LoRA r" + std::to_string(run->adapter->config().r)) +
+         " · " + describe_precision(plan.precision) + " · " + std::to_string(run->start.total_steps) +
+         " steps\n";
 }
 
 // The examination as it goes: printed part by part, or kept for --json.

@@ -2,11 +2,15 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <memory>
+#include <vector>
+
 #include "base/scratch_folder.h"
 #include "doctor/examination.h"
 #include "doctor/excluded.h"
 #include "doctor/probes/probe_state.h"
 #include "doctor/probes/round_trip.h"
+#include "model/weight_source.h"
 #include "train/optimizer.h"
 #include "train/run_folder.h"
 
@@ -21,6 +25,19 @@ struct Stand {
   std::vector<learn::StateTensor> state;
   double nll = 0;
 };
+
+// What the checkpoint has for Adapter::flat().
+at::Tensor saved_values(train::OpenedRun& run, const base::fs::path& folder) {
+  if (!run.adapter->is_full()) {
+    const StateGuard attached(run);
+    return adapters::Adapter::load(*run.model, folder).flat().clone();
+  }
+  const std::unique_ptr<model::WeightSource> saved = model::open_hf_folder(folder);
+  std::vector<at::Tensor> parts;
+  for (const adapters::TrainableTensor& tensor : run.adapter->tensors())
+    parts.push_back(saved->read(tensor.name, at::kFloat).flatten());
+  return at::cat(parts);
+}
 
 // One optimizer step on rehearsal `index`, as the loop makes it.
 Stand step(train::OpenedRun& run, learn::Optimizer& optimizer, std::int64_t index) {
@@ -78,11 +95,7 @@ Verdicts examine_resume(train::OpenedRun& run, const CheckpointReader& read) {
   const base::fs::path folder = train::checkpoint_path(scratch.path(), 1);
   learn::Optimizer read_back = train::make_optimizer(run.plan, *run.adapter);
   const train::LoadedCheckpoint loaded = read(folder, read_back, run.plan);
-  at::Tensor values;
-  {
-    const StateGuard attached(run);
-    values = adapters::Adapter::load(*run.model, folder).flat().clone();
-  }
+  const at::Tensor values = saved_values(run, folder);
   {  // into the run's own buffers: the method holds on to them
     const at::NoGradGuard no_grad;
     run.adapter->flat().copy_(values);

@@ -183,7 +183,40 @@ bool has_room(const fs::path& folder, std::int64_t bytes) {
 
 }  // namespace
 
+namespace {
+
+// Full fine-tuning: the folder is the model.
+Verdicts examine_model_folder(const train::OpenedRun& run, const AdapterFiles& files) {
+  const base::ScratchFolder scratch("doctor");
+  const fs::path folder = scratch.path() / "model";
+  const std::int64_t parameters = run.adapter->flat().numel();
+  if (!has_room(scratch.path(), run.model->parameter_count() * 4)) {
+    return {{.code = "CKPT-01",
+             .level = Level::kNote,
+             .what = "saving was not tested: " + scratch.path().parent_path().string() +
+                     " has no room for a copy of the model"}};
+  }
+  files.save(*run.adapter, folder);
+  const std::unique_ptr<model::WeightSource> saved = model::open_hf_folder(folder);
+  for (const adapters::TrainableTensor& tensor : run.adapter->tensors()) {
+    if (saved->read(tensor.name, at::kFloat).equal(tensor.value.detach().cpu())) continue;
+    return {{.code = "CKPT-01",
+             .level = Level::kFail,
+             .what = "the saved model differs from the one in memory",
+             .evidence = "first in " + tensor.name,
+             .cause = "a bug in hone, or a disk that does not keep what it is given",
+             .fix = "please report this with `hone env`",
+             .cost = "a result other than what was trained"}};
+  }
+  return {{.code = "CKPT-01",
+           .what = "the model was saved and read back bit for bit",
+           .evidence = grouped(parameters) + " parameters"}};
+}
+
+}  // namespace
+
 Verdicts examine_round_trip(train::OpenedRun& run, const AdapterFiles& files) {
+  if (run.adapter->is_full()) return examine_model_folder(run, files);
   if (run.adapter->initial_values().defined()) {
     return {
         {.code = "CKPT-01",
