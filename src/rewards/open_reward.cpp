@@ -118,7 +118,8 @@ std::unique_ptr<Reward> open_trl(const std::string& word, std::unique_ptr<Reward
   const RewardSpec parsed = parse_reward_spec(word);
   const BuiltInReward& entry = built_in().at(parsed.name);
   if (parameter(parsed, "lenient", "") == "true" ||
-      parameter(parsed, "delimiter", "</think>") != "</think>") {
+      parameter(parsed, "delimiter", "</think>") != "</think>" ||
+      parameter(parsed, "reasoning_delimiters", "</think>") != "</think>") {
     throw base::UserError({.where = "reward_funcs " + parsed.name,
                            .expected = "neither lenient nor delimiter beside engine=math_verify",
                            .found = word});

@@ -1,7 +1,8 @@
 """What TRL's native-able rewards give: FIXTURES/rewards/accuracy.json (trl.rewards.accuracy_reward with math_verify) and
 formats.json (the others). usage: record_rewards.py [--out FOLDER]
 
-accuracy.json: `classes`: name -> rows [gold, completion, score] (null: None). `open`: pairs in forms that hone says it does
+accuracy.json: `classes`: name -> rows [gold, completion, score] (null: None). `inside`: golds of which math_verify takes a
+number from inside, and hone none. `open`: pairs in forms that hone says it does
 not decide; the test prints how many of those differ, and wants none in `classes`.
 tiny_reward/ (a random LlamaForSequenceClassification with the tokenizer of fixtures/text/tiny) and model.json: its scores as
 GRPOTrainer asks for them, prompts and completions as text and as messages.
@@ -174,14 +175,53 @@ def extraction(_):
     return out
 
 
+def matrices(_):
+    column, worked = r"\begin{pmatrix} 2 \\ 5 \end{pmatrix}", r"Solving, $x = 2$ and $y = 5$, so the vector is $\boxed{%s}$."
+    golds = [f"${column}$", box(column), worked % column, f"$v = {column}$", r"$\begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}$",
+             r"$\begin{vmatrix} 1 & 2 \\ 3 & 4 \end{vmatrix}$", r"$\left(\begin{array}{c} 2 \\ 5 \end{array}\right)$",
+             r"$\begin{pmatrix} x & 1/3 \end{pmatrix}$", r"$\det\begin{pmatrix} 2 & 1 & 0 \\ 0 & 3 & 1 \\ 1 & 0 & 1 \end{pmatrix}$"]
+    answers = ["2", "5", "-2", "7", "(2, 5)", "2, 5", column, column.replace("pmatrix", "bmatrix"), column.replace("pmatrix", "matrix"),
+               r"\begin{pmatrix} 2.0 \\ \frac{10}{2} \end{pmatrix}", r"\begin{pmatrix} 2 & 5 \end{pmatrix}", f"v = {column}",
+               r"\begin{pmatrix} 5 \\ 2 \end{pmatrix}", r"2\begin{pmatrix} 1 \\ \frac{5}{2} \end{pmatrix}",
+               r"\begin{pmatrix} 1 \\ 5 \end{pmatrix} + \begin{pmatrix} 1 \\ 0 \end{pmatrix}", r"\begin{pmatrix} 2 & 5 \end{pmatrix}^T",
+               r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\left[\begin{array}{cc} 1 & 2 \\ 3 & 4 \end{array}\right]",
+               r"\begin{pmatrix} 1 & 2 \\ 3 & 5 \end{pmatrix}", r"\begin{pmatrix} x & \frac{1}{3} \end{pmatrix}",
+               r"\begin{pmatrix} x & 0.333333 \end{pmatrix}", r"\begin{pmatrix} x + 0 & 2/6 \end{pmatrix}"]
+    return cross(golds, answers)
+
+
+def calculus(_):
+    out = cross([r"$\gcd(4,6)$", r"$\gcd(12, 18, 8)$", r"$\text{lcm}(4, 6)$", r"$\lcm(4, 6)$", r"$\max(1, 2)$", "2", "12"],
+                [r"\gcd(4,6)", r"\gcd(4, 6, 8)", r"\operatorname{gcd}(4,6)", r"\operatorname{lcm}(4, 6)", r"\lcm(1, 2)", "2", "4", "12",
+                 r"\min(2, 3)", r"\max(2, 1)", "6"])
+    out += cross([r"$\sum_{i=1}^{3} i$", r"$\sum_{i=1}^3 i^2$", r"$\sum_{n=0}^{10} 2^n$", r"$\prod_{i=1}^{4} i$", "6", "24",
+                  r"$2\sum_{i=1}^{3} i$", r"$\sum_{i=1}^{3} i + 2$", r"$\sum_{k=1}^{4} \frac{1}{k}$"],
+                 ["6", "14", "2047", "24", "3", "1", r"\sum_{i=1}^3 i", r"\sum_{k=1}^{3} k", "1 + 2 + 3", "6.0", "12", "8", r"4!",
+                  r"\frac{25}{12}", "2.083333", "3x", "x"])
+    out += cross([r"$\int_0^1 x dx$", r"$\int_{0}^{1} x^2 \, dx$", r"$\int_0^{\pi} \sin x dx$", r"$\int_1^2 \frac{1}{x} dx$",
+                  r"$\int_0^1 \frac{dx}{1+x^2}$", r"$\int_0^2 3 dx + 1$", r"$\frac{1}{2}$", "2"],
+                 [r"\int_0^1 x\,dx", r"\int_0^1 t dt", r"\frac{1}{2}", "0.5", "1", "0", r"\frac{1}{3}", "2", r"\ln 2", r"\frac{\pi}{4}", "7",
+                  r"\int_0^1 2x dx", "x"])
+    return out
+
+
+def fullwidth(_):
+    return cross(["$７２$", "７２", "72", "$72$", r"\boxed{７２}", "x＝7"], ["７２", "72", r"\text{７２}", "7", "2"])
+
+
+def inside(_):
+    """What math_verify's grammar does not take, so that it takes a number from inside; hone does not."""
+    return cross([r"$\langle 1, 2 \rangle$", r"$\begin{cases} x \\ 2 \end{cases}$", r"$\begin{Bmatrix} 1 \\ 2 \end{Bmatrix}$"], ["1", "2"])
+
+
 def open_forms(_):
-    return cross([r"$\begin{pmatrix} 1 \\ 2 \end{pmatrix}$", r"$\int_0^1 x dx$", r"$\mathbb{Z}$", r"$\sum_{i=1}^3 i$"],
-                 [r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\begin{bmatrix} 1 \\ 2 \end{bmatrix}", r"\frac{1}{2}", "6",
-                  r"\mathbb{Z}", "0.5"]) + \
+    return cross([r"$\mathbb{Z}$", r"$\sum_{n=1}^{\infty} \frac{1}{n^2}$", r"$\sum_{i=1}^n i$", r"$\int x dx$", r"$\lim_{x \to 2} x^2$",
+                  r"$\frac{d}{dx} x^2$"],
+                 ["1", "2", "4", "6", r"\mathbb{Z}", r"\frac{\pi^2}{6}", r"\frac{n(n+1)}{2}", r"\frac{x^2}{2}", "2x"]) + \
         cross([r"\frac{12}{10}", "3"], [r"\frac{12.0}{10}", r"\frac{12.0}{4}", r"0.4 \cdot 3"])  # sympy's rounding of doubles
 
 
-CLASSES = [integers, decimals, fractions, expressions, text, units, lists, equations, extraction]
+CLASSES = [integers, decimals, fractions, expressions, text, units, lists, equations, extraction, matrices, calculus, fullwidth]
 
 
 def scored(pairs):
@@ -203,6 +243,8 @@ def formats(rng):
               r"<think></think>\boxed{41}</think>", r"<think>a</think> The answer is $42$"]
     cosine = {"completions": [r"\boxed{42}", r"\boxed{41}"] * 4 + [r"\boxed{42}"], "lengths": [0, 0, 10, 10, 50, 50, 300, 300, 7],
               "solution": ["42"] * 8 + ["no number"]}
+    several = [r"<think> \boxed{41} </think> \boxed{42}", r"a</answer>\boxed{42}", r"\boxed{42}", r"a</answer>\boxed{41}</think>\boxed{42}",
+               r"a</think>\boxed{42}</answer>\boxed{41}", ""]
     with_lengths = lambda lengths: [[1] * n for n in lengths]
     return {
         "versions": {**versions(), "math_verify": version("math-verify"),
@@ -220,6 +262,9 @@ def formats(rng):
                                ("get_repetition_penalty_reward(ngram_size=1)", (1,))]],
         "reasoning_accuracy_reward": {"completions": reason, "solution": ["42"] * len(reason), "scores":
                                       rewards.reasoning_accuracy_reward(messages(reason), ["42"] * len(reason))},
+        "several_delimiters": {"completions": several, "solution": ["42"] * len(several), "word":
+                               'reasoning_accuracy_reward(reasoning_delimiters="</think>, </answer>")', "scores":
+                               rewards.reasoning_accuracy_reward(messages(several), ["42"] * len(several), ["</think>", "</answer>"])},
         "get_cosine_scaled_reward": {**cosine, "word": "get_cosine_scaled_reward(max_len=100)", "scores":
                                      rewards.get_cosine_scaled_reward(100)(messages(cosine["completions"]), cosine["solution"],
                                                                            with_lengths(cosine["lengths"]))},
@@ -288,7 +333,7 @@ def main():
     logging.disable(logging.WARNING)
     rng = random.Random(7)
     rows = {one.__name__: scored(one(rng)) for one in CLASSES}
-    write_json(options.out / "rewards/accuracy.json", {"classes": rows, "open": scored(open_forms(rng))})
+    write_json(options.out / "rewards/accuracy.json", {"classes": rows, "inside": scored(inside(rng)), "open": scored(open_forms(rng))})
     write_json(options.out / "rewards/formats.json", formats(rng))
     folder = options.out / "rewards/tiny_reward"
     reward_model(folder)

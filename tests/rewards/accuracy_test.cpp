@@ -49,10 +49,23 @@ TEST(Accuracy, DecidesAsMathVerifyDoes) {
     pairs += rows.size();
     EXPECT_EQ(differences(rows), 0U) << name;
   }
-  EXPECT_GT(pairs, 1000U);
+  EXPECT_GT(pairs, 1500U);
   const Json& open = all.at("open");
   std::cout << "accuracy: " << pairs << " pairs in the forms that hone decides; of " << open.size()
             << " in forms that it does not, " << differences(open) << " differ\n";
+}
+
+// A wrong answer gets no point: LaTeX that is not worked out ends the search, where math_verify takes a number from it.
+TEST(Accuracy, TakesNoNumberFromInsideOfWhatItDoesNotDecide) {
+  const Json all = golden("accuracy.json");
+  std::size_t taken = 0;
+  for (const Json& row : all.at("inside")) {
+    EXPECT_EQ(score(row[0], row[1]), 0) << base::dump_json(row);
+    taken += row[2] == 1;
+  }
+  EXPECT_GT(taken, 0U) << "math_verify takes none either";
+  EXPECT_EQ(score(R"($\lim_{x \to 2} x^2$)", R"(\boxed{2})"), 0);
+  EXPECT_EQ(score(R"(Since 7 > 2, it is $\begin{cases} x \\ 2 \end{cases}$)", R"(\boxed{7})"), 0);
 }
 
 }  // namespace accuracy_test

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/helpers.h"
 #include "rewards/open_reward.h"
 
 namespace hone::rewards {
@@ -81,6 +82,23 @@ TEST(NativeRewards, ReasoningAccuracyIsTrls) {
   const Scores scores = score("reasoning_accuracy_reward", request);
   expect_scores(scores, one.at("scores"));
   EXPECT_EQ(scores.extra[2].second[1], "[incomplete reasoning]");
+}
+
+TEST(NativeRewards, SeveralReasoningDelimitersAreTrls) {
+  const Json& one = golden().at("several_delimiters");
+  Request request = of_texts(one.at("completions").get<std::vector<std::string>>());
+  request.columns["solution"] = one.at("solution");
+  expect_scores(score(one.at("word"), request), one.at("scores"));
+  const auto refused = [](const std::string& word) {
+    return base::message_of([&] { open_rewards({word}, {}); });
+  };
+  // Python's split refuses an empty one, and TRL's function raises.
+  base::expect_says(refused("reasoning_accuracy_reward(reasoning_delimiters=\"</think>,\")"),
+                    {"reasoning_delimiters", "none of them empty", "'</think>,'"});
+  base::expect_says(refused("reasoning_accuracy_reward(reasoning_delimiters=\"\")"),
+                    {"reasoning_delimiters", "empty"});
+  base::expect_says(refused("reasoning_accuracy_reward(delimiter=\"\")"), {"delimiter", "an empty one"});
+  base::expect_says(refused("reasoning_accuracy_reward(delimiter=a, reasoning_delimiters=b)"), {"both"});
 }
 
 TEST(NativeRewards, CosineScaledIsTrls) {

@@ -15,9 +15,20 @@ namespace {
 using base::to_code_points;
 using base::to_utf8;
 
+// What follows the last of the first delimiter that occurs; all of it where there are none. Empty: none occurs.
+std::optional<std::string> after_reasoning(const std::string& text,
+                                           const std::vector<std::string>& delimiters) {
+  if (delimiters.empty()) return text;
+  for (const std::string& delimiter : delimiters) {
+    const std::size_t last = text.rfind(delimiter);
+    if (last != std::string::npos) return text.substr(last + delimiter.size());
+  }
+  return std::nullopt;
+}
+
 // Scores and TRL's extra columns.
 Scores judge(const Request& request, const std::string& name, const std::string& column, bool lenient,
-             const std::string& delimiter, AccuracyRules rules = AccuracyRules::kTrl) {
+             const std::vector<std::string>& delimiters, AccuracyRules rules = AccuracyRules::kTrl) {
   const auto gold = column_texts(request, column, name);
   const auto texts = completion_texts(request, name);
   Scores out;
@@ -25,12 +36,10 @@ Scores judge(const Request& request, const std::string& name, const std::string&
   std::vector<base::Json> gold_parsed;
   std::vector<base::Json> answer_parsed;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    std::string text = texts[i];
-    const std::size_t last = delimiter.empty() ? 0 : text.rfind(delimiter);
+    const auto text = after_reasoning(texts[i], delimiters);
     AccuracyResult result{false, "[incomplete reasoning]", "[incomplete reasoning]"};
-    if (last != std::string::npos) {
-      text = delimiter.empty() ? text : text.substr(last + delimiter.size());
-      result = gold[i] ? judge_accuracy(column == "solution" ? *gold[i] : after_hashes(*gold[i]), text,
+    if (text) {
+      result = gold[i] ? judge_accuracy(column == "solution" ? *gold[i] : after_hashes(*gold[i]), *text,
                                         lenient, rules)
                        : AccuracyResult{std::nullopt, "[unparseable]", "[skipped]"};
     }
@@ -43,6 +52,11 @@ Scores judge(const Request& request, const std::string& name, const std::string&
                {"gold_parsed", std::move(gold_parsed)},
                {"answer_parsed", std::move(answer_parsed)}};
   return out;
+}
+
+std::string without_blanks(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
 std::string shown(const std::vector<MathCandidate>& all, const char* none) {
@@ -78,7 +92,7 @@ AccuracyResult judge_accuracy(const std::string& gold, const std::string& comple
 
 Scores accuracy_scores(const Request& request, const std::string& name, const std::string& column,
                        AccuracyRules rules, bool lenient) {
-  return judge(request, name, column, lenient, "", rules);
+  return judge(request, name, column, lenient, {}, rules);
 }
 
 namespace {
@@ -89,18 +103,37 @@ std::unique_ptr<Reward> accuracy_reward(Parameters parameters) {
   const bool lenient = parameters.boolean("lenient", false);
   parameters.choice("engine", {"native", "math_verify"});
   parameters.finish();
-  return make_reward(name, [=](const Request& request) { return judge(request, name, column, lenient, ""); });
+  return make_reward(name, [=](const Request& request) { return judge(request, name, column, lenient, {}); });
+}
+
+// TRL's parameter is a list: here its texts are cut at commas, or at newlines where one holds a comma. `delimiter` is one.
+std::vector<std::string> reasoning_delimiters(Parameters& parameters) {
+  if (!parameters.has("reasoning_delimiters")) return {parameters.text("delimiter", "</think>")};
+  const std::string list = parameters.text("reasoning_delimiters", "");
+  if (parameters.has("delimiter"))
+    parameters.fail("delimiter", "one of delimiter and reasoning_delimiters", "both");
+  const char cut = list.find('\n') == std::string::npos ? ',' : '\n';
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(cut, begin), list.size());
+    const std::string one = without_blanks(list.substr(begin, end - begin));
+    if (one.empty())
+      parameters.fail("reasoning_delimiters", "texts between commas, none of them empty", "'" + list + "'");
+    out.push_back(one);
+    begin = end + 1;
+  }
+  return out;
 }
 
 std::unique_ptr<Reward> reasoning_accuracy_reward(Parameters parameters) {
   const std::string name = parameters.text("name", "reasoning_accuracy_reward");
   const std::string column = parameters.text("column", "solution");
   const bool lenient = parameters.boolean("lenient", false);
-  const std::string delimiter = parameters.text("delimiter", "</think>");
+  const std::vector<std::string> delimiters = reasoning_delimiters(parameters);
   parameters.choice("engine", {"native", "math_verify"});
   parameters.finish();
   return make_reward(
-      name, [=](const Request& request) { return judge(request, name, column, lenient, delimiter); });
+      name, [=](const Request& request) { return judge(request, name, column, lenient, delimiters); });
 }
 
 std::unique_ptr<Reward> cosine_scaled_reward(Parameters parameters) {
@@ -115,7 +148,7 @@ std::unique_ptr<Reward> cosine_scaled_reward(Parameters parameters) {
   const double max_correct = parameters.number("max_value_correct", 1);
   parameters.finish();
   return make_reward(name, [=](const Request& request) {
-    Scores out = judge(request, name, column, lenient, "");
+    Scores out = judge(request, name, column, lenient, {});
     out.extra.clear();  // TRL calls accuracy_reward without log_extra here
     for (std::size_t i = 0; i < out.values.size(); ++i) {
       if (std::isnan(out.values[i])) continue;

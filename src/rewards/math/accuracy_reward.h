@@ -12,10 +12,13 @@
 //   units, a/b, \frac and its variants, mixed fractions, sums, products, powers, roots, factorials,
 //   binomials, |x|, floors, \log, \ln, \exp, trigonometry, \pi, e, degrees, polynomials and quotients in
 //   several variables, text (\text{Monday}), assignments (x = 5), equations, one-variable inequalities,
-//   lists, sets, tuples, intervals and their unions, \pm. An exact number is compared exactly (up to 38
+//   lists, sets, tuples, intervals and their unions, \pm, matrices by element (their sums, products,
+//   determinants), \gcd, \lcm, \max and \min of numbers, sums and products over at most 1,000 whole
+//   numbers, integrals between numbers. An exact number is compared exactly (up to 38
 //   digits), anything with a decimal point after rounding to 6 places.
-// Not decided, and then equal only when the normalized LaTeX is the same text: matrices, integrals, sums,
-// limits, derivatives, sets of numbers like \mathbb{Z}. A decimal inside a larger expression
+// Not decided, and then equal only when the normalized LaTeX is the same text: other sums and integrals,
+// limits, derivatives, \begin{cases}, sets of numbers like \mathbb{Z}; no number is taken from inside, as
+// math_verify takes 2 from \langle 1, 2 \rangle. A decimal inside a larger expression
 // (\frac{12.0}{10}) is worth its exact value; sympy's is a double and may miss it. engine=math_verify asks
 // TRL's own function in a Python worker.
 //
@@ -56,8 +59,8 @@ Scores accuracy_scores(const Request& request, const std::string& name, const st
 std::string after_hashes(const std::string& gold);
 
 // accuracy_reward(column=solution, lenient=false): 1, 0 or None. Other columns than TRL's `solution` may be
-// GSM8K's. reasoning_accuracy_reward(column=solution, delimiter="</think>"): the same of what follows the last
-// delimiter; 0 without one. get_cosine_scaled_reward(max_len=..., min_value_wrong=-1, max_value_wrong=-0.5,
+// GSM8K's. reasoning_accuracy_reward(column=solution, reasoning_delimiters="</think>, </answer>"): the same of what
+// follows the last delimiter, the first in the list that occurs; 0 without one. get_cosine_scaled_reward(max_len=..., min_value_wrong=-1, max_value_wrong=-0.5,
 // min_value_correct=0.5, max_value_correct=1): the accuracy, scaled by a cosine of the number of tokens.
 std::span<const BuiltInReward> math_rewards();
 

@@ -167,7 +167,7 @@ MathCandidate read_latex(const Rule& rule, const Match& match, std::u32string_vi
     if (traits.last_equation) normal = base::stripped(last_equation(normal));
     MathPtr value = parse_latex_or_last(normal, budget);
     if (value && percent) value = make_math(Math::kPercent, {value});
-    all.push_back({value, normal});
+    all.push_back({value, normal, !value && is_undecided_latex(normal)});
   };
   if (const auto boxed = named(rule, match, text, "boxed"); !boxed.empty()) add(boxed, Boxed::kLast, false);
   for (int i = 0; i <= kNext; ++i) {
@@ -180,8 +180,10 @@ MathCandidate read_latex(const Rule& rule, const Match& match, std::u32string_vi
     }
   }
   if (all.empty()) return {};
-  if (all.size() == 1 || !std::ranges::all_of(all, [](const auto& one) { return one.value != nullptr; }))
+  if (all.size() == 1 || !std::ranges::all_of(all, [](const auto& one) { return one.value != nullptr; })) {
+    all[0].is_undecided = std::ranges::any_of(all, &MathCandidate::is_undecided) && !all[0].value;
     return all[0];
+  }
   std::vector<MathPtr> elements;
   std::u32string joined;
   for (const auto& one : all) {
@@ -193,7 +195,7 @@ MathCandidate read_latex(const Rule& rule, const Match& match, std::u32string_vi
       elements.push_back(one.value);
     }
   }
-  return {make_math(Math::kSet, elements), joined};
+  return {.value = make_math(Math::kSet, elements), .text = joined};
 }
 
 MathCandidate read_plain(const Rule& rule, const Match& match, std::u32string_view text) {
@@ -202,7 +204,7 @@ MathCandidate read_plain(const Rule& rule, const Match& match, std::u32string_vi
   std::string decimal = group("grouped_decimal") + group("decimal") + group("only_decimal");
   if (whole.empty() && decimal.empty()) {
     std::u32string expression(named(rule, match, text, "expr"));
-    return {parse_plain_expression(expression), expression};
+    return {.value = parse_plain_expression(expression), .text = expression};
   }
   std::erase_if(whole, [](char c) { return c == ' ' || c == ','; });
   whole.erase(0, whole.find_first_not_of('0'));
@@ -211,7 +213,30 @@ MathCandidate read_plain(const Rule& rule, const Match& match, std::u32string_vi
   const auto number = parse_decimal(whole + decimal);
   MathPtr value = number ? make_number(*number, !decimal.empty()) : nullptr;
   if (value && !group("percent").empty()) value = make_math(Math::kPercent, {value});
-  return {value, to_code_points(whole + decimal)};
+  return {.value = value, .text = to_code_points(whole + decimal)};
+}
+
+// Digits of other scripts as ASCII's; another text where there are some.
+std::u32string with_ascii_digits(std::u32string text) {
+  for (char32_t& c : text)
+    for (const char32_t zero : {U'\uFF10', U'\u0660', U'\u06F0', U'\u0966'})
+      if (c >= zero && c <= zero + 9) c = c - zero + U'0';
+  return text;
+}
+
+// A plain number in such digits: math_verify's patterns take it, and its parser then fails on the whole text.
+bool has_foreign_number(const std::u32string& text, const std::vector<Rule>& rules, long& steps) {
+  const std::u32string ascii = with_ascii_digits(text);
+  if (ascii == text) return false;
+  bool out = false;
+  for (const Rule& rule : rules) {
+    if (rule.latex) continue;
+    rule.pattern.for_each_match(ascii, steps, [&](const Match& match) {
+      const std::size_t size = match.end() - match.begin();
+      out = out || ascii.compare(match.begin(), size, text, match.begin(), size) != 0;
+    });
+  }
+  return out;
 }
 
 std::vector<MathCandidate> find_answers(const std::u32string& text, AnswerRules kind) {
@@ -224,7 +249,8 @@ std::vector<MathCandidate> find_answers(const std::u32string& text, AnswerRules 
   const RuleTraits traits = traits_of(kind);
   std::u32string fallback;
   MathCandidate value;
-  for (std::size_t i = 0; i < rules.size() && !value.value;) {
+  bool ended = false;
+  for (std::size_t i = 0; i < rules.size() && !value.value && !ended;) {
     std::vector<Found> found;
     for (const int priority = rules[i].priority; i < rules.size() && rules[i].priority == priority; ++i)
       rules[i].pattern.for_each_match(text, budget.steps, [&](const Match& match) {
@@ -240,14 +266,16 @@ std::vector<MathCandidate> find_answers(const std::u32string& text, AnswerRules 
       MathCandidate read = one.rule->latex ? read_latex(*one.rule, *match, text, traits, budget)
                                            : read_plain(*one.rule, *match, text);
       if (fallback.empty()) fallback = read.text;
+      ended = read.is_undecided;
       if (read.value) value = std::move(read);
-      if (value.value || traits.first) break;
+      if (value.value || traits.first || ended) break;
     }
     if (traits.first && !found.empty()) break;
   }
+  if (!value.value && !ended && traits.plain && has_foreign_number(text, rules, budget.steps)) return {};
   std::vector<MathCandidate> out;
   if (value.value) out.push_back(value);
-  if (!fallback.empty()) out.push_back({nullptr, fallback});
+  if (!fallback.empty()) out.push_back({.value = nullptr, .text = fallback});
   return out;
 }
 

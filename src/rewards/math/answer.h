@@ -13,6 +13,7 @@ namespace hone::rewards {
 struct MathCandidate {
   MathPtr value;
   std::u32string text;
+  bool is_undecided = false;  // LaTeX that hone does not work out: nothing in it or beside it is the answer
 };
 
 enum class AnswerRules {
@@ -41,6 +42,7 @@ enum class Boxed { kAll, kLast };
 std::u32string normalize_latex(std::u32string text, Boxed boxed, bool repair, long& steps);
 
 MathPtr parse_latex(const std::u32string& text, MathBudget& budget);  // empty when it is not understood
+bool is_undecided_latex(const std::u32string& text);                  // of a text that was not understood
 MathPtr parse_plain_expression(const std::u32string& text);           // 1/2, (3+4)*2
 
 bool same_answer(const MathCandidate& gold, const MathCandidate& answer);

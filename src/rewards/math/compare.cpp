@@ -5,6 +5,7 @@
 
 #include "base/ascii.h"
 #include "rewards/math/evaluate.h"
+#include "rewards/math/matrix.h"
 
 namespace hone::rewards {
 
@@ -324,7 +325,7 @@ bool compare_relations(const MathPtr& gold, const MathPtr& answer) {
   if (gold->kind != Math::kRelation || answer->kind != Math::kRelation) return false;
   const auto numbers = [](const MathPtr& one) {
     return std::ranges::none_of(one->args, [](const MathPtr& arg) {
-      return arg->is_set() || arg->kind == Math::kTuple || is_relation(arg);
+      return arg->is_set() || arg->kind == Math::kTuple || is_relation(arg) || has_matrix(arg);
     });
   };
   if (!numbers(gold) || !numbers(answer))
@@ -361,6 +362,14 @@ std::optional<Pieces> relation_pieces(const MathPtr& one) {
   const bool open = mark.size() == 1;
   if (mark[0] == '<') return Pieces{{-INFINITY, *bound, true, open}};
   return Pieces{{*bound, INFINITY, open, true}};
+}
+
+// By element, whatever the brackets.
+bool same_matrices(const MathPtr& a, const MathPtr& b) {
+  const auto same_rows = [](const MathPtr& left, const MathPtr& right) {
+    return std::ranges::equal(left->args, right->args, same_number);
+  };
+  return a && b && std::ranges::equal(a->args, b->args, same_rows);
 }
 
 }  // namespace
@@ -420,6 +429,7 @@ bool same_math(const MathPtr& first, const MathPtr& second) {
   if (is_relation(gold) || is_relation(answer)) return false;
   const auto listed = [](const MathPtr& one) { return one->is_set() || one->kind == Math::kTuple; };
   if (listed(gold) || listed(answer)) return compare_sets(gold, answer);
+  if (has_matrix(gold) || has_matrix(answer)) return same_matrices(matrix_value(gold), matrix_value(answer));
   if (identical(gold, answer)) return true;
   if (gold->kind == Math::kSymbol || answer->kind == Math::kSymbol) return same_symbols(gold, answer);
   return same_number(gold, answer);

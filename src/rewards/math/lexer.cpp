@@ -2,6 +2,7 @@
 
 #include "base/code_points.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <string_view>
@@ -94,14 +95,26 @@ constexpr std::array kLiterals = {
     Literal{U"\\binom", MathToken::kCommand, U"binom"}, Literal{U"\\dbinom", MathToken::kCommand, U"binom"},
     Literal{U"\\tbinom", MathToken::kCommand, U"binom"},
     Literal{U"\\operatorname", MathToken::kUnknown, {}}, Literal{U"\\begin", MathToken::kUnknown, {}},
-    Literal{U"\\end", MathToken::kUnknown, {}}, Literal{U"\\\\", MathToken::kUnknown, {}},
-    Literal{U"&", MathToken::kUnknown, {}}, Literal{U"\\|", MathToken::kUnknown, {}},
-    Literal{U"\\int", MathToken::kUnknown, {}}, Literal{U"\\sum", MathToken::kUnknown, {}},
-    Literal{U"\\prod", MathToken::kUnknown, {}}, Literal{U"\\lim", MathToken::kUnknown, {}},
+    Literal{U"\\end", MathToken::kUnknown, {}}, Literal{U"\\\\", MathToken::kMark, U"\\\\"},
+    Literal{U"&", MathToken::kMark, U"&"}, Literal{U"\\|", MathToken::kUnknown, {}},
+    Literal{U"\\begin{matrix}", MathToken::kCommand, U"begin matrix"},
+    Literal{U"\\begin{pmatrix}", MathToken::kCommand, U"begin matrix"},
+    Literal{U"\\begin{bmatrix}", MathToken::kCommand, U"begin matrix"},
+    Literal{U"\\begin{vmatrix}", MathToken::kCommand, U"begin vmatrix"},
+    Literal{U"\\begin{array}", MathToken::kCommand, U"begin array"},
+    Literal{U"\\end{matrix}", MathToken::kCommand, U"end matrix"},
+    Literal{U"\\end{pmatrix}", MathToken::kCommand, U"end matrix"},
+    Literal{U"\\end{bmatrix}", MathToken::kCommand, U"end matrix"},
+    Literal{U"\\end{vmatrix}", MathToken::kCommand, U"end matrix"},
+    Literal{U"\\end{array}", MathToken::kCommand, U"end matrix"},
+    Literal{U"\\operatorname{gcd}", MathToken::kCommand, U"gcd"},
+    Literal{U"\\operatorname{lcm}", MathToken::kCommand, U"lcm"},
+    Literal{U"\\int", MathToken::kCommand, U"int"}, Literal{U"\\sum", MathToken::kCommand, U"sum"},
+    Literal{U"\\prod", MathToken::kCommand, U"prod"}, Literal{U"\\lim", MathToken::kUnknown, {}},
     Literal{U"\\to", MathToken::kUnknown, {}}, Literal{U"\\rightarrow", MathToken::kUnknown, {}},
-    Literal{U"\\det", MathToken::kUnknown, {}}, Literal{U"\\gcd", MathToken::kUnknown, {}},
-    Literal{U"\\lcm", MathToken::kUnknown, {}}, Literal{U"\\max", MathToken::kUnknown, {}},
-    Literal{U"\\min", MathToken::kUnknown, {}}, Literal{U"\\langle", MathToken::kUnknown, {}},
+    Literal{U"\\det", MathToken::kCommand, U"det"}, Literal{U"\\gcd", MathToken::kCommand, U"gcd"},
+    Literal{U"\\lcm", MathToken::kCommand, U"lcm"}, Literal{U"\\max", MathToken::kCommand, U"max"},
+    Literal{U"\\min", MathToken::kCommand, U"min"}, Literal{U"\\langle", MathToken::kUnknown, {}},
     Literal{U"\\rangle", MathToken::kUnknown, {}}, Literal{U"'", MathToken::kMark, U"transpose"},
     Literal{U".", MathToken::kUnknown, {}},
     // functions
@@ -313,6 +326,17 @@ class Lexer {
 };
 
 }  // namespace
+
+bool has_undecided_latex(const std::vector<MathToken>& tokens, const std::u32string& text) {
+  static constexpr View kOurs[] = {U"begin matrix", U"begin vmatrix", U"begin array", U"end matrix",
+                                   U"sum",          U"prod",          U"int",         U"gcd",
+                                   U"lcm",          U"max",           U"min",         U"det"};
+  return std::ranges::any_of(tokens, [&](const MathToken& one) {
+    if (one.type == MathToken::kUnknown) return text[one.begin] == U'\\';
+    if (one.type == MathToken::kMark) return one.text == U"&" || one.text == U"\\\\";
+    return one.type == MathToken::kCommand && std::ranges::find(kOurs, one.text) != std::end(kOurs);
+  });
+}
 
 std::vector<MathToken> tokenize_latex(const std::u32string& text) {
   return Lexer(text).cut();

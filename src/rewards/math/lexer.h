@@ -36,6 +36,10 @@ constexpr bool is_letter(char32_t c) {
   return (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z');
 }
 
+// Whether `text`, cut into `tokens`, has what hone does not always work out: matrices, sums, integrals, limits, sets of
+// numbers. What of it does not parse may be well-formed.
+bool has_undecided_latex(const std::vector<MathToken>& tokens, const std::u32string& text);
+
 // Ends with kEnd. Empty: a character that no rule matches.
 std::vector<MathToken> tokenize_latex(const std::u32string& text);
 

@@ -5,8 +5,11 @@
 
 #include "base/pattern.h"
 #include "rewards/math/answer.h"
+#include "rewards/math/build.h"
+#include "rewards/math/calculus.h"
 #include "rewards/math/compare.h"
 #include "rewards/math/lexer.h"
+#include "rewards/math/matrix.h"
 
 namespace hone::rewards {
 
@@ -22,89 +25,6 @@ constexpr int kMaxDepth = 300;      // of rules that call themselves
 const MathPtr& one_half() {
   static const MathPtr value = make_number({1, 2});
   return value;
-}
-
-// a + b + c and a b c stay flat: one node, made when all its parts are there.
-class Flat {
- public:
-  Flat(Math::Kind kind, MathPtr first) : kind_(kind), first_(std::move(first)) {}
-
-  void add(const MathPtr& one) {
-    if (args_.empty()) append(first_);
-    append(one);
-  }
-  MathPtr value() const { return args_.empty() ? first_ : make_math(kind_, args_); }
-
- private:
-  void append(const MathPtr& one) {
-    if (one->kind == kind_) {
-      args_.insert(args_.end(), one->args.begin(), one->args.end());
-    } else {
-      args_.push_back(one);
-    }
-  }
-
-  Math::Kind kind_;
-  MathPtr first_;
-  std::vector<MathPtr> args_;
-};
-
-MathPtr flat(Math::Kind kind, const MathPtr& a, const MathPtr& b) {
-  Flat out(kind, a);
-  out.add(b);
-  return out.value();
-}
-
-MathPtr quotient(const MathPtr& above, const MathPtr& below) {
-  if (!above->is_integer() || !below->is_integer())
-    return make_math(Math::kMultiply, {above, make_math(Math::kPower, {below, minus_one()})});
-  const auto value = divide(above->number, below->number);
-  return value ? make_number(*value) : make_math(Math::kUndefined);
-}
-
-// 2 \frac{1}{2} is a sum. Empty: another pair, whose product is meant.
-MathPtr mixed_fraction(const MathPtr& left, const MathPtr& right) {
-  if (!left->is_integer() || !right->is_rational() || right->number.p <= 0) return nullptr;
-  const bool negative = left->number.p < 0;
-  const Rational part{negative ? -right->number.p : right->number.p, right->number.q};
-  const auto sum = add(left->number, part);
-  return sum ? make_number(*sum) : nullptr;
-}
-
-// Side by side, from the right: mixed fractions, then a product.
-MathPtr beside(const std::vector<MathPtr>& all) {
-  MathPtr last = all.back();
-  std::size_t rest = all.size() - 1;
-  for (; rest > 0; --rest) {
-    MathPtr sum = mixed_fraction(all[rest - 1], last);
-    if (!sum) break;
-    last = std::move(sum);
-  }
-  if (rest == 0) return last;
-  Flat out(Math::kMultiply, all[0]);
-  for (std::size_t i = 1; i < rest; ++i) out.add(all[i]);
-  out.add(last);
-  return out.value();
-}
-
-MathPtr set_of(std::vector<MathPtr> elements) {
-  if (elements.empty()) return make_math(Math::kEmptySet);
-  return make_math(Math::kSet, std::move(elements));
-}
-
-// A list's rows (cut by ;) of elements (cut by ,): one element alone is itself.
-MathPtr list_value(const std::vector<std::vector<MathPtr>>& rows) {
-  if (rows.size() == 1) return rows[0].size() == 1 ? rows[0][0] : set_of(rows[0]);
-  const bool single = std::ranges::all_of(rows, [](const auto& row) { return row.size() == 1; });
-  std::vector<MathPtr> out;
-  for (const auto& row : rows) out.push_back(single ? row[0] : make_math(Math::kTuple, row));
-  return set_of(std::move(out));
-}
-
-std::vector<MathPtr> flatten(const std::vector<std::vector<MathPtr>>& rows) {
-  std::vector<MathPtr> out;
-  for (const auto& row : rows) out.insert(out.end(), row.begin(), row.end());
-  return out;
 }
 
 std::string lower(View text) {
@@ -423,7 +343,9 @@ class LatexParser {
     while (out) {
       if (take(U"!")) {
         out = make_math(Math::kFunction, {out}, "factorial");
-      } else if (!take(U"transpose") && !take(U"degree")) {
+      } else if (take(U"transpose")) {
+        if (out->kind == Math::kMatrix) out = transposed(out);
+      } else if (!take(U"degree")) {
         break;
       }
     }
@@ -493,6 +415,7 @@ class LatexParser {
     if (MathPtr out = group(U"\\lceil", U"\\rceil")) return make_math(Math::kFunction, {out}, "ceil");
     if (functions)
       if (MathPtr out = attempt([this] { return function(); })) return out;
+    if (MathPtr out = attempt([this] { return matrix(); })) return out;
     if (MathPtr out = attempt([this] { return atom(); })) return out;
     if (MathPtr out = attempt([this] { return two_arguments(U"frac"); })) return out;
     if (MathPtr out = attempt([this] { return two_arguments(U"binom"); })) return out;
@@ -539,7 +462,99 @@ class LatexParser {
       return exponent ? make_math(Math::kPower, {e, exponent}) : nullptr;
     }
     if (take_command(U"sqrt")) return root();
+    for (const View name : {U"gcd", U"lcm", U"max", U"min"})
+      if (take_command(name)) return of_several(to_utf8(name));
+    for (const View name : {U"sum", U"prod"})
+      if (take_command(name)) return range(name == U"sum" ? Math::kAdd : Math::kMultiply);
+    if (take_command(U"int")) return integral();
     return unknown_function();
+  }
+
+  // \gcd(4, 6), \max(1, 2) of numbers.
+  MathPtr of_several(const std::string& name) {
+    std::vector<MathPtr> args;
+    if (!take(U"(")) return nullptr;
+    do {
+      args.push_back(expression());
+      if (!args.back()) return nullptr;
+    } while (take(U","));
+    return take(U")") ? one_of_several(name, args) : nullptr;
+  }
+
+  MathPtr limit() { return is_mark(U"{") ? braced() : atom(); }
+
+  // \sum_{i=1}^{3} and a product, with whole numbers as limits: the terms.
+  MathPtr range(Math::Kind kind) {
+    const Deeper deeper(*this);
+    MathPtr name, first, last;
+    for (int i = 0; i < 2; ++i) {
+      if (!last && is_mark(U"^")) {
+        last = superscript();
+        if (!last) return nullptr;
+      } else if (!name && take(U"_") && take(U"{")) {
+        name = name_with_subscript();
+        if (!name || name->kind != Math::kSymbol || !take(U"=")) return nullptr;
+        first = expression();
+        if (!first || !take(U"}")) return nullptr;
+      }
+    }
+    const MathPtr body = name && last ? product(true) : nullptr;
+    return body ? terms_of(kind, body, name->name, first, last, work_left_) : nullptr;
+  }
+
+  // \int_0^1 x dx and \int_0^1 \frac{dx}{x}, between numbers.
+  MathPtr integral() {
+    const Deeper deeper(*this);
+    MathPtr low, high;
+    for (int i = 0; i < 2; ++i) {
+      if (!high && is_mark(U"^")) {
+        high = superscript();
+      } else if (!low && take(U"_")) {
+        low = limit();
+      }
+    }
+    if (!low || !high) return nullptr;
+    const std::size_t start = at_;
+    integrals_ += 1;  // a differential ends the integrand
+    MathPtr body = expression();
+    integrals_ -= 1;
+    if (!body) {
+      at_ = start;
+      body = make_number({1, 1});
+    }
+    if (token().type == MathToken::kDifferential) {
+      View name = tokens_[at_++].text;
+      if (name.starts_with(U'\\')) name.remove_prefix(1);
+      return definite_integral(body, lower(name), low, high, work_left_);
+    }
+    at_ = start;
+    const MathPtr quotient = two_arguments(U"frac");  // the differential is above
+    return quotient ? definite_integral_of_quotient(quotient, low, high, work_left_) : nullptr;
+  }
+
+  // \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}
+  MathPtr matrix() {
+    const Deeper deeper(*this);
+    const bool det = take_command(U"det");
+    const bool bars = take_command(U"begin vmatrix");
+    if (!bars && take_command(U"begin array")) {
+      if (!take(U"{")) return nullptr;
+      while (!at_end() && !is_mark(U"}")) ++at_;
+      if (!take(U"}")) return nullptr;
+    } else if (!bars && !take_command(U"begin matrix")) {
+      return nullptr;
+    }
+    std::vector<std::vector<MathPtr>> all;
+    do {
+      auto& row = all.emplace_back();
+      do {
+        row.push_back(expression());
+        if (!row.back()) return nullptr;
+      } while (take(U"&"));
+    } while (take(U"\\\\"));
+    if (!take_command(U"end matrix")) return nullptr;
+    const MathPtr out = make_matrix(all);
+    return out && (det || bars) ? determinant(out) : out;
   }
 
   MathPtr root() {
@@ -673,6 +688,7 @@ class LatexParser {
       case MathToken::kInfinity:
         return ++at_, make_math(Math::kInfinity);
       case MathToken::kDifferential:
+        if (integrals_ > 0) return nullptr;
         return ++at_, make_math(Math::kSymbol, {}, "d" + to_utf8(one.text));
       case MathToken::kNumber: {
         ++at_;
@@ -713,6 +729,7 @@ class LatexParser {
   long work_left_;
   int depth_ = 0;
   int bars_ = 0;
+  int integrals_ = 0;  // whose integrand is read
 };
 
 // 1,234 and 12,345.5 alone are numbers; 0,5 does not come here, 0,500 is a half.
@@ -729,6 +746,10 @@ MathPtr grouped_number(const std::u32string& text) {
 }
 
 }  // namespace
+
+bool is_undecided_latex(const std::u32string& text) {
+  return has_undecided_latex(tokenize_latex(text), text);
+}
 
 MathPtr parse_latex(const std::u32string& text, MathBudget& budget) {
   budget.steps -= 10 * static_cast<long>(text.size());

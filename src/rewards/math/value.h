@@ -57,7 +57,8 @@ struct Math {
     kEmptySet,
     kReals,
     kRelation,  // name: = < <= > >= !=; args: both sides
-    kChain      // args: relations, a < b < c
+    kChain,     // args: relations, a < b < c
+    kMatrix     // args: rows, each a kTuple of as many elements
   } kind;
   Rational number{};
   bool is_float = false;
