@@ -14,6 +14,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/active_python.h"
 #include "base/signal_names.h"
 
 namespace hone::base {
@@ -77,10 +78,11 @@ int spawn_python(const PythonProcess::Options& options, int channel, pid_t& pid)
   posix_spawnattr_setpgroup(&attributes, 0);  // a Ctrl-C at the terminal is ours to answer
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::vector<std::string> words = {options.python, "-c", std::string(options.program)};
+  const std::string python = active_python(options.python).program;
+  std::vector<std::string> words = {python, "-c", std::string(options.program)};
   std::vector<std::string> variables = environment(options.variables);
-  const int error = ::posix_spawnp(&pid, options.python.c_str(), &actions, &attributes,
-                                   pointers(words).data(), pointers(variables).data());
+  const int error = ::posix_spawnp(&pid, python.c_str(), &actions, &attributes, pointers(words).data(),
+                                   pointers(variables).data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   return error;
@@ -101,7 +103,7 @@ PythonProcess::PythonProcess(const Options& options) {
   socket_ = ends[0];
   ::fcntl(socket_, F_SETFL, O_NONBLOCK);
   if (error == 0) return;
-  failure_ = "'" + options.python + "' does not start: " + std::strerror(error);
+  failure_ = "'" + active_python(options.python).program + "' does not start: " + std::strerror(error);
   pid_ = -1;
   close_socket();
 }

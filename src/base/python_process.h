@@ -18,8 +18,8 @@ namespace hone::base {
 class PythonProcess {
  public:
   struct Options {
-    std::string python = "python3";  // looked for along PATH
-    std::string_view program;        // its text, given by -c
+    std::string python;        // looked for along PATH; empty: base/active_python.h
+    std::string_view program;  // its text, given by -c
     // Environment variables beside ours; those that are empty are left as they are.
     std::vector<std::pair<std::string, std::string>> variables = {};
     bool shows_output = false;  // what it prints goes to our stderr; false: nowhere

@@ -114,7 +114,7 @@ class Chat {
 
   int run() {
     if (typed_) {
-      std::cerr << "/reset starts again, /exit leaves, Ctrl-C stops an answer\n";
+      std::cerr << "/help lists the commands, /exit leaves, Ctrl-C stops an answer\n";
       if (opened_.adapters) list_adapters();
     }
     std::string line;
@@ -170,10 +170,26 @@ class Chat {
       if (!opened_.adapters) throw_no_adapters(words);
       if (end != std::string::npos) switch_to(words.substr(words.find_first_not_of(" \t", end)));
       if (end == std::string::npos || typed_) list_adapters();
+    } else if (words == "/help") {
+      std::cerr << help();
     } else {
-      throw_unknown_command(words);
+      tell(unknown_command(words));  // a slip of the fingers ends nothing, in a pipe neither
     }
     return false;
+  }
+
+  std::string help() const {
+    std::string out =
+        "/reset          starts again\n"
+        "/exit, Ctrl-D   leaves\n"
+        "/help           this list\n";
+    if (opened_.adapters) {
+      out +=
+          "/adapters       lists the adapters\n"
+          "/adapter NAME   switches to one; /adapter none: the model without one\n";
+    }
+    return out +
+           "Ctrl-C          stops an answer\nAll else goes to the model; a space before a slash does too.\n";
   }
 
   // The conversation stays; its keys and values are of another model now.
@@ -205,18 +221,15 @@ class Chat {
                            .fix = "hone chat MODEL --adapters NAME=FOLDER NAME=FOLDER"});
   }
 
-  [[noreturn]] void throw_unknown_command(const std::string& words) const {
-    std::vector<std::string> known = {"/reset", "/exit"};
-    std::string expected = "/reset or /exit";
-    if (opened_.adapters) {
-      known.insert(known.end(), {"/adapter", "/adapters"});
-      expected = "/reset, /exit, /adapter or /adapters";
-    }
-    throw base::UserError({.where = "hone chat",
-                           .expected = expected + ", or a message that begins with another letter",
-                           .found = "'" + words + "'." + base::did_you_mean(words, known),
-                           .cause = {},
-                           .fix = "write a space before the slash to send it to the model"});
+  base::UserError unknown_command(const std::string& words) const {
+    std::vector<std::string> known = {"/help", "/reset", "/exit"};
+    if (opened_.adapters) known.insert(known.end(), {"/adapter", "/adapters"});
+    return base::UserError(
+        {.where = "hone chat",
+         .expected = "a command that /help lists, or a message that begins with another letter",
+         .found = "'" + words + "'." + base::did_you_mean(words, known),
+         .cause = {},
+         .fix = "write a space before the slash to send it to the model"});
   }
 
   static void tell(const base::UserError& error) {

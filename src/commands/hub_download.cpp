@@ -9,6 +9,7 @@
 #include <iostream>
 #include <string>
 
+#include "base/active_python.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/printable.h"
@@ -105,7 +106,8 @@ void require_downloaded(const std::vector<config::HubRequest>& still_missing) {
               request.id + " shows what is there"});
 }
 
-void download_from_hub(const std::vector<config::HubRequest>& requests, const std::string& python) {
+void download_from_hub(const std::vector<config::HubRequest>& requests, const std::string& named) {
+  const std::string python = base::active_python(named).program;
   for (const config::HubRequest& request : requests) {
     if (config::hub_is_offline()) {
       refuse(request, config::not_here(request),

@@ -8,13 +8,11 @@
 
 namespace hone::commands {
 
-inline constexpr const char* kPython = "python3";  // where the command has no option `python`
-
-// Says what is downloaded, and does it with `python`, one after the other; progress goes to stderr. Tokens stay in that Python.
+// Says what is downloaded, and does it with `python` (empty: base/active_python.h), one after the other; progress goes to stderr. Tokens stay in that Python.
 // After it config::hub_snapshot finds each. Of a data set only data files and README.md come: no pickle, no script.
 // UserError, with what to do by hand, when connections are forbidden (HF_HUB_OFFLINE), when Python or its huggingface_hub is
 // missing, and for what the hub answers.
-void download_from_hub(const std::vector<config::HubRequest>& requests, const std::string& python = kPython);
+void download_from_hub(const std::vector<config::HubRequest>& requests, const std::string& python = "");
 
 // UserError for what a download did not bring: a split or a file that the repository does not have.
 void require_downloaded(const std::vector<config::HubRequest>& still_missing);

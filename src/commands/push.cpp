@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iostream>
 
+#include "base/active_python.h"
 #include "base/error.h"
 #include "commands/commands.h"
 #include "commands/hub_push.h"
@@ -38,7 +39,7 @@ int push(const std::vector<std::string>& arguments) {
         {.where = "hone push",
          .expected = repository + " to take the adapter in " + plan.run,
          .found = found,
-         .cause = "it is uploaded by '" + plan.python + "', with your own huggingface_hub and token",
+         .cause = "it is uploaded by '" + base::active_python(plan.python).program + "', with your own huggingface_hub and token",
          .fix = fix});
   };
   if (config::hub_is_offline()) refuse("HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set", "unset it");

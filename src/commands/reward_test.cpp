@@ -1,5 +1,6 @@
 // hone reward-test: rewards on good and bad answers, before a run is spent on them.
 #include <ATen/Parallel.h>
+#include <unistd.h>
 
 #include <array>
 #include <cmath>
@@ -9,6 +10,7 @@
 #include "commands/commands.h"
 #include "config/tool_plans.h"
 #include "data/prompts.h"
+#include "report/reward_output.h"
 #include "report/terminal.h"
 #include "rewards/open_reward.h"
 #include "rewards/reward_trial.h"
@@ -55,6 +57,17 @@ void print(const rewards::Trial& trial) {
   }
   if (!trial.rows.empty())
     std::cout << "  " << padded("a call", 20) << number(trial.seconds, "%8.3f") << " s\n";
+  if (trial.safe_by_group) {
+    std::cout << "  by group            "
+              << (*trial.safe_by_group
+                      ? "the same scores: reward_by_group: true lets a run score while it samples"
+                      : "other scores: leave reward_by_group false")
+              << '\n';
+  }
+  if (!trial.printed.empty()) {
+    std::cout << "  it prints\n"
+              << report::printed_lines(trial.printed, report::terminal_of(STDOUT_FILENO).columns, "");
+  }
   for (const auto& one : trial.failures) std::cout << "  failed: " << report::visible_controls(one) << '\n';
   for (const auto& one : trial.suspicious) std::cout << "  suspicious: " << one << '\n';
   if (trial.suspicious.empty()) std::cout << "  nothing suspicious\n";

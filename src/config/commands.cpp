@@ -133,8 +133,9 @@ constexpr CommandRow kCommands[] = {
      .example = "hone chat DIR",
      .usage = "hone chat MODEL [--adapter_name_or_path DIR] [--option value ...]\n"
            "\n"
-           "A conversation with the model, in its chat template. /reset starts again, /exit or Ctrl-D leaves, Ctrl-C\n"
-           "stops an answer. Reads a pipe too: one message per line. With --adapters NAME=DIR NAME=DIR the model is\n"
+           "A conversation with the model, in its chat template. /help lists the commands, /reset starts again, /exit or\n"
+           "Ctrl-D leaves, Ctrl-C stops an answer. MODEL may be the folder of an adapter, whose base is then found.\n"
+           " Reads a pipe too: one message per line. With --adapters NAME=DIR NAME=DIR the model is\n"
            "loaded once: /adapter NAME or /adapter none switches, /adapters lists; the conversation stays.\n",
      .schema = &chat_schema,
      .check = [](const Words& words) { parse_chat(words); }},

@@ -67,11 +67,17 @@ std::vector<Option> reward_options() {
        {"judge_prompt", "the judge's prompt, with {prompt}, {first} and {second}; null: hone's own",
         &OnlineDpoPlan::judge_prompt}});
   add(rows, {"rewards", kHone, kAll},
-      {{"python", "the interpreter of your Python: rewards, row_function, loggers, the hub",
+      {{"python",
+        "the interpreter of your Python: rewards, row_function, loggers, the hub; null: that of the active environment "
+        "(VIRTUAL_ENV, CONDA_PREFIX, python on PATH)",
         &PolicyPlan::python,
         in("sft, dpo, kto, reward, cpo, orpo", {.group = "data", .after = "row_timeout"})}});
   add(rows, {"rewards", kHone, kHoneSamplers},
-      {{"reward_workers", "processes that score in parallel", &PolicyPlan::reward_workers,
+      {{"reward_by_group",
+        "call your own functions and endpoints with one prompt's completions while others are sampled; false: with the "
+        "whole generation batch, as TRL",
+        &PolicyPlan::reward_by_group},
+       {"reward_workers", "processes that score in parallel", &PolicyPlan::reward_workers,
         Range{.least = 1, .most = 1024}},
        {"reward_timeout", "seconds that one call of a reward may take", &PolicyPlan::reward_timeout,
         Range{.least = 0, .most = 1e9, .least_open = true}}});

@@ -24,6 +24,10 @@ std::vector<Argument> split_arguments(const std::vector<std::string>& words, con
     const std::string& word = words[at++];
     if (!is_option_word(word) || !word.starts_with("--")) {
       const bool yaml = word.ends_with(".yaml") || word.ends_with(".yml");
+      if (yaml && out.empty()) {  // hone sft run.yaml
+        out.push_back({.name = "config", .values = {word}});
+        continue;
+      }
       throw base::UserError({.where = "command line",
                              .expected = "an option such as --output_dir",
                              .found = fmt::format("'{}'", base::cut_text(word, 200)),

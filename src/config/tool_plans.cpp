@@ -155,6 +155,26 @@ std::string first_adapter(const Settings& settings) {
                          : named_adapter(several.front(), settings.where("adapters")).folder;
 }
 
+// The base that the adapter was trained on, where none is named.
+void take_base_of(Settings& settings, const std::string& adapter, std::vector<std::string>& notes) {
+  if (settings.is_set("model_name_or_path") || adapter.empty()) return;
+  const std::string option = settings.is_set("adapters") ? "adapters" : "adapter_name_or_path";
+  require_adapter_path(adapter, option, settings.where(option));
+  const std::string path = (std::filesystem::path(adapter) / "adapter_config.json").string();
+  const base::Json config = base::parse_json(base::read_text(path), path);
+  const auto base = config.is_object() ? config.find("base_model_name_or_path") : config.end();
+  if (base == config.end() || !base->is_string() || base->get<std::string>().empty()) return;
+  settings.put("model_name_or_path", *base, path + ", base_model_name_or_path");
+  notes.push_back(fmt::format("model_name_or_path: {}, the base of {}", base->get<std::string>(), adapter));
+}
+
+bool is_adapter_folder(const std::string& word) {
+  const std::filesystem::path folder = word;
+  std::error_code ignored;
+  return std::filesystem::exists(folder / "adapter_config.json", ignored) &&
+         !std::filesystem::exists(folder / "config.json", ignored);
+}
+
 // All of `adapters` speak from one base.
 void note_other_bases(const DecodingPlan& plan, std::vector<std::string>& notes) {
   for (const NamedAdapter& one : plan.adapters) {
@@ -202,6 +222,7 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
   GeneratePlan plan;
   plan.notes = settings.check();
   inherit_base_options(settings, first_adapter(settings), plan.notes);
+  take_base_of(settings, first_adapter(settings), plan.notes);
   read_decoding(settings, plan);
   note_other_bases(plan, plan.notes);
   settings.fill(plan);
@@ -227,16 +248,22 @@ GeneratePlan parse_generate(const std::vector<std::string>& arguments) {
 
 ChatPlan parse_chat(const std::vector<std::string>& arguments) {
   std::vector<std::string> words = arguments;
-  if (!words.empty() && !words[0].starts_with("-")) words.insert(words.begin(), "--model_name_or_path");
+  if (!words.empty() && !words[0].starts_with("-")) {
+    words.insert(words.begin(),
+                 is_adapter_folder(words[0]) ? "--adapter_name_or_path" : "--model_name_or_path");
+  }
   Settings settings = read(chat_schema(), words);
   ChatPlan plan;
   plan.notes = settings.check();
   inherit_base_options(settings, first_adapter(settings), plan.notes);
+  take_base_of(settings, first_adapter(settings), plan.notes);
   if (!settings.is_set("model_name_or_path")) {
-    throw UserError({.where = "hone chat",
-                     .expected = "a model to talk with",
-                     .found = "none",
-                     .fix = "write hone chat MODEL, a folder in Hugging Face format or a .gguf file"});
+    throw UserError(
+        {.where = "hone chat",
+         .expected = "a model to talk with",
+         .found = "none",
+         .fix =
+             "write hone chat MODEL, a folder in Hugging Face format, a .gguf file, or the folder of an adapter"});
   }
   read_decoding(settings, plan);
   note_other_bases(plan, plan.notes);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/active_python.h"
 #include "base/error.h"
 #include "base/stopwatch.h"
 #include "data/describe_row.h"
@@ -80,7 +81,7 @@ struct RowFunction::Worker {
         {.where = "row_function " + plan.word,
          .expected = "a Python interpreter (3.8 or later) that loads it",
          .found = (late ? "no answer within " + seconds_text(kLoadSeconds)
-                        : plan.python + " " + process.how_it_ended()) +
+                        : base::active_python(plan.python).program + " " + process.how_it_ended()) +
                   (printed.empty() ? "" : ". It printed:\n" + printed),
          .cause = late ? "an import that hangs" : "not a Python interpreter, or an import that ends it",
          .fix = "import the file with this interpreter to see the error"});

@@ -147,7 +147,8 @@ def load_module(entry):
             if error.name and (name == error.name or name.startswith(error.name + ".")):
                 raise Fault(f"a module {name} that this Python can import", describe(error),
                             f"Python is {sys.executable}, working folder {os.getcwd()}",
-                            "install the package there, start hone in its folder, or name the file: path/to/file.py:function")
+                            "install the package there, name another Python with --python, start hone in its folder, or name the file: "
+                            "path/to/file.py:function")
             raise
     path = entry["file"]
     real = os.path.realpath(path)
@@ -200,7 +201,7 @@ def import_module(entry):
         raise
     except BaseException as error:
         raise Fault(f"{os.path.basename(entry.get('file') or entry['module'])} imports without an error", trace_of(error),
-                    f"Python is {sys.executable}", "correct the file, install what it lacks, or choose another Python")
+                    f"Python is {sys.executable}", "correct the file, install what it lacks, or name another Python with --python")
 
 
 def file_of(function):

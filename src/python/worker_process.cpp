@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/active_python.h"
 #include "base/error.h"
 #include "base/signal_names.h"
 
@@ -25,16 +26,17 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxPrinted = std::size_t{16} << 10;
+constexpr std::size_t kMaxUnread = std::size_t{1} << 20;
 constexpr milliseconds kGlance{100};   // between looks at a worker that is silent
 constexpr milliseconds kEndAll{2500};  // for the watcher, which takes milliseconds
 constexpr int kFirstFree = 10;         // our ends stay clear of the descriptors that the child is given
 
-[[noreturn]] void cannot_start(const std::string& python, const Program& program, int error) {
+[[noreturn]] void cannot_start(const base::ActivePython& python, const Program& program, int error) {
   const bool missing = error == ENOENT;
   throw base::UserError(
       {.where = program.who,
        .expected = "a Python interpreter " + program.what_for,
-       .found = "'" + python + "': " + std::string(std::strerror(error)),
+       .found = "'" + python.program + "': " + std::string(std::strerror(error)),
        .cause = missing ? "no such program, on PATH or at this path" : "the system cannot start it",
        .fix = missing ? "name your interpreter with --python, or activate its environment" : ""});
 }
@@ -77,7 +79,7 @@ struct SpawnSetup {
 };
 
 // Not fork: a copy of a trainer's page tables is slow, and posix_spawn needs none.
-pid_t spawn(const std::string& python, const Program& program, int socket, int life, int prints) {
+pid_t spawn(const base::ActivePython& python, const Program& program, int socket, int life, int prints) {
   SpawnSetup setup;
   posix_spawn_file_actions_addopen(&setup.actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&setup.actions, prints, 1);
@@ -98,14 +100,14 @@ pid_t spawn(const std::string& python, const Program& program, int socket, int l
   posix_spawnattr_setpgroup(&setup.attributes, 0);
   posix_spawnattr_setflags(&setup.attributes,
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  std::string name = python;
+  std::string name = python.program;
   std::string option = "-c";
   std::string text = bootstrap(program);
   const std::array<char*, 4> arguments{name.data(), option.data(), text.data(), nullptr};
   pid_t pid = -1;
   // The user's Python gets the user's environment, unread by us.
-  const int error =
-      ::posix_spawnp(&pid, python.c_str(), &setup.actions, &setup.attributes, arguments.data(), ::__environ);
+  const int error = ::posix_spawnp(&pid, python.program.c_str(), &setup.actions, &setup.attributes,
+                                   arguments.data(), ::__environ);
   if (error != 0) cannot_start(python, program, error);
   return pid;
 }
@@ -118,8 +120,9 @@ std::string name_of_end(int code, int status) {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(const std::string& python, const Program& program)
+WorkerProcess::WorkerProcess(const std::string& named, const Program& program)
     : who_(program.who), incoming_(program.who) {
+  const base::ActivePython python = base::active_python(named);
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
     cannot_start(python, program, errno);
@@ -211,11 +214,22 @@ void WorkerProcess::take_prints() {
   std::array<char, 1U << 16U> bytes;
   const ssize_t count = ::read(prints_, bytes.data(), bytes.size());
   if (count > 0) {
-    printed_.append(bytes.data(), static_cast<std::size_t>(count));
+    printed_count_ += static_cast<std::size_t>(count);
+    const std::string_view text(bytes.data(), static_cast<std::size_t>(count));
+    unread_ += text.substr(0, kMaxUnread - std::min(unread_.size(), kMaxUnread));
+    printed_ += text;
     if (printed_.size() > kMaxPrinted) printed_.erase(0, printed_.size() - kMaxPrinted);
   } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
     prints_open_ = false;
   }
+}
+
+std::string WorkerProcess::new_output() {
+  for (std::size_t before = std::string::npos; prints_open_ && before != printed_count_;) {
+    before = printed_count_;
+    take_prints();
+  }
+  return std::exchange(unread_, {});
 }
 
 std::string WorkerProcess::ask_where() {

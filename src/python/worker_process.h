@@ -17,7 +17,7 @@ using base::Clock;
 
 class WorkerProcess {
  public:
-  // Looks for `python` along PATH. What is started is the worker's watcher (program.h), which leads a
+  // Looks for `python` along PATH; empty: base/active_python.h. What is started is the worker's watcher (program.h), which leads a
   // process group of its own; the worker is its child. Both read /dev/null and write what they print to us;
   // the worker has the other end of a socket as descriptor 3, and they have none of our other descriptors.
   // UserError when the system cannot start it.
@@ -40,6 +40,10 @@ class WorkerProcess {
   // The end of what it has printed.
   const std::string& output_tail() const { return printed_; }
 
+  // What it has printed since the last call, the first megabyte of it. Before an answer the worker flushes its streams, so that
+  // what a call printed is there when exchange() returns.
+  std::string new_output();
+
   // Asks it to end by itself (Python's own clean-up runs); wait_for_end or the destructor finishes it.
   void hang_up();
   void wait_for_end(Clock::time_point deadline);
@@ -61,7 +65,9 @@ class WorkerProcess {
   std::string outgoing_;
   std::size_t sent_ = 0;
   FrameReader incoming_;
-  std::string printed_;
+  std::string printed_;  // its end
+  std::string unread_;   // for new_output()
+  std::size_t printed_count_ = 0;
   std::string ended_;
 };
 

@@ -121,8 +121,8 @@ std::string completions_table(const train::RolloutFacts& facts, const Completion
     const auto& completion = facts.completions[rows[i]];
     if (prompt == nullptr || *prompt != completion.prompt) {
       constexpr std::string_view kPrompt = "  prompt  ";
-      out +=
-          std::string(kPrompt) + fit_line(completion.prompt, width - static_cast<int>(kPrompt.size())) + "\n";
+      const std::string& text = completion.asked.empty() ? completion.prompt : completion.asked;
+      out += std::string(kPrompt) + fit_line(text, width - static_cast<int>(kPrompt.size())) + "\n";
       out += terminal.dim(header) + "\n";
       prompt = &completion.prompt;
     }

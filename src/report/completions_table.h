@@ -17,7 +17,7 @@ struct CompletionsTableOptions {
   bool unique_prompts = false;  // one completion per prompt
 };
 
-// Several lines, ending in a newline; a prompt is above its completions:
+// Several lines, ending in a newline; a prompt, of a conversation its last user's turn, is above its completions:
 //   completions of step 12
 //     prompt  What is 2 + 3?
 //          exact_match  think_format  advantage  completion

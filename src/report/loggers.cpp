@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/active_python.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "report/python/logger_text.h"
@@ -150,12 +151,12 @@ LoggerResult send_run(const std::string& folder, const LoggerOptions& options,
   process.tell(settings);
   LoggerResult out;
   const auto fail = [&](const std::string& found) {
-    throw base::UserError(
-        {.where = "hone log",
-         .expected = fmt::format("{} to take the run in {}", name, folder),
-         .found = found,
-         .cause = fmt::format("it is sent by '{}', with your own package and account", options.python),
-         .fix = "correct that and call hone log again: it sends what is missing"});
+    throw base::UserError({.where = "hone log",
+                           .expected = fmt::format("{} to take the run in {}", name, folder),
+                           .found = found,
+                           .cause = fmt::format("it is sent by '{}', with your own package and account",
+                                                base::active_python(options.python).program),
+                           .fix = "correct that and call hone log again: it sends what is missing"});
   };
   while (!stop.load()) {
     for (const Json& message : process.wait(Clock::now() + std::chrono::hours(24), &stop)) {

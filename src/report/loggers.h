@@ -21,7 +21,7 @@ struct LoggerOptions {
   std::vector<std::string> names;  // packages
   // One that is not installed says nothing (report_to: all).
   bool only_installed = false;
-  std::string python = "python3";
+  std::string python;                                               // empty: base/active_python.h
   std::vector<std::pair<std::string, std::string>> variables = {};  // of its environment, beside ours
   int seconds = kLoggerSeconds;
   // What logger.py takes of the plan: run_name and the trackio_* (null: none), project, private, config (the resolved options),

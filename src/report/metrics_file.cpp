@@ -56,6 +56,7 @@ void MetricsFile::write(const train::LogRecord& record) {
   Json line = {{"step", record.step}, {"epoch", record.epoch}};
   for (const auto& [name, value] : record.values)
     line[name] = std::isfinite(value) ? Json(value) : Json(nullptr);
+  for (const auto& [name, value] : record.performance) line["performance"][name] = value;
   file_ << base::dump_json(line) << '\n' << std::flush;
   if (file_) return;
   throw base::UserError({.where = path_.string(),

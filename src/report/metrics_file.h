@@ -1,4 +1,5 @@
-// metrics.jsonl: one JSON object per record, with TRL's names, with step and epoch; readable during the run.
+// metrics.jsonl: one JSON object per record, with TRL's names, with step and epoch; readable during the run. What takes
+// another time in each run is in an object `performance` (LogRecord::performance).
 #pragma once
 
 #include <cstdint>

@@ -24,10 +24,10 @@
 namespace hone::rewards {
 
 struct OpenOptions {
-  std::string python = "python3";  // the interpreter of the workers
-  int workers = 1;                 // processes; each loads every Python function
-  double timeout = 60;             // seconds for one call of one function
-  RetryLimits retry;               // of addresses
+  std::string python;   // the interpreter of the workers; empty: base/active_python.h
+  int workers = 1;      // processes; each loads every Python function
+  double timeout = 60;  // seconds for one call of one function
+  RetryLimits retry;    // of addresses
   // Opens a model folder; empty: such a word is an error.
   std::function<std::unique_ptr<Reward>(const std::string& folder)> open_model;
 };

@@ -17,7 +17,8 @@ namespace hone::rewards {
 // TRL's None: this function does not score it
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// One call: n completions, whole groups, those of the same prompt adjacent, in the batch's order.
+// One call: n completions, whole groups, those of the same prompt adjacent, in the batch's order: a generation batch,
+// or one group of it.
 struct Request {
   std::vector<base::Json> prompts;      // [n] text, or the messages of a conversational data set
   std::vector<base::Json> completions;  // [n] text, or [{"role": "assistant", "content": text}]
@@ -35,6 +36,12 @@ struct Failure {
   std::string what;         // "TypeError: ... (reward.py:12 in score)", "NaN", "no answer within 30 s"
 };
 
+// What a function printed (stdout and stderr) during one call, as it is, and the samples of the call.
+struct Printed {
+  std::int64_t first = 0, count = 0;  // 0-based in the generation batch
+  std::string text;
+};
+
 struct Scores {
   std::vector<double> values;  // [n], finite or kNone
   std::vector<Failure> failures;
@@ -47,6 +54,7 @@ struct Scores {
   // When no sample was scored and every one is a Failure: the error of a run whose other calls go no better.
   // Whether they do is judged over a generation batch, and over batches (failure_tracker.h).
   std::optional<base::ErrorText> broken;
+  std::vector<Printed> printed = {};
   double seconds = 0;
 };
 
@@ -70,6 +78,9 @@ class Reward {
   virtual std::vector<std::string> required_columns() const { return {}; }
   // The useful number of concurrent calls: the workers of a function, 1 for built-in ones.
   virtual int parallel_calls() const { return 1; }
+  // Whether a score may depend on completions of other prompts, so that it wants the whole generation batch at once, as
+  // TRL calls it: the user's own functions and endpoints. Otherwise a group is scored as soon as it is there.
+  virtual bool takes_batch() const { return false; }
   // Calls that wait for an endpoint, and later ones that would, throw RewardUnavailable at once: the run
   // ends.
   virtual void give_up() {}

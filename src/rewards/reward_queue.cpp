@@ -23,13 +23,26 @@ RewardQueue::~RewardQueue() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void RewardQueue::submit(Request request) {
+bool RewardQueue::calls(std::size_t function, Callees callees) const {
+  return callees == Callees::kAll || rewards_[function]->takes_batch() == (callees == Callees::kOfBatches);
+}
+
+bool RewardQueue::has(Callees callees) const {
+  for (std::size_t k = 0; k < rewards_.size(); ++k) {
+    if (calls(k, callees)) return true;
+  }
+  return false;
+}
+
+void RewardQueue::submit(Request request, Callees callees) {
   {
     const std::lock_guard lock(mutex_);
     if (error_) std::rethrow_exception(error_);
     requests_.push_back(std::move(request));
     scores_.emplace_back(rewards_.size());
-    for (std::size_t k = 0; k < rewards_.size(); ++k) waiting_.push_back({requests_.size() - 1, k});
+    for (std::size_t k = 0; k < rewards_.size(); ++k) {
+      if (calls(k, callees)) waiting_.push_back({requests_.size() - 1, k});
+    }
   }
   wake_.notify_all();
 }

@@ -16,6 +16,13 @@
 
 namespace hone::rewards {
 
+// Which functions a request is for.
+enum class Callees {
+  kAll,
+  kOfGroups,   // those that score a group by itself
+  kOfBatches,  // those with Reward::takes_batch()
+};
+
 class RewardQueue {
  public:
   // As many threads as the rewards can use calls at once, at least one; the rewards must outlive it.
@@ -25,8 +32,10 @@ class RewardQueue {
   RewardQueue& operator=(const RewardQueue&) = delete;
 
   // Rethrows the error of an earlier request, if there was one: the run ends without more calls.
-  void submit(Request request);
-  // Scores of the submitted requests in order, [request][function]; waits for them: a generation batch. The
+  void submit(Request request, Callees callees = Callees::kAll);
+  bool has(Callees callees) const;  // whether such a request calls anything
+  // Scores of the submitted requests in order, [request][function], without values where the function was not called;
+  // waits for them: a generation batch. The
   // UserError of a function that has scored before is a request that it failed on. Rethrows the first other
   // error after the calls under way have ended; UserError for a function that fails on everything
   // (failure_tracker.h). The queue is then empty.
@@ -36,6 +45,7 @@ class RewardQueue {
   struct Call {
     std::size_t request = 0, function = 0;
   };
+  bool calls(std::size_t function, Callees callees) const;
   void work();
   void take(const Call& call, Scores scores, const std::exception_ptr& error);
   void give_up();

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <sstream>
+#include <type_traits>
 
 #include "base/error.h"
 #include "rewards/math/accuracy_reward.h"
@@ -16,7 +18,8 @@ using base::Json;
 using Texts = std::vector<std::string>;
 
 constexpr std::size_t kFailuresShown = 3;
-constexpr double kSlow = 1;  // seconds a call
+constexpr double kSlow = 1;       // seconds a call
+constexpr double kPaidFor = 0.5;  // of what a right answer earns more than junk
 constexpr std::array kGoldNames = {"answer", "solution", "ground_truth", "gold",
                                    "target", "label",    "completion"};
 constexpr const char* kJunk = "lorem ipsum qx zzyx blah blah, und so weiter";
@@ -33,6 +36,12 @@ std::vector<std::int32_t> word_ids(const std::string& text) {
   for (std::string word; words >> word;)
     out.push_back(static_cast<std::int32_t>(std::hash<std::string>{}(word) & 0x7FFFFFFFU));
   return out;
+}
+
+std::string short_score(double value) {
+  std::array<char, 32> out{};
+  std::snprintf(out.data(), out.size(), "%.3g", value);
+  return out.data();
 }
 
 std::string find_gold_column(const std::vector<std::string>& needed, const Json& columns) {
@@ -74,6 +83,7 @@ class Tester {
       same("empty", "");
       same("junk", kJunk);
       judge();
+      compare_groups(column);
     } catch (const base::UserError& error) {
       suspect(error.what());
     }
@@ -98,6 +108,7 @@ class Tester {
 
   void score(const std::string& kind, const Texts& completions) {
     const Scores scores = reward_.score(request(completions));
+    if (out_.printed.empty() && !scores.printed.empty()) out_.printed = scores.printed.front().text;
     TrialRow row{.kind = kind, .rows = static_cast<std::int64_t>(completions.size())};
     double sum = 0;
     for (const double value : scores.values) {
@@ -158,10 +169,54 @@ class Tester {
     score("gold, repeated",
           each(chosen, [this](const auto& text) { return repeated(text, data_.long_words); }));
     Texts others = chosen;
-    std::ranges::rotate(others, others.begin() + (others.empty() ? 0 : 1));
-    for (std::size_t i = 0; i < others.size(); ++i)
-      if (texts[i] != texts[(i + 1) % texts.size()]) differ_ = true;
+    for (std::size_t i = 0; i < others.size(); ++i) {  // the next row whose gold is another
+      for (std::size_t step = 1; step < texts.size(); ++step) {
+        const std::size_t j = (i + step) % texts.size();
+        if (texts[i] == texts[j]) continue;
+        others[i] = chosen[j];
+        differ_ = true;
+        break;
+      }
+    }
     if (differ_) score("another row's gold", others);
+  }
+
+  // The first rows alone, beside the same rows in a batch.
+  void compare_groups(const std::string& column) {
+    constexpr std::size_t kRows = 4;
+    const std::size_t n = std::min(kRows, data_.prompts.size());
+    if (!reward_.takes_batch() || n < 2) return;
+    Texts texts;
+    for (std::size_t i = 0; i < n; ++i) {
+      const Json* gold = column.empty() ? nullptr : &data_.columns[column][i];
+      texts.push_back(gold != nullptr && gold->is_string() ? gold->get<std::string>()
+                                                           : data_.prompts[i].dump());
+    }
+    const auto same = [](double a, double b) {
+      return (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 1e-9;
+    };
+    const Request whole = rows(request(texts), 0, n);
+    const std::vector<double> together = reward_.score(whole).values;
+    bool equal = true;
+    for (std::size_t i = 0; i < n; ++i)
+      equal = equal && same(reward_.score(rows(whole, i, i + 1)).values.at(0), together[i]);
+    if (!equal && !std::ranges::equal(reward_.score(whole).values, together, same))
+      return;  // it draws at random
+    out_.safe_by_group = equal;
+  }
+
+  static Request rows(const Request& all, std::size_t begin, std::size_t end) {
+    const auto part = [&](const auto& values) {
+      return std::decay_t<decltype(values)>(values.begin() + static_cast<std::ptrdiff_t>(begin),
+                                            values.begin() + static_cast<std::ptrdiff_t>(end));
+    };
+    Request out{.prompts = part(all.prompts),
+                .completions = part(all.completions),
+                .completion_ids = part(all.completion_ids)};
+    for (const auto& [name, values] : all.columns.items()) {
+      out.columns[name] = part(values.get_ref<const Json::array_t&>());
+    }
+    return out;
   }
 
   double mean(const std::string& kind) const {
@@ -195,6 +250,12 @@ class Tester {
     if (!(best_.mean > mean("empty"))) suspect("the gold answer scores no higher than an empty answer");
     if (differ_ && !(best_.mean > mean("another row's gold")))
       suspect("the gold answer scores no higher than another row's");
+    const double other = mean("another row's gold"), junk = mean("junk");
+    if (differ_ && other < best_.mean && best_.mean > junk &&
+        other - junk >= kPaidFor * (best_.mean - junk)) {
+      suspect("another row's gold earns " + short_score(other) + ", where the right one earns " +
+              short_score(best_.mean) + ": wrong answers are paid for");
+    }
     if (mean("gold, repeated") > best_.mean) suspect("repeating the answer earns more than giving it once");
     if (mean("gold cut in half") >= best_.mean) suspect("half of the answer earns as much as all of it");
   }

@@ -4,6 +4,7 @@
 // ####). Without a tokenizer a completion's token ids are its words, numbered.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ struct Trial {
   double seconds = 0;                   // of one call, the median
   std::vector<std::string> failures;    // the first ones
   std::vector<std::string> suspicious;  // sentences; empty: nothing
+  // Of a function that a run calls with whole batches: whether rows alone get the same scores, so that
+  // reward_by_group is safe. Empty: it is called by group anyway, or gave other scores for the same batch too.
+  std::optional<bool> safe_by_group;
+  std::string printed;  // of the first call that printed
 };
 
 // `needed`: required_columns() of the reward's word.

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "base/step_progress.h"
 #include "base/stopwatch.h"
 
 namespace hone::train {
@@ -307,8 +308,11 @@ void GroupMethod::find_entropy_threshold(const std::vector<Part>& parts, learn::
 void GroupMethod::train_by_group(const Part& part, const learn::StepTotals& totals, const RngKey& key,
                                  Found& found) {
   const std::vector<std::size_t> left = without_gradient(part, concat(part.slices), totals, found);
-  for (const auto& samples : compose_passes(part.rollouts->batch, left, pass_limit())) {
+  const auto passes = compose_passes(part.rollouts->batch, left, pass_limit());
+  base::begin_part("training", "passes", static_cast<std::int64_t>(passes.size()));
+  for (const auto& samples : passes) {
     train_pass(part, samples, totals, key, found);
+    base::advance_part();
   }
 }
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/step_progress.h"
 #include "base/stopwatch.h"
 #include "base/where.h"
 #include "learn/adamw.h"
@@ -84,6 +85,7 @@ class Loop {
     const auto start = Clock::now();
     const std::int64_t index = p_.state.step;
     base::where.step.store(index + 1, std::memory_order_relaxed);
+    base::end_parts();
     p_.adapter.zero_gradient();
     const StepLoss loss = saving_first([&] { return p_.method.backward(index); });
     if (p_.guard != nullptr) p_.guard->on_backward(index + 1, loss, p_.adapter);
@@ -94,6 +96,43 @@ class Loop {
     p_.method.on_step(index);
     // ---- and ends here
     return account(loss, grad_norm, learning_rate, seconds_since(start));
+  }
+
+  // Since the last log: what metrics.jsonl calls performance.
+  struct Spent {
+    double seconds = 0;
+    std::int64_t steps = 0, tokens = 0;
+    std::vector<NamedValue> parts;  // rollout, reward, train; evaluation, save
+
+    void add(std::string_view part, double more) {
+      for (auto& [name, spent] : parts) {
+        if (name == part) {
+          spent += more;
+          return;
+        }
+      }
+      parts.emplace_back(part, more);
+    }
+  };
+
+  std::vector<NamedValue> performance() {
+    const double seconds = std::max(spent_.seconds, 1e-9);
+    std::vector<NamedValue> out = {
+        {"seconds", spent_.seconds},
+        {"steps", static_cast<double>(spent_.steps)},
+        {"tokens_per_second", static_cast<double>(spent_.tokens) / seconds},
+        {"memory_peak", static_cast<double>(ops::device_memory(p_.adapter.flat().device()).peak)}};
+    for (const auto& [name, value] : spent_.parts) out.emplace_back(name + "_seconds", value);
+    spent_ = {};
+    return out;
+  }
+
+  void spend(const StepFacts& facts) {
+    spent_.seconds += facts.seconds;
+    spent_.steps += 1;
+    spent_.tokens += facts.tokens_this_step;
+    for (const auto& [name, value] : facts.timings) spent_.add(name, value);
+    if (facts.timings.empty()) spent_.add("train", facts.seconds);
   }
 
   StepFacts account(const StepLoss& loss, double grad_norm, double learning_rate, double seconds) {
@@ -119,6 +158,7 @@ class Loop {
     facts.num_tokens = state.num_tokens;
     facts.tokens_this_step = loss.tokens;
     facts.seconds = seconds;
+    spend(facts);
     return facts;
   }
 
@@ -157,6 +197,7 @@ class Loop {
     state.loss_sum = 0;
     state.steps_since_log = 0;
     state.metrics.clear();
+    entry.performance = performance();
     record(entry);
   }
 
@@ -256,6 +297,7 @@ class Loop {
   // `follow`: its metric is followed. Not that of the one before step 1, as in transformers. Returns whether this
   // step is the best so far.
   bool evaluate(bool follow = true) {
+    const auto start = Clock::now();
     const bool was_due = std::exchange(p_.state.evaluation_due, true);  // in what an error saves
     const std::vector<EvalFacts> sets = saving_first([&] { return p_.method.evaluate_sets(); });
     p_.state.evaluation_due = was_due;
@@ -265,6 +307,7 @@ class Loop {
       all.insert(all.end(), entry.values.begin(), entry.values.end());
       record(entry);
     }
+    spent_.add("evaluation", seconds_since(start));
     return follow && saving_first([&] { return follow_metric(all); });
   }
 
@@ -318,12 +361,16 @@ class Loop {
   }
 
   void save() {
+    const auto start = Clock::now();
+    base::begin_part("saving a checkpoint", "", 0);
     note_saved(p_.state.best, p_.plan.output_dir, p_.state.step);
     save_checkpoint(p_.plan.output_dir, checkpoint_parts());
     const std::string folder = checkpoint_path(p_.plan.output_dir, p_.state.step).string();
     base::where.checkpoint.store(p_.state.step, std::memory_order_relaxed);
     if (p_.guard != nullptr) p_.guard->on_save(folder, p_.state.step);
     rotate();
+    base::end_parts();
+    spent_.add("save", seconds_since(start));
     p_.listener.on_save(folder, p_.state.step);
   }
 
@@ -384,6 +431,7 @@ class Loop {
   Intervals intervals_;
   learn::ScheduleSpec schedule_;
   TrainerStateFacts facts_;
+  Spent spent_;
   Clock::time_point started_ = Clock::now();
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/step_progress.h"
 #include "base/stopwatch.h"
 #include "rollout/generate.h"
 #include "text/token_pattern.h"
@@ -26,6 +27,17 @@ constexpr std::uint64_t kEvaluationStep = 0xFFFFFFFE;
 Json completion_json(const Json& prompt, const std::string& text) {
   if (!prompt.is_array()) return text;
   return Json::array({{{"role", "assistant"}, {"content", text}}});
+}
+
+// The last turn of the user; empty: no conversation, or its content is no text.
+std::string asked_by_user(const Json& prompt) {
+  std::string out;
+  if (!prompt.is_array()) return out;
+  for (const Json& turn : prompt) {
+    if (turn.value("role", "") == "user" && turn.contains("content") && turn["content"].is_string())
+      out = turn["content"].get<std::string>();
+  }
+  return out;
 }
 
 RolloutSample sample_of(const rollout::Completion& done, std::size_t prompt, const text::Tokenizer& tokenizer,
@@ -120,26 +132,34 @@ Json trainer_state(const config::Plan& plan, std::int64_t step, std::int64_t tot
 
 LiveRollouts::LiveRollouts(rollout::GenerateOptions options, const model::CausalLm& model,
                            const PolicyPrompts& prompts, const text::Tokenizer& tokenizer,
-                           const std::vector<std::unique_ptr<rewards::Reward>>& rewards)
-    : model_(model), prompts_(prompts), tokenizer_(tokenizer), options_(std::move(options)), queue_(rewards) {
+                           const std::vector<std::unique_ptr<rewards::Reward>>& rewards, bool by_group)
+    : model_(model),
+      prompts_(prompts),
+      tokenizer_(tokenizer),
+      options_(std::move(options)),
+      by_group_(by_group),
+      queue_(rewards) {
   for (const auto& reward : rewards) names_.push_back(reward->name());
 }
 
-// The group that begins with sample `first`.
+// `count` samples from `first` on. A column that some rows lack is None there, as in TRL's data.
 rewards::Request LiveRollouts::reward_request(const RolloutRequest& request, const RolloutBatch& batch,
-                                              std::size_t first) const {
+                                              std::size_t first, std::size_t count) const {
   rewards::Request out;
   out.trainer_state = request.trainer_state;
   out.first_sample = static_cast<std::int64_t>(first);
-  const std::size_t prompt = batch.samples[first].prompt;
-  const data::PromptRow& row = prompts_.rows[static_cast<std::size_t>(batch.prompts[prompt].row)];
-  const auto count = static_cast<std::size_t>(request.num_generations);
-  for (std::size_t i = first; i < first + count; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const RolloutSample& sample = batch.samples[first + i];
+    const data::PromptRow& row = prompts_.rows[static_cast<std::size_t>(batch.prompts[sample.prompt].row)];
     out.prompts.push_back(row.prompt);
-    out.completions.push_back(completion_json(row.prompt, batch.samples[i].text));
-    out.completion_ids.push_back(batch.samples[i].ids);
+    out.completions.push_back(completion_json(row.prompt, sample.text));
+    out.completion_ids.push_back(sample.ids);
+    for (const auto& [name, value] : row.columns.items()) {
+      Json& column = out.columns[name];
+      if (column.is_null()) column = std::vector<Json>(count);
+      column[i] = value;
+    }
   }
-  for (const auto& [name, value] : row.columns.items()) out.columns[name] = std::vector<Json>(count, value);
   return out;
 }
 
@@ -161,23 +181,32 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
   options.samples = request.num_generations;
   options.step = request.evaluation ? kEvaluationStep : static_cast<std::uint64_t>(request.generation);
   if (request.evaluation) options.seed += static_cast<std::uint64_t>(request.generation) << 32;
+  const auto of_groups = by_group_ ? rewards::Callees::kAll : rewards::Callees::kOfGroups;
+  base::begin_part("sampling", "completions", static_cast<std::int64_t>(batch.samples.size()));
   rollout::generate(model_, prompts, options, [&](std::size_t index, const rollout::Completion& done) {
     const std::size_t prompt = index / group;
+    base::advance_part();
     batch.samples[index] = sample_of(done, prompt, tokenizer_, names_.size());
-    if (--left[prompt] > 0) return;
+    if (--left[prompt] > 0 || !queue_.has(of_groups)) return;
     submitted.push_back(prompt * group);
-    queue_.submit(reward_request(request, batch, prompt * group));
+    queue_.submit(reward_request(request, batch, prompt * group, group), of_groups);
   });
   out.rollout_seconds = seconds_since(start);
   const auto waiting = Clock::now();
+  base::begin_part("waiting for rewards", "", 0);
+  if (!by_group_ && queue_.has(rewards::Callees::kOfBatches)) {
+    submitted.push_back(0);
+    queue_.submit(reward_request(request, batch, 0, batch.samples.size()), rewards::Callees::kOfBatches);
+  }
   const std::vector<std::vector<rewards::Scores>> scores = queue_.collect();
   out.reward_seconds = seconds_since(waiting);
 
   for (const RolloutSample& sample : batch.samples) {
-    out.facts.completions.push_back(
-        {.prompt = prompts_.tokens[static_cast<std::size_t>(batch.prompts[sample.prompt].row)].text,
-         .completion = sample.text,
-         .truncated = sample.truncated});
+    const auto row = static_cast<std::size_t>(batch.prompts[sample.prompt].row);
+    out.facts.completions.push_back({.prompt = prompts_.tokens[row].text,
+                                     .asked = asked_by_user(prompts_.rows[row].prompt),
+                                     .completion = sample.text,
+                                     .truncated = sample.truncated});
     add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
   }
   for (std::size_t i = 0; i < submitted.size(); ++i) take_scores(out, submitted[i], scores[i]);
@@ -187,7 +216,7 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
   return out;
 }
 
-// A group's scores by each function, from sample `first` on.
+// A request's scores by each function that it called, from sample `first` on.
 void LiveRollouts::take_scores(SourcedRollouts& out, std::size_t first,
                                const std::vector<rewards::Scores>& by_function) const {
   for (std::size_t k = 0; k < by_function.size(); ++k) {
@@ -206,6 +235,10 @@ void LiveRollouts::take_scores(SourcedRollouts& out, std::size_t first,
       out.facts.warnings.push_back("reward " + names_[k] + " could not score sample " +
                                    std::to_string(failure.sample) + " of generation " +
                                    std::to_string(out.batch.generation) + ": " + failure.what);
+    }
+    for (const rewards::Printed& printed : one.printed) {
+      out.facts.printed.push_back(
+          {.reward = names_[k], .first = printed.first, .count = printed.count, .text = printed.text});
     }
     for (const std::string& note : one.notes)
       out.facts.warnings.push_back("reward " + names_[k] + ": " + note);

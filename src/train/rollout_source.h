@@ -51,18 +51,19 @@ class RolloutSource {
 // Samples with the trainer's own weights and adapter, dropout off. All must outlive it.
 class LiveRollouts final : public RolloutSource {
  public:
-  // `options` are sampling_options(), or more exact ones.
+  // `options` are sampling_options(), or more exact ones. `by_group`: every function is called by group, while others
+  // are sampled; otherwise those with Reward::takes_batch() get the whole batch, after sampling.
   LiveRollouts(rollout::GenerateOptions options, const model::CausalLm& model, const PolicyPrompts& prompts,
-               const text::Tokenizer& tokenizer,
-               const std::vector<std::unique_ptr<rewards::Reward>>& rewards);
+               const text::Tokenizer& tokenizer, const std::vector<std::unique_ptr<rewards::Reward>>& rewards,
+               bool by_group = false);
 
   const std::vector<std::string>& reward_names() const override { return names_; }
   // UserError of a reward function; rollout::generate's.
   SourcedRollouts make(const RolloutRequest& request) override;
 
  private:
-  rewards::Request reward_request(const RolloutRequest& request, const RolloutBatch& batch,
-                                  std::size_t first) const;
+  rewards::Request reward_request(const RolloutRequest& request, const RolloutBatch& batch, std::size_t first,
+                                  std::size_t count) const;
   void take_scores(SourcedRollouts& out, std::size_t first,
                    const std::vector<rewards::Scores>& by_function) const;
 
@@ -71,6 +72,7 @@ class LiveRollouts final : public RolloutSource {
   const text::Tokenizer& tokenizer_;
   std::vector<std::string> names_;
   rollout::GenerateOptions options_;
+  bool by_group_;
   rewards::RewardQueue queue_;
 };
 

@@ -45,8 +45,9 @@ SourcedRollouts SamplingMethod::sample_evaluation(std::int64_t completions_a_pro
                                                  .num_generations = completions_a_prompt,
                                                  .evaluation = true,
                                                  .trainer_state = state_of(last_step_ + 1)});
-  if (out.facts.warnings.empty()) return out;
+  if (out.facts.warnings.empty() && out.facts.printed.empty()) return out;
   RolloutFacts told{.step = last_step_ + 1, .reward_names = out.facts.reward_names};
+  told.printed = out.facts.printed;
   for (const std::string& warning : out.facts.warnings) told.warnings.push_back("evaluation: " + warning);
   parts_.listener.on_rollout(told);
   return out;

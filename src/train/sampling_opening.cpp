@@ -164,11 +164,12 @@ void open_sources(OpenedRun& run, SampledData& data, rollout::GenerateOptions sa
   }
   sampling.kv_memory = kv_memory(run.plan, run.start.memory);
   const auto& scorers = data.judge.empty() ? data.rewards : data.judge;
+  const bool by_group = run.plan.policy.reward_by_group;
   data.train_source =
-      std::make_unique<LiveRollouts>(sampling, *run.model, data.train_prompts, tokenizer, scorers);
+      std::make_unique<LiveRollouts>(sampling, *run.model, data.train_prompts, tokenizer, scorers, by_group);
   if (data.eval_prompts.rows.empty()) return;
   data.eval_source =
-      std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer, scorers);
+      std::make_unique<LiveRollouts>(sampling, *run.model, data.eval_prompts, tokenizer, scorers, by_group);
 }
 
 std::string sampling_line(const config::PolicyPlan& policy) {

@@ -40,8 +40,7 @@ TEST_F(RowOptions, TemplatesAndFunctions) {
   const Plan plan =
       run_yaml("prompt_template: \"Q: {q}\\nA:\"\nrow_function: " + file + ":row\nrow_timeout: 5\n");
   EXPECT_EQ(plan.train_rows.mapping.prompt_template, "Q: {q}\nA:");
-  EXPECT_EQ(plan.train_rows.mapping.function,
-            (base::RowFunctionPlan{.word = file + ":row", .python = "python3", .seconds = 5}));
+  EXPECT_EQ(plan.train_rows.mapping.function, (base::RowFunctionPlan{.word = file + ":row", .seconds = 5}));
   const Plan text = run_yaml("text_template: \"{q} {a}\"\ndataset_text_field: body\n");
   EXPECT_EQ(text.train_rows.mapping.text_field, "body");
   const Plan pairs = dpo({"--row_format", "sharegpt"});

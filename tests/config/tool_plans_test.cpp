@@ -142,11 +142,32 @@ TEST_F(ToolsTest, ChatTakesItsModelFirst) {
   EXPECT_EQ(plan.threads, 1);
 }
 
+// hone chat --adapter_name_or_path X, and hone chat X: the base that adapter_config.json names.
+TEST_F(ToolsTest, AnAdapterNamesItsBase) {
+  write("own/adapter_config.json", "{\"base_model_name_or_path\": \"" + path("model") + "\"}");
+  write("own/adapter_model.safetensors", "");
+  for (const std::vector<std::string>& words :
+       {std::vector{std::string("--adapter_name_or_path"), path("own")}, std::vector{path("own")}}) {
+    const ChatPlan plan = parse_chat(words);
+    EXPECT_EQ(plan.model_name_or_path, path("model"));
+    EXPECT_EQ(plan.adapter_name_or_path, path("own"));
+    ASSERT_FALSE(plan.notes.empty());
+    EXPECT_EQ(plan.notes.back(), "model_name_or_path: " + path("model") + ", the base of " + path("own"));
+  }
+  write("lost/adapter_config.json", "{\"base_model_name_or_path\": \"/nowhere/base\"}");
+  write("lost/adapter_model.safetensors", "");
+  EXPECT_NE(
+      error_of([&] { parse_chat({path("lost")}); }).find("adapter_config.json, base_model_name_or_path]"),
+      std::string::npos);
+}
+
 TEST_F(ToolsTest, ChatMistakes) {
-  EXPECT_EQ(error_of([] { parse_chat({}); }),
-            "[hone chat] expected a model to talk with\n"
-            "  found:  none\n"
-            "  do:     write hone chat MODEL, a folder in Hugging Face format or a .gguf file");
+  EXPECT_EQ(
+      error_of([] { parse_chat({}); }),
+      "[hone chat] expected a model to talk with\n"
+      "  found:  none\n"
+      "  do:     write hone chat MODEL, a folder in Hugging Face format, a .gguf file, or the folder of an "
+      "adapter");
   EXPECT_NE(error_of([&] {
               parse_chat({path("model"), path("model")});
             }).find("[--model_name_or_path] expected one value"),

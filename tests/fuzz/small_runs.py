@@ -59,7 +59,7 @@ class SmallRun:
 
 
 def is_time(key):
-    return key.endswith(("_runtime", "_per_second", "_time", "_seconds"))
+    return key == "performance" or key.endswith(("_runtime", "_per_second", "_time", "_seconds"))
 
 
 def timeless(value):

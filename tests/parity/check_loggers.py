@@ -109,7 +109,7 @@ def expected(out, logger):
     for line in (out / "metrics.jsonl").read_text().splitlines():
         record = json.loads(line)
         for name, value in record.items():
-            if name == "step" or value is None or (logger in ("wandb", "trackio") and (name in ENDS or "train_runtime" in record)):
+            if name in ("step", "performance") or value is None or (logger in ("wandb", "trackio") and (name in ENDS or "train_runtime" in record)):
                 continue
             if logger != "mlflow":
                 name = "eval/" + name[5:] if name.startswith("eval_") else "train/" + name

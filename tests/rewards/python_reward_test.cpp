@@ -46,6 +46,43 @@ def check(prompts, completions, completion_ids, answer, trainer_state, log_extra
   EXPECT_TRUE(reward->score(request_of(0)).values.empty());
 }
 
+TEST(PythonReward, KeepsWhatAFunctionPrints) {
+  const PythonFile file(R"(
+import os, sys
+def loud(prompts, completions, **kwargs):
+    print("seen", len(completions))
+    print("to stderr", file=sys.stderr)
+    os.system("echo of a child")
+    return [1.0] * len(completions)
+def picky(prompts, completions, **kwargs):
+    print("called with", completions)
+    if len(completions) > 1:
+        raise ValueError("one by one, please")
+    return [2.0]
+def dies(prompts, completions, **kwargs):
+    print("last words", flush=True)
+    os._exit(3)
+def quiet(prompts, completions, **kwargs):
+    return [0.0] * len(completions)
+)");
+  const Scores loud = file.score("loud", request_of(3, 8));
+  ASSERT_EQ(loud.printed.size(), 1U);
+  EXPECT_EQ(loud.printed[0].first, 8);
+  EXPECT_EQ(loud.printed[0].count, 3);
+  for (const char* line : {"seen 3\n", "to stderr\n", "of a child\n"}) {
+    EXPECT_NE(loud.printed[0].text.find(line), std::string::npos) << loud.printed[0].text;
+  }
+  EXPECT_TRUE(file.score("quiet", request_of(2)).printed.empty());
+  const Scores picky = file.score("picky", request_of(2));
+  ASSERT_EQ(picky.printed.size(), 3U);
+  EXPECT_EQ(picky.printed[2].first, 1);
+  EXPECT_EQ(picky.printed[2].count, 1);
+  EXPECT_EQ(picky.printed[2].text, "called with ['x']\n");
+  const Scores died = file.score("dies", request_of(1));
+  ASSERT_FALSE(died.printed.empty());
+  EXPECT_NE(died.printed[0].text.find("last words"), std::string::npos);
+}
+
 TEST(PythonReward, RestartsWithoutWhatCallsHaveLeft) {
   const PythonFile file(R"(
 calls = 0

@@ -69,6 +69,30 @@ TEST(RewardQueue, GivesEachRequestItsScoresInOrder) {
   EXPECT_EQ(dynamic_cast<const Counting&>(*rewards[1]).most(), 1);
 }
 
+// A function of the user's is called once with all of a batch, others as soon as a group is there.
+TEST(RewardQueue, AFunctionThatTakesTheBatchIsNotCalledByGroup) {
+  class OfBatches final : public Counting {
+   public:
+    OfBatches() : Counting(1) {}
+    bool takes_batch() const override { return true; }
+  };
+  std::vector<std::unique_ptr<Reward>> rewards;
+  rewards.push_back(std::make_unique<Counting>(2));
+  rewards.push_back(std::make_unique<OfBatches>());
+  RewardQueue queue(rewards);
+  EXPECT_TRUE(queue.has(Callees::kOfGroups) && queue.has(Callees::kOfBatches));
+  queue.submit(request_of(1), Callees::kOfGroups);
+  queue.submit(request_of(3), Callees::kOfGroups);
+  queue.submit(request_of(7), Callees::kOfBatches);
+  const auto scores = queue.collect();
+  ASSERT_EQ(scores.size(), 3U);
+  EXPECT_EQ(scores[0][0].values, std::vector<double>(2, 1));
+  EXPECT_TRUE(scores[0][1].values.empty());
+  EXPECT_EQ(scores[1][0].values, std::vector<double>(2, 3));
+  EXPECT_TRUE(scores[2][0].values.empty());
+  EXPECT_EQ(scores[2][1].values, std::vector<double>(2, 7));
+}
+
 TEST(RewardQueue, AnErrorIsThrownOnceAndTheQueueGoesOn) {
   std::vector<std::unique_ptr<Reward>> rewards;
   rewards.push_back(std::make_unique<Counting>(3, /*fails_at=*/5));

@@ -62,6 +62,55 @@ TEST(RewardTrial, OtherNativeOnes) {
   EXPECT_TRUE(trial_of("exact_match", shorter).suspicious.empty());
 }
 
+// Half a point for a wrong answer teaches wrong answers.
+TEST(RewardTrial, AnotherRowsGoldThatIsPaidFor) {
+  const auto reward = make_reward("mine", [](const Request& request) {
+    Scores out;
+    const auto golds = column_texts(request, "answer", "mine");
+    const auto texts = completion_texts(request, "mine");
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const bool number = texts[i].find_first_of("0123456789") != std::string::npos;
+      out.values.push_back(texts[i] == golds[i] ? 1 : number ? 0.5 : 0);
+    }
+    return out;
+  });
+  TrialData data = sums();
+  data.columns["answer"] = base::Json::array({"5", "9", "21"});
+  const Trial trial = try_reward(*reward, {"answer"}, data);
+  EXPECT_TRUE(says(trial, "another row's gold earns")) << mean(trial, "another row's gold");
+  TrialData twins = sums();
+  twins.columns["answer"] = base::Json::array({"5", "5", "21"});
+  EXPECT_EQ(mean(trial_of("accuracy_reward(column=answer)", twins), "another row's gold"), 0)
+      << "of rows with another gold";
+}
+
+class OfTheBatch final : public Reward {
+ public:
+  explicit OfTheBatch(bool across) : across_(across) {}
+  const std::string& name() const override { return name_; }
+  bool takes_batch() const override { return true; }
+  Scores score(const Request& request) override {
+    Scores out;
+    for (const auto& text : completion_texts(request, name_)) {
+      out.values.push_back(static_cast<double>(text.size()) /
+                           static_cast<double>(across_ ? request.size() : 1));
+    }
+    return out;
+  }
+
+ private:
+  std::string name_ = "mine";
+  bool across_;
+};
+
+TEST(RewardTrial, WhetherCallsByGroupAreSafe) {
+  OfTheBatch alone(false), across(true);
+  EXPECT_EQ(try_reward(alone, {}, sums()).safe_by_group, std::optional(true));
+  EXPECT_EQ(try_reward(across, {}, sums()).safe_by_group, std::optional(false));
+  EXPECT_EQ(trial_of("accuracy_reward(column=answer)", sums()).safe_by_group, std::nullopt)
+      << "always called so";
+}
+
 TEST(RewardTrial, AColumnThatTheDataLack) {
   const Trial trial = trial_of("accuracy_reward", sums());
   EXPECT_TRUE(says(trial, "needs a column \"solution\""));

@@ -18,7 +18,7 @@ import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 FIXTURES = SOURCE / "tests/fixtures/parity"
-TIMES = ("train_runtime", "train_samples_per_second", "train_steps_per_second")
+TIMES = ("train_runtime", "train_samples_per_second", "train_steps_per_second", "performance")
 passed = True
 
 

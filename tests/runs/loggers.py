@@ -36,7 +36,7 @@ RECIPE = ("--report_to", "wandb", "--run_name", "first", "--wandb_project", "min
 
 
 def rewritten(record):
-    values = {name: value for name, value in record.items() if name != "step" and value is not None}
+    values = {name: value for name, value in record.items() if name not in ("step", "performance") and value is not None}
     return {("eval/" + name[5:] if name.startswith("eval_") else "train/" + name): value for name, value in values.items()}
 
 

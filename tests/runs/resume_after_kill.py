@@ -19,7 +19,7 @@ import time
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 FIXTURES = SOURCE / "tests/fixtures/parity"
 STEPS = 60
-TIMES = ("train_runtime", "train_samples_per_second", "train_steps_per_second")
+TIMES = ("train_runtime", "train_samples_per_second", "train_steps_per_second", "performance")
 
 
 def command(hone, output, *more):

@@ -52,6 +52,7 @@ class Judge final : public Reward {
 
   const std::string& name() const override { return inner_->name(); }
   int parallel_calls() const override { return inner_->parallel_calls(); }
+  bool takes_batch() const override { return inner_->takes_batch(); }
   void reset() override { inner_->reset(); }
   void give_up() override { inner_->give_up(); }
 
@@ -75,6 +76,11 @@ class Judge final : public Reward {
     }
     out.broken =
         found.broken ? std::move(found.broken) : all_failed("judge " + name(), out, found.values.size());
+    for (Printed& one : found.printed) {  // its samples are pairs
+      out.printed.push_back({.first = request.first_sample + 2 * one.first,
+                             .count = 2 * one.count,
+                             .text = std::move(one.text)});
+    }
     for (const auto& [column, values] : found.extra) out.extra.emplace_back(column, twice(values));
     return out;
   }

@@ -73,6 +73,11 @@ PythonCalls::Answer PythonCalls::call_once(std::size_t begin, std::size_t end, d
   CallResult result = lease_.call(message(begin, end, seconds),
                                   seconds + (function_.endpoint == nullptr ? 0 : kEndpointGrace));
   Answer answer{.kind = result.kind, .seconds = seconds_since(start)};
+  if (!result.printed.empty()) {
+    scores_.printed.push_back({.first = request_.first_sample + static_cast<std::int64_t>(begin),
+                               .count = static_cast<std::int64_t>(end - begin),
+                               .text = std::move(result.printed)});
+  }
   if (result.kind == CallResult::Kind::kAnswered) {
     try {
       answer.reply = parse_score_reply(result.reply, end - begin);

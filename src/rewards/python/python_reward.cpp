@@ -103,6 +103,7 @@ class PythonReward : public Reward {
 
   const std::string& name() const override { return pool_->functions()[function_].name; }
   int parallel_calls() const override { return pool_->workers(); }
+  bool takes_batch() const override { return true; }
 
   std::vector<std::string> required_columns() const override { return pool_->functions()[function_].needed; }
 

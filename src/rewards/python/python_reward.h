@@ -20,11 +20,13 @@
 // When all samples are Failures, Scores::broken says why, with Python's traceback; whether that ends the run
 // is judged over generation batches (failure_tracker.h). UserError: columns that it does not take, or that
 // are missing, and a worker that cannot be started again.
-// A function that looks across the batch gives other values when its samples are called one by one.
+// A function is called with the whole generation batch, as TRL calls it, or by group (reward_by_group). One that looks
+// across the batch gives other values by group, or when its samples are called one by one.
 //
 // Functions run in the main thread of a worker. A file is imported once a worker, whatever number of
 // functions is taken from it. Workers have their own process group, /dev/null as stdin and none of our
-// descriptors; what they print is kept for error messages only (the last 16 KiB). They die with this process,
+// descriptors; what they print during a call is in Scores::printed (its first megabyte), and its last 16 KiB in
+// messages about a worker that ended. They die with this process,
 // and what they have started dies with them, also under kill -9 and in a session of its own
 // (worker_script.h).
 #pragma once

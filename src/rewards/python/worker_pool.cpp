@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/active_python.h"
 #include "base/error.h"
 #include "rewards/python/worker_script.h"
 
@@ -105,14 +106,15 @@ void WorkerPool::try_to_load(Slot& slot, bool last_try) {
   const std::string prints = late ? slot.process->ask_where() : slot.process->output_tail();
   const std::string found =
       late ? "no answer within " + std::to_string(static_cast<int>(options_.load_seconds)) + " s"
-           : options_.python + " " + slot.process->how_it_ended();
-  throw base::UserError({.where = "reward " + joined(options_.words),
-                         .expected = "a Python interpreter (3.8 or later) that loads the reward functions",
-                         .found = found + quoted(prints),
-                         .cause = late ? "an import that hangs"
-                                       : "not a Python interpreter, or an import "
-                                         "that ends it",
-                         .fix = "import the file with this interpreter to see the error"});
+           : base::active_python(options_.python).program + " " + slot.process->how_it_ended();
+  throw base::UserError(
+      {.where = "reward " + joined(options_.words),
+       .expected = "a Python interpreter (3.8 or later) that loads the reward functions",
+       .found = found + quoted(prints),
+       .cause = late ? "an import that hangs"
+                     : "not a Python interpreter, or an import "
+                       "that ends it",
+       .fix = "import the file with this interpreter to see the error, or name yours with --python"});
 }
 
 WorkerPool::Lease::Lease(WorkerPool& pool) : pool_(pool), slot_(nullptr) {
@@ -159,6 +161,7 @@ CallResult WorkerPool::Lease::call(std::string_view message, double seconds) {
     drop();
     return result;
   }
+  result.printed = slot_->process->new_output();
   if (outcome == Outcome::kAnswered) {
     result.kind = CallResult::Kind::kAnswered;
     return result;

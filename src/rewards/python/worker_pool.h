@@ -18,7 +18,7 @@ namespace hone::rewards {
 using base::Clock;
 
 struct PoolOptions {
-  std::string python = "python3";
+  std::string python;  // empty: base/active_python.h
   int workers = 1;
   double load_seconds = 120;          // for the imports of all functions, at least
   std::vector<base::Json> functions;  // as worker_script.h's "load" takes them
@@ -29,9 +29,10 @@ struct PoolOptions {
 struct CallResult {
   enum class Kind { kAnswered, kLate, kDied };
   Kind kind = Kind::kDied;
-  std::string reply;  // kAnswered: the frame
-  std::string how;    // kLate: "" or what Python says of where it is; kDied: "was killed by SIGSEGV"
-  std::string words;  // kDied: the end of what the worker has printed
+  std::string reply;    // kAnswered: the frame
+  std::string how;      // kLate: "" or what Python says of where it is; kDied: "was killed by SIGSEGV"
+  std::string words;    // kDied: the end of what the worker has printed
+  std::string printed;  // since the call before
 };
 
 class WorkerPool {

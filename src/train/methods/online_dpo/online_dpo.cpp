@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/step_progress.h"
 #include "base/stopwatch.h"
 #include "train/pair_method.h"
 
@@ -182,6 +183,7 @@ StepLoss OnlineDpo::backward(std::int64_t step) {
   const double beta = beta_at(step);
   double gap = -1;
   std::int64_t row_base = 0;
+  base::begin_part("training", "micro-batches", static_cast<std::int64_t>(micro_batches.size()));
   for (const std::vector<OnlinePair>& pairs : micro_batches) {
     const auto join = [&out](const std::vector<NamedValue>& more) {
       out.metrics.insert(out.metrics.end(), more.begin(), more.end());
@@ -200,6 +202,7 @@ StepLoss OnlineDpo::backward(std::int64_t step) {
       join(found.metrics);
     }
     row_base += 2 * static_cast<std::int64_t>(pairs.size());
+    base::advance_part();
   }
   if (gap >= 0) out.metrics.emplace_back("ratio_gap", gap);
   out.timings.emplace_back("train", seconds_since(start));

@@ -1,0 +1,34 @@
+// How far the program is within a step, for a line that is shown while a step takes long (report/step_ticker.h). Set with a few
+// relaxed stores by whoever does the work, read by another thread. Strings are static.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace hone::base {
+
+struct StepProgress {
+  std::atomic<const char*> part = nullptr;  // "sampling", "training", "evaluating"; null: nothing to tell
+  std::atomic<const char*> unit = nullptr;  // "completions"
+  std::atomic<std::int64_t> done = 0, total = 0;
+};
+
+inline StepProgress step_progress;
+
+inline void begin_part(const char* part, const char* unit, std::int64_t total) {
+  step_progress.part.store(nullptr, std::memory_order_relaxed);
+  step_progress.unit.store(unit, std::memory_order_relaxed);
+  step_progress.done.store(0, std::memory_order_relaxed);
+  step_progress.total.store(total, std::memory_order_relaxed);
+  step_progress.part.store(part, std::memory_order_relaxed);
+}
+
+inline void advance_part() {
+  step_progress.done.fetch_add(1, std::memory_order_relaxed);
+}
+
+inline void end_parts() {
+  step_progress.part.store(nullptr, std::memory_order_relaxed);
+}
+
+}  // namespace hone::base

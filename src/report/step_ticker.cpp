@@ -1,0 +1,52 @@
+#include "report/step_ticker.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/step_progress.h"
+#include "base/where.h"
+#include "report/terminal.h"
+
+namespace hone::report {
+
+namespace {
+
+constexpr auto kBetweenTicks = std::chrono::milliseconds(500);
+
+}  // namespace
+
+std::string step_progress_text(std::int64_t total_steps, double seconds) {
+  constexpr auto kNow = std::memory_order_relaxed;
+  const std::int64_t step = base::where.step.load(kNow);
+  std::string out = step == 0 ? "before step 1" : fmt::format("step {}/{}", step, total_steps);
+  const char* const part = base::step_progress.part.load(kNow);
+  const char* const unit = base::step_progress.unit.load(kNow);
+  const std::int64_t total = base::step_progress.total.load(kNow);
+  if (part != nullptr) out += fmt::format("  {}", part);
+  if (part != nullptr && unit != nullptr && total > 0) {
+    out += fmt::format(" {} of {} {}", std::min(base::step_progress.done.load(kNow), total), total, unit);
+  }
+  return out + "  " + human_seconds(seconds);
+}
+
+StepTicker::StepTicker(std::function<void()> tick)
+    : tick_(std::move(tick)), thread_([this] {
+        std::unique_lock lock(mutex_);
+        while (!ended_.wait_for(lock, kBetweenTicks, [this] { return end_; })) {
+          lock.unlock();
+          tick_();
+          lock.lock();
+        }
+      }) {}
+
+StepTicker::~StepTicker() {
+  {
+    const std::lock_guard lock(mutex_);
+    end_ = true;
+  }
+  ended_.notify_all();
+  thread_.join();
+}
+
+}  // namespace hone::report
