@@ -64,7 +64,7 @@ TEST_F(CheckData, RowsWithoutTargetsAreCounted) {
         R"({"prompt": "Q: )" + (i < 4 ? prompt : std::string("1 + 1?")) + R"(", "completion": " 2"})" + "\n";
   const std::string data = file("rows.jsonl", text);
   const auto cut = found("DATA-01", {"--dataset_name", data, "--max_length", "60"});
-  EXPECT_EQ(cut.level, Level::kFail);
+  EXPECT_EQ(cut.level, Level::kWarn) << "16 rows are trained";
   EXPECT_SAYS(cut.what, "4 of 20 rows have nothing to train on");
   EXPECT_SAYS(cut.cause, "max_length");
   EXPECT_EQ(found("DATA-01", {"--dataset_name", data}).level, Level::kOk);
@@ -81,7 +81,7 @@ TEST_F(CheckData, WhatTruncationTakesIsMeasured) {
             std::string(i < 10 ? 400 : 40, static_cast<char>('a' + i % 20)) + "\"}\n";
   const std::string data = file("rows.jsonl", text);
   const auto heavy = found("DATA-02", {"--dataset_name", data, "--max_length", "64"});
-  EXPECT_EQ(heavy.level, Level::kFail);
+  EXPECT_EQ(heavy.level, Level::kWarn) << "most of the targets are there";
   EXPECT_SAYS(heavy.what, "10 of 50 rows are cut at 64 tokens");
   EXPECT_SAYS(heavy.fix, "max_length: ");
   // The length that it proposes is enough.
@@ -144,7 +144,7 @@ TEST_F(CheckData, ADoubledBosIsCounted) {
 TEST_F(CheckData, APromptThatIsCutWithinAWordIsCounted) {
   const std::string data = rows(R"({"prompt": "tokens meet: answ", "completion": "er it"})", 20);
   const auto off = found("DATA-06", {"--dataset_name", data});
-  EXPECT_EQ(off.level, Level::kFail);
+  EXPECT_EQ(off.level, Level::kWarn);
   EXPECT_SAYS(off.what, "20 of 20 rows");
   EXPECT_EQ(found("DATA-06", {"--dataset_name", fixture("prompt_completion.jsonl")}).level, Level::kOk);
 }
@@ -217,9 +217,9 @@ TEST_F(CheckData, PairsAreLookedAtToo) {
             R"(", "chosen": " 2", "rejected": ")" + (i < 5 ? " 3" : " 2") + "\"}\n";
   const std::string data = file("pairs.jsonl", text);
   const Verdicts all = check_data(*open_dpo({"--dataset_name", data, "--max_length", "30"}));
-  EXPECT_EQ(verdict_of(all, "DATA-01").level, Level::kFail);
+  EXPECT_EQ(verdict_of(all, "DATA-01").level, Level::kWarn);
   EXPECT_SAYS(verdict_of(all, "DATA-01").what, "3 of 10 pairs");
-  EXPECT_EQ(verdict_of(all, "PREF-01").level, Level::kFail);  // 5 of the 7 that are left
+  EXPECT_EQ(verdict_of(all, "PREF-01").level, Level::kWarn);  // 5 of the 7 that are left
   expect_complete(all);
 }
 

@@ -66,9 +66,12 @@ TEST_F(CheckPlan, AShortTrialIsNoFailure) {
 }
 
 TEST_F(CheckPlan, DropoutIsNamedWhereLogProbabilitiesAreCompared) {
-  const auto found = verdict_of(check_plan(*open_grpo({"--lora_dropout", "0.05"})), "PREF-03");
+  const auto found = verdict_of(check_plan(*open_grpo({"--lora_dropout", "0.1"})), "PREF-03");
   EXPECT_EQ(found.level, Level::kWarn);
   EXPECT_FALSE(found.repair.empty());
+  const auto usual = verdict_of(check_plan(*open_grpo({"--lora_dropout", "0.05"})), "PREF-03");
+  EXPECT_EQ(usual.level, Level::kNote) << "TRL's default";
+  EXPECT_TRUE(usual.repair.empty());
   EXPECT_EQ(
       verdict_of(check_plan(*open_grpo({"--lora_dropout", "0.05", "--disable_dropout", "true"})), "PREF-03")
           .level,

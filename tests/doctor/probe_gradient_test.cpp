@@ -245,7 +245,7 @@ TEST_F(GradientProbeTest, AZeroLayerOfTheBaseIsToldAsItIs) {
   const auto some = open(sft("some"));
   shut(*some);
   EXPECT_VERDICT(probe_gradient(*some), "GRAD-02", Level::kWarn,
-                 "model.layers.1.self_attn.o_proj is zero in the base");
+                 "model.layers.1.self_attn.o_proj of the base is all 0 and has no adapter");
   // Adapted: it opens with the first update.
   const auto all = open(sft("all", {"--lora_target_modules", "all-linear"}));
   shut(*all);

@@ -77,7 +77,7 @@ TEST_F(LossProbeTest, FirstLosses) {
   EXPECT_VERDICT(with_loss([](double nll) { return 0.8 * nll; }), "NUM-02", Level::kNote,
                  "base is untrained");
   EXPECT_VERDICT(with_loss([](double nll) { return 3 * nll; }), "NUM-02", Level::kWarn,
-                 "read in another way");
+                 "survive decoding and encoding");
   EXPECT_VERDICT(with_loss([](double) { return std::numeric_limits<double>::quiet_NaN(); }), "NUM-02",
                  Level::kFail, "not finite");
 }

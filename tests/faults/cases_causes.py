@@ -106,6 +106,20 @@ def not_saturated(s):
     s.dpo([scene.preference_rows()[3]] * 60, beta=0.1, learning_rate=1e-4)
 
 
+# ---- RL-02, RL-04: no gradient, by the rewards
+@CASES.fault("RL-04", "grpo: the weights of all rewards are 0", "train", "--skip_doctor", level="warn",
+             cause="every weight of reward_weights is 0")
+def no_weights(s):
+    s.policy(reward_weights=[0.0])
+
+
+@CASES.fault("RL-04", "grpo: weights of 1, and a reward that never matches", "train", "--skip_doctor", level="warn",
+             cause="the reward's parser never matches")
+def never_matches(s):
+    s.python("def strict(completions, **_):\n    return [1.0 if '<answer>' in str(c) else 0.0 for c in completions]\n")
+    s.policy(reward_funcs=["rewards.py:strict"], reward_weights=[1.0])
+
+
 # ---- NUM-02: a high first loss
 @CASES.fault("NUM-02", "a base of random weights", level="note", exactly=True, cause="the base is untrained")
 def untrained(s):

@@ -24,8 +24,8 @@ BASE = {"use_peft": True, "lora_target_modules": "all-linear", "max_steps": 4, "
         "report_to": "none", "threads": 2, "output_dir": "out", "dataset_name": "rows.jsonl", "seed": 7}
 SFT = {**BASE, "per_device_train_batch_size": 2, "learning_rate": 2e-4}
 PAIR = {**BASE, "per_device_train_batch_size": 2, "learning_rate": 2e-5, "lora_dropout": 0.0}
-POLICY = {**BASE, "per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 48, "learning_rate": 1e-5,
-          "lora_dropout": 0.0, "reward_funcs": ["length(target=40)"]}
+POLICY = {**BASE, "per_device_train_batch_size": 8, "num_generations": 4, "max_completion_length": 96, "learning_rate": 1e-5,
+          "lora_dropout": 0.0, "reward_funcs": ["length(target=20)"]}
 NAMES = ["Anna", "Ben", "Clara", "David", "Emma", "Felix", "Grace", "Henry", "Ida", "Jonas", "Kate", "Leo"]
 THINGS = ["apples", "books", "pencils", "stamps", "cards", "shells", "coins", "marbles"]
 PLACES = ["at the market", "in the park", "at school", "on the beach", "in the library", "at home"]
@@ -100,7 +100,7 @@ def marked():
 
 
 def prompts():
-    return [{"prompt": user(q), "answer": str(n)} for q, _, n in stories()]
+    return [{"prompt": user(q + " Answer with the number only."), "answer": str(n)} for q, _, n in stories()]
 
 
 def plain_prompts():
@@ -114,7 +114,7 @@ RUNS = [
     ("sft text, rank 128", "sft", plain, {"lora_r": 128, "lora_alpha": 128, "learning_rate": 1e-4}),
     ("sft text, rank 64, TRL's default modules", "sft", plain, {"lora_r": 64, "lora_target_modules": None}),
     ("sft chat, rank 8", "sft", chat, {"lora_r": 8}),
-    ("sft chat, rank 32, assistant only", "sft", chat, {"lora_r": 32, "assistant_only_loss": True}),
+    ("sft chat, rank 32, dropout", "sft", chat, {"lora_r": 32, "lora_dropout": 0.05}),
     ("sft chat, rank 16, a system turn", "sft", system_chat, {"lora_r": 16}),
     ("sft chat, rank 16, two turns, accumulation", "sft", turns, {"lora_r": 16, "gradient_accumulation_steps": 2}),
     ("sft prompt and completion, rank 16", "sft", completion, {"lora_r": 16}),
@@ -140,7 +140,7 @@ RUNS = [
     ("rloo chat, rank 16", "rloo", prompts, {"lora_r": 16}),
     ("rloo plain, rank 8", "rloo", plain_prompts, {"lora_r": 8}),
     ("online dpo chat, rank 16", "online-dpo", prompts, {"lora_r": 16, "num_generations": None, "max_completion_length": None,
-                                                         "max_new_tokens": 48, "per_device_train_batch_size": 4}),
+                                                         "max_new_tokens": 96, "per_device_train_batch_size": 4}),
 ]
 BASES = {"sft": SFT, "grpo": POLICY, "rloo": POLICY, "online-dpo": POLICY}
 # Facts of these runs and no faults: four steps are few, and a reward for length is one.

@@ -73,7 +73,8 @@ Verdict check_coverage(const train::OpenedRun& run) {
     table += std::string(role.name) + " " + format::percent(static_cast<double>(role.adapted), parameters) +
              " adapted (" + format::percent(parameters, total) + " of the parameters), ";
     if (role.adapted > 0 || parameters <= kLargeRole * total) continue;
-    out.level = Level::kWarn;
+    // PEFT's own choice of the modules is no mistake of the user's.
+    out.level = run.plan.lora_target_modules.empty() ? Level::kNote : Level::kWarn;
     out.what = "the adapters leave out the " + std::string(role.name) + ", which holds " +
                format::percent(parameters, total) + " of the parameters";
     out.cause = "lora_target_modules names " + std::to_string(run.start.trained.modules.size()) +

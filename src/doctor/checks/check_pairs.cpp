@@ -14,9 +14,9 @@ using data::PreferenceFacts;
 
 namespace {
 
-constexpr double kEmptyPairs = 0.10;
+constexpr double kEmptyPairs = 0.90, kDroppedWarn = 0.10;
 constexpr double kPairsCutWarn = 0.10;
-constexpr double kEqualWarn = 0.01, kEqualFail = 0.50;
+constexpr double kEqualWarn = 0.01, kEqualFail = 0.90;
 constexpr double kLonger = 0.20;  // of the mean lengths
 constexpr std::size_t kLast = 3;  // tokens: a template may write a newline after its end
 
@@ -59,7 +59,7 @@ Verdict check_whole(const train::OpenedRun& run, const PreferenceFacts& facts) {
   Verdict out{.code = "DATA-01"};
   out.what = of_pairs(facts.kept, facts.rows) + " are scored, none of them cut";
   if (facts.too_long == 0) return out;
-  out.level = share(facts.too_long, facts.rows) > kEmptyPairs ? Level::kWarn : Level::kNote;
+  out.level = share(facts.too_long, facts.rows) > kDroppedWarn ? Level::kWarn : Level::kNote;
   out.what = of_pairs(facts.too_long, facts.rows) + " are dropped: one of the two is longer than max_length";
   out.evidence = "max_length " + std::to_string(run.plan.max_length) + ", the longest sequence " +
                  std::to_string(facts.longest) + " tokens";
@@ -74,7 +74,7 @@ Verdict check_pair_boundary(const PreferenceFacts& facts) {
   Verdict out{.code = "DATA-06"};
   out.what = "the tokens of each prompt are a prefix of those of prompt + completion, on both sides";
   if (facts.boundary_mismatches == 0) return out;
-  out.level = share(facts.boundary_mismatches, facts.rows) > kBoundaryFail ? Level::kFail : Level::kWarn;
+  out.level = Level::kWarn;  // TRL warns too, and trains
   out.what = "in " + of_pairs(facts.boundary_mismatches, facts.rows) +
              " the prompt's last tokens change when a completion follows";
   out.evidence = format::percent(share(facts.boundary_mismatches, facts.rows), 1) +

@@ -319,10 +319,17 @@ class GradientProbe {
       const at::NoGradGuard no_grad;
       adapter_.flat().copy_(after);
     }
+    // of each tensor too: one that the optimizer does not hold is no part of the flat buffer
+    std::vector<at::Tensor> values;
+    for (const Reach& one : reach_) values.push_back(one.tensor->value.detach().clone());
     const ZeroGradient why = explain_zero_gradient(run_, start, silent, scored_, loss_);
     {
       const at::NoGradGuard no_grad;
       adapter_.flat().copy_(after);
+      for (std::size_t i = 0; i < reach_.size(); ++i) {
+        at::Tensor value = reach_[i].tensor->value;
+        value.copy_(values[i]);
+      }
     }
     silent_ = true;
     Verdict verdict = {.code = reached == 0 ? "GRAD-01" : "GRAD-02", .level = Level::kFail};

@@ -167,6 +167,23 @@ Findings RewardWatch::see(const train::RolloutFacts& rollouts) {
   return out;
 }
 
+// Rewards of weight 0 have no say, whatever they score.
+void RewardWatch::explain_by_weights(Verdict& found) const {
+  const bool none =
+      !weights_.empty() && std::all_of(weights_.begin(), weights_.end(), [](double one) { return one == 0; });
+  const auto varies = [](const Component& one) { return one.varied; };
+  const auto varying = std::find_if(components_.begin(), components_.end(), varies);
+  if (none) {
+    found.cause = "every weight of reward_weights is 0: the sum is 0 for every completion";
+    found.fix = "reward_weights: 1 for each reward that counts";
+  } else if (varying != components_.end()) {
+    const auto at = static_cast<std::size_t>(varying - components_.begin());
+    if (at >= weights_.size() || weights_[at] != 0) return;
+    found.cause = "the reward " + varying->name + " varies, and its weight in reward_weights is 0";
+    found.fix = "give " + varying->name + " a weight";
+  }
+}
+
 // All groups dead, batch after batch: the loss table says of what kind. And most of them dead.
 void RewardWatch::judge_dead(Findings& out) const {
   if (enough(streak_batches_, streak_.samples, limits::kSamplesToWarn)) {
@@ -191,6 +208,7 @@ void RewardWatch::judge_dead(Findings& out) const {
       found.evidence += "; a completion ends: \"" + components_.front().sample + "\"";
     }
     found.cost = "rollouts and steps since then had no gradient";
+    explain_by_weights(found);
     add_finding(out, std::move(found));
     return;
   }

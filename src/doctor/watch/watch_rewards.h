@@ -63,6 +63,7 @@ class RewardWatch {
   void see_components(const train::RolloutFacts& rollouts);
   Batch window() const;
   void judge_dead(Findings& out) const;
+  void explain_by_weights(base::Verdict& found) const;
   void judge_first(const Batch& first, Findings& out) const;
   void judge_cut(const Batch& all, Findings& out) const;
   void judge_components(Findings& out) const;
