@@ -38,7 +38,7 @@ std::string neighbors(const fs::path& path) {
 // Where a path was looked for; "a/b" could be a name of the hub too.
 std::string where_looked(const std::string& path) {
   if (!fs::path(path).is_relative()) return "";
-  const std::string here = "the path is relative to the folder in which you run hone";
+  std::string here = "the path is relative to the folder in which you run hone";
   if (!looks_like_hub_name(path)) return here;
   if (is_hub_name(path)) return here + "; this option takes no names of the hub";
   return fmt::format(
