@@ -77,6 +77,16 @@ bool asks_help(const std::vector<std::string>& words) {
        .fix = "`hone --help` lists the commands"});
 }
 
+// An option that a command does not read is a mistake, and never passed over.
+void refuse_words(const std::string& command, const std::vector<std::string>& words) {
+  if (words.empty() || asks_help(words)) return;
+  throw UserError({.where = "hone " + command,
+                   .expected = "nothing after it",
+                   .found = fmt::format("'{}'", words.front()),
+                   .cause = command + " has no options",
+                   .fix = "write hone " + command});
+}
+
 int run_core(int argc, char** argv) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   const std::filesystem::path core = self.parent_path() / "libhone_core.so";
@@ -105,6 +115,7 @@ int run(int argc, char** argv) {
   }
   const std::string& command = all[0];
   const std::vector<std::string> words(all.begin() + 1, all.end());
+  if (command == "version" || command == "--version" || command == "env") refuse_words(command, words);
   if (command == "version" || command == "--version") {
     say(stdout, fmt::format("hone {}\n", kVersion));
     return 0;

@@ -93,6 +93,7 @@ int train_method(config::Method method, const std::vector<std::string>& argument
                             .unique_prompts = plan.policy.log_unique_prompts});
   const std::atomic<bool>& stop_requested = watch_stop_signals();
   add_followers(report, plan, stop_requested);
+  report.show_progress_in_steps();
   watch_crash_signals(plan.output_dir);
   doctor::Watch watch(report, plan.on_fault);
   const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, watch);

@@ -24,6 +24,7 @@ class Lent final : public rewards::Reward {
   const std::string& name() const override { return reward_.name(); }
   rewards::Scores score(const rewards::Request& request) override { return reward_.score(request); }
   int parallel_calls() const override { return reward_.parallel_calls(); }
+  bool takes_batch() const override { return reward_.takes_batch(); }
 
  private:
   rewards::Reward& reward_;
