@@ -29,7 +29,7 @@ def some_without_targets(s):
     s.sft(rows, max_length=40)
 
 
-@CASES.fault("DATA-02", "max_length 12 below the length of most rows")
+@CASES.fault("DATA-02", "max_length 20 below the length of most rows", level="warn", exactly=True)
 def truncated(s):
     s.sft(scene.message_rows(), max_length=20)
 

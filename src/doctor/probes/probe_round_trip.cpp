@@ -200,12 +200,16 @@ Verdicts examine_model_folder(const train::OpenedRun& run, const AdapterFiles& f
   const std::unique_ptr<model::WeightSource> saved = model::open_hf_folder(folder);
   for (const adapters::TrainableTensor& tensor : run.adapter->tensors()) {
     if (saved->read(tensor.name, at::kFloat).equal(tensor.value.detach().cpu())) continue;
+    const Excluded excluded = Excluded()
+                                  .add("training", "the model in memory is what was trained")
+                                  .add("a changed file", "it was just written");
     return {{.code = "CKPT-01",
              .level = Level::kFail,
              .what = "the saved model differs from the one in memory",
              .evidence = "first in " + tensor.name,
              .cause = "a bug in hone, or a disk that does not keep what it is given",
-             .fix = "please report this with `hone env`",
+             .not_this = excluded.text(),
+             .fix = report_fix(excluded),
              .cost = "a result other than what was trained"}};
   }
   return {{.code = "CKPT-01",
