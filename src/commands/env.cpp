@@ -7,13 +7,33 @@
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <iostream>
+#include <string>
 #include <thread>
 
+#include "base/instruction_level.h"
 #include "commands/commands.h"
+#include "ops/product_rates.h"
 #include "report/terminal.h"
 
 namespace hone::commands {
+namespace {
+
+// "avx512 kernels, 288 GFLOP/s, 87 % of what these instructions can do here (331)"
+std::string product_line(at::ScalarType dtype) {
+  constexpr double kSeconds = 0.3;
+  const ops::ProductRate rate = ops::measure_products(dtype, {}, kSeconds);
+  char text[160];
+  std::snprintf(text, sizeof text, "%.0f GFLOP/s", rate.gflops);
+  std::string out = rate.kernels + " kernels, " + text;
+  if (rate.limit == 0) return out;
+  std::snprintf(text, sizeof text, ", %.0f %% of what these instructions can do here (%.0f)",
+                100 * rate.share(), rate.limit);
+  return out + text;
+}
+
+}  // namespace
 
 int env() {
   utsname system{};
@@ -22,7 +42,11 @@ int env() {
   std::cout << "hone        " << HONE_VERSION << "\nlibtorch    " << TORCH_VERSION << "\ncompiler    g++ "
             << __VERSION__ << "\nsystem      " << system.sysname << ' ' << system.release << ' '
             << system.machine << "\nprocessors  " << std::thread::hardware_concurrency() << ", "
-            << at::get_num_threads() << " used; instructions " << at::get_cpu_capability() << "\nmemory      "
+            << at::get_num_threads() << " used; this machine has " << base::name_of(base::machine_level())
+            << (base::is_held_to_a_level() ? std::string(", held to ") + base::name_of(base::allowed_level())
+                                           : "")
+            << "\nlibtorch's   " << at::get_cpu_capability() << "\nbf16        "
+            << product_line(at::kBFloat16) << "\nfloat32     " << product_line(at::kFloat) << "\nmemory      "
             << report::human_bytes(memory) << "\ndevice      cpu (CUDA is not built yet)\n";
   return 0;
 }

@@ -190,8 +190,8 @@ void attend_cpu(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& 
                 const std::vector<AttentionRows>& rows, std::int64_t window) {
   const std::int64_t dim = q.size(2);
   const bool bf16 = q.scalar_type() == at::kBFloat16;
-  const bool fast = bf16 && dim % 16 == 0 && dim <= attention_kernels::kMaxHeadDim &&
-                    instructions() == Instructions::kAvx512Bf16;
+  const attention_kernels::Bf16Kernels* const kernels = attention_kernels::bf16_kernels();
+  const bool fast = bf16 && dim % 16 == 0 && dim <= attention_kernels::kMaxHeadDim && kernels != nullptr;
   const std::int64_t block_rows =
       fast ? std::clamp<std::int64_t>(attention_kernels::kBlockElements / dim / 8 * 8, 8, 48) : 48;
   const Plan plan(out, lse, q, rows, window, block_rows);
@@ -199,7 +199,7 @@ void attend_cpu(const at::Tensor& out, const at::Tensor& lse, const at::Tensor& 
   const auto work = [&](std::int64_t i, std::int64_t) {
     const attention_kernels::Forward& block = plan.blocks()[static_cast<std::size_t>(i)].forward;
     if (fast) {
-      attention_kernels::forward_bf16(block);
+      kernels->forward(block);
       return;
     }
     const auto scratch = std::make_unique_for_overwrite<float[]>(attention_kernels::portable_scratch(dim));

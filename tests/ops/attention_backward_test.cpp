@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
+#include <string>
 
 #include "base/error.h"
 #include "ops/attention.h"
@@ -187,14 +189,22 @@ TEST(PackedAttentionBackward, MayWriteOverItsInputs) {
   }
 }
 
-class FastBackward : public testing::Test {
+class FastBackward : public testing::TestWithParam<Instructions> {
  protected:
   void SetUp() override {
-    if (!machine_has(Instructions::kAvx512Bf16)) GTEST_SKIP() << "this machine has no avx512_bf16";
+    if (!machine_has(GetParam())) GTEST_SKIP() << "this machine has no " << name_of(GetParam());
+    force_.emplace(GetParam());
   }
-};
 
-TEST_F(FastBackward, ASegmentsBitsAreItsOwn) {
+ private:
+  std::optional<ForceInstructions> force_;
+};
+INSTANTIATE_TEST_SUITE_P(Levels, FastBackward,
+                         testing::Values(Instructions::kAvx2, Instructions::kAvx512,
+                                         Instructions::kAvx512Bf16),
+                         [](const auto& level) { return std::string(name_of(level.param)); });
+
+TEST_P(FastBackward, ASegmentsBitsAreItsOwn) {
   at::manual_seed(16);
   const Segments segments = {{0, 300}, {300, 333}, {333, 500}};
   const Case c = make({9, 3, 64}, segments, at::kBFloat16);
@@ -214,7 +224,7 @@ TEST_F(FastBackward, ASegmentsBitsAreItsOwn) {
 }
 
 // More shares than are held at once: the heads are done in two goes, and nothing shows.
-TEST_F(FastBackward, ManyHeadsAreDoneInSeveralGoes) {
+TEST_P(FastBackward, ManyHeadsAreDoneInSeveralGoes) {
   at::manual_seed(17);
   const Case c = make({40, 40, 16}, {{0, 1024}}, at::kBFloat16);
   const Gradients whole = mine(c);
@@ -278,7 +288,8 @@ TEST(SharedPrefix, IsTheGradientInFp32) {
 
 TEST(SharedPrefix, IsTheGradientInBf16AtEveryLevel) {
   at::manual_seed(22);
-  for (const Instructions level : {Instructions::kPortable, Instructions::kAvx512Bf16}) {
+  for (const Instructions level :
+       {Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512, Instructions::kAvx512Bf16}) {
     if (!machine_has(level)) continue;
     const ForceInstructions force(level);
     for (const Shape s : kShapes) {
@@ -312,7 +323,7 @@ TEST(SharedPrefix, MayWriteOverItsInputs) {
   }
 }
 
-TEST_F(FastBackward, APromptAndWhatSharesItHaveBitsOfTheirOwn) {
+TEST_P(FastBackward, APromptAndWhatSharesItHaveBitsOfTheirOwn) {
   at::manual_seed(24);
   const Segments segments = shared({{70, {}}, {130, {40, 1, 300}}, {33, {5, 5}}});
   const Case c = make({14, 2, 64}, segments, at::kBFloat16);

@@ -102,6 +102,26 @@ TEST_P(AttendTilesAt, IsCausalSoftmaxAttention) {
   }
 }
 
+// The kernels of both levels do the same, lane by lane.
+TEST(AttendTiles, HasTheSameBitsWithAvx2AndAvx512) {
+  if (!machine_has(Instructions::kAvx512)) GTEST_SKIP() << "no avx512 here";
+  at::manual_seed(12);
+  for (const std::int64_t length : {1, 63, 65, 200}) {
+    const Shape s{14, 2, 64};
+    const Sequence x = make(length, s, at::kBFloat16);
+    KvTiles tiles(s.kv_heads, s.dim, at::kBFloat16, 1);
+    tiles.append(x.k, x.v);
+    std::vector<Result> found;
+    for (const Instructions level : {Instructions::kAvx2, Instructions::kAvx512}) {
+      const ForceInstructions force(level);
+      found.push_back(empty_for(length, s, at::kBFloat16));
+      attend_tiles(found.back().out, found.back().lse, x.q, {{0, length, {}, &tiles, 0}});
+    }
+    EXPECT_TRUE(at::equal(found[0].out, found[1].out)) << length;
+    EXPECT_TRUE(at::equal(found[0].lse, found[1].lse)) << length;
+  }
+}
+
 TEST_P(AttendTilesAt, LooksBackOnlyAsFarAsTheWindow) {
   at::manual_seed(8);
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {

@@ -1,4 +1,4 @@
-// The AVX512-BF16 form of packed_attention_backward: the work cut into chunks of queries for the kernel, each
+// The form of packed_attention_backward with our kernels: the work cut into chunks of queries for the kernel, each
 // with its own fp32 shares of dk and dv, which are added in order afterwards.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "ops/attention_backward.h"
 #include "ops/cpu/attention_kernels.h"
-#include "ops/cpu/instructions.h"
 
 namespace hone::ops {
 namespace {
@@ -132,7 +131,7 @@ class FastBackward {
     std::stable_sort(pieces_.begin(), pieces_.end(),
                      [](const Piece& a, const Piece& b) { return a.cost > b.cost; });
     std::atomic<std::size_t> next{0};
-    const std::size_t bytes = attention_kernels::backward_scratch(dim_, most_queries * group_);
+    const std::size_t bytes = kernels_.backward_scratch(dim_, most_queries * group_);
     on_threads(pieces_.size(), [&] {
       const std::unique_ptr<std::byte, Free> scratch(static_cast<std::byte*>(std::aligned_alloc(64, bytes)));
       base::require(scratch != nullptr, "ops::packed_attention_backward", "memory for one chunk of queries");
@@ -184,7 +183,7 @@ class FastBackward {
     b.spans = spans.data();
     b.span_count = static_cast<std::int64_t>(spans.size());
     b.scratch = scratch;
-    attention_kernels::backward_bf16(b);
+    kernels_.backward(b);
   }
 
   void add_shares(const Sum& sum) const {
@@ -203,10 +202,11 @@ class FastBackward {
     s.dv = at_row(x_.dv, segment.begin, sum.kv_head * dim_);
     s.dk_stride = x_.dk.stride(0);
     s.dv_stride = x_.dv.stride(0);
-    attention_kernels::sum_partials_bf16(s);
+    kernels_.sum_partials(s);
   }
 
   const AttentionBackward& x_;
+  const attention_kernels::Bf16Kernels& kernels_ = *attention_kernels::bf16_kernels();
   std::int64_t dim_, group_;
   std::vector<Piece> pieces_;
   std::vector<Sum> sums_;
@@ -218,7 +218,7 @@ class FastBackward {
 
 bool attention_backward_has_kernel(at::ScalarType dtype, std::int64_t head_dim) {
   return dtype == at::kBFloat16 && head_dim % 16 == 0 && head_dim <= attention_kernels::kMaxHeadDim &&
-         instructions() == Instructions::kAvx512Bf16;
+         attention_kernels::bf16_kernels() != nullptr;
 }
 
 void attention_backward_fast(const AttentionBackward& x, const std::vector<Family>& families) {
@@ -238,8 +238,9 @@ std::int64_t attention_backward_fast_bytes(const AttentionSizes& s) {
   }
   const std::int64_t held =
       std::max(2 * one * s.head_dim, std::min(2 * tokens * s.head_dim * s.kv_heads, kMaxFloats));
-  return 4 * held + s.threads * static_cast<std::int64_t>(attention_kernels::backward_scratch(
-                                    s.head_dim, queries * (s.heads / s.kv_heads)));
+  const auto scratch =
+      attention_kernels::bf16_kernels()->backward_scratch(s.head_dim, queries * (s.heads / s.kv_heads));
+  return 4 * held + s.threads * static_cast<std::int64_t>(scratch);
 }
 
 }  // namespace hone::ops

@@ -25,7 +25,7 @@ constexpr float kLn2 = 0.693147180559945309F;
   return static_cast<std::uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
 }
 
-// 2^x as in attention_kernels_bf16.h; below 2^-126 it is 0, above 2^127 infinite.
+// 2^x as in attention_vectors.h; below 2^-126 it is 0, above 2^127 infinite.
 [[gnu::always_inline]] inline float exp2_of(float x) {
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to a whole number
   const float within = x < -127.0F ? -127.0F : (x > 128.0F ? 128.0F : x);

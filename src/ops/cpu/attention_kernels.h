@@ -33,9 +33,9 @@ struct Forward {
 constexpr std::int64_t kBlockElements = 48 * 128;  // rows of a block times head_dim, at most
 constexpr std::int64_t kMaxHeadDim = 256;
 
-// bf16 in AVX512-BF16: head_dim a multiple of 16 and at most kMaxHeadDim, rows * head_dim at most
-// kBlockElements.
-void forward_bf16(const Forward& block);
+// The kernels of bf16: head_dim a multiple of 16 and at most kMaxHeadDim, rows * head_dim of a Forward at most
+// kBlockElements. Defined after Backward.
+struct Bf16Kernels;
 
 // Portable C++ in fp32, on tiles of fp32 or bf16 (bf16 is widened, and out is rounded). Any head_dim.
 // `scratch` holds portable_scratch floats.
@@ -67,11 +67,8 @@ struct Backward {
   std::int64_t begin = 0, end = 0;
   const BackwardSpan* spans = nullptr;
   std::int64_t span_count = 0;
-  std::byte* scratch = nullptr;  // backward_scratch bytes, at a multiple of 64
+  std::byte* scratch = nullptr;  // Bf16Kernels::backward_scratch bytes, at a multiple of 64
 };
-std::size_t backward_scratch(std::int64_t head_dim, std::int64_t rows);
-void backward_bf16(const Backward& chunk);
-
 // Adds the chunks' contributions to dk and dv of a segment and kv head, in order.
 struct PartialSum {
   const float *k = nullptr, *v = nullptr;  // [keys, D] each, of the first keys
@@ -83,6 +80,19 @@ struct PartialSums {
   void *dk = nullptr, *dv = nullptr;
   std::int64_t dk_stride = 0, dv_stride = 0;
 };
-void sum_partials_bf16(const PartialSums& s);
+
+struct Bf16Kernels {
+  void (*forward)(const Forward& block);
+  void (*backward)(const Backward& chunk);
+  std::size_t (*backward_scratch)(std::int64_t head_dim, std::int64_t rows);
+  void (*sum_partials)(const PartialSums& sums);
+};
+// Null where the compiler does not make one. avx2 and avx512 have the same bits, those of pairs of fma; avx512_bf16
+// those of vdpbf16ps. Call one only where instructions() reaches its level.
+const Bf16Kernels* bf16_kernels_avx2();
+const Bf16Kernels* bf16_kernels_avx512();
+const Bf16Kernels* bf16_kernels_avx512_bf16();
+// Those of instructions(); null: none. The fma form where dot_products_are_fast() says so.
+const Bf16Kernels* bf16_kernels();
 
 }  // namespace hone::ops::attention_kernels

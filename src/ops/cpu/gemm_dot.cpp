@@ -165,6 +165,22 @@ void gather_rows(const Slice* slices, int count, int64_t row, int64_t rows, Bf16
   }
 }
 
+void multiply_in_registers(int64_t steps) {
+  __m512 sum[kSpinChains];
+  const __m512bh a = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3F80));
+#pragma GCC unroll 16
+  for (int i = 0; i < kSpinChains; ++i) sum[i] = _mm512_setzero_ps();
+  for (int64_t step = 0; step < steps; ++step) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kSpinChains; ++i) {
+      sum[i] = _mm512_dpbf16_ps(sum[i], a, a);
+      asm("" : "+v"(sum[i]));
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kSpinChains; ++i) asm volatile("" : : "v"(sum[i]));
+}
+
 void multiply_block(const Block& b) {
   alignas(64) float tile[kTileRows * 32];
   const int64_t row_blocks = (b.rows + kTileRows - 1) / kTileRows;  // of nearly equal size
@@ -198,6 +214,8 @@ const GemmKernels* gemm_kernels_dot() {
                                            .depth = 1024,  // 14 rows of it stay in L1
                                            .flops = 200e9,
                                            .multiply_block = multiply_block,
+                                           .multiply_in_registers = multiply_in_registers,
+                                           .spin_flop = 64,
                                            .pack_rows = pack_rows_avx512,
                                            .pack_columns = pack_columns_avx512,
                                            .repack = repack_avx512};

@@ -248,6 +248,8 @@ const GemmKernels* gemm_kernels_avx2() {
                                            .depth = kSliceDepth,
                                            .flops = 50e9,
                                            .multiply_block = multiply_block,
+                                           .multiply_in_registers = multiply_in_registers,
+                                           .spin_flop = 2 * kLanes,
                                            .pack_rows = pack_rows,
                                            .pack_columns = pack_columns,
                                            .repack = repack};

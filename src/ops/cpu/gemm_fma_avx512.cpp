@@ -98,6 +98,8 @@ const GemmKernels* gemm_kernels_avx512() {
                                            .depth = kSliceDepth,
                                            .flops = 100e9,
                                            .multiply_block = multiply_block,
+                                           .multiply_in_registers = multiply_in_registers,
+                                           .spin_flop = 2 * kLanes,
                                            .pack_rows = pack_rows_avx512,
                                            .pack_columns = pack_columns_avx512,
                                            .repack = repack_avx512};

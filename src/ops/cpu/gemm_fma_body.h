@@ -217,6 +217,24 @@ void multiply_many(const Block& b) {
   }
 }
 
+void multiply_in_registers(int64_t steps) {
+  Floats sum[kSpinChains];
+  const float one = 1, less = 0.5F;
+  const Floats a = broadcast(&one), b = broadcast(&less);
+#pragma GCC unroll 16
+  for (int i = 0; i < kSpinChains; ++i) sum[i] = zero();
+  for (int64_t step = 0; step < steps; ++step) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kSpinChains; ++i) multiply_add(a, b, sum[i]);
+  }
+  float kept[kLanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < kSpinChains; ++i) {
+    store(kept, sum[i]);
+    asm volatile("" : : "m"(kept));
+  }
+}
+
 void multiply_block(const Block& b) {
   (b.rows <= 2 * kTileRows ? multiply_few : multiply_many)(b);
 }

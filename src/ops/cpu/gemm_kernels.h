@@ -63,12 +63,18 @@ struct Block {
   void* row_scratch = nullptr;
 };
 
+constexpr int kSpinChains = 12;  // of GemmKernels::multiply_in_registers
+
 struct GemmKernels {
   bool is_dot = false;
   std::int64_t tile_rows = 0;  // few rows (at most two tiles) read each panel once
   std::int64_t depth = 0;      // numbers of k of a slice, at most, unless dot reads few rows' panels in place
   double flops = 0;            // of a thread, a second, about
   void (*multiply_block)(const Block& block);
+
+  // The limit of multiply_block: kSpinChains of its instructions a step, each spin_flop, on registers alone.
+  void (*multiply_in_registers)(std::int64_t steps);
+  std::int64_t spin_flop = 0;
 
   // One panel out of rows of W [rows <= 32, k]. Missing rows are zero; with rows <= 16 the upper half is not
   // written.

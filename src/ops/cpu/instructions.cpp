@@ -1,10 +1,9 @@
 #include "ops/cpu/instructions.h"
 
-#include <array>
 #include <atomic>
 
-#include "base/enum_names.h"
 #include "base/error.h"
+#include "base/instruction_level.h"
 
 namespace hone::ops {
 namespace {
@@ -12,49 +11,35 @@ namespace {
 constexpr int kNotForced = -1;
 std::atomic<int> forced{kNotForced};
 
-Instructions widest() {
-#if defined(__x86_64__)
-  // libgcc asks the operating system too: a register that is not saved does not count.
-  if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0)
-    return Instructions::kPortable;
-  if (__builtin_cpu_supports("avx512f") == 0 || __builtin_cpu_supports("avx512bw") == 0 ||
-      __builtin_cpu_supports("avx512dq") == 0 || __builtin_cpu_supports("avx512vl") == 0) {
-    return Instructions::kAvx2;
-  }
-  return __builtin_cpu_supports("avx512bf16") != 0 ? Instructions::kAvx512Bf16 : Instructions::kAvx512;
-#else
-  return Instructions::kPortable;
-#endif
-}
-
-Instructions widest_here() {
-  static const Instructions level = widest();
-  return level;
+Instructions of(base::InstructionLevel level) {
+  return static_cast<Instructions>(level);  // the same levels in the same order
 }
 
 }  // namespace
 
 Instructions instructions() {
+  static const Instructions allowed = of(base::allowed_level());
   const int level = forced.load(std::memory_order_relaxed);
-  return level == kNotForced ? widest_here() : static_cast<Instructions>(level);
+  return level == kNotForced ? allowed : static_cast<Instructions>(level);
 }
 
 bool machine_has(Instructions level) {
-  return level <= widest_here();
+  static const Instructions widest = of(base::machine_level());
+  return level <= widest;
 }
 
 bool dot_products_are_fast() {
 #if defined(__x86_64__)
   if (instructions() != Instructions::kAvx512Bf16) return false;
-  return forced.load(std::memory_order_relaxed) != kNotForced || __builtin_cpu_is("intel") == 0;
+  const bool asked_for = forced.load(std::memory_order_relaxed) != kNotForced || base::is_held_to_a_level();
+  return asked_for || __builtin_cpu_is("intel") == 0;
 #else
   return false;
 #endif
 }
 
 const char* name_of(Instructions level) {
-  static constexpr std::array<const char*, 4> kNames = {"plain", "avx2", "avx512", "avx512_bf16"};
-  return base::enum_name(kNames, level);
+  return base::name_of(static_cast<base::InstructionLevel>(level));
 }
 
 ForceInstructions::ForceInstructions(Instructions level) {

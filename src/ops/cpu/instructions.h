@@ -6,12 +6,12 @@ namespace hone::ops {
 // Each includes those before it. kAvx512Bf16 is avx512 f, bw, dq, vl and bf16.
 enum class Instructions { kPortable, kAvx2, kAvx512, kAvx512Bf16 };
 
-// The widest that this machine has, or the one of a ForceInstructions in scope.
+// The widest that this machine has and `--instructions` allows, or the one of a ForceInstructions in scope.
 Instructions instructions();
 bool machine_has(Instructions level);
 // Whether vdpbf16ps is faster than two fmas of float32. Intel's processors up to Emerald Rapids do half as many
-// products a second with it (88 instead of 175 GFLOP/s of a core), AMD's since Zen 4 twice as many. True at a forced
-// kAvx512Bf16.
+// products a second with it (88 instead of 175 GFLOP/s of a core), AMD's since Zen 4 twice as many. True where
+// kAvx512Bf16 is forced or asked for.
 bool dot_products_are_fast();
 const char* name_of(Instructions level);
 

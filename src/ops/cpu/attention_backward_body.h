@@ -3,15 +3,18 @@
 // exp(scale s - lse), dp = d_out v, ds = p (dp - delta):
 //   dv[j] += sum over rows p d_out, dk[j] += sum over rows ds q, dq += sum over keys ds k,
 // the scale left to the end. Every sum is one chain in the order of rows or keys.
-#include "ops/cpu/attention_kernels.h"
+//
+// Included once for each instruction set (attention_level_*.cpp).
+#pragma once
 
-#if defined(__AVX512BF16__)
-#include "ops/cpu/attention_kernels_bf16.h"
+#include "ops/cpu/attention_forward_body.h"
+#include "ops/cpu/attention_kernels.h"
+#include "ops/cpu/attention_vectors.h"
 
 namespace hone::ops::attention_kernels {
 namespace {
 
-constexpr std::int64_t kSub = 8, kBlock = 64;
+constexpr std::int64_t kRowsAtOnce = 8, kBlock = 64;
 
 struct Work {
   Half *q, *d_out;              // [rows][D]
@@ -40,7 +43,7 @@ struct Pieces {
 };
 
 std::int64_t padded(std::int64_t rows) {
-  return (rows + kSub - 1) / kSub * kSub;
+  return (rows + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce;
 }
 
 Work lay_out(Pieces& pieces, std::int64_t dim, std::int64_t rows) {
@@ -56,9 +59,9 @@ Work lay_out(Pieces& pieces, std::int64_t dim, std::int64_t rows) {
   pieces.take(w.k_by_key, 32 * dim);
   pieces.take(w.dk, 64 * dim);
   pieces.take(w.dv, 64 * dim);
-  pieces.take(w.scores, kSub * 64);
-  pieces.take(w.dp, kSub * 64);
-  pieces.take(w.ds_rows, kSub * 32);
+  pieces.take(w.scores, kRowsAtOnce * 64);
+  pieces.take(w.dp, kRowsAtOnce * 64);
+  pieces.take(w.ds_rows, kRowsAtOnce * 32);
   pieces.take(w.p_pairs, 32 * 64);
   pieces.take(w.ds_pairs, 32 * 64);
   pieces.take(w.q_pairs, 32 * dim);
@@ -66,21 +69,11 @@ Work lay_out(Pieces& pieces, std::int64_t dim, std::int64_t rows) {
   return w;
 }
 
-// (low[i], high[i]) side by side: 16 of each.
-[[gnu::always_inline]] inline __m512i interleave(__m512i low_then_high) {
-  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
-                                         22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  return _mm512_permutexvar_epi16(order, low_then_high);
-}
-
 // Rows x[0], x[1], ... in pairs: to[pair][D].
 void pair_rows(Pair* to, const Half* x, std::int64_t dim, std::int64_t rows) {
   for (std::int64_t r = 0; r < rows; r += 2) {
     for (std::int64_t d = 0; d < dim; d += 16) {
-      const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(x + r * dim + d));
-      const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(x + (r + 1) * dim + d));
-      _mm512_storeu_si512(to + r / 2 * dim + d,
-                          interleave(_mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1)));
+      store_words(to + r / 2 * dim + d, interleaved(x + r * dim + d, x + (r + 1) * dim + d));
     }
   }
 }
@@ -112,50 +105,52 @@ void load_rows(const Work& w, const Backward& b, std::int64_t rows, std::int64_t
     const Half* const out = static_cast<const Half*>(b.out) + token * b.out_stride + head * b.head_dim;
     const Half* const from_q = static_cast<const Half*>(b.q) + token * b.q_stride + head * b.head_dim;
     const Half* const from_d = static_cast<const Half*>(b.d_out) + token * b.d_out_stride + head * b.head_dim;
-    __m512 delta = _mm512_setzero_ps();
-    for (std::int64_t d = 0; d < b.head_dim; d += 16) {
-      const __m256i none = _mm256_setzero_si256();
-      _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(q + d),
-                          real ? _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(from_q + d)) : none);
-      _mm256_storeu_si256(reinterpret_cast<__m256i_u*>(d_out + d),
-                          real ? _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(from_d + d)) : none);
-      if (real) delta = _mm512_fmadd_ps(load_bf16(from_d + d), load_bf16(out + d), delta);
-      _mm512_storeu_ps(dq + d, _mm512_setzero_ps());
+    if (real) {
+      copy_row(q, from_q, b.head_dim);
+      copy_row(d_out, from_d, b.head_dim);
+    } else {
+      __builtin_memset(q, 0, static_cast<std::size_t>(b.head_dim) * sizeof(Half));
+      __builtin_memset(d_out, 0, static_cast<std::size_t>(b.head_dim) * sizeof(Half));
     }
-    w.delta[r] = _mm512_reduce_add_ps(delta);
+    Floats delta = zero();
+    for (std::int64_t d = 0; d < b.head_dim; d += 16) {
+      if (real) delta = multiply_add(load_bf16(from_d + d), load_bf16(out + d), delta);
+      store(dq + d, zero());
+    }
+    w.delta[r] = sum_of(delta);
     w.lse[r] = real ? b.lse[token * b.lse_stride + head] * kLog2E : 0.0F;
   }
 }
 
 void products_of_rows(float* to, const Pair* rows, const Pair* tile, std::int64_t half_dim, int halves) {
   for (int half = 0; half < halves; ++half) {
-    __m512 c[8][2];
+    Floats c[8][2];
 #pragma GCC unroll 8
-    for (int r = 0; r < 8; ++r) c[r][0] = c[r][1] = _mm512_setzero_ps();
+    for (int r = 0; r < 8; ++r) c[r][0] = c[r][1] = zero();
     multiply<8, 2>(c, rows, half_dim, 1, tile + 32 * half, 64, half_dim);
 #pragma GCC unroll 8
     for (int r = 0; r < 8; ++r) {
-      _mm512_store_ps(to + 64 * r + 32 * half, c[r][0]);
-      _mm512_store_ps(to + 64 * r + 32 * half + 16, c[r][1]);
+      store(to + 64 * r + 32 * half, c[r][0]);
+      store(to + 64 * r + 32 * half + 16, c[r][1]);
     }
   }
 }
 
 template <int C>
-[[gnu::always_inline]] inline void add_panel(float* acc, const Pair* a, std::int64_t row_step,
-                                             std::int64_t pair_step, const Pair* b, std::int64_t dim,
-                                             std::int64_t pairs) {
-  __m512 c[8][C];
+[[gnu::always_inline]] inline void add_columns(float* acc, const Pair* a, std::int64_t row_step,
+                                               std::int64_t pair_step, const Pair* b, std::int64_t dim,
+                                               std::int64_t pairs) {
+  Floats c[8][C];
 #pragma GCC unroll 8
   for (int r = 0; r < 8; ++r) {
 #pragma GCC unroll 2
-    for (int i = 0; i < C; ++i) c[r][i] = _mm512_load_ps(acc + r * dim + 16 * i);
+    for (int i = 0; i < C; ++i) c[r][i] = load(acc + r * dim + 16 * i);
   }
   multiply<8, C>(c, a, row_step, pair_step, b, dim, pairs);
 #pragma GCC unroll 8
   for (int r = 0; r < 8; ++r) {
 #pragma GCC unroll 2
-    for (int i = 0; i < C; ++i) _mm512_store_ps(acc + r * dim + 16 * i, c[r][i]);
+    for (int i = 0; i < C; ++i) store(acc + r * dim + 16 * i, c[r][i]);
   }
 }
 
@@ -163,35 +158,35 @@ template <int C>
 void add_product(float* acc, const Pair* a, std::int64_t row_step, std::int64_t pair_step, const Pair* b,
                  std::int64_t dim, std::int64_t pairs) {
   std::int64_t d = 0;
-  for (; d + 32 <= dim; d += 32) add_panel<2>(acc + d, a, row_step, pair_step, b + d, dim, pairs);
-  if (d < dim) add_panel<1>(acc + d, a, row_step, pair_step, b + d, dim, pairs);
+  for (; d + 32 <= dim; d += 32) add_columns<2>(acc + d, a, row_step, pair_step, b + d, dim, pairs);
+  if (d < dim) add_columns<1>(acc + d, a, row_step, pair_step, b + d, dim, pairs);
 }
 
 // p and ds of rows r and r + 1 of the eight from `row`, written in the layouts that the products read.
 void gradients_of_scores(const Work& w, std::int64_t row, std::int64_t pair, int r, std::int64_t tile_place,
                          float to_log2) {
-  const __m512 scale = _mm512_set1_ps(to_log2);
-  __m512 p[2][4], ds[2][4];
+  const Floats scale = all_of(to_log2);
+  Floats p[2][4], ds[2][4];
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) {
     const std::int64_t at = row + r + i;
     const std::uint64_t mask = bits(0, clamp(w.seen[at] - tile_place, 0, 64));
-    const __m512 lse = _mm512_set1_ps(w.lse[at]), delta = _mm512_set1_ps(w.delta[at]);
+    const Floats lse = all_of(w.lse[at]), delta = all_of(w.delta[at]);
 #pragma GCC unroll 4
     for (int c = 0; c < 4; ++c) {
-      const __mmask16 m = static_cast<__mmask16>(mask >> (16 * c));
-      const __m512 s = _mm512_maskz_load_ps(m, w.scores + 64 * (r + i) + 16 * c);
-      const __m512 dp = _mm512_maskz_load_ps(m, w.dp + 64 * (r + i) + 16 * c);
-      p[i][c] = _mm512_maskz_mov_ps(m, exp2_16(_mm512_fmsub_ps(s, scale, lse)));
-      ds[i][c] = _mm512_maskz_mul_ps(m, p[i][c], _mm512_sub_ps(dp, delta));
+      const Mask m = static_cast<Mask>(mask >> (16 * c));
+      const Floats s = where(m, load(w.scores + 64 * (r + i) + 16 * c));
+      const Floats dp = where(m, load(w.dp + 64 * (r + i) + 16 * c));
+      p[i][c] = where(m, exp2_16(multiply_subtract(s, scale, lse)));
+      ds[i][c] = where(m, times(p[i][c], subtract(dp, delta)));
     }
-    _mm512_store_si512(w.ds_rows + 32 * (r + i), to_bf16(ds[i][0], ds[i][1]));
-    _mm512_store_si512(w.ds_rows + 32 * (r + i) + 16, to_bf16(ds[i][2], ds[i][3]));
+    store_words(w.ds_rows + 32 * (r + i), to_bf16(ds[i][0], ds[i][1]));
+    store_words(w.ds_rows + 32 * (r + i) + 16, to_bf16(ds[i][2], ds[i][3]));
   }
 #pragma GCC unroll 4
   for (int c = 0; c < 4; ++c) {
-    _mm512_store_si512(w.p_pairs + pair * 64 + 16 * c, interleave(to_bf16(p[0][c], p[1][c])));
-    _mm512_store_si512(w.ds_pairs + pair * 64 + 16 * c, interleave(to_bf16(ds[0][c], ds[1][c])));
+    store_words(w.p_pairs + pair * 64 + 16 * c, pairs_of(p[0][c], p[1][c]));
+    store_words(w.ds_pairs + pair * 64 + 16 * c, pairs_of(ds[0][c], ds[1][c]));
   }
 }
 
@@ -202,7 +197,7 @@ struct SpanRows {
 
 SpanRows begin_span(const Work& w, const Backward& b, const BackwardSpan& span) {
   const std::int64_t first = (span.begin - b.begin) * b.group, last = (span.end - b.begin) * b.group;
-  const SpanRows rows{first / kSub * kSub, padded(last)};
+  const SpanRows rows{first / kRowsAtOnce * kRowsAtOnce, padded(last)};
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     const std::int64_t up_to_own = b.begin + r / b.group - span.origin + 1;
     w.seen[r] = r < first || r >= last ? 0 : static_cast<std::int32_t>(span.own ? up_to_own : span.keys);
@@ -219,16 +214,17 @@ void add_tile(const Work& w, const Backward& b, const BackwardSpan& span, SpanRo
     return clamp(seen - tile_place, 0, 64);
   };
   if (span.own && span.origin + tile_place > span.begin) {
-    rows.begin = (span.origin + tile_place - b.begin) * b.group / kSub * kSub;
+    rows.begin = (span.origin + tile_place - b.begin) * b.group / kRowsAtOnce * kRowsAtOnce;
   }
   for (std::int64_t block = rows.begin; block < rows.end; block += kBlock) {
     const std::int64_t n = clamp(rows.end - block, 0, kBlock);
-    for (std::int64_t sub = 0; sub < n; sub += kSub) {
-      const std::int64_t row = block + sub, seen = seen_up_to(row + kSub - 1);
+    for (std::int64_t sub = 0; sub < n; sub += kRowsAtOnce) {
+      const std::int64_t row = block + sub, seen = seen_up_to(row + kRowsAtOnce - 1);
       const int halves = seen > 32 ? 2 : 1;
       products_of_rows(w.scores, reinterpret_cast<const Pair*>(w.q + row * dim), w.k_by_dim, dim / 2, halves);
       products_of_rows(w.dp, reinterpret_cast<const Pair*>(w.d_out + row * dim), w.v_by_dim, dim / 2, halves);
-      for (int r = 0; r < kSub; r += 2) gradients_of_scores(w, row, (sub + r) / 2, r, tile_place, to_log2);
+      for (int r = 0; r < kRowsAtOnce; r += 2)
+        gradients_of_scores(w, row, (sub + r) / 2, r, tile_place, to_log2);
       add_product(w.dq + row * dim, w.ds_rows, 32, 1, w.k_by_key, dim, (seen + 1) / 2);
     }
     pair_rows(w.q_pairs, w.q + block * dim, dim, n);
@@ -252,20 +248,18 @@ void add_span(const Work& w, const Backward& b, const BackwardSpan& span, float 
     pack_by_dim(w.v_by_dim, v, b.v_stride, dim, keys);
     pack_by_key(w.k_by_key, k, b.k_stride, dim, keys);
     for (std::int64_t i = 0; i < 64 * dim; i += 16) {
-      _mm512_store_ps(w.dk + i, _mm512_setzero_ps());
-      _mm512_store_ps(w.dv + i, _mm512_setzero_ps());
+      store(w.dk + i, zero());
+      store(w.dv + i, zero());
     }
     add_tile(w, b, span, rows, tile, to_log2);
     for (std::int64_t i = 0; i < keys * dim; i += 16) {
-      _mm512_storeu_ps(span.part_k + tile * dim + i, _mm512_load_ps(w.dk + i));
-      _mm512_storeu_ps(span.part_v + tile * dim + i, _mm512_load_ps(w.dv + i));
+      store(span.part_k + tile * dim + i, load(w.dk + i));
+      store(span.part_v + tile * dim + i, load(w.dv + i));
     }
   }
 }
 
-}  // namespace
-
-std::size_t backward_scratch(std::int64_t head_dim, std::int64_t rows) {
+std::size_t scratch_bytes(std::int64_t head_dim, std::int64_t rows) {
   Pieces pieces;
   lay_out(pieces, head_dim, padded(rows));
   return pieces.used;
@@ -281,40 +275,34 @@ void backward_bf16(const Backward& b) {
   for (std::int64_t r = 0; r < rows; ++r) {
     Half* const to = static_cast<Half*>(b.dq) + (b.begin + r / b.group) * b.dq_stride + r % b.group * dim;
     for (std::int64_t d = 0; d < dim; d += 16) {
-      store_bf16(to + d, _mm512_mul_ps(_mm512_load_ps(w.dq + r * dim + d), _mm512_set1_ps(scale)));
+      store_bf16(to + d, times(load(w.dq + r * dim + d), all_of(scale)));
     }
   }
 }
 
 void sum_partials_bf16(const PartialSums& s) {
-  const __m512 scale = _mm512_set1_ps(1.0F / __builtin_sqrtf(static_cast<float>(s.head_dim)));
+  const Floats scale = all_of(1.0F / __builtin_sqrtf(static_cast<float>(s.head_dim)));
   for (std::int64_t t = 0; t < s.tokens; ++t) {
     Half *const dk = static_cast<Half*>(s.dk) + t * s.dk_stride, *const dv = static_cast<Half*>(s.dv) +
                                                                              t * s.dv_stride;
     for (std::int64_t d = 0; d < s.head_dim; d += 16) {
-      __m512 k = _mm512_setzero_ps(), v = _mm512_setzero_ps();
+      Floats k = zero(), v = zero();
       for (std::int64_t i = 0; i < s.count; ++i) {
         const PartialSum& share = s.shares[i];
         if (t >= share.keys) continue;
-        k = _mm512_add_ps(k, _mm512_loadu_ps(share.k + t * s.head_dim + d));
-        v = _mm512_add_ps(v, _mm512_loadu_ps(share.v + t * s.head_dim + d));
+        k = add(k, load(share.k + t * s.head_dim + d));
+        v = add(v, load(share.v + t * s.head_dim + d));
       }
-      store_bf16(dk + d, _mm512_mul_ps(k, scale));
+      store_bf16(dk + d, times(k, scale));
       store_bf16(dv + d, v);
     }
   }
 }
 
+constexpr Bf16Kernels kBf16Kernels = {.forward = forward_bf16,
+                                      .backward = backward_bf16,
+                                      .backward_scratch = scratch_bytes,
+                                      .sum_partials = sum_partials_bf16};
+
+}  // namespace
 }  // namespace hone::ops::attention_kernels
-
-#else
-
-namespace hone::ops::attention_kernels {
-std::size_t backward_scratch(std::int64_t, std::int64_t) {
-  return 0;
-}
-void backward_bf16(const Backward&) {}  // never called: this build's machine has no such instructions
-void sum_partials_bf16(const PartialSums&) {}
-}  // namespace hone::ops::attention_kernels
-
-#endif

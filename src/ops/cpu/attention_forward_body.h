@@ -1,11 +1,13 @@
-// Flash attention's forward over tiles of 64 keys. For each tile a row's chain is: scores (vdpbf16ps over D),
+// Flash attention's forward over tiles of 64 keys. For each tile a row's chain is: scores (over D),
 // running maximum, probabilities, running sum in 16 lanes, accumulator times the factor plus probabilities
 // times values. A masked key has p exactly 0 and a tile without a seen key the factor exactly 1, so skipping
 // it changes no bit.
-#include "ops/cpu/attention_kernels.h"
+//
+// Included once for each instruction set (attention_level_*.cpp).
+#pragma once
 
-#if defined(__AVX512BF16__)
-#include "ops/cpu/attention_kernels_bf16.h"
+#include "ops/cpu/attention_kernels.h"
+#include "ops/cpu/attention_vectors.h"
 
 namespace hone::ops::attention_kernels {
 namespace {
@@ -35,14 +37,14 @@ template <int R>
 void add_scores(Softmax& w, const Pair* q, const Pair* keys, std::int64_t half_dim, const Seen& seen) {
   for (int half = 0; half < 2; ++half) {
     if (seen.last <= 32 * half || seen.first >= 32 * half + 32) continue;
-    __m512 c[R][2];
+    Floats c[R][2];
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) c[r][0] = c[r][1] = _mm512_setzero_ps();
+    for (int r = 0; r < R; ++r) c[r][0] = c[r][1] = zero();
     multiply<R, 2>(c, q, half_dim, 1, keys + 32 * half, 64, half_dim);
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-      _mm512_store_ps(w.scores[r] + 32 * half, c[r][0]);
-      _mm512_store_ps(w.scores[r] + 32 * half + 16, c[r][1]);
+      store(w.scores[r] + 32 * half, c[r][0]);
+      store(w.scores[r] + 32 * half + 16, c[r][1]);
     }
   }
 }
@@ -50,18 +52,18 @@ void add_scores(Softmax& w, const Pair* q, const Pair* keys, std::int64_t half_d
 template <int R, int C>
 [[gnu::always_inline]] inline void add_panel(Softmax& w, float* acc, const Pair* values, std::int64_t dim,
                                              std::int64_t pair_begin, std::int64_t pair_end) {
-  __m512 c[R][C];
+  Floats c[R][C];
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
-    const __m512 factor = _mm512_set1_ps(w.factor[r]);
+    const Floats factor = all_of(w.factor[r]);
 #pragma GCC unroll 2
-    for (int i = 0; i < C; ++i) c[r][i] = _mm512_mul_ps(_mm512_load_ps(acc + r * dim + 16 * i), factor);
+    for (int i = 0; i < C; ++i) c[r][i] = times(load(acc + r * dim + 16 * i), factor);
   }
   multiply<R, C>(c, w.p[0] + pair_begin, 32, 1, values + pair_begin * dim, dim, pair_end - pair_begin);
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 2
-    for (int i = 0; i < C; ++i) _mm512_store_ps(acc + r * dim + 16 * i, c[r][i]);
+    for (int i = 0; i < C; ++i) store(acc + r * dim + 16 * i, c[r][i]);
   }
 }
 
@@ -77,34 +79,33 @@ void softmax(Softmax& w, const State& state, const Seen& seen, int rows, float t
   alignas(64) float before[16] = {}, after[16] = {};
   for (int r = 0; r < rows; ++r) {
     const std::uint64_t mask = bits(seen.low[r], seen.high[r]);
-    const __m512 nothing = _mm512_set1_ps(kNothing);
+    const Floats nothing = all_of(kNothing);
     const auto part = [&](int i) __attribute__((always_inline)) {
-      return _mm512_mask_loadu_ps(nothing, static_cast<__mmask16>(mask >> (16 * i)), w.scores[r] + 16 * i);
+      return where(static_cast<Mask>(mask >> (16 * i)), load(w.scores[r] + 16 * i), nothing);
     };
-    const float top =
-        _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(part(0), part(1)), _mm512_max_ps(part(2), part(3))));
+    const float top = largest_of(larger(larger(part(0), part(1)), larger(part(2), part(3))));
     before[r] = state.highest[r];
     if (top > state.raw_highest[r]) state.raw_highest[r] = top;
     after[r] = state.raw_highest[r] * to_log2;
     state.highest[r] = after[r];
   }
-  _mm512_store_ps(w.factor, exp2_16(_mm512_sub_ps(_mm512_load_ps(before), _mm512_load_ps(after))));
-  const __m512 scale = _mm512_set1_ps(to_log2);
+  store(w.factor, exp2_16(subtract(load(before), load(after))));
+  const Floats scale = all_of(to_log2);
   for (int r = 0; r < rows; ++r) {
     const std::uint64_t mask = bits(seen.low[r], seen.high[r]);
-    const __m512 highest = _mm512_set1_ps(after[r]);
-    __m512 p[4];
+    const Floats highest = all_of(after[r]);
+    Floats p[4];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
-      const __mmask16 m = static_cast<__mmask16>(mask >> (16 * i));
-      const __m512 s = _mm512_maskz_loadu_ps(m, w.scores[r] + 16 * i);
-      p[i] = _mm512_maskz_mov_ps(m, exp2_16(_mm512_fmsub_ps(s, scale, highest)));
+      const Mask m = static_cast<Mask>(mask >> (16 * i));
+      const Floats s = where(m, load(w.scores[r] + 16 * i));
+      p[i] = where(m, exp2_16(multiply_subtract(s, scale, highest)));
     }
-    const __m512 added = _mm512_add_ps(_mm512_add_ps(p[0], p[1]), _mm512_add_ps(p[2], p[3]));
+    const Floats added = add(add(p[0], p[1]), add(p[2], p[3]));
     float* const sum = state.sum + 16 * r;
-    _mm512_store_ps(sum, _mm512_fmadd_ps(_mm512_load_ps(sum), _mm512_set1_ps(w.factor[r]), added));
-    _mm512_store_si512(w.p[r], to_bf16(p[0], p[1]));
-    _mm512_store_si512(w.p[r] + 16, to_bf16(p[2], p[3]));
+    store(sum, multiply_add(load(sum), all_of(w.factor[r]), added));
+    store_words(w.p[r], to_bf16(p[0], p[1]));
+    store_words(w.p[r] + 16, to_bf16(p[2], p[3]));
   }
 }
 
@@ -138,8 +139,6 @@ bool seen_of(Seen& seen, const Forward& b, std::int64_t row, int rows, std::int6
   return seen.first < seen.last;
 }
 
-}  // namespace
-
 void forward_bf16(const Forward& b) {
   constexpr std::int64_t kMaxRows = kBlockElements / 16;
   alignas(64) Half q[kBlockElements];
@@ -157,8 +156,8 @@ void forward_bf16(const Forward& b) {
     copy_row(q + r * dim, static_cast<const Half*>(b.q) + element(r, b.q_stride), dim);
     highest[r] = kNothing * to_log2;
     raw_highest[r] = kNothing;
-    _mm512_store_ps(sum + 16 * r, _mm512_setzero_ps());
-    for (std::int64_t d = 0; d < dim; d += 16) _mm512_store_ps(acc + r * dim + d, _mm512_setzero_ps());
+    store(sum + 16 * r, zero());
+    for (std::int64_t d = 0; d < dim; d += 16) store(acc + r * dim + d, zero());
   }
   const std::int64_t last_place = b.place + (b.row_end - 1) / b.group;
   const std::int64_t first_seen = b.window > 0 ? b.place + b.row_begin / b.group - b.window + 1 : 0;
@@ -183,12 +182,12 @@ void forward_bf16(const Forward& b) {
     }
   }
   for (std::int64_t r = 0; r < rows; ++r) {
-    const float total = _mm512_reduce_add_ps(_mm512_load_ps(sum + 16 * r));
-    const __m512 share = _mm512_set1_ps(1.0F / total);
+    const float total = sum_of(load(sum + 16 * r));
+    const Floats share = all_of(1.0F / total);
     Half* const out = static_cast<Half*>(b.out) + element(r, b.out_stride);
     for (std::int64_t d = 0; d < dim; d += 16) {
       // + 0: a masked key may have turned -0 into 0.
-      store_bf16(out + d, _mm512_fmadd_ps(_mm512_load_ps(acc + r * dim + d), share, _mm512_setzero_ps()));
+      store_bf16(out + d, multiply_add(load(acc + r * dim + d), share, zero()));
     }
     if (b.lse != nullptr) {
       const std::int64_t row = b.row_begin + r;
@@ -197,12 +196,5 @@ void forward_bf16(const Forward& b) {
   }
 }
 
+}  // namespace
 }  // namespace hone::ops::attention_kernels
-
-#else
-
-namespace hone::ops::attention_kernels {
-void forward_bf16(const Forward&) {}  // never called: this build's machine has no such instructions
-}  // namespace hone::ops::attention_kernels
-
-#endif

@@ -1,0 +1,26 @@
+// Which vector instructions our kernels and libtorch's may use: what this machine has, and what a process is held to
+// with `--instructions`, so that anybody can reproduce a laptop on a server.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hone::base {
+
+// Each includes those before it. kAvx2 has fma too; kAvx512Bf16 is avx512 f, bw, dq, vl and bf16.
+enum class InstructionLevel { kPlain, kAvx2, kAvx512, kAvx512Bf16 };
+
+const char* name_of(InstructionLevel level);  // "plain", "avx2", "avx512", "avx512_bf16"
+
+// The widest that processor and operating system have.
+InstructionLevel machine_level();
+// machine_level(), or what HONE_INSTRUCTIONS names when that is lower. An unknown word there changes nothing.
+InstructionLevel allowed_level();
+bool is_held_to_a_level();  // HONE_INSTRUCTIONS names one
+
+// Takes `--instructions LEVEL` (or `--instructions=LEVEL`) out of a command line and holds this process and its children
+// to it: HONE_INSTRUCTIONS, and what libtorch, oneDNN and MKL read when they are loaded. So call it before
+// libhone_core.so is. UserError: no level, an unknown one, or one that this machine does not have.
+void hold_instructions(std::vector<std::string>& words);
+
+}  // namespace hone::base
