@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/exit_codes.h"
+#include "base/instruction_level.h"
 #include "base/printable.h"
 #include "base/suggest.h"
 #include "config/commands.h"
@@ -87,7 +88,7 @@ void refuse_words(const std::string& command, const std::vector<std::string>& wo
                    .fix = "write hone " + command});
 }
 
-int run_core(int argc, char** argv) {
+int run_core(std::vector<std::string> words) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   const std::filesystem::path core = self.parent_path() / "libhone_core.so";
   // libgomp's threads spin for milliseconds at each barrier; beside another busy program that made a step 4
@@ -104,11 +105,15 @@ int run_core(int argc, char** argv) {
   using Run = int (*)(int, char**);
   const auto run = reinterpret_cast<Run>(dlsym(library, "hone_core_run"));
   hone::base::require(run != nullptr, core.string(), "the symbol hone_core_run");
-  return run(argc, argv);
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return run(static_cast<int>(words.size()), argv.data());
 }
 
 int run(int argc, char** argv) {
-  const std::vector<std::string> all(argv + std::min(argc, 1), argv + argc);
+  std::vector<std::string> all(argv + std::min(argc, 1), argv + argc);
+  hone::base::hold_instructions(all);
   if (all.empty() || all[0] == "help" || all[0] == "--help" || all[0] == "-h") {
     say(all.empty() ? stderr : stdout, config::program_help());
     return all.empty() ? kUserMistake : 0;
@@ -131,7 +136,8 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (row->check != nullptr) row->check(words);  // the core parses again: what crosses the door is argv alone
-  return run_core(argc, argv);
+  all.insert(all.begin(), argv[0]);
+  return run_core(std::move(all));
 }
 
 }  // namespace
