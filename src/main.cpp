@@ -17,6 +17,7 @@
 #include "base/exit_codes.h"
 #include "base/instruction_level.h"
 #include "base/printable.h"
+#include "base/process_memory.h"
 #include "base/suggest.h"
 #include "config/commands.h"
 #include "config/help.h"
@@ -88,6 +89,20 @@ void refuse_words(const std::string& command, const std::vector<std::string>& wo
                    .fix = "write hone " + command});
 }
 
+// libtorch alone takes most of a gigabyte of addresses, whatever the run needs.
+void refuse_without_addresses(const std::string& core, const std::string& why) {
+  const std::string limit = hone::base::free_memory_and_limit().limit;
+  const bool unmapped = why.find("cannot allocate") != std::string::npos ||
+                        why.find("failed to map") != std::string::npos ||
+                        why.find("cannot map") != std::string::npos;
+  if (!unmapped || !limit.starts_with("`ulimit")) return;
+  throw UserError({.where = core,
+                   .expected = "addresses for hone's library and libtorch (MEM-01)",
+                   .found = why,
+                   .cause = limit + " is too low to load the program",
+                   .fix = "raise that limit"});
+}
+
 int run_core(std::vector<std::string> words) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   const std::filesystem::path core = self.parent_path() / "libhone_core.so";
@@ -96,9 +111,11 @@ int run_core(std::vector<std::string> words) {
   setenv("GOMP_SPINCOUNT", "1000", 0);
   void* library = dlopen(core.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
+    const std::string why = dlerror();
+    refuse_without_addresses(core.string(), why);
     throw UserError({.where = core.string(),
                      .expected = "hone's library beside the program",
-                     .found = dlerror(),
+                     .found = why,
                      .cause = "the build was moved, or third_party/site is gone",
                      .fix = "run ./quickstart again"});
   }

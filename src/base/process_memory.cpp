@@ -1,8 +1,6 @@
 #include "base/process_memory.h"
 
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -45,9 +43,15 @@ struct CgroupFiles {
 constexpr CgroupFiles kV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
 constexpr CgroupFiles kV2 = {"memory.max", "memory.current", "inactive_file "};
 
-// Room in the group at root/path and in every one above it.
-std::optional<std::int64_t> room(const fs::path& root, const std::string& path, const CgroupFiles& files) {
-  std::optional<std::int64_t> least;
+// Room below one limit.
+struct Room {
+  std::int64_t left = 0, limit = 0;
+  std::string where;
+};
+
+// The group at root/path, or the one above it with the least room.
+std::optional<Room> room(const fs::path& root, const std::string& path, const CgroupFiles& files) {
+  std::optional<Room> least;
   for (fs::path group = fs::path(path).relative_path();; group = group.parent_path()) {
     const fs::path folder = root / group;
     const auto limit = number_after(text_of(folder / files.limit), "");
@@ -55,10 +59,39 @@ std::optional<std::int64_t> room(const fs::path& root, const std::string& path, 
     if (limit && used) {  // v2 says "max" where there is none
       const std::int64_t cache = number_after(text_of(folder / "memory.stat"), files.reclaimable).value_or(0);
       const std::int64_t left = *limit - (*used - std::min(cache, *used));
-      least = std::min(least.value_or(left), left);
+      if (!least || left < least->left)
+        least = Room{.left = left, .limit = *limit, .where = "/" + group.string()};
     }
     if (group.empty()) return least;
   }
+}
+
+FreeMemory lesser(const FreeMemory& found, const std::string& limit, std::int64_t left) {
+  left = std::max<std::int64_t>(0, left);
+  if (found.bytes != 0 && found.bytes <= left) return found;
+  return {.bytes = left, .limit = limit};
+}
+
+// `ulimit -v` and `-d` bound addresses, of which a process has more than it touches: its libraries, mapped
+// files, the stacks of its threads. What is left of them is what it can still allocate.
+FreeMemory below_address_limits(FreeMemory found, const fs::path& proc) {
+  struct AddressLimit {
+    const char *row, *used, *option;
+  };
+  constexpr AddressLimit kRows[] = {{"Max address space", "VmSize:", "-v"},
+                                    {"Max data size", "VmData:", "-d"}};
+  const std::string limits = text_of(proc / "self" / "limits"), status = text_of(proc / "self" / "status");
+  for (const AddressLimit& one : kRows) {
+    const std::size_t row = limits.find(one.row);
+    if (row == std::string::npos) continue;
+    const std::string soft =
+        limits.substr(row + std::string_view(one.row).size(), 21);  // a column; then the hard limit
+    const auto limit = number_after(soft, "");
+    const auto used = number_after(status, one.used);
+    if (!limit || !used) continue;  // "unlimited"
+    found = lesser(found, "`ulimit " + std::string(one.option) + "` of " + gigabytes(*limit), *limit - *used);
+  }
+  return found;
 }
 
 }  // namespace
@@ -82,8 +115,8 @@ ProcessMemory process_memory(const fs::path& proc) {
   return out;
 }
 
-std::int64_t free_memory(const fs::path& proc, const fs::path& cgroups) {
-  std::int64_t free = number_after(text_of(proc / "meminfo"), "MemAvailable:").value_or(0);
+FreeMemory free_memory_and_limit(const fs::path& proc, const fs::path& cgroups) {
+  FreeMemory out = {.bytes = number_after(text_of(proc / "meminfo"), "MemAvailable:").value_or(0)};
   // "4:memory:/path" (v1) and "0::/path" (v2); inside a container the path may be the host's: then only the
   // root has files, and those are the container's.
   std::istringstream groups(text_of(proc / "self" / "cgroup"));
@@ -92,23 +125,17 @@ std::int64_t free_memory(const fs::path& proc, const fs::path& cgroups) {
     if (second == std::string::npos) continue;
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
     const std::string path = line.substr(second + 1);
-    std::optional<std::int64_t> left;
+    std::optional<Room> left;
     if (controllers == ",,") left = room(cgroups, path, kV2);
     if (controllers.find(",memory,") != std::string::npos) left = room(cgroups / "memory", path, kV1);
-    if (left)
-      free = free == 0 ? std::max<std::int64_t>(0, *left) : std::min(free, std::max<std::int64_t>(0, *left));
+    if (!left) continue;
+    out = lesser(out, "the cgroup limit of " + gigabytes(left->limit) + " (" + left->where + ")", left->left);
   }
-  return free;
+  return below_address_limits(std::move(out), proc);
 }
 
-void release_pages(std::span<const std::byte> bytes) {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-  // pages shared with neighbors come back when they are read
-  const std::uintptr_t begin = address / page * page;
-  if (!bytes.empty()) {
-    ::madvise(reinterpret_cast<void*>(begin), address + bytes.size() - begin, MADV_DONTNEED);  // only a hint
-  }
+std::int64_t free_memory(const fs::path& proc, const fs::path& cgroups) {
+  return free_memory_and_limit(proc, cgroups).bytes;
 }
 
 }  // namespace hone::base

@@ -2,11 +2,11 @@
 // only the peak is known (getrusage), and 0 means "not known".
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
+#include <string>
 
 #include "base/file.h"
+#include "base/release_pages.h"
 
 namespace hone::base {
 
@@ -17,12 +17,16 @@ struct ProcessMemory {
 
 ProcessMemory process_memory(const fs::path& proc = "/proc");
 
-// Bytes that this process can still allocate without swapping: MemAvailable, or less when a cgroup (v1 or v2,
-// the process's own or a parent) has a lower limit. Page cache that can be dropped counts as free.
-std::int64_t free_memory(const fs::path& proc = "/proc", const fs::path& cgroups = "/sys/fs/cgroup");
+struct FreeMemory {
+  std::int64_t bytes = 0;
+  // What bounds it: "the cgroup limit of 2.00 GB (/job)", "`ulimit -v` of 3.00 GB"; empty: the machine.
+  std::string limit = {};
+};
 
-// Drops the pages of a mapped file's `bytes` from this process's resident memory; they are read again on
-// access.
-void release_pages(std::span<const std::byte> bytes);
+// Bytes that this process can still allocate without swapping: MemAvailable, or less when a cgroup (v1 or v2,
+// the process's own or a parent) or a limit on its addresses (`ulimit -v`, `ulimit -d`) leaves less. Page
+// cache that can be dropped counts as free.
+FreeMemory free_memory_and_limit(const fs::path& proc = "/proc", const fs::path& cgroups = "/sys/fs/cgroup");
+std::int64_t free_memory(const fs::path& proc = "/proc", const fs::path& cgroups = "/sys/fs/cgroup");
 
 }  // namespace hone::base

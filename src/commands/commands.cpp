@@ -15,6 +15,7 @@
 #include "base/exit_codes.h"
 #include "base/file.h"
 #include "base/printable.h"
+#include "base/process_memory.h"
 #include "config/method_of.h"
 #include "report/safe_streams.h"
 
@@ -65,8 +66,11 @@ void keep_freed_memory() {
 }
 
 int out_of_memory() {
-  std::cerr << "hone: expected enough memory\n"
-               "  do:     lower per_device_train_batch_size or max_length, or use a smaller model\n";
+  const std::string limit = base::free_memory_and_limit().limit;
+  std::cerr << "hone: expected enough memory (MEM-01)\n";
+  if (!limit.empty()) std::cerr << "  found:  " << limit << " is reached\n";
+  std::cerr << "  do:     lower per_device_train_batch_size or max_length, or "
+            << (limit.empty() ? "use a smaller model" : "raise that limit") << "\n";
   return kUserMistake;
 }
 

@@ -1,6 +1,8 @@
 // hone probe-hardware: what the doctor's child does. Shapes come on standard input, answers go to standard
 // output, a line before and after each, so that the parent knows which one it died of.
 //
+// A shape that does not fit the free memory is answered with the room that there is, and not run.
+//
 // HONE_BREAK breaks a kernel on purpose, for tests of what is then said: `gemm:SIGFPE`, `attention-bf16:nan`,
 // `gemm-explicit:wrong`, `gemm:hang`.
 #include <ATen/Parallel.h>
@@ -17,6 +19,7 @@
 #include <map>
 
 #include "base/json.h"
+#include "base/process_memory.h"
 #include "base/signal_names.h"
 #include "commands/commands.h"
 #include "doctor/probes/kernel_check.h"
@@ -69,6 +72,13 @@ int probe_hardware() {
     std::cout << base::dump_json({{"begin", index}}) << '\n' << std::flush;
     const std::string fault = planted_fault(shape);
     fall(fault);
+    // Beside the run, within the same limits: what has no room is not tested, and no fault of a kernel.
+    const std::int64_t free = base::free_memory();
+    if (free > 0 && shape.bytes() > free) {
+      std::cout << base::dump_json({{"done", index}, {"room", free}}) << '\n' << std::flush;
+      index += 1;
+      continue;
+    }
     doctor::KernelError found = doctor::check_kernel(shape);
     if (fault == "nan") found.error = std::numeric_limits<double>::quiet_NaN();
     if (fault == "wrong") found.error += 1;

@@ -9,7 +9,8 @@ namespace hone::ops {
 DeviceMemory device_memory(at::Device device) {
   if (device.is_cpu()) {
     const base::ProcessMemory process = base::process_memory();
-    return {.free = base::free_memory(), .in_use = process.resident, .peak = process.peak};
+    const base::FreeMemory free = base::free_memory_and_limit();
+    return {.free = free.bytes, .in_use = process.resident, .peak = process.peak, .limit = free.limit};
   }
   c10::DeviceAllocator* const allocator = c10::getDeviceAllocator(device.type());
   const c10::DeviceIndex index = device.has_index() ? device.index() : c10::DeviceIndex{0};

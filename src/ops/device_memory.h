@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <string>
 
 namespace hone::ops {
 
@@ -13,6 +14,7 @@ struct DeviceMemory {
   std::int64_t free = 0;    // 0: not known
   std::int64_t in_use = 0;  // by this process
   std::int64_t peak = 0;    // of in_use
+  std::string limit = {};   // what bounds `free` when it is not the machine: "`ulimit -v` of 3.00 GB"
 };
 DeviceMemory device_memory(at::Device device);
 

@@ -220,8 +220,14 @@ std::int64_t bytes_in_use(const config::MachinePlan& plan) {
 
 MemoryLimit memory_limit(const config::MachinePlan& plan) {
   const ops::DeviceMemory memory = ops::device_memory(device(plan));
-  const MemoryLimit found = {.bytes = memory.free == 0 ? 0 : memory.free + memory.in_use, .by = memory.limit};
+  MemoryLimit found = {.bytes = memory.free == 0 ? 0 : memory.free + memory.in_use, .by = memory.limit};
   // What is free on a machine changes, so that memory_limit may say more; limits of the process do not.
+  // Addresses are also taken by threads that come later: their stacks, and the heaps that malloc reserves for them.
+  if (found.by.starts_with("`ulimit")) {
+    constexpr std::int64_t kOfThread = 72LL << 20, kOfProcess = 64LL << 20;
+    found.bytes = std::max<std::int64_t>(
+        1, found.bytes - (threads_or_default(plan.threads) + 1) * kOfThread - kOfProcess);
+  }
   const bool tighter = !found.by.empty() && found.bytes < plan.memory_limit;
   if (plan.memory_limit > 0 && !tighter) return {.bytes = plan.memory_limit, .is_set = true};
   return found;
@@ -229,6 +235,7 @@ MemoryLimit memory_limit(const config::MachinePlan& plan) {
 
 void require_room_for_base(const model::WeightSource& source, const config::Plan& plan) {
   const MemoryLimit limit = memory_limit(plan);
+  if (limit.is_set) return;  // the plan of the whole run says more
   for (const std::string& name : source.names()) {
     if (source.quantization(name)) return;  // its codes take less than its config says
   }
@@ -243,10 +250,9 @@ void require_room_for_base(const model::WeightSource& source, const config::Plan
   const bool smaller = needed - base + four_bits <= limit.bytes;
   throw base::UserError({.where = "memory plan",
                          .expected = "a base model that fits " +
-                                     (limit.is_set       ? "memory_limit " + base::gigabytes(limit.bytes)
-                                      : limit.by.empty() ? "the free " + base::gigabytes(limit.bytes)
-                                                         : "the " + base::gigabytes(limit.bytes) + " that " +
-                                                               limit.by + " leaves") +
+                                     (limit.by.empty() ? "the free " + base::gigabytes(limit.bytes)
+                                                       : "the " + base::gigabytes(limit.bytes) + " that " +
+                                                             limit.by + " leaves") +
                                      " (MEM-01)",
                          .found = "its weights need " + base::gigabytes(base) + ", the program has " +
                                   base::gigabytes(needed - base),
@@ -254,10 +260,7 @@ void require_room_for_base(const model::WeightSource& source, const config::Plan
                          .fix = std::string(smaller ? "load_in_4bit: true with use_bnb_nested_quant: true (" +
                                                           base::gigabytes(four_bits) + "), or "
                                                     : "") +
-                                "take a smaller model" +
-                                (limit.is_set       ? ", or raise memory_limit"
-                                 : limit.by.empty() ? ""
-                                                    : ", or raise that limit")});
+                                "take a smaller model" + (limit.by.empty() ? "" : ", or raise that limit")});
 }
 
 PassForm pass_form(const MemoryPlan& plan) {

@@ -147,6 +147,7 @@ Json RunState::to_json() const {
               {"evaluation_due", evaluation_due}};
   if (plateau) out["plateau"] = json_of_plateau(*plateau);
   if (best.metric) out["best"] = best.to_json();
+  if (!inputs.empty()) out["inputs"] = inputs;
   return out;
 }
 
@@ -170,6 +171,10 @@ RunState RunState::from_json(const Json& json, const std::string& where) {
     if (crc > std::numeric_limits<std::uint32_t>::max())
       refuse_state(where + " data_crc32c", "a checksum of 32 bits", &json["data_crc32c"]);
     state.data_crc32c = static_cast<std::uint32_t>(crc);
+  }
+  if (json.contains("inputs")) {
+    state.inputs = json["inputs"];
+    if (!state.inputs.is_object()) refuse_state(where + " inputs", "an object", &state.inputs);
   }
   if (json.contains("plateau")) state.plateau = plateau_of(json["plateau"], where + " plateau");
   if (json.contains("best")) state.best = BestCheckpoint::from_json(json["best"], where + " best");

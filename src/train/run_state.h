@@ -58,6 +58,8 @@ struct RunState {
   // The training file: another one under a resumed run is worth a note. 0 rows: an older hone did not say.
   std::int64_t data_rows = 0;
   std::uint32_t data_crc32c = 0;
+  // What the run reads besides its rows, each with a checksum (input_files.h); empty: an older hone did not say.
+  base::Json inputs = base::Json::object();
   std::optional<learn::PlateauState> plateau;  // of reduce_lr_on_plateau and greedy
   BestCheckpoint best;                         // where metric_for_best_model is set
   bool evaluation_due = false;  // of this step, which an error cut short: a resumed run begins with it

@@ -17,6 +17,7 @@ class FreeMemoryTest : public testing::Test {
     fs::create_directories((root_ / name).parent_path());
     std::ofstream(root_ / name) << text;
   }
+  FreeMemory found() const { return free_memory_and_limit(root_ / "proc", root_ / "cgroup"); }
   std::int64_t free() const { return free_memory(root_ / "proc", root_ / "cgroup"); }
   fs::path root_ = fs::temp_directory_path() / ("hone_memory_" + std::to_string(getpid()));
 };
@@ -67,6 +68,35 @@ TEST_F(FreeMemoryTest, ReadsTheFirstKindOfCgroupAndAContainersRoot) {
   EXPECT_EQ(free(), 8000 * 1024);
   write("cgroup/memory/memory.limit_in_bytes", "900000\n");
   EXPECT_EQ(free(), 0);
+}
+
+TEST_F(FreeMemoryTest, NamesTheCgroupThatLeavesLess) {
+  EXPECT_EQ(found().limit, "") << "the machine itself";
+  write("proc/self/cgroup", "0::/job/step\n");
+  write("cgroup/job/memory.max", "5000000\n");
+  write("cgroup/job/memory.current", "3000000\n");
+  EXPECT_EQ(found().limit, "the cgroup limit of 0.01 GB (/job)");
+  write("cgroup/job/memory.max", "50000000000\n");
+  EXPECT_EQ(found().limit, "") << "a limit that leaves more than the machine has";
+}
+
+TEST_F(FreeMemoryTest, IsBoundedByTheAddressesOfUlimit) {
+  write("proc/self/status", "VmSize:\t    3000 kB\nVmRSS:\t   100 kB\nVmData:\t    1000 kB\n");
+  const std::string head = "Limit                     Soft Limit           Hard Limit           Units     \n";
+  const auto row = [](const std::string& name, const std::string& soft) {
+    return name + std::string(26 - name.size(), ' ') + soft + std::string(21 - soft.size(), ' ') +
+           "123              bytes     \n";
+  };
+  write("proc/self/limits", head + row("Max address space", "unlimited") + row("Max data size", "unlimited"));
+  EXPECT_EQ(free(), 8000 * 1024) << "the hard limit is not the one that counts";
+  write("proc/self/limits", head + row("Max address space", "4096000") + row("Max data size", "unlimited"));
+  EXPECT_EQ(free(), 4096000 - 3000 * 1024);
+  EXPECT_EQ(found().limit, "`ulimit -v` of 0.00 GB");
+  write("proc/self/limits", head + row("Max address space", "4096000") + row("Max data size", "1536000"));
+  EXPECT_EQ(free(), 1536000 - 1000 * 1024);
+  EXPECT_EQ(found().limit, "`ulimit -d` of 0.00 GB");
+  write("proc/self/limits", head + row("Max address space", "1000") + row("Max data size", "unlimited"));
+  EXPECT_EQ(free(), 0) << "nothing is left";
 }
 
 }  // namespace process_memory_test

@@ -355,6 +355,23 @@ std::string KernelShape::describe() const {
   return said + (autograd ? ", plain" : "");
 }
 
+std::int64_t KernelShape::bytes() const {
+  constexpr std::int64_t kScratch = 32 << 20;
+  const std::int64_t e = bf16 ? 2 : 4;
+  std::int64_t out_bytes = 0;
+  if (kind == "head") {
+    out_bytes = in * out * 2 * e + 2 * kChunk * in * 4 + 6 * out * 4 * 4 + m * in * (e + 8);
+  } else if (is_gemm()) {
+    const std::int64_t weight = in * out * (2 * e + 4 + (quantized.empty() ? 0 : e));
+    out_bytes = weight + m * (in * (3 * e + 8) + out * (3 * e + 8)) + rank * (in + out) * 4 * 5;
+  } else {
+    const std::int64_t tokens = segment + prefix + 4 * 64;
+    out_bytes =
+        tokens * (2 * heads + 2 * kv_heads) * head_dim * (2 * e + 16) + heads * segment * segment * 4 * 2;
+  }
+  return out_bytes + out_bytes / 5 + kScratch;
+}
+
 base::Json KernelShape::to_json() const {
   return {{"kind", kind},       {"bf16", bf16},         {"plain", autograd},
           {"packed", packed},   {"bias", bias},         {"m", m},

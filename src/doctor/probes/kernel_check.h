@@ -25,6 +25,7 @@ struct KernelShape {
 
   bool is_gemm() const { return kind == "gemm" || kind == "decode" || kind == "head"; }
   std::string describe() const;  // "gemm bf16 [4096 x 896] x [896 x 4864], rank 16, packed"
+  std::int64_t bytes() const;    // that check_kernel() holds at once, rounded up
   base::Json to_json() const;
   static KernelShape from_json(const base::Json& json);
 };

@@ -339,8 +339,7 @@ class GradientProbe {
     if (why.explained) {
       verdict.level = reached == 0 ? Level::kFail : Level::kWarn;
       verdict.what =
-          count_of(count, all) +
-          " trainable tensors receive a gradient of exactly 0: " + tensor_list(names);
+          count_of(count, all) + " trainable tensors receive a gradient of exactly 0: " + tensor_list(names);
       verdict.not_this = why.excluded.text();
       verdict.fix = why.fix;
       verdict.cost = rows_alone ? "rows only learn from their own tokens" : "these tensors do not change";

@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process_memory.h"
 
 namespace hone::ops {
 namespace {
@@ -47,12 +49,14 @@ class HostAllocator final : public c10::Allocator {
     if (bytes == 0) return {nullptr, cpu};
     void* block = bytes > SIZE_MAX - kRoom ? nullptr : std::malloc(bytes + kRoom);
     if (block == nullptr) {
-      throw base::UserError(
-          {.where = "memory",
-           .expected = base::human_bytes(bytes) + " for one tensor",
-           .found = "the system has no memory left",
-           .cause = "the run needs more memory than is free",
-           .fix = "lower per_device_train_batch_size or max_length, or end other programs"});
+      const std::string limit = base::free_memory_and_limit().limit;
+      throw base::UserError({.where = "memory",
+                             .expected = base::human_bytes(bytes) + " for one tensor (MEM-01)",
+                             .found = limit.empty() ? "the system has no memory left" : limit + " is reached",
+                             .cause = "the run needs more memory than " +
+                                      (limit.empty() ? std::string("is free") : "that limit gives it"),
+                             .fix = "lower per_device_train_batch_size or max_length, or " +
+                                    std::string(limit.empty() ? "end other programs" : "raise that limit")});
     }
     const auto address = reinterpret_cast<std::uintptr_t>(block) + kRoom;
     if (bytes >= 2 * kHugePage) ask_for_huge_pages(address, bytes);

@@ -1,0 +1,25 @@
+// What a run reads besides its rows: base, tokenizer, chat template, rewards. A checkpoint keeps their
+// checksums, so that a resumed run says what was changed in place.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "config/plan.h"
+#include "train/open_model.h"
+
+namespace hone::train {
+
+// {"method": "sft", "files": {"model.safetensors": [bytes, crc32c], ...}}. Of a file of weights its first and
+// last bytes and 64 pieces between them are read: training changes all of it.
+base::Json input_files(const config::Plan& plan, const OpenedText& text);
+
+// One sentence a change, of those that both know: "the base model changed: model.safetensors has other values".
+std::vector<std::string> changed_inputs(const base::Json& before, const base::Json& now);
+
+// UserError (CKPT-05) when the checkpoint, which is whole, is of a run of another method.
+void require_same_method(const base::fs::path& checkpoint, const config::Plan& plan);
+
+}  // namespace hone::train
