@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/stop_request.h"
+#include "doctor/running_file.h"
 
 namespace hone::commands {
 
@@ -15,12 +16,17 @@ namespace {
 std::atomic<bool> stop_requested = false;
 
 // The first Ctrl-C, SIGTERM or SIGHUP (the terminal went away) asks the loop to finish its step and save; the
-// second one kills, as by default. A step may take a minute, so it is answered here, with what a signal
-// handler may call.
-void on_stop_signal(int) {
+// second one kills, as by default, and leaves word of it for `hone explain`. A step may take a minute, so it is
+// answered here, with what a signal handler may call.
+void on_stop_signal(int signal) {
   constexpr std::string_view kAnswer = "\nstopping  when this step is done and saved; once more: at once\n";
   const int kept = errno;
-  stop_requested = true;
+  if (stop_requested.exchange(true)) {
+    doctor::note_ending_signal(signal);
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);  // when this handler has returned
+    return;
+  }
   base::stop_request = true;
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kAnswer.data(), kAnswer.size());
   errno = kept;
@@ -31,7 +37,7 @@ void on_stop_signal(int) {
 const std::atomic<bool>& watch_stop_signals() {
   struct sigaction action = {};
   action.sa_handler = &on_stop_signal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   struct sigaction hangup = {};

@@ -97,7 +97,7 @@ int train_method(config::Method method, const std::vector<std::string>& argument
   watch_crash_signals(plan.output_dir);
   doctor::Watch watch(report, plan.on_fault);
   const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, watch);
-  doctor::Examiner examiner({.program = own_program(), .cache_dir = cache_folder()}, watch);
+  doctor::Examiner examiner({.program = own_program(), .cache_dir = cache_folder(), .reuse = true}, watch);
   doctor::Guards guards;
   guards.add(watch.guard());
   if (!plan.skip_doctor) guards.add(examiner);

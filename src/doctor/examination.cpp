@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "base/error.h"
 #include "base/stopwatch.h"
 #include "doctor/error_verdict.h"
+#include "doctor/exam_cache.h"
+#include "doctor/excluded.h"
 #include "doctor/number_format.h"
 
 namespace hone::doctor {
@@ -91,19 +94,26 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
                     const std::function<void(const ExamPart&)>& on_part) {
   const auto start = Clock::now();
   Examination out;
+  ExamCache cache(options.reuse && options.depth == Depth::kRun ? options.cache_dir : base::fs::path(),
+                  options.program, run);
   for (const Part& part : kParts) {
     if (!takes_part(part, run.samples(), options.depth)) continue;
     if (part.runs_model && out.failed()) continue;
     const auto begin = Clock::now();
-    ExamPart found{.name = std::string(part.name), .verdicts = look(part, run, options)};
+    const std::optional<ExamPart> known = part.runs_model ? cache.find(std::string(part.name)) : std::nullopt;
+    ExamPart found =
+        known ? *known : ExamPart{.name = std::string(part.name), .verdicts = look(part, run, options)};
     for (base::Verdict& one : found.verdicts) {
       one.part = found.name;
       name_options_of(run.plan, one);
+      drop_what_is_set(run.plan, one);
     }
     found.seconds = seconds_since(begin);
+    if (part.runs_model && !known) cache.add(found);
     out.parts.push_back(std::move(found));
     if (on_part) on_part(out.parts.back());
   }
+  if (!out.failed()) cache.write();
   out.seconds = seconds_since(start);
   return out;
 }

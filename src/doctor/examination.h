@@ -24,6 +24,8 @@ struct ExamOptions {
   // hone itself, for probes that run in a child process; empty: these probes are not run
   base::fs::path program;
   base::fs::path cache_dir;  // cached results by machine and shape; empty: no cache
+  // Parts that run the model are taken from an earlier run of the same plan, model, data and build (exam_cache.h).
+  bool reuse = false;
 };
 
 using Verdicts = std::vector<base::Verdict>;

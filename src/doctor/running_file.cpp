@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
 
 #include "base/json.h"
+#include "base/signal_names.h"
 #include "train/run_folder.h"
 
 namespace hone::doctor {
@@ -32,13 +34,26 @@ std::string text_of(const RunningState& state) {
       std::snprintf(text, sizeof text,
                     "{\"format\": \"hone-running-1\", \"pid\": %10lld, \"boot\": \"%.64s\", \"total_steps\": "
                     "%12lld, \"step\": %12lld, \"checkpoint\": %12lld, \"resident\": %16lld, \"free\": "
-                    "%16lld}\n",
+                    "%16lld, \"ended_by\": %3d}\n",
                     number(state.pid), state.boot.c_str(), number(state.total_steps), number(state.step),
-                    number(state.checkpoint), number(state.resident), number(state.free));
+                    number(state.checkpoint), number(state.resident), number(state.free), state.ended_by);
   return {text, static_cast<std::size_t>(size > 0 ? size : 0)};
 }
 
+constexpr int kEndingDigits = 3, kAfterDigits = 2;  // "%3d}\n"
+std::atomic<int> ending_file = -1;                  // of the run that this process makes
+std::atomic<std::int64_t> ending_place = 0;
+
 }  // namespace
+
+void note_ending_signal(int signal) {
+  const int file = ending_file;
+  if (file < 0 || signal < 0 || signal > 999) return;
+  char digits[kEndingDigits] = {' ', ' ', ' '};
+  for (int at = kEndingDigits - 1; at >= 0 && signal > 0; --at, signal /= 10)
+    digits[at] = static_cast<char>('0' + signal % 10);
+  [[maybe_unused]] const ssize_t written = ::pwrite(file, digits, sizeof digits, ending_place);
+}
 
 RunningFile::RunningFile(const base::fs::path& output_dir, const RunningState& first)
     : path_(output_dir / train::kRunningFile) {
@@ -46,10 +61,14 @@ RunningFile::RunningFile(const base::fs::path& output_dir, const RunningState& f
   ::unlink(path_.c_str());
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   update(first);
+  if (fd_ < 0) return;
+  ending_place = static_cast<std::int64_t>(text_of(first).size()) - kAfterDigits - kEndingDigits;
+  ending_file = fd_;
 }
 
 RunningFile::~RunningFile() {
   if (fd_ < 0) return;
+  ending_file = -1;
   ::close(fd_);
   ::unlink(path_.c_str());
 }
@@ -85,13 +104,15 @@ std::optional<RunningState> read_running(const base::fs::path& output_dir) {
                       .step = number("step", 0),
                       .checkpoint = number("checkpoint", -1),
                       .resident = number("resident", 0),
-                      .free = number("free", 0)};
+                      .free = number("free", 0),
+                      .ended_by = static_cast<int>(number("ended_by", 0))};
 }
 
 Fate fate_of(const RunningState& state) {
   const std::string now = boot_id();
   if (!state.boot.empty() && !now.empty() && state.boot != now) return Fate::kRestarted;
   if (state.pid > 0 && (::kill(static_cast<pid_t>(state.pid), 0) == 0 || errno == EPERM)) return Fate::kAlive;
+  if (state.ended_by > 0) return Fate::kStopped;
   const double room = static_cast<double>(state.resident) + static_cast<double>(state.free);
   return state.resident > 0 && static_cast<double>(state.free) < kNearlyUsedUp * room ? Fate::kMemory
                                                                                       : Fate::kKilled;
@@ -110,6 +131,11 @@ std::string describe_fate(const RunningState& state, Fate fate) {
       return "the last run here ended when the machine was restarted, " + at;
     case Fate::kMemory:
       return "the last run here was killed " + at + ": probably the kernel's out-of-memory killer";
+    case Fate::kStopped:
+      return "the last run here was ended at once by a second " +
+             std::string(state.ended_by == SIGINT ? std::string_view("Ctrl-C")
+                                                  : base::signal_name(state.ended_by)) +
+             ", " + at + ": what came after its newest checkpoint is lost";
     case Fate::kKilled:
       return "the last run here was killed " + at +
              ": by kill -9, a scheduler's limit, or the kernel when memory ran out";

@@ -17,6 +17,7 @@ struct RunningState {
   std::int64_t step = 0;                // optimizer steps done
   std::int64_t checkpoint = -1;         // step of the newest one; -1: none
   std::int64_t resident = 0, free = 0;  // bytes: of the process, and available to it, after that step
+  int ended_by = 0;                     // the signal that ended it at the user's second request; 0: none
 };
 
 class RunningFile {
@@ -35,6 +36,9 @@ class RunningFile {
   int fd_ = -1;
 };
 
+// For a signal handler: a second Ctrl-C is about to end this process. No allocation, no lock.
+void note_ending_signal(int signal);
+
 // Of this process now: pid and boot.
 RunningState running_here();
 
@@ -47,6 +51,7 @@ enum class Fate {
   kRestarted,  // the machine was restarted afterwards
   kMemory,     // gone, and memory was nearly used up: probably the kernel's out-of-memory killer
   kKilled,     // gone
+  kStopped,    // gone, after a second Ctrl-C, SIGTERM or SIGHUP
 };
 Fate fate_of(const RunningState& state);
 

@@ -42,6 +42,12 @@ void check_limits(int status, const RustText& message, const std::string& where)
                                 "another one"});
 }
 
+bool has_lists_of_parts(const Json& messages) {
+  return messages.is_array() && std::any_of(messages.begin(), messages.end(), [](const Json& one) {
+           return one.is_object() && one.contains("content") && one["content"].is_array();
+         });
+}
+
 }  // namespace
 
 ChatTemplate::ChatTemplate(std::string_view source, const SpecialTokens& special, const std::string& where)
@@ -109,12 +115,17 @@ Rendered ChatTemplate::render(const ChatRequest& request) const {
   }
   if (status != HONE_TEXT_OK) {
     check_limits(status, message, impl_->where);
+    const bool parts = has_lists_of_parts(request.messages);
     throw base::UserError(
         {.where = impl_->where,
          .expected = "a conversation that this chat template can render",
          .found = first_line(message.view()),
-         .cause = "a message lacks a field that the template reads, or the field has another type",
-         .fix = "compare the row's messages with what the template expects"});
+         .cause =
+             parts ? "the content of a message is a list of parts, as OpenAI's API has it, and this template "
+                     "reads text (DATA-15)"
+                   : "a message lacks a field that the template reads, or the field has another type",
+         .fix = parts ? "make one text of the parts (row_function), or name a template that takes lists"
+                      : "compare the row's messages with what the template expects"});
   }
   Rendered out;
   out.text = rendered.str();

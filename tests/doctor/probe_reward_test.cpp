@@ -1,4 +1,6 @@
 // Rewards that raise, never match, admit a cheap maximum, draw lots: each named; sound ones not.
+#include <chrono>
+
 #include "doctor/check_runs.h"
 
 namespace hone::test_tools {
@@ -45,6 +47,30 @@ def lots(completions, answer, **_):
 
 def short(completions, answer, **_):
     return [1.0]
+
+def constant(completions, **_):
+    return [0.5] * len(completions)
+
+def none(completions, answer, **_):
+    return [None] * len(completions)
+
+def shorter(completions, answer, **_):
+    return [-0.01 * len(text(c)) for c in completions]
+
+def sorts(completions, answer, **_):
+    return sorted(float(a in text(c)) * int(a) for c, a in zip(completions, answer))
+
+def relative(completions, answer, **_):
+    right = [float(a in text(c)) * int(a) for c, a in zip(completions, answer)]
+    return [r - sum(right) / len(right) for r in right]
+
+def slow(completions, answer, **_):
+    import time
+    time.sleep(4)
+    return [1.0 if a in text(c) else 0.0 for c, a in zip(completions, answer)]
+
+def picky(completions, **_):
+    return [float(text(c)[0] == "A") + 0.1 * len(text(c)) for c in completions]
 )";
 
 class ProbeReward : public CheckRuns {
@@ -83,13 +109,66 @@ TEST_F(ProbeReward, SoundRewardsHaveNoFault) {
   for (const Depth depth : {Depth::kRun, Depth::kDeep}) EXPECT_EQ(failures(of_user("right", depth)), "");
 }
 
-TEST_F(ProbeReward, TheUsersFunctionsSeeNoJunkBeforeARun) {
+TEST_F(ProbeReward, TheUsersFunctionsSeeGoldsAndJunkBeforeARun) {
   of_user("right");
   const std::string seen = base::read_text(functions_ + ".calls");
   EXPECT_SAYS(seen, "\\boxed{17}");
-  EXPECT_EQ(seen.find("lorem"), std::string::npos);
-  of_user("right", Depth::kDeep);
-  EXPECT_SAYS(base::read_text(functions_ + ".calls"), "lorem");
+  EXPECT_SAYS(seen, "lorem");
+}
+
+TEST_F(ProbeReward, AnOptionLeavesThemAlone) {
+  const auto run = open_grpo(
+      {"--dataset_name", data_, "--reward_funcs", functions_ + ":right", "--probe_rewards", "false"});
+  const Verdicts all = probe_reward(*run, Depth::kRun);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].level, Level::kNote);
+  EXPECT_SAYS(all[0].what, "probe_rewards is false");
+  EXPECT_FALSE(base::fs::exists(functions_ + ".calls"));
+}
+
+TEST_F(ProbeReward, ASlowFunctionIsAskedForTenSeconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Verdicts all = of_user("slow");
+  const auto took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_LT(took, 20) << "one call takes 4 s";
+  EXPECT_EQ(failures(all), "");
+}
+
+TEST_F(ProbeReward, AConstantIsToldBeforeStepOne) {
+  const auto found = verdict_of(of_user("constant"), "RL-02");
+  EXPECT_EQ(found.level, Level::kFail);
+  EXPECT_SAYS(found.what, "reward constant gives every answer 0.5");
+  EXPECT_SAYS(found.not_this, "a pattern that never matches");
+}
+
+TEST_F(ProbeReward, NoneForAllIsToldBeforeStepOne) {
+  const auto found = verdict_of(of_user("none"), "RL-05");
+  EXPECT_EQ(found.level, Level::kFail);
+  EXPECT_SAYS(found.what, "gives None to every answer");
+  EXPECT_SAYS(found.not_this, "an exception");
+}
+
+TEST_F(ProbeReward, TheWrongSignAndAnAnswerThatIsNotReadAreToldApart) {
+  const auto turned = verdict_of(of_user("turned"), "RL-04");
+  EXPECT_EQ(turned.level, Level::kFail);
+  EXPECT_SAYS(turned.cause, "the wrong sign");
+  EXPECT_SAYS(turned.not_this, "its scores change");
+  const auto shorter = verdict_of(of_user("shorter"), "RL-04");
+  EXPECT_EQ(shorter.level, Level::kWarn) << "it does what it says";
+  EXPECT_SAYS(shorter.cause, "does not look at the column answer");
+}
+
+TEST_F(ProbeReward, WhatDependsOnTheOrderOrOnTheOthers) {
+  const auto order = verdict_of(of_user("sorts"), "RL-18");
+  EXPECT_EQ(order.level, Level::kWarn);
+  EXPECT_SAYS(order.what, "in another order");
+  EXPECT_SAYS(order.not_this, "random numbers");
+  const auto others = verdict_of(of_user("relative"), "RL-18");
+  EXPECT_EQ(others.level, Level::kNote);
+  EXPECT_SAYS(others.what, "by the others of its call");
+  EXPECT_EQ(failures(of_user("relative")), "") << "means of two calls cannot be compared";
+  EXPECT_EQ(verdict_of(of_user("right"), "RL-18").code, "");
+  EXPECT_EQ(verdict_of(of_user("lots"), "RL-18").code, "") << "random numbers are RL-05's";
 }
 
 TEST_F(ProbeReward, AFunctionThatRaisesOrIsInfiniteIsNamedWithTheSample) {
@@ -153,13 +232,15 @@ TEST_F(ProbeReward, ARewardModelIsHeldAgainstJunk) {
   EXPECT_EQ(verdict_of(all, "RL-06").code, "RL-06");
 }
 
-TEST_F(ProbeReward, WithoutAnswersTheUsersFunctionIsLeftAlone) {
+TEST_F(ProbeReward, WithoutAnswersTheUsersFunctionGetsPromptsAndJunk) {
   const std::string data = rows(R"({"prompt": "Why?", "topic": "x"})", 4);
-  const std::string path = file("free.py", "def free(completions, **_):\n    raise SystemExit\n");
-  const auto run = open_grpo({"--dataset_name", data, "--reward_funcs", path + ":free"});
-  const auto found = verdict_of(probe_reward(*run, Depth::kRun), "RL-05");
-  EXPECT_EQ(found.level, Level::kNote);
-  EXPECT_SAYS(found.what, "was not called");
+  const auto run = open_grpo({"--dataset_name", data, "--reward_funcs", functions_ + ":constant"});
+  EXPECT_EQ(verdict_of(probe_reward(*run, Depth::kRun), "RL-02").level, Level::kFail);
+  // One that raises for an empty completion alone is warned of.
+  const auto other = open_grpo({"--dataset_name", data, "--reward_funcs", functions_ + ":picky"});
+  const auto found = verdict_of(probe_reward(*other, Depth::kRun), "RL-05");
+  EXPECT_EQ(found.level, Level::kWarn);
+  EXPECT_SAYS(found.evidence, "IndexError");
 }
 
 }  // namespace probe_reward_test

@@ -35,6 +35,18 @@ Verdicts check_pairs(const train::OpenedRun& run);
 std::optional<std::int32_t> answer_end(const train::OpenedRun& run);
 // DATA-11: rows to evaluate that are training rows too; empty without an evaluation.
 Verdicts check_evaluation(const train::OpenedRun& run);
+// NUM-10: weight_decay, max_grad_norm, adam_epsilon, lora_dropout; ENV-02: threads.
+Verdicts check_optimizer(const train::OpenedRun& run);
+// RL-17: reward_weights.
+Verdicts check_weights(const train::OpenedRun& run);
+// DATA-12: special tokens in the messages of the first rows.
+Verdicts check_content(const train::OpenedRun& run);
+// DATA-13: copies, contradictions, one prompt for everything; of all rows.
+Verdicts check_duplicates(const train::OpenedRun& run);
+// DATA-14: what the chat template drops of the first rows, and the beginning of an answer.
+Verdicts check_template_parts(const train::OpenedRun& run);
+// CKPT-07: the base that a continued adapter was trained on; CKPT-05: files changed since the checkpoint.
+Verdicts check_adapter_base(const train::OpenedRun& run);
 // DATA-09, DATA-10: the rows of the embedding that the data uses.
 Verdicts check_tokens(const train::OpenedRun& run);
 

@@ -126,11 +126,14 @@ Verdicts check_plan(const train::OpenedRun& run) {
   const bool samples = run.samples();
   Verdicts out = {check_options(run.plan), check_schedule(run)};
   append(out, check_adapters(run));
+  append(out, check_adapter_base(run));
   out.push_back(check_rate(run));
+  append(out, check_optimizer(run));
   out.push_back(check_precision(run));
   append(out, check_recompute(run));
   out.push_back(check_environment());
   if (samples) out.push_back(check_denominator(run.plan));
+  if (samples) append(out, check_weights(run));
   if (samples) append(out, check_answers(run));
   return out;
 }

@@ -1,6 +1,7 @@
-// Probe P8 (docs/design.md): rewards tried on answers whose quality is known. Before a run the user's own
-// functions get only right answers, from a column of the data that holds them; with `--deep` they also get
-// junk. Built-in ones get both at any time.
+// Probe P8 (docs/design.md): rewards tried on answers whose quality is known, right ones from a column of the data
+// that holds them, and junk; and by experiment what a score depends on. Before a run for at most ten seconds in all,
+// unless probe_rewards is false. A user's function that can be gamed is a failure with `--deep`, and a warning
+// before a run: it does what it says.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,6 +10,7 @@
 #include "doctor/checks/check_format.h"
 #include "doctor/examination.h"
 #include "doctor/probes/reward_answers.h"
+#include "doctor/probes/reward_dependence.h"
 #include "rewards/open_reward.h"
 
 namespace hone::doctor {
@@ -19,11 +21,14 @@ using base::Verdict;
 namespace {
 
 constexpr std::size_t kRows = 8, kDeepRows = 16;
-constexpr double kPatience = 5;      // seconds of a function's, before a run
+constexpr double kPatience = 10;     // seconds of all rewards together, before a run
+constexpr std::size_t kVaried = 5;   // kinds of answers, before all scores are called the same
 constexpr double kSlow = 1;          // seconds a call
 constexpr double kUnreadable = 0.5;  // share of golds
 constexpr double kPairs = 0.7;       // a reward model's right answers (RL-06)
 constexpr const char* kJunk = "lorem ipsum qx zzyx blah blah, und so weiter";
+// What a template has opened in the prompt, no completion begins with.
+constexpr const char* kTagsAfterThink = "\n</think>\n<answer>\n</answer>\n\\boxed{}\n#### ";
 constexpr const char* kTags = "<think>\n</think>\n<answer>\n</answer>\n\\boxed{}\n#### ";
 
 Texts same(std::size_t rows, const std::string& text) {
@@ -38,12 +43,14 @@ std::string mean_of(const Answered& one) {
 class Trial {
  public:
   Trial(rewards::Reward& reward, const std::string& word, std::vector<std::string> needed,
-        const RewardRows& rows, Depth depth)
+        const RewardRows& rows, Depth depth, double patience, std::int64_t most_tokens)
       : reward_(reward),
         word_(word),
         needed_(std::move(needed)),
         rows_(rows),
         deep_(depth == Depth::kDeep),
+        patience_(patience),
+        most_tokens_(most_tokens),
         user_code_(rewards::is_user_code(word)),
         model_(rewards::is_model(word)) {}
 
@@ -52,7 +59,7 @@ class Trial {
     column_ = gold_of(any_gold);
     if (!column_.empty()) {
       for (const auto& [kind, texts] : rows_.gold_answers(column_)) {
-        if (user_code_ && !deep_ && seconds_ > kPatience) break;  // a slow one has been asked enough
+        if (!calls_.empty() && late()) break;  // a slow one has been asked enough
         if (!ask_more(kind, texts)) return;
         if (calls_.size() == 1 || calls_.back().mean > calls_[best_].mean || std::isnan(calls_[best_].mean)) {
           best_ = calls_.size() - 1;
@@ -61,40 +68,100 @@ class Trial {
       }
       golds_ = calls_.size();
     }
-    if (user_code_ && !deep_) {
-      if (!calls_.empty() && seconds_ < kPatience) repeat();
-      return;
+    for (const auto& [kind, texts] : other_answers()) {
+      if (!calls_.empty() && late()) return;
+      if (!ask_more(kind, texts)) return;
     }
-    if (!ask_more("empty", same(rows_.size(), "")) || !ask_more("junk", same(rows_.size(), kJunk))) return;
     repeat();
-    if (!reads_gold()) return;
+    if (user_code_ && changed_.empty() && !late()) depend();
+    if (reads_gold()) ask_adversaries();
+  }
+
+  double seconds() const { return seconds_; }
+  // It gave every answer one score, and this one; of at least kVaried kinds.
+  bool constant() const { return calls_.size() >= kVaried && lowest_ == highest_; }
+  // ... None.
+  bool scores_none() const {
+    return !calls_.empty() && values_.empty() && failures_.empty() && error_.empty();
+  }
+
+  // `only`: the run has no other reward, or none of them says more.
+  Verdicts verdicts(bool only) const {
+    Verdicts out = {judge_calls(only)};
+    if (model_) out.push_back(judge_model());
+    if (calls_.empty() || out[0].level == Level::kFail) return out;
+    if (user_code_ && constant() && highest_ > 0) {
+      out.push_back(judge_constant(only));
+      return out;
+    }
+    if (dependence_.on_others || dependence_.on_order) {  // then one call's scores say nothing of another's
+      append_verdicts(out, judge_dependence(dependence_, name()));
+      return out;
+    }
+    if (!column_.empty()) out.push_back(judge_gold());
+    if (reads_gold() && asked("only format tags") != nullptr) out.push_back(judge_adversaries());
+    return out;
+  }
+
+ private:
+  static void append_verdicts(Verdicts& out, Verdicts more) {
+    for (Verdict& one : more) out.push_back(std::move(one));
+  }
+  bool late() const { return !deep_ && seconds_ >= patience_; }
+  bool reads_gold() const { return !column_.empty() && (!needed_.empty() || dependence_.on_column); }
+
+  // Wrong for any row, the most usual one first: a function may raise for an empty completion, and be right.
+  NamedTexts other_answers() const {
+    constexpr std::int64_t kMostWords = 512, kWordsOfJunk = 9;
+    std::string longer;
+    const std::int64_t words = std::min(kMostWords, most_tokens_);
+    for (std::int64_t i = 0; i < words; i += kWordsOfJunk) longer += std::string(kJunk) + " ";
+    return {{"the prompt, copied", rows_.prompts()},
+            {"junk", same(rows_.size(), kJunk)},
+            {"long junk", same(rows_.size(), longer)},
+            {"only format tags", same(rows_.size(), rows_.opens_thinking() ? kTagsAfterThink : kTags)},
+            {"empty", same(rows_.size(), "")}};
+  }
+
+  // What the scores depend on, with the gold that scores best, or with each row's own prompt as its answer.
+  void depend() {
+    const bool golds = golds_ > 0;
+    const Texts texts = golds ? best_texts_ : rows_.prompts();
+    const Answered first = golds ? calls_[best_] : ask(reward_, rows_, "the prompt, copied", texts);
+    dependence_ = test_dependence(reward_, rows_, texts, first, golds ? column_ : "");
+    seconds_ += 3 * first.seconds;
+  }
+
+  void ask_adversaries() {
     Texts others = best_texts_;
     std::rotate(others.begin(), others.begin() + 1, others.end());
     bool all_differ = others.size() > 1;
     for (std::size_t i = 0; i < others.size(); ++i) all_differ = all_differ && others[i] != best_texts_[i];
-    if (all_differ) ask_more("another row's gold", others);
-    ask_more("the prompt, copied", rows_.prompts());
-    ask_more("only format tags", same(rows_.size(), kTags));
     Texts five, filled;
     for (const std::string& text : best_texts_) {
       five.push_back(text + " " + text + " " + text + " " + text + " " + text);
       filled.push_back(text + std::string(400, ' ') + std::string(kJunk));
     }
-    ask_more("gold five times", five);
-    ask_more("gold and filler", filled);
+    if (all_differ && !late()) ask_more("another row's gold", others);
+    if (!late()) ask_more("gold five times", five);
+    if (!late()) ask_more("gold and filler", filled);
   }
 
-  Verdicts verdicts() const {
-    Verdicts out = {judge_calls()};
-    if (model_) out.push_back(judge_model());
-    if (calls_.empty() || out[0].level == Level::kFail) return out;
-    if (!column_.empty()) out.push_back(judge_gold());
-    if (asked("only format tags") != nullptr) out.push_back(judge_adversaries());
+  // RL-02 before anything is sampled.
+  Verdict judge_constant(bool only) const {
+    Verdict out{.code = "RL-02", .level = only ? Level::kFail : Level::kNote};
+    out.what =
+        name() + " gives every answer " + format::number(highest_) + ": right ones, empty ones and junk";
+    out.evidence = std::to_string(calls_.size()) + " kinds of answers for " +
+                   format::counted(static_cast<std::int64_t>(rows_.size()), "row") + ", each " +
+                   format::number(highest_);
+    out.cause = "the function does not look at the completions";
+    out.not_this = "a pattern that never matches: that would give a lowest score, 0 or less";
+    out.fix = "let it return a score for each completion; hone reward-test shows its scores answer by answer";
+    out.cost = only ? "every group has equal rewards, so that every advantage and every gradient is 0"
+                    : "it adds the same to every sample of a group, which changes no advantage";
     return out;
   }
-
- private:
-  bool reads_gold() const { return !column_.empty() && !needed_.empty(); }
   std::string name() const { return "reward " + reward_.name(); }
 
   std::string gold_of(const std::string& any_gold) const {
@@ -135,6 +202,7 @@ class Trial {
         changed_ = format::number(first) + ", then " + format::number(second) + " (" + rows_.row(i).where +
                    ", " + calls_.front().kind + ")";
     }
+    seconds_ += again.seconds;
     call_seconds_ = again.seconds;  // the first call may load much
   }
 
@@ -145,21 +213,20 @@ class Trial {
   }
 
   // RL-05
-  Verdict judge_calls() const {
+  Verdict judge_calls(bool only) const {
     Verdict out{.code = "RL-05"};
     if (calls_.empty()) {
       out.level = Level::kNote;
-      out.what = name() + " was not called: no column of the data has a correct answer";
-      out.fix = "hone doctor --deep, or hone reward-test, call it with their own answers";
+      out.what = name() + " was not called";
       return out;
     }
     if (!error_.empty()) {
-      out.level = Level::kFail;
+      out.level = values_.empty() ? Level::kFail : Level::kWarn;  // it has scored others
       out.what = name() + " cannot score a batch";
       out.evidence = error_;
       out.cause = "the function itself";
       out.fix = "fix it, then test it with hone reward-test";
-      out.cost = "the run ends at its first rewards";
+      out.cost = values_.empty() ? "the run ends at its first rewards" : "samples without a reward";
       return out;
     }
     if (!failures_.empty()) {
@@ -173,6 +240,17 @@ class Trial {
       out.cause = "an exception, a time-out, NaN or infinity for these answers";
       out.fix = "return a finite number, or None for a sample that is not to be scored";
       out.cost = "samples without a reward in every batch with such an answer";
+      return out;
+    }
+    if (user_code_ && scores_none()) {  // of a built-in one the data are the cause, which judge_gold() names
+      out.level = only ? Level::kFail : Level::kWarn;
+      out.what = name() + " gives None to every answer, right ones too";
+      out.evidence = std::to_string(calls_.size()) + " kinds of answers for " +
+                     format::counted(static_cast<std::int64_t>(rows_.size()), "row");
+      out.cause = "it returns None for each sample: suspected, a branch that never returns a number";
+      out.not_this = "an exception or a time-out: the calls returned";
+      out.fix = "return a finite number for the samples that it is to score";
+      out.cost = only ? "no sample has a reward, so that nothing is learned" : "this reward does not count";
       return out;
     }
     out.what = name() + ": " + format::counted(static_cast<std::int64_t>(rows_.size()), "finite number") +
@@ -279,18 +357,23 @@ class Trial {
     const bool never = lowest_ == highest_;
     if (!never && (no_better(junk) || no_better(empty) || no_better(other))) {
       const Answered& than = no_better(junk) ? *junk : no_better(empty) ? *empty : *other;
-      out.level = Level::kFail;
+      const bool read = !user_code_ || dependence_.on_column;
+      out.level = read || deep_ ? Level::kFail : Level::kWarn;
       out.what = name() + ": the right answer scores " + mean_of(best) + ", no more than " +
                  (than.kind == "empty" ? "an empty one" : than.kind) + " (" + mean_of(than) + ")";
-      out.cause = "the reward does not look at the column " + column_ + ", or has the wrong sign";
+      out.cause = read ? "the reward has the wrong sign: it reads the column " + column_ +
+                             ", and gives less for agreeing with it"
+                       : "the reward does not look at the column " + column_ +
+                             ": with the gold of another row its scores stay the same";
+      if (read)
+        out.not_this = "a reward that ignores the answer: with the gold of another row its scores change";
       out.fix = "hone reward-test shows its scores answer by answer";
       out.cost = "the run learns something else";
       return out;
     }
     if (never && calls_.size() == golds_ && highest_ > 0) {
       out.what = name() + " gives every tested correct answer " + format::number(highest_);
-      out.evidence =
-          std::to_string(golds_) + " forms of it; --deep and hone reward-test also test wrong answers";
+      out.evidence = std::to_string(golds_) + " forms of it; there was no time for wrong answers";
       return out;
     }
     if (never) return never_pays(std::move(out), shown);
@@ -318,7 +401,8 @@ class Trial {
       const bool wins = holds_gold ? one->mean > best.mean : one->mean >= best.mean;
       if (!wins || out.level == Level::kFail || lowest_ == highest_) continue;
       // A prompt may hold its answer.
-      out.level = std::string_view(kind) == "the prompt, copied" ? Level::kWarn : Level::kFail;
+      const bool prompt = std::string_view(kind) == "the prompt, copied";
+      out.level = prompt || (user_code_ && !deep_) ? Level::kWarn : Level::kFail;
       out.what = name() + ": " + kind + " earns " + mean_of(*one) + ", the right answer " + mean_of(best);
     }
     out.evidence = table;
@@ -358,7 +442,11 @@ class Trial {
   std::string word_;  // as reward_funcs has it
   std::vector<std::string> needed_;
   const RewardRows& rows_;
-  bool deep_, user_code_, model_;
+  bool deep_;
+  double patience_;
+  std::int64_t most_tokens_;
+  bool user_code_, model_;
+  RewardDependence dependence_;
   std::string column_;
   std::vector<Answered> calls_;
   std::vector<Texts> asked_;
@@ -378,14 +466,26 @@ Verdicts probe_reward(train::OpenedRun& run, Depth depth) {
   if (!run.samples()) return {};
   const train::SampledData& data = run.sampled();
   if (data.train_prompts.rows.empty() || data.rewards.empty()) return {};
+  if (!run.plan.probe_rewards && depth == Depth::kRun) {
+    return {
+        {.code = "RL-05", .level = Level::kNote, .what = "rewards were not called: probe_rewards is false"}};
+  }
   const RewardRows rows(run, depth == Depth::kDeep ? kDeepRows : kRows);
   const std::string gold = format::gold_column(data.train_prompts);
-  Verdicts out;
+  std::vector<Trial> trials;
+  double left = kPatience;
   for (std::size_t i = 0; i < data.rewards.size(); ++i) {
-    Trial trial(*data.rewards[i], run.plan.policy.reward_funcs[i],
-                i < data.columns.size() ? data.columns[i] : std::vector<std::string>(), rows, depth);
-    trial.run(gold);
-    for (Verdict& one : trial.verdicts()) out.push_back(std::move(one));
+    trials.emplace_back(*data.rewards[i], run.plan.policy.reward_funcs[i],
+                        i < data.columns.size() ? data.columns[i] : std::vector<std::string>(), rows, depth,
+                        left, run.plan.policy.max_completion_length);
+    trials.back().run(gold);
+    left = std::max(0.0, left - trials.back().seconds());
+  }
+  const bool silent = std::all_of(trials.begin(), trials.end(),
+                                  [](const Trial& one) { return one.constant() || one.scores_none(); });
+  Verdicts out;
+  for (const Trial& trial : trials) {
+    for (Verdict& one : trial.verdicts(silent)) out.push_back(std::move(one));
   }
   // The run's calls find them as a run without an examination does.
   for (const auto& reward : data.rewards) reward->reset();

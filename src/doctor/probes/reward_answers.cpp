@@ -47,16 +47,19 @@ RewardRows::RewardRows(const train::OpenedRun& run, std::size_t most) : run_(run
   opens_thinking_ = std::string_view(strip(read)).ends_with("<think>");
 }
 
-rewards::Request RewardRows::request(const Texts& completions) const {
+rewards::Request RewardRows::request(const Texts& completions, const RewardCall& call) const {
   rewards::Request out;
   out.trainer_state = first_state(run_);
-  for (std::size_t i = 0; i < size(); ++i) {
+  const std::size_t count = call.order.empty() ? size() : call.order.size();
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t i = call.order.empty() ? k : call.order[k];
     out.prompts.push_back(row(i).prompt);
     out.completions.push_back(completion_of(row(i).prompt, completions[i]));
     out.completion_ids.push_back(run_.text->tokenizer.encode(completions[i], false).ids);
     for (const auto& [name, value] : row(i).columns.items()) {
       if (!out.columns.contains(name)) out.columns[name] = Json::array();
-      out.columns[name].push_back(value);
+      const Json& next = row((i + 1) % size()).columns;
+      out.columns[name].push_back(name == call.rotated_column && next.contains(name) ? next.at(name) : value);
     }
   }
   return out;
@@ -107,11 +110,17 @@ Texts RewardRows::prompts() const {
 }
 
 Answered ask(rewards::Reward& reward, const RewardRows& rows, const std::string& kind,
-             const Texts& completions) {
+             const Texts& completions, const RewardCall& call) {
+  const auto where = [&](std::size_t sample) {
+    const std::size_t at = call.order.empty()           ? sample
+                           : sample < call.order.size() ? call.order[sample]
+                                                        : rows.size();
+    return at < rows.size() ? rows.row(at).where : "sample " + std::to_string(sample);
+  };
   Answered out{.kind = kind};
   rewards::Scores scores;
   try {
-    scores = reward.score(rows.request(completions));
+    scores = reward.score(rows.request(completions, call));
   } catch (const base::UserError& error) {
     out.error = error.text().found + (error.text().cause.empty() ? "" : "; " + error.text().cause);
     return out;
@@ -136,12 +145,11 @@ Answered ask(rewards::Reward& reward, const RewardRows& rows, const std::string&
   for (std::size_t i = 0; i < out.values.size(); ++i) {
     // What fp32 does not hold is infinite to the run.
     if (std::isnan(out.values[i]) || std::isfinite(static_cast<float>(out.values[i]))) continue;
-    out.failures.push_back(rows.row(i).where + ", " + kind + ": " + format::number(out.values[i]));
+    out.failures.push_back(where(i) + ", " + kind + ": " + format::number(out.values[i]));
   }
   for (const rewards::Failure& failure : scores.failures) {
-    const auto at = static_cast<std::size_t>(failure.sample);
-    out.failures.push_back((at < rows.size() ? rows.row(at).where : "sample " + std::to_string(at)) + ", " +
-                           kind + ": " + failure.what);
+    out.failures.push_back(where(static_cast<std::size_t>(failure.sample)) + ", " + kind + ": " +
+                           failure.what);
   }
   return out;
 }

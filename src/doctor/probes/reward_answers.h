@@ -18,6 +18,12 @@ using NamedTexts = std::vector<std::pair<std::string, Texts>>;
 constexpr const char* kOneLine = "gold in \\boxed{} after <think> in one line";
 constexpr const char* kSeveralLines = "gold in \\boxed{} after <think>";
 
+// How a call differs from the plain one: all rows in their order, each with its own columns.
+struct RewardCall {
+  std::vector<std::size_t> order;  // places of the rows, each at most once; empty: all
+  std::string rotated_column;      // each row gets the next one's value of this column; empty: its own
+};
+
 // Rows spread over the run's prompts.
 class RewardRows {
  public:
@@ -26,7 +32,7 @@ class RewardRows {
   std::size_t size() const { return rows_.size(); }
   const data::PromptRow& row(std::size_t i) const { return run_.sampled().train_prompts.rows[rows_[i]]; }
   // The request that the run would make for these completions, one per row.
-  rewards::Request request(const Texts& completions) const;
+  rewards::Request request(const Texts& completions, const RewardCall& call = {}) const;
   bool has(const std::string& column) const;
 
   // The correct answer in the forms that rewards accept; empty when a row has none.
@@ -55,7 +61,8 @@ struct Answered {
 // transformers' TrainerState as before the first step.
 base::Json first_state(const train::OpenedRun& run);
 
+// Values are in the call's order.
 Answered ask(rewards::Reward& reward, const RewardRows& rows, const std::string& kind,
-             const Texts& completions);
+             const Texts& completions, const RewardCall& call = {});
 
 }  // namespace hone::doctor

@@ -1,0 +1,212 @@
+// DATA-13, on the tokens of all rows: rows that are there more than once, rows that contradict each other, one
+// prompt for everything.
+#include <algorithm>
+#include <initializer_list>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/hash.h"
+#include "doctor/checks/check_format.h"
+#include "doctor/checks/check_parts.h"
+#include "doctor/number_format.h"
+
+namespace hone::doctor {
+
+using base::Level;
+using base::Verdict;
+
+namespace {
+
+constexpr double kDuplicatesWarn = 0.10, kContradictionsWarn = 0.01, kOnePromptWarn = 0.50;  // of the rows
+constexpr std::int64_t kFewRows = 16;                                                        // fewer: a trial
+constexpr std::int64_t kFewTokens = 8;  // tokens: two that differ cannot both be right
+constexpr std::uint64_t kNoPrompt = 0;
+constexpr std::size_t kMostPrints =
+    1'000'000;  // rows compared, the first ones: a print and its places in maps take 150 bytes
+
+// A row as hashes: what it is asked, what it says, and that with what it must not say (pairs, labels, golds).
+struct RowPrint {
+  std::uint64_t prompt = kNoPrompt, answer = 0, whole = 0;
+  std::uint64_t opposite = 0;  // the whole of a row that contradicts it; 0: decided by the answers
+  bool short_answer = false;
+};
+
+std::uint64_t hash_of(std::span<const std::int32_t> ids, std::uint64_t state = base::kHashStart) {
+  return base::hash64(std::as_bytes(ids), state);
+}
+
+std::uint64_t mixed(std::initializer_list<std::uint64_t> parts) {
+  std::uint64_t out = base::kHashStart;
+  for (const std::uint64_t part : parts) out = base::hash64(std::as_bytes(std::span(&part, 1)), out);
+  return out;
+}
+
+std::vector<RowPrint> prints_of(const train::ExampleData& data) {
+  std::vector<RowPrint> out;
+  data.examples.for_each([&out](const data::ExampleView& row) {
+    if (out.size() == kMostPrints) return;
+    const auto first = std::find(row.supervised.begin(), row.supervised.end(), 1);
+    const auto prompt = static_cast<std::size_t>(first - row.supervised.begin());
+    const bool has_prompt = prompt > 1 && prompt < row.ids.size();
+    RowPrint print{.answer = hash_of(row.ids.subspan(std::min(prompt, row.ids.size())))};
+    if (has_prompt) print.prompt = hash_of(row.ids.first(prompt));
+    print.whole = hash_of(row.ids);
+    print.short_answer = static_cast<std::int64_t>(row.ids.size() - prompt) <= kFewTokens;
+    out.push_back(print);
+  });
+  return out;
+}
+
+std::vector<RowPrint> prints_of(const train::PairData& data) {
+  std::vector<RowPrint> out;
+  for (std::size_t i = 0; i < data.pairs.size(); ++i) {
+    const data::PreferencePair& pair = data.pairs[i];
+    RowPrint print{.prompt = pair.chosen.context.size() > 1 ? hash_of(pair.chosen.context) : kNoPrompt};
+    const std::uint64_t chosen = hash_of(pair.chosen.scored), rejected = hash_of(pair.rejected.scored);
+    print.answer = chosen;
+    if (data.desirable.empty()) {
+      print.whole = mixed({print.prompt, chosen, rejected});
+      print.opposite = chosen == rejected ? 1 : mixed({print.prompt, rejected, chosen});
+    } else {
+      const std::uint64_t label = data.desirable[i];
+      print.whole = mixed({print.prompt, chosen, label});
+      print.opposite = mixed({print.prompt, chosen, 1 - label});
+    }
+    out.push_back(print);
+  }
+  return out;
+}
+
+std::vector<RowPrint> prints_of(const train::SampledData& data) {
+  std::vector<RowPrint> out;
+  const std::string gold = format::gold_column(data.train_prompts);
+  for (std::size_t i = 0; i < data.train_prompts.rows.size(); ++i) {
+    RowPrint print{.prompt = hash_of(data.train_prompts.tokens[i].ids)};
+    const auto text =
+        gold.empty() ? std::nullopt : format::column_text(data.train_prompts.rows[i].columns, gold);
+    print.answer = text ? base::hash64(*text) : 0;
+    print.whole = mixed({print.prompt, print.answer});
+    print.short_answer = text.has_value();
+    out.push_back(print);
+  }
+  return out;
+}
+
+struct Counts {
+  std::int64_t rows = 0, copies = 0;  // copies: beyond the first of each
+  std::int64_t contradicting = 0, of_one_prompt = 0;
+  std::size_t first_copy = 0, first_contradiction = 0, its_other = 0, copied = 0;
+};
+
+Counts count(const std::vector<RowPrint>& prints) {
+  Counts out{.rows = static_cast<std::int64_t>(prints.size())};
+  std::unordered_map<std::uint64_t, std::size_t> wholes, answers;  // the first row with it
+  std::unordered_map<std::uint64_t, std::int64_t> prompts;
+  for (std::size_t i = 0; i < prints.size(); ++i) {
+    const RowPrint& one = prints[i];
+    const auto [first, is_new] = wholes.try_emplace(one.whole, i);
+    if (!is_new && out.copies++ == 0) {
+      out.first_copy = i;
+      out.copied = first->second;
+    }
+    if (one.prompt != kNoPrompt) out.of_one_prompt = std::max(out.of_one_prompt, ++prompts[one.prompt]);
+    std::size_t other = i;
+    if (one.opposite != 0) {
+      if (const auto found = wholes.find(one.opposite); found != wholes.end()) other = found->second;
+    } else if (one.prompt != kNoPrompt && one.short_answer) {
+      const auto [had, fresh] = answers.try_emplace(one.prompt, i);
+      if (!fresh && prints[had->second].answer != one.answer) other = had->second;
+    }
+    if (other == i) continue;
+    if (out.contradicting++ == 0) {
+      out.first_contradiction = i;
+      out.its_other = other;
+    }
+  }
+  return out;
+}
+
+std::vector<RowPrint> prints_of(const train::OpenedRun& run) {
+  return std::visit([](const auto& data) { return prints_of(data); }, run.data);
+}
+
+// "row 17"; of prompts as the file names it.
+std::string place(const train::OpenedRun& run, std::size_t i) {
+  if (run.samples()) return run.sampled().train_prompts.rows[i].where;
+  if (const auto* pairs = std::get_if<train::PairData>(&run.data))
+    return "row " + std::to_string(pairs->pairs[i].row + 1);
+  return "row " + std::to_string(data::file_row(std::get<train::ExampleData>(run.data).examples[i].row) + 1);
+}
+
+Verdict judge_copies(const train::OpenedRun& run, const Counts& found) {
+  Verdict out{.code = "DATA-13"};
+  const std::string rows = format::counted(found.rows, run.samples() ? "prompt" : "row");
+  out.what = "no row is there twice (" + rows + ")";
+  if (found.copies == 0) return out;
+  const double part = share(found.copies, found.rows);
+  out.level = part >= kDuplicatesWarn && found.rows >= kFewRows ? Level::kWarn : Level::kNote;
+  out.what = std::to_string(found.copies) + " of " + rows + " are copies of other rows";
+  out.evidence =
+      "the same tokens; the first is " + place(run, found.first_copy) + ", as " + place(run, found.copied);
+  out.cause = "suspected: a file that was concatenated with itself, or with one that it came from";
+  out.not_this = "num_train_epochs: these are rows of the data, before they are repeated";
+  out.fix = "remove the copies, or keep them if these rows are meant to count more";
+  out.cost =
+      "these rows are learned " +
+      format::number(1 + static_cast<double>(found.copies) /
+                             static_cast<double>(std::max<std::int64_t>(1, found.rows - found.copies))) +
+      " times as often on average";
+  return out;
+}
+
+Verdict judge_contradictions(const train::OpenedRun& run, const Counts& found) {
+  Verdict out{.code = "DATA-13"};
+  const double part = share(found.contradicting, found.rows);
+  out.level = part >= kContradictionsWarn && found.rows >= kFewRows ? Level::kWarn : Level::kNote;
+  const bool pairs = run.has_pairs();
+  const bool labels = pairs && !std::get<train::PairData>(run.data).desirable.empty();
+  out.what = std::to_string(found.contradicting) + " of " +
+             format::counted(found.rows, run.samples() ? "prompt" : "row") + " contradict another one";
+  out.evidence = place(run, found.first_contradiction) + " and " + place(run, found.its_other) +
+                 (labels          ? " have the same completion with both labels"
+                  : pairs         ? " have chosen and rejected the other way round"
+                  : run.samples() ? " have the same prompt and different right answers"
+                                  : " have the same prompt and different answers of a few tokens");
+  out.cause = "suspected: labels of several people that were merged, or a column that was shifted";
+  out.not_this = "different wordings of one answer: what is compared is the opposite, or of a few tokens";
+  out.fix = "keep one of the two, or none";
+  out.cost = "their gradients cancel, and the loss cannot fall below the disagreement";
+  return out;
+}
+
+Verdict judge_one_prompt(const train::OpenedRun& run, const Counts& found) {
+  Verdict out{.code = "DATA-13", .level = Level::kWarn};
+  out.what = std::to_string(found.of_one_prompt) + " of " + format::counted(found.rows, "row") +
+             " have the same prompt";
+  out.evidence = format::percent(static_cast<double>(found.of_one_prompt), static_cast<double>(found.rows)) +
+                 " of the rows, token by token";
+  out.cause =
+      "suspected: the column of the question is not what the prompt is made of, or the template drops it";
+  out.not_this = found.copies == 0 ? "copies: the rows differ in what follows the prompt" : "";
+  out.fix = "look at the prompt on the start page; the column is " +
+            std::string(run.plan.dataset_prompt_column.empty() ? "prompt" : "dataset_prompt_column");
+  out.cost = "a model that learns one question";
+  return out;
+}
+
+}  // namespace
+
+Verdicts check_duplicates(const train::OpenedRun& run) {
+  const std::vector<RowPrint> prints = prints_of(run);
+  if (prints.empty()) return {};
+  const Counts found = count(prints);
+  Verdicts out = {judge_copies(run, found)};
+  if (found.contradicting > 0) out.push_back(judge_contradictions(run, found));
+  if (found.rows >= kFewRows && share(found.of_one_prompt, found.rows) >= kOnePromptWarn &&
+      found.copies < found.rows / 2)
+    out.push_back(judge_one_prompt(run, found));
+  return out;
+}
+
+}  // namespace hone::doctor

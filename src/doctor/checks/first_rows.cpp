@@ -1,0 +1,45 @@
+#include "doctor/checks/first_rows.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "data/row_source.h"
+
+namespace hone::doctor {
+
+using base::Json;
+
+std::vector<FirstRow> read_first_rows(const train::OpenedRun& run, std::int64_t most) {
+  std::vector<FirstRow> out;
+  if (run.plan.dataset_name.empty() || !run.plan.policy.replay.empty()) return out;
+  try {
+    const data::RowSource source(train::rows_for(run.text->tokenizer, run.plan, run.plan.train_rows));
+    data::RowNames names(source.path());
+    source.for_first(most, names, [&](Json row, int number) {
+      out.push_back({.row = std::move(row), .where = names.of(number)});
+    });
+  } catch (const base::UserError&) {
+    out.clear();
+  }
+  return out;
+}
+
+std::vector<Json> conversations_of(const Json& row) {
+  std::vector<Json> out;
+  for (const char* const name : {"messages", "conversations", "prompt", "completion", "chosen", "rejected"}) {
+    const auto found = row.find(name);
+    if (found != row.end() && found->is_array() && !found->empty() && (*found)[0].is_object())
+      out.push_back(*found);
+  }
+  return out;
+}
+
+std::string content_of(const Json& message) {
+  for (const char* const name : {"content", "value"}) {
+    const auto found = message.find(name);
+    if (found != message.end() && found->is_string()) return found->get<std::string>();
+  }
+  return "";
+}
+
+}  // namespace hone::doctor

@@ -1,0 +1,31 @@
+// What an examination found of the parts that run the model, kept for the next run of the same plan, model, data and
+// build: it then takes two seconds. Only where nothing failed; never of a resumed run, whose adapter is another.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "doctor/exam_part.h"
+#include "train/open_run.h"
+
+namespace hone::doctor {
+
+class ExamCache {
+ public:
+  // `folder` empty, or a run that is resumed or goes on from an adapter: nothing is kept. `program`: hone itself.
+  ExamCache(const base::fs::path& folder, const base::fs::path& program, const train::OpenedRun& run);
+
+  // The part as it was found before; empty: not known.
+  std::optional<ExamPart> find(const std::string& name) const;
+  void add(const ExamPart& part);
+  // Writes what was added; errors are ignored. The folder keeps the newest 32 examinations.
+  void write() const;
+
+ private:
+  base::fs::path path_;
+  std::vector<ExamPart> known_, added_;
+};
+
+}  // namespace hone::doctor

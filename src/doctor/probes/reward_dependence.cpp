@@ -1,0 +1,86 @@
+#include "doctor/probes/reward_dependence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "doctor/checks/check_format.h"
+
+namespace hone::doctor {
+
+namespace {
+
+using base::Level;
+using base::Verdict;
+
+bool differ(double one, double other) {
+  if (std::isnan(one) || std::isnan(other)) return std::isnan(one) != std::isnan(other);
+  return one != other;
+}
+
+std::string shown_score(double value) {
+  return std::isnan(value) ? "None" : format::number(value);
+}
+
+// The first row whose score of `again`, asked in `order`, is another one: "rows.jsonl:3: 0.5, then 1"; empty: none.
+std::string first_difference(const RewardRows& rows, const Answered& first, const Answered& again,
+                             const std::vector<std::size_t>& order) {
+  for (std::size_t k = 0; k < again.values.size() && k < order.size(); ++k) {
+    const std::size_t i = order[k];
+    if (i >= first.values.size() || !differ(first.values[i], again.values[k])) continue;
+    return rows.row(i).where + ": " + shown_score(first.values[i]) + ", then " + shown_score(again.values[k]);
+  }
+  return "";
+}
+
+}  // namespace
+
+RewardDependence test_dependence(rewards::Reward& reward, const RewardRows& rows, const Texts& texts,
+                                 const Answered& first, const std::string& column) {
+  RewardDependence out;
+  if (rows.size() < 2 || !first.error.empty()) return out;
+  std::vector<std::size_t> all(rows.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  if (!column.empty()) {
+    const Answered again = ask(reward, rows, first.kind, texts, {.order = {}, .rotated_column = column});
+    out.on_column = !first_difference(rows, first, again, all).empty();
+  }
+  std::vector<std::size_t> reversed(all.rbegin(), all.rend());
+  const Answered turned = ask(reward, rows, first.kind, texts, {.order = reversed, .rotated_column = ""});
+  out.order_evidence = first_difference(rows, first, turned, reversed);
+  out.on_order = turned.error.empty() && !out.order_evidence.empty();
+  const std::vector<std::size_t> half(all.begin(),
+                                      all.begin() + static_cast<std::ptrdiff_t>((all.size() + 1) / 2));
+  const Answered fewer = ask(reward, rows, first.kind, texts, {.order = half, .rotated_column = ""});
+  out.others_evidence = first_difference(rows, first, fewer, half);
+  out.on_others = fewer.error.empty() && !out.others_evidence.empty();
+  return out;
+}
+
+Verdicts judge_dependence(const RewardDependence& found, const std::string& reward) {
+  Verdict out{.code = "RL-18"};
+  if (found.on_order) {
+    out.level = Level::kWarn;
+    out.what = reward + " gives the same completions other scores when they come in another order";
+    out.evidence = found.order_evidence + " with the rows in reverse";
+    out.cause =
+        "suspected: its list of scores is not in the order of completions (sorted, a set, a pool that "
+        "returns what is ready first), or it compares a completion with the one beside it";
+    out.not_this = "random numbers: the same call again gives the same scores";
+    out.fix = "return scores[i] for completions[i], whatever the others are";
+    out.cost = "a completion is paid for another one's merit";
+    return {out};
+  }
+  if (!found.on_others) return {};
+  out.level = Level::kNote;
+  out.what = reward + " scores a completion by the others of its call";
+  out.evidence = found.others_evidence + " beside half of the rows";
+  out.cause = "it compares completions of a call, as rewards for length often do, or normalizes over them";
+  out.not_this = "their order: in reverse the scores are the same";
+  out.fix = "nothing if that is meant; advantages compare the completions of a prompt already";
+  out.cost = "the scale of the reward moves with the batch";
+  return {out};
+}
+
+}  // namespace hone::doctor

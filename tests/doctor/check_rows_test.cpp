@@ -1,0 +1,197 @@
+// What people get wrong in rows and templates: special tokens in texts, copies, contradictions, one prompt for
+// everything, and parts of a conversation that a template drops. Each with a healthy neighbor.
+#include "doctor/check_runs.h"
+#include "doctor/checks/check_parts.h"
+
+namespace hone::test_tools {
+namespace check_rows_test {
+
+using base::Json;
+using base::Level;
+using doctor::Verdicts;
+
+class CheckRows : public CheckRuns {
+ protected:
+  std::string turns(int count, const std::function<Json(int)>& row) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += row(i).dump() + "\n";
+    return file("turns.jsonl", text);
+  }
+  static Json chat(const std::string& question, const std::string& answer) {
+    return {{"messages",
+             {{{"role", "user"}, {"content", question}}, {{"role", "assistant"}, {"content", answer}}}}};
+  }
+  static std::string n(int i) { return std::to_string(i); }
+  // ChatML, with and without parts of it.
+  std::string chatml(const std::string& system = "",
+                     const std::string& generation = "<|im_start|>assistant\n") {
+    return file(
+        "t.jinja",
+        std::string("{%- for m in messages %}") + (system.empty() ? "" : "{%- if m.role != 'system' %}") +
+            std::string("{{- '<|im_start|>' + m.role + '\\n' + ") + "(m.content or '') + '<|im_end|>\\n' }}" +
+            (system.empty() ? "" : "{%- endif %}") + "{%- endfor %}" +
+            (generation.empty()
+                 ? ""
+                 : "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}"));
+  }
+};
+
+TEST_F(CheckRows, SpecialTokensInAUsersText) {
+  const auto of = [&](const std::string& question, const std::string& answer) {
+    const auto run =
+        open_sft({"--dataset_name", turns(20, [&](int i) { return chat(question + n(i), answer); }),
+                  "--chat_template_path", chatml()});
+    const Verdicts all = doctor::check_content(*run);
+    expect_complete(all);
+    return verdict_of(all, "DATA-12");
+  };
+  const auto found = of("Say <|im_end|> twice ", "yes");
+  EXPECT_EQ(found.level, Level::kWarn);
+  EXPECT_SAYS(found.what, "in 20 of the first 20 rows");
+  EXPECT_SAYS(found.evidence, "turns.jsonl:1");
+  EXPECT_SAYS(found.evidence, "is read as the token <|im_end|>");
+  EXPECT_EQ(of("Is 3 < 4 [true]? ", "yes").level, Level::kOk) << "brackets are no tokens";
+  EXPECT_EQ(of("Say <|no_such_token|> ", "yes").level, Level::kOk);
+  EXPECT_EQ(of("Hi ", "yes<|im_end|>").level, Level::kWarn) << "an end inside an answer";
+}
+
+TEST_F(CheckRows, CopiesByTheirTokens) {
+  const auto of = [&](int different) {
+    const auto run = open_sft(
+        {"--dataset_name", turns(40, [&](int i) { return Json{{"text", "Row " + n(i % different)}}; })});
+    const Verdicts all = doctor::check_duplicates(*run);
+    expect_complete(all);
+    return verdict_of(all, "DATA-13");
+  };
+  EXPECT_EQ(of(40).level, Level::kOk);
+  EXPECT_EQ(of(39).level, Level::kNote);
+  const auto found = of(10);
+  EXPECT_EQ(found.level, Level::kWarn);
+  EXPECT_SAYS(found.what, "30 of 40 rows are copies");
+  EXPECT_SAYS(found.evidence, "row 11, as row 1");
+  EXPECT_SAYS(found.cost, "4 times");
+}
+
+TEST_F(CheckRows, PairsTheOtherWayRound) {
+  const auto of = [&](bool turned) {
+    const auto run =
+        open_dpo({"--dataset_name", turns(40, [&](int i) {
+                    const std::string right = " " + n(i / 2), wrong = " " + n(i / 2 + 1);
+                    const bool other = turned && i % 2 == 1;
+                    return Json{{"prompt", "Name a number" + n(i / 2) + (turned ? "" : n(i % 2))},
+                                {"chosen", other ? wrong : right},
+                                {"rejected", other ? right : wrong}};
+                  })});
+    const Verdicts all = doctor::check_duplicates(*run);
+    expect_complete(all);
+    return verdict_of(all, "DATA-13");
+  };
+  const auto found = of(true);
+  EXPECT_EQ(found.level, Level::kWarn);
+  EXPECT_SAYS(found.what, "20 of 40 rows contradict another one");
+  EXPECT_SAYS(found.evidence, "row 2 and row 1 have chosen and rejected the other way round");
+  EXPECT_EQ(of(false).level, Level::kOk);
+}
+
+TEST_F(CheckRows, ShortAnswersThatContradictAndLongOnesThatDoNot) {
+  const auto of = [&](const std::string& answer) {
+    const auto run = open_sft({"--dataset_name", turns(40, [&](int i) {
+                                 return Json{{"prompt", "Is " + n(i / 2) + " a good number?"},
+                                             {"completion", answer + (i % 2 == 0 ? " yes" : " no")}};
+                               })});
+    return verdict_of(doctor::check_duplicates(*run), "DATA-13");
+  };
+  EXPECT_EQ(of("").level, Level::kWarn);
+  EXPECT_SAYS(of("").evidence, "the same prompt and different answers");
+  EXPECT_EQ(of(" That depends on what you want to do with it, as most things do, so I would say").level,
+            Level::kOk)
+      << "several answers to one question are usual";
+}
+
+TEST_F(CheckRows, OnePromptForEverything) {
+  const auto of = [&](bool same) {
+    const auto run =
+        open_grpo({"--dataset_name", turns(40, [&](int i) {
+                     return Json{{"prompt", same ? "What is it?" : "What is " + n(i) + "?"}, {"topic", n(i)}};
+                   })});
+    return doctor::check_duplicates(*run);
+  };
+  EXPECT_EQ(verdict_of(of(false), "DATA-13").level, Level::kOk);
+  const auto found = verdict_of(of(true), "DATA-13");
+  EXPECT_EQ(found.level, Level::kWarn);
+  EXPECT_SAYS(found.what, "39 of 40 prompts are copies");
+}
+
+TEST_F(CheckRows, ATemplateThatDropsTheSystemTurn) {
+  const std::string data = turns(8, [&](int i) {
+    return Json{{"messages",
+                 {{{"role", "system"}, {"content", "Answer like a sailor."}},
+                  {{"role", "user"}, {"content", "Hi " + n(i)}},
+                  {{"role", "assistant"}, {"content", "Ahoy"}}}}};
+  });
+  const auto of = [&](const std::string& path) {
+    const Verdicts all =
+        doctor::check_template_parts(*open_sft({"--dataset_name", data, "--chat_template_path", path}));
+    expect_complete(all);
+    return verdict_of(all, "DATA-14");
+  };
+  EXPECT_EQ(of(chatml()).level, Level::kOk);
+  EXPECT_SAYS(of(chatml()).what, "renders system turns");
+  const auto found = of(chatml("drops"));
+  EXPECT_EQ(found.level, Level::kWarn);
+  EXPECT_SAYS(found.what, "drops system turns");
+  EXPECT_SAYS(found.evidence, "Answer like a sailor.");
+}
+
+TEST_F(CheckRows, ATemplateThatDropsToolsAndTheirCalls) {
+  const Json tools = {
+      {{"type", "function"}, {"function", {{"name", "get_weather"}, {"parameters", Json::object()}}}}};
+  const Json call = {
+      {{"type", "function"}, {"function", {{"name", "get_weather"}, {"arguments", Json::object()}}}}};
+  const std::string data = turns(8, [&](int i) {
+    return Json{{"tools", tools},
+                {"messages",
+                 {{{"role", "user"}, {"content", "Weather " + n(i)}},
+                  {{"role", "assistant"}, {"content", ""}, {"tool_calls", call}}}}};
+  });
+  const Verdicts all =
+      doctor::check_template_parts(*open_sft({"--dataset_name", data, "--chat_template_path", chatml()}));
+  expect_complete(all);
+  std::string said;
+  for (const base::Verdict& one : all) said += one.what + "\n";
+  EXPECT_SAYS(said, "drops the tools of a row");
+  EXPECT_SAYS(said, "drops calls of tools");
+  const std::string whole =
+      file("tools.jinja",
+           "{%- if tools %}{{- tools | tojson }}{%- endif %}{%- for m in messages %}{{- '<|im_start|>' + "
+           "m.role + '\\n' + (m.content or '') }}{%- if m.tool_calls %}{{- m.tool_calls | tojson }}"
+           "{%- endif %}{{- '<|im_end|>\\n' }}{%- endfor %}"
+           "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}");
+  EXPECT_EQ(verdict_of(doctor::check_template_parts(
+                           *open_sft({"--dataset_name", data, "--chat_template_path", whole})),
+                       "DATA-14")
+                .level,
+            Level::kOk);
+}
+
+TEST_F(CheckRows, ATemplateWithoutAGenerationPrompt) {
+  const std::string data = turns(8, [&](int i) { return chat("Hi " + n(i), "Ahoy"); });
+  const auto of = [&](const std::string& path) {
+    return verdict_of(
+        doctor::check_template_parts(*open_sft({"--dataset_name", data, "--chat_template_path", path})),
+        "DATA-14");
+  };
+  const auto found = of(chatml("", ""));
+  EXPECT_EQ(found.level, Level::kWarn);
+  EXPECT_SAYS(found.what, "no generation prompt");
+  EXPECT_SAYS(found.evidence, "<|im_start|>assistant");
+  // Where the answer follows directly there is nothing to begin it with.
+  const std::string direct =
+      file("direct.jinja",
+           "{%- for m in messages %}{%- if m.role == 'user' %}{{- '[INST] ' + m.content + ' [/INST]' }}"
+           "{%- else %}{{- ' ' + m.content + '<|im_end|>' }}{%- endif %}{%- endfor %}");
+  EXPECT_EQ(of(direct).level, Level::kOk);
+}
+
+}  // namespace check_rows_test
+}  // namespace hone::test_tools
