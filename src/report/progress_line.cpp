@@ -140,10 +140,15 @@ std::string ProgressLine::text(const train::StepFacts& facts, std::int64_t total
     if (has_value(facts.metrics, name)) return preference_text(facts, step, rate, left, columns);
   }
   if (has_value(facts.metrics, "mean_reward")) return reward_model_text(facts, step, rate, left, columns);
-  return fmt::format(
-      "{}  epoch {:.2f}  loss {:.4f}  grad {:.3g}  lr {:.2e}  acc {:.3f}  {:.0f} tok/s  left {}", step,
-      facts.epoch, facts.loss, facts.grad_norm, facts.learning_rate,
-      value_or_zero(facts.metrics, "mean_token_accuracy"), rate, human_seconds(left));
+  return join_fitting({{0, step},
+                       {7, fmt::format("epoch {:.2f}", facts.epoch)},
+                       {1, fmt::format("loss {:.4f}", facts.loss)},
+                       {4, fmt::format("grad {:.3g}", facts.grad_norm)},
+                       {6, fmt::format("lr {:.2e}", facts.learning_rate)},
+                       {5, fmt::format("acc {:.3f}", value_or_zero(facts.metrics, "mean_token_accuracy"))},
+                       {3, fmt::format("{:.0f} tok/s", rate)},
+                       {2, "left " + human_seconds(left)}},
+                      columns);
 }
 
 }  // namespace hone::report

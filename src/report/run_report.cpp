@@ -16,6 +16,7 @@
 #include "report/start_page.h"
 #include "report/text_width.h"
 #include "report/verdict_lines.h"
+#include "report/wrap_text.h"
 #include "train/run_folder.h"
 
 namespace hone::report {
@@ -159,7 +160,10 @@ void RunReport::on_rollout(const train::RolloutFacts& facts) {
   for (const std::string& warning : facts.warnings) {
     if (!warnings_.add(warning)) continue;
     end_live_line();
-    out_ << "warning   " << visible_controls(warning) << '\n' << std::flush;
+    const int columns = line_.terminal().columns;
+    const std::string text = visible_controls(warning);
+    out_ << "warning   " << (columns > 0 ? wrap_text(text, 10, page_columns(columns)) : text) << '\n'
+         << std::flush;
   }
 }
 

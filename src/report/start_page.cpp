@@ -6,10 +6,30 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/plural.h"
+#include "report/text_width.h"
+#include "report/wrap_text.h"
 
 namespace hone::report {
 
 namespace {
+
+// A text that begins with "rows" or "pairs", of one: "row dropped", "pair has the same tokens".
+std::string of_count(std::int64_t count, std::string_view text) {
+  std::string out(text);
+  if (count != 1) return out;
+  const auto change = [&out](std::string_view from, std::string_view to) {
+    const std::size_t at = out.find(from);
+    if (at != std::string::npos) out.replace(at, from.size(), to);
+  };
+  for (const std::string_view noun : {"rows", "pairs"}) change(noun, noun.substr(0, noun.size() - 1));
+  change("lost their", "lost its");
+  change("when they were", "when it was");
+  change("never have", "never has");
+  change("pair have", "pair has");
+  change("both sides: they have", "both sides: it has");
+  return out;
+}
 
 constexpr std::size_t kExampleBytes = 800;  // of the shown example; a page is for reading
 
@@ -76,13 +96,13 @@ std::string memory_lines(const train::MemoryPlan& plan) {
 // A line only for what happened, so that a clean set stays one line.
 std::string method_lines(const train::ExampleStartFacts& facts) {
   const data::DataFacts& data = facts.data;
-  std::string out =
-      fmt::format("data      {}{} rows, {} tokens, {} of them targets ({:.1f} %); mean {:.0f}, longest {}\n",
-                  facts.streamed ? "streamed; of the first " : "", human_count(data.kept),
-                  human_count(data.tokens), human_count(data.supervised_tokens),
-                  percent(data.supervised_tokens, data.tokens), data.mean_length, data.longest);
+  std::string out = fmt::format(
+      "data      {}{} {}, {} tokens, {} of them targets ({:.1f} %); mean {:.0f}, longest {}\n",
+      facts.streamed ? "streamed; of the first " : "", human_count(data.kept), base::plural(data.kept, "row"),
+      human_count(data.tokens), human_count(data.supervised_tokens),
+      percent(data.supervised_tokens, data.tokens), data.mean_length, data.longest);
   const auto line = [&out](std::int64_t count, std::string_view text) {
-    if (count > 0) out += fmt::format("          {} {}\n", human_count(count), text);
+    if (count > 0) out += fmt::format("          {} {}\n", human_count(count), of_count(count, text));
   };
   if (facts.packed_rows != data.kept) line(facts.packed_rows, "packed rows (bfd)");
   line(data.rows_cut, fmt::format("rows cut at max_length ({} tokens lost)", human_count(data.tokens_cut)));
@@ -101,12 +121,12 @@ constexpr double kLengthBias = 1.2;  // PREF-02: a fifth longer on average
 std::string method_lines(const train::PreferenceStartFacts& facts) {
   const data::PreferenceFacts& data = facts.data;
   std::string out = fmt::format(
-      "data      {} pairs, {} tokens, {} of them in completions; chosen {:.0f} and rejected {:.0f} on "
+      "data      {} {}, {} tokens, {} of them in completions; chosen {:.0f} and rejected {:.0f} on "
       "average, longest sequence {}\n",
-      human_count(data.kept), human_count(data.tokens), human_count(data.completion_tokens), data.mean_chosen,
-      data.mean_rejected, data.longest);
+      human_count(data.kept), base::plural(data.kept, "pair"), human_count(data.tokens),
+      human_count(data.completion_tokens), data.mean_chosen, data.mean_rejected, data.longest);
   const auto line = [&out](std::int64_t count, std::string_view text) {
-    if (count > 0) out += fmt::format("          {} {}\n", human_count(count), text);
+    if (count > 0) out += fmt::format("          {} {}\n", human_count(count), of_count(count, text));
   };
   if (data.implicit && !facts.reference.empty())
     out += "          the prompt is the longest common prefix of chosen and rejected\n";
@@ -122,7 +142,8 @@ std::string method_lines(const train::PreferenceStartFacts& facts) {
                        100 * (longer / std::max(shorter, 1.0) - 1));
   }
   if (facts.eval_pairs > 0)
-    out += fmt::format("          evaluated on {} pairs\n", human_count(facts.eval_pairs));
+    out += fmt::format("          evaluated on {} {}\n", human_count(facts.eval_pairs),
+                       base::plural(facts.eval_pairs, "pair"));
   out += "loss      " + facts.loss + "\n";
   if (!facts.head.empty()) out += "head      " + facts.head + "\n";
   return facts.reference.empty() ? out : out + "reference " + facts.reference + "\n";
@@ -131,12 +152,13 @@ std::string method_lines(const train::PreferenceStartFacts& facts) {
 std::string method_lines(const train::UnpairedStartFacts& facts) {
   const data::UnpairedFacts& data = facts.data;
   std::string out = fmt::format(
-      "data      {} completions, {} desirable and {} not; {} tokens, {} of them in completions, longest "
+      "data      {} {}, {} desirable and {} not; {} tokens, {} of them in completions, longest "
       "sequence {}\n",
-      human_count(data.kept), human_count(data.desirable), human_count(data.kept - data.desirable),
-      human_count(data.tokens), human_count(data.completion_tokens), data.longest);
+      human_count(data.kept), base::plural(data.kept, "completion"), human_count(data.desirable),
+      human_count(data.kept - data.desirable), human_count(data.tokens), human_count(data.completion_tokens),
+      data.longest);
   const auto line = [&out](std::int64_t count, std::string_view text) {
-    if (count > 0) out += fmt::format("          {} {}\n", human_count(count), text);
+    if (count > 0) out += fmt::format("          {} {}\n", human_count(count), of_count(count, text));
   };
   if (data.paired)
     out += "          from pairs: for each thousand, all chosen completions, then all rejected ones\n";
@@ -144,22 +166,23 @@ std::string method_lines(const train::UnpairedStartFacts& facts) {
   line(data.rows_cut, "rows cut at max_length");
   line(data.boundary_mismatches, "rows whose prompt is tokenized differently when its completion follows");
   if (facts.eval_rows > 0)
-    out += fmt::format("          evaluated on {} rows\n", human_count(facts.eval_rows));
+    out += fmt::format("          evaluated on {} {}\n", human_count(facts.eval_rows),
+                       base::plural(facts.eval_rows, "row"));
   return out + "loss      " + facts.loss + "\nreference " + facts.reference + "\n";
 }
 
 // What is sampled, how it is scored, what is made of the scores.
 std::string method_lines(const train::PolicyStartFacts& facts) {
-  std::string out = fmt::format("data      {} prompts, the longest of {} tokens\n",
-                                human_count(facts.prompts), human_count(facts.longest_prompt));
+  std::string out = fmt::format("data      {} {}, the longest of {} tokens\n", human_count(facts.prompts),
+                                base::plural(facts.prompts, "prompt"), human_count(facts.longest_prompt));
   if (!facts.evaluation.empty()) out += "          evaluated on " + facts.evaluation + "\n";
   const std::int64_t groups =
       facts.num_generations == 0 ? 0 : facts.generation_batch_size / facts.num_generations;
   std::string when = " at a time";
   if (facts.steps_per_batch == 1) when = " a step";
   if (facts.steps_per_batch > 1) when = fmt::format(", trained on for {} steps", facts.steps_per_batch);
-  out += fmt::format("sampling  {} prompts x {} completions{}\n", human_count(groups), facts.num_generations,
-                     when);
+  out += fmt::format("sampling  {} {} x {} {}{}\n", human_count(groups), base::plural(groups, "prompt"),
+                     facts.num_generations, base::plural(facts.num_generations, "completion"), when);
   if (!facts.sampling.empty()) out += "          " + facts.sampling + "\n";
   out += fmt::format("rewards   {}\n", fmt::join(facts.reward_names, ", "));
   if (!facts.loss.empty()) out += "loss      " + facts.loss + "\n";
@@ -202,20 +225,45 @@ std::string example_lines(const train::StartFacts& facts, const Terminal& termin
 
 }  // namespace
 
+namespace {
+
+// Lines that are wider than the terminal, broken at spaces below their own text. Lines with colors stay: they are the example.
+std::string fitted(const std::string& page, const Terminal& terminal) {
+  constexpr std::size_t kMargin = 10;
+  const std::size_t columns = page_columns(terminal.columns);
+  std::string out;
+  for (std::size_t begin = 0; begin < page.size();) {
+    const std::size_t end = std::min(page.find('\n', begin), page.size());
+    const std::string line = page.substr(begin, end - begin);
+    begin = end + 1;
+    const bool fits = static_cast<std::size_t>(columns_of(line)) <= columns;
+    const bool plain =
+        line.find('\x1b') == std::string::npos && line.size() > kMargin && line[kMargin] != '|';
+    out +=
+        terminal.columns <= 0 || fits || !plain
+            ? line
+            : line.substr(0, kMargin) + wrap_text(std::string_view(line).substr(kMargin), kMargin, columns);
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string start_page(const train::StartFacts& facts, const Terminal& terminal) {
   std::string out = trained_lines(facts.trained);
   out += std::visit([](const auto& method) { return method_lines(method); }, facts.method);
   if (!facts.example.empty()) out += example_lines(facts, terminal);
   if (!facts.memory.segments.empty()) out += memory_lines(facts.memory);
-  out += fmt::format("run       {} steps ({} an epoch), {} of warm-up, into {}\n",
-                     human_count(facts.total_steps), human_count(facts.steps_per_epoch), facts.warmup_steps,
-                     facts.output_dir);
+  out += fmt::format("run       {} {} ({} an epoch), {} of warm-up, into {}\n",
+                     human_count(facts.total_steps), base::plural(facts.total_steps, "step"),
+                     human_count(facts.steps_per_epoch), facts.warmup_steps, facts.output_dir);
   if (!facts.optimizer.empty()) out += "optimizer " + facts.optimizer + "\n";
   if (!facts.resumed_from.empty()) {
     out += fmt::format("resumed   after step {} from {}\n", facts.first_step, facts.resumed_from);
   }
   for (const auto& note : facts.notes) out += "note      " + note + "\n";
-  return out;
+  return fitted(out, terminal);
 }
 
 }  // namespace hone::report

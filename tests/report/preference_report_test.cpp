@@ -33,7 +33,7 @@ TEST(PreferenceReport, StartPageSaysWhatPairsTheRunHas) {
               "data      10 pairs, 2,000 tokens, 900 of them in completions; chosen 30 and rejected 60 on "
               "average, longest sequence 300\n");
   expect_part(page, "the prompt is the longest common prefix of chosen and rejected");
-  expect_part(page, "1 pairs have the same tokens on both sides: they have no gradient (PREF-01)");
+  expect_part(page, "1 pair has the same tokens on both sides: it has no gradient (PREF-01)");
   expect_part(page, "2 pairs dropped: the prompt fills max_length");
   expect_part(page, "3 pairs cut at max_length");
   expect_part(page, "4 pairs whose prompt is tokenized differently");
