@@ -50,11 +50,15 @@ RewardDependence test_dependence(rewards::Reward& reward, const RewardRows& rows
   const Answered turned = ask(reward, rows, first.kind, texts, {.order = reversed, .rotated_column = ""});
   out.order_evidence = first_difference(rows, first, turned, reversed);
   out.on_order = turned.error.empty() && !out.order_evidence.empty();
+  // Half of them may have the mean of all; one alone has no other.
   const std::vector<std::size_t> half(all.begin(),
                                       all.begin() + static_cast<std::ptrdiff_t>((all.size() + 1) / 2));
-  const Answered fewer = ask(reward, rows, first.kind, texts, {.order = half, .rotated_column = ""});
-  out.others_evidence = first_difference(rows, first, fewer, half);
-  out.on_others = fewer.error.empty() && !out.others_evidence.empty();
+  for (const std::vector<std::size_t>& some : {half, std::vector<std::size_t>{0}}) {
+    if (out.on_others) break;
+    const Answered fewer = ask(reward, rows, first.kind, texts, {.order = some, .rotated_column = ""});
+    out.others_evidence = first_difference(rows, first, fewer, some);
+    out.on_others = fewer.error.empty() && !out.others_evidence.empty();
+  }
   return out;
 }
 
@@ -75,7 +79,7 @@ Verdicts judge_dependence(const RewardDependence& found, const std::string& rewa
   if (!found.on_others) return {};
   out.level = Level::kNote;
   out.what = reward + " scores a completion by the others of its call";
-  out.evidence = found.others_evidence + " beside half of the rows";
+  out.evidence = found.others_evidence + " beside fewer rows";
   out.cause = "it compares completions of a call, as rewards for length often do, or normalizes over them";
   out.not_this = "their order: in reverse the scores are the same";
   out.fix = "nothing if that is meant; advantages compare the completions of a prompt already";

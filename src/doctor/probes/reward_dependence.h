@@ -16,7 +16,7 @@ struct RewardDependence {
   std::string order_evidence, others_evidence;  // of the first row
 };
 
-// `first`: what the reward gave for `texts` when asked plainly. `column` may be empty: not tested. Three calls.
+// `first`: what the reward gave for `texts` when asked plainly. `column` may be empty: not tested. Four calls at most.
 RewardDependence test_dependence(rewards::Reward& reward, const RewardRows& rows, const Texts& texts,
                                  const Answered& first, const std::string& column);
 
