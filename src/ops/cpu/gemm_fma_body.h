@@ -1,3 +1,5 @@
+#pragma once
+
 // The fma form of gemm_kernels.h, for one instruction set. The including file is compiled for it as a whole and has
 // declared, in an anonymous namespace:
 //
