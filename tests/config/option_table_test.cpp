@@ -95,15 +95,27 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
       "code_language",          "max_completion_len",       "soft_punish_cache"};
   const std::vector<std::string> machine = {"threads", "recompute",         "layer_form",  "memory_limit",
                                             "env",     "accelerate_config", "skip_doctor", "on_fault"};
-  const std::vector<std::string> policy = {"reward_by_group", "reward_workers", "reward_timeout",
-                                           "share_prompt",    "kv_memory",      "replay",
-                                           "dump_rollouts"};
-  const std::vector<std::string> online = {
-      "reward_funcs",         "judge",          "judge_model",     "judge_api_key_env",
-      "judge_prompt",         "reward_workers", "reward_by_group", "reward_timeout",
-      "chat_template_kwargs", "share_prompt",   "kv_memory",       "replay",
-      "dump_rollouts",        "skip_ties",      "log_completions", "num_completions_to_print",
-      "log_unique_prompts"};
+  const std::vector<std::string> policy = {"probe_rewards",  "reward_by_group", "reward_workers",
+                                           "reward_timeout", "share_prompt",    "kv_memory",
+                                           "replay",         "dump_rollouts"};
+  const std::vector<std::string> online = {"reward_funcs",
+                                           "judge",
+                                           "judge_model",
+                                           "judge_api_key_env",
+                                           "judge_prompt",
+                                           "reward_workers",
+                                           "probe_rewards",
+                                           "reward_by_group",
+                                           "reward_timeout",
+                                           "chat_template_kwargs",
+                                           "share_prompt",
+                                           "kv_memory",
+                                           "replay",
+                                           "dump_rollouts",
+                                           "skip_ties",
+                                           "log_completions",
+                                           "num_completions_to_print",
+                                           "log_unique_prompts"};
   for (const auto& [schema, count] : methods()) {
     std::vector<std::string> expected = shared;
     if (schema.command == "online-dpo") expected.insert(expected.end(), online.begin(), online.end());

@@ -51,6 +51,7 @@ const std::map<std::string, Words>& changes() {
       {"reward_weights", {"0.5"}},
       {"python", {"python3.12"}},
       {"reward_workers", {"3"}},
+      {"probe_rewards", {"false"}},
       {"reward_by_group", {"true"}},
       {"reward_timeout", {"5"}},
       {"num_generations", {"4"}},

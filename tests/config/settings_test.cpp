@@ -196,9 +196,10 @@ TEST(ReadArguments, Mistakes) {
             "[command line] expected an option of hone sft\n  found:  unknown option --packng. Did you mean "
             "'packing'?\n  likely: it would be ignored silently (RL-16)\n  do: "
             "    `hone options --method sft` lists every option");
-  EXPECT_EQ(words_fault({"run.yaml"}),
-            "[command line] expected an option such as --output_dir\n  found:  'run.yaml'\n  do:     write "
-            "--config run.yaml");
+  EXPECT_EQ(
+      words_fault({"run.yaml"}),
+      "[run.yaml] expected a file\n  found:  no such file.\n  likely: a misspelled path, or another working "
+      "folder\n  do:     correct the path");
   EXPECT_EQ(words_fault({"-r", "8"}),
             "[command line] expected an option such as --output_dir\n"
             "  found:  '-r'\n"
