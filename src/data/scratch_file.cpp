@@ -1,16 +1,14 @@
 #include "data/scratch_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <string>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/file_errors.h"
+#include "base/unnamed_file.h"
 
 namespace hone::data {
 
@@ -32,12 +30,8 @@ fs::path temporary_folder() {
 }  // namespace
 
 ScratchFile::ScratchFile() : folder_(temporary_folder()) {
-  fd_ = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (fd_ >= 0) return;
-  std::string name = (folder_ / "hone-rows-XXXXXX").string();  // a file system without O_TMPFILE
-  fd_ = ::mkostemp(name.data(), O_CLOEXEC);
+  fd_ = base::unnamed_file(folder_);
   if (fd_ < 0) base::throw_system_error(folder_, "write", errno);
-  ::unlink(name.c_str());
 }
 
 ScratchFile::~ScratchFile() {

@@ -1,9 +1,8 @@
 // CKPT-07: an adapter that is continued or lies below, and the base it was trained on. CKPT-05: what was changed in
 // place since the checkpoint that the run goes on from.
-#include <algorithm>
-#include <cctype>
 
 #include "adapters/peft_files.h"
+#include "base/ascii.h"
 #include "base/error.h"
 #include "base/json_tools.h"
 #include "config/hub_names.h"
@@ -26,9 +25,7 @@ namespace fs = base::fs;
 std::string last_name(const std::string& name) {
   std::string text = name;
   while (text.size() > 1 && text.back() == '/') text.pop_back();
-  text = text.substr(text.rfind('/') + 1);
-  for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return text;
+  return base::lower_ascii(text.substr(text.rfind('/') + 1));
 }
 
 Json read_object(const fs::path& file) {

@@ -31,10 +31,6 @@ std::string number(double value) {
   return formatted(whole ? "%.0f" : "%.3g", value);
 }
 
-std::string counted(std::int64_t count, std::string_view noun) {
-  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
-}
-
 std::string token(const text::Tokenizer& tokenizer, std::int64_t id) {
   const std::string text = tokenizer.id_to_token(static_cast<std::int32_t>(id)).value_or("?");
   return "`" + shown(text) + "` (id " + std::to_string(id) + ")";

@@ -6,14 +6,15 @@
 #include <string>
 #include <string_view>
 
+#include "base/plural.h"
 #include "train/open_run.h"
 #include "train/rollout_source.h"
 
 namespace hone::doctor::format {
 
-std::string percent(double part, double whole);                  // "12.5 %"; "0 %" when whole is 0
-std::string number(double value);                                // three digits: "2e-05", "0.25", "1024"
-std::string counted(std::int64_t count, std::string_view noun);  // "1 row", "3 rows"
+std::string percent(double part, double whole);  // "12.5 %"; "0 %" when whole is 0
+std::string number(double value);                // three digits: "2e-05", "0.25", "1024"
+using base::counted;                             // "1 row", "3 rows"
 std::string token(const text::Tokenizer& tokenizer, std::int64_t id);  // "`<|im_end|>` (id 2)"
 std::string shown(std::string_view text, std::size_t most = 60);  // one line, control characters written out
 

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <fcntl.h>
 #include <unistd.h>
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -15,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "base/unnamed_file.h"
 #include "train/memory_inputs.h"
 
 namespace hone::doctor {
@@ -34,14 +34,10 @@ bool holds_zeros(const at::Tensor& tensor) {
   return true;
 }
 
-// Open, and gone from the folder: it ends with this process, however that ends.
-int unnamed_file(const fs::path& folder) {
+// In the system's temporary folder where there is no `folder`.
+int unnamed_file_near(const fs::path& folder) {
   std::error_code none;
-  const fs::path where = fs::is_directory(folder, none) ? folder : fs::temp_directory_path(none);
-  std::string name = (where / ".hone-examination-XXXXXX").string();
-  const int file = ::mkstemp(name.data());
-  if (file >= 0) ::unlink(name.c_str());
-  return file;
+  return base::unnamed_file(fs::is_directory(folder, none) ? folder : fs::temp_directory_path(none));
 }
 
 bool write_all(int file, const std::byte* bytes, std::int64_t size) {
@@ -97,7 +93,7 @@ SavedTensor::~SavedTensor() {
 }
 
 bool SavedTensor::write(const at::Tensor& tensor, const fs::path& folder) {
-  const int file = unnamed_file(folder);
+  const int file = unnamed_file_near(folder);
   if (file < 0) return false;
   const auto* const bytes = static_cast<const std::byte*>(tensor.const_data_ptr());
   if (tensor.is_contiguous() && write_all(file, bytes, static_cast<std::int64_t>(tensor.nbytes()))) {
