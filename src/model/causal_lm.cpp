@@ -189,7 +189,7 @@ at::Tensor CausalLm::mean_head_row(const at::Tensor& of_base, bool adapters_on) 
   return mean_row_.values;
 }
 
-at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
+at::Tensor CausalLm::index_of(const std::vector<std::int64_t>& ids) const {
   for (const std::int64_t id : ids) {
     if (id < 0 || id >= config_.vocab_size) {
       throw base::UserError({"token ids", "ids from 0 to " + std::to_string(config_.vocab_size - 1),
@@ -198,24 +198,29 @@ at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
                              "use the model's own tokenizer"});
     }
   }
-  const at::Tensor index = ops::index_tensor(ids, device());
+  return ops::index_tensor(ids, device());
+}
+
+at::Tensor CausalLm::rows_of(const at::Tensor& index) const {
   if (!embedding_.has_numbers())
     return at::embedding(trained_parts_.embedding.detach(), index).to(dtypes_.residual);
   return embedding_.rows(index).to(dtypes_.residual);
 }
 
+at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids) const {
+  return rows_of(index_of(ids));
+}
+
 at::Tensor CausalLm::embed(const std::vector<std::int64_t>& ids, const ops::PassContext& pass) const {
-  at::Tensor x = embed(ids);  // also checks the ids
-  if (pass.adapters_on && (trained_parts_.embedding.defined() || trained_parts_.embedding_lora)) {
-    const at::Tensor index = ops::index_tensor(ids, device());
-    // transformers' nn.Embedding has a padding_idx: the lookup of that row has no gradient
-    if (trained_parts_.embedding.defined())
-      x = at::embedding(trained_parts_.embedding, index, config_.pad_token_id.value_or(-1))
-              .to(dtypes_.residual);
-    if (const auto& lora = trained_parts_.embedding_lora) {
-      const at::Tensor a_out = at::embedding(lora->a.t(), index);  // [T, r]
-      x = (x + at::linear(a_out, lora->b) * lora->scale).to(dtypes_.residual);
-    }
+  const at::Tensor index = index_of(ids);
+  // transformers' nn.Embedding has a padding_idx: the lookup of that row has no gradient
+  at::Tensor x = pass.adapters_on && trained_parts_.embedding.defined()
+                     ? at::embedding(trained_parts_.embedding, index, config_.pad_token_id.value_or(-1))
+                           .to(dtypes_.residual)
+                     : rows_of(index);
+  if (const auto& lora = trained_parts_.embedding_lora; pass.adapters_on && lora) {
+    const at::Tensor a_out = at::embedding(lora->a.t(), index);  // [T, r]
+    x = (x + at::linear(a_out, lora->b) * lora->scale).to(dtypes_.residual);
   }
   return token_rows_.put(x, token_rows_.places(ids, pass));
 }

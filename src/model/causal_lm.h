@@ -139,6 +139,8 @@ class CausalLm {
   std::int64_t parameter_bytes() const;
 
  private:
+  at::Tensor index_of(const std::vector<std::int64_t>& ids) const;  // [T], checked, on the model's device
+  at::Tensor rows_of(const at::Tensor& index) const;                // [T, H], the base's where it has numbers
   void for_each_part(const std::function<void(const ops::Weight&)>& matrix,
                      const std::function<void(const at::Tensor&)>& vector) const;
   ModelConfig config_;
