@@ -63,9 +63,11 @@ std::vector<Planned> plan_tensors(const WeightSource& source, const ExportOption
       quantized.insert(linear.name + ".weight");
   }
   const std::string head = std::string(traits_of(source.config().family).names.head.hf) + ".weight";
-  if (options.score.defined())
-    plan.push_back({kScore, options.score.sizes().vec(), options.dtype.value_or(at::kFloat),
-                    static_cast<std::int64_t>(options.score.nbytes())});
+  if (options.score.defined()) {
+    const at::ScalarType dtype = options.dtype.value_or(at::kFloat);
+    plan.push_back({kScore, options.score.sizes().vec(), dtype,
+                    options.score.numel() * static_cast<std::int64_t>(c10::elementSize(dtype))});
+  }
   for (const TensorSpec& spec : expected_tensors(source.config())) {
     if (options.score.defined() && spec.name == head) continue;
     if (!source.has(spec.name)) throw_absent_tensor(source.path().string(), spec.name, source.names());
@@ -194,15 +196,17 @@ bool write_tokenizer(const WeightSource& source, const path& out) {
   return true;
 }
 
-}  // namespace
-
-ExportFacts write_model_files(const WeightSource& source, const path& folder, const ExportOptions& options,
-                              const Adjust& adjust) {
-  const std::vector<Planned> plan = plan_tensors(source, options);
+// `place`: what the user calls the folder.
+ExportFacts facts_with_room(const std::vector<Planned>& plan, const path& place) {
   ExportFacts facts;
   facts.tensors = static_cast<std::int64_t>(plan.size());
   for (const Planned& p : plan) facts.bytes += p.bytes;
-  base::require_free_space(folder, static_cast<std::uint64_t>(facts.bytes), "the model's weights");
+  base::require_free_space(place, static_cast<std::uint64_t>(facts.bytes), "the model's weights");
+  return facts;
+}
+
+void write_planned(const WeightSource& source, const std::vector<Planned>& plan, const path& folder,
+                   const ExportOptions& options, const Adjust& adjust, ExportFacts& facts) {
   const std::vector<std::vector<Planned>> files = split(plan, options.shard_bytes);
   facts.files = static_cast<int>(files.size());
   Json map = Json::object();
@@ -220,6 +224,15 @@ ExportFacts write_model_files(const WeightSource& source, const path& folder, co
     base::write_file_atomic(folder / "model.safetensors.index.json", base::dump_json(index, 2) + "\n");
   }
   write_configs(source, plan.front().dtype, options, folder);
+}
+
+}  // namespace
+
+ExportFacts write_model_files(const WeightSource& source, const path& folder, const ExportOptions& options,
+                              const Adjust& adjust) {
+  const std::vector<Planned> plan = plan_tensors(source, options);
+  ExportFacts facts = facts_with_room(plan, folder);
+  write_planned(source, plan, folder, options, adjust, facts);
   return facts;
 }
 
@@ -230,8 +243,10 @@ ExportFacts write_hf_folder(const WeightSource& source, const path& out, const E
     throw base::UserError({out.string(), "a new or empty folder to write the model to", "it exists already",
                            "", "name another folder, or remove this one"});
   }
+  const std::vector<Planned> plan = plan_tensors(source, options);
+  ExportFacts facts = facts_with_room(plan, out);
   base::StagedFolder staged(out);
-  ExportFacts facts = write_model_files(source, staged.path(), options, adjust);
+  write_planned(source, plan, staged.path(), options, adjust, facts);
   facts.tokenizer = write_tokenizer(source, staged.path());
   staged.commit();
   return facts;
