@@ -93,8 +93,11 @@ FrozenAdapters attach_frozen(model::CausalLm& model, const std::vector<std::stri
     linear->frozen_lora.reset();
     const auto it = by_module.find(linear->name);
     if (it == by_module.end()) continue;
+    // A pack pads a small rank to 32 rows; in float32 that pays off only beside a packed base.
+    const bool packs = model.packed() || linear->weight.dtype() == at::kBFloat16;
     const auto side = [&](const at::Tensor& x) {
-      return ops::Weight::packed_where_possible(x.to(model.device(), linear->weight.dtype()));
+      const at::Tensor plain = x.to(model.device(), linear->weight.dtype());
+      return packs ? ops::Weight::packed_where_possible(plain) : ops::Weight(plain);
     };
     linear->frozen_lora =
         ops::FrozenLora{.a = side(at::cat(it->second.a, 0)), .b = side(at::cat(it->second.b, 1))};
