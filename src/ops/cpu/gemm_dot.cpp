@@ -8,26 +8,16 @@
 
 #include <cstddef>
 
+#include "ops/cpu/avx512_masks.h"
+
 namespace hone::ops::kernels {
 namespace {
 
 using std::int64_t;
 
-int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 // 14 x 2 accumulators, 2 of the panel, 1 of the row: 31 of 32 registers
 constexpr int64_t kTileRows = 14;
 constexpr int64_t kPairStep = 2 * kPanelWide;  // numbers from one pair of k to the next
-
-__mmask32 first_words(int64_t n) {
-  return n >= 32 ? ~__mmask32{0} : (__mmask32{1} << (n < 0 ? 0 : n)) - 1;
-}
-
-__mmask16 first_floats(int64_t n) {
-  return static_cast<__mmask16>(n >= 16 ? 0xFFFF : (1U << (n < 0 ? 0 : n)) - 1);
-}
 
 [[gnu::always_inline]] inline __m512bh load_pairs(const Bf16* p) {
   return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));

@@ -6,6 +6,8 @@
 
 #include <immintrin.h>
 
+#include "ops/cpu/avx512_masks.h"
+
 namespace hone::ops::kernels {
 namespace {
 
@@ -45,10 +47,6 @@ constexpr std::int64_t kTileRows = 14, kTileVectors = 2, kFewVectors = 2;
 }
 [[gnu::always_inline]] inline void prefetch(const Word* p) {
   _mm_prefetch(p, _MM_HINT_T0);
-}
-
-[[gnu::always_inline]] inline __mmask16 first_floats(std::int64_t n) {
-  return static_cast<__mmask16>(n >= 16 ? 0xFFFF : (1U << n) - 1);
 }
 
 [[gnu::always_inline]] inline Floats load_some(const void* p, std::int64_t i, bool is_bf16, std::int64_t n) {

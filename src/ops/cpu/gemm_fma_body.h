@@ -28,10 +28,6 @@ constexpr int64_t kRowStride = kSliceDepth + kRowGap;
 constexpr int64_t kChunk =
     512;  // words of a panel that all tiles of few rows read before the next: 64 KB, for L2
 
-[[gnu::always_inline]] inline int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
 // One product of a tile: rows `a` of float32 (bf16: two numbers a word) times `words` words of a panel.
 struct Run {
   const float* a = nullptr;

@@ -20,6 +20,10 @@ constexpr std::int64_t kPanelWide = 32;  // columns of a panel; one word each
 constexpr std::int64_t kRowGap = 16;     // numbers after a row in the fma form's row_scratch
 constexpr int kMaxSlices = 64;           // of a block whose rows are copied
 
+[[gnu::always_inline]] inline std::int64_t smaller(std::int64_t a, std::int64_t b) {
+  return a < b ? a : b;
+}
+
 // Numbers of k to words of a panel.
 constexpr std::int64_t words_of(std::int64_t k, bool is_float) {
   return is_float ? k : (k + 1) / 2;

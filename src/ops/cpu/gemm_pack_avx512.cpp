@@ -8,20 +8,13 @@
 
 #include <cstddef>
 
+#include "ops/cpu/avx512_masks.h"
 #include "ops/cpu/transpose.h"
 
 namespace hone::ops::kernels {
 namespace {
 
 using std::int64_t;
-
-int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
-
-__mmask32 first_words(int64_t n) {
-  return n >= 32 ? ~__mmask32{0} : (__mmask32{1} << (n < 0 ? 0 : n)) - 1;
-}
 
 // Two rows of 32 numbers to pairs: columns 0..15 in `lower`, 16..31 in `upper`.
 struct Interleave {
