@@ -144,13 +144,15 @@ def open_to_read(folder):
         path.chmod(0o644)
 
 
-def options(description):
-    """--out FOLDER writes elsewhere than the committed place; --full FOLDER also writes whole tensors."""
+def options(description, add=None):
+    """--out FOLDER writes elsewhere than the committed place; --full FOLDER also writes whole tensors. add(parser) has further ones."""
     import argparse
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=FIXTURES, help="where goldens go (default: %(default)s)")
     parser.add_argument("--full", type=Path, help="a folder outside git for complete tensors")
     parser.add_argument("--threads", type=int, default=1)
+    if add is not None:
+        add(parser)
     arguments = parser.parse_args()
     arguments.out = arguments.out if arguments.out == FIXTURES else arguments.out.resolve()
     arguments.full = arguments.full.resolve() if arguments.full else None

@@ -12,20 +12,16 @@ token, from the same logits.
 step, of the cases whose names end in KEPT.
 
 record_trl_orpo.py uses the same functions."""
-import argparse
 import json
 import tempfile
-from pathlib import Path
 
-import common
 from common import FIXTURES, TOKENS, apply_rule, peft_key, versions, with_head_bias, write_json, write_tensors
-from trl_training import logged, trained
+from trl_training import case_options, logged, trained
 
 import torch
-from datasets import Dataset, disable_progress_bars
+from datasets import Dataset
 from peft import LoraConfig, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
 from trl.experimental.cpo import CPOConfig, CPOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
@@ -154,24 +150,14 @@ def run(name, case, make_config, make_trainer, folder, out):
 
 
 def main(cases, make_config, make_trainer, folder, description):
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=FIXTURES)
-    parser.add_argument("--full", type=Path, help="not used: every case keeps its tensors whole")
-    parser.add_argument("--only", default="", help="cases whose name begins so")
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    out = arguments.out if arguments.out == FIXTURES else arguments.out.resolve()
-    common.enter(arguments.threads)
-    disable_progress_bars()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    (out / folder).mkdir(parents=True, exist_ok=True)
+    arguments = case_options(description, folder)
+    out = arguments.out
     for data in ("explicit", "implicit", "chat", "mixed"):
         lines = [json.dumps(row) for row in rows_of(data)]
         (out / folder / f"{data}.jsonl").write_text("\n".join(lines) + "\n")
     (out / folder / "eval.jsonl").write_text("\n".join(json.dumps(row) for row in rows_of("explicit")[:7]) + "\n")
     for name, case in cases.items():
-        if name.startswith(arguments.only):
+        if arguments.asked(name):
             run(name, case, make_config, make_trainer, folder, out)
 
 

@@ -8,22 +8,18 @@ DPO, KTO and GRPO is TRL's second copy. Completions of GRPO are replayed, as tho
 <case>.json: versions; method; model; data; options (what differs from TRL's defaults, in TRL's names); steps: one an optimizer step, as
 logged, unrounded, under TRL's names; evals: as logged; unfrozen: the patterns of a Spectrum file, in cases named spectrum_*.
 <case>.safetensors: grad.<name> of the first optimizer step before clipping, after.<name>, the weights after the last step."""
-import argparse
 import json
 import re
 import tempfile
-from pathlib import Path
 
-import common
 import record_trl_grpo as grpo
 from common import FIXTURES, SMOLLM2, versions, write_json, write_tensors
-from trl_training import logged, trained
+from trl_training import case_options, logged, trained
 
 import torch
-from datasets import Dataset, disable_progress_bars
+from datasets import Dataset
 from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, PrinterCallback, Qwen2Config,
                           Qwen3Config)
-from transformers.utils import logging
 from trl import (DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, KTOConfig, KTOTrainer, RewardConfig, RewardTrainer, SFTConfig,
                  SFTTrainer)
 
@@ -144,22 +140,11 @@ def run(name, out):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=FIXTURES)
-    parser.add_argument("--full", type=Path, help="not used: the cases in KEPT keep their tensors whole")
-    parser.add_argument("--only", default="", help="cases whose name begins so")
-    parser.add_argument("--skip", default="-", help="cases whose name begins so are left out")
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    out = arguments.out if arguments.out == FIXTURES else arguments.out.resolve()
-    common.enter(arguments.threads)
-    disable_progress_bars()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    (out / FOLDER).mkdir(parents=True, exist_ok=True)
+    arguments = case_options(__doc__, FOLDER)
+    out = arguments.out
     make_models(out)
     for name in cases():
-        if name.startswith(arguments.only) and not name.startswith(arguments.skip):
+        if arguments.asked(name):
             run(name, out)
 
 

@@ -16,20 +16,17 @@ TRL's names. null is TRL's None: NaN everywhere. A metric of the generation batc
 
 <case>.safetensors: grad.<PEFT key> of the first optimizer step before clipping; after.<PEFT key>, the adapter after the last
 step, of the cases whose names end in KEPT."""
-import argparse
 import json
 import math
 import tempfile
-from pathlib import Path
 
-import common
 from common import FIXTURES, peft_key, versions, write_json, write_tensors
+from trl_training import case_options
 
 import torch
-from datasets import Dataset, disable_progress_bars
+from datasets import Dataset
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
-from transformers.utils import logging
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
@@ -292,22 +289,12 @@ def run(name, out):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=FIXTURES)
-    parser.add_argument("--full", type=Path, help="not used: every case keeps its tensors whole")
-    parser.add_argument("--only", default="", help="cases whose name begins so")
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    out = arguments.out if arguments.out == FIXTURES else arguments.out.resolve()
-    common.enter(arguments.threads)
-    disable_progress_bars()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    (out / FOLDER).mkdir(parents=True, exist_ok=True)
+    arguments = case_options(__doc__, FOLDER)
+    out = arguments.out
     rows = [json.dumps({"prompt": prompt, "row": row}) for row, prompt in enumerate(PROMPTS)]
     (out / FOLDER / "prompts.jsonl").write_text("\n".join(rows) + "\n")
     for name in policy_cases():
-        if name.startswith(arguments.only):
+        if arguments.asked(name):
             run(name, out)
 
 

@@ -11,21 +11,18 @@ without it they are left out), unpaired by TRL and then, for cases named *_mixed
 defaults, in TRL's names); steps: one an optimizer step, as logged, unrounded, under TRL's names; evals: as logged.
 <case>.safetensors: grad.<PEFT key> of the first optimizer step before clipping, and after.<PEFT key>, the adapter after the last
 step, of the cases whose names end in KEPT; of smollm2_* the gradients of REAL_TENSORS alone."""
-import argparse
 import json
 import os
 import tempfile
 from pathlib import Path
 
-import common
 from common import FIXTURES, SMOLLM2, SMOLLM2_ADAPTER, apply_rule, peft_key, versions, write_json, write_tensors
-from trl_training import logged, trained
+from trl_training import case_options, logged, trained
 
 import torch
-from datasets import Dataset, disable_progress_bars
+from datasets import Dataset
 from peft import LoraConfig, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
 from trl import KTOConfig, KTOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
@@ -145,25 +142,14 @@ def run(name, out):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=FIXTURES)
-    parser.add_argument("--full", type=Path, help="not used: every case keeps its tensors whole")
-    parser.add_argument("--only", default="", help="cases whose name begins so")
-    parser.add_argument("--skip", default="-", help="cases whose name begins so are left out")
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    out = arguments.out if arguments.out == FIXTURES else arguments.out.resolve()
-    common.enter(arguments.threads)
-    disable_progress_bars()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    (out / FOLDER).mkdir(parents=True, exist_ok=True)
+    arguments = case_options(__doc__, FOLDER)
+    out = arguments.out
     for data in ("rows", "pairs", "pairs_implicit", "chat"):
         lines = [json.dumps(row) for row in rows_of(data)]
         (out / FOLDER / f"{data}.jsonl").write_text("\n".join(lines) + "\n")
     (out / FOLDER / "eval.jsonl").write_text("\n".join(json.dumps(row) for row in rows_of("rows")[:7]) + "\n")
     for name in {**kto_cases(), **real_cases()}:
-        if name.startswith(arguments.only) and not name.startswith(arguments.skip):
+        if arguments.asked(name):
             run(name, out)
 
 

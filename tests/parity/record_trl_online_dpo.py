@@ -19,20 +19,17 @@ another, the two completions of each beside each other, `slices` the micro-batch
 <case>.json: versions; model, adapter, data; options (what differs from TRL's defaults, in TRL's names); mended; padded (completions
 of a micro-batch differ in length); reward_names; steps.
 <case>.safetensors: grad.<PEFT key> of the first step before clipping; after.<PEFT key> of the cases whose names end in KEPT."""
-import argparse
 import json
 import math
 import tempfile
-from pathlib import Path
 
-import common
 from common import FIXTURES, apply_rule, peft_key, versions, write_json, write_tensors
+from trl_training import case_options
 
 import torch
-from datasets import Dataset, disable_progress_bars
+from datasets import Dataset
 from peft import LoraConfig, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
-from transformers.utils import logging
 from trl.experimental.online_dpo import OnlineDPOConfig, OnlineDPOTrainer
 
 MODEL = FIXTURES / "tiny_llama"
@@ -233,23 +230,13 @@ def run(name, out):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=FIXTURES)
-    parser.add_argument("--full", type=Path, help="not used: every case keeps its tensors whole")
-    parser.add_argument("--only", default="", help="cases whose name begins so")
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    out = arguments.out if arguments.out == FIXTURES else arguments.out.resolve()
-    common.enter(arguments.threads)
-    disable_progress_bars()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    (out / FOLDER).mkdir(parents=True, exist_ok=True)
+    arguments = case_options(__doc__, FOLDER)
+    out = arguments.out
     for chat in (False, True):
         lines = [json.dumps(row) for row in rows_of(chat)]
         (out / FOLDER / ("messages.jsonl" if chat else "prompts.jsonl")).write_text("\n".join(lines) + "\n")
     for name in online_cases():
-        if name.startswith(arguments.only):
+        if arguments.asked(name):
             run(name, out)
 
 

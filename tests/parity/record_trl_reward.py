@@ -11,21 +11,18 @@ logged, unrounded, under TRL's names; evals: as logged.
 <case>.safetensors: besides, grad.<PEFT key> of the first optimizer step before clipping, and after.<PEFT key>, the adapter after the
 last step, of the cases whose names end in KEPT; of smollm2_* the gradients of REAL_TENSORS alone.
 adapter/: what TRL saved after case `bt`, and scores.json: what it then gives TEXTS (PEFT on AutoModelForSequenceClassification)."""
-import argparse
 import json
 import os
 import tempfile
 from pathlib import Path
 
-import common
 from common import FIXTURES, SMOLLM2, apply_rule, peft_key, save_adapter, versions, write_json, write_tensors
-from trl_training import logged, trained
+from trl_training import case_options, logged, trained
 
 import torch
-from datasets import Dataset, disable_progress_bars
+from datasets import Dataset
 from peft import LoraConfig, PeftModel
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
-from transformers.utils import logging
 from trl import RewardConfig, RewardTrainer
 
 MODEL = FIXTURES / "tiny_llama"
@@ -164,25 +161,14 @@ def run(name, out):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=FIXTURES)
-    parser.add_argument("--full", type=Path, help="not used: every case keeps its tensors whole")
-    parser.add_argument("--only", default="", help="cases whose name begins so")
-    parser.add_argument("--skip", default="-", help="cases whose name begins so are left out")
-    parser.add_argument("--threads", type=int, default=1)
-    arguments = parser.parse_args()
-    out = arguments.out if arguments.out == FIXTURES else arguments.out.resolve()
-    common.enter(arguments.threads)
-    disable_progress_bars()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    (out / FOLDER).mkdir(parents=True, exist_ok=True)
+    arguments = case_options(__doc__, FOLDER)
+    out = arguments.out
     for data in ("explicit", "margin", "implicit", "padded", "chat", "chat_implicit", "tokens"):
         lines = [json.dumps(row) for row in rows_of(data)]
         (out / FOLDER / f"{data}.jsonl").write_text("\n".join(lines) + "\n")
     (out / FOLDER / "eval.jsonl").write_text("\n".join(json.dumps(row) for row in rows_of("margin")[:7]) + "\n")
     for name in {**reward_cases(), **real_cases()}:
-        if name.startswith(arguments.only) and not name.startswith(arguments.skip):
+        if arguments.asked(name):
             run(name, out)
 
 
