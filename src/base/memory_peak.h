@@ -1,4 +1,4 @@
-// The process's peak of memory, counted anew.
+// The process's peak of memory, counted again from a moment on.
 #pragma once
 
 namespace hone::base {

@@ -35,12 +35,12 @@ int push(const std::vector<std::string>& arguments) {
   const config::PushPlan plan = config::parse_push(arguments);
   const std::string repository = repository_of(plan.hub_model_id, plan.run);
   const auto refuse = [&](const std::string& found, const std::string& fix) {
-    throw base::UserError(
-        {.where = "hone push",
-         .expected = repository + " to take the adapter in " + plan.run,
-         .found = found,
-         .cause = "it is uploaded by '" + base::active_python(plan.python).program + "', with your own huggingface_hub and token",
-         .fix = fix});
+    throw base::UserError({.where = "hone push",
+                           .expected = repository + " to take the adapter in " + plan.run,
+                           .found = found,
+                           .cause = "it is uploaded by '" + base::active_python(plan.python).program +
+                                    "', with your own huggingface_hub and token",
+                           .fix = fix});
   };
   if (config::hub_is_offline()) refuse("HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set", "unset it");
   HubUpload upload{.files = result_files(plan.run), .message = "Upload adapter"};

@@ -94,7 +94,7 @@ struct PolicyPlan : learn::PolicyLossParameters {
   // rewards (rewards/open_reward.h)
   std::vector<std::string> reward_funcs;  // reward_model_name_or_path first; empty only with replay
   std::vector<double> reward_weights;     // empty: all 1
-  std::string python;  // empty: base/active_python.h
+  std::string python;                     // empty: base/active_python.h
   // hone's own ##2: a call of a function has one prompt's completions, and begins while others are sampled; false: the
   // whole generation batch, as in TRL
   bool reward_by_group = false;

@@ -156,7 +156,8 @@ PushPlan parse_push(const std::vector<std::string>& arguments) {
   PushPlan plan;
   const std::string run = settings.text("run");
   std::error_code none;
-  const bool full = fs::is_regular_file(fs::path(run) / "config.json", none);  // a model that was trained whole
+  const bool full =
+      fs::is_regular_file(fs::path(run) / "config.json", none);  // a model that was trained whole
   if (!full) require_in_run(run, "adapter_config.json", settings);
   const std::string yaml = plan_text(run);
   plan.config = plan_values(yaml);

@@ -14,7 +14,7 @@ struct ModelCard {
   std::string base_model;  // as the hub names it; empty: not on the hub
   std::string dataset;     // the same
   std::string method;      // the command: "sft"; empty: not known
-  bool full = false;  // a model, not an adapter
+  bool full = false;       // a model, not an adapter
   bool chat = false;       // the tokenizer has a chat template
   base::Json options;      // the resolved options, by name
   base::Json logged;       // the last values of metrics.jsonl, by name: "loss", "eval_loss", ...

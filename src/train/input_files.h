@@ -12,11 +12,11 @@
 
 namespace hone::train {
 
-// {"method": "sft", "files": {"model.safetensors": [bytes, crc32c], ...}}. Of a file of weights its first and
-// last bytes and 64 pieces between them are read: training changes all of it.
+// {"method": "sft", "files": {"the base model": {"model.safetensors": [bytes, crc32c], ...}, ...}}. Of a large file its
+// first and last bytes and 64 pieces between them are read: training changes all of it.
 base::Json input_files(const config::Plan& plan, const OpenedText& text);
 
-// One sentence a change, of those that both know: "the base model changed: model.safetensors has other values".
+// One sentence a change, of those that both know: "the base model changed: model.safetensors has other contents".
 std::vector<std::string> changed_inputs(const base::Json& before, const base::Json& now);
 
 // UserError (CKPT-05) when the checkpoint, which is whole, is of a run of another method.

@@ -83,9 +83,8 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
                                  ? adapter.initial_values()
                                  : continued};
   if (plan.disable_dropout) adapter.set_dropout(0);
-  run.resume_state.emplace(
-      find_resume_state(plan, run.directory, adapter, data_fingerprint(file.files, file.rows),
-                        input_files(plan, *run.text)));
+  run.resume_state.emplace(find_resume_state(
+      plan, run.directory, adapter, data_fingerprint(file.files, file.rows), input_files(plan, *run.text)));
   require_room_for_checkpoint(run.directory, adapter, run.resume_state->optimizer);
   begin_start_page(run, longest);
   return out;

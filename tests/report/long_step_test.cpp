@@ -114,7 +114,8 @@ TEST(StartPage, OneIsNotPluralAndNoWordIsBrokenAt60Columns) {
   const std::string narrow = start_page(facts, {.interactive = true, .columns = 60});
   std::istringstream lines(narrow);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(columns_of(line), 60) << line;
-  EXPECT_NE(narrow.find("          weights: nothing is copied to another engine"), std::string::npos) << narrow;
+  EXPECT_NE(narrow.find("          weights: nothing is copied to another engine"), std::string::npos)
+      << narrow;
 }
 
 }  // namespace long_step_test

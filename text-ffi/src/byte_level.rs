@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use tokenizers::models::ModelWrapper;
 use tokenizers::{AddedToken, Model, NormalizedString, Normalizer, Tokenizer};
 
-/// Words that a cache holds before it begins anew, and the bytes of the longest.
+/// Words that a cache holds before it is emptied, and the bytes of the longest.
 const MOST_WORDS: usize = 1 << 16;
 const LONGEST_WORD: usize = 64;
 /// Caches that are kept: as many as have been in use at the same time, up to this.

@@ -25,7 +25,7 @@ constexpr double kUniform = 0.1;   // how near ln V loss and entropy of random w
 constexpr double kGuessing = 1.2;  // of ln V; above: surer of the wrong token than of nothing
 constexpr double kGain = 0.7;      // of the loss: what the chat template has to make of it
 constexpr double kOnlyEnds = 0.8;  // of the targets
-constexpr double kKeptRows = 0.8;      // of the base's own tokens; a tokenizer that fits keeps 0.95 and more
+constexpr double kKeptRows = 0.8;  // of the base's own tokens; a tokenizer that fits keeps 0.95 and more
 constexpr std::size_t kRows = 4;
 constexpr std::int64_t kRowTokens = 96, kOwnTokens = 48, kOwnSamples = 2;
 constexpr std::uint64_t kOwnSeed = 7;

@@ -55,8 +55,8 @@ constexpr std::int64_t kNormHistory = 50, kNormFrom = 20,
                        kNormSteps = 3;  // ours: one spike is clipped and forgotten
 
 // ---- NUM-11
-constexpr double kOverfitRise = 0.02;     // ours: above the lowest eval_loss; less is the noise of an evaluation
-constexpr int kOverfitEvaluations = 2;    // ours: in a row, each above the one before
+constexpr double kOverfitRise = 0.02;  // ours: above the lowest eval_loss; less is the noise of an evaluation
+constexpr int kOverfitEvaluations = 2;  // ours: in a row, each above the one before
 
 // ---- MEM-02
 constexpr std::int64_t kMemorySteps = 50;      // ours: a line through so many steps

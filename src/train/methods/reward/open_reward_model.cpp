@@ -53,7 +53,8 @@ std::string loss_line(const config::RewardModelPlan& plan, bool has_margins) {
 // A new adapter's head: the folder's, or one drawn as transformers draws it. A continued one's is its own.
 std::string begin_head(const adapters::Adapter& adapter, const DecoderSource& source,
                        const config::Plan& plan, bool continues) {
-  if (continues) return adapter.is_full() ? "score.weight, from the checkpoint" : "score.weight, from the adapter";
+  if (continues)
+    return adapter.is_full() ? "score.weight, from the checkpoint" : "score.weight, from the adapter";
   const at::NoGradGuard no_grad;
   const std::optional<at::Tensor> stored = source.score();
   adapter.score().copy_(stored ? *stored : new_score_head(source.config(), plan_seed(plan)));
