@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 FIXTURES = SOURCE / "tests/fixtures/parity"
@@ -117,6 +118,54 @@ def kills(hone, root):
     check("explain of a run that ended", code == 0 and "has finished" in out, out + error)
 
 
+SLOW_REWARD = ("import pathlib, time\n"
+               "def slow(completions, **_):\n"
+               "    if pathlib.Path('slow').exists():\n"
+               "        pathlib.Path('called').touch()\n"
+               "        time.sleep(600)\n"
+               "    return [float(i) for i in range(len(completions))]\n")
+
+
+def wait_for(holds, seconds=60):
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.02)
+    return holds()
+
+
+def asked_twice(hone, root):
+    """The first Ctrl-C waits for the step; the second ends the process at once, and `hone explain` says which it was."""
+    for name, word in (("SIGINT", "Ctrl-C"), ("SIGTERM", "SIGTERM")):
+        place = root / f"twice_{name}"
+        place.mkdir()
+        (place / "rewards.py").write_text(SLOW_REWARD)
+        (place / "slow").touch()
+        words = [str(hone), "grpo", "--model_name_or_path", str(FIXTURES / "tiny_llama"), "--dataset_name",
+                 str(FIXTURES / "trl_grpo/prompts.jsonl"), "--use_peft", "--bf16", "false", "--per_device_train_batch_size", "4",
+                 "--num_generations", "4", "--max_completion_length", "4", "--max_steps", "2", "--threads", "1", "--skip_doctor",
+                 "--report_to", "none", "--reward_funcs", "rewards.py:slow", "--python", sys.executable, "--output_dir", "out"]
+        with open(place / "said", "w+", encoding="utf-8") as said:
+            process = subprocess.Popen(words, cwd=place, stdout=subprocess.DEVNULL, stderr=said, stdin=subprocess.DEVNULL,
+                                       env={**os.environ, "NO_COLOR": "1"}, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            try:
+                there = wait_for((place / "called").exists)
+                process.send_signal(getattr(signal, name))
+                asked = there and wait_for(lambda: "once more: at once" in (place / "said").read_text())
+                check(f"{name}: the first waits for the step", asked and process.poll() is None, (place / "said").read_text())
+                process.send_signal(getattr(signal, name))
+                process.wait(30)
+            finally:
+                process.kill()
+                process.wait()
+        check(f"{name}: the second ends it at once", process.returncode == -getattr(signal, name), process.returncode)
+        told = f"the last run here was ended at once by a second {word}, at step 0 of 2"
+        code, out, error = run([str(hone), "explain", "out"], folder=place)
+        check(f"{name}: explain names it", code == 0 and told in out and "kill -9" not in out, out + error)
+        (place / "slow").unlink()
+        code, out, error = run(words, folder=place)
+        check(f"{name}: the next start says it, and trains", code == 0 and told in out, out + error)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--hone", type=pathlib.Path, default=SOURCE / "build/hone")
@@ -126,6 +175,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="hone_crash_") as temporary:
         crashes(hone, pathlib.Path(temporary))
         kills(hone, pathlib.Path(temporary))
+        asked_twice(hone, pathlib.Path(temporary))
         at_once(hone, pathlib.Path(temporary), arguments.times)
     return 0 if passed else 1
 
