@@ -17,7 +17,7 @@ import re
 import statistics
 import tempfile
 
-from setting import PYTHON, Run, better, build, probe, rates_sentence, setting, table, warm
+from setting import PYTHON, Run, better, build, precision_words, probe, rates_sentence, setting, table, warm
 
 TRL = r'''
 import json, sys, time
@@ -31,11 +31,12 @@ seconds, first = [], []
 class Clock(TrainerCallback):
     def on_step_begin(self, *_, **__): first.append(time.time()); self.started = time.perf_counter()
     def on_step_end(self, *_, **__): seconds.append(time.perf_counter() - self.started)
-args = SFTConfig(output_dir=o["out"], max_steps=o["steps"], bf16=True, use_cpu=True, gradient_checkpointing=o["checkpointing"], logging_steps=1,
-                 save_strategy="no", learning_rate=1e-4, model_init_kwargs=dict(dtype="bfloat16"), disable_tqdm=True, report_to="none",
+args = SFTConfig(output_dir=o["out"], max_steps=o["steps"], bf16=not o.get("float32"), use_cpu=True, gradient_checkpointing=o["checkpointing"], logging_steps=1,
+                 save_strategy="no", learning_rate=o.get("rate", 1e-4), model_init_kwargs=dict(dtype="float32" if o.get("float32_weights") else "bfloat16"), disable_tqdm=True, report_to="none",
                  per_device_train_batch_size=o["batch"], max_length=o["length"])
 trainer = SFTTrainer(o["model"], args=args, train_dataset=Dataset.from_list([json.loads(line) for line in open(o["data"])]),
-                     peft_config=LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM"), callbacks=[Clock()])
+                     peft_config=None if o.get("full") else LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM"),
+                     callbacks=[Clock()])
 trainer.train()
 counts = [entry["num_tokens"] for entry in trainer.state.log_history if "num_tokens" in entry]
 print("RESULT", json.dumps({"seconds": seconds, "tokens": [b - a for a, b in zip([0] + counts, counts)], "first": first[0],
@@ -52,10 +53,14 @@ def rows(path, length):
             out.write(json.dumps({"text": text}) + "\n")
 
 
+LORA = ("--use_peft", "true", "--lora_r", 16, "--lora_alpha", 32, "--lora_dropout", 0, "--lora_target_modules", "all-linear")
+FULL = ("--use_peft", "false")
+
+
 def hone(o, folder):
     words = [build("hone"), "sft", "--model_name_or_path", o["model"], "--dataset_name", o["data"], "--output_dir", folder,
-             "--use_peft", "true", "--lora_r", 16, "--lora_alpha", 32, "--lora_dropout", 0, "--lora_target_modules", "all-linear",
-             "--dtype", "bfloat16", "--bf16", "true", "--learning_rate", 1e-4, "--max_steps", o["steps"],
+             *(FULL if o.get("full") else LORA), *o.get("more", ()),
+             *precision_words(o), "--learning_rate", o.get("rate", 1e-4), "--max_steps", o["steps"],
              "--per_device_train_batch_size", o["batch"], "--max_length", o["length"], "--logging_steps", 1, "--save_strategy", "no",
              "--report_to", "none", "--threads", o["threads"], "--recompute", o["recompute"], "--layer_form", o["layer_form"]]
     warm(o["model"])
@@ -71,7 +76,7 @@ def hone(o, folder):
 
 def trl(o, folder):
     warm(o["model"])
-    run = Run([PYTHON, "-W", "ignore", "-c", TRL, json.dumps(dict(o, out=folder))], o["threads"])
+    run = Run([PYTHON, "-W", "ignore", "-c", TRL, json.dumps(dict(o, out=folder))], o["threads"], o.get("level"))
     result = run.result()
     expected = o["batch"] * o["length"]
     if any(count != expected for count in result["tokens"]):

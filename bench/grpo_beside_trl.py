@@ -23,7 +23,7 @@ import tempfile
 
 from chart import chart
 from grpo_limit import Limit
-from setting import PYTHON, Run, better, build, probe, rates_sentence, setting, table, warm
+from setting import PYTHON, Run, better, build, precision_words, probe, rates_sentence, setting, table, warm
 
 # Deterministic, and practically never the mean of its group: hone does not train on rows whose advantage is 0, TRL does.
 REWARD = "def letters(completions, **_):\n    return [sum(map(ord, text)) % 9973 / 9973 for text in completions]\n"
@@ -60,8 +60,8 @@ class Timed(GRPOTrainer):
         return out
     def _generate(self, *more): return self.timed("rollout", super()._generate, *more)
     def _calculate_rewards(self, *more): return self.timed("reward", super()._calculate_rewards, *more)
-args = GRPOConfig(output_dir=o["out"], max_steps=o["steps"], bf16=True, use_cpu=True, gradient_checkpointing=o["checkpointing"], logging_steps=1,
-                  save_strategy="no", learning_rate=1e-5, model_init_kwargs=dict(dtype="bfloat16"), disable_tqdm=True, report_to="none",
+args = GRPOConfig(output_dir=o["out"], max_steps=o["steps"], bf16=not o.get("float32"), use_cpu=True, gradient_checkpointing=o["checkpointing"], logging_steps=1,
+                  save_strategy="no", learning_rate=1e-5, model_init_kwargs=dict(dtype="float32" if o.get("float32") else "bfloat16"), disable_tqdm=True, report_to="none",
                   per_device_train_batch_size=o["group"], num_generations=o["group"], max_completion_length=o["completion"], beta=0.0,
                   generation_kwargs=dict(min_new_tokens=o["completion"]))
 trainer = Timed(o["model"], reward_funcs=letters, args=args, train_dataset=Dataset.from_list([json.loads(line) for line in open(o["data"])]),
@@ -95,7 +95,7 @@ PARTS = re.compile(r"^step +\d+/.* rollout ([\d.]+)s reward ([\d.]+)s train ([\d
 def hone(o, folder):
     words = [build("hone"), "grpo", "--model_name_or_path", o["model"], "--dataset_name", o["data"], "--output_dir", folder,
              "--use_peft", "true", "--lora_r", 16, "--lora_alpha", 32, "--lora_dropout", 0, "--lora_target_modules", "all-linear",
-             "--dtype", "bfloat16", "--bf16", "true", "--learning_rate", 1e-5, "--max_steps", o["steps"],
+             *precision_words(o), "--learning_rate", 1e-5, "--max_steps", o["steps"],
              "--per_device_train_batch_size", o["group"], "--num_generations", o["group"], "--max_completion_length", o["completion"],
              "--generation_kwargs", json.dumps({"min_new_tokens": o["completion"]}), "--beta", 0, "--python", PYTHON,
              "--reward_funcs", f"{o['rewards']}/letters_reward.py:letters", "--logging_steps", 1, "--save_strategy", "no",
@@ -118,7 +118,7 @@ def hone(o, folder):
 
 def trl(o, folder):
     warm(o["model"])
-    run = Run([PYTHON, "-W", "ignore", "-c", TRL, json.dumps(dict(o, out=folder))], o["threads"])
+    run = Run([PYTHON, "-W", "ignore", "-c", TRL, json.dumps(dict(o, out=folder))], o["threads"], o.get("level"))
     result = run.result()
     checked("TRL", o, result["num_tokens"], result["shortest"])
     steps = [dict(step, train=step["seconds"] - step["rollout"] - step["reward"]) for step in result["steps"]]

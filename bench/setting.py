@@ -40,9 +40,21 @@ def versions(names):
     return output_of(PYTHON, "-c", script, *names) or "not installed"
 
 
-def environment_of(threads):
-    """What every measured program gets."""
-    return dict(os.environ, OMP_NUM_THREADS=str(threads), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
+# What holds libtorch to a level of instructions, as hone's own `--instructions` does (src/base/instruction_level.cpp).
+LEVELS = {"avx2": ("avx2", "AVX2", "AVX2"), "avx512": ("avx512", "AVX512_CORE", "AVX512"),
+          "avx512_bf16": ("avx512", "AVX512_CORE_BF16", "AVX512"), "amx": ("avx512", "AVX512_CORE_AMX", "AVX512")}
+
+
+def environment_of(threads, level=None):
+    """What every measured program gets; `level`: the instructions that it is held to."""
+    held = dict(zip(("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"), LEVELS[level])) if level else {}
+    return dict(os.environ, OMP_NUM_THREADS=str(threads), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", **held)
+
+
+def precision_words(o):
+    """hone's options of a run's precision and instructions: `o` has float32 and level where they are not the defaults."""
+    words = ["--dtype", "float32", "--bf16", "false"] if o.get("float32") else ["--dtype", "bfloat16", "--bf16", "true"]
+    return words + (["--instructions", o["level"]] if o.get("level") else [])
 
 
 def setting(threads, packages=()):
@@ -77,11 +89,11 @@ def warm(model):
 class Run:
     """A command that ran to its end: `lines` [(seconds since its start, text)], `peak_mb` its VmHWM, `began` on time.time()."""
 
-    def __init__(self, words, threads):
+    def __init__(self, words, threads, level=None):
         self.lines, self.peak_mb = [], 0.0
         with tempfile.TemporaryFile("w+") as errors:
             self.began, clock = time.time(), time.perf_counter()
-            with subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=errors, text=True, env=environment_of(threads)) as process:
+            with subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=errors, text=True, env=environment_of(threads, level)) as process:
                 watcher = threading.Thread(target=self._watch, args=(process,), daemon=True)
                 watcher.start()
                 for line in process.stdout:
