@@ -1,6 +1,8 @@
 """What every parity recorder shares: paths, versions, the deterministic adapter, small JSON and safetensors writers."""
 import json
 import os
+import platform
+import re
 from pathlib import Path
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -26,9 +28,17 @@ def enter(threads=1):
     torch.use_deterministic_algorithms(True)
 
 
+def processor_maker():
+    """Products of another maker's processors round otherwise: "AuthenticAMD", "GenuineIntel"; elsewhere its architecture."""
+    cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    found = re.search(r"^vendor_id\s*: (\S+)", cpuinfo, re.M)
+    return found.group(1) if found else platform.machine()
+
+
 def versions():
     from importlib.metadata import version
-    return {name: version(name) for name in ("torch", "transformers", "peft", "trl", "tokenizers", "datasets")}
+    return {**{name: version(name) for name in ("torch", "transformers", "peft", "trl", "tokenizers", "datasets")},
+            "processor": processor_maker()}
 
 
 def write_json(path, value):
