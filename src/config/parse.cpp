@@ -29,6 +29,7 @@ using base::Json;
 using base::UserError;
 
 constexpr std::string_view kPissaNiter = "pissa_niter_";
+constexpr const char* kDtypeFloat16 = "float16";
 
 LoraInit lora_init(const std::string& word) {
   if (word == "gaussian") return LoraInit::kGaussian;
@@ -158,6 +159,10 @@ void note_idle_settings(const Settings& settings, std::vector<std::string>& note
       if (changed(name)) notes.push_back(fmt::format("{}: not used, the adapter has its own", name));
     }
   }
+  // TRL's autocast rounds each weight to bfloat16 for its product. A bfloat16 that became a float16 becomes the same one again.
+  if (settings.text("dtype") == kDtypeFloat16) {
+    notes.push_back("dtype float16: the weights are read as bfloat16, which is what bf16: true multiplies");
+  }
   if (changed("eval_dataset") && settings.text("eval_strategy") == "no" && !settings.flag("eval_on_start")) {
     notes.push_back("eval_dataset: not used, eval_strategy is no");
   }
@@ -279,6 +284,11 @@ std::string resolved_text(const Option& option, const Json& value) {
 }  // namespace
 
 Precision resolve_precision(const Settings& settings) {
+  if (settings.text("dtype") == kDtypeFloat16 && !settings.maybe_flag("bf16").value_or(true)) {
+    conflict(settings, "dtype", "float32, bfloat16 or auto without bf16", kDtypeFloat16,
+             "NUM-03: float16 overflows in training and needs loss scaling",
+             "write dtype: bfloat16, or bf16: true, which multiplies in bfloat16");
+  }
   if (settings.text("dtype") != "float32") return Precision::kBFloat16;
   return settings.maybe_flag("bf16").value_or(true) ? Precision::kAutocast : Precision::kFloat32;
 }

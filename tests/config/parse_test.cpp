@@ -237,7 +237,11 @@ TEST_F(ParseTest, PrecisionFollowsTheTable) {
   EXPECT_EQ(run({"--bf16", "false"}).precision, Precision::kFloat32);
   EXPECT_EQ(run({"--dtype", "bfloat16"}).precision, Precision::kBFloat16);
   EXPECT_EQ(run({"--dtype", "auto"}).precision, Precision::kBFloat16);
-  EXPECT_NE(run_error({"--dtype", "float16"}).find("NUM-03"), std::string::npos);
+  EXPECT_EQ(run({"--dtype", "float16"}).precision, Precision::kBFloat16);
+  const auto notes = run({"--dtype", "float16"}).notes;
+  EXPECT_TRUE(std::any_of(notes.begin(), notes.end(),
+                          [](const std::string& note) { return note.starts_with("dtype float16: "); }));
+  EXPECT_NE(run_error({"--dtype", "float16", "--bf16", "false"}).find("NUM-03"), std::string::npos);
   EXPECT_NE(run_error({"--fp16"}).find("NUM-03"), std::string::npos);
 }
 
