@@ -131,8 +131,9 @@ Binding bind_field(Field Part::* field) {
 template <typename Part, typename Enum, std::size_t N>
 Binding bind_choices(Enum Part::* field, const Choices<Enum, N>& words) {
   return {typeid(Part), [field, &words](void* part, const base::Json& value, const std::string&) {
-            const auto word =
-                std::find_if(words.begin(), words.end(), [&](const auto& one) { return one.first == value; });
+            const auto word = std::find_if(words.begin(), words.end(), [&](const auto& one) {
+              return value.is_string() && one.first == value.template get_ref<const std::string&>();
+            });
             base::require(word != words.end(), "config::bind_choices", "a checked value of a choice");
             static_cast<Part*>(part)->*field = word->second;
           }};
