@@ -21,6 +21,8 @@
 #include "base/suggest.h"
 #include "config/commands.h"
 #include "config/help.h"
+#include "report/fit_page.h"
+#include "report/terminal.h"
 
 namespace {
 
@@ -39,7 +41,8 @@ const std::vector<std::string> kOfTrl = {"ppo",     "bco",          "gkd",     "
 
 // The one way to print here; libhone_core has report/safe_streams.h.
 void say(std::FILE* stream, std::string_view text) {
-  const std::string shown = hone::base::printable(text);
+  const int columns = hone::report::terminal_of(::fileno(stream)).columns;
+  const std::string shown = hone::report::fit_page(hone::base::printable(text), columns);
   std::fwrite(shown.data(), 1, shown.size(), stream);
 }
 

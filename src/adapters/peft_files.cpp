@@ -12,6 +12,7 @@
 #include "adapters/whole_modules.h"
 #include "base/error.h"
 #include "base/json_tools.h"
+#include "base/plural.h"
 #include "base/safetensors.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
@@ -203,7 +204,7 @@ void require_same_base(const StoredAdapter& adapter, const model::CausalLm& mode
     }
     if (rows == 0) continue;
     throw UserError({where + ": " + name, "the base's rows in the adapter's copy of the matrix",
-                     std::to_string(rows) + " rows that differ",
+                     base::counted(rows, "row that differs", "rows that differ"),
                      "it was trained on another base, or on one whose rows were changed or added",
                      "name that base, or merge the adapter with PEFT"});
   }

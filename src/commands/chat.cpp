@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "base/suggest.h"
 #include "commands/commands.h"
 #include "commands/decoding.h"
@@ -295,7 +296,7 @@ class Chat {
     throw base::UserError({.where = "the conversation",
                            .expected = "fewer than the model's " + std::to_string(most) +
                                        " positions (max_position_embeddings)",
-                           .found = std::to_string(prompt) + " tokens",
+                           .found = base::counted(static_cast<std::int64_t>(prompt), "token"),
                            .fix = "/reset starts again"});
   }
 

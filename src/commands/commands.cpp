@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <exception>
@@ -17,7 +18,9 @@
 #include "base/printable.h"
 #include "base/process_memory.h"
 #include "config/method_of.h"
+#include "report/fit_page.h"
 #include "report/safe_streams.h"
+#include "report/terminal.h"
 
 namespace hone::commands {
 
@@ -93,7 +96,9 @@ bool has_command(std::string_view name) {
 }
 
 void print_notes(const std::vector<std::string>& notes) {
-  for (const auto& note : notes) std::cerr << "note      " << base::printable(note) << '\n';
+  const int columns = report::terminal_of(STDERR_FILENO).columns;
+  for (const auto& note : notes)
+    std::cerr << report::fit_page("note      " + base::printable(note), columns) << '\n';
 }
 
 int run(int argc, char** argv) {
@@ -103,7 +108,8 @@ int run(int argc, char** argv) {
   try {
     return run_command(words.at(0), {words.begin() + 1, words.end()});
   } catch (const base::UserError& error) {
-    std::cerr << "hone: " << base::printable(error.what()) << '\n';
+    const int columns = report::terminal_of(STDERR_FILENO).columns;
+    std::cerr << report::fit_page("hone: " + base::printable(error.what()), columns) << '\n';
     return kUserMistake;
   } catch (const std::bad_alloc&) {
     return out_of_memory();

@@ -11,6 +11,7 @@
 #include "base/enum_names.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/plural.h"
 #include "base/printable.h"
 #include "commands/commands.h"
 #include "commands/hub_download.h"
@@ -25,6 +26,7 @@
 #include "doctor/exam_time.h"
 #include "doctor/examination.h"
 #include "report/fault_pages.h"
+#include "report/fit_page.h"
 #include "report/terminal.h"
 #include "report/verdict_lines.h"
 #include "train/open_run.h"
@@ -63,8 +65,8 @@ std::string heading(const config::DoctorPlan& asked, const train::OpenedRun* run
   return "hone doctor   " + base::fs::path(plan.model_name_or_path).filename().string() + " · " + method +
          (run->adapter->is_full() ? " · all weights"
                                   : " · LoRA r" + std::to_string(run->adapter->config().r)) +
-         " · " + describe_precision(plan.precision) + " · " + std::to_string(run->start.total_steps) +
-         " steps\n";
+         " · " + describe_precision(plan.precision) + " · " + base::counted(run->start.total_steps, "step") +
+         "\n";
 }
 
 // The examination as it goes: printed part by part, or kept for --json.
@@ -78,7 +80,7 @@ class Session {
         lines_(planned_, terminal_, asked.verbose) {}
 
   void begin(const train::OpenedRun* run) const {
-    if (!asked_.json) std::cout << heading(asked_, run) << std::flush;
+    if (!asked_.json) std::cout << report::fit_page(heading(asked_, run), terminal_.columns) << std::flush;
   }
   void predict(double seconds) const {
     if (!asked_.json) std::cout << "deep     about " << report::human_seconds(seconds) << '\n' << std::flush;

@@ -5,6 +5,7 @@
 #include "adapters/merge.h"
 #include "adapters/peft_files.h"
 #include "base/error.h"
+#include "commands/base_check.h"
 #include "commands/base_of_adapter.h"
 #include "commands/commands.h"
 #include "commands/compare.h"
@@ -72,6 +73,7 @@ int export_model(const std::vector<std::string>& arguments) {
   const std::string base =
       base_of_adapter(plan.model_name_or_path, folded.empty() ? "" : folded.back().string());
   const auto source = adapters::open_to_merge(base, folded);
+  if (!folded.empty()) check_base_to_merge(*source, base, folded);
   const auto trained_on = train::quantize(plan.trained_on, plan.use_bnb_nested_quant);
   const model::Adjust adjust =
       folded.empty() ? model::Adjust()

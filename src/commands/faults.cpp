@@ -10,6 +10,7 @@
 #include "config/doctor_plan.h"
 #include "doctor/catalogue/catalogue.h"
 #include "report/fault_pages.h"
+#include "report/fit_page.h"
 #include "report/terminal.h"
 
 namespace hone::commands {
@@ -44,7 +45,9 @@ int faults(const std::vector<std::string>& arguments) {
   if (plan.markdown) {
     std::cout << markdown(plan.shown);
   } else if (plan.code.empty()) {
-    std::cout << (plan.json ? all_json() : report::faults_list(doctor::fault_classes()));
+    const int columns = plan.json ? 0 : report::terminal_of(STDOUT_FILENO).columns;
+    std::cout << (plan.json ? all_json()
+                            : report::fit_page(report::faults_list(doctor::fault_classes()), columns));
   } else if (plan.json) {
     std::cout << base::dump_json(report::fault_json(known_fault(plan.code)), 2) << "\n";
   } else {

@@ -9,6 +9,7 @@
 #include "adapters/combine.h"
 #include "adapters/frozen_adapters.h"
 #include "base/file.h"
+#include "commands/base_check.h"
 #include "commands/base_of_adapter.h"
 #include "commands/commands.h"
 #include "commands/compare.h"
@@ -88,6 +89,7 @@ int merge(const std::vector<std::string>& arguments) {
   const std::string model = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
   const std::vector<base::Json> prompts = prompts_to_compare(plan.compare);
   const std::vector<base::fs::path> folded = adapter_stack(plan.base_adapters, plan.adapter_name_or_path);
+  check_base_to_merge(*model::open_weights(model), model, folded);
   adapters::merge_to_folder(model, folded, plan.output,
                             train::quantize(plan.trained_on, plan.use_bnb_nested_quant),
                             train::dtype_policy(plan.compare.precision).residual);

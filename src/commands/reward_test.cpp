@@ -36,9 +36,8 @@ rewards::TrialData trial_data(const config::RewardTestPlan& plan) {
   return out;
 }
 
-std::string padded(std::string text, std::size_t width) {
-  if (text.size() < width) text.append(width - text.size(), ' ');
-  return text;
+std::string in_column(const std::string& text, std::size_t width) {
+  return text + std::string(text.size() < width ? width - text.size() : 0, ' ');
 }
 
 std::string number(double value, const char* format) {
@@ -50,13 +49,13 @@ std::string number(double value, const char* format) {
 void print(const rewards::Trial& trial) {
   std::cout << trial.name << (trial.gold_column.empty() ? "" : ", which reads " + trial.gold_column) << '\n';
   for (const auto& row : trial.rows) {
-    std::cout << "  " << padded(row.kind, 20)
-              << (std::isnan(row.mean) ? padded("", 7) + "-" : number(row.mean, "%8.3f"));
+    std::cout << "  " << in_column(row.kind, 20)
+              << (std::isnan(row.mean) ? in_column("", 7) + "-" : number(row.mean, "%8.3f"));
     if (row.none > 0) std::cout << "   None for " << row.none << " of " << row.rows;
     std::cout << '\n';
   }
   if (!trial.rows.empty())
-    std::cout << "  " << padded("a call", 20) << number(trial.seconds, "%8.3f") << " s\n";
+    std::cout << "  " << in_column("a call", 20) << number(trial.seconds, "%8.3f") << " s\n";
   if (trial.safe_by_group) {
     std::cout << "  by group            "
               << (*trial.safe_by_group

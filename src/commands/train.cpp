@@ -94,6 +94,7 @@ int train_method(config::Method method, const std::vector<std::string>& argument
   const std::atomic<bool>& stop_requested = watch_stop_signals();
   add_followers(report, plan, stop_requested);
   report.show_progress_in_steps();
+  if (!plan.skip_doctor) report.leave_data_to_examination();
   watch_crash_signals(plan.output_dir);
   doctor::Watch watch(report, plan.on_fault);
   const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, watch);

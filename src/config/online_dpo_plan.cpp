@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/json_tools.h"
+#include "base/plural.h"
 #include "config/methods.h"
 #include "config/option_secrets.h"
 #include "config/policy_plan.h"
@@ -64,8 +65,10 @@ void check_judge(const Settings& settings, const Plan& plan) {
 void check_weights(const Settings& settings, const PolicyPlan& policy) {
   const std::size_t weights = policy.reward_weights.size(), rewards = policy.reward_funcs.size();
   if (weights == 0 || weights == rewards || (rewards == 0 && !policy.replay.empty())) return;
-  conflict(settings, "reward_weights", fmt::format("a weight for each of the {} rewards", rewards),
-           fmt::format("{} weights", weights),
+  conflict(settings, "reward_weights",
+           rewards == 1 ? "one weight, for the one reward"
+                        : fmt::format("a weight for each of the {} rewards", rewards),
+           base::counted(static_cast<std::int64_t>(weights), "weight"),
            settings.text("reward_model_path").empty() ? "" : "reward_model_path is the first of the rewards",
            "");
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
+#include "base/plural.h"
 #include "base/suggest.h"
 #include "config/generation_kwargs.h"
 #include "config/methods.h"
@@ -48,8 +49,9 @@ std::int64_t product(const Settings& settings, std::int64_t batch, std::int64_t 
   constexpr std::int64_t kMost = 10'000'000;
   if (steps <= kMost / batch) return batch * steps;
   conflict(settings, "per_device_train_batch_size", fmt::format("{} of at most {} completions", what, kMost),
-           fmt::format("{} completions per micro-batch, {} micro-batches", batch, steps), "",
-           "lower per_device_train_batch_size or gradient_accumulation_steps");
+           fmt::format("{} per micro-batch, {}", base::counted(batch, "completion"),
+                       base::counted(steps, "micro-batch", "micro-batches")),
+           "", "lower per_device_train_batch_size or gradient_accumulation_steps");
 }
 
 // GRPOConfig.__post_init__: the two options say the same thing, and TRL takes one of them.
@@ -60,7 +62,8 @@ void resolve_generation_batch(Settings& settings) {
   if (size && steps && *size != product(settings, batch, *steps)) {
     conflict(settings, "generation_batch_size", "either generation_batch_size or steps_per_generation",
              fmt::format("{} and {}, with per_device_train_batch_size {}", *size, *steps, batch),
-             fmt::format("{} steps of {} completions are {}", *steps, batch, *steps * batch),
+             fmt::format("{} of {} are {}", base::counted(*steps, "step"), base::counted(batch, "completion"),
+                         *steps * batch),
              "remove one of the two");
   }
   if (size && *size % batch != 0) {
@@ -114,8 +117,8 @@ void resolve_groups(Settings& settings) {
   if (size % *group != 0) {
     conflict(settings, told(settings),
              fmt::format("whole groups of num_generations {} in a generation batch", *group),
-             fmt::format("{} completions: per_device_train_batch_size {} x steps_per_generation {}", size,
-                         batch, steps),
+             fmt::format("{}: per_device_train_batch_size {} x steps_per_generation {}",
+                         base::counted(size, "completion"), batch, steps),
              "", "set " + whole_groups(settings, *group));
   }
   const std::int64_t eval_group = settings.maybe_integer("num_generations_eval").value_or(*group);
@@ -187,8 +190,10 @@ void check_policy(const Settings& settings, const PolicyPlan& plan) {
   }
   const std::size_t rewards = plan.reward_funcs.size();
   if (!plan.reward_weights.empty() && plan.reward_weights.size() != rewards && !(replays && rewards == 0)) {
-    conflict(settings, "reward_weights", fmt::format("a weight for each of the {} rewards", rewards),
-             fmt::format("{} weights", plan.reward_weights.size()),
+    conflict(settings, "reward_weights",
+             rewards == 1 ? "one weight, for the one reward"
+                          : fmt::format("a weight for each of the {} rewards", rewards),
+             base::counted(static_cast<std::int64_t>(plan.reward_weights.size()), "weight"),
              settings.text("reward_model_name_or_path").empty()
                  ? ""
                  : "reward_model_name_or_path is the first of the rewards",

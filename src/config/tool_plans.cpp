@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/plural.h"
 #include "base/suggest.h"
 #include "config/dataset_files.h"
 #include "config/method_of.h"
@@ -61,7 +62,8 @@ std::vector<double> weights_of(const Settings& settings, std::size_t count) {
       out.push_back(value);
   }
   if (out.size() == count || count == 0) return out;
-  conflict(settings, "weights", fmt::format("{} numbers, one an adapter", count),
+  conflict(settings, "weights",
+           base::counted(static_cast<std::int64_t>(count), "number") + ", one an adapter",
            fmt::format("{}", fmt::join(settings.list("weights"), " ")), "",
            "write --weights 0.7 0.3, or leave it out for 1 each");
 }

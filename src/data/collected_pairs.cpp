@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/plural.h"
 
 namespace hone::data {
 namespace {
@@ -38,7 +39,7 @@ void check_result(const PreferenceRows& rows, const PreferenceFacts& facts, std:
          .found = "none of " + std::to_string(facts.rows) +
                   ": every prompt fills max_length = " + std::to_string(max_length),
          .cause = "a long system prompt, or a small max_length",
-         .fix = "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"});
+         .fix = "raise max_length (the longest row has " + base::counted(facts.longest, "token") + ")"});
   }
   require_different_completions(rows.path, facts);
 }
@@ -49,7 +50,8 @@ void require_different_completions(const base::fs::path& file, const PreferenceF
   if (facts.equal == facts.kept) {
     throw UserError({.where = file.string(),
                      .expected = "a chosen and a rejected completion that differ (PREF-01)",
-                     .found = "the same tokens on both sides of all " + std::to_string(facts.kept) + " pairs",
+                     .found = "the same tokens on both sides of " +
+                              (facts.kept == 1 ? "the pair" : "all " + std::to_string(facts.kept) + " pairs"),
                      .cause = facts.pairs_cut > 0 ? "they differ only after max_length"
                                                   : "the same column was written into both",
                      .fix = facts.pairs_cut > 0 ? "raise max_length" : "write the rejected answers"});

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/plural.h"
 
 namespace hone::data {
 namespace {
@@ -41,8 +42,8 @@ void require_rows(const OrderOptions& options, std::int64_t rows) {
   if (options.drop_last && rows < options.batch_size) {
     throw base::UserError({.where = "option dataloader_drop_last",
                            .expected = "at least one whole micro-batch of per_device_train_batch_size = " +
-                                       std::to_string(options.batch_size) + " rows",
-                           .found = std::to_string(rows) + " rows, all of them dropped",
+                                       base::counted(options.batch_size, "row"),
+                           .found = base::counted(rows, "row, which is", "rows, all of them") + " dropped",
                            .cause = "the data is smaller than one micro-batch",
                            .fix = "set dataloader_drop_last: false, or lower per_device_train_batch_size"});
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "data/row_checks.h"
 #include "data/row_encoder.h"
 #include "data/row_threads.h"
@@ -108,7 +109,7 @@ void check_result(const PreferenceRows& rows, const PreferenceFacts& facts,
          .found = "none of " + std::to_string(facts.rows) +
                   " has both sequences within max_length = " + std::to_string(options.max_length),
          .cause = "a small max_length: a reward model's rows are never cut",
-         .fix = "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"});
+         .fix = "raise max_length (the longest row has " + base::counted(facts.longest, "token") + ")"});
   }
   require_different_completions(rows.path, facts);
 }

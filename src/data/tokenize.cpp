@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "data/example_writer.h"
 #include "data/row_checks.h"
 #include "data/row_threads.h"
@@ -351,10 +352,11 @@ void check_result(const base::fs::path& path, const DataFacts& facts, const Toke
   throw UserError(
       {.where = path.string(),
        .expected = "at least one token to train on (DATA-01)",
-       .found = "none in " + std::to_string(facts.rows) + " rows; " + std::to_string(facts.rows_cut) +
-                " of them are longer than max_length = " + std::to_string(options.max_length),
+       .found = "none in " + base::counted(facts.rows, "row") + "; " + std::to_string(facts.rows_cut) +
+                (facts.rows_cut == 1 ? " of them is" : " of them are") +
+                " longer than max_length = " + std::to_string(options.max_length),
        .cause = all_cut ? "the prompts fill max_length" : "the completions are empty",
-       .fix = all_cut ? "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"
+       .fix = all_cut ? "raise max_length (the longest row has " + base::counted(facts.longest, "token") + ")"
                       : "look at the completion column"});
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json_tools.h"
+#include "base/plural.h"
 #include "data/row_checks.h"
 #include "data/row_encoder.h"
 #include "data/row_threads.h"
@@ -232,7 +233,7 @@ UnpairedData tokenize_unpaired(const UnpairedRows& rows, const text::Tokenizer& 
          .found = "none of " + std::to_string(facts.rows) +
                   ": every prompt fills max_length = " + std::to_string(options.max_length),
          .cause = "a long system prompt, or a small max_length",
-         .fix = "raise max_length (the longest row has " + std::to_string(facts.longest) + " tokens)"});
+         .fix = "raise max_length (the longest row has " + base::counted(facts.longest, "token") + ")"});
   }
   const auto batch = static_cast<std::size_t>(options.batch_size);
   for (std::size_t k = 0; k < kept.size(); ++k) {

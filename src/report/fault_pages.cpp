@@ -158,6 +158,19 @@ std::string shown_section(const std::vector<ShownFault>& shown, std::string_view
 
 }  // namespace
 
+namespace {
+
+// Cases of classes whose result begins so; what was not run is none.
+std::size_t cases_of(const std::vector<ShownFault>& shown, std::string_view beginning) {
+  return static_cast<std::size_t>(
+      std::count_if(shown.begin(), shown.end(), [beginning](const ShownFault& one) {
+        const bool of_class = one.code != "healthy" && one.code != "founding" && one.code != "study";
+        return of_class && !one.result.starts_with("not run") && one.result.starts_with(beginning);
+      }));
+}
+
+}  // namespace
+
 std::string faults_markdown(const std::vector<FaultClass>& faults, const std::vector<ShownFault>& shown) {
   std::string out = fmt::format(
       "# Faults\n\n"
@@ -172,11 +185,19 @@ std::string faults_markdown(const std::vector<FaultClass>& faults, const std::ve
       "them. \"Elsewhere\" is how\n"
       "the fault shows in other tools: SILENT (the run \"succeeds\"), QUIET (a line that is ignored), LOUD "
       "(it ends).\n"
-      "\"Shown by\" is the case of tests/faults that injects it, and the result.\n\n"
+      "\"Shown by\" is the case of tests/faults that injects it, and the result: {} cases, of which {} are excluded by "
+      "design. A case\n"
+      "with the result ok or note is the healthy neighbor of another. The whole text of each verdict is in "
+      "`tests/faults/told.txt`.\n\n"
+      "A failure stops a run only when it cannot do what its configuration says: nothing can be learned, or a step "
+      "would end it.\n"
+      "What TRL trains, with less than was meant, is a warning. So a long warm-up fails only where no step has a tenth "
+      "of the rate,\n"
+      "and lost targets only where nearly none are left.\n\n"
       "| code | class | elsewhere | in hone | how | shown by |\n"
       "| --- | --- | --- | --- | --- | --- |\n",
       faults.size(), count_of(faults, FaultStatus::kChecked), count_of(faults, FaultStatus::kImpossible),
-      count_of(faults, FaultStatus::kNotYet));
+      count_of(faults, FaultStatus::kNotYet), cases_of(shown, ""), cases_of(shown, "excluded"));
   for (const FaultClass& one : faults) {
     out += fmt::format("| {} | {} | {} | {} | {} | {} |\n", one.code, cell(one.name), one.flag,
                        doctor::fault_status_name(one.status), how_cell(one), shown_cell(one.code, shown));

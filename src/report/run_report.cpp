@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/where.h"
 #include "report/named_values.h"
 #include "report/start_page.h"
 #include "report/text_width.h"
@@ -97,7 +98,7 @@ RunReport::~RunReport() {
 
 void RunReport::on_start(const train::StartFacts& facts) {
   const Lock lock(mutex_);
-  out_ << start_page(facts, line_.terminal()) << std::flush;
+  out_ << start_page(facts, line_.terminal(), examined_) << std::flush;
   const base::fs::path folder = facts.output_dir;
   folder_ = folder;
   full_ = facts.trained.full;
@@ -115,6 +116,10 @@ void RunReport::on_start(const train::StartFacts& facts) {
 void RunReport::tick() {
   constexpr auto kShort = std::chrono::seconds(2), kLogged = std::chrono::seconds(30);
   const Lock lock(mutex_);
+  if (const std::int64_t step = base::where.step.load(std::memory_order_relaxed); step != ticked_step_) {
+    ticked_step_ = step;
+    note_event();  // the examination before step 1, an evaluation, a checkpoint
+  }
   const auto now = Clock::now();
   if (now - last_event_ < kShort) return;
   const bool interactive = line_.terminal().interactive;

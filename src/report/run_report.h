@@ -35,6 +35,8 @@ class RunReport final : public train::RunListener {
 
   // From on_start() to on_finish() a thread shows how far a long step is (step_ticker.h).
   void show_progress_in_steps() { ticks_ = true; }
+  // An examination follows the start page, and tells of the data what the page would.
+  void leave_data_to_examination() { examined_ = true; }
   // Tells it what this is told, from start_followers() on, and prints what it says.
   void add_follower(std::unique_ptr<RunFollower> follower) { followers_.push_back(std::move(follower)); }
   // After on_start, when the run has been examined: of one that is refused, nothing is sent to anybody.
@@ -88,8 +90,10 @@ class RunReport final : public train::RunListener {
   bool following_ = false;
   std::recursive_mutex mutex_;  // of all above: the ticker's thread writes too
   bool ticks_ = false;
+  bool examined_ = false;
   std::int64_t total_steps_ = 0;
   Clock::time_point last_event_, last_tick_;
+  std::int64_t ticked_step_ = 0;  // at the last tick: the time of a step does not hold what was before it
   std::unique_ptr<StepTicker> ticker_;  // last: its thread ends first
 };
 

@@ -49,10 +49,11 @@ std::string full_lines(const train::TrainedFacts& facts) {
 std::string trained_lines(const train::TrainedFacts& facts) {
   if (facts.full) return full_lines(facts);
   std::string out = fmt::format(
-      "trained   {} tensors, {} parameters ({}), {:.2f} % of {}\n          LoRA on {} linears: {}\n",
-      human_count(facts.tensors), human_count(facts.parameters), human_bytes(facts.bytes),
-      percent(facts.parameters, facts.base_parameters + facts.parameters), human_count(facts.base_parameters),
-      facts.modules_matched, fmt::join(facts.modules, ", "));
+      "trained   {} {}, {} parameters ({}), {:.2f} % of {}\n          LoRA on {} {}: {}\n",
+      human_count(facts.tensors), base::plural(facts.tensors, "tensor"), human_count(facts.parameters),
+      human_bytes(facts.bytes), percent(facts.parameters, facts.base_parameters + facts.parameters),
+      human_count(facts.base_parameters), facts.modules_matched,
+      base::plural(facts.modules_matched, "linear"), fmt::join(facts.modules, ", "));
   if (facts.adapts_embedding) out += "          LoRA on the embedding\n";
   if (!facts.whole.empty()) out += fmt::format("          in full: {}\n", fmt::join(facts.whole, ", "));
   if (facts.unties_head) {
@@ -93,19 +94,23 @@ std::string memory_lines(const train::MemoryPlan& plan) {
   return out + fmt::format("          {}\n          {}\n", plan.why_recompute, plan.why_layer);
 }
 
-// A line only for what happened, so that a clean set stays one line.
-std::string method_lines(const train::ExampleStartFacts& facts) {
+// A line only for what happened, so that a clean set stays one line. `examined`: the doctor says that, with its cause.
+std::string method_lines(const train::ExampleStartFacts& facts, bool examined) {
   const data::DataFacts& data = facts.data;
   std::string out = fmt::format(
       "data      {}{} {}, {} tokens, {} of them targets ({:.1f} %); mean {:.0f}, longest {}\n",
       facts.streamed ? "streamed; of the first " : "", human_count(data.kept), base::plural(data.kept, "row"),
       human_count(data.tokens), human_count(data.supervised_tokens),
       percent(data.supervised_tokens, data.tokens), data.mean_length, data.longest);
-  const auto line = [&out](std::int64_t count, std::string_view text) {
-    if (count > 0) out += fmt::format("          {} {}\n", human_count(count), of_count(count, text));
+  const auto line = [&out, examined](std::int64_t count, std::string_view text) {
+    if (count > 0 && !examined)
+      out += fmt::format("          {} {}\n", human_count(count), of_count(count, text));
   };
-  if (facts.packed_rows != data.kept) line(facts.packed_rows, "packed rows (bfd)");
-  line(data.rows_cut, fmt::format("rows cut at max_length ({} tokens lost)", human_count(data.tokens_cut)));
+  if (facts.packed_rows != data.kept)
+    out += fmt::format("          {} {}\n", human_count(facts.packed_rows),
+                       base::plural(facts.packed_rows, "packed row") + " (bfd)");
+  line(data.rows_cut, fmt::format("rows cut at max_length ({} {} lost)", human_count(data.tokens_cut),
+                                  base::plural(data.tokens_cut, "token")));
   line(data.rows_without_target, "rows dropped: no target left in them");
   line(data.rows_losing_eos,
        "rows lost their end-of-sequence token when they were cut: the model will not learn to stop there");
@@ -118,15 +123,16 @@ std::string method_lines(const train::ExampleStartFacts& facts) {
 
 constexpr double kLengthBias = 1.2;  // PREF-02: a fifth longer on average
 
-std::string method_lines(const train::PreferenceStartFacts& facts) {
+std::string method_lines(const train::PreferenceStartFacts& facts, bool examined) {
   const data::PreferenceFacts& data = facts.data;
   std::string out = fmt::format(
       "data      {} {}, {} tokens, {} of them in completions; chosen {:.0f} and rejected {:.0f} on "
       "average, longest sequence {}\n",
       human_count(data.kept), base::plural(data.kept, "pair"), human_count(data.tokens),
       human_count(data.completion_tokens), data.mean_chosen, data.mean_rejected, data.longest);
-  const auto line = [&out](std::int64_t count, std::string_view text) {
-    if (count > 0) out += fmt::format("          {} {}\n", human_count(count), of_count(count, text));
+  const auto line = [&out, examined](std::int64_t count, std::string_view text) {
+    if (count > 0 && !examined)
+      out += fmt::format("          {} {}\n", human_count(count), of_count(count, text));
   };
   if (data.implicit && !facts.reference.empty())
     out += "          the prompt is the longest common prefix of chosen and rejected\n";
@@ -136,7 +142,7 @@ std::string method_lines(const train::PreferenceStartFacts& facts) {
   line(data.pairs_cut, "pairs cut at max_length");
   line(data.boundary_mismatches, "pairs whose prompt is tokenized differently when a completion follows");
   const auto [shorter, longer] = std::minmax(data.mean_chosen, data.mean_rejected);
-  if (longer > kLengthBias * shorter) {
+  if (longer > kLengthBias * shorter && !examined) {
     out += fmt::format("          {} completions are {:.0f} % longer: the model may learn length (PREF-02)\n",
                        data.mean_chosen > data.mean_rejected ? "chosen" : "rejected",
                        100 * (longer / std::max(shorter, 1.0) - 1));
@@ -149,7 +155,7 @@ std::string method_lines(const train::PreferenceStartFacts& facts) {
   return facts.reference.empty() ? out : out + "reference " + facts.reference + "\n";
 }
 
-std::string method_lines(const train::UnpairedStartFacts& facts) {
+std::string method_lines(const train::UnpairedStartFacts& facts, bool /*examined*/) {
   const data::UnpairedFacts& data = facts.data;
   std::string out = fmt::format(
       "data      {} {}, {} desirable and {} not; {} tokens, {} of them in completions, longest "
@@ -172,9 +178,10 @@ std::string method_lines(const train::UnpairedStartFacts& facts) {
 }
 
 // What is sampled, how it is scored, what is made of the scores.
-std::string method_lines(const train::PolicyStartFacts& facts) {
-  std::string out = fmt::format("data      {} {}, the longest of {} tokens\n", human_count(facts.prompts),
-                                base::plural(facts.prompts, "prompt"), human_count(facts.longest_prompt));
+std::string method_lines(const train::PolicyStartFacts& facts, bool /*examined*/) {
+  std::string out = fmt::format("data      {} {}, the longest of {} {}\n", human_count(facts.prompts),
+                                base::plural(facts.prompts, "prompt"), human_count(facts.longest_prompt),
+                                base::plural(facts.longest_prompt, "token"));
   if (!facts.evaluation.empty()) out += "          evaluated on " + facts.evaluation + "\n";
   const std::int64_t groups =
       facts.num_generations == 0 ? 0 : facts.generation_batch_size / facts.num_generations;
@@ -229,7 +236,7 @@ namespace {
 
 // Lines that are wider than the terminal, broken at spaces below their own text. Lines with colors stay: they are the example.
 std::string fitted(const std::string& page, const Terminal& terminal) {
-  constexpr std::size_t kMargin = 10;
+  constexpr std::size_t kOwnText = 10;
   const std::size_t columns = page_columns(terminal.columns);
   std::string out;
   for (std::size_t begin = 0; begin < page.size();) {
@@ -238,11 +245,11 @@ std::string fitted(const std::string& page, const Terminal& terminal) {
     begin = end + 1;
     const bool fits = static_cast<std::size_t>(columns_of(line)) <= columns;
     const bool plain =
-        line.find('\x1b') == std::string::npos && line.size() > kMargin && line[kMargin] != '|';
+        line.find('\x1b') == std::string::npos && line.size() > kOwnText && line[kOwnText] != '|';
     out +=
         terminal.columns <= 0 || fits || !plain
             ? line
-            : line.substr(0, kMargin) + wrap_text(std::string_view(line).substr(kMargin), kMargin, columns);
+            : line.substr(0, kOwnText) + wrap_text(std::string_view(line).substr(kOwnText), kOwnText, columns);
     out += '\n';
   }
   return out;
@@ -250,9 +257,9 @@ std::string fitted(const std::string& page, const Terminal& terminal) {
 
 }  // namespace
 
-std::string start_page(const train::StartFacts& facts, const Terminal& terminal) {
+std::string start_page(const train::StartFacts& facts, const Terminal& terminal, bool examined) {
   std::string out = trained_lines(facts.trained);
-  out += std::visit([](const auto& method) { return method_lines(method); }, facts.method);
+  out += std::visit([examined](const auto& method) { return method_lines(method, examined); }, facts.method);
   if (!facts.example.empty()) out += example_lines(facts, terminal);
   if (!facts.memory.segments.empty()) out += memory_lines(facts.memory);
   out += fmt::format("run       {} {} ({} an epoch), {} of warm-up, into {}\n",

@@ -10,7 +10,8 @@
 
 namespace hone::report {
 
-// Several lines, ending in a newline. Without color the targets are marked with "⟦" and "⟧".
-std::string start_page(const train::StartFacts& facts, const Terminal& terminal);
+// Several lines, ending in a newline. Without color the targets are marked with "⟦" and "⟧". `examined`: an examination
+// follows, so that rows that are cut or dropped are left to its verdicts.
+std::string start_page(const train::StartFacts& facts, const Terminal& terminal, bool examined = false);
 
 }  // namespace hone::report

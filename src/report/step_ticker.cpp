@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
 
 #include "base/step_progress.h"
@@ -25,7 +26,10 @@ std::string step_progress_text(std::int64_t total_steps, double seconds) {
   const std::int64_t total = base::step_progress.total.load(kNow);
   if (part != nullptr) out += fmt::format("  {}", part);
   if (part != nullptr && unit != nullptr && total > 0) {
-    out += fmt::format(" {} of {} {}", std::min(base::step_progress.done.load(kNow), total), total, unit);
+    std::string_view units = unit;
+    if (total == 1)
+      units.remove_suffix(units.ends_with("ches") || units.ends_with("sses") ? 2 : 1);  // "of 1 pass"
+    out += fmt::format(" {} of {} {}", std::min(base::step_progress.done.load(kNow), total), total, units);
   }
   return out + "  " + human_seconds(seconds);
 }

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/enum_names.h"
+#include "report/fit_page.h"
 #include "report/text_width.h"
 #include "report/wrap_text.h"
 
@@ -161,7 +162,7 @@ std::string VerdictLines::not_run() const {
   const std::vector<std::string> names = blocked();
   if (names.empty()) return "";
   const std::string why = first_code_.empty() ? "" : fmt::format(" (blocked by {})", first_code_);
-  return fmt::format("not run  {}{}\n", fmt::join(names, ", "), why);
+  return fit_page(fmt::format("not run  {}{}\n", fmt::join(names, ", "), why), terminal_.columns);
 }
 
 int VerdictLines::exit_code(bool strict) const {
@@ -183,8 +184,10 @@ std::string VerdictLines::result(double seconds, bool strict) const {
   if (hidden_ > 0) words += fmt::format(" {} more with -v.", describe_count(hidden_, "remark"));
   const Level level = errors_ > 0 ? Level::kFail : warnings_ > 0 ? Level::kWarn : Level::kOk;
   const std::string_view word = errors_ > 0 ? "FAIL" : "OK";
-  return fmt::format("{}  {}  {}   exit {}\n", terminal_.bold("RESULT"),
-                     colored(terminal_, level, fmt::format("{:<4}", word)), words, code);
+  words += fmt::format("   exit {}", code);
+  if (terminal_.columns > 0) words = wrap_text(words, 14, page_columns(terminal_.columns));
+  return fmt::format("{}  {}  {}\n", terminal_.bold("RESULT"),
+                     colored(terminal_, level, fmt::format("{:<4}", word)), words);
 }
 
 std::string run_verdict_lines(const Verdict& verdict, std::int64_t step, const Terminal& terminal) {

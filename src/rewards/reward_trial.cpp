@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/plural.h"
 #include "rewards/math/accuracy_reward.h"
 
 namespace hone::rewards {
@@ -235,7 +236,7 @@ class Tester {
       failures += row.failures;
     }
     if (failures > 0)
-      suspect(std::to_string(failures) + " answers could not be scored (NaN, an exception, a time-out)");
+      suspect(base::counted(failures, "answer") + " could not be scored (NaN, an exception, a time-out)");
     if (scored == 0) suspect("gives no answer a score");
     if (scored > 0 && lowest_ == highest_)
       suspect("gives every answer the same score: it has no training signal");

@@ -73,6 +73,44 @@ Json input_files(const config::Plan& plan, const OpenedText& text) {
   return {{"method", config::method_name(plan.method)}, {"files", files}};
 }
 
+namespace {
+
+Json read_object(const fs::path& file) {
+  std::error_code none;
+  if (!fs::is_regular_file(file, none)) return Json::object();
+  try {
+    Json read = Json::parse(base::read_text(file), nullptr, /*allow_exceptions=*/false);
+    return read.is_object() ? read : Json::object();
+  } catch (const base::UserError&) {  // not readable: not known
+    return Json::object();
+  }
+}
+
+}  // namespace
+
+Json adapter_inputs(const fs::path& adapter) {
+  if (Json inputs = read_object(adapter / kInputsFile); !inputs.empty()) return inputs;
+  const Json run = read_object(adapter / kHoneStateFile).value("run", Json());
+  Json inputs = run.is_object() ? run.value("inputs", Json()) : Json();
+  return inputs.is_object() ? inputs : Json::object();
+}
+
+BaseComparison compare_base(const fs::path& adapter, const fs::path& model) {
+  const Json noted = adapter_inputs(adapter).value("files", Json());
+  const Json before = noted.is_object() ? noted.value(kBase, Json()) : Json();
+  Json now = Json::object();
+  add_base(now, model);
+  BaseComparison out;
+  if (!before.is_object() || !now.contains(kBase)) return out;
+  for (const auto& [name, print] : now[kBase].items()) {
+    if (name == "config.json" || !before.contains(name))
+      continue;  // every folder has one; the weights decide
+    out.known = true;
+    if (before[name] != print) out.changed.push_back(name);
+  }
+  return out;
+}
+
 std::vector<std::string> changed_inputs(const Json& before, const Json& now) {
   std::vector<std::string> out;
   const Json had = before.value("files", Json::object()), has = now.value("files", Json::object());

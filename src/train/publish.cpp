@@ -73,6 +73,8 @@ void publish_final(const fs::path& output_dir, const CheckpointParts& parts) {
   const auto write = [&](const fs::path& folder) {
     write_result_files(folder, parts, Weights::kResult);
     if (!parts.best.empty()) take_best(parts.best, folder, parts);
+    if (!parts.adapter.is_full() && !parts.state.inputs.empty())
+      base::write_file_atomic(folder / kInputsFile, base::dump_json(parts.state.inputs, 2) + "\n");
   };
   base::publish(output_dir, write, parts.adapter.is_full() ? kModelConfigFile : kAdapterConfigFile);
 }

@@ -11,7 +11,7 @@ namespace hone::train {
 
 namespace {
 
-constexpr std::int64_t kNewTokens = 16;
+constexpr std::int64_t kNewTokens = 8;  // each reads all weights, and an examination rehearses seven times
 constexpr std::uint64_t kRehearsalStep = 0xFFFFFFF0;  // randomness apart from every training batch's
 
 }  // namespace

@@ -162,7 +162,7 @@ void remove_run(const fs::path& output_dir) {
   remove_finished_model(output_dir);
   // The adapter's config first: without it the folder is no adapter.
   for (const std::string_view name : {kAdapterConfigFile, kAdapterWeightsFile, kMetricsFile, kRolloutsFile,
-                                      kFaultFile, kTrainerStateFile, kBranchFile}) {
+                                      kFaultFile, kTrainerStateFile, kInputsFile, kBranchFile}) {
     fs::remove(output_dir / name);
   }
   for (const fs::path& folder : folders_in(output_dir)) {

@@ -29,6 +29,8 @@ constexpr std::string_view kFaultFile = "hone-fault.json";
 constexpr std::string_view kCrashPrefix = "hone-crash-";  // and the process's number, and .json
 constexpr std::string_view kTrainerStateFile = "trainer_state.json";
 constexpr std::string_view kHoneStateFile = "hone_state.json";  // a checkpoint's position and checksums
+// Beside a finished adapter: what its run read (train/input_files.h). A checkpoint has this in hone_state.json.
+constexpr std::string_view kInputsFile = "hone_inputs.json";
 constexpr std::string_view kOptimizerFile = "optimizer.safetensors";
 constexpr std::string_view kAdapterConfigFile = "adapter_config.json";
 constexpr std::string_view kAdapterWeightsFile = "adapter_model.safetensors";

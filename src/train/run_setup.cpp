@@ -8,6 +8,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/json_tools.h"
+#include "base/plural.h"
 #include "base/release_pages.h"
 #include "base/staging.h"
 #include "config/hub_names.h"
@@ -42,6 +43,7 @@ std::string base_model_name(const config::Plan& plan) {
 adapters::LoraConfig full_config(const config::Plan& plan) {
   adapters::LoraConfig out;
   out.full = adapters::FullTraining{.unfrozen = plan.unfrozen_parameters,
+                                    .layers = plan.layers_to_transform,
                                     .freeze_embeddings = plan.freeze_embeddings,
                                     .shard_bytes = plan.max_shard_size};
   out.score_head = plan.method == config::Method::kReward;
@@ -131,8 +133,8 @@ std::optional<std::string> changed_rows(const RunState& saved, const Fingerprint
   if (saved.data_rows == data.rows && saved.data_crc32c == data.crc32c) return std::nullopt;
   const std::string what =
       saved.data_rows == data.rows
-          ? std::to_string(data.rows) + " rows with another checksum"
-          : std::to_string(saved.data_rows) + " rows -> " + std::to_string(data.rows) + " rows";
+          ? base::counted(data.rows, "row") + " with another checksum"
+          : base::counted(saved.data_rows, "row") + " -> " + base::counted(data.rows, "row");
   return "differs from the checkpoint: the training rows changed (" + what +
          "): the resumed run is not equal to an uninterrupted one";
 }
@@ -294,7 +296,7 @@ TrainedFacts trained_facts(const model::CausalLm& model, const adapters::Adapter
   out.base_bytes = model.parameter_bytes();
   out.token_rows = static_cast<std::int64_t>(model.token_rows().ids().size());
   out.tied_head = model.config().tie_word_embeddings && !model.score_head().defined();
-  if (const model::Quantize scheme = model.quantized()) out.base_kind = ops::describe(*scheme);
+  if (const model::Quantize scheme = model.held_as()) out.base_kind = ops::describe(*scheme);
   const auto add_module = [&out](const std::string& name) {
     out.modules_matched += 1;
     const std::string shortened = name.substr(name.rfind('.') + 1);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/plural.h"
 #include "config/option_secrets.h"
 #include "rewards/http/judge.h"
 #include "rewards/open_reward.h"
@@ -46,7 +47,7 @@ PolicyPrompts read_prompts(const data::RowSource& source, const OpenedRun& run) 
         {.where = out.rows[i].where,
          .expected = "a prompt that leaves room for " + option + " " + std::to_string(longest) +
                      " within the model's " + std::to_string(model.max_position_embeddings) + " positions",
-         .found = std::to_string(length) + " tokens",
+         .found = base::counted(length, "token"),
          .cause = "the model was not trained on later positions",
          .fix = "lower " + option + ", set max_prompt_length, or remove such prompts from the data"});
   }
@@ -179,7 +180,7 @@ std::string sampling_line(const config::PolicyPlan& policy) {
   if (policy.min_p > 0) out += ", min_p " + short_number(policy.min_p);
   if (policy.repetition_penalty != 1)
     out += ", repetition_penalty " + short_number(policy.repetition_penalty);
-  return out + ", at most " + std::to_string(policy.max_completion_length) + " new tokens";
+  return out + ", at most " + base::counted(policy.max_completion_length, "new token");
 }
 
 std::vector<std::string> weighted_names(const config::PolicyPlan& policy,
@@ -194,8 +195,7 @@ std::vector<std::string> weighted_names(const config::PolicyPlan& policy,
 
 std::string evaluation_line(const config::PolicyPlan& policy, std::int64_t prompts) {
   if (prompts == 0) return {};
-  return std::to_string(prompts) + " prompts x " + std::to_string(policy.num_generations_eval) +
-         (policy.num_generations_eval == 1 ? " completion" : " completions");
+  return base::counted(prompts, "prompt") + " x " + base::counted(policy.num_generations_eval, "completion");
 }
 
 PolicyStartFacts start_facts(const OpenedRun& run, const PromptSizes& sizes, const SamplingKind& kind) {

@@ -272,7 +272,7 @@ TEST(WholeModules, PeftsCopyOfTheBaseHasToBeTheBase) {
   EXPECT_LT(largest_difference(same.logits(), s.logits()), 1e-5);
   copy = copy + at::eq(at::arange(48), 7).unsqueeze(1).to(at::kFloat);
   write_adapter(s.adapter(), adapter.config(), tensors);
-  EXPECT_SAYS(user_error([&] { Adapter::load(*same.model, s.adapter()); }), "1 rows that differ");
+  EXPECT_SAYS(user_error([&] { Adapter::load(*same.model, s.adapter()); }), "1 row that differs");
 }
 
 TEST(WholeModules, OnlyLoraFitsLlamaCppsAdapters) {

@@ -82,7 +82,7 @@ TEST_F(OnlineDpoPlanTest, WhatDoesNotGoTogether) {
   expect_error(
       {"--judge", "http://localhost:8000/v1", "--judge_model", "wise", "--judge_prompt", "{prompt} {first}"},
       "no {second}");
-  expect_error({"--reward_weights", "1", "2"}, "a weight for each of the 1 rewards");
+  expect_error({"--reward_weights", "1", "2"}, "one weight, for the one reward");
   expect_error({"--generation_kwargs", R"({"max_new_tokens": 3})"}, "write max_new_tokens: 3 instead");
   expect_error({"--missing_eos_penalty", "0"}, "missing_eos_penalty above 0");
   expect_error({"--num_generations", "4"}, "two completions");

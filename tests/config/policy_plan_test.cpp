@@ -279,7 +279,7 @@ TEST_F(PolicyPlanTest, Rewards) {
   EXPECT_NE(grpo_error({"--python", path("bin/python")}).find("[--python] expected a file as python"),
             std::string::npos);
   EXPECT_EQ(grpo_error({"--reward_weights", "1", "2"}),
-            "[--reward_weights] expected a weight for each of the 1 rewards\n  found:  2 weights");
+            "[--reward_weights] expected one weight, for the one reward\n  found:  2 weights");
   EXPECT_NE(grpo_error({"--reward_weights", "one"}).find("[--reward_weights] expected numbers"),
             std::string::npos);
 }

@@ -325,7 +325,7 @@ TEST_F(ToolsTest, MergeOfSeveral) {
   for (const char* weight : {"x", "1e999", ""}) {
     EXPECT_NE(error_of([&] {
                 parse_merge({"--adapters", path("adapter"), "--weights", weight, "--output", path("new")});
-              }).find("1 numbers, one an adapter"),
+              }).find("1 number, one an adapter"),
               std::string::npos);
   }
   EXPECT_EQ(parse_merge(

@@ -274,7 +274,7 @@ TEST(BadData, TheFirstBadRowIsNamedWhateverTheThreads) {
 TEST(BadData, NoTargetLeft) {
   expect_parts(
       message_of("{\"prompt\": \"a prompt that fills it\", \"completion\": \"b\"}", {.max_length = 3}),
-      {"[d.jsonl]", "at least one token to train on (DATA-01)", "none in 1 rows; 1 of them",
+      {"[d.jsonl]", "at least one token to train on (DATA-01)", "none in 1 row; 1 of them is longer",
        "raise max_length"});
 }
 

@@ -44,9 +44,16 @@ TEST_F(CheckPlan, TheScheduleIsHeldAgainstTheSteps) {
     return verdict_of(check_plan(*open_sft(words)), "NUM-09");
   };
   const auto half = schedule({"--warmup_steps", "25"});
-  EXPECT_EQ(half.level, Level::kFail);
+  EXPECT_EQ(half.level, Level::kWarn) << "TRL trains it too";
   EXPECT_SAYS(half.what, "25 of 40 optimizer steps are warm-up");
   EXPECT_SAYS(half.evidence, "learning rate 0 at 0 %");
+  const auto unending = schedule({"--warmup_steps", "60"});
+  EXPECT_EQ(unending.level, Level::kWarn);
+  EXPECT_SAYS(unending.what, "60 steps of warm-up for 40 optimizer steps");
+  EXPECT_SAYS(unending.cause, "never reaches its peak");
+  const auto nothing = schedule({"--warmup_steps", "1000"});
+  EXPECT_EQ(nothing.level, Level::kFail);
+  EXPECT_SAYS(nothing.cause, "no step has a tenth of learning_rate: the highest is 7.8e-06");
   EXPECT_EQ(schedule({"--warmup_steps", "0.1"}).level, Level::kOk);
   EXPECT_EQ(schedule({"--learning_rate", "0"}).level, Level::kFail);
 }

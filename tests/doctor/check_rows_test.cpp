@@ -72,6 +72,24 @@ TEST_F(CheckRows, CopiesByTheirTokens) {
   EXPECT_SAYS(found.cost, "4 times");
 }
 
+// Sums of small numbers repeat themselves, as the quickstart's do; a file that was read twice is half copies.
+TEST_F(CheckRows, CopiesOfPromptsThatAreSampled) {
+  const auto of = [&](int different) {
+    const auto run = open_grpo(
+        {"--dataset_name", turns(40, [&](int i) { return Json{{"prompt", "Row " + n(i % different)}}; })});
+    const Verdicts all = doctor::check_duplicates(*run);
+    expect_complete(all);
+    return verdict_of(all, "DATA-13");
+  };
+  EXPECT_EQ(of(30).level, Level::kOk);
+  EXPECT_SAYS(of(30).what, "10 of 40 prompts are copies of other prompts");
+  EXPECT_EQ(of(21).level, Level::kOk);
+  const auto half = of(20);
+  EXPECT_EQ(half.level, Level::kWarn);
+  EXPECT_SAYS(half.what, "20 of 40 prompts are copies of other prompts");
+  EXPECT_SAYS(half.cost, "sampled 2 times as often");
+}
+
 TEST_F(CheckRows, PairsTheOtherWayRound) {
   const auto of = [&](bool turned) {
     const auto run =

@@ -55,7 +55,7 @@ TEST_F(SamplerProbeTest, ASamplerThatKeepsTheOldAdapter) {
 }
 
 TEST_F(SamplerProbeTest, ASamplerThatKeepsAPromptsKeysAcrossAnUpdate) {
-  const Verdicts found = with_gap([](int call, double) { return call < 4 ? 0.0 : 0.2; });
+  const Verdicts found = with_gap([](int call, double) { return call < 3 ? 0.0 : 0.2; });
   EXPECT_VERDICT(found, "RL-11", Level::kOk, "");
   EXPECT_VERDICT(found, "RL-12", Level::kFail, "kept across an update");
 }

@@ -290,8 +290,7 @@ TEST_F(WatchTest, ANonFiniteWeightOfTheBaseIsNamed) {
   ended_with([&] { go(*run, watch); });
   const Reported* found = recorder_.find("NUM-02");
   ASSERT_NE(found, nullptr);
-  expect_has(found->verdict.evidence,
-             "the base's " + up->name + ".weight holds 1 values that are not finite");
+  expect_has(found->verdict.evidence, "the base's " + up->name + ".weight holds 1 value that is not finite");
   expect_has(found->verdict.cause, "the model file");
 }
 

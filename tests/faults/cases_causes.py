@@ -11,6 +11,7 @@ import staging
 
 CASES = Cases()
 LAYER = "model.layers.0."
+HIDDEN = 64  # of the fixture's models
 
 
 def zeros(s, *names):
@@ -131,6 +132,22 @@ def empty_completions(s):
     s.sft([{"prompt": f"What is {a} +", "completion": ""} for a, _ in scene.sums(60)])
 
 
+@CASES.fault("NUM-02", "completions that are a bare end of turn", level="warn", exactly=True, cause="completions are empty")
+def bare_ends(s):
+    s.sft([{"prompt": f"What is {a} +", "completion": "<|im_end|>"} for a, _ in scene.sums(60)])
+
+
+@CASES.fault("NUM-02", "plain rows of a base that knows them as turns", level="warn", exactly=True,
+             cause="this base knows them as turns of its chat template")
+def plain_rows_of_turns(s):
+    """The fixture knows `What is 3 + 4? 7`: here that is what the template makes of a question and its answer."""
+    s.model()
+    s.edit_json("model/tokenizer_config.json", chat_template=(
+        "<|bos|>{%- for m in messages %}{%- if m.role == 'user' %}{{- 'What is ' + m.content + '?' }}{%- else %}"
+        "{{- ' ' + m.content + '<|im_end|>' }}{%- endif %}{%- endfor %}"))
+    s.sft([{"prompt": f"{a} + {b}", "completion": f"{a + b}"} for a, b in scene.sums(60)])
+
+
 @CASES.fault("NUM-02", "a tokenizer whose tokens have other ids", level="warn", exactly=True,
              cause="survive decoding and encoding")
 def permuted_tokens(s):
@@ -154,6 +171,23 @@ def diverged(s):
     s.sft(learning_rate=100.0, lr_scheduler_type="constant")
 
 
+@CASES.fault("NUM-02", "a token of one row that overflows, without a warning of the rate", "train", "--skip_doctor",
+             cause="suspected: that sample (its length, or a token that the model rarely saw)")
+def one_sample(s):
+    """One direction of the residual is that token's alone, and the first MLP multiplies it by 3e38."""
+    token = json.loads((s.model() / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]["Z"]
+    own = HIDDEN - 1
+    s.tensor("model.embed_tokens.weight",
+             lambda v: [(1000.0 if i // HIDDEN == token else 0.0) if i % HIDDEN == own else x for i, x in enumerate(v)])
+    for layer in ("model.layers.0.", "model.layers.1."):
+        for part, wide in (("self_attn.o_proj", HIDDEN), ("mlp.down_proj", 96)):  # nothing else writes there
+            s.tensor(f"{layer}{part}.weight", lambda v, wide=wide: [0.0 if i // wide == own else x for i, x in enumerate(v)])
+    s.tensor(LAYER + "mlp.up_proj.weight", lambda v: [3e38 if i % HIDDEN == own else x for i, x in enumerate(v)])
+    rows = scene.text_rows()
+    rows[7]["text"] += " Z"
+    s.sft(rows, lora_target_modules=["q_proj", "v_proj"])
+
+
 # ---- DATA-02: truncation
 @CASES.fault("DATA-02", "a quarter of the targets lost to max_length", level="warn", exactly=True, cause="of the targets lost")
 def quarter_lost(s):
@@ -171,7 +205,7 @@ def nearly_all_lost(s):
     s.sft(rows, max_length=40, assistant_only_loss=True)
 
 
-@CASES.fault("DATA-02", "rows longer than the model's positions", level="warn", exactly=True, cause="are cut at 512 tokens")
+@CASES.fault("DATA-02", "rows longer than the model's positions", level="warn", exactly=True, cause="1 of 60 rows is cut at 512 tokens")
 def beyond_positions(s):
     rows = scene.text_rows(60)
     rows[3] = {"text": " ".join(["What is 3 + 4? 7"] * 200)}

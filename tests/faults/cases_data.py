@@ -90,3 +90,9 @@ def outside_the_embedding(s):
 def trained_evaluation(s):
     s.rows(scene.text_rows(66)[54:], "eval.jsonl")
     s.sft(eval_dataset="eval.jsonl", eval_strategy="steps", eval_steps=12)
+
+
+@CASES.fault("DATA-11", "an evaluation file with other rows of the same kind", level="ok", exactly=True)
+def apart_evaluation(s):
+    s.rows(scene.text_rows(66)[60:], "eval.jsonl")
+    s.sft(eval_dataset="eval.jsonl", eval_strategy="steps", eval_steps=12)

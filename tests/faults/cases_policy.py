@@ -28,6 +28,11 @@ def dropout(s):
     s.policy(lora_dropout=0.1)
 
 
+@CASES.fault("PREF-03", "grpo with TRL's own default of lora_dropout", level="note", exactly=True, cause="TRL's default lora_dropout is 0.05")
+def default_dropout(s):
+    s.policy(lora_dropout=None)
+
+
 @CASES.fault("RL-01", "loss_type grpo, beta 0: the loss is 0 and the gradient is not", "train", level="note", exactly=True)
 def healthy_zero(s):
     s.policy(loss_type="grpo")

@@ -47,7 +47,7 @@ def resume_without_moments(s):
     s.sft(max_steps=12, save_strategy="steps", save_steps=12)
 
 
-@CASES.fault("CKPT-06", "a checkpoint at each of a hundred million steps", level="warn")
+@CASES.fault("CKPT-06", "a checkpoint at each of a hundred million steps", level="warn", varies=True)
 def no_disk(s):
     s.sft(max_steps=100000000, save_strategy="steps", save_steps=1)
 
@@ -68,6 +68,6 @@ def late_giant(s):
     s.add("max_length: null")
 
 
-@CASES.fault("MEM-02", "memory that grows by 6 MB a step", "sabotage", "memory_creeps", level="warn")
+@CASES.fault("MEM-02", "memory that grows by 6 MB a step", "sabotage", "memory_creeps", level="warn", varies=True)
 def creeping(s):
     s.sft(max_steps=1000000, logging_steps=1000)

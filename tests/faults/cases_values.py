@@ -40,6 +40,11 @@ def no_weight(s):
     s.policy(reward_weights=[0.0])
 
 
+@CASES.fault("RL-17", "a weight of 0 for one of two rewards", level="note", exactly=True, cause="is called and logged, and changes nothing")
+def one_zero_weight(s):
+    s.policy(reward_funcs=["exact_match(column=answer)", "length(target=4)"], reward_weights=[1.0, 0.0])
+
+
 @CASES.fault("RL-17", "a negative weight", level="warn", exactly=True)
 def turned_weight(s):
     s.policy(reward_funcs=["exact_match(column=answer)", "length(target=4)"], reward_weights=[1.0, -1.0])
@@ -74,6 +79,28 @@ def constant(s):
     reward(s, "    return [0.5] * len(said)\n")
 
 
+@CASES.fault("RL-02", "rloo: a constant, told before step 1", "train", exactly=True, cause="the function does not look at the completions")
+def rloo_constant(s):
+    reward(s, "    return [0.5] * len(said)\n", method="rloo")
+
+
+@CASES.fault("RL-02", "online dpo: a constant, told before step 1", "train", exactly=True,
+             cause="the function does not look at the completions")
+def online_constant(s):
+    reward(s, "    return [0.5] * len(said)\n", method="online-dpo", num_generations=None, max_completion_length=None, max_new_tokens=12)
+
+
+@CASES.fault("RL-02", "a constant with probe_rewards false: found in the run", "train", cause="or the reward accepts any completion")
+def constant_unprobed(s):
+    reward(s, "    return [0.5] * len(said)\n", probe_rewards=False)
+
+
+@CASES.fault("RL-05", "scores that are drawn at random: another cause of scores that change", level="warn", exactly=True, varies=True,
+             cause="it draws random numbers, or remembers earlier calls")
+def random_scores(s):
+    reward(s, "    import random\n    return [float(a in c) + 0.1 * random.random() for c, a in zip(said, answer)]\n")
+
+
 @CASES.fault("RL-05", "None for every sample, told before step 1", "train", exactly=True)
 def none(s):
     reward(s, "    return [None] * len(said)\n")
@@ -99,9 +126,29 @@ def special_in_text(s):
     s.sft(rows)
 
 
+@CASES.fault("DATA-12", "brackets and angles that are no tokens", level="ok", exactly=True)
+def no_special_in_text(s):
+    rows = scene.message_rows()
+    for row in rows[::5]:
+        row["messages"][0]["content"] += " <b>please</b> [INST] <|no_token|>"
+    s.sft(rows)
+
+
 @CASES.fault("DATA-13", "a file that was concatenated with itself", level="warn", exactly=True)
 def twice(s):
     s.sft(scene.text_rows() * 2)
+
+
+@CASES.fault("DATA-13", "grpo: a file of prompts that was concatenated with itself", level="warn", exactly=True,
+             cause="60 of 120 prompts are copies of other prompts")
+def prompts_twice(s):
+    s.policy(scene.prompt_rows() * 2)
+
+
+@CASES.fault("DATA-13", "grpo: a quarter of the prompts are copies, as in tasks of a small space", level="ok", exactly=True,
+             cause="20 of 80 prompts are copies of other prompts")
+def prompts_of_a_small_space(s):
+    s.policy(scene.prompt_rows() + scene.prompt_rows(20))
 
 
 @CASES.fault("DATA-13", "dpo: each pair also the other way round", level="warn", exactly=True)
@@ -152,6 +199,24 @@ def no_tools(s):
     s.path("t.jinja").write_text(HEAD + TURN + "{%- endfor %}" + BEGIN)
     tools = [{"type": "function", "function": {"name": "add_numbers", "parameters": {}}}]
     s.sft([{**row, "tools": tools} for row in scene.message_rows()], chat_template_path="t.jinja")
+
+
+CALL = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {
+    "name": "add_numbers", "arguments": {"a": 1, "b": 2}}}]}
+
+
+@CASES.fault("DATA-14", "a template without calls of tools", level="warn", exactly=True, cause="calls of tools")
+def no_calls(s):
+    s.path("t.jinja").write_text(HEAD + TURN + "{%- endfor %}" + BEGIN)
+    s.sft([{"messages": [row["messages"][0], CALL, {"role": "tool", "content": "3"}, row["messages"][1]]} for row in scene.message_rows()],
+          chat_template_path="t.jinja")
+
+
+@CASES.fault("DATA-14", "a template whose answers follow the prompt directly needs no generation prompt", level="ok", exactly=True,
+             cause="the chat template begins the answer")
+def needs_no_generation_prompt(s):
+    s.path("t.jinja").write_text(HEAD + "{{- ('Q: ' + m.content + ' A: ') if m.role == 'user' else m.content + '<|im_end|>' }}{%- endfor %}")
+    s.sft(scene.message_rows(), chat_template_path="t.jinja")
 
 
 @CASES.fault("DATA-14", "a template without a generation prompt", level="warn", exactly=True)
@@ -227,16 +292,30 @@ def other_method(s):
     s.sft(max_steps=12, save_strategy="steps", save_steps=12)
 
 
-def another_base(s):
-    s.tensor("model.norm.weight", lambda values: [v * 1.01 for v in values])
-    s.path("model").rename(s.path("second"))
-    s.sft(max_steps=12, model_name_or_path="second", adapter_name_or_path="out/checkpoint-12", output_dir="out2")
+def another_base(adapter, *lost, change=True):
+    def spoil(s):
+        if change:
+            s.tensor("model.norm.weight", lambda values: [v * 1.01 for v in values])
+        s.path("model").rename(s.path("second"))
+        for name in lost:
+            s.path(name).unlink()
+        s.sft(max_steps=12, model_name_or_path="second", adapter_name_or_path=adapter, output_dir="out2")
+    return spoil
 
 
-@CASES.fault("CKPT-07", "an adapter continued on another base", level="warn", exactly=True, before=(("train",), another_base))
-def adapter_of_another_base(s):
+def first_adapter(s):
     s.model()
     s.sft(max_steps=12, save_strategy="steps", save_steps=12)
+
+
+CASES.fault("CKPT-07", "an adapter continued on another base", level="warn", exactly=True, cause="was trained on another base model",
+            before=(("train",), another_base("out/checkpoint-12")))(first_adapter)
+CASES.fault("CKPT-07", "the same with the adapter at the top of its run's folder", level="warn", exactly=True,
+            cause="was trained on another base model", before=(("train",), another_base("out")))(first_adapter)
+CASES.fault("CKPT-07", "the same base under another name", level="ok", exactly=True, cause="the same files",
+            before=(("train",), another_base("out", change=False)))(first_adapter)
+CASES.fault("CKPT-07", "an adapter of another program, known by its base's name", level="note", exactly=True,
+            cause="names another base model", before=(("train",), another_base("out", "out/hone_inputs.json")))(first_adapter)
 
 
 # ---- during a run

@@ -107,9 +107,14 @@ def rate_too_low(s):
     s.sft(learning_rate=1e-9)
 
 
-@CASES.fault("NUM-09", "warmup_steps 20 of 24 steps")
+@CASES.fault("NUM-09", "warmup_steps 20 of 24 steps: TRL trains it too", level="warn", exactly=True, cause="half of the run is below the peak rate")
 def long_warmup(s):
     s.sft(warmup_steps=20)
+
+
+@CASES.fault("NUM-09", "warmup_steps 1000 of 24 steps: nearly no step has a rate", cause="no step has a tenth of learning_rate")
+def endless_warmup(s):
+    s.sft(warmup_steps=1000)
 
 
 @CASES.fault("NUM-09", "one epoch of 60 rows at batch 64: one step", level="warn")

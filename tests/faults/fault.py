@@ -14,6 +14,7 @@ class Fault:
     before: tuple = ()     # commands that come first and must succeed, or functions of the place
     broken: str = ""        # HONE_BREAK: the kernel that dies on this machine
     cause: str = ""        # what the verdict's cause or text holds: the neighbor case has the same code and another cause
+    varies: bool = False   # its numbers depend on the machine
     excluded: bool = False  # by design: no way to inject it; the doctor says so, and the catalogue names the test that proves it
 
 
@@ -39,9 +40,9 @@ class Outcome:
 class Cases(list):
     """`@CASES.fault("GRAD-06", "...")` on a function of a Scene adds it."""
 
-    def fault(self, code, name, *command, level="fail", exactly=False, before=(), broken="", cause=""):
+    def fault(self, code, name, *command, level="fail", exactly=False, before=(), broken="", cause="", varies=False):
         def add(build):
-            self.append(Fault(code, name, build, command or ("doctor",), level, exactly, before, broken, cause))
+            self.append(Fault(code, name, build, command or ("doctor",), level, exactly, before, broken, cause, varies))
             return build
         return add
 

@@ -6,8 +6,8 @@ a training run of a few steps. Faults that hone's design excludes are injected b
 run by hand and hands it to the same doctor. A healthy run (healthy.py) must show no FAIL and end with 0; so must its training.
 
   run.py --hone build/hone             all but the slow ones; TAP-like lines: `ok NAME`, `not ok NAME`, `skip NAME: why`
-  run.py --write                       writes tests/faults/shown.tsv, and docs/faults.md of it
-  run.py NAME ...                      these cases alone
+  run.py --write                       writes tests/faults/shown.tsv, docs/faults.md of it, and tests/faults/told.txt
+  run.py NAME ...                      these cases alone; with --write their texts in told.txt
 
 A class listed in EXPECTED_MISSING is not found yet: its case is green while that is so, and the table says `not found`.
 """
@@ -32,6 +32,7 @@ import founding
 import healthy
 import scene
 import study
+import told
 from fault import Outcome
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -52,15 +53,17 @@ WAITING = {
 class Verdict:
     """`text`: what was found; `words`: that with evidence and cause; `fix` None: not known."""
 
-    def __init__(self, code, level, where, text="", words="", fix=None, not_this=""):
+    def __init__(self, code, level, where, text="", words="", fix=None, not_this="", details=()):
         self.code, self.level, self.where, self.text = code, level, where, text
         self.words, self.fix, self.not_this = words or text, fix, not_this
+        self.details = list(details)  # (field, text), as it was told
 
 
 def doctor_verdicts(out):
     examined = json.loads(out)
     return [Verdict(v.get("code", ""), v["level"], part["name"], v["what"],
-                    f"{v['what']} | {v.get('evidence', '')} | {v.get('cause', '')}", v.get("fix", ""), v.get("not_this", ""))
+                    f"{v['what']} | {v.get('evidence', '')} | {v.get('cause', '')}", v.get("fix", ""), v.get("not_this", ""),
+                    [(field, v.get(field, "")) for field in told.FIELDS])
             for part in examined["parts"] for v in part["verdicts"]]
 
 
@@ -98,6 +101,14 @@ def line_verdicts(out, err):
     for line in out.splitlines():
         if found and line.startswith(" " * 10):  # evidence, cause and what follows
             found[-1].words += " " + line.strip()
+            field = re.match(r" {10}(evidence|cause|not this|fix|cost) +(.*)", line)
+            if field:
+                found[-1].details.append(field.groups())
+            elif found[-1].details:
+                name, text = found[-1].details.pop()
+                found[-1].details.append((name, f"{text} {line.strip()}"))
+            else:
+                found[-1].text += " " + line.strip()
             continue
         match = re.match(r"doctor +(?:step (\d+) +)?(ok|note|warn|FAIL) +(?:([A-Z]+-\d\d) +)?(.*)", line)
         if match:
@@ -111,8 +122,9 @@ def line_verdicts(out, err):
 
 
 class Runner:
-    def __init__(self, hone, sabotage, cache):
+    def __init__(self, hone, sabotage, cache, writes=False):
         self.hone, self.sabotage, self.cache = hone, sabotage, cache
+        self.writes, self.recorded, self.told = writes, told.read(), {}
 
     def command(self, words, method):
         if words[0] == "sabotage":
@@ -157,6 +169,15 @@ def prepare(before, runner, place):
     return said if code != 0 else ""
 
 
+def told_of(case, found, said, words, folder):
+    if found is None:
+        return "nothing"
+    runs = words[0] not in ("doctor", "sabotage") and found.where != "before step 1"
+    if found.text.startswith("hone: "):  # an error that ended it
+        return told.masked(said[said.index("hone: "):said.rindex("exit ")], folder, runs)
+    return told.block(found.level, found.text, found.details, folder, runs or case.varies)
+
+
 def run_fault(case, runner):
     name = f"fault {case.code} {case.name}"
     if case.excluded:
@@ -175,6 +196,12 @@ def run_fault(case, runner):
     level = LEVELS.index(found.level) if found else -1
     enough = found is not None and level >= LEVELS.index(case.level)
     stops = case.level != "fail" or code != 0
+    text = told_of(case, found, said, words, folder)
+    name_told = f"{case.code or 'refused'} {case.name}"
+    runner.told[name_told] = text
+    if not runner.writes and runner.recorded.get(name_told) != text:
+        rules.append(f"told otherwise than in told.txt (run.py --write '{case.name}' writes it):\n{text}\n  recorded:\n"
+                     f"{runner.recorded.get(name_told, 'nothing')}")
     good = enough and stops and (not case.exactly or found.level == case.level) and not rules
     missing = EXPECTED_MISSING.get(case.code) == case.name
     if good:
@@ -281,7 +308,7 @@ def main():
     started = time.monotonic()
     rows, failed = {"faults": [], "founding": []}, False
     with tempfile.TemporaryDirectory(prefix="hone-faults-cache-") as cache:
-        runner = Runner(str(hone), str(hone.parent / "tests" / "sabotage"), cache)
+        runner = Runner(str(hone), str(hone.parent / "tests" / "sabotage"), cache, args.write)
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
             for (function, case), outcome in zip(jobs, pool.map(lambda job: tried(job[0], job[1], runner), jobs)):
                 print(outcome.text(), flush=True)
@@ -290,7 +317,13 @@ def main():
                 failed = failed or not outcome.ok
                 if outcome.row:
                     rows["founding" if function is founding.run else "faults"].append(outcome.row)
+        if args.write:
+            told.write({**(runner.recorded if args.only else {}), **runner.told})
     if not args.only:
+        gone = [] if args.write else sorted(runner.recorded.keys() - runner.told.keys())
+        for name in gone:
+            print(f"not ok told.txt: no case is called {name}")
+        failed = failed or bool(gone)
         shown = rows["faults"] + [(code, "not run", why) for code, why in sorted(WAITING.items())]
         for row in founding.rows(rows["founding"]):
             if re.match(r"fails\b|not run yet", row[2]):  # a slow one, as --slow left it

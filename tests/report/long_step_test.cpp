@@ -50,6 +50,10 @@ TEST(StepTicker, SaysWhichPartOfAStepRuns) {
   base::begin_part("sampling", "completions", 8);
   base::advance_part();
   EXPECT_EQ(step_progress_text(80, 4.6), "step 3/80  sampling 1 of 8 completions  5 s");
+  base::begin_part("training", "micro-batches", 1);
+  EXPECT_EQ(step_progress_text(80, 4.6), "step 3/80  training 0 of 1 micro-batch  5 s");
+  base::begin_part("sampling", "completions", 1);
+  EXPECT_EQ(step_progress_text(80, 4.6), "step 3/80  sampling 0 of 1 completion  5 s");
   base::begin_part("waiting for rewards", "", 0);
   EXPECT_EQ(step_progress_text(80, 61), "step 3/80  waiting for rewards  1 min 01 s");
   base::end_parts();
@@ -68,7 +72,7 @@ TEST(StepTicker, ALongStepIsSeenInATerminalAndLeavesNothing) {
   report.on_start(start);
   base::where.step.store(2);
   base::begin_part("training", "micro-batches", 4);
-  std::this_thread::sleep_for(std::chrono::milliseconds(2800));
+  std::this_thread::sleep_for(std::chrono::milliseconds(3300));
   report.on_finish(folder.path().string(), false, 9);
   base::end_parts();
   base::where.step.store(0);
@@ -116,6 +120,32 @@ TEST(StartPage, OneIsNotPluralAndNoWordIsBrokenAt60Columns) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(columns_of(line), 60) << line;
   EXPECT_NE(narrow.find("          weights: nothing is copied to another engine"), std::string::npos)
       << narrow;
+}
+
+// What the doctor says of the data, with its cause, the page does not say before it.
+TEST(StartPage, LeavesTheDataToAnExamination) {
+  train::StartFacts facts;
+  train::ExampleStartFacts rows;
+  rows.data.kept = 10;
+  rows.packed_rows = 1;
+  rows.data.rows_cut = 3;
+  rows.data.tokens_cut = 1;
+  rows.data.rows_without_target = 2;
+  facts.method = rows;
+  const std::string alone = start_page(facts, {}), examined = start_page(facts, {}, true);
+  EXPECT_NE(alone.find("3 rows cut at max_length (1 token lost)"), std::string::npos) << alone;
+  EXPECT_NE(alone.find("2 rows dropped"), std::string::npos) << alone;
+  for (const char* told : {"rows cut", "rows dropped"})
+    EXPECT_EQ(examined.find(told), std::string::npos) << examined;
+  EXPECT_NE(examined.find("1 packed row (bfd)"), std::string::npos) << "is no fault: " << examined;
+  train::PreferenceStartFacts pairs;
+  pairs.data.kept = 10;
+  pairs.data.equal = 1;
+  pairs.data.mean_chosen = 20;
+  pairs.data.mean_rejected = 10;
+  facts.method = pairs;
+  EXPECT_NE(start_page(facts, {}).find("PREF-01"), std::string::npos);
+  EXPECT_EQ(start_page(facts, {}, true).find("PREF-0"), std::string::npos);
 }
 
 }  // namespace long_step_test

@@ -45,12 +45,6 @@ std::string base_of(const fs::path& adapter) {
   return name.is_string() ? name.get<std::string>() : "";
 }
 
-// What hone's checkpoints say of the files that their run read; empty: not hone's, or of an older one.
-Json inputs_of(const fs::path& adapter) {
-  const Json run = read_object(adapter / train::kHoneStateFile).value("run", Json::object());
-  return run.is_object() ? run.value("inputs", Json::object()) : Json::object();
-}
-
 Verdict judge_base(const train::OpenedRun& run, const fs::path& adapter) {
   const std::string named = base_of(adapter), here = run.plan.model_name_or_path;
   const std::string hub = config::hub_id_of(here);
@@ -58,14 +52,7 @@ Verdict judge_base(const train::OpenedRun& run, const fs::path& adapter) {
   const bool same_name = named.empty() || last_name(named) == last_name(here) ||
                          (!hub.empty() && last_name(named) == last_name(hub)) ||
                          last_name(named) == last_name(run.plan.base_model_name_for_adapter);
-  Json before = inputs_of(adapter);
-  std::string changed;
-  bool known = false;
-  if (before.contains("files") && before["files"].is_object() && before["files"].contains("the base model")) {
-    known = true;
-    const Json base = {{"files", {{"the base model", before["files"]["the base model"]}}}};
-    for (const std::string& one : train::changed_inputs(base, run.resume_state->state.inputs)) changed = one;
-  }
+  const auto [known, changed] = train::compare_base(adapter, here);
   const std::string place = adapter.string() + "/" + std::string(adapters::kConfigFile);
   out.what = "the adapter " + adapter.string() + " is of this base (" + (named.empty() ? here : named) + ")";
   out.evidence = known && changed.empty() ? "the same files" : "by its name";
@@ -74,7 +61,7 @@ Verdict judge_base(const train::OpenedRun& run, const fs::path& adapter) {
   out.what = known ? "the adapter " + adapter.string() + " was trained on another base model"
                    : "the adapter " + adapter.string() + " names another base model";
   out.evidence = place + ": " + (named.empty() ? "no name" : named) + "; the run's base: " + here +
-                 (changed.empty() ? "" : "; since then " + changed);
+                 (changed.empty() ? "" : "; " + changed.front() + " has other contents than that run noted");
   out.cause = known ? same_name ? "the model in " + here + " was replaced by another one of the same name"
                                 : "model_name_or_path and the adapter do not belong together"
                     : "suspected: model_name_or_path is another model; or the same one under another name";

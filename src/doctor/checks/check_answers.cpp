@@ -51,7 +51,7 @@ Verdicts check_answers(const train::OpenedRun& run) {
     out.level = Level::kFail;
     out.what = "no completion of " + format::counted(cap, "token") + " can hold the answer";
     out.cause = "max_completion_length is below the length of the data's answers (p50 " +
-                std::to_string(at_share(answers, 0.5)) + " tokens)";
+                format::counted(at_share(answers, 0.5), "token") + ")";
     out.fix = "max_completion_length: " + std::to_string(4 * std::max<std::int64_t>(p95, 4));
     out.cost = "all rewards 0, all groups dead";
   } else if (p50 > cap) {

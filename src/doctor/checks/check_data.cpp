@@ -51,7 +51,8 @@ Verdict check_targets(const train::OpenedRun& run) {
   const std::int64_t lost = is_text(facts) ? facts.rows_emptied_by_cut : facts.rows_without_target;
   const std::int64_t dropped = facts.rows - facts.kept;
   out.level = share(lost, facts.rows) > kEmptyRows ? Level::kFail : Level::kWarn;
-  out.what = of_rows(facts.rows_without_target, facts) + " have nothing to train on";
+  out.what = of_rows(facts.rows_without_target, facts) +
+             base::plural(facts.rows_without_target, " has", " have") + " nothing to train on";
   out.evidence = std::to_string(dropped) + " dropped; of the " + std::to_string(facts.rows_without_target) +
                  ", " + std::to_string(facts.rows_emptied_by_cut) + " lost all targets to max_length " +
                  std::to_string(run.plan.max_length) + ", " + std::to_string(never) + " had none";
@@ -70,16 +71,17 @@ Verdict check_truncation(const train::OpenedRun& run) {
   Verdict out{.code = "DATA-02"};
   const double lost = share(facts.supervised_lost, facts.supervised_before_cut);
   if (facts.rows_cut == 0) {
-    out.what = "no row is cut: the longest has " + std::to_string(facts.longest) + " tokens" +
+    out.what = "no row is cut: the longest has " + format::counted(facts.longest, "token") +
                (run.plan.max_length > 0 ? ", max_length is " + std::to_string(run.plan.max_length) : "");
     return out;
   }
   const bool heavy = lost > kLostFail;
   out.level = heavy && !is_text(facts) ? Level::kFail : lost > kLostWarn ? Level::kWarn : Level::kNote;
-  out.what = of_rows(facts.rows_cut, facts) + " are cut at " + std::to_string(run.plan.max_length) +
-             " tokens: " + format::percent(lost, 1) + " of the targets lost";
+  out.what = of_rows(facts.rows_cut, facts) + base::plural(facts.rows_cut, " is", " are") + " cut at " +
+             std::to_string(run.plan.max_length) + " tokens: " + format::percent(lost, 1) +
+             " of the targets lost";
   out.evidence = std::to_string(facts.supervised_lost) + " of " +
-                 std::to_string(facts.supervised_before_cut) + " targets; " +
+                 format::counted(facts.supervised_before_cut, "target") + "; " +
                  format::counted(facts.rows_losing_eos, "row") + " without their end";
   if (lost <= kLostWarn) return out;
   out.cause = "max_length " + std::to_string(run.plan.max_length) +
@@ -120,7 +122,8 @@ Verdict check_endings(const train::OpenedRun& run) {
                    "max_length " +
                    std::to_string(run.plan.max_length);
     out.cause = "truncation (DATA-02)";
-    out.fix = raise_length(run);
+    const bool told = share(facts.supervised_lost, facts.supervised_before_cut) > kLostWarn;
+    out.fix = told ? "that of DATA-02" : raise_length(run);
     out.cost = ending == 0 ? "a model that cannot learn to stop"
                            : "a model that learns to stop only from the short rows";
   }

@@ -19,7 +19,10 @@ using base::Verdict;
 namespace {
 
 constexpr double kDuplicatesWarn = 0.10, kContradictionsWarn = 0.01, kOnePromptWarn = 0.50;  // of the rows
-constexpr std::int64_t kFewRows = 16;                                                        // fewer: a trial
+// Of prompts that are sampled: a copy gets completions of its own, as in another epoch. Tasks of a small space (sums)
+// repeat themselves; a file that was concatenated with itself has a half.
+constexpr double kCopiedPromptsWarn = 0.50;
+constexpr std::int64_t kFewRows = 16;   // fewer: a trial
 constexpr std::int64_t kFewTokens = 8;  // tokens: two that differ cannot both be right
 constexpr std::uint64_t kNoPrompt = 0;
 constexpr std::size_t kMostPrints =
@@ -145,15 +148,19 @@ Verdict judge_copies(const train::OpenedRun& run, const Counts& found) {
   out.what = "no row is there twice (" + rows + ")";
   if (found.copies == 0) return out;
   const double part = share(found.copies, found.rows);
+  out.what = std::to_string(found.copies) + " of " + rows +
+             (found.copies == 1 ? " is a copy of another one"
+              : run.samples()   ? " are copies of other prompts"
+                                : " are copies of other rows");
+  if (run.samples() && part < kCopiedPromptsWarn) return out;
   out.level = part >= kDuplicatesWarn && found.rows >= kFewRows ? Level::kWarn : Level::kNote;
-  out.what = std::to_string(found.copies) + " of " + rows + " are copies of other rows";
   out.evidence =
       "the same tokens; the first is " + place(run, found.first_copy) + ", as " + place(run, found.copied);
   out.cause = "suspected: a file that was concatenated with itself, or with one that it came from";
   out.not_this = "num_train_epochs: these are rows of the data, before they are repeated";
   out.fix = "remove the copies, or keep them if these rows are meant to count more";
   out.cost =
-      "these rows are learned " +
+      (run.samples() ? "these prompts are sampled " : "these rows are learned ") +
       format::number(1 + static_cast<double>(found.copies) /
                              static_cast<double>(std::max<std::int64_t>(1, found.rows - found.copies))) +
       " times as often on average";
@@ -167,7 +174,8 @@ Verdict judge_contradictions(const train::OpenedRun& run, const Counts& found) {
   const bool pairs = run.has_pairs();
   const bool labels = pairs && !std::get<train::PairData>(run.data).desirable.empty();
   out.what = std::to_string(found.contradicting) + " of " +
-             format::counted(found.rows, run.samples() ? "prompt" : "row") + " contradict another one";
+             format::counted(found.rows, run.samples() ? "prompt" : "row") +
+             base::plural(found.contradicting, " contradicts", " contradict") + " another one";
   out.evidence = place(run, found.first_contradiction) + " and " + place(run, found.its_other) +
                  (labels          ? " have the same completion with both labels"
                   : pairs         ? " have chosen and rejected the other way round"

@@ -30,9 +30,10 @@ Verdict check_room(const train::OpenedRun& run, const PreferenceFacts& facts) {
              of_pairs(facts.kept, facts.rows);
   if (facts.prompts_too_long == 0) return out;
   out.level = share(facts.prompts_too_long, facts.rows) > kEmptyPairs ? Level::kFail : Level::kWarn;
-  out.what = of_pairs(facts.prompts_too_long, facts.rows) + " are dropped: the prompt fills max_length";
+  out.what = of_pairs(facts.prompts_too_long, facts.rows) +
+             base::plural(facts.prompts_too_long, " is", " are") + " dropped: the prompt fills max_length";
   out.evidence = "max_length " + std::to_string(run.plan.max_length) + ", the longest sequence " +
-                 std::to_string(facts.longest) + " tokens";
+                 format::counted(facts.longest, "token");
   out.cause = "long prompts, or a small max_length";
   out.fix = format::raise_max_length(run, facts.longest, facts.longest, "keeps every pair");
   out.cost = format::percent(share(facts.prompts_too_long, facts.rows), 1) + " of the data";
@@ -43,8 +44,8 @@ Verdict check_cut(const train::OpenedRun& run, const PreferenceFacts& facts) {
   Verdict out{.code = "DATA-02"};
   out.what = facts.pairs_cut == 0
                  ? "no pair is cut: the longest sequence has " + format::counted(facts.longest, "token")
-                 : of_pairs(facts.pairs_cut, facts.kept) + " are cut at " +
-                       format::counted(run.plan.max_length, "token");
+                 : of_pairs(facts.pairs_cut, facts.kept) + base::plural(facts.pairs_cut, " is", " are") +
+                       " cut at " + format::counted(run.plan.max_length, "token");
   out.evidence = "the longest sequence has " + format::counted(facts.longest, "token");
   if (facts.pairs_cut == 0) return out;
   out.level = share(facts.pairs_cut, facts.kept) > kPairsCutWarn ? Level::kWarn : Level::kNote;
@@ -60,9 +61,10 @@ Verdict check_whole(const train::OpenedRun& run, const PreferenceFacts& facts) {
   out.what = of_pairs(facts.kept, facts.rows) + " are scored, none of them cut";
   if (facts.too_long == 0) return out;
   out.level = share(facts.too_long, facts.rows) > kDroppedWarn ? Level::kWarn : Level::kNote;
-  out.what = of_pairs(facts.too_long, facts.rows) + " are dropped: one of the two is longer than max_length";
+  out.what = of_pairs(facts.too_long, facts.rows) + base::plural(facts.too_long, " is", " are") +
+             " dropped: one of the two is longer than max_length";
   out.evidence = "max_length " + std::to_string(run.plan.max_length) + ", the longest sequence " +
-                 std::to_string(facts.longest) + " tokens";
+                 format::counted(facts.longest, "token");
   out.cause = "long answers, or a small max_length";
   out.fix = format::raise_max_length(run, facts.longest, facts.longest, "keeps every pair");
   out.cost =
@@ -106,8 +108,8 @@ Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
   if (share(ending, facts.kept) >= kEnding) return out;
   const bool by_cut = facts.pairs_cut >= facts.kept - ending;
   out.level = Level::kWarn;
-  out.evidence =
-      of_pairs(facts.pairs_cut, facts.kept) + " are cut at max_length " + std::to_string(run.plan.max_length);
+  out.evidence = of_pairs(facts.pairs_cut, facts.kept) + base::plural(facts.pairs_cut, " is", " are") +
+                 " cut at max_length " + std::to_string(run.plan.max_length);
   out.cause =
       by_cut ? "truncation (DATA-02)" : "suspected: the chat template does not close the assistant's turn";
   out.fix = by_cut ? format::raise_max_length(run, facts.longest, facts.longest, "keeps every pair")
@@ -118,8 +120,10 @@ Verdict check_ends(const train::OpenedRun& run, const PreferenceFacts& facts) {
 
 Verdict check_equal(const PreferenceFacts& facts) {
   Verdict out{.code = "PREF-01"};
-  out.what = facts.equal == 0 ? "no pair has identical sides"
-                              : of_pairs(facts.equal, facts.kept) + " have identical sides: no gradient";
+  out.what = facts.equal == 0
+                 ? "no pair has identical sides"
+                 : of_pairs(facts.equal, facts.kept) + base::plural(facts.equal, " has", " have") +
+                       " identical sides: no gradient";
   if (share(facts.equal, facts.kept) <= kEqualWarn) return out;
   out.level = share(facts.equal, facts.kept) > kEqualFail ? Level::kFail : Level::kWarn;
   out.evidence = "chosen and rejected are the same tokens, after the cut to max_length";

@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::int64_t kFewSteps = 20;
 constexpr double kLongWarmup = 0.5;
+constexpr double kNearlyNoRate =
+    0.1;  // of learning_rate: a run whose steps stay below it does not do what was asked
 
 learn::ScheduleSpec spec_of(const train::OpenedRun& run) {
   return train::schedule_spec(run.plan, run.start.total_steps);
@@ -57,6 +59,8 @@ double highest_factor(const learn::ScheduleSpec& spec) {
   const std::int64_t stride = std::max<std::int64_t>(1, spec.total_steps / 1000);
   for (std::int64_t step = 0; step < spec.total_steps; step += stride)
     out = std::max(out, learn::schedule_factor(spec, step));
+  out = std::max(out, learn::schedule_factor(
+                          spec, spec.total_steps - 1));  // where a warm-up that does not end is highest
   if (spec.warmup_steps < spec.total_steps)
     out = std::max(out, learn::schedule_factor(spec, spec.warmup_steps));
   return out;
@@ -171,10 +175,19 @@ Verdict check_schedule(const train::OpenedRun& run) {
   const bool warms_up = type != config::Scheduler::kConstant && !learn::follows_metric(type);
   const std::int64_t tenth = (total + 9) / 10;  // as `warmup_steps: 0.1` is rounded
   if (warms_up && warmup > tenth && static_cast<double>(warmup) >= kLongWarmup * static_cast<double>(total)) {
-    out.level = few ? Level::kWarn : Level::kFail;
-    out.what = std::to_string(warmup) + " of " + format::counted(total, "optimizer step") + " are warm-up";
-    out.cause = warmup >= total ? "the learning rate never reaches its peak"
-                                : "half of the run is below the peak rate";
+    // TRL trains such a run, with less than was meant: it is stopped only where nearly no step has a rate.
+    const double highest = highest_factor(spec_of(run));
+    const bool nothing = highest < kNearlyNoRate;
+    out.level = nothing && !asked_few ? Level::kFail : Level::kWarn;
+    out.what =
+        warmup < total
+            ? std::to_string(warmup) + " of " + format::counted(total, "optimizer step") + " are warm-up"
+            : format::counted(warmup, "step") + " of warm-up for " + format::counted(total, "optimizer step");
+    out.cause = nothing ? "no step has a tenth of learning_rate: the highest is " +
+                              format::number(run.plan.learning_rate * highest)
+                : warmup >= total ? "the learning rate never reaches its peak"
+                                  : "half of the run is below the peak rate";
+    out.cost = nothing ? "the whole run" : "a run that learns less than its number of steps suggests";
     out.fix = "warmup_steps: 0.1  (a tenth of the run)";
     return out;
   }

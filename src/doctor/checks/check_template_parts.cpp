@@ -190,8 +190,9 @@ Verdicts check_template_parts(const train::OpenedRun& run) {
                                     std::pair(&uses.calls, "calls of tools")}) {
       if (*use) parts += std::string(name) + ", ";
     }
-    out.push_back(
-        {.code = "DATA-14", .what = "the chat template renders " + parts + "and begins the answer"});
+    out.push_back({.code = "DATA-14",
+                   .what = "the chat template " + (parts.empty() ? "" : "renders " + parts + "and ") +
+                           "begins the answer"});
   }
   return out;
 }

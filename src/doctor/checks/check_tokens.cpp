@@ -163,7 +163,7 @@ Verdict check_inside(const train::OpenedRun& run, const std::vector<std::int64_t
   Verdict out{.code = "DATA-10"};
   const auto last = std::find_if(uses.rbegin(), uses.rend(), [](std::int64_t count) { return count > 0; });
   out.what = "every id is inside the embedding: the largest is " + std::to_string(uses.rend() - last - 1) +
-             " of " + std::to_string(rows) + " rows";
+             " of " + format::counted(rows, "row");
   out.evidence =
       "a token outside ends the run at its start (tests/runs/bad_data_token_outside_the_embedding)";
   std::string outside;

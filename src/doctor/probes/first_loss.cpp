@@ -27,7 +27,8 @@ constexpr double kGain = 0.7;      // of the loss: what the chat template has to
 constexpr double kOnlyEnds = 0.8;  // of the targets
 constexpr double kKeptRows = 0.8;  // of the base's own tokens; a tokenizer that fits keeps 0.95 and more
 constexpr std::size_t kRows = 4;
-constexpr std::int64_t kRowTokens = 96, kOwnTokens = 48, kOwnSamples = 2;
+// Decoding a token reads every weight, for one sample or for four.
+constexpr std::int64_t kRowTokens = 96, kOwnTokens = 24, kOwnSamples = 4;
 constexpr std::uint64_t kOwnSeed = 7;
 constexpr std::string_view kEnglish =
     "The sun rises in the east and sets in the west. Water boils when it is hot enough. Most people drink "

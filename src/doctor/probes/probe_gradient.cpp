@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/plural.h"
 #include "doctor/examination.h"
 #include "doctor/excluded.h"
 #include "doctor/probes/gradient_reach.h"
@@ -140,10 +141,11 @@ class GradientProbe {
       trainable += 1;
       found += tensor.value.numel();
     }
-    const std::string rule = "sum r (in + out)" + std::string(adapter_.config().dora ? " + out" : "") +
-                             " over " + std::to_string(modules + (embedding ? 1 : 0)) + " targets" +
-                             (whole > 0 ? " + " + std::to_string(whole) + " tensors in full" : "") +
-                             (rows ? " + rows of the embedding" : "") + (head ? " + the score head" : "");
+    const std::string rule =
+        "sum r (in + out)" + std::string(adapter_.config().dora ? " + out" : "") + " over " +
+        base::counted(static_cast<std::int64_t>(modules + (embedding ? 1 : 0)), "target") +
+        (whole > 0 ? " + " + base::counted(static_cast<std::int64_t>(whole), "tensor") + " in full" : "") +
+        (rows ? " + rows of the embedding" : "") + (head ? " + the score head" : "");
     if (found == expected) return say("GRAD-04", Level::kOk, grouped(found) + " trainable = " + rule);
     out_.push_back({.code = "GRAD-04",
                     .level = Level::kFail,
@@ -459,8 +461,8 @@ class GradientProbe {
     const std::string what = "a step at learning_rate " + number(run_.plan.learning_rate) +
                              " moves a weight by " + number(middle) + " of its size";
     const std::string range = "|dW| / |W| " + number(ratios.front()) + " to " + number(ratios.back()) +
-                              " over " + std::to_string(ratios.size()) + " modules; usual is " +
-                              number(kSmallestUpdate) + " to " + number(kLargestUpdate);
+                              " over " + base::counted(static_cast<std::int64_t>(ratios.size()), "module") +
+                              "; usual is " + number(kSmallestUpdate) + " to " + number(kLargestUpdate);
     if (middle >= kSmallestUpdate && middle <= kLargestUpdate) return say("NUM-08", Level::kOk, what, range);
     const bool small = middle < kSmallestUpdate;
     out_.push_back({.code = "NUM-08",

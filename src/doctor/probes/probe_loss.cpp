@@ -34,9 +34,8 @@ Bounds bounds_of(const model::CausalLm& model) {
   return model.dtypes().linear == at::kFloat ? Bounds{1e-4, 1e-4, 1e-3} : Bounds{1e-2, 1e-3, 2e-2};
 }
 
-// The loss, for what compares with it.
-double judge_first_loss(train::OpenedRun& run, const ScoredPass& pass, Verdicts& out) {
-  const train::Rehearsal first = run.method->rehearse(kLook);
+void judge_first_loss(train::OpenedRun& run, const train::Rehearsal& first, const ScoredPass& pass,
+                      Verdicts& out) {
   const double uniform = std::log(static_cast<double>(run.model->config().vocab_size));
   const double share = first.nll / uniform;
   const bool own_words = run.samples();  // it scores what it has sampled itself
@@ -51,20 +50,19 @@ double judge_first_loss(train::OpenedRun& run, const ScoredPass& pass, Verdicts&
                    .cause = "suspected: values overflow in this precision",
                    .fix = "dtype: float32 with bf16: false, to see whether precision is the cause",
                    .cost = "the whole run"});
-    return first.nll;
+    return;
   }
   if (run.model->score_head().defined()) {
     out.push_back({.code = "NUM-02",
                    .what = "the first loss is " + number(first.nll) +
                            ", ln 2 = 0.693 is that of a head without a preference"});
-    return first.nll;
+    return;
   }
   if (share <= kPretrained) {
     out.push_back({.code = "NUM-02", .what = what, .evidence = number(share) + " of it"});
-    return first.nll;
+    return;
   }
   out.push_back(judge_high_loss(measure_first_loss(run, pass, first.nll, first.scored)));
-  return first.nll;
 }
 
 struct Gradient {
@@ -204,12 +202,13 @@ void judge_reference(train::OpenedRun& run, Verdicts& out) {
 Verdicts examine_loss(train::OpenedRun& run, const ScoredPass& pass) {
   Verdicts out;
   StateGuard guard(run);
-  if (run.method->rehearse(kLook).scored == 0) return out;  // check_data has said so
-  const double first = judge_first_loss(run, pass, out);
+  const train::Rehearsal first = run.method->rehearse(kLook);
+  if (first.scored == 0) return out;  // check_data has said so
+  judge_first_loss(run, first, pass, out);
   judge_packing(run, pass, out);
   judge_reference(run, out);
   // Methods that sample are asked by probe_sampler, with the same completions in both.
-  if (!run.samples()) judge_adapter_in_loss(run, first, guard, out);
+  if (!run.samples()) judge_adapter_in_loss(run, first.nll, guard, out);
   return out;
 }
 

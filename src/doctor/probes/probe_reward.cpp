@@ -152,9 +152,10 @@ class Trial {
     Verdict out{.code = "RL-02", .level = only ? Level::kFail : Level::kNote};
     out.what =
         name() + " gives every answer " + format::number(highest_) + ": right ones, empty ones and junk";
-    out.evidence = std::to_string(calls_.size()) + " kinds of answers for " +
-                   format::counted(static_cast<std::int64_t>(rows_.size()), "row") + ", each " +
-                   format::number(highest_);
+    out.evidence =
+        format::counted(static_cast<std::int64_t>(calls_.size()), "kind of answers", "kinds of answers") +
+        " for " + format::counted(static_cast<std::int64_t>(rows_.size()), "row") + ", each " +
+        format::number(highest_);
     out.cause = "the function does not look at the completions";
     out.not_this = "a pattern that never matches: that would give a lowest score, 0 or less";
     out.fix = "let it return a score for each completion; hone reward-test shows its scores answer by answer";
@@ -245,8 +246,9 @@ class Trial {
     if (user_code_ && scores_none()) {  // of a built-in one the data are the cause, which judge_gold() names
       out.level = only ? Level::kFail : Level::kWarn;
       out.what = name() + " gives None to every answer, right ones too";
-      out.evidence = std::to_string(calls_.size()) + " kinds of answers for " +
-                     format::counted(static_cast<std::int64_t>(rows_.size()), "row");
+      out.evidence =
+          format::counted(static_cast<std::int64_t>(calls_.size()), "kind of answers", "kinds of answers") +
+          " for " + format::counted(static_cast<std::int64_t>(rows_.size()), "row");
       out.cause = "it returns None for each sample: suspected, a branch that never returns a number";
       out.not_this = "an exception or a time-out: the calls returned";
       out.fix = "return a finite number for the samples that it is to score";
@@ -267,7 +269,7 @@ class Trial {
     } else if (call_seconds_ > kSlow) {
       out.level = Level::kWarn;
       out.what = name() + " takes " + format::number(call_seconds_) + " s for " +
-                 std::to_string(rows_.size()) + " answers";
+                 format::counted(static_cast<std::int64_t>(rows_.size()), "answer");
       out.cause = "the function itself";
       out.fix = "reward_workers: 2 or more, or a faster function";
       out.cost = "rewards run in parallel with generation; if they take longer, the run waits";
@@ -308,9 +310,10 @@ class Trial {
   // RL-04 of a reward that gives all forms of the right answer the same.
   Verdict never_pays(Verdict out, const std::string& shown) const {
     out.level = Level::kWarn;
-    out.what = name() + " gives the correct answer " + format::number(highest_) + " in all " +
-               std::to_string(golds_) + " forms that were tested" +
-               (calls_.size() > golds_ ? ", as to junk" : "");
+    out.what =
+        name() + " gives the correct answer " + format::number(highest_) + " in " +
+        (golds_ == 1 ? "the one form that was" : "all " + std::to_string(golds_) + " forms that were") +
+        " tested" + (calls_.size() > golds_ ? ", as to junk" : "");
     out.evidence = shown + (calls_.size() > 1 ? ", then " + calls_[1].kind + " and other forms" : "");
     out.cause =
         "suspected: its pattern never matches (no DOTALL; a tag that the prompt's template already opened; "
@@ -373,14 +376,15 @@ class Trial {
     }
     if (never && calls_.size() == golds_ && highest_ > 0) {
       out.what = name() + " gives every tested correct answer " + format::number(highest_);
-      out.evidence = std::to_string(golds_) + " forms of it; there was no time for wrong answers";
+      out.evidence = format::counted(static_cast<std::int64_t>(golds_), "form") +
+                     " of it; there was no time for wrong answers";
       return out;
     }
     if (never) return never_pays(std::move(out), shown);
     if (best.none > 0) {
       out.level = Level::kWarn;
-      out.what +=
-          "; " + std::to_string(best.none) + " of " + std::to_string(rows) + " right answers get none";
+      out.what += "; " + std::to_string(best.none) + " of " + format::counted(rows, "right answer") +
+                  (best.none == 1 ? " gets none" : " get none");
       out.cause = "it cannot parse some values of the column " + column_;
       out.fix = "remove such rows from the data";
     }
@@ -427,7 +431,7 @@ class Trial {
     for (std::size_t i = 0; i < gold.size(); ++i) right += gold[i] > junk->values[i] ? 1 : 0;
     const auto pairs = static_cast<double>(gold.size()), won = static_cast<double>(right);
     out.evidence = "correct answers above junk in " + std::to_string(right) + " of " +
-                   std::to_string(gold.size()) + " rows";
+                   format::counted(static_cast<std::int64_t>(gold.size()), "row");
     if (won >= kPairs * pairs) return out;
     out.level = Level::kWarn;
     out.what = name() + " tells correct answers from junk in " + format::percent(won, pairs) + " of the rows";

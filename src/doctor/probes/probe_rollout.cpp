@@ -120,7 +120,7 @@ Verdict judge_cut(const train::OpenedRun& run, const Counted& found) {
   const std::int64_t cap = run.plan.policy.max_completion_length;
   Verdict out{.code = "RL-03"};
   out.what = format::percent(1 - found.cut, 1) + " of " + format::counted(found.samples, "completion") +
-             " end by themselves within " + std::to_string(cap) + " tokens (" +
+             " end by themselves within " + format::counted(cap, "token") + " (" +
              describe_lengths(found.lengths) + ")";
   if (found.cut <= kSampleCutWarn) return out;
   // Where rewards still tell completions apart, there is something to learn from.

@@ -70,10 +70,11 @@ Verdict judge_kernels(const SamplerTrial& with, double gap, std::int64_t scored)
 // RL-11, with lora_B moved: nothing when the trainer uses the adapter, but disagreed with the sampler before.
 std::optional<Verdict> judge_adapter(const SamplerTrial& with, StateGuard& guard, bool agree) {
   perturb(*with.run.adapter, kPerturbation, 1);
-  const double moved = with.run.method->rehearse(with.look).sampler_gap.value_or(0);
+  const train::Rehearsal with_b = with.run.method->rehearse(with.look);
+  const double moved = with_b.sampler_gap.value_or(0), on = with_b.nll;
   train::RehearsalRequest alone = with.look;
   alone.adapters_on = false;
-  const double on = with.run.method->rehearse(with.look).nll, off = with.run.method->rehearse(alone).nll;
+  const double off = with.run.method->rehearse(alone).nll;
   guard.restore_parameters();
   if (on == off)
     return verdict_of("RL-11", Level::kFail, "the trainer does not use the adapter",

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/plural.h"
 #include "doctor/number_format.h"
 #include "model/fused_pass.h"
 #include "rollout/generate.h"
@@ -125,7 +126,7 @@ base::Verdict merged_verdict(const MergedComparison& found, const std::string& w
   if (found.kl_without > 0) evidence += " (" + short_number(found.kl_without) + " without the adapter)";
   evidence += ", most likely token equal at " + std::to_string(found.same_tokens) + " of " +
               std::to_string(found.tokens);
-  const std::string count = std::to_string(found.same) + " of " + std::to_string(found.prompts) + " prompts";
+  const std::string count = std::to_string(found.same) + " of " + base::counted(found.prompts, "prompt");
   base::Verdict out = {
       .code = "CKPT-02", .part = "files", .what = what + " gives the same greedy tokens on " + count};
   out.evidence = evidence;

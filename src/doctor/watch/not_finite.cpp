@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/plural.h"
 #include "doctor/excluded.h"
 #include "doctor/number_format.h"
 #include "doctor/watch/tensor_watch.h"
@@ -32,7 +33,8 @@ std::int64_t bad_count(const at::Tensor& values) {
 // holds 12 ..."; empty: none. One matrix at a time, since those of a packed model are copies.
 std::string bad_base_weight(const model::CausalLm& model) {
   const auto words = [](const std::string& name, std::int64_t count) {
-    return "the base's " + name + " holds " + std::to_string(count) + " values that are not finite";
+    return "the base's " + name + " holds " + base::counted(count, "value that is", "values that are") +
+           " not finite";
   };
   for (std::int64_t begin = 0; begin < model.config().vocab_size; begin += kTokensAtOnce) {
     std::vector<std::int64_t> ids(
@@ -125,7 +127,9 @@ BadSamples find_samples(train::OpenedRun& run, std::int64_t step) {
 std::string describe_samples(const BadSamples& found) {
   if (found.replayed == 0) return "";
   if (found.names.empty()) {
-    return "; none of its " + std::to_string(found.replayed) + " samples alone gives one";
+    return found.replayed == 1
+               ? "; its sample alone gives none"
+               : "; none of its " + std::to_string(found.replayed) + " samples alone gives one";
   }
   if (static_cast<std::int64_t>(found.names.size()) < kSamplesToTell) {
     return "; of its " + std::to_string(found.replayed) + " samples run alone, only " + found.names.front() +
@@ -180,13 +184,14 @@ Verdict check_adapter_finite(const adapters::Adapter& adapter) {
   if (std::isfinite(at::linalg_vector_norm(adapter.flat().detach()).item<double>())) return {};
   const std::vector<std::string> bad = bad_values(adapter);
   if (bad.empty()) return {};
-  return {.code = "NUM-02",
-          .level = Level::kFail,
-          .part = "run",
-          .what = "the adapter itself has values that are not finite",
-          .evidence = std::to_string(bad.size()) + " tensors: " + first_names(bad),
-          .cause = "updates were too large: the run has diverged",
-          .fix = "resume from the last healthy checkpoint with a lower learning_rate"};
+  return {
+      .code = "NUM-02",
+      .level = Level::kFail,
+      .part = "run",
+      .what = "the adapter itself has values that are not finite",
+      .evidence = base::counted(static_cast<std::int64_t>(bad.size()), "tensor") + ": " + first_names(bad),
+      .cause = "updates were too large: the run has diverged",
+      .fix = "resume from the last healthy checkpoint with a lower learning_rate"};
 }
 
 Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double loss, double grad_norm,

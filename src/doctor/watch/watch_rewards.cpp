@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/plural.h"
 #include "doctor/number_format.h"
 #include "doctor/watch/loss_table.h"
 #include "doctor/watch/watch_limits.h"
@@ -25,7 +26,8 @@ double spread(double sum, double squares, std::int64_t count) {
 }
 
 std::string counted(std::int64_t batches, std::int64_t samples) {
-  return std::to_string(samples) + " completions of " + std::to_string(batches) + " generation batches";
+  return base::counted(samples, "completion") + " of " +
+         base::counted(batches, "generation batch", "generation batches");
 }
 
 bool enough(std::int64_t batches, std::int64_t samples, std::int64_t least) {
@@ -287,7 +289,7 @@ void RewardWatch::judge_components(Findings& out) const {
         {.code = "RL-04",
          .level = at_bottom ? Level::kWarn : Level::kNote,
          .what = "the reward " + one.name + " gave " + short_number(one.first) + " to every completion",
-         .evidence = std::to_string(one.count) + " completions; one ends: \"" + one.sample + "\"",
+         .evidence = base::counted(one.count, "completion") + "; one ends: \"" + one.sample + "\"",
          .cause = at_bottom ? "suspected: its parser or pattern never matches what this model writes"
                             : "every completion satisfies it: it does not distinguish completions",
          .not_this = "the other rewards: they may still rise",

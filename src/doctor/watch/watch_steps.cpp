@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/plural.h"
 #include "doctor/number_format.h"
 #include "doctor/watch/loss_table.h"
 #include "doctor/watch/watch_limits.h"
@@ -29,7 +30,7 @@ void count(std::int64_t& streak, bool seen) {
 }
 
 std::string describe_steps(std::int64_t steps) {
-  return std::to_string(steps) + " steps in a row";
+  return base::counted(steps, "step") + " in a row";
 }
 
 double median(std::deque<double> values) {

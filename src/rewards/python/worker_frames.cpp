@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/plural.h"
 #include "rewards/reward.h"
 
 namespace hone::rewards {
@@ -96,7 +97,8 @@ LoadReply parse_load_reply(std::string_view frame, std::size_t functions) {
     }
     out.functions.push_back(std::move(function));
   }
-  if (out.functions.size() != functions) broken(std::to_string(out.functions.size()) + " functions");
+  if (out.functions.size() != functions)
+    broken(base::counted(static_cast<std::int64_t>(out.functions.size()), "function"));
   return out;
 }
 
@@ -123,7 +125,8 @@ ScoreReply parse_score_reply(std::string_view frame, std::size_t samples) {
   for (const Json& value : list_field(reply, "rewards")) {
     out.rewards.push_back(number_or_none(value, "rewards"));
   }
-  if (out.rewards.size() != samples) broken(std::to_string(out.rewards.size()) + " rewards");
+  if (out.rewards.size() != samples)
+    broken(base::counted(static_cast<std::int64_t>(out.rewards.size()), "reward"));
   for (const Json& item : list_field(reply, "bad")) {
     must_be_pair(item, "bad");
     const std::size_t sample = index_below(item[0], samples, "bad");

@@ -1,0 +1,3 @@
+from staging import copy_model
+
+copy_model()
