@@ -39,6 +39,27 @@ void require_match(const std::string& pattern, const std::vector<bool>& matched,
                    "use the file that was made for this model, or remove the pattern"});
 }
 
+// Beginnings of the names of their tensors: "model.layers.1.".
+std::vector<std::string> prefixes_of(const std::vector<std::int64_t>& layers,
+                                     const model::ModelConfig& model) {
+  std::vector<std::string> out;
+  for (const std::int64_t layer : layers) {
+    if (layer >= model.num_hidden_layers) {
+      throw UserError(
+          {"option layers_to_transform", "layers from 0 to " + std::to_string(model.num_hidden_layers - 1),
+           std::to_string(layer), "the model has " + std::to_string(model.num_hidden_layers) + " layers",
+           "name layers of this model"});
+    }
+    out.push_back(std::string(model::traits_of(model.family).names.layers.hf) + std::to_string(layer) + ".");
+  }
+  return out;
+}
+
+bool starts_with_any(const std::string& name, const std::vector<std::string>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](const std::string& prefix) { return name.starts_with(prefix); });
+}
+
 model::ExportOptions export_options(const FullTraining& full, const at::Tensor& score, at::ScalarType dtype) {
   model::ExportOptions out;
   out.dtype = dtype;
@@ -58,6 +79,11 @@ std::vector<WholeTensor> full_tensors(const FullTraining& full, const model::Mod
     if (!model.tie_word_embeddings || !std::string_view(pattern).starts_with("^lm_head"))
       require_match(pattern, matched, all);
     for (std::size_t i = 0; i < all.size(); ++i) trained[i] = trained[i] || matched[i];
+  }
+  if (!full.layers.empty()) {
+    const std::vector<std::string> layers = prefixes_of(full.layers, model);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      trained[i] = trained[i] && starts_with_any(all[i].name, layers);
   }
   const std::string embedding = std::string(model::traits_of(model.family).names.embedding.hf) + ".weight";
   std::vector<WholeTensor> out;

@@ -18,6 +18,8 @@ struct FullTraining {
   // Regular expressions that match the beginning of a tensor's name, as Spectrum's unfrozen_parameters (re.match on
   // named_parameters()); empty: every tensor is trained.
   std::vector<std::string> unfrozen;
+  // Only the tensors of these layers; empty: no such rule.
+  std::vector<std::int64_t> layers;
   bool freeze_embeddings = false;  // not the embedding, nor a head that is tied to it
   // The base's numbers stay, for a reference model; else they are released (CausalLm::release_replaced).
   bool keeps_base = false;
@@ -25,7 +27,7 @@ struct FullTraining {
 };
 
 // What is trained, in model order; `key` is the name. A tied head is part of the embedding. UserError for a pattern
-// that matches no tensor, and when nothing is left to train.
+// that matches no tensor, for a layer that the model does not have, and when nothing is left to train.
 std::vector<WholeTensor> full_tensors(const FullTraining& full, const model::ModelConfig& model);
 
 }  // namespace hone::adapters

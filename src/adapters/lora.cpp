@@ -375,6 +375,22 @@ void Adapter::save(const base::fs::path& folder, at::ScalarType dtype) const {
   write_frozen_adapters(folder, frozen_adapters_);
 }
 
+void Adapter::release_gradient() {
+  flat_gradient_.reset();
+  for (TrainableTensor& tensor : tensors_) tensor.value.mutable_grad().reset();
+}
+
+void Adapter::hold_gradient() {
+  if (flat_gradient_.defined()) return;
+  flat_gradient_ = at::zeros_like(flat_);
+  std::int64_t offset = 0;
+  for (TrainableTensor& tensor : tensors_) {
+    const std::int64_t n = tensor.value.numel();
+    tensor.value.mutable_grad() = flat_gradient_.narrow(0, offset, n).view(tensor.value.sizes());
+    offset += n;
+  }
+}
+
 void Adapter::zero_gradient() {
   const at::NoGradGuard no_grad;
   flat_gradient_.zero_();

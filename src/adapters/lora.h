@@ -142,9 +142,12 @@ class Adapter {
   const LoraConfig& config() const { return config_; }  // with_recorded_targets
   const std::vector<TrainableTensor>& tensors() const { return tensors_; }
   at::Tensor flat() const { return flat_; }  // [P] fp32: every parameter, in tensors() order
-  at::Tensor flat_gradient() const {
-    return flat_gradient_;
-  }  // [P] fp32: the .grad of each is a view into it
+  // [P] fp32: the .grad of each is a view into it; undefined after release_gradient()
+  at::Tensor flat_gradient() const { return flat_gradient_; }
+  // No tensor has a .grad until hold_gradient(), which makes them again, as zeros: for whoever gives them gradients of
+  // another place (train/layer_steps.h).
+  void release_gradient();
+  void hold_gradient();
   // The initial values of a PiSSA adapter, with which the model equals the base. Undefined for others.
   const at::Tensor& initial_values() const { return initial_values_; }
   at::Tensor score() const { return score_; }  // [1, H] fp32, the last of tensors(); undefined: no head

@@ -44,16 +44,10 @@ void read_alphas(Plan& plan, const Settings& settings) {
   }
 }
 
+constexpr const char* kLayers = "layers_to_transform";
+
 void read_layers(Plan& plan, const Settings& settings) {
-  constexpr const char* kLayers = "layers_to_transform";
-  for (const std::string& text : settings.list(kLayers)) {
-    std::int64_t layer = -1;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), layer);
-    if (error != std::errc() || end != text.data() + text.size() || layer < 0)
-      conflict(settings, kLayers, "numbers of layers, from 0, in layers_to_transform",
-               fmt::format("'{}'", text));
-    plan.layers_to_transform.push_back(layer);
-  }
+  plan.layers_to_transform = layer_numbers(settings);
   plan.layers_pattern = settings.list("layers_pattern");
   const bool one_pattern = plan.lora_target_modules.size() == 1;
   if (!plan.layers_to_transform.empty() && one_pattern) {
@@ -71,6 +65,19 @@ void read_layers(Plan& plan, const Settings& settings) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> layer_numbers(const Settings& settings) {
+  std::vector<std::int64_t> out;
+  for (const std::string& text : settings.list(kLayers)) {
+    std::int64_t layer = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), layer);
+    if (error != std::errc() || end != text.data() + text.size() || layer < 0)
+      conflict(settings, kLayers, "numbers of layers, from 0, in layers_to_transform",
+               fmt::format("'{}'", text));
+    out.push_back(layer);
+  }
+  return out;
+}
 
 void finish_adapter_parts(Plan& plan, const Settings& settings) {
   read_ranks(plan, settings);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "config/adapter_parts.h"
 
 namespace hone::config {
 namespace {
@@ -59,7 +60,13 @@ void finish_full(Plan& plan, const Settings& settings) {
     }
     return;
   }
-  constexpr std::array<const char*, 17> kOfAdapters = {"lora_r",
+  plan.layers_to_transform = layer_numbers(settings);
+  if (!plan.layers_to_transform.empty() && !plan.unfrozen_parameters.empty()) {
+    conflict(settings, "layers_to_transform", fmt::format("layers_to_transform or {}", kUnfrozen), "both",
+             "with use_peft: false each names the weights that are trained",
+             fmt::format("remove one of them; {} can name layers: 'model.layers.(0|1)[.]'", kUnfrozen));
+  }
+  constexpr std::array<const char*, 16> kOfAdapters = {"lora_r",
                                                        "lora_alpha",
                                                        "lora_dropout",
                                                        "lora_target_modules",
@@ -68,7 +75,6 @@ void finish_full(Plan& plan, const Settings& settings) {
                                                        "lora_task_type",
                                                        "rank_pattern",
                                                        "alpha_pattern",
-                                                       "layers_to_transform",
                                                        "layers_pattern",
                                                        "bias",
                                                        "use_rslora",

@@ -110,8 +110,9 @@ std::vector<Option> adapter_options() {
         "null"},
        {"alpha_pattern", "lora_alpha of some modules, as PEFT's", Kind::kMap, "null"},
        {"layers_to_transform",
-        "layers to adapt, from 0, of the names in lora_target_modules, as PEFT's; null: all", Kind::kList,
-        "null"},
+        "layers to adapt, from 0, of the names in lora_target_modules, as PEFT's; with use_peft: false, the layers "
+        "that are trained, and nothing outside them; null: all",
+        Kind::kList, "null"},
        {"layers_pattern", "what the list of layers is called, as PEFT's; null: anything", Kind::kList,
         "null"},
        {"bias", "biases of the base that are trained in full in addition to the adapter, as PEFT's",

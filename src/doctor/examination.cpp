@@ -49,8 +49,22 @@ constexpr Part kParts[] = {
     {"resume", true, false, true, [](auto& run, const auto&) { return probe_resume(run); }},
 };
 
+// Parts that take optimizer steps on all gradients, for which a run that steps layer by layer has no memory.
+bool steps_at_once(const Part& part) {
+  return part.name == "gradient" || part.name == "learning" || part.name == "resume";
+}
+
+Verdicts without_memory(const Part& part) {
+  return {{.code = "GRAD-01",
+           .level = base::Level::kNote,
+           .what = "not rehearsed: " + std::string(part.name),
+           .evidence = "the memory plan has room for the gradients of one layer",
+           .fix = "hone doctor with a smaller max_length or per_device_train_batch_size rehearses it"}};
+}
+
 // What a part could not look at is told as that part's failure: a full disk, numbers that sampling refuses.
 Verdicts look(const Part& part, train::OpenedRun& run, const ExamOptions& options) {
+  if (run.start.memory.layer_steps && steps_at_once(part)) return without_memory(part);
   try {
     return part.look(run, options);
   } catch (const base::UserError& error) {

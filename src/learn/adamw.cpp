@@ -48,8 +48,18 @@ void adamw_plain(at::Tensor p, const at::Tensor& g, const AdamWState& state, con
   p.addcdiv_(m, v.sqrt().div_(step.root_correction2).add_(step.epsilon), step.minus_step_size);
 }
 
+std::int64_t block_count(std::int64_t size) {
+  return (size + kBlock - 1) / kBlock;
+}
+
+double root_of_sum(const std::vector<double>& blocks) {
+  double sum = 0;
+  for (const double block : blocks) sum += block;
+  return std::sqrt(sum);
+}
+
 double l2_norm(const float* values, std::int64_t size) {
-  const std::int64_t blocks = (size + kBlock - 1) / kBlock;
+  const std::int64_t blocks = block_count(size);
   std::vector<double> partial(static_cast<std::size_t>(blocks));
   const ops::RowKernels& kernels = ops::row_kernels();
   at::parallel_for(0, blocks, 1, [&](std::int64_t first, std::int64_t last) {
@@ -58,9 +68,7 @@ double l2_norm(const float* values, std::int64_t size) {
           kernels.sum_of_squares(values + b * kBlock, std::min(kBlock, size - b * kBlock));
     }
   });
-  double sum = 0;
-  for (const double block : partial) sum += block;
-  return std::sqrt(sum);
+  return root_of_sum(partial);
 }
 
 }  // namespace
@@ -100,20 +108,73 @@ double clip_gradient(at::Tensor gradient, double max_norm) {
   const bool here = gradient.is_cpu();
   const double norm = here ? l2_norm(gradient.const_data_ptr<float>(), size)
                            : gradient.to(at::kDouble).square_().sum().sqrt_().item<double>();
-  const double scale = max_norm / (norm + 1e-6);
-  if (max_norm > 0 && scale < 1.0) {
-    const auto factor = static_cast<float>(scale);
-    if (!here) {
-      gradient.mul_(factor);
-      return norm;
-    }
-    auto* g = gradient.mutable_data_ptr<float>();
-    at::parallel_for(0, size, kBlock, [&](std::int64_t begin, std::int64_t end) {
-#pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) g[i] *= factor;
-    });
-  }
+  if (const std::optional<float> factor = clip_factor(norm, max_norm)) scale_gradient(gradient, *factor);
   return norm;
+}
+
+std::optional<float> clip_factor(double norm, double max_norm) {
+  const double scale = max_norm / (norm + 1e-6);
+  if (max_norm > 0 && scale < 1.0) return static_cast<float>(scale);
+  return std::nullopt;
+}
+
+void scale_gradient(at::Tensor gradient, float factor) {
+  if (!gradient.is_cpu()) {
+    gradient.mul_(factor);
+    return;
+  }
+  auto* g = gradient.mutable_data_ptr<float>();
+  at::parallel_for(0, gradient.numel(), kBlock, [&](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) g[i] *= factor;
+  });
+}
+
+GradientNorm::GradientNorm(std::int64_t size)
+    : size_(size), blocks_(static_cast<std::size_t>(block_count(size))) {}
+
+bool GradientNorm::add(std::int64_t offset, const at::Tensor& part) {
+  require_flat(part, part.numel(), "a part of the gradient");
+  base::require(offset >= 0 && offset + part.numel() <= size_, "learn::GradientNorm", "a part within it");
+  const float* const values = part.const_data_ptr<float>();
+  const std::int64_t end = offset + part.numel();
+  const std::int64_t whole = block_count(offset);  // the first block that lies in the part, if one does
+  const std::int64_t after = std::max(whole, end == size_ ? block_count(end) : end / kBlock);
+  const ops::RowKernels& kernels = ops::row_kernels();
+  at::parallel_for(whole, after, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t b = first; b < last; ++b) {
+      blocks_[static_cast<std::size_t>(b)] =
+          kernels.sum_of_squares(values + b * kBlock - offset, std::min(kBlock, size_ - b * kBlock));
+    }
+  });
+  bool finite = true;
+  for (std::int64_t b = whole; b < after; ++b)
+    finite = finite && std::isfinite(blocks_[static_cast<std::size_t>(b)]);
+  const std::int64_t head = std::min(whole * kBlock, end), tail = std::max(after * kBlock, head);
+  if (head > offset) finite = fill_border(offset / kBlock, offset, values, head - offset) && finite;
+  if (end > tail) finite = fill_border(tail / kBlock, tail, values + tail - offset, end - tail) && finite;
+  return finite;
+}
+
+// Elements of a block of which others come with another part; the last of them makes its sum.
+bool GradientNorm::fill_border(std::int64_t block, std::int64_t begin, const float* values,
+                               std::int64_t count) {
+  const std::int64_t length = std::min(kBlock, size_ - block * kBlock);
+  Border& border = borders_[block];
+  border.values.resize(static_cast<std::size_t>(length));
+  std::copy_n(values, count, border.values.begin() + (begin - block * kBlock));
+  border.filled += count;
+  base::require(border.filled <= length, "learn::GradientNorm", "every element once");
+  if (border.filled < length) return true;
+  const double sum = ops::row_kernels().sum_of_squares(border.values.data(), length);
+  blocks_[static_cast<std::size_t>(block)] = sum;
+  borders_.erase(block);
+  return std::isfinite(sum);
+}
+
+double GradientNorm::value() const {
+  base::require(borders_.empty(), "learn::GradientNorm", "every element");
+  return root_of_sum(blocks_);
 }
 
 }  // namespace hone::learn

@@ -5,6 +5,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
 
 namespace hone::learn {
 
@@ -27,5 +30,31 @@ void adamw_step(at::Tensor parameters, const at::Tensor& gradient, AdamWState& s
 // clip_grad_norm_). max_norm 0: measures only. Returns the norm before clipping. fp64 accumulation in fixed
 // order.
 double clip_gradient(at::Tensor gradient, double max_norm);
+
+// What clip_gradient() multiplies a gradient of this norm with; nothing: it is not clipped.
+std::optional<float> clip_factor(double norm, double max_norm);
+// gradient [n] fp32 *= factor, with clip_gradient()'s bits.
+void scale_gradient(at::Tensor gradient, float factor);
+
+// clip_gradient()'s norm of a gradient that comes in parts, in any order, with the same bits. On the CPU.
+class GradientNorm {
+ public:
+  explicit GradientNorm(std::int64_t size);
+  // The elements [offset, offset + part's size), fp32 and contiguous. Every element comes once. False: one of them is
+  // not finite; of the elements near a border this may be found by the next part only.
+  bool add(std::int64_t offset, const at::Tensor& part);
+  double value() const;  // when all have come
+
+ private:
+  struct Border {
+    std::vector<float> values;
+    std::int64_t filled = 0;
+  };
+  bool fill_border(std::int64_t block, std::int64_t begin, const float* values, std::int64_t count);
+
+  std::int64_t size_;
+  std::vector<double> blocks_;              // sums of squares
+  std::map<std::int64_t, Border> borders_;  // blocks of which parts have come
+};
 
 }  // namespace hone::learn

@@ -131,15 +131,17 @@ void Optimizer::make_units() {
   for (std::size_t i = 0; i < layout_.size();) {
     const std::int64_t begin = layout_[i].offset;
     const bool decays = layout_[i].decays;
+    const std::int64_t part = layout_[i].part;
     std::int64_t end = begin;
-    for (; i < layout_.size() && layout_[i].decays == decays; ++i) end = layout_[i].offset + layout_[i].size;
+    for (; i < layout_.size() && layout_[i].decays == decays && layout_[i].part == part; ++i)
+      end = layout_[i].offset + layout_[i].size;
     for (std::int64_t at = begin; at < end; at += most)
       units_.push_back(unit(at, std::min(most, end - at), decays));
   }
 }
 
-void Optimizer::run(const Unit& unit, const at::Tensor& parameters, const at::Tensor& gradient,
-                    double learning_rate) const {
+void Optimizer::run(const Unit& unit, const at::Tensor& parameters, std::int64_t offset,
+                    const at::Tensor& gradient, double learning_rate) const {
   const at::NoGradGuard no_grad;  // of this thread
   std::vector<at::Tensor> state;
   for (std::size_t k = 0; k < all_.size(); ++k)
@@ -150,26 +152,49 @@ void Optimizer::run(const Unit& unit, const at::Tensor& parameters, const at::Te
                .learning_rate = learning_rate,
                .step = steps_},
               parameters.narrow(0, unit.offset, unit.size).view(unit.shape),
-              gradient.narrow(0, unit.offset, unit.size).view(unit.shape), state);
+              gradient.narrow(0, unit.offset - offset, unit.size).view(unit.shape), state);
+}
+
+void Optimizer::run_all(const std::vector<const Unit*>& units, const at::Tensor& parameters,
+                        std::int64_t offset, const at::Tensor& gradient, double learning_rate) const {
+  if (row_->units == Units::kRanges || !parameters.is_cpu()) {
+    for (const Unit* unit : units) run(*unit, parameters, offset, gradient, learning_rate);
+  } else {
+    // At least two, so that it is a parallel region, in which libtorch's operators take one thread each: the
+    // order of their sums does not depend on the number of threads.
+    const auto count = static_cast<std::int64_t>(units.size());
+    at::parallel_for(0, count + 1, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < std::min(end, count); ++i)
+        run(*units[static_cast<std::size_t>(i)], parameters, offset, gradient, learning_rate);
+    });
+  }
+  parameters.unsafeGetTensorImpl()->bump_version();  // shadows of the parameters are made again
 }
 
 void Optimizer::step(const at::Tensor& parameters, const at::Tensor& gradient, double learning_rate) {
   const std::int64_t size = size_of(layout_);
   require_buffer(parameters, size, "parameters");
   require_buffer(gradient, size, "gradient");
-  steps_ += 1;
-  if (row_->units == Units::kRanges || !parameters.is_cpu()) {
-    for (const Unit& unit : units_) run(unit, parameters, gradient, learning_rate);
-  } else {
-    // At least two, so that it is a parallel region, in which libtorch's operators take one thread each: the
-    // order of their sums does not depend on the number of threads.
-    const auto units = static_cast<std::int64_t>(units_.size());
-    at::parallel_for(0, units + 1, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < std::min(end, units); ++i)
-        run(units_[static_cast<std::size_t>(i)], parameters, gradient, learning_rate);
-    });
+  begin_step();
+  std::vector<const Unit*> units;
+  for (const Unit& unit : units_) units.push_back(&unit);
+  run_all(units, parameters, 0, gradient, learning_rate);
+}
+
+void Optimizer::step_part(const at::Tensor& parameters, std::int64_t offset, const at::Tensor& gradient,
+                          double learning_rate) {
+  require_buffer(parameters, size_of(layout_), "parameters");
+  require_buffer(gradient, gradient.numel(), "gradient");
+  const std::int64_t end = offset + gradient.numel();
+  std::vector<const Unit*> units;
+  std::int64_t covered = 0;
+  for (const Unit& unit : units_) {
+    if (unit.offset < offset || unit.offset + unit.size > end) continue;
+    units.push_back(&unit);
+    covered += unit.size;
   }
-  parameters.unsafeGetTensorImpl()->bump_version();  // shadows of the parameters are made again
+  base::require(covered == gradient.numel(), "learn::Optimizer::step_part", "whole parts of the layout");
+  run_all(units, parameters, offset, gradient, learning_rate);
 }
 
 at::Tensor Optimizer::reference(std::size_t index, const at::Tensor& parameters, const at::Tensor& gradient,

@@ -20,6 +20,8 @@
 
 namespace hone::learn {
 
+inline constexpr std::int64_t kNoPart = -1;
+
 // A tensor in the flat buffer.
 struct FlatTensor {
   std::string name;  // PEFT's key
@@ -27,6 +29,7 @@ struct FlatTensor {
   std::int64_t offset = 0, size = 0;  // elements
   bool decays = true;                 // weight_decay applies; as in Trainer.get_decay_parameter_names
   bool is_embedding = false;          // its state is never 8-bit, as in Trainer.create_optimizer
+  std::int64_t part = kNoPart;        // step_part() takes neighboring tensors of one part: those of a layer
 };
 using FlatLayout = std::vector<FlatTensor>;
 // Names and shapes, in the buffer's order.
@@ -49,6 +52,11 @@ class Optimizer {
   std::string name() const;  // "adamw", "adamw_8bit", ...: that of a checkpoint
   // One step in place. Both [P] fp32, contiguous, on the optimizer's device.
   void step(const at::Tensor& parameters, const at::Tensor& gradient, double learning_rate);
+  // The same step, with the same bits, in parts of the layout, each once and in any order: of `parameters` [P] the
+  // elements [offset, offset + gradient's size), which begin and end with parts.
+  void begin_step() { steps_ += 1; }
+  void step_part(const at::Tensor& parameters, std::int64_t offset, const at::Tensor& gradient,
+                 double learning_rate);
   // What the next step() makes of tensor `index`, in fp64, [its size]; changes nothing.
   at::Tensor reference(std::size_t index, const at::Tensor& parameters, const at::Tensor& gradient,
                        double learning_rate) const;
@@ -74,8 +82,11 @@ class Optimizer {
     bool decays = true;
   };
   void make_units();
-  void run(const Unit& unit, const at::Tensor& parameters, const at::Tensor& gradient,
+  // `gradient` is that of the parameters from `offset` on.
+  void run(const Unit& unit, const at::Tensor& parameters, std::int64_t offset, const at::Tensor& gradient,
            double learning_rate) const;
+  void run_all(const std::vector<const Unit*>& units, const at::Tensor& parameters, std::int64_t offset,
+               const at::Tensor& gradient, double learning_rate) const;
 
   const OptimizerRow* row_;
   OptimizerOptions options_;

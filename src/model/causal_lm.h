@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "data/example.h"
+#include "model/backward_observer.h"
 #include "model/decoder_layer.h"
 #include "model/model_config.h"
 #include "model/token_rows.h"
@@ -126,6 +127,13 @@ class CausalLm {
   void release_replaced();
   // Whether LoRA on linears of the layers, and rows of the embedding, is all that is trained.
   bool trains_only_linears() const { return !trained_parts_.any() && !head_.lora; }
+  // Whether the copies of trained weights that products read outlast a layer's pass, forward or backward (FusedPass).
+  // Without them a pass needs less memory, and makes every copy twice.
+  bool keeps_casts() const { return keeps_casts_; }
+  void set_keeps_casts(bool keeps) { keeps_casts_ = keeps; }
+  // Told by FusedPass::backward how far it has come; null: nobody is. Must outlive its time here.
+  BackwardObserver* backward_observer() const { return backward_observer_; }
+  void set_backward_observer(BackwardObserver* observer) { backward_observer_ = observer; }
   // Whether the fused form can train what is trained: everything but LoRA on the embedding or the head.
   bool fused_trains() const { return !trained_parts_.embedding_lora && !head_.lora; }
   // The rows of token_rows() that the head reads in this pass; none if it is not tied.
@@ -159,7 +167,8 @@ class CausalLm {
     std::int64_t version = -1;
   };
   mutable MeanRow mean_row_;  // of the trained head
-  bool packed_ = false;
+  bool packed_ = false, keeps_casts_ = true;
+  BackwardObserver* backward_observer_ = nullptr;
   std::vector<DecoderLayer> layers_;
 };
 

@@ -21,6 +21,11 @@ bool is_adapted(const DecoderLayer& layer) {
          norms.k_norm.defined();
 }
 
+void release_casts(const CausalLm& model, const DecoderLayer& layer) {
+  if (model.keeps_casts()) return;
+  for (const ops::Linear* linear : layer.linears()) linear->trained_cast.release();
+}
+
 // The rows of dx [T, H] to the embedding's rows of `ids`, but for the padding's, as CausalLm::embed().
 void add_embedding_gradient(const CausalLm& model, const std::vector<std::int64_t>& ids,
                             const at::Tensor& dx) {
@@ -86,6 +91,7 @@ at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLev
     base::enter_layer(static_cast<std::int64_t>(i));
     LayerTape* tape = recompute && i >= first_adapted_ ? &tape_[i - first_adapted_] : nullptr;
     x = fused_layer_forward(layers[i], pass, x, segments_, recompute.value_or(RecomputeLevel::kNone), tape);
+    release_casts(model_, layers[i]);
   }
   base::enter_layer(-1);
   rows_ = RepeatedRows(rows, x.size(0), x.device());
@@ -114,10 +120,14 @@ void FusedPass::backward(at::Tensor d) {
   }
   d.reset();
   last_.reset();
+  BackwardObserver* const observer = model_.backward_observer();
   for (std::size_t i = layers.size(); i-- > first_adapted_;) {
     base::enter_layer(static_cast<std::int64_t>(i));
+    if (observer != nullptr) observer->before_layer(i);
     fused_layer_backward(layers[i], pass, segments_, tape_[i - first_adapted_], dx,
                          i > first_adapted_ || trains_embedding());
+    release_casts(model_, layers[i]);
+    if (observer != nullptr) observer->after_layer(i);
   }
   base::enter_layer(-1);
   if (trained_.any()) model_.token_rows().add_gradient(dx, trained_);

@@ -29,6 +29,8 @@ class CastWeight {
   CastWeight() = default;
   explicit CastWeight(bool packs) : packs_(packs) {}
   const Weight& of(const at::Tensor& master, at::ScalarType dtype) const;
+  // Frees it, until of() is called again; whoever holds a reference to it no longer does.
+  void release() const;
 
  private:
   bool packs_ = true;

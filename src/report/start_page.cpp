@@ -91,7 +91,9 @@ std::string memory_lines(const train::MemoryPlan& plan) {
     out += fmt::format("{:<10}{:<{}}  {:>{}}\n", i == 0 ? "memory" : "", rows[i].first, name_width,
                        numbers[i], number_width);
   }
-  return out + fmt::format("          {}\n          {}\n", plan.why_recompute, plan.why_layer);
+  out += fmt::format("          {}\n          {}\n", plan.why_recompute, plan.why_layer);
+  if (!plan.why_savings.empty()) out += fmt::format("          {}\n", plan.why_savings);
+  return out;
 }
 
 // A line only for what happened, so that a clean set stays one line. `examined`: the doctor says that, with its cause.

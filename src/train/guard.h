@@ -33,7 +33,8 @@ class RunGuard {
   // gradients, moments and the method unchanged, bit for bit.
   virtual void before_first_step(OpenedRun& /*run*/) {}
   // The gradients of step `step` (1-based) are in the adapter, not yet clipped; the parameters have not
-  // changed.
+  // changed. Where the optimizer steps in the backward (train/layer_steps.h) the adapter has no gradients, and without
+  // clipping the parameters are those after the step.
   virtual void on_backward(std::int64_t /*step*/, const StepLoss& /*loss*/,
                            const adapters::Adapter& /*adapter*/) {}
   // Loss or gradient of step `step` is not finite, and the step is not applied: the run ends with a

@@ -4,6 +4,9 @@
 
 #include <chrono>
 #include <cmath>
+#include <exception>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -18,6 +21,7 @@
 #include "rewards/reward.h"
 #include "train/checkpoint.h"
 #include "train/guard.h"
+#include "train/layer_steps.h"
 #include "train/optimizer.h"
 #include "train/run_folder.h"
 #include "train/triggers.h"
@@ -37,6 +41,7 @@ class Loop {
     intervals_ = resolve_intervals(p_.plan, total_steps_);
     schedule_ = schedule_spec(p_.plan, total_steps_);
     begin_plateau();
+    if (p_.layer_steps != nullptr) layer_steps_.emplace(*p_.layer_steps, p_.adapter, p_.optimizer);
   }
 
   LoopResult run() {
@@ -86,16 +91,72 @@ class Loop {
     const std::int64_t index = p_.state.step;
     base::where.step.store(index + 1, std::memory_order_relaxed);
     base::end_parts();
+    const double learning_rate = rate_of(index);
+    const Backward done =
+        layer_steps_ ? step_by_layer(index, learning_rate) : step_at_once(index, learning_rate);
+    p_.method.on_step(index);
+    // ---- and ends here
+    return account(done.loss, done.grad_norm, learning_rate, seconds_since(start));
+  }
+
+  struct Backward {
+    StepLoss loss;
+    double grad_norm = 0;  // before clipping
+  };
+
+  Backward step_at_once(std::int64_t index, double learning_rate) {
     p_.adapter.zero_gradient();
     const StepLoss loss = saving_first([&] { return p_.method.backward(index); });
     if (p_.guard != nullptr) p_.guard->on_backward(index + 1, loss, p_.adapter);
     const double grad_norm = learn::clip_gradient(p_.adapter.flat_gradient(), p_.plan.max_grad_norm);
     require_finite(loss.loss, grad_norm, index);
-    const double learning_rate = rate_of(index);
     p_.optimizer.step(p_.adapter.flat(), p_.adapter.flat_gradient(), learning_rate);
-    p_.method.on_step(index);
-    // ---- and ends here
-    return account(loss, grad_norm, learning_rate, seconds_since(start));
+    return {loss, grad_norm};
+  }
+
+  // The same, with the gradients of one layer at a time.
+  Backward step_by_layer(std::int64_t index, double learning_rate) {
+    Backward out;
+    std::optional<float> factor;
+    if (p_.plan.max_grad_norm > 0) {
+      layer_steps_->measure();
+      out = backward_by_layer(index);
+      if (p_.guard != nullptr) p_.guard->on_backward(index + 1, out.loss, p_.adapter);
+      require_finite(out.loss.loss, out.grad_norm, index);
+      factor = learn::clip_factor(out.grad_norm, p_.plan.max_grad_norm);
+    }
+    layer_steps_->apply(learning_rate, factor);
+    const Backward last = backward_by_layer(index);
+    if (p_.plan.max_grad_norm > 0) return out;
+    if (p_.guard != nullptr) p_.guard->on_backward(index + 1, last.loss, p_.adapter);
+    return last;
+  }
+
+  // Parameters of which some have taken the step are never saved.
+  struct CutShort {
+    std::exception_ptr error;
+  };
+
+  Backward backward_by_layer(std::int64_t index) {
+    try {
+      return saving_first([&] {
+        try {
+          const StepLoss loss = p_.method.backward(index);
+          return Backward{loss, layer_steps_->finish()};
+        } catch (const LayerSteps::NotFinite&) {
+          throw;
+        } catch (...) {
+          if (layer_steps_->has_applied()) throw CutShort{std::current_exception()};
+          throw;
+        }
+      });
+    } catch (const LayerSteps::NotFinite&) {
+      constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+      require_finite(kNone, kNone, index);
+      throw;
+    } catch (const CutShort& cut) {
+      std::rethrow_exception(cut.error);
+    }
   }
 
   // Since the last log: what metrics.jsonl calls performance.
@@ -162,8 +223,10 @@ class Loop {
     return facts;
   }
 
-  void require_finite(double loss, double grad_norm, std::int64_t index) const {
+  void require_finite(double loss, double grad_norm, std::int64_t index) {
     if (std::isfinite(loss) && std::isfinite(grad_norm)) return;
+    const bool half_done = layer_steps_ && layer_steps_->has_applied();
+    layer_steps_.reset();  // the guard replays samples, whose gradients it looks at
     if (p_.guard != nullptr) p_.guard->on_not_finite(index + 1, loss, grad_norm);
     std::string first_bad;
     for (const auto& tensor : p_.adapter.tensors()) {
@@ -178,7 +241,8 @@ class Loop {
          .cause =
              "NUM-02: the learning rate is too high for this data and precision, or the base has bad values",
          .fix = "lower learning_rate, or set dtype: float32 and bf16: false to see whether precision is the "
-                "cause; the step was not applied and earlier checkpoints are complete"});
+                "cause; the step was not " +
+                std::string(half_done ? "saved" : "applied") + " and earlier checkpoints are complete"});
   }
 
   void record(const LogRecord& entry) {
@@ -426,6 +490,7 @@ class Loop {
   }
 
   LoopParts p_;
+  std::optional<LayerSteps> layer_steps_;
   std::int64_t total_steps_;
   std::int64_t first_step_;
   Intervals intervals_;

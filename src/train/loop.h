@@ -12,6 +12,7 @@
 #include "adapters/lora.h"
 #include "config/plan.h"
 #include "learn/optimizer.h"
+#include "model/causal_lm.h"
 #include "text/tokenizer.h"
 #include "train/run_state.h"
 #include "train/step_facts.h"
@@ -104,6 +105,8 @@ struct LoopParts {
   RunState& state;
   std::int64_t planned_memory = 0;  // bytes of StartFacts::memory; 0: the peak is not compared
   RunGuard* guard = nullptr;
+  // The model, where the optimizer steps in the backward (train/layer_steps.h); null: after it.
+  model::CausalLm* layer_steps = nullptr;
 };
 
 struct LoopResult {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <queue>
 
@@ -106,6 +107,37 @@ void add_trained_parts(MemoryInputs& out, const model::CausalLm& model) {
   }
 }
 
+// As LayerSteps keeps them: everything outside the layers, and the largest layer.
+std::int64_t layer_step_parameters(const model::CausalLm& model) {
+  const model::TrainedParts& parts = model.trained_parts();
+  std::int64_t outside = 0;
+  std::map<std::string, std::int64_t> layers;
+  for (const auto& [name, tensor] : parts.tensors) {
+    const std::size_t at = name.find(".layers.");
+    if (at == std::string::npos) {
+      outside += tensor.numel();
+    } else {
+      layers[name.substr(0, name.find('.', at + 8))] += tensor.numel();
+    }
+  }
+  if (parts.embedding.defined()) outside += parts.embedding.numel();
+  if (parts.head.defined() && !parts.head.is_same(parts.embedding)) outside += parts.head.numel();
+  std::int64_t largest = 0;
+  for (const auto& [layer, numbers] : layers) largest = std::max(largest, numbers);
+  return outside + largest;
+}
+
+void count_layer_copies(MemoryInputs& out, const model::CausalLm& model) {
+  for (const model::DecoderLayer& layer : model.layers()) {
+    std::int64_t numbers = 0;
+    for (const ops::Linear* linear : layer.linears()) {
+      if (linear->trained_weight.defined()) numbers += linear->trained_weight.numel();
+    }
+    out.layer_copies += numbers;
+    out.layer_copies_of_one = std::max(out.layer_copies_of_one, numbers);
+  }
+}
+
 }  // namespace
 
 LongestBatch longest_batch(const ExampleData& data, std::int64_t batch_size) {
@@ -184,6 +216,13 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   }
   out.full = !plan.use_peft;
   add_trained_parts(out, model);
+  out.clips = plan.max_grad_norm > 0;
+  if (out.full && plan.gradient_accumulation_steps == 1 && !config::samples(plan.method) &&
+      model.device().is_cpu()) {
+    out.layer_step_parameters = layer_step_parameters(model);
+  }
+  // A sampler reads the copies again and again.
+  if (out.full && out.linear_size != 4 && !config::samples(plan.method)) count_layer_copies(out, model);
   out.train = train;
   out.eval = eval;
   out.accumulation = plan.gradient_accumulation_steps;

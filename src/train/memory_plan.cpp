@@ -145,9 +145,9 @@ std::int64_t batch_bytes(const MemoryInputs& in, const Shapes& s) {
   return s.tokens * (in.accumulation * 3 * 8 + tables) + s.scored * 2 * 8;
 }
 
-// Products dequantize a matrix at a time, but for the bf16 GEMM of the explicit layer.
+// Products dequantize a matrix at a time, but for those of the fused layer by our GEMM.
 std::int64_t dequantized_bytes(const MemoryInputs& in, bool fused_layer) {
-  if (in.quantized.empty() || (fused_layer && in.linear_size == 2 && in.by_panels)) return 0;
+  if (in.quantized.empty() || (fused_layer && in.by_panels)) return 0;
   return in.largest_linear * in.linear_size;
 }
 
@@ -162,6 +162,59 @@ std::string describe_base(const MemoryInputs& in) {
   const std::string out = in.frozen_rank > 0 ? "base weights and adapters" : "base weights";
   if (!in.quantized.empty()) return out + ", " + in.quantized;
   return in.packed ? out + ", packed" : out;
+}
+
+// Numbers of trained weights that have a copy in the linears' dtype.
+std::int64_t copied_parameters(const MemoryInputs& in, const MemorySavings& savings) {
+  return in.adapter_parameters - (savings.keeps_casts ? 0 : in.layer_copies - in.layer_copies_of_one);
+}
+
+std::string trained_segment(const MemoryInputs& in, bool layer_steps) {
+  if (!in.full) return "adapter and optimizer";
+  return layer_steps ? "float32 weights, a layer's gradients and optimizer"
+                     : "float32 weights, gradients and optimizer";
+}
+
+// What is saved, where `before` was the leanest plan without the optimizer's step in the backward.
+std::string describe_savings(const MemoryInputs& in, const MemoryPlan& plan, const MemoryPlan& before) {
+  std::string out;
+  if (!plan.keeps_casts) out = "copies of weights: of one layer at a time";
+  if (!plan.layer_steps) return out;
+  out += (out.empty() ? "" : "; ") +
+         std::string("optimizer step layer by layer in the backward: gradients of all layers would need ") +
+         base::gigabytes(before.total);
+  if (in.clips) out += "; to clip them a step takes two backwards, with max_grad_norm: 0 one";
+  return out;
+}
+
+struct Candidate {
+  RecomputeMode level;
+  MemorySavings savings;
+};
+
+// In the order of their cost in time.
+std::vector<Candidate> candidates_of(const MemoryInputs& in, bool fused_layer, RecomputeMode level) {
+  std::vector<RecomputeMode> levels = {level};
+  if (level == RecomputeMode::kAuto)
+    levels = {RecomputeMode::kNone, RecomputeMode::kCheap, RecomputeMode::kLayer};
+  if (!fused_layer) levels = {RecomputeMode::kNone};
+  std::vector<Candidate> out;
+  const auto add_levels = [&](const MemorySavings& savings) {
+    for (const RecomputeMode one : levels) out.push_back({one, savings});
+  };
+  const bool drops = fused_layer && in.layer_copies > 0, steps = fused_layer && in.layer_step_parameters > 0;
+  if (!drops && !steps) {
+    add_levels({});
+    return out;
+  }
+  out.push_back({levels.front(), {}});
+  if (steps && !in.clips) {
+    out.push_back({levels.front(), {.layer_steps = true}});
+  } else {
+    add_levels({.keeps_casts = !drops});
+  }
+  if (steps) add_levels({.keeps_casts = !drops, .layer_steps = true});
+  return out;
 }
 
 std::string two_digits(double value) {
@@ -249,20 +302,25 @@ std::string_view recompute_name(RecomputeMode level) {
   return base::enum_name(kNames, level);
 }
 
-MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode level) {
+MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode level,
+                     const MemorySavings& savings) {
   base::require(level != RecomputeMode::kAuto, "train::memory_of", "a level, not auto");
   const Shapes s(in);
   // parameters and gradients; GEMMs read a copy in the linears' dtype, which autograd saves of whole matrices
   const bool copies = in.linear_size != 4 && (fused_layer || in.full);
   const std::int64_t shadow = copies ? in.linear_size : 0;
+  const std::int64_t gradients = savings.layer_steps ? in.layer_step_parameters : in.adapter_parameters;
   MemoryPlan out;
+  out.layer_steps = savings.layer_steps;
+  out.keeps_casts = savings.keeps_casts;
   out.fused_layer = fused_layer;
   out.recompute = fused_layer ? level : RecomputeMode::kNone;
   out.segments = {
       {"program and data", in.program_bytes + kFirstUse},
       {describe_base(in), in.base_bytes},
-      {in.full ? "float32 weights, gradients and optimizer" : "adapter and optimizer",
-       in.adapter_parameters * (2 * 4 + shadow) + in.optimizer_bytes.value_or(2 * 4 * in.adapter_parameters)},
+      {trained_segment(in, savings.layer_steps),
+       in.adapter_parameters * 4 + copied_parameters(in, savings) * shadow + gradients * 4 +
+           in.optimizer_bytes.value_or(2 * 4 * in.adapter_parameters)},
       {"tape of " + std::to_string(s.taped_layers()) + " layers",
        fused_layer ? fused_tape(in, s, level) : plain_tape(in, s)},
       {"one layer's scratch", (fused_layer ? fused_scratch(in, s, level) : portable_scratch(in, s)) +
@@ -289,20 +347,23 @@ MemoryPlan plan_memory(const MemoryInputs& in, LayerForm form, RecomputeMode lev
                        const MemoryLimit& limit) {
   std::string why_layer;
   const bool fused_layer = choose_explicit(in, form, why_layer);
-  MemoryPlan plan;
+  MemoryPlan plan, before;
   std::string without;  // the levels that do not fit, and what they would need
-  std::vector<RecomputeMode> levels = {level};
-  if (level == RecomputeMode::kAuto)
-    levels = {RecomputeMode::kNone, RecomputeMode::kCheap, RecomputeMode::kLayer};
-  if (!fused_layer) levels = {RecomputeMode::kNone};
-  for (const RecomputeMode candidate : levels) {
-    plan = memory_of(in, fused_layer, candidate);
-    if (fits(plan, limit)) break;
-    if (candidate == levels.back()) break;
-    without += (without.empty() ? "; " : ", ") + std::string(recompute_name(candidate)) +
-               (without.empty() ? " would need " : " ") + base::gigabytes(plan.total);
+  bool fitting = false;
+  const std::vector<Candidate> candidates = candidates_of(in, fused_layer, level);
+  for (std::size_t i = 0; i < candidates.size() && !fitting; ++i) {
+    const auto& [candidate, savings] = candidates[i];
+    if (i > 0 && candidate == candidates.front().level) {
+      without.clear();
+    } else if (i > 0) {
+      without += (without.empty() ? "; " : ", ") + std::string(recompute_name(plan.recompute)) +
+                 (without.empty() ? " would need " : " ") + base::gigabytes(plan.total);
+    }
+    plan = memory_of(in, fused_layer, candidate, savings);
+    if (!savings.layer_steps) before = plan;
+    fitting = fits(plan, limit);
   }
-  const bool fitting = fits(plan, limit);
+  plan.why_savings = describe_savings(in, plan, before);
   if (!fitting && level == RecomputeMode::kAuto) throw_too_large(in, plan, limit);
 
   plan.limit = limit;

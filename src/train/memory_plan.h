@@ -60,6 +60,11 @@ struct MemoryInputs {
   // What a pass holds of embedding and head that are trained in full or have a LoRA: casts and gradients.
   std::int64_t ends_bytes = 0;
   bool trains_below = false;  // something is trained below the lowest LoRA: every layer is taped
+  // Parameters whose gradients are alive together where the optimizer steps in the backward; 0: it cannot here.
+  std::int64_t layer_step_parameters = 0;
+  // Of the trained linears in the layers: all, and of one layer, the most. 0: their copies have to be kept.
+  std::int64_t layer_copies = 0, layer_copies_of_one = 0;
+  bool clips = true;  // max_grad_norm is not 0
 };
 
 struct MemorySegment {
@@ -81,13 +86,24 @@ struct MemoryPlan {
   config::RecomputeMode recompute = config::RecomputeMode::kNone;  // never kAuto; kNone in autograd form
   std::string why_layer;      // "layer form explicit (fused): base frozen, adapters are LoRA on linears"
   std::string why_recompute;  // "recompute cheap: fits 2.95 GB; none would need 3.30 GB"
+  bool keeps_casts = true;  // copies of the layers' trained weights in the linears' dtype (model/causal_lm.h)
+  bool layer_steps = false;  // the optimizer steps in the backward (train/layer_steps.h)
+  std::string why_savings;   // of these two, with their cost; empty: neither
+};
+
+// What full fine-tuning can do to need less.
+struct MemorySavings {
+  bool keeps_casts = true, layer_steps = false;
 };
 
 // The plan of one form and level, whether it fits or not; level is not kAuto.
-MemoryPlan memory_of(const MemoryInputs& inputs, bool fused_layer, config::RecomputeMode level);
+MemoryPlan memory_of(const MemoryInputs& inputs, bool fused_layer, config::RecomputeMode level,
+                     const MemorySavings& savings = {});
 
 // The requested form, or with kAuto the fused one where it is supported; in fused form the requested level,
-// or with kAuto the first of none, cheap, layer whose total is within the limit. UserError when
+// or with kAuto the first of none, cheap, layer whose total is within the limit. Full fine-tuning also saves memory, in
+// the order of cost: copies of a layer at a time and recompute, then the optimizer's step in the backward, which comes
+// first where nothing is clipped. UserError when
 //   kFused is requested and the base or anything but LoRA is trained; kAuto is requested and no level fits:
 //   the message has the segments and what to lower.
 MemoryPlan plan_memory(const MemoryInputs& inputs, config::LayerForm form, config::RecomputeMode level,

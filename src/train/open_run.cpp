@@ -24,7 +24,8 @@ LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bo
                                       .optimizer = run.resume_state->optimizer,
                                       .state = run.resume_state->state,
                                       .planned_memory = run.start.memory.total,
-                                      .guard = guard});
+                                      .guard = guard,
+                                      .layer_steps = run.start.memory.layer_steps ? &*run.model : nullptr});
   listener.on_finish(run.plan.output_dir, result.interrupted, result.step);
   return result;
 }

@@ -100,6 +100,7 @@ void end_start_page(OpenedRun& run) {
   start.total_steps = run.method->total_steps();
   start.steps_per_epoch = run.method->steps_per_epoch();
   start.warmup_steps = learn::resolve_warmup(run.plan.warmup_steps, start.total_steps);
+  run.model->set_keeps_casts(run.start.memory.keeps_casts);
   start.first_step = run.resume_state->state.step;
   start.evaluation_due = run.resume_state->state.evaluation_due;
   start.output_dir = run.plan.output_dir;

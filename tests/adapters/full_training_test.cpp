@@ -77,6 +77,11 @@ TEST(FullTraining, TrainsAllTensorsOrThoseThatPatternsName) {
                      config),
             (std::vector<std::string>{"model.embed_tokens.weight", "model.layers.1.mlp.up_proj.weight"}))
       << "a tied head is the embedding";
+  const std::vector<std::string> second = names_of({.layers = {1}}, config);
+  EXPECT_EQ(second.size(), (model::expected_tensors(config).size() - 2) /
+                               static_cast<std::size_t>(config.num_hidden_layers));
+  for (const std::string& name : second) EXPECT_TRUE(name.starts_with("model.layers.1.")) << name;
+  EXPECT_THROW(names_of({.layers = {config.num_hidden_layers}}, config), base::UserError);
   // re.match: the beginning, and a dot is any character
   EXPECT_EQ(names_of({.unfrozen = {"model.norm|lm_head"}}, untied.model->config()),
             (std::vector<std::string>{"model.norm.weight", "lm_head.weight"}));

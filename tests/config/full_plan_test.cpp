@@ -65,6 +65,15 @@ TEST_F(FullPlan, OptionsOfAdaptersAreNotUsed) {
   EXPECT_TRUE(has_note(run({"--unfrozen_parameters", "model.norm"}), "unfrozen_parameters: not used"));
 }
 
+TEST_F(FullPlan, LayersToTransformAreThoseThatAreTrained) {
+  EXPECT_EQ(full({"--layers_to_transform", "0", "3"}).layers_to_transform, (std::vector<std::int64_t>{0, 3}));
+  EXPECT_FALSE(has_note(full({"--layers_to_transform", "0"}), "layers_to_transform: not used"));
+  EXPECT_NE(full_error({"--layers_to_transform", "x"}).find("numbers of layers, from 0"), std::string::npos);
+  EXPECT_NE(full_error({"--layers_to_transform", "1", "--unfrozen_parameters", "model.norm"})
+                .find("expected layers_to_transform or unfrozen_parameters"),
+            std::string::npos);
+}
+
 TEST_F(FullPlan, WhatNeedsAnAdapterIsRefused) {
   EXPECT_NE(full_error({"--load_in_4bit"}).find("expected use_peft: true with load_in_4bit"),
             std::string::npos);

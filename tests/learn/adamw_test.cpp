@@ -6,6 +6,8 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "learn/golden.h"
@@ -52,6 +54,44 @@ TEST(AdamW, EqualsLibtorchsFusedKernelOnALargeBuffer) {
   EXPECT_LT(test::worst_relative(ours, theirs, 1e-2), 2e-6);
 }
 
+// Parts of odd sizes, in an order that is not theirs; blocks of which three parts have elements.
+TEST(GradientNorm, PartsHaveTheBitsOfTheWhole) {
+  at::manual_seed(4);
+  for (const std::int64_t size : {1, 100, 16384, 40000, 131072, 200001}) {
+    const at::Tensor gradient = at::randn({size});
+    std::vector<std::int64_t> borders = {0, 1, 7, 5000, 16384, 16390, 16391, 60000, 131072, 131073, 199999};
+    std::erase_if(borders, [size](std::int64_t at) { return at >= size; });
+    borders.push_back(size);
+    GradientNorm norm(size);
+    const auto add = [&](std::size_t i) {
+      EXPECT_TRUE(norm.add(borders[i], gradient.narrow(0, borders[i], borders[i + 1] - borders[i])));
+    };
+    for (std::size_t i = 1; i + 1 < borders.size(); i += 2) add(i);
+    for (std::size_t i = borders.size() - 1; i-- > 0;) {
+      if (i % 2 == 0) add(i);
+    }
+    at::Tensor clipped = gradient.clone();
+    const double expected = clip_gradient(clipped, 0.5);
+    EXPECT_EQ(norm.value(), expected) << size;
+    const std::optional<float> factor = clip_factor(expected, 0.5);
+    EXPECT_EQ(factor.has_value(), expected > 0.5) << size;
+    if (!factor) continue;
+    const at::Tensor scaled = gradient.clone();
+    scale_gradient(scaled, *factor);
+    EXPECT_TRUE(scaled.equal(clipped)) << size;
+  }
+}
+
+TEST(GradientNorm, SeesWhatIsNotFinite) {
+  at::Tensor gradient = at::ones({40000});
+  gradient[20000] = std::numeric_limits<float>::infinity();
+  GradientNorm norm(40000);
+  EXPECT_TRUE(norm.add(0, gradient.narrow(0, 0, 16384)));
+  EXPECT_TRUE(norm.add(16384, gradient.narrow(0, 16384, 1000))) << "a part of a block";
+  EXPECT_FALSE(norm.add(17384, gradient.narrow(0, 17384, 40000 - 17384)));
+  EXPECT_FALSE(std::isfinite(norm.value()));
+}
+
 TEST(AdamW, BitsDoNotDependOnThreads) {
   at::manual_seed(2);
   const at::Tensor start = at::randn({200001});
@@ -78,15 +118,13 @@ TEST(AdamW, BitsDoNotDependOnThreads) {
 // Sizes with a rest for every width, moments of both forms of lerp, and a buffer that starts anywhere.
 TEST(AdamW, BitsDoNotDependOnTheInstructions) {
   using ops::Instructions;
-  const std::vector<Instructions> levels = {Instructions::kPortable, Instructions::kAvx2,
-                                            Instructions::kAvx512, Instructions::kAvx512Bf16};
   at::manual_seed(4);
   for (const std::int64_t size : {1, 7, 16, 33, 1000, 16399, 40003}) {
     for (const double beta1 : {0.9, 0.3}) {
       const at::Tensor start = at::randn({size}), gradient = at::randn({size}) * 3, next = at::randn({size});
       std::vector<at::Tensor> first;
       double first_norm = 0;
-      for (const Instructions level : levels) {
+      for (const Instructions level : ops::kAllInstructions) {
         if (!ops::machine_has(level)) continue;
         const ops::ForceInstructions force(level);
         const at::Tensor p = at::zeros({size + 1}).narrow(0, 1, size), g = gradient.clone();

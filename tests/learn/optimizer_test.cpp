@@ -98,6 +98,49 @@ double rate_of(int step) {
   return 1e-2 * (1 - step / 25.0);
 }
 
+// Three layers and what is outside them, of sizes that no block fits.
+FlatLayout layers_layout() {
+  FlatLayout out = flat_layout({{"model.embed_tokens.weight", {301, 64}},
+                                {"model.layers.0.input_layernorm.weight", {64}},
+                                {"model.layers.0.mlp.up_proj.weight", {1100, 64}},
+                                {"model.layers.0.mlp.up_proj.bias", {1100}},
+                                {"model.layers.1.mlp.up_proj.weight", {77, 64}},
+                                {"model.layers.2.mlp.up_proj.weight", {3000, 64}},
+                                {"model.norm.weight", {64}}});
+  for (std::size_t i = 1; i + 1 < out.size(); ++i) out[i].part = i < 4 ? 0 : static_cast<std::int64_t>(i) - 3;
+  return out;
+}
+
+TEST(Optimizer, AStepInPartsHasTheBitsOfOne) {
+  const FlatLayout layout = layers_layout();
+  const std::int64_t size = layout.back().offset + layout.back().size;
+  // what is taken together, from the last to the first
+  const std::vector<std::pair<std::size_t, std::size_t>> parts = {{6, 7}, {5, 6}, {4, 5}, {1, 4}, {0, 1}};
+  for (const Kind kind : {Kind::kAdamW, Kind::kAdamW8bit, Kind::kAdafactor, Kind::kRmsprop, Kind::kSgd,
+                          Kind::kAdagrad, Kind::kLion, Kind::kLion8bit}) {
+    OptimizerOptions options{.kind = kind};
+    options.weight_decay = 0.1;
+    options.arguments.momentum = 0.5;
+    Optimizer one(options, layout, at::kCPU), two(options, layout, at::kCPU);
+    const at::Tensor p = values(size, 0), q = values(size, 0);
+    for (int step = 1; step <= 3; ++step) {
+      const at::Tensor gradient = values(size, step);
+      one.step(p, gradient, 1e-2);
+      two.begin_step();
+      for (const auto& [first, last] : parts) {
+        const std::int64_t begin = layout[first].offset;
+        const std::int64_t end = layout[last - 1].offset + layout[last - 1].size;
+        two.step_part(q, begin, gradient.narrow(0, begin, end - begin).clone(), 1e-2);
+      }
+      ASSERT_TRUE(p.equal(q)) << one.name() << ", step " << step;
+    }
+    EXPECT_EQ(one.steps(), two.steps());
+    for (std::size_t k = 0; k < one.state().size(); ++k)
+      EXPECT_TRUE(one.state()[k].value.equal(two.state()[k].value))
+          << one.name() << " " << one.state()[k].name;
+  }
+}
+
 struct Worst {
   double error = 0;
   std::int64_t different = 0;  // elements with other bits

@@ -7,6 +7,7 @@ from pathlib import Path
 from check_harness import Check, begin
 
 import check_adapters
+import check_full
 import check_generation
 import check_gguf_adapter
 import check_hub
@@ -27,6 +28,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="hone-check-") as temporary:
         check = Check(keep or Path(temporary), arguments.only)
         check_adapters.cases(check)
+        check_full.cases(check)
         check_models.cases(check, arguments.fast)
         check_generation.cases(check, arguments.fast)
         check_gguf_adapter.cases(check)

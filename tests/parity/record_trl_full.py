@@ -1,48 +1,62 @@
 """Runs of TRL's trainers that train every weight (use_peft false), on CPU in fp32, step by step: FIXTURES/trl_full/<case>.json,
 and <case>.safetensors of the cases in KEPT. usage: record_trl_full.py [--only PREFIX] [--out FOLDER]
 
-Models: tiny_llama (tied head); qwen2 (biases, tied), qwen3 (Q/K norm, a head of its own), made here, in trl_full/<family>, with
-tiny_llama's tokenizer; rewards/tiny_reward for reward models; SmolLM2 (models/smollm2-f32) in cases named smollm2_*. The reference of
-DPO, KTO and GRPO is TRL's second copy. Completions of GRPO are replayed, as those of record_trl_grpo.py: <case>.jsonl.
+Models: tiny_llama (tied head); qwen2 (biases, tied), qwen3 (Q/K norm, a head of its own), llama3 (its rotation, a head of its own), made
+here, in trl_full/<family>, with tiny_llama's tokenizer; for reward models rewards/tiny_reward, and trl_full/reward_<family>, the same
+with a score head; SmolLM2 (models/smollm2-f32) in cases named smollm2_*. The reference of DPO, KTO and of methods that sample is TRL's
+second copy. Completions of GRPO, RLOO and Online DPO are replayed, as those of record_trl_grpo.py and record_trl_online_dpo.py:
+<case>.jsonl. TRL's defects in Online DPO and the logits/* of CPO and ORPO are as there and in record_trl_cpo.py.
 
 <case>.json: versions; method; model; data; options (what differs from TRL's defaults, in TRL's names); steps: one an optimizer step, as
 logged, unrounded, under TRL's names; evals: as logged; unfrozen: the patterns of a Spectrum file, in cases named spectrum_*.
-<case>.safetensors: grad.<name> of the first optimizer step before clipping, after.<name>, the weights after the last step."""
+<case>.safetensors: grad.<name> of the first optimizer step before clipping, after.<name>, the weights after the last step; logits
+[8, V], the trained model's of the tokens IDS (not of reward models)."""
 import json
 import re
 import tempfile
 
+import record_trl_cpo as cpo
 import record_trl_grpo as grpo
+import record_trl_online_dpo as online
+from record_tiny import LLAMA3_ROPE
 from common import FIXTURES, SMOLLM2, versions, write_json, write_tensors
 from trl_training import case_options, logged, trained
 
 import torch
 from datasets import Dataset
-from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, PrinterCallback, Qwen2Config,
-                          Qwen3Config)
-from trl import (DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, KTOConfig, KTOTrainer, RewardConfig, RewardTrainer, SFTConfig,
-                 SFTTrainer)
+from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, LlamaConfig, PrinterCallback,
+                          Qwen2Config, Qwen3Config)
+from trl import (DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, KTOConfig, KTOTrainer, RewardConfig, RewardTrainer, RLOOConfig,
+                 RLOOTrainer, SFTConfig, SFTTrainer)
+from trl.experimental.cpo import CPOConfig, CPOTrainer
+from trl.experimental.online_dpo import OnlineDPOConfig
+from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 
 FOLDER = "trl_full"
 LLAMA = FIXTURES / "tiny_llama"
-QWEN2, QWEN3 = FIXTURES / FOLDER / "qwen2", FIXTURES / FOLDER / "qwen3"
+QWEN2, QWEN3, LLAMA3 = (FIXTURES / FOLDER / family for family in ("qwen2", "qwen3", "llama3"))
 REWARD = FIXTURES / "rewards" / "tiny_reward"
-KEPT = ("sft_llama", "sft_qwen2", "sft_qwen3", "dpo", "reward", "grpo_kl", "spectrum_qwen3")
+KEPT = ("sft_llama", "sft_qwen2", "sft_qwen3", "sft_llama3", "dpo", "dpo_qwen2", "reward", "grpo_kl", "spectrum_qwen3", "kto_qwen2",
+        "cpo_qwen2", "orpo_llama3", "rloo_qwen2", "online_dpo_llama3")
 TEXT, COMPLETION = FIXTURES / "sft/text.jsonl", FIXTURES / "sft/prompt_completion.jsonl"
 PAIRS, UNPAIRED, SCORED = (FIXTURES / "trl_dpo/explicit.jsonl", FIXTURES / "trl_kto/rows.jsonl", FIXTURES / "trl_reward/explicit.jsonl")
+CPO_PAIRS = FIXTURES / "trl_cpo/eval.jsonl"  # without a pair of equal sides, whose accuracy is a toss-up of rounding
 TRAINERS = {"sft": (SFTConfig, SFTTrainer), "dpo": (DPOConfig, DPOTrainer), "kto": (KTOConfig, KTOTrainer),
-            "reward": (RewardConfig, RewardTrainer), "grpo": (GRPOConfig, GRPOTrainer)}
+            "reward": (RewardConfig, RewardTrainer), "grpo": (GRPOConfig, GRPOTrainer), "rloo": (RLOOConfig, RLOOTrainer),
+            "cpo": (CPOConfig, cpo.with_own_logits(CPOTrainer)), "orpo": (ORPOConfig, cpo.with_own_logits(ORPOTrainer))}
 # adam_epsilon: with 1e-8 AdamW makes a whole step of a gradient that is only rounding, and later steps differ.
 SHARED = dict(bf16=False, per_device_train_batch_size=2, gradient_accumulation_steps=2, learning_rate=1e-3, adam_epsilon=1e-5,
               max_steps=10)
+IDS = [1, 17, 201, 45, 45, 9, 260, 33]
 SFT = dict(SHARED, max_length=64, lr_scheduler_type="cosine", warmup_steps=2)
+FAMILIES = {"qwen2": QWEN2, "qwen3": QWEN3, "llama3": LLAMA3}
 UNFROZEN = ["^model.embed_tokens.weight$", "model.layers.1.mlp.down_proj", "model.layers.1.self_attn.q_proj", "^lm_head.weight$",
             "model.layers.0.input_layernorm"]
 
 
 def cases():
     """name -> (method, model, data, options)"""
-    out = {f"sft_{family}": ("sft", model, TEXT, SFT) for family, model in (("llama", LLAMA), ("qwen2", QWEN2), ("qwen3", QWEN3))}
+    out = {f"sft_{family}": ("sft", model, TEXT, SFT) for family, model in (("llama", LLAMA), *FAMILIES.items())}
     out["sft_packed"] = ("sft", LLAMA, TEXT, dict(SFT, packing=True, max_length=128))
     out["sft_clipped"] = ("sft", QWEN3, COMPLETION, dict(SFT, max_grad_norm=0.05, weight_decay=0.1, gradient_accumulation_steps=3))
     out["sft_smoothed"] = ("sft", LLAMA, COMPLETION, dict(SFT, label_smoothing_factor=0.2, max_steps=4))
@@ -59,7 +73,37 @@ def cases():
     sampled = dict(SHARED, adam_epsilon=1e-4, max_steps=4, per_device_train_batch_size=4, num_generations=4, max_completion_length=12)
     out["grpo"] = ("grpo", LLAMA, None, dict(sampled))
     out["grpo_kl"] = ("grpo", LLAMA, None, dict(sampled, beta=0.04, steps_per_generation=4, num_iterations=2, epsilon=0.05, max_steps=5))
+    clipped = dict(max_grad_norm=0.05, weight_decay=0.1, lr_scheduler_type="cosine", warmup_steps=1)
+    ten = dict(pairs, max_steps=10)
+    for family, model in FAMILIES.items():  # ten steps of every method
+        out[f"sft_packed_{family}"] = ("sft", model, TEXT, dict(SFT, packing=True, max_length=128, **clipped | {"warmup_steps": 2}))
+        out[f"dpo_{family}" + ("_clipped" if family == "qwen3" else "")] = ("dpo", model, PAIRS, dict(ten, beta=0.5, **clipped))
+        out[f"kto_{family}"] = ("kto", model, UNPAIRED, dict(ten, beta=0.5, **(clipped if family == "qwen3" else {})))
+        out[f"cpo_{family}"] = ("cpo", model, CPO_PAIRS, dict(ten, beta=0.5, **(clipped if family == "llama3" else {})))
+        out[f"orpo_{family}"] = ("orpo", model, CPO_PAIRS, dict(ten, beta=0.5, **(clipped if family == "qwen2" else {})))
+        out[f"reward_{family}"] = ("reward", FIXTURES / FOLDER / f"reward_{family}", SCORED,
+                                   dict(ten, **(clipped if family == "qwen2" else {})))
+        long = dict(sampled, max_steps=10)
+        out[f"grpo_{family}"] = ("grpo", model, None, dict(long, beta=0.04, **(clipped if family == "llama3" else {})))
+        out[f"rloo_{family}"] = ("rloo", model, None, dict(long, steps_per_generation=2, **(clipped if family == "qwen3" else {})))
+        out[f"online_dpo_{family}"] = ("online_dpo", model, None, dict(
+            {**online.SHARED, "learning_rate": 1e-3, "max_steps": 10}, gradient_accumulation_steps=2,
+            per_device_train_batch_size=2, **(clipped if family == "qwen2" else {})))
+    out["cpo"] = ("cpo", LLAMA, CPO_PAIRS, dict(ten, beta=0.5, loss_type="simpo"))
+    out["orpo"] = ("orpo", LLAMA, CPO_PAIRS, dict(ten))
+    out["rloo"] = ("rloo", LLAMA, None, dict(long, steps_per_generation=4, num_iterations=2, epsilon=0.15))
+    out["online_dpo"] = ("online_dpo", LLAMA, None, dict({**online.SHARED, "learning_rate": 1e-3, "max_steps": 10}, loss_type="ipo"))
     out["smollm2_sft"] = ("sft", SMOLLM2, TEXT, dict(SFT, max_length=64, learning_rate=1e-5))
+    real = dict(SHARED, learning_rate=1e-5, per_device_train_batch_size=1)
+    out["smollm2_dpo"] = ("dpo", SMOLLM2, PAIRS, dict(real, beta=0.5))
+    out["smollm2_kto"] = ("kto", SMOLLM2, UNPAIRED, dict(real, beta=0.5, per_device_train_batch_size=2, gradient_accumulation_steps=1))
+    out["smollm2_cpo"] = ("cpo", SMOLLM2, CPO_PAIRS, dict(real, beta=0.5))
+    out["smollm2_orpo"] = ("orpo", SMOLLM2, CPO_PAIRS, dict(real, beta=0.5))
+    answers = dict(real, per_device_train_batch_size=2, num_generations=4, max_completion_length=8)
+    out["smollm2_grpo"] = ("grpo", SMOLLM2, None, dict(answers, beta=0.04))
+    out["smollm2_rloo"] = ("rloo", SMOLLM2, None, dict(answers))
+    out["smollm2_online_dpo"] = ("online_dpo", SMOLLM2, None, dict(
+        {**online.SHARED, "learning_rate": 1e-5, "max_steps": 10}, max_new_tokens=8, per_device_train_batch_size=1))
     return out
 
 
@@ -67,14 +111,21 @@ def make_models(out):
     """Tiny models of the families that tiny_llama's tokenizer has no row too many for."""
     shape = dict(vocab_size=384, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
                  num_key_value_heads=2, max_position_embeddings=256, rope_theta=10000.0, bos_token_id=1, eos_token_id=2, pad_token_id=0)
-    for folder, config in ((QWEN2, Qwen2Config(**shape, tie_word_embeddings=True)),
-                           (QWEN3, Qwen3Config(**shape, head_dim=16, tie_word_embeddings=False))):
+    rope = dict(shape, rope_parameters=dict(LLAMA3_ROPE, rope_theta=5e5))
+    del rope["rope_theta"]
+    configs = {"qwen2": Qwen2Config(**shape, tie_word_embeddings=True),
+               "qwen3": Qwen3Config(**shape, head_dim=16, tie_word_embeddings=False),
+               "llama3": LlamaConfig(**rope, tie_word_embeddings=False)}
+    for family, reward in [(family, reward) for reward in (False, True) for family in configs]:
         torch.manual_seed(11)
-        model = AutoModelForCausalLM.from_config(config)
+        config = configs[family]
+        if reward:
+            config.num_labels = 1
+        model = (AutoModelForSequenceClassification if reward else AutoModelForCausalLM).from_config(config)
         with torch.no_grad():  # so that norms and biases matter
             for name, value in model.named_parameters():
                 value.normal_(1.0 if name.endswith("norm.weight") else 0.0, 0.2)
-        place = out / FOLDER / folder.name
+        place = out / FOLDER / (f"reward_{family}" if reward else family)
         model.save_pretrained(str(place))
         AutoTokenizer.from_pretrained(str(LLAMA)).save_pretrained(str(place))
         for file in place.iterdir():
@@ -95,11 +146,49 @@ def freeze(model):
         value.requires_grad = any(re.match(pattern, name) for pattern in UNFROZEN)
 
 
+def logits_of(model):
+    with torch.no_grad():
+        return model.eval()(input_ids=torch.tensor([IDS]), use_cache=False).logits[0]
+
+
+class OnlineTrainer(online.Trainer):
+    def keep_gradients(self):
+        if not self.gradients:
+            self.gradients = {key: value.grad.clone() for key, value in parameters(self.model).items()}
+
+
+def sampled_run(name, method, model, tokenizer, options, place, out):
+    """(trainer, first gradients, logged steps) of a method that samples; writes its rollouts."""
+    model.generation_config.eos_token_id = grpo.ENDS
+    rows = Dataset.from_list([{"prompt": prompt, "row": row} for row, prompt in enumerate(grpo.PROMPTS)])
+    shared = dict(output_dir=place, use_cpu=True, report_to="none", logging_steps=1, disable_tqdm=True, save_strategy="no", **options)
+    if method == "online_dpo":
+        trainer = OnlineTrainer(model, reward_funcs=[online.first], train_dataset=rows, processing_class=tokenizer,
+                                args=OnlineDPOConfig(**shared))
+        trainer.watch(online.ALL)
+    else:
+        make_config, make_trainer = TRAINERS[method]
+        trainer = make_trainer(model, [grpo.first], train_dataset=rows, processing_class=tokenizer, args=make_config(**shared))
+        recorder = grpo.Recorder(trainer, method, False, parameters)
+    trainer.pop_callback(PrinterCallback)
+    trainer.train()
+    steps, _ = logged(trainer)
+    if method == "online_dpo":
+        batches, gradients = trainer.batches, trainer.gradients
+        for step, loss in zip(steps, trainer.losses, strict=True):
+            step["loss"] = loss
+    else:
+        batches, gradients = recorder.batches, recorder.gradients
+    (out / FOLDER / f"{name}.jsonl").write_text("\n".join(json.dumps(batch) for batch in batches) + "\n")
+    return trainer, gradients, steps
+
+
 def run(name, out):
     method, folder, data, options = cases()[name]
-    make_config, make_trainer = TRAINERS[method]
     # by its own class: that of Qwen2 splits text as Qwen2 does, whatever the file says
-    tokenizer = AutoTokenizer.from_pretrained(str(LLAMA if folder in (QWEN2, QWEN3) else folder))
+    tokenizer = AutoTokenizer.from_pretrained(str(LLAMA if folder.parent.name == FOLDER else folder))
+    if method in ("cpo", "orpo"):
+        tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token  # TRL refuses a tokenizer without one
     loader, more = AutoModelForCausalLM, {}
     if method == "reward":
         loader, more = AutoModelForSequenceClassification, dict(num_labels=1)
@@ -110,22 +199,17 @@ def run(name, out):
     if "eval_strategy" in options:
         given["eval_dataset"] = rows_of(FIXTURES / "sft/eval_text.jsonl")
     with tempfile.TemporaryDirectory() as place:
-        args = make_config(output_dir=place, use_cpu=True, report_to="none", logging_steps=1, disable_tqdm=True, save_strategy="no",
-                           **options)
-        if method == "grpo":
-            model.generation_config.eos_token_id = grpo.ENDS
-            rows = Dataset.from_list([{"prompt": prompt, "row": row} for row, prompt in enumerate(grpo.PROMPTS)])
-            trainer = make_trainer(model, [grpo.first], train_dataset=rows, processing_class=tokenizer, args=args)
-            recorder = grpo.Recorder(trainer, method, False, parameters)
-            trainer.pop_callback(PrinterCallback)
-            trainer.train()
-            gradients = recorder.gradients
-            lines = [json.dumps(batch) for batch in recorder.batches]
-            (out / FOLDER / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+        if data is None:
+            trainer, gradients, steps = sampled_run(name, method, model, tokenizer, options, place, out)
+            evals = []
         else:
+            make_config, make_trainer = TRAINERS[method]
+            more = dict(remove_unused_columns=False) if method in ("cpo", "orpo") else {}
+            args = make_config(output_dir=place, use_cpu=True, report_to="none", logging_steps=1, disable_tqdm=True, save_strategy="no",
+                               **more, **options)
             trainer = make_trainer(model, args=args, train_dataset=rows_of(data), processing_class=tokenizer, **given)
             gradients = trained(trainer, parameters)
-    steps, evals = logged(trainer)
+            steps, evals = logged(trainer)
     steps = [{key: value for key, value in step.items() if key != "step_time"} for step in steps]
     write_json(out / FOLDER / f"{name}.json", {
         "versions": versions(), "method": method, "model": str(folder),
@@ -134,7 +218,8 @@ def run(name, out):
     if name in KEPT:
         write_tensors(out / FOLDER / f"{name}.safetensors",
                       {f"grad.{key}": value for key, value in gradients.items()}
-                      | {f"after.{key}": value for key, value in parameters(trainer.model).items()})
+                      | {f"after.{key}": value for key, value in parameters(trainer.model).items()}
+                      | ({} if method == "reward" else {"logits": logits_of(trainer.model)}))
     shown = [f"{key} {[float(f'{step[key]:.4g}') for step in steps]}" for key in ("loss", "grad_norm")]
     print(f"{name}: " + ", ".join(shown), flush=True)
 

@@ -1,5 +1,7 @@
 // Whole runs of full fine-tuning against TRL 1.16, step by step: every metric that TRL logs, the first step's gradients
-// and the final weights (fp32), of SFT, DPO, KTO, reward models and GRPO. Goldens: record_trl_full.py.
+// and the final weights (fp32), of every method. Goldens: record_trl_full.py.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,6 +11,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "config/parse.h"
+#include "model/causal_lm.h"
+#include "model/weight_source.h"
 #include "parity/golden.h"
 #include "parity/recorded_run.h"
 #include "train/open_run.h"
@@ -25,11 +29,10 @@ constexpr double kSmall = 0.1;  // metrics are of the order of 1; below this the
 
 config::Method method_of(const std::string& name) {
   using config::Method;
-  const std::map<std::string, Method> methods = {{"sft", Method::kSft},
-                                                 {"dpo", Method::kDpo},
-                                                 {"kto", Method::kKto},
-                                                 {"reward", Method::kReward},
-                                                 {"grpo", Method::kGrpo}};
+  const std::map<std::string, Method> methods = {
+      {"sft", Method::kSft},       {"dpo", Method::kDpo},   {"kto", Method::kKto},
+      {"reward", Method::kReward}, {"grpo", Method::kGrpo}, {"rloo", Method::kRloo},
+      {"cpo", Method::kCpo},       {"orpo", Method::kOrpo}, {"online_dpo", Method::kOnlineDpo}};
   return methods.at(name);
 }
 
@@ -56,7 +59,8 @@ class TrlFull : public testing::TestWithParam<RecordedCase> {
     options["save_steps"] = 1;
     if (options.contains("eval_strategy"))
       options["eval_dataset"] = (root / "tests/fixtures/parity/sft/eval_text.jsonl").string();
-    if (golden.at("method") == "grpo") options["replay"] = recorded_file(kFolder, name, ".jsonl").string();
+    if (config::samples(method_of(golden.at("method"))))
+      options["replay"] = recorded_file(kFolder, name, ".jsonl").string();
     if (golden.contains("unfrozen")) {
       std::ofstream file(out_.string() + ".spectrum");
       file << "unfrozen_parameters:\n# model.norm layers\n";
@@ -75,6 +79,14 @@ class TrlFull : public testing::TestWithParam<RecordedCase> {
                   ("hone_full_" + GetParam().name + "_" + GetParam().form + "_" + std::to_string(getpid()));
 };
 
+// The recorder's IDS through the model that the run wrote.
+at::Tensor logits_of(const fs::path& folder) {
+  const model::CausalLm model(*model::open_weights(folder), {});
+  const at::Tensor ids = at::tensor({1, 17, 201, 45, 45, 9, 260, 33}, at::kLong);
+  const at::NoGradGuard no_grad;
+  return model.logits(model.hidden(single(ids, ids), {}));
+}
+
 TEST_P(TrlFull, EveryStepEqualsTrl) {
   const auto& [name, form] = GetParam();
   const Json golden = recorded_json(kFolder, name);
@@ -92,7 +104,11 @@ TEST_P(TrlFull, EveryStepEqualsTrl) {
   ASSERT_FALSE(ours.steps.empty());
   const fs::path tensors = recorded_file(kFolder, name, ".safetensors");
   if (!fs::exists(tensors)) return;
-  compare_recorded_tensors(Golden(tensors), *run, out_, ours.steps.front().at("grad_norm"), first, later,
+  const Golden theirs(tensors);
+  if (theirs.has("logits")) {
+    later.compare("logits of the saved model", logits_of(out_), theirs.tensor("logits"));
+  }
+  compare_recorded_tensors(theirs, *run, out_, ours.steps.front().at("grad_norm"), first, later,
                            train::kModelWeightsFile);
 }
 

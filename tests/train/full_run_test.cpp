@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "config/parse.h"
 #include "model/weight_source.h"
 #include "ops/cpu/instructions.h"
+#include "train/guard.h"
 #include "train/open_run.h"
 #include "train/run_folder.h"
 
@@ -36,6 +38,19 @@ class Keeper final : public RunListener {
   StartFacts start;
   std::vector<StepFacts> steps;
   std::int64_t kill_after = 0;
+};
+
+// That the optimizer stepped in the backward: then nobody holds the gradients of all layers.
+class GradientsAre final : public RunGuard {
+ public:
+  explicit GradientsAre(bool held) : held_(held) {}
+  GuardAction on_step(const StepFacts&, const adapters::Adapter& adapter) override {
+    EXPECT_EQ(adapter.flat_gradient().defined(), held_);
+    return GuardAction::kContinue;
+  }
+
+ private:
+  bool held_;
 };
 
 class FullRun : public testing::Test {
@@ -72,7 +87,12 @@ class FullRun : public testing::Test {
     keeper_.kill_after = kill_after;
     const auto run = open_run(config::parse_run(method, all), keeper_);
     const std::atomic<bool> stop = false;
-    begin_run(*run, keeper_, stop);
+    if (layer_steps_) {
+      run->start.memory.layer_steps = true;
+      run->model->set_keeps_casts(false);
+    }
+    GradientsAre guard(!layer_steps_);
+    begin_run(*run, keeper_, stop, &guard);
   }
   std::string file(const fs::path& path) const { return base::read_text(root_ / path); }
   // A run of six steps, and one that was killed after the fifth and resumed.
@@ -93,6 +113,7 @@ class FullRun : public testing::Test {
   }
 
   Keeper keeper_;
+  bool layer_steps_ = false;  // all that saves memory, whatever the memory plan says
   fs::path root_ = fs::temp_directory_path() / ("hone_full_run_" + std::to_string(getpid()));
 };
 
@@ -112,6 +133,67 @@ TEST_F(FullRun, ResumesBitForBit) {
 TEST_F(FullRun, TheReferenceOfAResumedRunIsTheModelAsItBegan) {
   expect_same_when_resumed(config::Method::kKto, fixture("trl_kto/rows.jsonl"), {"--bf16", "false"});
   expect_same_when_resumed(config::Method::kReward, fixture("trl_reward/explicit.jsonl"), {});
+}
+
+// The optimizer's step layer by layer in the backward: the bits of the step after it, with clipping and without.
+TEST_F(FullRun, LayerByLayerHasTheBitsOfOneStep) {
+  const fs::path text = fixture("sft/text.jsonl"), pairs = fixture("trl_dpo/explicit.jsonl");
+  const std::vector<std::tuple<config::Method, fs::path, Words>> runs = {
+      {config::Method::kSft, text, {}},
+      {config::Method::kSft, text, {"--max_grad_norm", "0"}},
+      {config::Method::kSft,
+       text,
+       {"--max_grad_norm", "0.05", "--weight_decay", "0.1", "--recompute", "layer"}},
+      {config::Method::kSft, text, {"--optim", "adamw_bnb_8bit", "--packing", "--max_length", "64"}},
+      {config::Method::kSft, text, {"--optim", "adafactor", "--bf16", "false"}},
+      {config::Method::kSft, text, {"--unfrozen_parameters", "model.layers.1", "--max_grad_norm", "0"}},
+      {config::Method::kDpo, pairs, {}},
+      {config::Method::kOrpo, pairs, {"--max_grad_norm", "0"}},
+      {config::Method::kReward, fixture("trl_reward/explicit.jsonl"), {}}};
+  for (const auto& [method, data, more] : runs) {
+    fs::remove_all(root_);
+    layer_steps_ = false;
+    go(method, words("once", data, more));
+    const std::vector<StepFacts> once = keeper_.steps;
+    layer_steps_ = true;
+    go(method, words("layers", data, more));
+    const std::string what = more.empty() ? "no options" : more.front();
+    EXPECT_TRUE(file("layers/model.safetensors") == file("once/model.safetensors")) << what;
+    EXPECT_TRUE(file(fs::path("layers/checkpoint-6") / kOptimizerFile) ==
+                file(fs::path("once/checkpoint-6") / kOptimizerFile))
+        << what;
+    ASSERT_EQ(keeper_.steps.size(), once.size());
+    for (std::size_t i = 0; i < once.size(); ++i) {
+      EXPECT_EQ(keeper_.steps[i].grad_norm, once[i].grad_norm) << what;
+      EXPECT_EQ(keeper_.steps[i].loss, once[i].loss) << what;
+    }
+  }
+}
+
+TEST_F(FullRun, LayerByLayerResumesBitForBit) {
+  layer_steps_ = true;
+  const fs::path text = fixture("sft/text.jsonl");
+  expect_same_when_resumed(config::Method::kSft, text, {});
+  expect_same_when_resumed(config::Method::kSft, text, {"--max_grad_norm", "0", "--optim", "adamw_bnb_8bit"});
+}
+
+// Layers above the one that diverged have taken the step: that is never saved.
+TEST_F(FullRun, LayerByLayerNeverSavesHalfAStep) {
+  const fs::path text = fixture("sft/text.jsonl");
+  for (const char* clip : {"0", "1"}) {
+    fs::remove_all(root_);
+    layer_steps_ = true;
+    try {
+      go(config::Method::kSft,
+         words("run", text, {"--max_grad_norm", clip, "--learning_rate", "1e37", "--bf16", "false"}));
+      ADD_FAILURE() << "expected a UserError";
+    } catch (const base::UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("a finite loss and gradient"), std::string::npos)
+          << error.what();
+    }
+    for (const auto& entry : fs::directory_iterator(root_ / "run"))
+      EXPECT_FALSE(entry.path().filename().string().starts_with("checkpoint-")) << entry.path();
+  }
 }
 
 TEST_F(FullRun, ACheckpointIsAModel) {

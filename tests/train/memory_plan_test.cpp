@@ -188,6 +188,75 @@ TEST(MemoryPlan, SaysWhy) {
             "layer form explicit (fused): base frozen, adapters are LoRA on linears");
 }
 
+// Qwen2.5-0.5B, trained in full.
+MemoryInputs whole_qwen() {
+  MemoryInputs in = qwen();
+  in.adapted.clear();
+  in.full = in.trains_below = true;
+  in.residual_size = 4;
+  in.base_bytes = 0;
+  in.adapter_parameters = 494'032'768;
+  in.layer_step_parameters = 151'936 * 896 + 896 + 14'912'384;
+  in.layer_copies = 24 * 14'909'440;
+  in.layer_copies_of_one = 14'909'440;
+  return in;
+}
+
+MemoryPlan whole_plan(const MemoryInputs& in, std::int64_t bytes) {
+  return plan_memory(in, LayerForm::kAuto, RecomputeMode::kAuto, limit_of(bytes));
+}
+
+// In 9 GB: copies of one layer at a time and recompute, rather than a second backward.
+TEST(MemoryPlan, FullTrainingSavesCopiesBeforeGradients) {
+  const MemoryInputs in = whole_qwen();
+  const MemoryPlan all = memory_of(in, true, RecomputeMode::kNone);
+  const MemoryPlan one = memory_of(in, true, RecomputeMode::kNone, {.keeps_casts = false});
+  EXPECT_EQ(all.total - one.total, 2 * 23 * 14'909'440);
+  EXPECT_TRUE(whole_plan(in, all.total).keeps_casts);
+  EXPECT_TRUE(whole_plan(in, all.total).why_savings.empty());
+  EXPECT_FALSE(whole_plan(in, all.total - 1).keeps_casts);
+  EXPECT_EQ(whole_plan(in, all.total - 1).recompute, RecomputeMode::kNone);
+  const MemoryPlan nine = whole_plan(in, 9'000'000'000);
+  EXPECT_FALSE(nine.layer_steps);
+  EXPECT_EQ(nine.recompute, RecomputeMode::kLayer);
+  EXPECT_EQ(nine.why_savings, "copies of weights: of one layer at a time");
+  EXPECT_LT(nine.total, 9'000'000'000);
+}
+
+TEST(MemoryPlan, StepsLayerByLayerWhereTheGradientsOfAllDoNotFit) {
+  MemoryInputs in = whole_qwen();
+  const MemoryPlan at_once = memory_of(in, true, RecomputeMode::kLayer, {.keeps_casts = false});
+  const MemoryPlan steps =
+      memory_of(in, true, RecomputeMode::kLayer, {.keeps_casts = false, .layer_steps = true});
+  EXPECT_EQ(bytes_of(at_once, "float32 weights, gradients") - bytes_of(steps, "float32 weights, a layer's"),
+            4 * (in.adapter_parameters - in.layer_step_parameters));
+  EXPECT_FALSE(whole_plan(in, at_once.total).layer_steps) << "recompute costs less than a second backward";
+  const MemoryPlan chosen = whole_plan(in, at_once.total - 1);
+  EXPECT_TRUE(chosen.layer_steps);
+  EXPECT_EQ(chosen.recompute, RecomputeMode::kNone);
+  EXPECT_EQ(
+      chosen.why_savings,
+      "copies of weights: of one layer at a time; optimizer step layer by layer in the backward: gradients of "
+      "all layers would need " +
+          gigabytes(at_once.total) + "; to clip them a step takes two backwards, with max_grad_norm: 0 one");
+  in.optimizer_bytes = 1'805'000'000;
+  EXPECT_LT(whole_plan(in, 6'000'000'000).total, 6'000'000'000) << "8-bit moments";
+  in.layer_step_parameters = 0;  // gradient accumulation, say
+  EXPECT_FALSE(whole_plan(in, 20'000'000'000).layer_steps);
+  EXPECT_THROW(whole_plan(in, 5'000'000'000), base::UserError);
+}
+
+// Where nothing is clipped the step in the backward costs nothing, and comes before recompute.
+TEST(MemoryPlan, WithoutClippingTheStepInTheBackwardComesFirst) {
+  MemoryInputs in = whole_qwen();
+  in.clips = false;
+  const MemoryPlan nine = whole_plan(in, 9'000'000'000);
+  EXPECT_TRUE(nine.layer_steps);
+  EXPECT_TRUE(nine.keeps_casts);
+  EXPECT_EQ(nine.recompute, RecomputeMode::kNone);
+  EXPECT_EQ(nine.why_savings.find("clip"), std::string::npos);
+}
+
 TEST(MemoryPlan, ARunThatCannotFitIsStoppedWithItsSegments) {
   const std::int64_t layer = memory_of(qwen(), true, RecomputeMode::kLayer).total;
   const std::string set = error_of(qwen(), LayerForm::kAuto, RecomputeMode::kAuto, limit_of(layer - 1));

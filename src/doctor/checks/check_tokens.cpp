@@ -122,6 +122,13 @@ Verdict check_untrained(const train::OpenedRun& run, const std::vector<std::int6
             (run.model->config().tie_word_embeddings ? "" : " of the embedding, not of the head") +
             "; or use the instruct model, or a template without these tokens (chat_template_path)";
   out.cost = "these tokens carry no information for the model, and it cannot learn to generate them";
+  if (run.adapter->is_full()) {
+    out.cause =
+        "special tokens that the base model was not trained on, and the embedding or the head is frozen";
+    out.fix =
+        "train them: remove freeze_embeddings, or add model.embed_tokens and lm_head to unfrozen_parameters; "
+        "or use the instruct model";
+  }
   return out;
 }
 

@@ -76,7 +76,12 @@ std::string module_of(const std::string& name) {
 std::int64_t exam_room(const train::OpenedRun& run) {
   const train::MemoryPlan& plan = run.start.memory;
   if (plan.segments.empty()) return std::numeric_limits<std::int64_t>::max();
-  return std::max<std::int64_t>(0, plan.total - train::bytes_in_use(run.plan)) / 2;
+  // Gradients and moments are there already, but untouched: they take memory with the first step.
+  std::int64_t held = 0;
+  constexpr std::size_t kBeforeBatch = 3;
+  for (std::size_t i = 0; i < std::min(kBeforeBatch, plan.segments.size()); ++i)
+    held += plan.segments[i].bytes;
+  return std::max<std::int64_t>(0, plan.total - std::max(held, train::bytes_in_use(run.plan))) / 2;
 }
 
 SavedTensor::SavedTensor(const at::Tensor& tensor, std::int64_t room, const fs::path& folder) {

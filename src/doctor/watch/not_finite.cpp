@@ -196,7 +196,9 @@ Verdict check_adapter_finite(const adapters::Adapter& adapter) {
 
 Verdict diagnose_not_finite(train::OpenedRun& run, std::int64_t step, double loss, double grad_norm,
                             const RunPast& past) {
-  const std::string gradients = bad_gradients(*run.adapter);  // before they are cleared
+  const std::string gradients = run.start.memory.layer_steps
+                                    ? "the gradients were not kept: the optimizer steps layer by layer"
+                                    : bad_gradients(*run.adapter);  // before they are cleared
   Verdict out{.code = "NUM-02",
               .level = Level::kFail,
               .part = "run",

@@ -2,6 +2,7 @@
 // tensors that keep them, in the order of its CPU form.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "learn/optimizers/blockwise.h"
@@ -34,13 +35,27 @@ void decay(const StepNumbers& n, at::Tensor p) {
   if (n.weight_decay > 0) p.mul_(1.0 - n.learning_rate * n.weight_decay);
 }
 
+// A tensor with fp32 states, block by block: an embedding's temporaries would be as large as its states.
+void plain_apply(const StepNumbers& n, const at::Tensor& p, const at::Tensor& g,
+                 const std::vector<at::Tensor>& state) {
+  constexpr std::int64_t kAtOnce = 1 << 16;
+  const at::Tensor p_flat = p.flatten(), g_flat = g.flatten();
+  for (std::int64_t begin = 0; begin < p.numel(); begin += kAtOnce) {
+    const std::int64_t size = std::min(kAtOnce, p.numel() - begin);
+    const auto part = [&](const at::Tensor& all) { return all.narrow(0, begin, size); };
+    at::Tensor to = part(p_flat);
+    const at::Tensor m = part(state[kMoment1]), v = part(state[kMoment2]);
+    const Corrections c = update_moments(n, m, v, part(g_flat));
+    decay(n, to);
+    to.add_(m.div(v.sqrt().add_(n.options.epsilon * c.second_root)),
+            -n.learning_rate * c.second_root / c.first);
+  }
+}
+
 void adamw8_apply(const StepNumbers& n, at::Tensor p, const at::Tensor& g, std::vector<at::Tensor>& state) {
   const double epsilon = n.options.epsilon;
   if (state[kCodes1].numel() == 0) {
-    at::Tensor m = state[kMoment1].view(p.sizes()), v = state[kMoment2].view(p.sizes());
-    const Corrections c = update_moments(n, m, v, g);
-    decay(n, p);
-    p.add_(m.div(v.sqrt().add_(epsilon * c.second_root)), -n.learning_rate * c.second_root / c.first);
+    plain_apply(n, p, g, state);
     return;
   }
   const auto& with_sign = ops::DynamicCodes::with_sign();

@@ -58,6 +58,11 @@ const Weight& CastWeight::of(const at::Tensor& master, at::ScalarType dtype) con
   return weight_;
 }
 
+void CastWeight::release() const {
+  weight_ = Weight();
+  master_.reset();
+}
+
 at::Tensor trained_or(const at::Tensor& frozen, const at::Tensor& trained, const PassContext& pass) {
   if (!trained.defined() || !pass.adapters_on) return frozen;
   return trained.to(frozen.scalar_type());

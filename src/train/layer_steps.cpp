@@ -1,0 +1,130 @@
+#include "train/layer_steps.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace hone::train {
+
+LayerSteps::LayerSteps(model::CausalLm& model, adapters::Adapter& adapter, learn::Optimizer& optimizer)
+    : model_(model), adapter_(adapter), optimizer_(optimizer) {
+  base::require(adapter.is_full() && adapter.flat().is_cpu(), "train::LayerSteps",
+                "full fine-tuning on the CPU");
+  const learn::FlatLayout& layout = optimizer.layout();
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i < layout.size(); ++i) {
+    if (i == 0 || layout[i].part != layout[i - 1].part)
+      parts_.push_back({.layer = layout[i].part, .offset = layout[i].offset, .first = i});
+    parts_.back().size += layout[i].size;
+    parts_.back().count += 1;
+  }
+  for (const Part& part : parts_) {
+    if (part.layer != learn::kNoPart) largest = std::max(largest, part.size);
+  }
+  adapter_.release_gradient();
+  const at::TensorOptions options = adapter.flat().options();
+  layer_gradient_ = at::empty({largest}, options);
+  for (Part& part : parts_) {
+    const bool outside = part.layer == learn::kNoPart;
+    part.gradient = outside ? at::empty({part.size}, options) : layer_gradient_.narrow(0, 0, part.size);
+    if (outside) lend(part);
+  }
+  model_.set_backward_observer(this);
+}
+
+LayerSteps::~LayerSteps() {
+  model_.set_backward_observer(nullptr);
+  adapter_.hold_gradient();
+}
+
+std::int64_t LayerSteps::gradient_bytes() const {
+  auto out = static_cast<std::int64_t>(layer_gradient_.nbytes());
+  for (const Part& part : parts_) {
+    if (part.layer == learn::kNoPart) out += static_cast<std::int64_t>(part.gradient.nbytes());
+  }
+  return out;
+}
+
+void LayerSteps::measure() {
+  begin();
+  rate_.reset();
+}
+
+void LayerSteps::apply(double learning_rate, std::optional<float> factor) {
+  begin();
+  rate_ = learning_rate;
+  factor_ = factor;
+  optimizer_.begin_step();
+}
+
+void LayerSteps::begin() {
+  const at::NoGradGuard no_grad;
+  norm_.emplace(adapter_.flat().numel());
+  applied_ = false;
+  for (Part& part : parts_) {
+    part.taken = false;
+    if (part.layer == learn::kNoPart) part.gradient.zero_();
+  }
+}
+
+double LayerSteps::finish() {
+  base::require(norm_.has_value(), "train::LayerSteps::finish", "measure() or apply() before it");
+  for (Part& part : parts_) {
+    if (part.taken) continue;
+    if (part.layer != learn::kNoPart) part.gradient.zero_();  // the backward did not reach it
+    take(part);
+  }
+  const double norm = norm_->value();
+  norm_.reset();
+  return norm;
+}
+
+LayerSteps::Part* LayerSteps::part_of(std::size_t layer) {
+  for (Part& part : parts_) {
+    if (part.layer == static_cast<std::int64_t>(layer)) return &part;
+  }
+  return nullptr;
+}
+
+// The .grad of the part's tensors: their places in its gradient.
+void LayerSteps::lend(const Part& part) {
+  for (std::size_t i = part.first; i < part.first + part.count; ++i) {
+    const learn::FlatTensor& place = optimizer_.layout()[i];
+    at::Tensor value = adapter_.tensors()[i].value;
+    value.mutable_grad() =
+        part.gradient.narrow(0, place.offset - part.offset, place.size).view(value.sizes());
+  }
+}
+
+void LayerSteps::before_layer(std::size_t layer) {
+  Part* const part = part_of(layer);
+  if (part == nullptr) return;
+  base::require(norm_.has_value() && !part->taken, "train::LayerSteps",
+                "one backward between measure() or apply() and finish()");
+  part->gradient.zero_();
+  lend(*part);
+}
+
+void LayerSteps::after_layer(std::size_t layer) {
+  Part* const part = part_of(layer);
+  if (part == nullptr) return;
+  take(*part);
+  for (std::size_t i = part->first; i < part->first + part->count; ++i)
+    at::Tensor(adapter_.tensors()[i].value).mutable_grad().reset();  // of another layer next
+}
+
+void LayerSteps::take(Part& part) {
+  const at::NoGradGuard no_grad;
+  const bool finite = norm_->add(part.offset, part.gradient);
+  part.taken = true;
+  if (!rate_) return;
+  if (!finite) throw NotFinite();
+  if (factor_) learn::scale_gradient(part.gradient, *factor_);
+  applied_ = true;
+  optimizer_.step_part(adapter_.flat(), part.offset, part.gradient, *rate_);
+}
+
+}  // namespace hone::train
