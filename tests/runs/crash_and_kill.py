@@ -82,7 +82,7 @@ def crashes(hone, root):
     for name, where in (("SIGSEGV", "attention"), ("SIGABRT", "linear_logprob"), ("SIGILL", "attention backward"),
                         ("SIGBUS", "gemm")):
         other = root / name
-        code, _, error = run(sft(hone, other), f"{name}@{where}")
+        code, _, error = run(sft(hone, other), f"{name}@{where}:1")
         check(f"{name} in {where}", code == -getattr(signal, name) and f"({name}" in error and f"where:  {where} " in error,
               f"{code} {error}")
         check(f"{name}: no checkpoint yet", "no checkpoint yet" in error, error)
@@ -96,7 +96,7 @@ def at_once(hone, root, times):
         lost = []
         for i in range(times if "+" in names else 1):
             output = root / f"{folder}{i}"
-            code, _, error = run(crashing(hone, output), f"{names}@gemm")
+            code, _, error = run(crashing(hone, output), f"{names}@gemm:1")
             reports = list(output.glob("hone-crash-*.json"))
             whole = len(reports) == 1 and json.loads(reports[0].read_text())["operator"] == "gemm"
             if not (code in allowed and whole and error.count("hone: CRASH") == 1 and "hone explain" in error):
