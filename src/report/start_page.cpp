@@ -248,10 +248,10 @@ std::string fitted(const std::string& page, const Terminal& terminal) {
     const bool fits = static_cast<std::size_t>(columns_of(line)) <= columns;
     const bool plain =
         line.find('\x1b') == std::string::npos && line.size() > kOwnText && line[kOwnText] != '|';
-    out +=
-        terminal.columns <= 0 || fits || !plain
-            ? line
-            : line.substr(0, kOwnText) + wrap_text(std::string_view(line).substr(kOwnText), kOwnText, columns);
+    out += terminal.columns <= 0 || fits || !plain
+               ? line
+               : line.substr(0, kOwnText) +
+                     wrap_text(std::string_view(line).substr(kOwnText), kOwnText, columns);
     out += '\n';
   }
   return out;
