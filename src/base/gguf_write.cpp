@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kAlignment = 32;  // of tensors, when general.alignment says nothing
 // GGUF's numbers of value types.
-constexpr std::uint32_t kUint32 = 4, kInt32 = 5, kFloat32 = 6, kBool = 7, kString = 8, kArray = 9;
+constexpr std::uint32_t kUint32 = 4, kInt32 = 5, kFloat32 = 6, kBoolType = 7, kStringType = 8, kArrayType = 9;
 
 std::uint64_t padded(std::uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -43,11 +43,11 @@ struct ValueWriter {
     put(out, value);
   }
   void operator()(bool value) const {
-    put(out, kBool);
+    put(out, kBoolType);
     put<std::uint8_t>(out, value ? 1 : 0);
   }
   void operator()(const std::string& value) const {
-    put(out, kString);
+    put(out, kStringType);
     put_text(out, value);
   }
   void operator()(const std::vector<std::int32_t>& list) const {
@@ -55,13 +55,13 @@ struct ValueWriter {
     for (const std::int32_t value : list) put(out, value);
   }
   void operator()(const std::vector<std::string>& list) const {
-    start(kString, list.size());
+    start(kStringType, list.size());
     for (const std::string& value : list) put_text(out, value);
   }
 
  private:
   void start(std::uint32_t type, std::size_t count) const {
-    put(out, kArray);
+    put(out, kArrayType);
     put(out, type);
     put<std::uint64_t>(out, count);
   }

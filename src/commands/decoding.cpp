@@ -25,8 +25,9 @@ OpenedModel open_model(const config::DecodingPlan& plan) {
   OpenedModel out;
   out.model = std::make_unique<model::CausalLm>(
       *model::open_weights(plan.model_name_or_path), train::dtype_policy(plan.precision),
-      model::Storage::kPacked,
-      train::quantize(plan.quantized_base, plan.use_bnb_nested_quant));  // packed: nothing here trains
+      model::Storage::kPacked, train::quantize(plan.quantized_base, plan.use_bnb_nested_quant),
+      at::Device(at::kCPU),
+      /*keep_blocks=*/true);  // packed: nothing here trains
   adapters::attach_frozen(*out.model, plan.base_adapters);
   const auto print_frozen_note = [&plan](const std::string& adapter) {
     if (const auto note = adapters::frozen_adapters_note(adapter, plan.base_adapters)) print_notes({*note});

@@ -11,6 +11,7 @@
 #include "base/json_tools.h"
 #include "base/process_memory.h"
 #include "base/utf8.h"
+#include "ops/quantized_panels.h"
 
 namespace hone::model {
 namespace {
@@ -221,8 +222,9 @@ std::vector<std::string> bnb_tensor_names(const ops::QuantScheme& scheme, const 
   return names;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> bnb_tensors(const ops::Quantized& matrix,
+std::vector<std::pair<std::string, at::Tensor>> bnb_tensors(const ops::Quantized& held,
                                                             const std::string& name) {
+  const ops::Quantized matrix = ops::in_rows(held);
   std::vector<at::Tensor> parts;
   if (matrix.scheme.type == QuantType::kInt8) {
     parts = {matrix.codes, matrix.scales, at::zeros({}, at::kByte)};

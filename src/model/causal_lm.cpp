@@ -66,6 +66,7 @@ struct Held {
   Storage storage;
   const Quantize& quantize;
   at::Device device;
+  bool keep_blocks;
 };
 
 ops::Weight stored(const at::Tensor& plain, Storage storage) {
@@ -80,6 +81,8 @@ ops::Weight read_weight(const WeightSource& source, const std::string& name, con
   } else if (held.quantize) {
     matrix = ops::quantize(source.read(name, held.dtypes.residual), *held.quantize,
                            source.path().string() + ": " + name);
+  } else if (held.keep_blocks && held.device.is_cpu() && source.blocks(name, held.dtypes.linear)) {
+    matrix = source.read_blocks(name);
   }
   if (!matrix) return stored(source.read(name, held.dtypes.linear).to(held.device), held.storage);
   return ops::Weight::quantized(std::make_shared<const ops::Quantized>(matrix->to(held.device)),
@@ -120,11 +123,11 @@ KvCache KvCache::after(std::shared_ptr<const KvCache> prefix) {
 }
 
 CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage storage, const Quantize& quantize,
-                   at::Device device)
+                   at::Device device, bool keep_blocks)
     : config_(source.config()), dtypes_(dtypes) {
   check_tensors(source);
   const TensorNames& names = traits_of(config_.family).names;
-  const Held held{dtypes, storage, quantize, device};
+  const Held held{dtypes, storage, quantize, device, keep_blocks};
   const auto read = [&](const std::string& name, at::ScalarType dtype) {
     return source.read(name, dtype).to(device);
   };
@@ -377,6 +380,11 @@ at::Tensor CausalLm::autograd_logits(const at::Tensor& hidden, const ops::PassCo
 }
 
 Quantize CausalLm::quantized() const {
+  const Quantize held = held_as();
+  return held && !ops::is_ggml(held->type) ? held : std::nullopt;
+}
+
+Quantize CausalLm::held_as() const {
   for (const ops::Linear* linear : linears()) {
     if (linear->weight.is_quantized()) return linear->weight.quantized().scheme;
   }
@@ -433,9 +441,10 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
     norm(names.k_norm, layer.k_norm);
     for (const ops::Linear* linear : layer.linears()) {
       if (linear->weight.is_quantized()) {
-        for (const auto& [name, part] : bnb_tensors(linear->weight.quantized(), linear->name + ".weight")) {
-          add(name, part);
-        }
+        const ops::Quantized& held = linear->weight.quantized();
+        add(linear->name + ".weight.codes", held.codes);
+        add(linear->name + ".weight.scales", held.scales);
+        add(linear->name + ".weight.nested_scales", held.nested_scales);
       } else {
         add_matrix(linear->name + ".weight", linear->weight);
       }

@@ -57,10 +57,12 @@ class CausalLm {
   // file is ignored. With `quantize` a linear is quantized as it is read, from values in the residual's
   // dtype, as transformers does with from_pretrained's dtype; only one linear at a time is held in full
   // precision. A model is quantized here or never, so that adapters are always attached afterwards (GRAD-04).
+  // With `keep_blocks` the linears of a GGUF stay in its blocks where they can (WeightSource::blocks): the same numbers
+  // in less memory; `quantize` comes before it.
   // Tensors are read on the CPU, one at a time, and moved to `device`, where the results of all functions
   // below are.
   CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage storage = Storage::kPlain,
-           const Quantize& quantize = {}, at::Device device = at::kCPU);
+           const Quantize& quantize = {}, at::Device device = at::kCPU, bool keep_blocks = false);
 
   // Final-norm output [T, H] for a packed batch; attention is causal within each segment, positions as given;
   // segments without a prefix (FusedPass takes them).
@@ -84,7 +86,10 @@ class CausalLm {
   const DtypePolicy& dtypes() const { return dtypes_; }
   at::Device device() const { return final_norm_.device(); }
   bool packed() const { return packed_; }
-  Quantize quantized() const;  // how the linears are stored, by the first of them
+  // How bitsandbytes quantized the linears, by the first of them; empty too for those kept in a GGUF's blocks, which have
+  // the numbers of the GGUF.
+  Quantize quantized() const;
+  Quantize held_as() const;  // how the linears are held, by the first that is quantized, kept blocks included
   // Used by fused_pass.h.
   const std::vector<DecoderLayer>& layers() const { return layers_; }
   // The base's; the trained one after release_replaced().
@@ -122,11 +127,6 @@ class CausalLm {
   // fine-tuning. Not together with token_rows() on the same matrix.
   const TrainedParts& trained_parts() const { return trained_parts_; }
   void set_trained_parts(TrainedParts parts);
-  // Releases the base's numbers of the matrices that are trained in full. There is no reference model then: a pass with
-  // adapters off reads trained matrices and the base's norms and biases, which is no model.
-  void release_replaced();
-  // Whether LoRA on linears of the layers, and rows of the embedding, is all that is trained.
-  bool trains_only_linears() const { return !trained_parts_.any() && !head_.lora; }
   // Whether the copies of trained weights that products read outlast a layer's pass, forward or backward (FusedPass).
   // Without them a pass needs less memory, and makes every copy twice.
   bool keeps_casts() const { return keeps_casts_; }
@@ -134,13 +134,18 @@ class CausalLm {
   // Told by FusedPass::backward how far it has come; null: nobody is. Must outlive its time here.
   BackwardObserver* backward_observer() const { return backward_observer_; }
   void set_backward_observer(BackwardObserver* observer) { backward_observer_ = observer; }
+  // Releases the base's numbers of the matrices that are trained in full. There is no reference model then: a pass with
+  // adapters off reads trained matrices and the base's norms and biases, which is no model.
+  void release_replaced();
+  // Whether LoRA on linears of the layers, and rows of the embedding, is all that is trained.
+  bool trains_only_linears() const { return !trained_parts_.any() && !head_.lora; }
   // Whether the fused form can train what is trained: everything but LoRA on the embedding or the head.
   bool fused_trains() const { return !trained_parts_.embedding_lora && !head_.lora; }
   // The rows of token_rows() that the head reads in this pass; none if it is not tied.
   std::optional<ops::HeadRows> head_rows(bool adapters_on) const;
   // Every tensor of the base model under Hugging Face's name, without a tied head, and of the frozen
-  // adapters: what must not change in training; without what release_replaced() released. Copies for a packed model; for a quantized linear, its parts
-  // as in a file.
+  // adapters: what must not change in training; without what release_replaced() released. Copies for a packed model; for a quantized linear,
+  // its codes and scales as they are held.
   std::vector<std::pair<std::string, at::Tensor>> frozen_tensors() const;
   std::int64_t parameter_count() const;  // of the base model, a tied head counted once
   // As held in memory, with the head's copy when its dtype differs, and with the frozen adapters.

@@ -1,4 +1,4 @@
-// A GGUF file under Hugging Face's names: dequantized, and Q and K rows put back in transformers' order.
+// A GGUF file under Hugging Face's names: dequantized, or in its blocks, and Q and K rows put back in transformers' order.
 #include <ATen/ATen.h>
 
 #include <map>
@@ -8,6 +8,7 @@
 #include "model/families.h"
 #include "model/stored_bytes.h"
 #include "model/weight_source.h"
+#include "ops/ggml_panels.h"
 
 namespace hone::model {
 namespace {
@@ -16,6 +17,17 @@ namespace {
 at::Tensor unpermute_rows(const at::Tensor& w, std::int64_t heads) {
   const std::int64_t half = w.size(0) / heads / 2;
   return w.reshape({heads, half, 2, -1}).transpose(1, 2).reshape(w.sizes()).contiguous();
+}
+
+// Which row of the file is row i of unpermute_rows().
+std::vector<std::int64_t> rows_in_file(std::int64_t rows, std::int64_t heads) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(rows));
+  const std::int64_t size = rows / heads, half = size / 2;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t head = row / size, in_head = row % size;
+    all[static_cast<std::size_t>(row)] = head * size + in_head % half * 2 + in_head / half;
+  }
+  return all;
 }
 
 class GgufSource final : public WeightSource {
@@ -62,12 +74,7 @@ class GgufSource final : public WeightSource {
     const Entry& entry = find(name);
     base::require(out.sizes() == entry.tensor->shape && out.is_contiguous() && out.is_cpu(),
                   "WeightSource::read_into", "a contiguous tensor of the stored shape");
-    if (entry.permuted_heads != 0 && out.size(0) % (2 * entry.permuted_heads) != 0) {
-      throw base::UserError({file_.path().string() + ": " + entry.tensor->name,
-                             "rows for " + std::to_string(entry.permuted_heads) + " heads of even size",
-                             std::to_string(out.size(0)) + " rows", "the metadata belong to another model",
-                             ""});
-    }
+    check_heads(entry);
     const bool direct = entry.permuted_heads == 0 && out.scalar_type() == at::kFloat;
     const at::Tensor w = direct ? out : at::empty(entry.tensor->shape, at::kFloat);
     base::dequantize(*entry.tensor, {w.data_ptr<float>(), static_cast<std::size_t>(w.numel())});
@@ -75,11 +82,37 @@ class GgufSource final : public WeightSource {
     if (!direct) out.copy_(entry.permuted_heads == 0 ? w : unpermute_rows(w, entry.permuted_heads));
   }
 
+  std::optional<ops::QuantScheme> blocks(const std::string& name, at::ScalarType compute) const override {
+    const base::GgufTensor& tensor = *find(name).tensor;
+    if (tensor.shape.size() != 2) return std::nullopt;
+    return ops::kept_ggml_scheme(tensor.type, tensor.shape[0], tensor.shape[1], compute);
+  }
+
+  ops::Quantized read_blocks(const std::string& name) const override {
+    const Entry& entry = find(name);
+    check_heads(entry);
+    const base::GgufTensor& tensor = *entry.tensor;
+    std::vector<std::int64_t> rows;
+    if (entry.permuted_heads != 0) rows = rows_in_file(tensor.shape[0], entry.permuted_heads);
+    ops::Quantized kept = ops::keep_ggml(tensor.type, tensor.bytes, tensor.shape[0], tensor.shape[1], rows);
+    base::release_pages(tensor.bytes);
+    return kept;
+  }
+
  private:
   struct Entry {
     const base::GgufTensor* tensor = nullptr;
     std::int64_t permuted_heads = 0;
   };
+
+  void check_heads(const Entry& entry) const {
+    const std::int64_t heads = entry.permuted_heads;
+    if (heads == 0 || entry.tensor->shape[0] % (2 * heads) == 0) return;
+    throw base::UserError({file_.path().string() + ": " + entry.tensor->name,
+                           "rows for " + std::to_string(heads) + " heads of even size",
+                           std::to_string(entry.tensor->shape[0]) + " rows",
+                           "the metadata belong to another model", ""});
+  }
 
   const Entry& find(const std::string& name) const {
     const auto it = tensors_.find(name);

@@ -31,6 +31,10 @@ class UntiedSource final : public WeightSource {
   ops::Quantized read_quantized(const std::string& name) const override {
     return tied_->read_quantized(at(name));
   }
+  std::optional<ops::QuantScheme> blocks(const std::string& name, at::ScalarType compute) const override {
+    return tied_->blocks(at(name), compute);
+  }
+  ops::Quantized read_blocks(const std::string& name) const override { return tied_->read_blocks(at(name)); }
   bool is_gguf() const override { return tied_->is_gguf(); }
   const base::fs::path& path() const override { return tied_->path(); }
 

@@ -18,6 +18,10 @@ ops::Quantized WeightSource::read_quantized(const std::string& name) const {
   throw base::InternalError({"WeightSource::read_quantized", "a quantized matrix", name, "", ""});
 }
 
+ops::Quantized WeightSource::read_blocks(const std::string& name) const {
+  throw base::InternalError({"WeightSource::read_blocks", "a matrix in blocks", name, "", ""});
+}
+
 std::unique_ptr<WeightSource> open_weights(const base::fs::path& path) {
   std::error_code ec;
   if (base::fs::is_directory(path, ec)) return open_hf_folder(path);

@@ -34,6 +34,13 @@ class WeightSource {
   }
   // A matrix that quantization() names. UserError when a part is absent or damaged.
   virtual ops::Quantized read_quantized(const std::string& name) const;
+  // The scheme of this matrix when it can stay in a GGUF's blocks for products in `compute` (ops/ggml_panels.h); then
+  // read_blocks() has the values of read_into().
+  virtual std::optional<ops::QuantScheme> blocks(const std::string& /*name*/,
+                                                 at::ScalarType /*compute*/) const {
+    return std::nullopt;
+  }
+  virtual ops::Quantized read_blocks(const std::string& name) const;
   virtual bool is_gguf() const = 0;
   virtual const base::fs::path& path() const = 0;  // as given: the folder or the .gguf file
 };

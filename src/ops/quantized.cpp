@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "ops/dynamic_codes.h"
+#include "ops/quantized_panels.h"
 
 namespace hone::ops {
 namespace {
@@ -195,13 +196,31 @@ Quantized quantize_4bit(const at::Tensor& w, QuantType type, const std::string& 
 }  // namespace
 
 std::string describe(const QuantScheme& scheme) {
-  if (scheme.type == QuantType::kInt8) return "8-bit";
+  switch (scheme.type) {
+    case QuantType::kInt8:
+      return "8-bit";
+    case QuantType::kQ4_0:
+      return "GGUF Q4_0";
+    case QuantType::kQ5_0:
+      return "GGUF Q5_0";
+    case QuantType::kQ8_0:
+      return "GGUF Q8_0";
+    case QuantType::kQ4_K:
+      return "GGUF Q4_K";
+    case QuantType::kQ5_K:
+      return "GGUF Q5_K";
+    case QuantType::kQ6_K:
+      return "GGUF Q6_K";
+    case QuantType::kNf4:
+    case QuantType::kFp4:
+      break;
+  }
   return std::string(scheme.type == QuantType::kNf4 ? "4-bit nf4" : "4-bit fp4") +
          (scheme.nested ? ", double quantized" : "");
 }
 
 at::Tensor code_table(QuantType type) {
-  base::require(type != QuantType::kInt8, "ops::code_table", "a 4-bit type");
+  base::require(type == QuantType::kNf4 || type == QuantType::kFp4, "ops::code_table", "a 4-bit type");
   return tensor_of(values_of(type));
 }
 
@@ -210,7 +229,7 @@ at::Tensor dynamic_table() {
 }
 
 Quantized Quantized::to(at::Device device) const {
-  Quantized moved = *this;
+  Quantized moved = device.is_cpu() ? *this : in_rows(*this);
   for (at::Tensor* part : {&moved.codes, &moved.scales, &moved.table, &moved.nested_scales,
                            &moved.nested_table, &moved.row_scales}) {
     if (part->defined()) *part = part->to(device);
@@ -289,7 +308,8 @@ Quantized quantize(const at::Tensor& w, const QuantScheme& scheme, const std::st
   base::require(w.dim() == 2 && w.numel() > 0 && w.is_floating_point() && w.device().is_cpu(),
                 "ops::quantize", "a matrix of floats on the CPU");
   const bool int8 = scheme.type == QuantType::kInt8;
-  base::require(!int8 || !scheme.nested, "ops::quantize", "8-bit scales as they are");
+  base::require(!is_ggml(scheme.type) && (!int8 || !scheme.nested), "ops::quantize",
+                "a type of bitsandbytes, 8-bit scales as they are");
   Quantized out = int8 ? quantize_int8(w, name) : quantize_4bit(w, scheme.type, name);
   out.scheme = scheme;
   out.out = w.size(0);
@@ -300,6 +320,10 @@ Quantized quantize(const at::Tensor& w, const QuantScheme& scheme, const std::st
 }
 
 at::Tensor dequantize(const Quantized& matrix, at::ScalarType dtype) {
+  if (matrix.in_panels) {
+    const bool direct = dtype == at::kFloat || dtype == at::kBFloat16;
+    return dequantize_panels(matrix, direct ? dtype : at::kFloat).to(dtype);
+  }
   const int64_t n = matrix.out * matrix.in;
   const bool here = matrix.codes.device().is_cpu();
   if (here && (dtype == at::kFloat || dtype == at::kBFloat16)) {

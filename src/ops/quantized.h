@@ -22,7 +22,12 @@
 
 namespace hone::ops {
 
-enum class QuantType { kNf4, kFp4, kInt8 };
+// bitsandbytes' types; then ggml's, which are kept from a GGUF (ops/ggml_panels.h) and only in panels.
+enum class QuantType { kNf4, kFp4, kInt8, kQ4_0, kQ5_0, kQ8_0, kQ4_K, kQ5_K, kQ6_K };
+
+constexpr bool is_ggml(QuantType type) {
+  return type >= QuantType::kQ4_0;
+}
 
 struct QuantScheme {
   QuantType type = QuantType::kNf4;
@@ -30,7 +35,7 @@ struct QuantScheme {
   bool operator==(const QuantScheme&) const = default;
 };
 
-std::string describe(const QuantScheme& scheme);  // "4-bit nf4, double quantized", "8-bit"
+std::string describe(const QuantScheme& scheme);  // "4-bit nf4, double quantized", "8-bit", "GGUF Q4_K"
 
 struct Quantized {
   QuantScheme scheme;
@@ -43,12 +48,14 @@ struct Quantized {
   at::Tensor nested_table;   // fp32 [256]
   float nested_offset = 0;
   std::int64_t nested_block = 256;
+  bool in_panels = false;              // the codes are in the order of quantized_panels.h
+  bool is_tame = false;                // PanelView::is_tame, of one in panels
   at::ScalarType source = at::kFloat;  // of the numbers that were quantized
   at::Tensor row_scales;               // 8-bit: fp32 [out], scales / 127: the factor of a code
 
   Quantized to(at::Device device) const;  // itself if it is there already
   std::int64_t bytes() const;             // of codes and scales, without the tables, which all matrices share
-  kernels::QuantizedView view() const;    // of CPU tensors; valid while this object lives
+  kernels::QuantizedView view() const;    // of CPU tensors in rows; valid while this object lives
 };
 
 // bytes() that a matrix [out, in] will have once it is quantized.

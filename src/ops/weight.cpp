@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "ops/cpu/gemm_blocks.h"
+#include "ops/quantized_panels.h"
 
 namespace hone::ops {
 namespace {
@@ -83,6 +84,8 @@ Weight Weight::packed_where_possible(const at::Tensor& plain) {
 Weight Weight::quantized(std::shared_ptr<const Quantized> matrix, at::ScalarType compute) {
   base::require(matrix != nullptr && (compute == at::kFloat || compute == at::kBFloat16),
                 "ops::Weight::quantized", "a matrix, and bf16 or float32 to multiply in");
+  const bool has_kernels = matrix->codes.device().is_cpu() && gemm_kernels(compute) != nullptr;
+  if (has_kernels && fits_panels(*matrix)) matrix = std::make_shared<const Quantized>(in_panels(*matrix));
   Weight out;
   out.out_ = matrix->out;
   out.in_ = matrix->in;

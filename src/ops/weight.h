@@ -6,7 +6,8 @@
 // lookup and dense() all read the same copy. A plain matrix is packed panel by panel during the product,
 // which costs a few percent of a large product and most of the time of a small one.
 //
-// Quantized (ops/quantized.h): the codes are the only copy. Our GEMM dequantizes a panel at a time into
+// Quantized (ops/quantized.h): the codes are the only copy, put into the order of panels (ops/quantized_panels.h) where
+// their shape allows it. Our GEMM multiplies few rows straight from them, and otherwise dequantizes a panel at a time into
 // its scratch; other products dequantize the matrix for as long as they run.
 #pragma once
 

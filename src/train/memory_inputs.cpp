@@ -190,7 +190,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.program_bytes = program_bytes;
   out.base_bytes = model.parameter_bytes();
   out.packed = model.packed();
-  if (const model::Quantize scheme = model.quantized()) out.quantized = ops::describe(*scheme);
+  if (const model::Quantize scheme = model.held_as()) out.quantized = ops::describe(*scheme);
   out.by_panels = model.device().is_cpu() && ops::instructions() >= ops::Instructions::kAvx2;
   const std::vector<const ops::Linear*> linears = model.linears();
   out.frozen_rank = largest_frozen_rank(linears);

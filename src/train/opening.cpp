@@ -11,6 +11,7 @@
 #include "train/input_files.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
+#include "train/product_facts.h"
 
 namespace hone::train {
 
@@ -48,6 +49,12 @@ LongestBatch longest_pairs(const PairData& data, std::int64_t batch_size, bool s
   return largest_batch(rows, batch_size);
 }
 
+// A GGUF's blocks: not where training changes the base's matrices.
+bool keeps_blocks(const config::Plan& plan) {
+  return plan.use_peft && plan.init_lora_weights != config::LoraInit::kPissa &&
+         plan.lora_modules_to_save.empty();
+}
+
 }  // namespace
 
 std::unique_ptr<OpenedRun> open_source(const config::Plan& asked) {
@@ -71,7 +78,7 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
   const bool packs = options.packs && plan.layer_form != config::LayerForm::kAutograd;
   model::CausalLm& model = run.model.emplace(*run.source, dtype_policy(plan),
                                              packs ? model::Storage::kPacked : model::Storage::kPlain,
-                                             quantize(plan), device(plan));
+                                             quantize(plan), device(plan), keeps_blocks(plan));
   at::Tensor continued;  // before the run's own is attached: the model holds one at a time
   if (options.wants_reference && !plan.adapter_name_or_path.empty()) {
     continued = adapters::Adapter::load(model, plan.adapter_name_or_path).flat().clone();
@@ -93,6 +100,7 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
 void plan_run_memory(OpenedRun& run, MemoryInputs inputs) {
   inputs.optimizer_bytes = run.resume_state->optimizer.state_bytes();
   run.start.memory = plan_memory(inputs, run.plan.layer_form, run.plan.recompute, memory_limit(run.plan));
+  run.model->set_keeps_casts(run.start.memory.keeps_casts);
 }
 
 void end_start_page(OpenedRun& run) {
@@ -100,10 +108,10 @@ void end_start_page(OpenedRun& run) {
   start.total_steps = run.method->total_steps();
   start.steps_per_epoch = run.method->steps_per_epoch();
   start.warmup_steps = learn::resolve_warmup(run.plan.warmup_steps, start.total_steps);
-  run.model->set_keeps_casts(run.start.memory.keeps_casts);
   start.first_step = run.resume_state->state.step;
   start.evaluation_due = run.resume_state->state.evaluation_due;
   start.output_dir = run.plan.output_dir;
+  start.products = product_facts(*run.model);
 }
 
 PairParts pair_parts(OpenedRun& run, std::optional<PairData> eval, Reference reference) {

@@ -33,6 +33,10 @@ class DecoderSource final : public model::WeightSource {
   ops::Quantized read_quantized(const std::string& name) const override {
     return folder_->read_quantized(name);
   }
+  std::optional<ops::QuantScheme> blocks(const std::string& name, at::ScalarType compute) const override {
+    return folder_->blocks(name, compute);
+  }
+  ops::Quantized read_blocks(const std::string& name) const override { return folder_->read_blocks(name); }
   bool is_gguf() const override { return folder_->is_gguf(); }
   const base::fs::path& path() const override { return folder_->path(); }
 

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <map>
 
+#include "base/gguf.h"
 #include "base/safetensors.h"
 #include "model/bnb_files.h"
 #include "model/causal_lm.h"
 #include "model/export.h"
+#include "model/gguf_write.h"
 #include "model/planned_bytes.h"
 #include "model/tiny_model.h"
 #include "model/weight_source.h"
@@ -193,6 +195,49 @@ TEST(QuantizedModel, QuantizesTheNumbersOfTheResidualsDtype) {
                         ops::quantize(source->read(name, at::kFloat), kNf4, name).codes));
   EXPECT_TRUE(at::equal(up({at::kBFloat16, at::kBFloat16}).codes,
                         ops::quantize(source->read(name, at::kBFloat16), kNf4, name).codes));
+}
+
+// A GGUF's blocks: the numbers of the dequantized file, in the autograd form and in decode, in the file's memory.
+TEST(QuantizedModel, KeepsTheBlocksOfAGguf) {
+  const TempFolder folder;
+  base::Json config = tiny_config("llama");  // whose q and k a GGUF interleaves
+  config.update(
+      {{"hidden_size", 256}, {"intermediate_size", 512}, {"head_dim", 64}, {"num_hidden_layers", 2}});
+  write_model(folder.path() / "in", config);
+  for (const auto& [weights, type] : {std::pair(GgufWeights::kQ8_0, ops::QuantType::kQ8_0),
+                                      std::pair(GgufWeights::kQ4_K_M, ops::QuantType::kQ4_K)}) {
+    const fs::path file = folder.path() / (std::to_string(static_cast<int>(type)) + ".gguf");
+    write_gguf(*open_weights(folder.path() / "in"), file, weights);
+    const auto source = open_weights(file);
+    for (const DtypePolicy& dtypes :
+         {DtypePolicy{at::kBFloat16, at::kBFloat16}, DtypePolicy{at::kFloat, at::kFloat}}) {
+      const CausalLm kept(*source, dtypes, Storage::kPlain, {}, at::kCPU, /*keep_blocks=*/true);
+      const CausalLm plain(*source, dtypes);
+      ASSERT_EQ(kept.held_as(), Quantize(ops::QuantScheme{.type = type}));
+      EXPECT_FALSE(kept.quantized() || plain.held_as());
+      const at::Tensor ids = at::tensor({3, 4, 5, 6, 7, 8}, at::kLong);
+      EXPECT_TRUE(at::equal(logits_of(kept, ids), logits_of(plain, ids)));
+      const at::NoGradGuard no_grad;
+      KvCache one, other;
+      std::vector<KvCache*> ours = {&one}, theirs = {&other};
+      for (const std::vector<std::int64_t>& next : {std::vector<std::int64_t>{3, 4, 5}, {6}, {7}})
+        EXPECT_TRUE(at::equal(kept.step({next}, ours, {}), plain.step({next}, theirs, {})));
+      std::int64_t in_file = 0, held = 0;
+      for (const ops::Linear* linear : kept.linears()) {
+        EXPECT_TRUE(linear->weight.is_quantized()) << linear->name;
+        held += linear->weight.bytes();
+        EXPECT_TRUE(at::equal(linear->weight.dense(), source->read(linear->name + ".weight", dtypes.linear)));
+      }
+      const base::GgufFile stored = base::GgufFile::open(file);
+      for (const base::GgufTensor& tensor : stored.tensors())
+        if (tensor.name.starts_with("blk.") && tensor.shape.size() == 2)
+          in_file += static_cast<std::int64_t>(tensor.bytes.size());
+      EXPECT_LE(held, in_file * 103 / 100);
+      // load_in_4bit comes before it
+      const CausalLm again(*source, dtypes, Storage::kPlain, kNf4, at::kCPU, /*keep_blocks=*/true);
+      EXPECT_EQ(again.quantized(), Quantize(kNf4));
+    }
+  }
 }
 
 TEST(QuantizedModel, NamesWhatIsWrongInAFile) {

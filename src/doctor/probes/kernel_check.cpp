@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "ops/attention.h"
 #include "ops/fused_linear.h"
+#include "ops/ggml_panels.h"
 #include "ops/linear_logprob.h"
 
 namespace hone::doctor {
@@ -83,6 +84,9 @@ constexpr ops::QuantScheme kSchemes[] = {{ops::QuantType::kNf4, false},
                                          {ops::QuantType::kFp4, true},
                                          {ops::QuantType::kInt8, false}};
 
+constexpr ops::QuantType kKeptTypes[] = {ops::QuantType::kQ4_0, ops::QuantType::kQ5_0, ops::QuantType::kQ8_0,
+                                         ops::QuantType::kQ4_K, ops::QuantType::kQ5_K, ops::QuantType::kQ6_K};
+
 ops::QuantScheme scheme_of(const std::string& words) {
   for (const ops::QuantScheme& one : kSchemes) {
     if (ops::describe(one) == words) return one;
@@ -91,6 +95,11 @@ ops::QuantScheme scheme_of(const std::string& words) {
 }
 
 ops::Weight weight_of(const at::Tensor& plain, const KernelShape& s) {
+  for (const ops::QuantType type : kKeptTypes) {
+    if (s.quantized != ops::describe({.type = type})) continue;
+    return ops::Weight::quantized(std::make_shared<const ops::Quantized>(ops::sample_ggml(plain, type)),
+                                  dtype_of(s));
+  }
   if (!s.quantized.empty()) {
     return ops::Weight::quantized(
         std::make_shared<const ops::Quantized>(ops::quantize(plain, scheme_of(s.quantized), "probe")),

@@ -13,11 +13,13 @@
 #include "ops/cpu/instructions.h"
 #include "ops/cpu/quantized_kernels.h"
 #include "ops/cpu/team.h"
+#include "ops/quantized_panels.h"
 
 namespace hone::ops {
 namespace {
 
 using kernels::Bf16;
+using kernels::GemmForm;
 using kernels::GemmKernels;
 using kernels::Word;
 using kernels::words_of;
@@ -25,7 +27,7 @@ using std::int64_t;
 
 constexpr int64_t kWide = kernels::kPanelWide;
 constexpr int64_t kColumns = 256;   // of a block: its panels (0.5 MB) stay in L2 while the rows pass
-constexpr int64_t kStepMore = 128;  // a step: a slice of k (GemmKernels::depth) and a LoRA term
+constexpr int64_t kStepMore = 128;  // a step: GemmKernels::step_depth and a LoRA term
 constexpr int64_t kRows = 1024;     // of a block, when its sums rest between steps
 // Few rows read each panel from memory once, in order. Beyond what a core's own prefetcher does: 16 KB ahead
 // a core with 8 rows reached 28 GB/s, which is all that it can multiply, instead of 26.
@@ -69,6 +71,15 @@ const Bf16* halves(const void* words) {
   return static_cast<const Bf16*>(words);
 }
 
+int64_t padded_words(int64_t k, bool is_float) {
+  return words_of(blocks_of(k, kernels::kTileDepth) * kernels::kTileDepth, is_float);
+}
+
+// Zeros behind a panel of k numbers, up to padded_words.
+void pad(Word* panel, int64_t k, bool is_float) {
+  std::fill(panel + words_of(k, is_float) * kWide, panel + padded_words(k, is_float) * kWide, Word{0});
+}
+
 // One matrix as the kernels see it; strides in numbers, of packed ones in words.
 struct Matrix {
   const GemmKernels* kernels = nullptr;
@@ -78,7 +89,10 @@ struct Matrix {
   int64_t a_stride = 0, w_stride = 0;
   int64_t depth = 0;
   bool packed = false, forward = true;
-  std::optional<kernels::QuantizedView> quantized = {};
+  std::optional<kernels::QuantizedView> quantized = {};  // in rows
+  std::optional<kernels::PanelView> codes = {};          // quantized, in panels
+  UnpackPanel unpack = nullptr;
+  bool reads_codes = false;  // few rows, straight from the codes
 
   int64_t size() const { return is_float ? 4 : 2; }
   const void* a_at(int64_t row, int64_t k) const {
@@ -91,11 +105,13 @@ struct Matrix {
     return static_cast<const Word*>(w) + panel * w_stride + words_of(begin, is_float) * kWide;
   }
   // Slices of k begin at multiples of this.
-  int64_t unit() const { return quantized ? 2 * kWide : kWide; }
-  bool is_read_in_place() const { return packed && forward; }
+  int64_t unit() const { return quantized || codes ? 2 * kWide : kWide; }
+  bool is_read_in_place() const { return (packed && forward) || reads_codes; }
   // The panel of columns [column, column + n), k in [begin, begin + k).
   void make_panel(int64_t column, int64_t n, int64_t begin, int64_t k, Word* panel) const {
-    if (quantized) {
+    if (codes) {
+      unpack_codes(column, n, begin, k, panel);
+    } else if (quantized) {
       make_quantized_panel(*quantized, column, n, begin, k, panel);
     } else if (packed) {
       repack(column, n, begin, k, panel);
@@ -139,18 +155,24 @@ struct Matrix {
     }
   }
 
-  void make_quantized_panel(const kernels::QuantizedView& view, int64_t column, int64_t n, int64_t begin,
-                            int64_t k, Word* panel) const {
-    const bool at_once = !is_float && instructions() == Instructions::kAvx512Bf16;
-    if (at_once && kernels::has_quantized_panels(view)) {
-      auto* const to = reinterpret_cast<Bf16*>(panel);
-      if (forward) {
-        kernels::pack_quantized_rows(view, column, n, begin, k, to);
-      } else {
-        kernels::pack_quantized_columns(view, column, begin, k, to);
-      }
+  // The other way, squares of 32 x 32 of each panel of rows are unpacked, then turned.
+  void unpack_codes(int64_t column, int64_t n, int64_t begin, int64_t k, Word* panel) const {
+    if (forward) {
+      unpack(*codes, {column / kWide, begin, k, is_float, panel});
       return;
     }
+    const int64_t size = words_of(kWide, is_float) * kWide;
+    Word* const squares = dequantized_scratch.at_least(k * kWide);
+    for (int64_t row = 0; row < k; row += kWide) {
+      Word* const square = squares + row / kWide * size;
+      unpack(*codes, {(begin + row) / kWide, column, kWide, is_float, square});
+      if (is_float) pack_rows(square, kWide, n, kWide, panel + row * kWide);
+    }
+    if (!is_float) kernels->repack(squares, size, 0, n, k, panel);
+  }
+
+  void make_quantized_panel(const kernels::QuantizedView& view, int64_t column, int64_t n, int64_t begin,
+                            int64_t k, Word* panel) const {
     const auto dequantize = [&](auto* to) {
       if (forward) {
         for (int64_t i = 0; i < n; ++i) {
@@ -203,13 +225,14 @@ void cut(Product& product) {
   int64_t in_step = 0, packed_in_step = 0;
   for (const Matrix& matrix : product.matrices) {
     const bool whole = few && matrix.is_read_in_place();
-    const int64_t count = whole && kernels.is_dot ? 1 : blocks_of(matrix.depth, kernels.depth);
+    const int64_t count =
+        whole && kernels.form != GemmForm::kFma ? 1 : blocks_of(matrix.depth, kernels.depth);
     const int64_t size =
         count == 0 ? 0 : blocks_of(blocks_of(matrix.depth, count), matrix.unit()) * matrix.unit();
     for (int64_t begin = 0; begin < matrix.depth; begin += size) {
       const int64_t k = std::min(size, matrix.depth - begin);
       const int64_t counted = whole ? 0 : blocks_of(k, kWide) * kWide;
-      if (!product.cuts.empty() && in_step + counted > kernels.depth + kStepMore) {
+      if (!product.cuts.empty() && in_step + counted > kernels.step_depth + kStepMore) {
         product.cuts.back().ends_step = true;
         in_step = packed_in_step = 0;
       }
@@ -252,8 +275,18 @@ bool crowded(const GemmKernels& kernels, const kernels::Block& block) {
                      [](const kernels::Slice& s) { return s.a_stride % 1024 == 0 && s.k >= 256; });
 }
 
+bool has_codes(const kernels::Block& block) {
+  return std::any_of(block.slices, block.slices + block.count,
+                     [](const kernels::Slice& s) { return s.codes != nullptr; });
+}
+
 void multiply(const GemmKernels& kernels, kernels::Block block) {
-  if (!kernels.is_dot || crowded(kernels, block)) {
+  if (kernels.form == GemmForm::kAmx && has_codes(block)) {
+    block.row_scratch = row_scratch.at_least(kernels::coded_scratch_bytes_amx(block));
+    kernels::multiply_coded_block_amx(block);
+    return;
+  }
+  if (kernels.form != GemmForm::kDot || crowded(kernels, block)) {
     block.row_scratch = row_scratch.at_least(kernels.scratch_bytes(block));
   }
   kernels.multiply_block(block);
@@ -276,15 +309,23 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
       const Matrix& matrix = *c.matrix;
       kernels::Slice slice{.a = matrix.a_at(row, c.begin), .a_stride = matrix.a_stride, .k = c.k};
       if (matrix.is_read_in_place()) {
-        slice.panels = matrix.panels_at(column / kWide, c.begin);
-        slice.panel_stride = matrix.w_stride;
+        if (matrix.reads_codes) {
+          slice.codes = &*matrix.codes;
+          slice.first_panel = column / kWide;
+          slice.begin = c.begin;
+        } else {
+          slice.panels = matrix.panels_at(column / kWide, c.begin);
+          slice.panel_stride = matrix.w_stride;
+        }
         if (product.rows <= product.kernels->few_rows()) slice.ahead = kAhead;
       } else {
         slice.panels = to;
-        slice.panel_stride = words_of(c.k, matrix.is_float) * kWide;
+        slice.panel_stride = padded_words(c.k, matrix.is_float) * kWide;
+        slice.padded = true;
         for (int64_t panel = 0; panel < panels; ++panel, to += slice.panel_stride) {
           const int64_t at = column + panel * kWide;
           matrix.make_panel(at, std::min(kWide, column_end - at), c.begin, c.k, to);
+          pad(to, c.k, matrix.is_float);
         }
       }
       slices.push_back(slice);
@@ -383,6 +424,12 @@ void run(std::span<const Product> products) {
   });
 }
 
+// Of products straight from codes: of the dot form none.
+int64_t most_coded_rows(const GemmKernels& kernels) {
+  if (kernels.form == GemmForm::kAmx) return kernels::kAmxCodedRows;
+  return kernels.form == GemmForm::kFma ? kernels::kCodedRows : 0;
+}
+
 void prepare(Product& product, const Gemm& call) {
   const auto& [out, terms, epilogue] = call;
   product.rows = out.size(0);
@@ -399,7 +446,11 @@ void prepare(Product& product, const Gemm& call) {
                   .a_stride = a.stride(0),
                   .packed = weight.is_packed(),
                   .forward = term.side == GemmDirection::kForward};
-    if (weight.is_quantized()) {
+    if (weight.is_quantized() && weight.quantized().in_panels) {
+      matrix.codes = panel_view(weight.quantized());
+      matrix.unpack = unpack_panel();
+      matrix.reads_codes = matrix.forward && matrix.codes->is_tame && product.rows <= most_coded_rows(*product.kernels);
+    } else if (weight.is_quantized()) {
       matrix.quantized = weight.quantized().view();
     } else {
       matrix.w = (matrix.packed ? weight.panels() : weight.plain()).const_data_ptr();
@@ -441,9 +492,8 @@ void prepare(Product& product, const Gemm& call) {
 
 const kernels::GemmKernels* gemm_kernels(at::ScalarType dtype) {
   const Instructions level = instructions();
-  if (dtype == at::kBFloat16 && level == Instructions::kAvx512Bf16 && dot_products_are_fast()) {
-    return kernels::gemm_kernels_dot();
-  }
+  if (dtype == at::kBFloat16 && level == Instructions::kAmx) return kernels::gemm_kernels_amx();
+  if (dtype == at::kBFloat16 && dot_products_are_fast()) return kernels::gemm_kernels_dot();
   if (dtype != at::kBFloat16 && dtype != at::kFloat) return nullptr;
   if (level >= Instructions::kAvx512) return kernels::gemm_kernels_avx512();
   return level == Instructions::kAvx2 ? kernels::gemm_kernels_avx2() : nullptr;
@@ -456,6 +506,26 @@ void gemms_in_blocks(std::span<const Gemm* const> calls) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
     if (products[i].written.defined()) calls[i]->out.copy_(products[i].written);
   }
+}
+
+at::Tensor transposed(const at::Tensor& x) {
+  const GemmKernels* const kernels = gemm_kernels(x.scalar_type());
+  if (x.scalar_type() != at::kBFloat16 || kernels == nullptr || kernels->transpose == nullptr ||
+      x.stride(1) != 1) {
+    return x.t().contiguous();
+  }
+  const int64_t rows = x.size(0), columns = x.size(1);
+  at::Tensor out = at::empty({columns, rows}, x.options());
+  const auto* const from = static_cast<const Bf16*>(x.const_data_ptr());
+  auto* const to = static_cast<Bf16*>(out.mutable_data_ptr());
+  constexpr int64_t kPart = 128;  // columns at once
+  const int64_t parts = blocks_of(columns, kPart);
+  in_team(parts, threads_for(static_cast<double>(2 * x.numel()) / 4e9), [&](int64_t part, int64_t) {
+    const int64_t column = part * kPart;
+    kernels->transpose(from + column, x.stride(0), rows, std::min(kPart, columns - column),
+                       to + column * rows, rows);
+  });
+  return out;
 }
 
 void add_outer_in_blocks(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right) {
@@ -486,8 +556,9 @@ void add_outer_in_blocks(const at::Tensor& out, const at::Tensor& left, const at
     for (int64_t t = 0; t < depth; t += kOuterDepth) {
       const int64_t k = std::min(kOuterDepth, depth - t);
       matrix.pack_columns(matrix.w_at(t, column), matrix.w_stride, n, k, true, packed);
+      pad(packed, k, matrix.is_float);
       const kernels::Slice slice{
-          .a = matrix.a_at(0, t), .a_stride = matrix.a_stride, .panels = packed, .k = k};
+          .a = matrix.a_at(0, t), .a_stride = matrix.a_stride, .panels = packed, .k = k, .padded = true};
       multiply(*matrix.kernels, {.slices = &slice,
                                  .count = 1,
                                  .is_float = matrix.is_float,

@@ -8,6 +8,8 @@
 
 #include <cstddef>
 
+#include "ops/cpu/quantized_kernels.h"
+
 namespace hone::ops::kernels {
 namespace {
 
@@ -106,6 +108,10 @@ Floats load_tail(const void* p, std::int64_t i, bool is_bf16, std::int64_t n) {
       __builtin_memcpy(static_cast<float*>(p) + i, lanes, static_cast<std::size_t>(n) * sizeof(float));
     }
   }
+}
+
+[[gnu::always_inline]] inline void multiply_codes(const CodedRun& run) {
+  multiply_codes_avx2(run);
 }
 
 }  // namespace
@@ -243,9 +249,11 @@ void repack(const Word* panels, int64_t panel_stride, int64_t pair, int64_t colu
 }  // namespace
 
 const GemmKernels* gemm_kernels_avx2() {
-  static constexpr GemmKernels kKernels = {.is_dot = false,
+  static constexpr GemmKernels kKernels = {.name = "avx2",
+                                           .form = GemmForm::kFma,
                                            .tile_rows = kTileRows,
                                            .depth = kSliceDepth,
+                                           .step_depth = kSliceDepth,
                                            .flops = 50e9,
                                            .multiply_block = multiply_block,
                                            .multiply_in_registers = multiply_in_registers,

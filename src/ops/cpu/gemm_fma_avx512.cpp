@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include "ops/cpu/avx512_masks.h"
+#include "ops/cpu/quantized_kernels.h"
 
 namespace hone::ops::kernels {
 namespace {
@@ -72,6 +73,10 @@ constexpr std::int64_t kTileRows = 14, kTileVectors = 2, kFewVectors = 2;
   _mm512_mask_cvtepi32_storeu_epi16(static_cast<Bf16*>(p) + i, mask, rounded);
 }
 
+[[gnu::always_inline]] inline void multiply_codes(const CodedRun& run) {
+  multiply_codes_avx512(run);
+}
+
 }  // namespace
 }  // namespace hone::ops::kernels
 
@@ -91,16 +96,19 @@ Tile tile_of(int64_t rows, int64_t vectors, bool is_float) {
 }  // namespace
 
 const GemmKernels* gemm_kernels_avx512() {
-  static constexpr GemmKernels kKernels = {.is_dot = false,
+  static constexpr GemmKernels kKernels = {.name = "avx512",
+                                           .form = GemmForm::kFma,
                                            .tile_rows = kTileRows,
                                            .depth = kSliceDepth,
+                                           .step_depth = kSliceDepth,
                                            .flops = 100e9,
                                            .multiply_block = multiply_block,
                                            .multiply_in_registers = multiply_in_registers,
                                            .spin_flop = 2 * kLanes,
                                            .pack_rows = pack_rows_avx512,
                                            .pack_columns = pack_columns_avx512,
-                                           .repack = repack_avx512};
+                                           .repack = repack_avx512,
+                                           .transpose = transpose_avx512};
   return &kKernels;
 }
 

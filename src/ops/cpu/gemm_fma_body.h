@@ -9,7 +9,7 @@
 //   zero, load, store, broadcast, multiply_add(a, b, c): c += a * b rounded once
 //   lower(word*), upper(word*)   kLanes words' first and second bf16
 //   load_some(p, i, is_bf16, n), store_some(p, i, is_bf16, n, x)   n <= kLanes numbers of fp32 or bf16 from i on
-//   add, times, prefetch (into L1), tile_of (below)
+//   add, times, prefetch (into L1), tile_of (below), multiply_codes (quantized_kernels.h)
 //
 // An element is one chain of multiply_add in the order of k, whatever the tile: the sums are kept in float32 between
 // slices, which changes no bit.
@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "ops/cpu/gemm_kernels.h"
+#include "ops/cpu/quantized_kernels.h"
 
 namespace hone::ops::kernels {
 namespace {
@@ -150,6 +151,27 @@ void multiply_columns(const Run& whole, int64_t rows, int64_t width, bool is_flo
   }
 }
 
+// Slice `s` of few rows, straight from its codes.
+void multiply_coded_slice(const Block& b, int s, int64_t column, const float* rows, float* to,
+                          int64_t to_stride) {
+  const Slice& slice = b.slices[s];
+  const bool carried = !b.first && s == 0;  // from the step before
+  multiply_codes({.matrix = slice.codes,
+                  .panel = slice.first_panel + column / kPanelWide,
+                  .begin = slice.begin,
+                  .k = slice.k,
+                  .is_float = b.is_float,
+                  .rows = b.rows,
+                  .a = rows,
+                  .a_stride = kRowStride,
+                  .from = carried ? b.sums + column
+                          : s > 0 ? to
+                                  : nullptr,
+                  .from_stride = carried ? b.sums_stride : to_stride,
+                  .to = to,
+                  .to_stride = to_stride});
+}
+
 // Few rows: each panel is read once, in order.
 void multiply_few(const Block& b) {
   alignas(64) float sums[2 * kTileRows * kPanelWide];
@@ -163,6 +185,10 @@ void multiply_few(const Block& b) {
     const int64_t to_stride = b.finish != nullptr ? kPanelWide : b.sums_stride;
     for (int s = 0; s < b.count; ++s) {
       const Slice& slice = b.slices[s];
+      if (slice.codes != nullptr) {
+        multiply_coded_slice(b, s, column, rows + s * b.rows * kRowStride, to, to_stride);
+        continue;
+      }
       const Word* panel = slice.panels + column / kPanelWide * slice.panel_stride;
       const int64_t words = words_of(slice.k, b.is_float);
       for (int64_t word = 0; word < words || (s == 0 && word == 0); word += kChunk) {

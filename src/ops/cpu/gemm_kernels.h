@@ -1,5 +1,6 @@
 // The inner loops of our GEMM on raw pointers, one GemmKernels for each instruction set:
 //
+//   amx (amx)           bf16; sums of 32 neighboring k (tdpbf16ps): those of even and of odd k first; tiles of 32 x 32
 //   dot (avx512_bf16)   bf16; sums of pairs of neighboring k (vdpbf16ps); tiles of 14 x 32
 //   fma (avx512)        bf16 and float32; float32 additions in the order of k; tiles of 14 x 32
 //   fma (avx2)          the same sums, and so the same bits, in tiles of 6 x 16
@@ -17,6 +18,7 @@ using Bf16 = std::uint16_t;
 using Word = std::uint32_t;
 
 constexpr std::int64_t kPanelWide = 32;  // columns of a panel; one word each
+constexpr std::int64_t kTileDepth = 32;  // numbers of k of an instruction of the amx form
 constexpr std::int64_t kRowGap = 16;     // numbers after a row in the fma form's row_scratch
 constexpr int kMaxSlices = 64;           // of a block whose rows are copied
 
@@ -29,14 +31,20 @@ constexpr std::int64_t words_of(std::int64_t k, bool is_float) {
   return is_float ? k : (k + 1) / 2;
 }
 
+struct PanelView;  // quantized_kernels.h
+
 // A slice of k of one term: a [rows, k] times panels. One block's slices are of one type.
 struct Slice {
   const void* a = nullptr;
-  std::int64_t a_stride = 0;      // numbers
-  const Word* panels = nullptr;   // the first panel of the block
+  std::int64_t a_stride = 0;     // numbers
+  const Word* panels = nullptr;  // the first panel of the block
+  // fma, of at most kCodedRows rows: instead of panels, numbers begin .. begin + k of a quantized matrix, from this panel on.
+  const PanelView* codes = nullptr;
+  std::int64_t first_panel = 0, begin = 0;
   std::int64_t panel_stride = 0;  // words
   std::int64_t k = 0;
   std::int64_t ahead = 0;  // bytes of the panels to fetch into L2 before they are read: of those in memory
+  bool padded = false;     // the panels go on with zeros up to a multiple of kTileDepth numbers
 };
 
 // The epilogue of a sum: out = cast(scale * sum + bias + residual). Pointers are at the block's first
@@ -63,17 +71,24 @@ struct Block {
   bool first = true;
   const Finish* finish = nullptr;
   // dot: null, or the rows are copied there, one tile at a time (for strides that map to a few sets of L1): of more
-  // than few_rows() rows, at most kMaxSlices slices. fma: always; the rows are widened there.
+  // than few_rows() rows, at most kMaxSlices slices. fma: always; the rows are widened there. amx: always; for rows that
+  // end inside a group of kTileDepth, and for sums between chunks of k.
   void* row_scratch = nullptr;
 };
 
 constexpr int kSpinChains = 12;  // of GemmKernels::multiply_in_registers
 
+// What a sum is, and how rows are read: see above and Block::row_scratch.
+enum class GemmForm { kFma, kDot, kAmx };
+
 struct GemmKernels {
-  bool is_dot = false;
+  const char* name = nullptr;
+  GemmForm form = GemmForm::kFma;
   std::int64_t tile_rows = 0;  // few rows (at most two tiles) read each panel once
-  std::int64_t depth = 0;      // numbers of k of a slice, at most, unless dot reads few rows' panels in place
-  double flops = 0;            // of a thread, a second, about
+  std::int64_t depth =
+      0;  // numbers of k of a slice, at most, unless few rows' panels are read in place (not by fma)
+  std::int64_t step_depth = 0;  // numbers of k of a step, at most, besides small terms
+  double flops = 0;             // of a thread, a second, about
   void (*multiply_block)(const Block& block);
 
   // The limit of multiply_block: kSpinChains of its instructions a step, each spin_flop, on registers alone.
@@ -91,6 +106,10 @@ struct GemmKernels {
   void (*repack)(const Word* panels, std::int64_t panel_stride, std::int64_t pair, std::int64_t columns,
                  std::int64_t k, Word* panel);
 
+  // x [rows, columns] of bf16 to [columns, to_stride >= rows]; null: none.
+  void (*transpose)(const Bf16* x, std::int64_t stride, std::int64_t rows, std::int64_t columns, Bf16* to,
+                    std::int64_t to_stride) = nullptr;
+
   std::int64_t few_rows() const { return 2 * tile_rows; }
   // Bytes of Block::row_scratch.
   std::int64_t scratch_bytes(const Block& block) const;
@@ -99,22 +118,28 @@ struct GemmKernels {
 inline std::int64_t GemmKernels::scratch_bytes(const Block& block) const {
   const bool few = block.rows <= few_rows();
   const std::int64_t rows = few ? block.rows : tile_rows;
-  if (!is_dot) return block.count * rows * (depth + kRowGap) * 4;
+  if (form == GemmForm::kFma) return block.count * rows * (depth + kRowGap) * 4;
+  if (form == GemmForm::kAmx) {  // rows that end inside a group, and sums
+    return 2 * tile_rows * (block.count * kTileDepth * 2 + (block.columns + 31) / 32 * 32 * 4);
+  }
   std::int64_t numbers = 0;
   for (int s = 0; s < block.count; ++s) numbers += (block.slices[s].k + 31) / 32 * 32 + 32;
   return numbers * rows * 2;
 }
 
 // Null where the compiler does not make one. Call one only where instructions() reaches its level.
+const GemmKernels* gemm_kernels_amx();
 const GemmKernels* gemm_kernels_dot();
 const GemmKernels* gemm_kernels_avx512();
 const GemmKernels* gemm_kernels_avx2();
 
-// pack_rows, pack_columns and repack with AVX-512 (gemm_pack_avx512.cpp).
+// pack_rows, pack_columns, repack and transpose with AVX-512 (gemm_pack_avx512.cpp).
 void pack_rows_avx512(const Bf16* w, std::int64_t stride, std::int64_t rows, std::int64_t k, Word* panel);
 void pack_columns_avx512(const Bf16* w, std::int64_t stride, std::int64_t columns, std::int64_t k, bool next,
                          Word* panel);
 void repack_avx512(const Word* panels, std::int64_t panel_stride, std::int64_t pair, std::int64_t columns,
                    std::int64_t k, Word* panel);
+void transpose_avx512(const Bf16* x, std::int64_t stride, std::int64_t rows, std::int64_t columns, Bf16* to,
+                      std::int64_t to_stride);
 
 }  // namespace hone::ops::kernels
