@@ -79,13 +79,11 @@ class RandomWeights final : public model::WeightSource {
 };
 
 ops::Instructions level_of(const std::string& name) {
-  using enum ops::Instructions;
-  for (const ops::Instructions level : {kPortable, kAvx2, kAvx512, kAvx512Bf16}) {
+  for (const ops::Instructions level : ops::kAllInstructions) {
     if (name == ops::name_of(level)) return level;
   }
   std::string all;
-  for (const ops::Instructions level : {kPortable, kAvx2, kAvx512, kAvx512Bf16})
-    all += std::string(" ") + ops::name_of(level);
+  for (const ops::Instructions level : ops::kAllInstructions) all += std::string(" ") + ops::name_of(level);
   throw base::UserError({.where = "--instructions", .expected = "one of" + all, .found = name});
 }
 

@@ -6,6 +6,12 @@
 #include <optional>
 #include <string_view>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "base/enum_names.h"
 #include "base/error.h"
 #include "base/suggest.h"
@@ -15,16 +21,17 @@ namespace {
 
 constexpr std::string_view kOption = "--instructions";
 constexpr const char* kVariable = "HONE_INSTRUCTIONS";
-constexpr std::array<const char*, 4> kLevelNames = {"plain", "avx2", "avx512", "avx512_bf16"};
+constexpr std::array<const char*, 5> kLevelNames = {"plain", "avx2", "avx512", "avx512_bf16", "amx"};
 
 // What libtorch's parts call the levels.
 struct LibraryNames {
   const char *aten, *onednn, *mkl;
 };
-constexpr std::array<LibraryNames, 4> kLibraryNames = {{{"default", "SSE41", "SSE4_2"},
+constexpr std::array<LibraryNames, 5> kLibraryNames = {{{"default", "SSE41", "SSE4_2"},
                                                         {"avx2", "AVX2", "AVX2"},
                                                         {"avx512", "AVX512_CORE", "AVX512"},
-                                                        {"avx512", "AVX512_CORE_BF16", "AVX512"}}};
+                                                        {"avx512", "AVX512_CORE_BF16", "AVX512"},
+                                                        {"avx512", "AVX512_CORE_AMX", "AVX512"}}};
 
 std::optional<InstructionLevel> level_named(std::string_view name) {
   const auto* const found = std::find(kLevelNames.begin(), kLevelNames.end(), name);
@@ -42,7 +49,7 @@ InstructionLevel checked_level(const std::string& name) {
   if (!level) {
     const std::vector<std::string> names(kLevelNames.begin(), kLevelNames.end());
     throw UserError({.where = std::string(kOption),
-                     .expected = "plain, avx2, avx512 or avx512_bf16",
+                     .expected = "plain, avx2, avx512, avx512_bf16 or amx",
                      .found = name.empty() ? "no level" : "'" + name + "'." + did_you_mean(name, names),
                      .cause = {},
                      .fix = "`hone env` says what this machine has"});
@@ -55,6 +62,20 @@ InstructionLevel checked_level(const std::string& name) {
                      .fix = "leave the option out: the fastest are used by themselves"});
   }
   return *level;
+}
+
+// Whether this process may use the tile registers: a thread's first use needs memory, so Linux wants to be asked.
+bool may_use_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr unsigned kBf16 = 1U << 22, kTiles = 1U << 24;
+  constexpr long kAskForState = 0x1023, kTileState = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  unsigned a = 0, b = 0, c = 0, found = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &found) == 0) return false;
+  return (found & kBf16) != 0 && (found & kTiles) != 0 &&
+         ::syscall(SYS_arch_prctl, kAskForState, kTileState) == 0;
+#else
+  return false;
+#endif
 }
 
 void hold_to(InstructionLevel level) {
@@ -82,8 +103,9 @@ InstructionLevel machine_level() {
       __builtin_cpu_supports("avx512dq") == 0 || __builtin_cpu_supports("avx512vl") == 0) {
     return InstructionLevel::kAvx2;
   }
-  return __builtin_cpu_supports("avx512bf16") != 0 ? InstructionLevel::kAvx512Bf16
-                                                   : InstructionLevel::kAvx512;
+  if (__builtin_cpu_supports("avx512bf16") == 0) return InstructionLevel::kAvx512;
+  static const bool has_tiles = may_use_tiles();
+  return has_tiles ? InstructionLevel::kAmx : InstructionLevel::kAvx512Bf16;
 #else
   return InstructionLevel::kPlain;
 #endif

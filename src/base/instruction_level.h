@@ -7,12 +7,13 @@
 
 namespace hone::base {
 
-// Each includes those before it. kAvx2 has fma too; kAvx512Bf16 is avx512 f, bw, dq, vl and bf16.
-enum class InstructionLevel { kPlain, kAvx2, kAvx512, kAvx512Bf16 };
+// Each includes those before it. kAvx2 has fma too; kAvx512Bf16 is avx512 f, bw, dq, vl and bf16; kAmx is amx tile and
+// bf16, which Linux gives to processes that ask for it.
+enum class InstructionLevel { kPlain, kAvx2, kAvx512, kAvx512Bf16, kAmx };
 
-const char* name_of(InstructionLevel level);  // "plain", "avx2", "avx512", "avx512_bf16"
+const char* name_of(InstructionLevel level);  // "plain", "avx2", "avx512", "avx512_bf16", "amx"
 
-// The widest that processor and operating system have.
+// The widest that processor and operating system have. The first call asks Linux for amx, for all threads.
 InstructionLevel machine_level();
 // machine_level(), or what HONE_INSTRUCTIONS names when that is lower. An unknown word there changes nothing.
 InstructionLevel allowed_level();

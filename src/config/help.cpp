@@ -88,7 +88,7 @@ std::string program_help() {
     out += row.example.empty() ? fmt::format("  {:<12} {}\n", row.name, row.what)
                                : fmt::format("  {:<12} {:<39} {}\n", row.name, row.what, row.example);
   }
-  out += "\n--instructions plain|avx2|avx512|avx512_bf16 holds any command to these of the processor.\n";
+  out += "\n--instructions plain|avx2|avx512|avx512_bf16|amx holds any command to these of the processor.\n";
   return out;
 }
 

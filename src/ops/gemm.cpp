@@ -135,7 +135,7 @@ void add_weight_gradient(at::Tensor gradient, const at::Tensor& d_out, const at:
   }
   if (gradient.numel() == 0 || x.size(0) == 0) return;
   // x as a matrix of T outputs: the sum over them is the product's depth.
-  multiply(gradient, d_out.t().contiguous(), Weight(x), GemmDirection::kBackward, gradient);
+  multiply(gradient, transposed(d_out), Weight(x), GemmDirection::kBackward, gradient);
 }
 
 }  // namespace hone::ops

@@ -6,7 +6,9 @@
 // order. It does not depend on M, on the other rows, on packing, on tiles or on threads, bit for bit. On avx2 and avx512
 // a link of the chain is one product, added with one rounding (fma): both levels have the same bits, of bf16 and of
 // float32. On avx512_bf16 it is a pair of neighboring k (vdpbf16ps) where the processor is faster with it
-// (cpu/instructions.h); float32 as on avx512. Elsewhere the products are libtorch's, which does not guarantee this.
+// (cpu/instructions.h). On amx it is a group of 32 k, counted from the start of the term (tdpbf16ps): a chain of fma over
+// its even k, one over its odd k, and the sum of both; numbers below 2^-126 count as 0. float32 is the same on avx512,
+// avx512_bf16 and amx. Elsewhere the products are libtorch's, which does not guarantee this.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -54,7 +56,7 @@ void gemms(std::span<const Gemm> products);
 
 // out += left^T right: the gradient of a small-rank factor. left [T, R] with small R, right [T, N], one
 // dtype; rows may be strided. out is fp32, [R, N], or its transposed view of [N, R] (any strides). Sums run
-// over t in order in fp32 (with vdpbf16ps in pairs), then are added to out: independent of threads.
+// over t in order in fp32 (with vdpbf16ps in pairs, with tdpbf16ps in groups), then are added to out: independent of threads.
 void add_outer(at::Tensor out, const at::Tensor& left, const at::Tensor& right);
 
 // gradient [out, in] fp32 += d_out^T x: of a weight that is trained in full. d_out [T, out], x [T, in], one dtype; rows

@@ -66,11 +66,33 @@ TEST_F(InstructionsOption, RefusesAnUnknownLevelAndNone) {
 }
 
 TEST_F(InstructionsOption, IsNeverMoreThanTheMachineHas) {
-  setenv("HONE_INSTRUCTIONS", "avx512_bf16", 1);
+  setenv("HONE_INSTRUCTIONS", "amx", 1);
   EXPECT_EQ(allowed_level(), machine_level());
   setenv("HONE_INSTRUCTIONS", "nonsense", 1);
   EXPECT_EQ(allowed_level(), machine_level());
   EXPECT_FALSE(is_held_to_a_level());
+}
+
+// Each level holds libtorch's parts to no more than itself, and processors without it refuse it by name.
+TEST_F(InstructionsOption, HoldsOneDnnToEachLevel) {
+  const std::pair<const char*, const char*> levels[] = {{"plain", "SSE41"},
+                                                        {"avx2", "AVX2"},
+                                                        {"avx512", "AVX512_CORE"},
+                                                        {"avx512_bf16", "AVX512_CORE_BF16"},
+                                                        {"amx", "AVX512_CORE_AMX"}};
+  for (std::size_t i = 0; i < std::size(levels); ++i) {
+    TearDown();
+    const auto level = static_cast<InstructionLevel>(i);
+    EXPECT_STREQ(name_of(level), levels[i].first);
+    std::vector<std::string> words = {"train", "--instructions", levels[i].first};
+    if (level > machine_level()) {
+      EXPECT_THROW(hold_instructions(words), UserError);
+      continue;
+    }
+    hold_instructions(words);
+    EXPECT_EQ(allowed_level(), level);
+    EXPECT_EQ(variable("ONEDNN_MAX_CPU_ISA"), levels[i].second);
+  }
 }
 
 }  // namespace instruction_level_test

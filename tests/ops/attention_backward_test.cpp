@@ -201,7 +201,7 @@ class FastBackward : public testing::TestWithParam<Instructions> {
 };
 INSTANTIATE_TEST_SUITE_P(Levels, FastBackward,
                          testing::Values(Instructions::kAvx2, Instructions::kAvx512,
-                                         Instructions::kAvx512Bf16),
+                                         Instructions::kAvx512Bf16, Instructions::kAmx),
                          [](const auto& level) { return std::string(name_of(level.param)); });
 
 TEST_P(FastBackward, ASegmentsBitsAreItsOwn) {
@@ -288,8 +288,7 @@ TEST(SharedPrefix, IsTheGradientInFp32) {
 
 TEST(SharedPrefix, IsTheGradientInBf16AtEveryLevel) {
   at::manual_seed(22);
-  for (const Instructions level :
-       {Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512, Instructions::kAvx512Bf16}) {
+  for (const Instructions level : kAllInstructions) {
     if (!machine_has(level)) continue;
     const ForceInstructions force(level);
     for (const Shape s : kShapes) {

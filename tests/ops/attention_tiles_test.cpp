@@ -75,9 +75,7 @@ class AttendTilesAt : public testing::TestWithParam<Instructions> {
   std::optional<ForceInstructions> force_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Levels, AttendTilesAt,
-                         testing::Values(Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512,
-                                         Instructions::kAvx512Bf16),
+INSTANTIATE_TEST_SUITE_P(Levels, AttendTilesAt, testing::ValuesIn(kAllInstructions),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
 constexpr Shape kShapes[] = {{4, 4, 16},  {6, 2, 32}, {14, 2, 64}, {9, 3, 64},

@@ -30,8 +30,7 @@ TEST(DropoutRow, EveryInstructionSetGivesPhiloxsBits) {
                        .kept = 4.0F / 3};
   for (const std::size_t features : {1U, 3U, 63U, 64U, 65U, 576U, 1537U}) {
     const auto expected = reference(row, features);
-    for (const auto form :
-         {Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512, Instructions::kAvx512Bf16}) {
+    for (const auto form : kAllInstructions) {
       std::vector<float> out(features, -1);
       if (!fill_mask_row_with(form, row, out)) continue;
       EXPECT_EQ(out, expected) << "features " << features << " form " << static_cast<int>(form);

@@ -90,9 +90,7 @@ TEST_P(EntropyBackward, RefusesWhatIsNotOfItsShape) {
   EXPECT_THROW(entropy_backward(c.hidden.to(at::kBFloat16), c.head, rows, rows, rows), base::InternalError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, EntropyBackward,
-                         testing::Values(Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512,
-                                         Instructions::kAvx512Bf16),
+INSTANTIATE_TEST_SUITE_P(Levels, EntropyBackward, testing::ValuesIn(kAllInstructions),
                          [](const auto& level) { return name_of(level.param); });
 
 }  // namespace entropy_backward_test

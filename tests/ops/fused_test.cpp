@@ -133,8 +133,7 @@ TEST(FusedDropout, EqualsTheReferenceBitForBit) {
 std::vector<at::Tensor> on_every_level(const std::vector<at::Tensor>& buffers,
                                        const std::function<void(std::vector<at::Tensor>&)>& op) {
   std::vector<at::Tensor> first;
-  for (const auto level :
-       {Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512, Instructions::kAvx512Bf16}) {
+  for (const auto level : kAllInstructions) {
     if (!machine_has(level)) continue;
     const ForceInstructions forced(level);
     std::vector<at::Tensor> now;

@@ -17,9 +17,6 @@
 namespace hone::ops {
 namespace gemm_test {
 
-constexpr Instructions kLevels[] = {Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512,
-                                    Instructions::kAvx512Bf16};
-
 // Levels with kernels of ours, one after the other: what they promise holds at each that this machine has.
 class AtEachLevel {
  public:
@@ -27,7 +24,7 @@ class AtEachLevel {
   template <typename Body>
   static void run(const Body& body) {
     bool any = false;
-    for (const Instructions level : kLevels) {
+    for (const Instructions level : kAllInstructions) {
       if (!machine_has(level)) continue;
       const ForceInstructions force(level);
       for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
@@ -102,7 +99,7 @@ constexpr Shape kShapes[] = {{1, 1, 1},     {1, 2, 16},     {2, 3, 17},     {3, 
                              {30, 1, 300},  {1030, 1200, 9}};
 
 TEST(Gemm, IsTheProductOnEveryInstructionSetShapeSideAndPacking) {
-  for (const Instructions level : kLevels) {
+  for (const Instructions level : kAllInstructions) {
     if (!machine_has(level)) continue;
     const ForceInstructions force(level);
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
@@ -187,8 +184,35 @@ TEST(Gemm, AChainOfFmaIsItsDefinition) {
   }
 }
 
+// Groups of 32 numbers of k, from the start of each term: their even ones, their odd ones, the sum of both.
+TEST(Gemm, AChainOfAmxIsItsDefinition) {
+  if (!machine_has(Instructions::kAmx)) GTEST_SKIP() << "no amx here";
+  const ForceInstructions force(Instructions::kAmx);
+  at::manual_seed(10);
+  Terms t;
+  for (const std::int64_t depth : {2500, 9, 64})
+    t.add(40, depth, 70, GemmDirection::kForward, depth != 9, at::kBFloat16);
+  const at::Tensor found = product_of(t.terms, 70, at::kFloat);
+  for (const std::int64_t row : {0, 15, 16, 39}) {
+    for (const std::int64_t column : {0, 17, 31, 69}) {
+      float sum = 0;
+      for (const GemmTerm& term : t.terms) {
+        const at::Tensor a = term.a[row].to(at::kFloat), w = term.weight->dense()[column].to(at::kFloat);
+        const float *const left = a.const_data_ptr<float>(), *const right = w.const_data_ptr<float>();
+        for (std::int64_t group = 0; group < a.size(0); group += 32) {
+          float part[2] = {0, 0};
+          for (std::int64_t k = group; k < std::min(group + 32, a.size(0)); ++k)
+            part[k % 2] = std::fma(left[k], right[k], part[k % 2]);
+          sum += part[0] + part[1];
+        }
+      }
+      EXPECT_EQ(found[row][column].item<float>(), sum) << row << ", " << column;
+    }
+  }
+}
+
 TEST(Gemm, AppliesScaleBiasAndResidualInThisOrder) {
-  for (const Instructions level : kLevels) {
+  for (const Instructions level : kAllInstructions) {
     if (!machine_has(level)) continue;
     const ForceInstructions force(level);
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
@@ -215,7 +239,7 @@ TEST(Gemm, AppliesScaleBiasAndResidualInThisOrder) {
 }
 
 TEST(Gemm, AddsToAResidualThatIsTheOutputItself) {
-  for (const Instructions level : kLevels) {
+  for (const Instructions level : kAllInstructions) {
     if (!machine_has(level)) continue;
     const ForceInstructions force(level);
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
@@ -231,7 +255,7 @@ TEST(Gemm, AddsToAResidualThatIsTheOutputItself) {
 }
 
 TEST(Gemm, WritesOnlyToItsStridedOutput) {
-  for (const Instructions level : kLevels) {
+  for (const Instructions level : kAllInstructions) {
     if (!machine_has(level)) continue;
     const ForceInstructions force(level);
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
@@ -381,7 +405,7 @@ TEST(Gemm, RowsDoNotDependOnOthersThreadsPackingOrStrides) {
       for (const int n : {1, 2, 3}) {
         at::set_num_threads(n);
         for (const Terms* form : {&packed, &plain, &strided}) {
-          for (const std::int64_t rows : {1, 2, 3, 13, 14, 15, 28, 29, 100}) {
+          for (const std::int64_t rows : {1, 2, 3, 13, 14, 15, 16, 17, 28, 29, 32, 33, 100}) {
             const std::int64_t first = (kRows - rows) / 2;
             std::vector<GemmTerm> some(form->terms);
             for (GemmTerm& term : some) term.a = term.a.narrow(0, first, rows);
@@ -416,7 +440,7 @@ TEST(Gemm, LargeProductsHaveTheBitsOfSmallOnes) {
 }
 
 TEST(Gemm, OfNoRowsOrNoDepthIsTheEpilogue) {
-  for (const Instructions level : kLevels) {
+  for (const Instructions level : kAllInstructions) {
     if (!machine_has(level)) continue;
     const ForceInstructions force(level);
     const at::Tensor empty_rows = at::empty({0, 5}, at::kBFloat16);
@@ -447,7 +471,7 @@ TEST(Gemm, RefusesShapesAndDtypesThatDoNotMatch) {
 
 TEST(AddOuter, AddsLeftTransposedTimesRight) {
   const int threads = at::get_num_threads();
-  for (const Instructions level : kLevels) {
+  for (const Instructions level : kAllInstructions) {
     if (!machine_has(level)) continue;
     const ForceInstructions force(level);
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
@@ -485,6 +509,38 @@ TEST(AddOuter, AddsLeftTransposedTimesRight) {
       }
     }
   }
+}
+
+TEST(AddWeightGradient, AddsTheProductWhateverTheStridesAndThreads) {
+  const int threads = at::get_num_threads();
+  for (const Instructions level : kAllInstructions) {
+    if (!machine_has(level)) continue;
+    const ForceInstructions force(level);
+    for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {
+      for (const auto& [t, m, n] :
+           {std::tuple{1, 1, 1}, {31, 17, 5}, {32, 32, 32}, {65, 33, 70}, {1300, 200, 96}}) {
+        at::manual_seed(11);
+        const at::Tensor d = at::randn({t, m + 3}).to(dtype),
+                         x = at::randn({t, n + 9}).to(dtype).narrow(1, 4, n);
+        const at::Tensor before = at::randn({m, n});
+        at::Tensor last;
+        for (const bool strided : {true, false}) {
+          const at::Tensor d_out = strided ? d.narrow(1, 2, m) : d.narrow(1, 2, m).contiguous();
+          const at::Tensor product = d_out.to(at::kDouble).t().matmul(x.to(at::kDouble));
+          for (const int count : {1, 2, 3}) {
+            at::set_num_threads(count);
+            at::Tensor out = before.clone();
+            add_weight_gradient(out, d_out, x);
+            EXPECT_LT(error_of(out, product + before), 1e-5) << name_of(level) << " " << dtype << " " << t;
+            if (gemm_kernels(dtype) == nullptr) continue;
+            EXPECT_TRUE(!last.defined() || same_bits(out, last)) << count << " threads";
+            last = out;
+          }
+        }
+      }
+    }
+  }
+  at::set_num_threads(threads);
 }
 
 TEST(AddOuter, OfNoTokensChangesNothing) {

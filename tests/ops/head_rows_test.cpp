@@ -120,9 +120,7 @@ TEST_P(HeadRowsOf, HaveTheGradientThatAutogradFinds) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Instructions, HeadRowsOf,
-                         testing::Values(Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512,
-                                         Instructions::kAvx512Bf16),
+INSTANTIATE_TEST_SUITE_P(Instructions, HeadRowsOf, testing::ValuesIn(kAllInstructions),
                          [](const auto& one) { return std::string(name_of(one.param)); });
 
 }  // namespace head_rows_test

@@ -294,9 +294,7 @@ TEST_P(LinearLogprob, RefusesWhatIsNotOfItsShape) {
   EXPECT_THROW(logprob_of(at::randn({2, 40}), c.targets), base::InternalError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, LinearLogprob,
-                         testing::Values(Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512,
-                                         Instructions::kAvx512Bf16),
+INSTANTIATE_TEST_SUITE_P(Levels, LinearLogprob, testing::ValuesIn(kAllInstructions),
                          [](const auto& level) { return name_of(level.param); });
 
 // What WPO and DPO's metrics ask for, in the fast form and the plain one.

@@ -20,8 +20,6 @@
 namespace hone::ops {
 namespace quantized_test {
 
-constexpr Instructions kLevels[] = {Instructions::kPortable, Instructions::kAvx2, Instructions::kAvx512,
-                                    Instructions::kAvx512Bf16};
 constexpr QuantScheme kSchemes[] = {{QuantType::kNf4, false},
                                     {QuantType::kNf4, true},
                                     {QuantType::kFp4, false},
@@ -182,7 +180,7 @@ constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {{96, 128}, {40, 64}
                                                              {70, 90},  {5, 27},  {32, 96},   {1300, 64}};
 
 TEST(Quantized, MultipliesAsTheDequantizedMatrixBitForBit) {
-  for (const Instructions level : kLevels) {
+  for (const Instructions level : kAllInstructions) {
     if (!machine_has(level)) continue;
     const ForceInstructions force(level);
     for (const at::ScalarType dtype : {at::kBFloat16, at::kFloat}) {

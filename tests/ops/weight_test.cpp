@@ -14,7 +14,8 @@ constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {
     {1, 1}, {1, 2}, {2, 3}, {16, 16}, {17, 31}, {31, 32}, {32, 33}, {33, 64}, {65, 97}, {100, 5}, {896, 150}};
 
 constexpr at::ScalarType kDtypes[] = {at::kBFloat16, at::kFloat};
-constexpr Instructions kLevels[] = {Instructions::kAvx2, Instructions::kAvx512, Instructions::kAvx512Bf16};
+constexpr Instructions kLevels[] = {Instructions::kAvx2, Instructions::kAvx512, Instructions::kAvx512Bf16,
+                                    Instructions::kAmx};
 
 at::Tensor numbers(std::int64_t out, std::int64_t in, at::ScalarType dtype = at::kBFloat16) {
   at::manual_seed(out + in);

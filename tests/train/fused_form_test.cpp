@@ -283,8 +283,7 @@ TEST_P(FusedFormOf, IsNoWorseThanTheAutogradFormInBf16) {
     for (const model::DtypePolicy dtypes : {kAutocast, kBf16}) {
       Setting s(GetParam(), dtypes, options);
       const auto plain = s.run(batch, kAutograd);
-      for (const auto level : {ops::Instructions::kPortable, ops::Instructions::kAvx2,
-                               ops::Instructions::kAvx512, ops::Instructions::kAvx512Bf16}) {
+      for (const auto level : ops::kAllInstructions) {
         if (!ops::machine_has(level)) continue;
         const ops::ForceInstructions force(level);
         const auto ours = s.run(batch, {});

@@ -223,15 +223,14 @@ class SamplerIsTrainerOf : public ::testing::TestWithParam<std::tuple<const char
  private:
   std::optional<ops::ForceInstructions> force_;
 };
-INSTANTIATE_TEST_SUITE_P(Families, SamplerIsTrainerOf,
-                         ::testing::Combine(::testing::Values("llama", "qwen2", "qwen3"),
-                                            ::testing::Values(ops::Instructions::kAvx2,
-                                                              ops::Instructions::kAvx512,
-                                                              ops::Instructions::kAvx512Bf16)),
-                         [](const auto& one) {
-                           return std::string(std::get<0>(one.param)) + "_" +
-                                  ops::name_of(std::get<1>(one.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Families, SamplerIsTrainerOf,
+    ::testing::Combine(::testing::Values("llama", "qwen2", "qwen3"),
+                       ::testing::Values(ops::Instructions::kAvx2, ops::Instructions::kAvx512,
+                                         ops::Instructions::kAvx512Bf16, ops::Instructions::kAmx)),
+    [](const auto& one) {
+      return std::string(std::get<0>(one.param)) + "_" + ops::name_of(std::get<1>(one.param));
+    });
 
 TEST_P(SamplerIsTrainerOf, RecordsTheTrainersBitsInBf16) {
   for (const model::Storage storage : {model::Storage::kPlain, model::Storage::kPacked}) {

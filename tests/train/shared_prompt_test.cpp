@@ -220,8 +220,7 @@ TEST_P(SharedPromptOf, IsNoWorseThanTheRepeatedPromptInBf16) {
   const Result exact = Setting(GetParam(), kFp32, &wide_config).run(repeated(groups));
   for (const model::DtypePolicy dtypes : {kAutocast, kBf16}) {
     Setting s(GetParam(), dtypes, &wide_config);
-    for (const auto level : {ops::Instructions::kPortable, ops::Instructions::kAvx2,
-                             ops::Instructions::kAvx512, ops::Instructions::kAvx512Bf16}) {
+    for (const auto level : ops::kAllInstructions) {
       if (!ops::machine_has(level)) continue;
       const ops::ForceInstructions force(level);
       const Result once = s.run(shared(groups)), again = s.run(repeated(groups));
@@ -238,8 +237,7 @@ TEST_P(SharedPromptOf, IsNoWorseThanTheRepeatedPromptInBf16) {
 
 TEST(SharedPrompt, IsExactAtEveryLevelOfInstructions) {
   Setting s("qwen3", kFp32, &wide_config);
-  for (const auto level : {ops::Instructions::kPortable, ops::Instructions::kAvx2, ops::Instructions::kAvx512,
-                           ops::Instructions::kAvx512Bf16}) {
+  for (const auto level : ops::kAllInstructions) {
     if (!ops::machine_has(level)) continue;
     const ops::ForceInstructions force(level);
     const Result ours = s.run(shared(kGroups.back())), theirs = s.run(repeated(kGroups.back()));

@@ -14,7 +14,7 @@
 namespace hone::ops::attention_kernels {
 namespace {
 
-constexpr std::int64_t kRowsAtOnce = 8, kBlock = 64;
+constexpr std::int64_t kBlock = 64;  // rows, whole blocks of kRows
 
 struct Work {
   Half *q, *d_out;              // [rows][D]
@@ -24,8 +24,8 @@ struct Work {
   Pair *k_by_dim, *v_by_dim;    // [D / 2][64]
   Pair* k_by_key;               // [32][D]
   float *dk, *dv;               // [64][D]
-  float *scores, *dp;           // [8][64]
-  Pair* ds_rows;                // [8][32], pairs of keys
+  float *scores, *dp;           // [kRows][64]
+  Pair* ds_rows;                // [kRows][32], pairs of keys
   Pair *p_pairs, *ds_pairs;     // [32][64], pairs of rows
   Pair *q_pairs, *d_out_pairs;  // [32][D]
 };
@@ -43,7 +43,7 @@ struct Pieces {
 };
 
 std::int64_t padded(std::int64_t rows) {
-  return (rows + kRowsAtOnce - 1) / kRowsAtOnce * kRowsAtOnce;
+  return (rows + kRows - 1) / kRows * kRows;
 }
 
 Work lay_out(Pieces& pieces, std::int64_t dim, std::int64_t rows) {
@@ -59,9 +59,9 @@ Work lay_out(Pieces& pieces, std::int64_t dim, std::int64_t rows) {
   pieces.take(w.k_by_key, 32 * dim);
   pieces.take(w.dk, 64 * dim);
   pieces.take(w.dv, 64 * dim);
-  pieces.take(w.scores, kRowsAtOnce * 64);
-  pieces.take(w.dp, kRowsAtOnce * 64);
-  pieces.take(w.ds_rows, kRowsAtOnce * 32);
+  pieces.take(w.scores, kRows * 64);
+  pieces.take(w.dp, kRows * 64);
+  pieces.take(w.ds_rows, kRows * 32);
   pieces.take(w.p_pairs, 32 * 64);
   pieces.take(w.ds_pairs, 32 * 64);
   pieces.take(w.q_pairs, 32 * dim);
@@ -122,47 +122,7 @@ void load_rows(const Work& w, const Backward& b, std::int64_t rows, std::int64_t
   }
 }
 
-void products_of_rows(float* to, const Pair* rows, const Pair* tile, std::int64_t half_dim, int halves) {
-  for (int half = 0; half < halves; ++half) {
-    Floats c[8][2];
-#pragma GCC unroll 8
-    for (int r = 0; r < 8; ++r) c[r][0] = c[r][1] = zero();
-    multiply<8, 2>(c, rows, half_dim, 1, tile + 32 * half, 64, half_dim);
-#pragma GCC unroll 8
-    for (int r = 0; r < 8; ++r) {
-      store(to + 64 * r + 32 * half, c[r][0]);
-      store(to + 64 * r + 32 * half + 16, c[r][1]);
-    }
-  }
-}
-
-template <int C>
-[[gnu::always_inline]] inline void add_columns(float* acc, const Pair* a, std::int64_t row_step,
-                                               std::int64_t pair_step, const Pair* b, std::int64_t dim,
-                                               std::int64_t pairs) {
-  Floats c[8][C];
-#pragma GCC unroll 8
-  for (int r = 0; r < 8; ++r) {
-#pragma GCC unroll 2
-    for (int i = 0; i < C; ++i) c[r][i] = load(acc + r * dim + 16 * i);
-  }
-  multiply<8, C>(c, a, row_step, pair_step, b, dim, pairs);
-#pragma GCC unroll 8
-  for (int r = 0; r < 8; ++r) {
-#pragma GCC unroll 2
-    for (int i = 0; i < C; ++i) store(acc + r * dim + 16 * i, c[r][i]);
-  }
-}
-
-// acc [8][D] += a b, b [pairs][D].
-void add_product(float* acc, const Pair* a, std::int64_t row_step, std::int64_t pair_step, const Pair* b,
-                 std::int64_t dim, std::int64_t pairs) {
-  std::int64_t d = 0;
-  for (; d + 32 <= dim; d += 32) add_columns<2>(acc + d, a, row_step, pair_step, b + d, dim, pairs);
-  if (d < dim) add_columns<1>(acc + d, a, row_step, pair_step, b + d, dim, pairs);
-}
-
-// p and ds of rows r and r + 1 of the eight from `row`, written in the layouts that the products read.
+// p and ds of rows r and r + 1 of the kRows from `row`, written in the layouts that the products read.
 void gradients_of_scores(const Work& w, std::int64_t row, std::int64_t pair, int r, std::int64_t tile_place,
                          float to_log2) {
   const Floats scale = all_of(to_log2);
@@ -190,14 +150,14 @@ void gradients_of_scores(const Work& w, std::int64_t row, std::int64_t pair, int
   }
 }
 
-// Rows of a span in whole eights; those of its neighbors see none of its keys.
+// Rows of a span in whole blocks of kRows; those of its neighbors see none of its keys.
 struct SpanRows {
   std::int64_t begin, end;
 };
 
 SpanRows begin_span(const Work& w, const Backward& b, const BackwardSpan& span) {
   const std::int64_t first = (span.begin - b.begin) * b.group, last = (span.end - b.begin) * b.group;
-  const SpanRows rows{first / kRowsAtOnce * kRowsAtOnce, padded(last)};
+  const SpanRows rows{first / kRows * kRows, padded(last)};
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     const std::int64_t up_to_own = b.begin + r / b.group - span.origin + 1;
     w.seen[r] = r < first || r >= last ? 0 : static_cast<std::int32_t>(span.own ? up_to_own : span.keys);
@@ -214,26 +174,22 @@ void add_tile(const Work& w, const Backward& b, const BackwardSpan& span, SpanRo
     return clamp(seen - tile_place, 0, 64);
   };
   if (span.own && span.origin + tile_place > span.begin) {
-    rows.begin = (span.origin + tile_place - b.begin) * b.group / kRowsAtOnce * kRowsAtOnce;
+    rows.begin = (span.origin + tile_place - b.begin) * b.group / kRows * kRows;
   }
   for (std::int64_t block = rows.begin; block < rows.end; block += kBlock) {
     const std::int64_t n = clamp(rows.end - block, 0, kBlock);
-    for (std::int64_t sub = 0; sub < n; sub += kRowsAtOnce) {
-      const std::int64_t row = block + sub, seen = seen_up_to(row + kRowsAtOnce - 1);
-      const int halves = seen > 32 ? 2 : 1;
-      products_of_rows(w.scores, reinterpret_cast<const Pair*>(w.q + row * dim), w.k_by_dim, dim / 2, halves);
-      products_of_rows(w.dp, reinterpret_cast<const Pair*>(w.d_out + row * dim), w.v_by_dim, dim / 2, halves);
-      for (int r = 0; r < kRowsAtOnce; r += 2)
-        gradients_of_scores(w, row, (sub + r) / 2, r, tile_place, to_log2);
-      add_product(w.dq + row * dim, w.ds_rows, 32, 1, w.k_by_key, dim, (seen + 1) / 2);
+    for (std::int64_t sub = 0; sub < n; sub += kRows) {
+      const std::int64_t row = block + sub, seen = seen_up_to(row + kRows - 1);
+      add_scores(w.scores, reinterpret_cast<const Pair*>(w.q + row * dim), kRows, w.k_by_dim, dim, 0, seen);
+      add_scores(w.dp, reinterpret_cast<const Pair*>(w.d_out + row * dim), kRows, w.v_by_dim, dim, 0, seen);
+      for (int r = 0; r < kRows; r += 2) gradients_of_scores(w, row, (sub + r) / 2, r, tile_place, to_log2);
+      add_to_rows(w.dq + row * dim, w.ds_rows, w.k_by_key, dim, seen);
     }
     pair_rows(w.q_pairs, w.q + block * dim, dim, n);
     pair_rows(w.d_out_pairs, w.d_out + block * dim, dim, n);
     const std::int64_t seen = seen_up_to(block + n - 1);
-    for (std::int64_t key = 0; key < seen; key += 8) {
-      add_product(w.dv + key * dim, w.p_pairs + key, 1, 64, w.d_out_pairs, dim, n / 2);
-      add_product(w.dk + key * dim, w.ds_pairs + key, 1, 64, w.q_pairs, dim, n / 2);
-    }
+    add_to_keys(w.dv, w.p_pairs, w.d_out_pairs, dim, n, seen);
+    add_to_keys(w.dk, w.ds_pairs, w.q_pairs, dim, n, seen);
   }
 }
 
@@ -271,7 +227,9 @@ void backward_bf16(const Backward& b) {
   const Work w = lay_out(pieces, dim, all);
   const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(dim));
   load_rows(w, b, rows, all);
+  begin_products(dim);
   for (std::int64_t i = 0; i < b.span_count; ++i) add_span(w, b, b.spans[i], kLog2E * scale);
+  end_products();
   for (std::int64_t r = 0; r < rows; ++r) {
     Half* const to = static_cast<Half*>(b.dq) + (b.begin + r / b.group) * b.dq_stride + r % b.group * dim;
     for (std::int64_t d = 0; d < dim; d += 16) {

@@ -13,6 +13,8 @@ const Bf16Kernels* bf16_kernels() {
       return bf16_kernels_avx512();
     case Instructions::kAvx512Bf16:
       break;
+    case Instructions::kAmx:
+      return bf16_kernels_amx();
   }
   return dot_products_are_fast() ? bf16_kernels_avx512_bf16() : bf16_kernels_avx512();
 }

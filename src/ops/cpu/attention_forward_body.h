@@ -3,77 +3,39 @@
 // times values. A masked key has p exactly 0 and a tile without a seen key the factor exactly 1, so skipping
 // it changes no bit.
 //
-// Included once for each instruction set (attention_level_*.cpp).
+// Included once for each instruction set (attention_level_*.cpp); HONE_TILE_REGISTERS: the products are those of amx.
 #pragma once
 
 #include "ops/cpu/attention_kernels.h"
 #include "ops/cpu/attention_vectors.h"
+#if defined(HONE_TILE_REGISTERS)
+#include "ops/cpu/attention_products_tiles.h"
+#else
+#include "ops/cpu/attention_products_vectors.h"
+#endif
 
 namespace hone::ops::attention_kernels {
 namespace {
 
-constexpr int kSub = 8;             // rows in registers at once
 constexpr float kNothing = -1e30F;  // the running maximum before the first key
 
 struct Softmax {
-  alignas(64) float scores[kSub][64];
-  alignas(64) Pair p[kSub][32];
+  alignas(64) float scores[kRows][64];
+  alignas(64) Pair p[kRows][32];
   alignas(64) float factor[16];
 };
 
-struct State {     // of up to kSub rows
-  float* highest;  // [kSub], times scale * log2(e)
+struct State {     // of up to kRows rows
+  float* highest;  // [kRows], times scale * log2(e)
   float* raw_highest;
-  float* sum;  // [kSub][16]
-  float* acc;  // [kSub][D]
+  float* sum;  // [kRows][16]
+  float* acc;  // [kRows][D]
 };
 
 struct Seen {
-  std::int64_t low[kSub], high[kSub];  // slots of the tile that the row sees
-  std::int64_t first, last;            // union over the rows
+  std::int64_t low[kRows], high[kRows];  // slots of the tile that the row sees
+  std::int64_t first, last;              // union over the rows
 };
-
-template <int R>
-void add_scores(Softmax& w, const Pair* q, const Pair* keys, std::int64_t half_dim, const Seen& seen) {
-  for (int half = 0; half < 2; ++half) {
-    if (seen.last <= 32 * half || seen.first >= 32 * half + 32) continue;
-    Floats c[R][2];
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) c[r][0] = c[r][1] = zero();
-    multiply<R, 2>(c, q, half_dim, 1, keys + 32 * half, 64, half_dim);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      store(w.scores[r] + 32 * half, c[r][0]);
-      store(w.scores[r] + 32 * half + 16, c[r][1]);
-    }
-  }
-}
-
-template <int R, int C>
-[[gnu::always_inline]] inline void add_panel(Softmax& w, float* acc, const Pair* values, std::int64_t dim,
-                                             std::int64_t pair_begin, std::int64_t pair_end) {
-  Floats c[R][C];
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-    const Floats factor = all_of(w.factor[r]);
-#pragma GCC unroll 2
-    for (int i = 0; i < C; ++i) c[r][i] = times(load(acc + r * dim + 16 * i), factor);
-  }
-  multiply<R, C>(c, w.p[0] + pair_begin, 32, 1, values + pair_begin * dim, dim, pair_end - pair_begin);
-#pragma GCC unroll 8
-  for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-    for (int i = 0; i < C; ++i) store(acc + r * dim + 16 * i, c[r][i]);
-  }
-}
-
-template <int R>
-void add_values(Softmax& w, float* acc, const Pair* values, std::int64_t dim, const Seen& seen) {
-  const std::int64_t begin = seen.first / 2, end = (seen.last + 1) / 2;
-  std::int64_t d = 0;
-  for (; d + 32 <= dim; d += 32) add_panel<R, 2>(w, acc + d, values + d, dim, begin, end);
-  if (d < dim) add_panel<R, 1>(w, acc + d, values + d, dim, begin, end);
-}
 
 void softmax(Softmax& w, const State& state, const Seen& seen, int rows, float to_log2) {
   alignas(64) float before[16] = {}, after[16] = {};
@@ -109,13 +71,6 @@ void softmax(Softmax& w, const State& state, const Seen& seen, int rows, float t
   }
 }
 
-using AddScores = void (*)(Softmax&, const Pair*, const Pair*, std::int64_t, const Seen&);
-using AddValues = void (*)(Softmax&, float*, const Pair*, std::int64_t, const Seen&);
-constexpr AddScores kAddScores[] = {add_scores<1>, add_scores<2>, add_scores<3>, add_scores<4>,
-                                    add_scores<5>, add_scores<6>, add_scores<7>, add_scores<8>};
-constexpr AddValues kAddValues[] = {add_values<1>, add_values<2>, add_values<3>, add_values<4>,
-                                    add_values<5>, add_values<6>, add_values<7>, add_values<8>};
-
 // What rows [row, row + rows) see of the 64 keys from `tile_place`, of which `filled` exist; false: nothing.
 bool seen_of(Seen& seen, const Forward& b, std::int64_t row, int rows, std::int64_t tile_place,
              std::int64_t filled) {
@@ -141,8 +96,9 @@ bool seen_of(Seen& seen, const Forward& b, std::int64_t row, int rows, std::int6
 
 void forward_bf16(const Forward& b) {
   constexpr std::int64_t kMaxRows = kBlockElements / 16;
-  alignas(64) Half q[kBlockElements];
-  alignas(64) float acc[kBlockElements];
+  constexpr std::int64_t kElements = kBlockElements + (kRows - 1) * kMaxHeadDim;  // whole blocks of kRows
+  alignas(64) Half q[kElements];
+  alignas(64) float acc[kElements];
   alignas(64) float sum[16 * kMaxRows];
   float highest[kMaxRows], raw_highest[kMaxRows];
   Softmax w;
@@ -159,6 +115,12 @@ void forward_bf16(const Forward& b) {
     store(sum + 16 * r, zero());
     for (std::int64_t d = 0; d < dim; d += 16) store(acc + r * dim + d, zero());
   }
+  for (std::int64_t r = rows; r % kRows != 0; ++r) {
+    __builtin_memset(q + r * dim, 0, static_cast<std::size_t>(dim) * sizeof(Half));
+    __builtin_memset(acc + r * dim, 0, static_cast<std::size_t>(dim) * sizeof(float));
+  }
+  if (rows < kRows) __builtin_memset(w.p, 0, sizeof w.p);  // of rows that do not exist, p is finite
+  begin_products(dim);
   const std::int64_t last_place = b.place + (b.row_end - 1) / b.group;
   const std::int64_t first_seen = b.window > 0 ? b.place + b.row_begin / b.group - b.window + 1 : 0;
   for (std::int64_t i = 0; i < b.run_count; ++i) {
@@ -170,17 +132,19 @@ void forward_bf16(const Forward& b) {
       const Pair* const keys = static_cast<const Pair*>(run.keys) + tile * 32 * dim;
       const Pair* const values = static_cast<const Pair*>(run.values) + tile * 32 * dim;
       const std::int64_t filled = clamp(run.length - 64 * tile, 0, 64);
-      for (std::int64_t r = 0; r < rows; r += kSub) {
-        const int n = static_cast<int>(rows - r < kSub ? rows - r : kSub);
+      for (std::int64_t r = 0; r < rows; r += kRows) {
+        const int n = static_cast<int>(rows - r < kRows ? rows - r : kRows);
         Seen seen;
         if (!seen_of(seen, b, b.row_begin + r, n, tile_place, filled)) continue;
         const State state{highest + r, raw_highest + r, sum + 16 * r, acc + r * dim};
-        kAddScores[n - 1](w, reinterpret_cast<const Pair*>(q + r * dim), keys, dim / 2, seen);
+        add_scores(w.scores[0], reinterpret_cast<const Pair*>(q + r * dim), n, keys, dim, seen.first,
+                   seen.last);
         softmax(w, state, seen, n, to_log2);
-        kAddValues[n - 1](w, state.acc, values, dim, seen);
+        add_values(state.acc, w.factor, w.p[0], n, values, dim, seen.first, seen.last);
       }
     }
   }
+  end_products();
   for (std::int64_t r = 0; r < rows; ++r) {
     const float total = sum_of(load(sum + 16 * r));
     const Floats share = all_of(1.0F / total);

@@ -88,10 +88,11 @@ struct Bf16Kernels {
   void (*sum_partials)(const PartialSums& sums);
 };
 // Null where the compiler does not make one. avx2 and avx512 have the same bits, those of pairs of fma; avx512_bf16
-// those of vdpbf16ps. Call one only where instructions() reaches its level.
+// those of vdpbf16ps; amx those of tdpbf16ps. Call one only where instructions() reaches its level.
 const Bf16Kernels* bf16_kernels_avx2();
 const Bf16Kernels* bf16_kernels_avx512();
 const Bf16Kernels* bf16_kernels_avx512_bf16();
+const Bf16Kernels* bf16_kernels_amx();
 // Those of instructions(); null: none. The fma form where dot_products_are_fast() says so.
 const Bf16Kernels* bf16_kernels();
 

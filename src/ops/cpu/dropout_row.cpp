@@ -176,6 +176,7 @@ bool fill_mask_row_with(Instructions level, const MaskRow& row, std::span<float>
       break;
     case Instructions::kAvx512:
     case Instructions::kAvx512Bf16:
+    case Instructions::kAmx:
       fill_avx512(row, out.data(), out.size());
       break;
   }

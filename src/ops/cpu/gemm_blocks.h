@@ -15,6 +15,8 @@ const kernels::GemmKernels* gemm_kernels(at::ScalarType dtype);
 
 // All matrices of a product, and both of add_outer, are of one dtype that has kernels.
 void gemms_in_blocks(std::span<const Gemm* const> products);
+// x^T of x [rows, columns], contiguous.
+at::Tensor transposed(const at::Tensor& x);
 void add_outer_in_blocks(const at::Tensor& out, const at::Tensor& left, const at::Tensor& right);
 
 }  // namespace hone::ops

@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "ops/cpu/avx512_masks.h"
+#include "ops/cpu/gemm_finish_bf16.h"
 
 namespace hone::ops::kernels {
 namespace {
@@ -101,39 +102,6 @@ constexpr Tile kTiles[kTileRows + 1] = {
     multiply_tile<14, Vectors>,
 };
 
-// 16 floats at element `i` of fp32 or bf16 numbers.
-[[gnu::always_inline]] inline __m512 load_floats(const void* p, int64_t i, bool is_bf16, __mmask16 mask) {
-  if (!is_bf16) return _mm512_maskz_loadu_ps(mask, static_cast<const float*>(p) + i);
-  const __m256i half = _mm256_maskz_loadu_epi16(mask, static_cast<const Bf16*>(p) + i);
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
-}
-
-void finish_tile(const float* sums, int64_t stride, int64_t row, int64_t rows, int64_t column,
-                 int64_t columns, const Finish& finish) {
-  const __m512 scale = _mm512_set1_ps(finish.scale);
-  for (int64_t c = 0; c < columns; c += 16) {
-    const __mmask16 mask = first_floats(columns - c);
-    const __m512 bias = finish.bias == nullptr
-                            ? _mm512_setzero_ps()
-                            : load_floats(finish.bias, column + c, finish.bias_is_bf16, mask);
-    for (int64_t r = 0; r < rows; ++r) {
-      __m512 x = _mm512_mul_ps(_mm512_loadu_ps(sums + r * stride + c), scale);
-      if (finish.bias != nullptr) x = _mm512_add_ps(x, bias);
-      if (finish.residual != nullptr) {
-        const int64_t at = (row + r) * finish.residual_stride + column + c;
-        x = _mm512_add_ps(x, load_floats(finish.residual, at, finish.residual_is_bf16, mask));
-      }
-      const int64_t at = (row + r) * finish.out_stride + column + c;
-      if (finish.out_is_bf16) {
-        const __m256i half = reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x));
-        _mm256_mask_storeu_epi16(static_cast<Bf16*>(finish.out) + at, mask, half);
-      } else {
-        _mm512_mask_storeu_ps(static_cast<float*>(finish.out) + at, mask, x);
-      }
-    }
-  }
-}
-
 void copy_row(const Bf16* from, int64_t n, Bf16* to) {
   for (int64_t i = 0; i < n; i += 32) {
     const __mmask32 mask = first_words(n - i);
@@ -199,16 +167,19 @@ void multiply_block(const Block& b) {
 }  // namespace
 
 const GemmKernels* gemm_kernels_dot() {
-  static constexpr GemmKernels kKernels = {.is_dot = true,
+  static constexpr GemmKernels kKernels = {.name = "avx512_bf16",
+                                           .form = GemmForm::kDot,
                                            .tile_rows = kTileRows,
                                            .depth = 1024,  // 14 rows of it stay in L1
+                                           .step_depth = 1024,
                                            .flops = 200e9,
                                            .multiply_block = multiply_block,
                                            .multiply_in_registers = multiply_in_registers,
                                            .spin_flop = 64,
                                            .pack_rows = pack_rows_avx512,
                                            .pack_columns = pack_columns_avx512,
-                                           .repack = repack_avx512};
+                                           .repack = repack_avx512,
+                                           .transpose = transpose_avx512};
   return &kKernels;
 }
 

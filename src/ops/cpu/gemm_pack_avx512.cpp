@@ -101,6 +101,35 @@ void repack_avx512(const Word* panels, int64_t panel_stride, int64_t pair, int64
   }
 }
 
+void transpose_avx512(const Bf16* from, int64_t stride, int64_t rows, int64_t columns, Bf16* to,
+                      int64_t to_stride) {
+  const Interleave interleave;
+  alignas(64) Word pairs[16 * kPanelWide];
+  for (int64_t row = 0; row < rows; row += 32) {
+    const __mmask32 row_mask = first_words(rows - row);
+    for (int64_t column = 0; column < columns; column += 32) {
+      const __mmask32 mask = first_words(columns - column);
+      const auto load = [&](int64_t i) __attribute__((always_inline)) {
+        return i < rows ? _mm512_maskz_loadu_epi16(mask, from + i * stride + column) : _mm512_setzero_si512();
+      };
+#pragma GCC unroll 16
+      for (int i = 0; i < 16; ++i)
+        interleave(load(row + 2 * i), load(row + 2 * i + 1), pairs + i * kPanelWide);
+      for (int64_t half = 0; half < 32; half += 16) {
+        __m512i r[16];
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) r[i] = _mm512_load_si512(pairs + i * kPanelWide + half);
+        transpose(r);
+        const int64_t n = smaller(columns - column - half, 16);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) {
+          if (i < n) _mm512_mask_storeu_epi16(to + (column + half + i) * to_stride + row, row_mask, r[i]);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace hone::ops::kernels
 
 #else
@@ -110,6 +139,7 @@ namespace hone::ops::kernels {
 void pack_rows_avx512(const Bf16*, std::int64_t, std::int64_t, std::int64_t, Word*) {}
 void pack_columns_avx512(const Bf16*, std::int64_t, std::int64_t, std::int64_t, bool, Word*) {}
 void repack_avx512(const Word*, std::int64_t, std::int64_t, std::int64_t, std::int64_t, Word*) {}
+void transpose_avx512(const Bf16*, std::int64_t, std::int64_t, std::int64_t, Bf16*, std::int64_t) {}
 
 }  // namespace hone::ops::kernels
 

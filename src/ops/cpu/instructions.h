@@ -3,8 +3,11 @@
 
 namespace hone::ops {
 
-// Each includes those before it. kAvx512Bf16 is avx512 f, bw, dq, vl and bf16.
-enum class Instructions { kPortable, kAvx2, kAvx512, kAvx512Bf16 };
+// Each includes those before it. kAvx512Bf16 is avx512 f, bw, dq, vl and bf16; kAmx is amx tile and bf16.
+enum class Instructions { kPortable, kAvx2, kAvx512, kAvx512Bf16, kAmx };
+inline constexpr Instructions kAllInstructions[] = {Instructions::kPortable, Instructions::kAvx2,
+                                                    Instructions::kAvx512, Instructions::kAvx512Bf16,
+                                                    Instructions::kAmx};
 
 // The widest that this machine has and `--instructions` allows, or the one of a ForceInstructions in scope.
 Instructions instructions();

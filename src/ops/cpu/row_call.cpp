@@ -22,6 +22,7 @@ const RowKernels& row_kernels() {
       break;
     case Instructions::kAvx512:
     case Instructions::kAvx512Bf16:  // its vcvtneps2bf16 flushes subnormals: not our rounding
+    case Instructions::kAmx:
       kernels = row_kernels_avx512();
       break;
   }
