@@ -40,9 +40,7 @@ double limit_of(const kernels::GemmKernels& kernels) {
 
 std::string product_kernels(at::ScalarType dtype) {
   const kernels::GemmKernels* const kernels = gemm_kernels(dtype);
-  if (kernels == nullptr) return "libtorch";
-  if (kernels->is_dot) return name_of(Instructions::kAvx512Bf16);
-  return name_of(std::min(instructions(), Instructions::kAvx512));
+  return kernels == nullptr ? "libtorch" : kernels->name;
 }
 
 ProductRate measure_products(at::ScalarType dtype, const ProductShape& shape, double seconds) {

@@ -13,7 +13,7 @@ struct ProductShape {
 };
 
 struct ProductRate {
-  std::string kernels;  // "avx512", "avx512_bf16", or "libtorch" where none are ours
+  std::string kernels;  // "avx512", "amx", or "libtorch" where none are ours
   double gflops = 0;    // of all threads, the best of several tries
   double limit = 0;     // of all threads, the same instruction on registers alone; 0: not known
   double share() const { return limit == 0 ? 0 : gflops / limit; }
