@@ -265,7 +265,7 @@ adapters::Adapter attach_lora(model::CausalLm& model, std::int64_t rank) {
   lora.r = rank;
   lora.target_modules = {"all-linear"};
   lora.target_is_regex = true;
-  lora.init = config::LoraInit::kFalse;
+  lora.init = adapters::LoraInit::kFalse;
   return adapters::Adapter::attach(model, lora, 7);
 }
 

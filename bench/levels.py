@@ -13,7 +13,6 @@ import tempfile
 
 import beside_trl
 import grpo_beside_trl
-from chart import chart
 from setting import LEVELS, setting, table
 
 SFT, GRPO = 4 * 256, 8 * 64  # tokens of a step: trained; sampled

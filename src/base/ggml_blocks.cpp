@@ -1,8 +1,7 @@
 #include "base/ggml_blocks.h"
 
-#include <cstring>
-
 #include "base/error.h"
+#include "base/half.h"
 
 namespace hone::base {
 namespace {
@@ -11,13 +10,7 @@ unsigned at(const std::byte* bytes, std::size_t i) {
   return std::to_integer<unsigned>(bytes[i]);
 }
 
-std::uint16_t half_at(const std::byte* bytes) {
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, bytes, sizeof bits);
-  return bits;
-}
-
-std::uint8_t byte_of(unsigned value) {
+std::uint8_t low_byte(unsigned value) {
   return static_cast<std::uint8_t>(value & 0xFFU);
 }
 
@@ -25,17 +18,17 @@ std::uint8_t byte_of(unsigned value) {
 void split_small(const std::byte* nibbles, std::uint32_t fifth, GgmlBlock& parts) {
   for (std::size_t i = 0; i < 32; ++i) {
     const unsigned low = at(nibbles, i % 16) >> (i < 16 ? 0 : 4) & 0x0FU;
-    parts.codes[i] = byte_of(low | (fifth >> i & 1U) << 4);
+    parts.codes[i] = low_byte(low | (fifth >> i & 1U) << 4);
   }
 }
 
 // 6-bit scales and minima of 8 groups in 12 bytes (k_blocks.cpp writes them).
 void split_factors(const std::byte* packed, GgmlBlock& parts) {
   for (std::size_t g = 0; g < 4; ++g) {
-    parts.factors[g] = byte_of(at(packed, g) & 63U);
-    parts.factors[8 + g] = byte_of(at(packed, g + 4) & 63U);
-    parts.factors[4 + g] = byte_of((at(packed, g + 8) & 0x0FU) | at(packed, g) >> 6 << 4);
-    parts.factors[12 + g] = byte_of(at(packed, g + 8) >> 4 | at(packed, g + 4) >> 6 << 4);
+    parts.factors[g] = low_byte(at(packed, g) & 63U);
+    parts.factors[8 + g] = low_byte(at(packed, g + 4) & 63U);
+    parts.factors[4 + g] = low_byte((at(packed, g + 8) & 0x0FU) | at(packed, g) >> 6 << 4);
+    parts.factors[12 + g] = low_byte(at(packed, g + 8) >> 4 | at(packed, g + 4) >> 6 << 4);
   }
 }
 
@@ -47,7 +40,7 @@ void split_lines(const std::byte* block, const std::byte* fifth, const std::byte
     for (std::size_t i = 0; i < 32; ++i) {
       unsigned code = at(nibbles, g / 2 * 32 + i) >> (g % 2 == 0 ? 0 : 4) & 0x0FU;
       if (fifth != nullptr) code |= (at(fifth, i) >> g & 1U) << 4;
-      parts.codes[32 * g + i] = byte_of(code);
+      parts.codes[32 * g + i] = low_byte(code);
     }
   }
 }
@@ -58,7 +51,7 @@ void split_q6_k(const std::byte* block, GgmlBlock& parts) {
   for (std::size_t e = 0; e < 256; ++e) {
     const std::size_t half = e / 128, run = e % 128 / 32, i = e % 32;
     const unsigned low = at(block, 64 * half + 32 * (run % 2) + i) >> (run < 2 ? 0 : 4) & 0x0FU;
-    parts.codes[e] = byte_of(low | (at(block, 128 + 32 * half + i) >> (2 * run) & 3U) << 4);
+    parts.codes[e] = low_byte(low | (at(block, 128 + 32 * half + i) >> (2 * run) & 3U) << 4);
   }
 }
 

@@ -23,12 +23,6 @@ int level_of(float value, int least, int most) {
   return static_cast<int>(rounded(std::clamp(value, static_cast<float>(least), static_cast<float>(most))));
 }
 
-std::uint16_t half_at(const std::byte* at) {
-  std::uint16_t bits = 0;
-  std::memcpy(&bits, at, 2);
-  return bits;
-}
-
 void put_half(std::byte* at, std::uint16_t bits) {
   std::memcpy(at, &bits, 2);
 }

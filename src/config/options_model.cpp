@@ -11,9 +11,7 @@ std::vector<Option> model_options() {
        {"model_revision", "branch, tag or commit, where the model is named as on the hub",
         &ModelPlan::model_revision},
        {"dtype", "dtype of the frozen weights; with bf16 it sets the precision", Kind::kChoice, "\"float32\"",
-        choice("float32 bfloat16 auto", "", "float16",
-               "NUM-03: float16 overflows in training and needs loss scaling; use bfloat16"),
-        formerly("torch_dtype")},
+        choice("float32 bfloat16 auto float16"), formerly("torch_dtype")},
        {"attn_implementation", "attention kernel", ignored("hone has one attention implementation")},
        {"load_in_8bit",
         "store the layers' linears in 8 bits per weight, as bitsandbytes does; the adapter stays "

@@ -96,6 +96,17 @@ std::string memory_lines(const train::MemoryPlan& plan) {
   return out;
 }
 
+std::string product_line(const train::ProductFacts& facts) {
+  if (facts.kernels.empty()) return "";
+  std::string out =
+      fmt::format("products  {} kernels, {}: {:.0f} GFLOP/s", facts.kernels, facts.precision, facts.gflops);
+  if (facts.limit > 0)
+    out += fmt::format(", {:.0f} % of what these instructions can do here", 100 * facts.gflops / facts.limit);
+  out += fmt::format("; {}: {:.0f}", facts.other_precision, facts.other_gflops);
+  if (!facts.held_to.empty()) out += "; held to " + facts.held_to;
+  return out + "\n";
+}
+
 // A line only for what happened, so that a clean set stays one line. `examined`: the doctor says that, with its cause.
 std::string method_lines(const train::ExampleStartFacts& facts, bool examined) {
   const data::DataFacts& data = facts.data;
@@ -264,6 +275,7 @@ std::string start_page(const train::StartFacts& facts, const Terminal& terminal,
   out += std::visit([examined](const auto& method) { return method_lines(method, examined); }, facts.method);
   if (!facts.example.empty()) out += example_lines(facts, terminal);
   if (!facts.memory.segments.empty()) out += memory_lines(facts.memory);
+  out += product_line(facts.products);
   out += fmt::format("run       {} {} ({} an epoch), {} of warm-up, into {}\n",
                      human_count(facts.total_steps), base::plural(facts.total_steps, "step"),
                      human_count(facts.steps_per_epoch), facts.warmup_steps, facts.output_dir);

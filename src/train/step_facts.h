@@ -88,9 +88,21 @@ struct EvalOverlap {
 using MethodStartFacts =
     std::variant<ExampleStartFacts, PreferenceStartFacts, UnpairedStartFacts, PolicyStartFacts>;
 
+// How fast this machine multiplies for the run (product_facts.h).
+struct ProductFacts {
+  std::string kernels;           // "avx512", or "libtorch" where none are ours; empty: not measured
+  std::string precision;         // of the run: "bf16", "float32"
+  double gflops = 0, limit = 0;  // of all threads; limit: what these instructions can do here, 0: not known
+  std::string other_precision;
+  double other_gflops = 0;
+  double seconds = 0;        // of measuring each
+  std::string held_to = {};  // the level that `--instructions` names
+};
+
 // Before step 1.
 struct StartFacts {
   TrainedFacts trained;
+  ProductFacts products;
   MemoryPlan memory;  // no segments: nothing was planned
   MethodStartFacts method;
   std::int64_t train_rows = 0;  // after packing

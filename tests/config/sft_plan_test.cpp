@@ -103,7 +103,8 @@ TEST_F(SftPlan, KeywordArgumentsThatContradictOrAreUnknown) {
   EXPECT_NE(yaml_error("model_init_kwargs: {rope_scaling: 2}\n").find("'rope_scaling'"), std::string::npos);
   EXPECT_NE(yaml_error("model_init_kwargs: {dtpe: bfloat16}\n").find("Did you mean 'dtype'"),
             std::string::npos);
-  EXPECT_NE(yaml_error("model_init_kwargs: {dtype: float16}\n").find("NUM-03"), std::string::npos);
+  EXPECT_NE(yaml_error("model_init_kwargs: {dtype: float16}\nbf16: false\n").find("NUM-03"),
+            std::string::npos);
 }
 
 TEST_F(SftPlan, AcceleratesSettings) {

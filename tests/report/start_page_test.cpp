@@ -44,6 +44,25 @@ TEST(StartPage, SaysWhatIsTrainedAndTheDataInPlainText) {
       << page;
 }
 
+TEST(StartPage, SaysWhichKernelsRunAndHowFast) {
+  train::StartFacts measured = facts();
+  EXPECT_EQ(start_page(measured, {}).find("products"), std::string::npos);
+  measured.products = {.kernels = "avx512",
+                       .precision = "bf16",
+                       .gflops = 288.4,
+                       .limit = 331,
+                       .other_precision = "float32",
+                       .other_gflops = 270,
+                       .seconds = 0.1,
+                       .held_to = "avx512"};
+  EXPECT_NE(
+      start_page(measured, {})
+          .find("products  avx512 kernels, bf16: 288 GFLOP/s, 87 % of what these instructions can do here; "
+                "float32: 270; held to avx512\n"),
+      std::string::npos)
+      << start_page(measured, {});
+}
+
 TEST(StartPage, MarksTargetsWithBracketsWithoutColorAndWithGreenInATerminal) {
   EXPECT_NE(start_page(facts(), {}).find("          | What is 2 + 3?\n          | ⟦5⟧\n"), std::string::npos);
   const std::string colored = start_page(facts(), {.interactive = true, .color = true});

@@ -37,6 +37,9 @@ std::optional<std::int32_t> answer_end(const train::OpenedRun& run);
 Verdicts check_evaluation(const train::OpenedRun& run);
 // NUM-10: weight_decay, max_grad_norm, adam_epsilon, lora_dropout; ENV-02: threads.
 Verdicts check_optimizer(const train::OpenedRun& run);
+// ENV-03: what the products reach, of their own limit and beside the other precision.
+base::Verdict check_speed(const train::OpenedRun& run);
+base::Verdict judge_speed(const train::ProductFacts& facts);
 // RL-17: reward_weights.
 Verdicts check_weights(const train::OpenedRun& run);
 // DATA-12: special tokens in the messages of the first rows.

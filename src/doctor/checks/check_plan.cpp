@@ -129,6 +129,7 @@ Verdicts check_plan(const train::OpenedRun& run) {
   append(out, check_adapter_base(run));
   out.push_back(check_rate(run));
   append(out, check_optimizer(run));
+  out.push_back(check_speed(run));
   out.push_back(check_precision(run));
   append(out, check_recompute(run));
   out.push_back(check_environment());

@@ -17,6 +17,7 @@
 #include "doctor/watch/not_finite.h"
 #include "doctor/watch/watch_limits.h"
 #include "train/open_run.h"
+#include "train/product_facts.h"
 #include "train/run_folder.h"
 
 namespace hone::doctor {
@@ -27,6 +28,7 @@ using base::Level;
 using base::Verdict;
 using config::OnFault;
 
+constexpr double kSecondsOfProducts = 0.1;
 constexpr auto kAskAgain = std::chrono::milliseconds(500);
 constexpr double kNearTheTop = 0.9;  // of the way from the lowest to the highest reward seen
 
@@ -170,6 +172,10 @@ void Watch::begin(train::OpenedRun& run) {
     rewards_.emplace(plan.policy.num_generations, plan.policy.reward_weights,
                      plan.policy.mask_truncated_completions, resumed);
   }
+  if (!config::samples(plan.method)) {
+    pace_.emplace(run.start.products,
+                  [this] { return train::product_gflops(*run_->model, kSecondsOfProducts); });
+  }
   if (is_policy(plan)) {
     policy_.emplace(
         PolicyWatch::Setup{.beta = plan.policy.beta,
@@ -215,6 +221,7 @@ train::GuardAction Watch::after_step(const train::StepFacts& facts, const adapte
   if (policy_) join(policy_->see(facts, reward_near_max(), live_));
   join(trend_->see(facts));
   join(preference_.see(facts));
+  if (pace_) join(pace_->see(facts));
   state_.step = facts.step;
   state_.resident = base::process_memory().resident;
   // Several files of the kernel's: too slow for steps of a millisecond.

@@ -15,6 +15,7 @@
 //   watch_rewards.h  RL-02 RL-03 RL-04 RL-07 RL-08      of generation batches
 //   watch_steps.h    RL-08 RL-10 GRAD-02 NUM-08 MEM-02 PREF-01 PREF-02   of a step's numbers
 //   overfit_watch.h  NUM-11                             of evaluations
+//   pace_watch.h     ENV-03                             of the time of a step
 //   tensor_watch.h   GRAD-02 GRAD-05                    of tensors, at steps 1 to 3 and every 50th
 //   not_finite.h     NUM-02                             by tensor, layer and sample
 //   loss_table.h     RL-01                              what a loss of 0 means: once, at the first log
@@ -33,6 +34,7 @@
 #include "doctor/running_file.h"
 #include "doctor/watch/finding.h"
 #include "doctor/watch/overfit_watch.h"
+#include "doctor/watch/pace_watch.h"
 #include "doctor/watch/tensor_watch.h"
 #include "doctor/watch/watch_rewards.h"
 #include "doctor/watch/watch_steps.h"
@@ -132,6 +134,7 @@ class Watch final : public train::RunListener {
   RunningState state_;
   std::chrono::steady_clock::time_point asked_free_;
   std::optional<TensorWatch> tensors_;
+  std::optional<PaceWatch> pace_;
   std::optional<RewardWatch> rewards_;
   // The state before the current step received its rollouts. A checkpoint that is saved after an error in
   // this step stores it, since the step is repeated.

@@ -65,6 +65,12 @@ constexpr double kMemoryFit = 0.9;             // ours: R^2; a staircase of long
 constexpr double kMemoryGrowth = 64e6;         // ours: bytes in those steps
 constexpr std::int64_t kMemoryStepsLeft = 20;  // ours: then it pauses, while there is room to save
 
+// ---- ENV-03
+constexpr double kSecondsToCompare = 0.05;  // ours: shorter steps are mostly overhead
+constexpr std::size_t kStepsOfPace = 5;     // ours: a window; its median is compared with the best one's
+constexpr double kSlowPace = 0.5;           // ours: half of the pace that the run had
+constexpr double kSlowProducts = 0.7;       // ours: then the processors are the cause
+
 // ---- PREF-01, PREF-02
 constexpr std::int64_t kStuckSteps = 5;  // ours: PREF-01
 constexpr double kStuckMargin = 1e-6;    // ours: PREF-01

@@ -449,7 +449,8 @@ void prepare(Product& product, const Gemm& call) {
     if (weight.is_quantized() && weight.quantized().in_panels) {
       matrix.codes = panel_view(weight.quantized());
       matrix.unpack = unpack_panel();
-      matrix.reads_codes = matrix.forward && matrix.codes->is_tame && product.rows <= most_coded_rows(*product.kernels);
+      matrix.reads_codes =
+          matrix.forward && matrix.codes->is_tame && product.rows <= most_coded_rows(*product.kernels);
     } else if (weight.is_quantized()) {
       matrix.quantized = weight.quantized().view();
     } else {

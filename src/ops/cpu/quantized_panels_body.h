@@ -185,6 +185,26 @@ template <int Bits>
 // ones, one over the odd ones, and the sum of both.
 enum class Chain { kOne, kGroups };
 
+template <int Rows, int64_t Vectors>
+[[gnu::always_inline]] inline void load_sums(const float* from, int64_t stride,
+                                             Floats (&sum)[Rows][Vectors]) {
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < Vectors; ++v)
+      sum[r][v] = from == nullptr ? zero() : load(from + r * stride + v * kLanes);
+  }
+}
+
+template <int Rows, int64_t Vectors>
+[[gnu::always_inline]] inline void store_sums(const Floats (&sum)[Rows][Vectors], float* to, int64_t stride) {
+#pragma GCC unroll 8
+  for (int r = 0; r < Rows; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < Vectors; ++v) store(to + r * stride + v * kLanes, sum[r][v]);
+  }
+}
+
 template <int Bits, bool HasMinimum, bool IsFloat, Chain Form, int Rows>
 void multiply(const CodedRun& run) {
   constexpr bool kGroups = Form == Chain::kGroups;
@@ -201,13 +221,7 @@ void multiply(const CodedRun& run) {
     decode_scales(m, run.panel, begin / m.group, groups_of(m, begin, k), scales);
     for (int64_t first = 0; first < kPanelWide; first += kVectors * kLanes) {
       Floats sum[Rows][kVectors];
-#pragma GCC unroll 8
-      for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v) {
-          sum[r][v] = from == nullptr ? zero() : load(from + r * from_stride + first + v * kLanes);
-        }
-      }
+      load_sums(from == nullptr ? nullptr : from + first, from_stride, sum);
       Floats part[kGroups ? 2 : 1][Rows][kVectors];  // even, odd
       for_each_step(m, scales, begin, k, [&](const float* scale, const float* minimum, int64_t at) {
         const float* const a = run.a + (at - run.begin);
@@ -250,11 +264,7 @@ void multiply(const CodedRun& run) {
           }
         }
       });
-#pragma GCC unroll 8
-      for (int r = 0; r < Rows; ++r) {
-#pragma GCC unroll 2
-        for (int v = 0; v < kVectors; ++v) store(run.to + r * run.to_stride + first + v * kLanes, sum[r][v]);
-      }
+      store_sums(sum, run.to + first, run.to_stride);
     }
     from = run.to;
     from_stride = run.to_stride;
