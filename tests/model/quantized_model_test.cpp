@@ -15,6 +15,7 @@
 #include "model/planned_bytes.h"
 #include "model/tiny_model.h"
 #include "model/weight_source.h"
+#include "ops/quantized_panels.h"
 
 namespace hone::model {
 namespace quantized_model_test {
@@ -188,7 +189,7 @@ TEST(QuantizedModel, QuantizesTheNumbersOfTheResidualsDtype) {
   const std::string name = "model.layers.0.mlp.up_proj.weight";
   const auto up = [&](DtypePolicy dtypes) {
     const CausalLm model(*source, dtypes, Storage::kPlain, kNf4);
-    return static_cast<const CausalLm&>(model).linears()[5]->weight.quantized();
+    return ops::in_rows(static_cast<const CausalLm&>(model).linears()[5]->weight.quantized());
   };
   // transformers loads in dtype and then quantizes: under autocast that is float32.
   EXPECT_TRUE(at::equal(up({at::kBFloat16, at::kFloat}).codes,

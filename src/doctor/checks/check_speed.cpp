@@ -13,6 +13,8 @@ namespace {
 
 // ours: an idle machine reaches 0.7 to 0.9 of its limit; below half somebody else has the processors.
 constexpr double kShareWarn = 0.5;
+// ours: AMX waits for its operands, and reaches 0.5 of its registers' limit on an idle machine.
+constexpr double kShareWarnOfTiles = 0.25;
 constexpr double kOtherIsFaster = 2;  // ours: times the rate of the run's precision
 // ours: in less time, as for a small model, a busy machine may have no undisturbed moment.
 constexpr double kSecondsToJudge = 0.05;
@@ -44,7 +46,7 @@ Verdict judge_speed(const train::ProductFacts& facts) {
     out.fix = facts.other_precision == "float32" ? "bf16: false and dtype: float32, where the memory suffices"
                                                  : "bf16: true and dtype: bfloat16";
     out.cost = "steps that take as many times longer";
-  } else if (sure && share < kShareWarn) {
+  } else if (sure && share < (facts.kernels == "amx" ? kShareWarnOfTiles : kShareWarn)) {
     out.level = Level::kWarn;
     out.what = "products reach " + format::percent(share, 1) + " of what these instructions can do here";
     out.evidence = rate_of(facts.gflops) + " of " + rate_of(facts.limit) + ", the best of many short tries";
