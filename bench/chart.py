@@ -58,3 +58,21 @@ def chart(title, panels):
         body += panel(number * WIDTH, one["title"], one["lines"], low, high)
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" width="{width}" height="{HEIGHT}" font-family="sans-serif">'
             f'<rect width="100%" height="100%" fill="white"/>' + "".join(body) + "</svg>\n")
+
+
+def bars(title, groups, unit):
+    """Groups of bars below each other: [(name of the group, [(name of the bar, value)])], each bar with its value at the end."""
+    row, gap, left, width = 20, 12, 150, 620
+    largest = max(value for _, entries in groups for _, value in entries)
+    body, y = [text(width / 2, 26, title, size=14, weight="bold")], 46
+    for group, entries in groups:
+        body.append(text(left - 52, y + row * len(entries) / 2 + 4, group, anchor="end", weight="bold"))
+        for name, value in entries:
+            color, length = COLORS.get(name, OTHER), max(2, (width - left - 110) * value / largest)
+            body.append(text(left - 6, y + 14, name, anchor="end", color=color))
+            body.append(f'<rect x="{left}" y="{y + 3}" width="{length:.1f}" height="{row - 6}" fill="{color}"/>')
+            body.append(text(left + length + 6, y + 14, f"{value:.0f} {unit}", anchor="start"))
+            y += row
+        y += gap
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y + 6}" width="{width}" height="{y + 6}" font-family="sans-serif">'
+            f'<rect width="100%" height="100%" fill="white"/>' + "".join(body) + "</svg>\n")

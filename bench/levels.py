@@ -13,6 +13,7 @@ import tempfile
 
 import beside_trl
 import grpo_beside_trl
+from chart import bars
 from setting import LEVELS, setting, table
 
 SFT, GRPO = 4 * 256, 8 * 64  # tokens of a step: trained; sampled
@@ -77,6 +78,16 @@ def report(a, results):
     return "\n".join(lines)
 
 
+def draw(a, results):
+    """Tokens a second of both methods: hone's bf16 and TRL's best at each level."""
+    groups = []
+    for method, tokens in (("sft", SFT), ("grpo", GRPO)):
+        for level in a.levels:
+            found = {who: best(results, method, who, level) for who in ("hone", "TRL")}
+            groups.append((f"{method.upper()} {level}", [(who, tokens / one[0]) for who, one in found.items() if one]))
+    return bars(f"Tokens a second, {pathlib.Path(a.model).name}, LoRA, {a.threads} threads", groups, "tok/s")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
@@ -90,7 +101,9 @@ def main():
         a.rounds, a.steps = 1, 2
     a.said = setting(a.threads, ("torch", "trl", "peft", "transformers"))
     with tempfile.TemporaryDirectory() as temporary:
-        measure(a, temporary, {})
+        results = {}
+        measure(a, temporary, results)
+    a.out.with_suffix(".svg").write_text(draw(a, results), encoding="utf-8")
     print(a.out)
 
 

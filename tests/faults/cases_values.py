@@ -35,6 +35,16 @@ def threads(s):
     s.sft(threads=900)
 
 
+@CASES.fault("ENV-03", "other programs take half of the processors", "sabotage", "slow_products", level="warn", cause="other programs on these processors")
+def busy_processors(s):
+    s.sft()
+
+
+@CASES.fault("ENV-03", "a processor without fast instructions for bf16", "sabotage", "slow_precision", level="warn", cause="no fast instructions for bf16")
+def slow_precision(s):
+    s.sft()
+
+
 @CASES.fault("RL-17", "reward_weights of 0 for every reward")
 def no_weight(s):
     s.policy(reward_weights=[0.0])

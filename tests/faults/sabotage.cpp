@@ -169,6 +169,18 @@ Verdicts frozen_adapter(OpenedRun& run) {
   return doctor::probe_gradient(run);
 }
 
+// What a machine with other rates than this one would have measured before step 1.
+Verdicts with_rates(OpenedRun& run, double gflops, double limit, double other_gflops) {
+  run.start.products = {.kernels = limit > 0 ? "avx2" : "libtorch",
+                        .precision = "bf16",
+                        .gflops = gflops,
+                        .limit = limit,
+                        .other_precision = "float32",
+                        .other_gflops = other_gflops,
+                        .seconds = 0.1};
+  return doctor::check_plan(run);
+}
+
 Verdicts dropped_update(OpenedRun& run) {
   return doctor::examine_gradient(run, [](learn::Optimizer& optimizer, const at::Tensor& parameters,
                                           const at::Tensor& gradient, double rate) {
@@ -254,6 +266,8 @@ const std::map<std::string, Sabotage>& table() {
       {"stale_optimizer", stale_optimizer},
       {"dropped_update", dropped_update},
       {"frozen_adapter", frozen_adapter},
+      {"slow_products", [](OpenedRun& run) { return with_rates(run, 60, 190, 58); }},
+      {"slow_precision", [](OpenedRun& run) { return with_rates(run, 4, 0, 90); }},
       {"wrong_kernel", wrong_kernel},
       {"unnormalised", unnormalised},
       {"base_drifts",
