@@ -80,13 +80,14 @@ def planned(said):
 
 
 def write_run(folder):
+    """One thread: of two, both may render text at the same time, and a second worker takes 512 MB of addresses for its stack."""
     make_wide.write(folder / "model")
     rows = [{"text": f"What is {a} + {b}? {a + b}"} for a in range(10) for b in range(10)]
     (folder / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     (folder / "run.yaml").write_text(
         "model_name_or_path: model\ndataset_name: rows.jsonl\nuse_peft: true\nlora_r: 128\nlora_target_modules: all-linear\n"
         "learning_rate: 1e-4\nper_device_train_batch_size: 4\nmax_length: 64\nmax_steps: 2\nsave_strategy: 'no'\nreport_to: none\n"
-        "threads: 2\noutput_dir: out\n")
+        "threads: 1\noutput_dir: out\n")
 
 
 def check(name, good, detail=""):
