@@ -216,15 +216,12 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
   const std::int64_t total = adapter.size_of(model.config(), ranks);
   const auto options = at::TensorOptions(at::kFloat).device(model.device());
   adapter.flat_ = at::zeros({total}, options);
-  adapter.flat_gradient_ = at::zeros({total}, options);
   std::int64_t offset = 0;
   const View view = [&](const std::vector<std::int64_t>& shape, const std::string& key) {
     const std::int64_t n = c10::multiply_integers(shape);
-    // A leaf that shares the buffer, with a gradient that is there from the start: autograd then adds in
-    // place.
+    // A leaf that shares the buffer; its gradient is there from the start: autograd then adds in place.
     at::Tensor leaf = adapter.flat_.narrow(0, offset, n).view(shape).detach();
     leaf.set_requires_grad(true);
-    leaf.mutable_grad() = adapter.flat_gradient_.narrow(0, offset, n).view(shape);
     offset += n;
     adapter.tensors_.push_back({key, leaf});
     return leaf;
@@ -232,6 +229,7 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
   adapter.make_sides(ranks, view);
   for (std::size_t i = 0; i < keys.size(); ++i) adapter.linears_[i]->lora->dropout_key = keys[i];
   adapter.make_parts(model, ranks, view);
+  adapter.hold_gradient();
   return adapter;
 }
 

@@ -59,4 +59,15 @@ std::string read_settings(const fs::path& path, std::size_t most) {
   return out;
 }
 
+Json read_object(const fs::path& file) {
+  std::error_code none;
+  if (!fs::is_regular_file(file, none)) return Json::object();
+  try {
+    Json read = Json::parse(read_text(file), nullptr, /*allow_exceptions=*/false);
+    return read.is_object() ? read : Json::object();
+  } catch (const UserError&) {  // not readable
+    return Json::object();
+  }
+}
+
 }  // namespace hone::base

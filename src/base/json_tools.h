@@ -31,4 +31,7 @@ std::string short_json(const Json& value, std::size_t most = 200);
 inline constexpr std::size_t kMaxSettingsBytes = std::size_t{16} << 20;
 std::string read_settings(const fs::path& path, std::size_t most = kMaxSettingsBytes);
 
+// The object in a file; an empty one where there is no such file, none that can be read, or no object in it.
+Json read_object(const fs::path& file);
+
 }  // namespace hone::base

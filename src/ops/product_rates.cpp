@@ -43,19 +43,25 @@ std::string product_kernels(at::ScalarType dtype) {
   return kernels == nullptr ? "libtorch" : kernels->name;
 }
 
-ProductRate measure_products(at::ScalarType dtype, const ProductShape& shape, double seconds) {
-  ProductRate rate{.kernels = product_kernels(dtype)};
-  const kernels::GemmKernels* const kernels = gemm_kernels(dtype);
-  const std::int64_t rows = kernels == nullptr ? std::min<std::int64_t>(shape.rows, 16) : shape.rows;
+double product_gflops(at::ScalarType dtype, const ProductShape& shape, double seconds) {
+  const std::int64_t rows =
+      gemm_kernels(dtype) == nullptr ? std::min<std::int64_t>(shape.rows, 16) : shape.rows;
   const at::Tensor a = at::full({rows, shape.in}, 0.5, dtype);
   const Weight weight = Weight::packed_where_possible(at::full({shape.out, shape.in}, 0.25, dtype));
   const at::Tensor out = at::empty({rows, shape.out}, dtype);
   const double flop = 2.0 * static_cast<double>(rows * shape.in * shape.out);
+  double best = 0;
   for (double spent = 0; spent < seconds;) {
     const double one = timed([&] { multiply(out, a, weight, GemmDirection::kForward); });
-    rate.gflops = std::max(rate.gflops, flop / one / 1e9);
+    best = std::max(best, flop / one / 1e9);
     spent += std::max(one, 1e-4);
   }
+  return best;
+}
+
+ProductRate measure_products(at::ScalarType dtype, const ProductShape& shape, double seconds) {
+  ProductRate rate{.kernels = product_kernels(dtype), .gflops = product_gflops(dtype, shape, seconds)};
+  const kernels::GemmKernels* const kernels = gemm_kernels(dtype);
   if (kernels != nullptr) rate.limit = std::max(limit_of(*kernels), rate.gflops);
   return rate;
 }

@@ -23,6 +23,9 @@ struct ProductRate {
 // best of many finds a moment when nobody else works here. libtorch's are cut to 16 rows.
 ProductRate measure_products(at::ScalarType dtype, const ProductShape& shape, double seconds);
 
+// ProductRate::gflops alone.
+double product_gflops(at::ScalarType dtype, const ProductShape& shape, double seconds);
+
 // The kernels that run products of `dtype`, as in ProductRate.
 std::string product_kernels(at::ScalarType dtype);
 

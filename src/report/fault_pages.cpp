@@ -156,10 +156,6 @@ std::string shown_section(const std::vector<ShownFault>& shown, std::string_view
   return out.empty() ? out : "\n" + head + "| --- | --- |\n" + out;
 }
 
-}  // namespace
-
-namespace {
-
 // Cases of classes whose result begins so; what was not run is none.
 std::size_t cases_of(const std::vector<ShownFault>& shown, std::string_view beginning) {
   return static_cast<std::size_t>(

@@ -6,6 +6,7 @@
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json_tools.h"
 #include "config/write_plan.h"
 #include "train/run_folder.h"
 
@@ -73,24 +74,9 @@ Json input_files(const config::Plan& plan, const OpenedText& text) {
   return {{"method", config::method_name(plan.method)}, {"files", files}};
 }
 
-namespace {
-
-Json read_object(const fs::path& file) {
-  std::error_code none;
-  if (!fs::is_regular_file(file, none)) return Json::object();
-  try {
-    Json read = Json::parse(base::read_text(file), nullptr, /*allow_exceptions=*/false);
-    return read.is_object() ? read : Json::object();
-  } catch (const base::UserError&) {  // not readable: not known
-    return Json::object();
-  }
-}
-
-}  // namespace
-
 Json adapter_inputs(const fs::path& adapter) {
-  if (Json inputs = read_object(adapter / kInputsFile); !inputs.empty()) return inputs;
-  const Json run = read_object(adapter / kHoneStateFile).value("run", Json());
+  if (Json inputs = base::read_object(adapter / kInputsFile); !inputs.empty()) return inputs;
+  const Json run = base::read_object(adapter / kHoneStateFile).value("run", Json());
   Json inputs = run.is_object() ? run.value("inputs", Json()) : Json();
   return inputs.is_object() ? inputs : Json::object();
 }

@@ -40,14 +40,6 @@ LayerSteps::~LayerSteps() {
   adapter_.hold_gradient();
 }
 
-std::int64_t LayerSteps::gradient_bytes() const {
-  auto out = static_cast<std::int64_t>(layer_gradient_.nbytes());
-  for (const Part& part : parts_) {
-    if (part.layer == learn::kNoPart) out += static_cast<std::int64_t>(part.gradient.nbytes());
-  }
-  return out;
-}
-
 void LayerSteps::measure() {
   begin();
   rate_.reset();

@@ -46,9 +46,6 @@ class LayerSteps final : public model::BackwardObserver {
   void before_layer(std::size_t layer) override;
   void after_layer(std::size_t layer) override;
 
-  // Bytes of gradients that are alive together.
-  std::int64_t gradient_bytes() const;
-
  private:
   // Neighboring tensors of one layer, or of none.
   struct Part {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "model/layer_of.h"
 #include "model/planned_bytes.h"
 #include "ops/attention.h"
 #include "ops/cpu/instructions.h"
@@ -111,14 +112,10 @@ void add_trained_parts(MemoryInputs& out, const model::CausalLm& model) {
 std::int64_t layer_step_parameters(const model::CausalLm& model) {
   const model::TrainedParts& parts = model.trained_parts();
   std::int64_t outside = 0;
-  std::map<std::string, std::int64_t> layers;
+  std::map<std::int64_t, std::int64_t> layers;
   for (const auto& [name, tensor] : parts.tensors) {
-    const std::size_t at = name.find(".layers.");
-    if (at == std::string::npos) {
-      outside += tensor.numel();
-    } else {
-      layers[name.substr(0, name.find('.', at + 8))] += tensor.numel();
-    }
+    const std::int64_t layer = model::layer_of(name);
+    (layer < 0 ? outside : layers[layer]) += tensor.numel();
   }
   if (parts.embedding.defined()) outside += parts.embedding.numel();
   if (parts.head.defined() && !parts.head.is_same(parts.embedding)) outside += parts.head.numel();

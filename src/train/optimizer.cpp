@@ -1,23 +1,10 @@
 #include "train/optimizer.h"
 
-#include <charconv>
-#include <optional>
-#include <string_view>
 #include <utility>
 
+#include "model/layer_of.h"
+
 namespace hone::train {
-namespace {
-
-// Of "model.layers.12.mlp.up_proj.weight": 12.
-std::int64_t layer_of(std::string_view name) {
-  constexpr std::string_view kMark = ".layers.";
-  std::int64_t layer = learn::kNoPart;
-  if (const std::size_t at = name.find(kMark); at != std::string_view::npos)
-    std::from_chars(name.data() + at + kMark.size(), name.data() + name.size(), layer);
-  return layer;
-}
-
-}  // namespace
 
 learn::Optimizer make_optimizer(const config::OptimizerPlan& plan, const adapters::Adapter& adapter) {
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> tensors;
@@ -30,7 +17,8 @@ learn::Optimizer make_optimizer(const config::OptimizerPlan& plan, const adapter
                                            .arguments = plan.optim_args};
   learn::FlatLayout layout = learn::flat_layout(tensors);
   if (adapter.is_full()) {
-    for (learn::FlatTensor& tensor : layout) tensor.part = layer_of(tensor.name);
+    static_assert(learn::kNoPart == -1);  // as model::layer_of says it
+    for (learn::FlatTensor& tensor : layout) tensor.part = model::layer_of(tensor.name);
   }
   return {options, std::move(layout), adapter.flat().device()};
 }

@@ -31,20 +31,19 @@ ProductFacts product_facts(const model::CausalLm& model) {
   const double seconds =
       std::clamp(kSecondsPerParameter * static_cast<double>(model.parameter_count()), kLeast, kMost);
   const ops::ProductRate rate = ops::measure_products(own, shape_of(model), seconds);
-  const ops::ProductRate beside = ops::measure_products(other, shape_of(model), seconds);
   out.kernels = rate.kernels;
   out.precision = precision_of(own);
   out.gflops = rate.gflops;
   out.limit = rate.limit;
   out.other_precision = precision_of(other);
-  out.other_gflops = beside.gflops;
+  out.other_gflops = ops::product_gflops(other, shape_of(model), seconds);
   out.seconds = seconds;
   if (base::is_held_to_a_level()) out.held_to = base::name_of(base::allowed_level());
   return out;
 }
 
 double product_gflops(const model::CausalLm& model, double seconds) {
-  return ops::measure_products(model.dtypes().linear, shape_of(model), seconds).gflops;
+  return ops::product_gflops(model.dtypes().linear, shape_of(model), seconds);
 }
 
 }  // namespace hone::train

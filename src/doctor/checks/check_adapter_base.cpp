@@ -28,19 +28,8 @@ std::string last_name(const std::string& name) {
   return base::lower_ascii(text.substr(text.rfind('/') + 1));
 }
 
-Json read_object(const fs::path& file) {
-  std::error_code none;
-  if (!fs::is_regular_file(file, none)) return Json::object();
-  try {
-    Json read = Json::parse(base::read_text(file), nullptr, /*allow_exceptions=*/false);
-    return read.is_object() ? read : Json::object();
-  } catch (const base::UserError&) {
-    return Json::object();
-  }
-}
-
 std::string base_of(const fs::path& adapter) {
-  const Json config = read_object(adapter / adapters::kConfigFile);
+  const Json config = base::read_object(adapter / adapters::kConfigFile);
   const Json name = config.value("base_model_name_or_path", Json());
   return name.is_string() ? name.get<std::string>() : "";
 }

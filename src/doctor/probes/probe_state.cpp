@@ -19,6 +19,7 @@
 #include "base/rng.h"
 #include "data/packing.h"
 #include "data/preferences.h"
+#include "model/layer_of.h"
 #include "ops/cpu/instructions.h"
 #include "train/open_run.h"
 #include "train/rollout_source.h"
@@ -167,14 +168,9 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
 std::pair<std::int64_t, std::string> layer_and_module(const std::string& name) {
   std::string rest = name;
   if (rest.ends_with(".weight")) rest.resize(rest.size() - 7);
-  std::int64_t layer = -1;
-  const std::string word = "layers.";
-  if (const std::size_t found = rest.find(word); found != std::string::npos) {
-    layer = std::strtoll(rest.c_str() + found + word.size(), nullptr, 10);
-  }
   const std::size_t lora = rest.find(".lora_");
   const std::size_t dot = rest.rfind('.', lora == std::string::npos ? lora : lora - 1);
-  return {layer, dot == std::string::npos ? rest : rest.substr(dot + 1)};
+  return {model::layer_of(name), dot == std::string::npos ? rest : rest.substr(dot + 1)};
 }
 
 std::string ranges(const std::vector<std::int64_t>& sorted) {

@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 
@@ -12,6 +11,7 @@
 #include "doctor/excluded.h"
 #include "doctor/number_format.h"
 #include "doctor/watch/tensor_watch.h"
+#include "model/layer_of.h"
 
 namespace hone::doctor {
 
@@ -71,23 +71,13 @@ std::vector<std::string> bad_values(const adapters::Adapter& adapter) {
   return out;
 }
 
-// Of "...layers.12.self_attn...": 12; -1 where there is none.
-std::int64_t layer_of(const std::string& name) {
-  constexpr std::string_view kMark = "layers.";
-  const std::size_t at = name.find(kMark);
-  std::int64_t out = -1;
-  if (at != std::string::npos)
-    std::from_chars(name.data() + at + kMark.size(), name.data() + name.size(), out);
-  return out;
-}
-
 // The backward goes from the last layer down: the highest bad one is the first.
 std::string bad_gradients(const adapters::Adapter& adapter) {
   std::vector<std::string> bad;
   std::int64_t highest = -1, top = -1;
   std::string first;
   for (const auto& tensor : adapter.tensors()) {
-    const std::int64_t layer = layer_of(tensor.name);
+    const std::int64_t layer = model::layer_of(tensor.name);
     top = std::max(top, layer);
     if (!tensor.value.grad().defined() || bad_count(tensor.value.grad()) == 0) continue;
     bad.push_back(tensor.name);
