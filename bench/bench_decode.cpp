@@ -4,7 +4,7 @@
 // usage: bench_decode [--model FOLDER | --shapes q05b] [--batch 1,2,4,8,16] [--context 64,256,512]
 //                     [--most_tokens 4096]
 //                     [--generate NEW_TOKENS --prompt 64] [--rollout NEW_TOKENS --prompt 512] [--lora RANK]
-//                     [--storage packed|plain] [--milliseconds 400] [--threads 2]
+//                     [--storage packed|plain] [--base nf4|int8|blocks] [--milliseconds 400] [--threads 2]
 //                     [--instructions avx512_bf16] [--json FILE] [--quick]
 // With --rollout: steps of a sampler as training has it, --batch samples of one prompt that they share, at
 // temperature 1 with log-probabilities and entropies. --lora: on every linear, in all three.
@@ -48,6 +48,13 @@ struct Result {
 // or so.
 double limit_seconds(const Result& r, const Rates& rates) {
   return std::max(r.bytes / rates.read_gbs, r.flop / rates.bf16_gflops) / 1e9;
+}
+
+// What a step reads of the weights: all that is held but a head's own embedding.
+double weight_bytes(const model::CausalLm& model) {
+  const model::ModelConfig& config = model.config();
+  const double embedding = config.tie_word_embeddings ? 0 : 2 * head_weights(config);
+  return static_cast<double>(model.parameter_bytes()) - embedding;
 }
 
 class Decoder {
@@ -114,7 +121,7 @@ class Decoder {
     out.sample = draw_all({});
     out.sample_top_p = draw_all({.temperature = 1, .top_p = 0.9});
     const model::ModelConfig& config = model_.config();
-    out.bytes = all_bytes(config, 2) + kv_bytes_per_token(config, 2) * static_cast<double>(batch * context);
+    out.bytes = weight_bytes(model_) + kv_bytes_per_token(config, 2) * static_cast<double>(batch * context);
     out.flop = 2 * (layer_weights(config) + head_weights(config)) * static_cast<double>(batch);
     return out;
   }
@@ -172,8 +179,9 @@ int run_steps(const Arguments& arguments, const model::CausalLm& model, const Ra
   }
   std::cerr << "\r\x1b[K" << std::flush;
   const Rates rates = better_of(before, probe(model.config(), quick));
-  std::cout << name_of(arguments) << ", bf16, " << (model.packed() ? "packed" : "plain") << " weights, "
-            << arguments.number("threads", 2) << " threads; " << sentence(rates) << ".\n\n";
+  std::cout << name_of(arguments) << ", " << arguments.text("base", "bf16") << ", "
+            << (model.packed() ? "packed" : "plain") << " weights, " << arguments.number("threads", 2)
+            << " threads; " << sentence(rates) << ".\n\n";
   Table table({"batch", "context", "layers ms", "logits ms", "greedy ms", "top-p ms", "ms a step",
                "ms a token", "limit ms", "share"});
   for (const Result& r : results) {
@@ -247,7 +255,7 @@ int run_rollout(const Arguments& arguments, const model::CausalLm& model) {
     const double best = seconds.front(), median = seconds[seconds.size() / 2];
     Result r{.batch = batch};
     const double own = static_cast<double>(batch * tokens) / 2, read = static_cast<double>(prompt) + own;
-    r.bytes = all_bytes(model.config(), 2) + kv_bytes_per_token(model.config(), 2) * read;
+    r.bytes = weight_bytes(model) + kv_bytes_per_token(model.config(), 2) * read;
     r.flop = 2 * (layer_weights(model.config()) + head_weights(model.config())) * static_cast<double>(batch);
     const double limit = quick ? 0 : limit_seconds(r, better_of(before, probe(model.config(), false)));
     table.add({std::to_string(batch), std::to_string(prompt), fixed(1e3 * best, 2), fixed(1e3 * median, 2),
@@ -272,7 +280,7 @@ adapters::Adapter attach_lora(model::CausalLm& model, std::int64_t rank) {
 int run(int argc, char** argv) {
   const Arguments arguments(argc, argv,
                             with_common({"batch", "context", "most_tokens", "generate", "rollout", "lora",
-                                         "prompt", "storage", "milliseconds"}),
+                                         "prompt", "storage", "base", "milliseconds"}),
                             common_flags());
   prepare_process(arguments);
 #if defined(__GLIBC__)
@@ -284,7 +292,8 @@ int run(int argc, char** argv) {
   const bool generate = arguments.flag("generate"), rollouts = arguments.flag("rollout");
   const Rates before = generate || rollouts ? Rates() : probe(source->config(), arguments.flag("quick"));
   const bool packed = arguments.text("storage", "packed") == "packed";
-  model::CausalLm model = open_model(*source, packed ? model::Storage::kPacked : model::Storage::kPlain);
+  model::CausalLm model = open_model(*source, packed ? model::Storage::kPacked : model::Storage::kPlain,
+                                     arguments.text("base", ""));
   std::optional<adapters::Adapter> adapter;
   if (const std::int64_t rank = arguments.number("lora", 0); rank > 0) adapter = attach_lora(model, rank);
   if (rollouts) return run_rollout(arguments, model);

@@ -119,9 +119,16 @@ std::unique_ptr<model::WeightSource> open_source(const Arguments& arguments) {
   return std::make_unique<RandomWeights>(shapes, name);
 }
 
-model::CausalLm open_model(const model::WeightSource& source, model::Storage storage) {
+model::CausalLm open_model(const model::WeightSource& source, model::Storage storage,
+                           const std::string& base) {
   ops::use_host_memory();  // as the program does
-  return {source, {.linear = at::kBFloat16, .residual = at::kBFloat16}, storage};
+  model::Quantize quantize;
+  if (base == "nf4") quantize = ops::QuantScheme{.type = ops::QuantType::kNf4};
+  if (base == "int8") quantize = ops::QuantScheme{.type = ops::QuantType::kInt8};
+  if (!base.empty() && base != "blocks" && !quantize)
+    throw hone::base::UserError({.where = "--base", .expected = "nf4, int8 or blocks", .found = base});
+  return {source,          {.linear = at::kBFloat16, .residual = at::kBFloat16}, storage, quantize, at::kCPU,
+          base == "blocks"};
 }
 
 std::vector<std::int64_t> some_ids(const model::ModelConfig& config, std::int64_t count, std::int64_t first) {

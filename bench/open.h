@@ -26,7 +26,9 @@ std::unique_ptr<model::WeightSource> open_source(const Arguments& arguments);
 std::string name_of(const Arguments& arguments);
 
 // bf16 stored and multiplied.
-model::CausalLm open_model(const model::WeightSource& source, model::Storage storage);
+// `base`: empty (bf16), nf4, int8, or blocks (a GGUF's linears stay in its blocks).
+model::CausalLm open_model(const model::WeightSource& source, model::Storage storage,
+                           const std::string& base = "");
 
 // Segments of the given lengths, of which the last scored_each tokens are targets; with `prompt` after a
 // segment of so many tokens that all of them have as prefix.

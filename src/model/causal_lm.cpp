@@ -89,6 +89,22 @@ ops::Weight read_weight(const WeightSource& source, const std::string& name, con
                                 held.dtypes.linear);
 }
 
+// A head or an embedding that stays in a GGUF's blocks, for products in the head's dtype; undefined: it does not.
+ops::Weight kept_vocabulary(const WeightSource& source, const std::string& name, const Held& held) {
+  // a head in fp32 has the numbers of the model's dtype
+  if (!held.keep_blocks || !held.device.is_cpu() || held.dtypes.float_head ||
+      !source.blocks(name, held.dtypes.linear))
+    return {};
+  return ops::Weight::quantized(std::make_shared<const ops::Quantized>(source.read_blocks(name)),
+                                held.dtypes.linear);
+}
+
+// The same matrix, whose rows are read in the dtype of the residual stream.
+ops::Weight as_embedding(const ops::Weight& kept, const Held& held) {
+  return ops::Weight::quantized(std::make_shared<const ops::Quantized>(kept.quantized()),
+                                held.dtypes.residual);
+}
+
 ops::Linear read_linear(const WeightSource& source, const std::string& name, const Held& held) {
   ops::Linear linear;
   linear.name = name;
@@ -135,7 +151,11 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
   final_norm_ = norm(std::string(names.final_norm.hf));
   head_.name = std::string(names.head.hf);
   const std::string embedding = std::string(names.embedding.hf) + ".weight";
-  if (config_.tie_word_embeddings) {
+  const std::string head = std::string(names.head.hf) + ".weight";
+  if (const ops::Weight kept = kept_vocabulary(source, embedding, held); kept.defined()) {
+    embedding_ = as_embedding(kept, held);
+    if (config_.tie_word_embeddings) head_.weight = kept;
+  } else if (config_.tie_word_embeddings) {
     // One matrix where the head's numbers are the embedding's; rows are widened when they are looked up.
     const bool one = dtypes.residual == dtypes.head() ||
                      (!dtypes.float_head && source.stored_dtype(embedding) == dtypes.linear);
@@ -144,9 +164,12 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
     embedding_ = one ? head_.weight : ops::Weight(rows);
   } else {
     embedding_ = read(embedding, dtypes.residual);
+  }
+  if (!config_.tie_word_embeddings) head_.weight = kept_vocabulary(source, head, held);
+  if (!head_.weight.defined()) {
     // a head in fp32 has the numbers of the model's dtype
     const at::ScalarType read_as = dtypes.float_head ? dtypes.residual : dtypes.linear;
-    head_.weight = stored(read(std::string(names.head.hf) + ".weight", read_as).to(dtypes.head()), storage);
+    head_.weight = stored(read(head, read_as).to(dtypes.head()), storage);
   }
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
@@ -175,7 +198,7 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
         inv_freq_, {r->factor, r->low_freq_factor, r->high_freq_factor, r->original_max_position_embeddings});
   }
   inv_freq_ = inv_freq_.to(device);
-  packed_ = head_.weight.is_packed();
+  packed_ = head_.weight.is_packed() || (storage == Storage::kPacked && head_.weight.is_quantized());
 }
 
 const ops::Weight& CausalLm::head(bool adapters_on) const {
@@ -426,7 +449,14 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
     if (tensor.defined()) all.emplace_back(name, tensor);
   };
   const auto add_matrix = [&add](const std::string& name, const ops::Weight& weight) {
-    if (weight.has_numbers()) add(name, weight.dense());
+    if (weight.is_quantized()) {
+      const ops::Quantized& held = weight.quantized();
+      add(name + ".codes", held.codes);
+      add(name + ".scales", held.scales);
+      add(name + ".nested_scales", held.nested_scales);
+    } else if (weight.has_numbers()) {
+      add(name, weight.dense());
+    }
   };
   add_matrix(std::string(names.embedding.hf) + ".weight", embedding_);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -440,14 +470,7 @@ std::vector<std::pair<std::string, at::Tensor>> CausalLm::frozen_tensors() const
     norm(names.q_norm, layer.q_norm);
     norm(names.k_norm, layer.k_norm);
     for (const ops::Linear* linear : layer.linears()) {
-      if (linear->weight.is_quantized()) {
-        const ops::Quantized& held = linear->weight.quantized();
-        add(linear->name + ".weight.codes", held.codes);
-        add(linear->name + ".weight.scales", held.scales);
-        add(linear->name + ".weight.nested_scales", held.nested_scales);
-      } else {
-        add_matrix(linear->name + ".weight", linear->weight);
-      }
+      add_matrix(linear->name + ".weight", linear->weight);
       add(linear->name + ".bias", linear->bias);
       if (!linear->frozen_lora) continue;
       add(linear->name + " below: lora_A", linear->frozen_lora->a.dense());
@@ -473,7 +496,8 @@ std::int64_t CausalLm::parameter_bytes() const {
   for (const ops::Linear* linear : linears()) {
     if (linear->frozen_lora) bytes += linear->frozen_lora->a.bytes() + linear->frozen_lora->b.bytes();
   }
-  const bool one_matrix = config_.tie_word_embeddings && embedding_.dtype() == head_.weight.dtype();
+  const bool one_matrix = config_.tie_word_embeddings &&
+                          (embedding_.is_quantized() || embedding_.dtype() == head_.weight.dtype());
   return bytes - (one_matrix ? head_.weight.bytes() : 0);
 }
 

@@ -7,24 +7,24 @@
 
 #include "base/file.h"
 #include "model/families.h"
+#include "ops/ggml_panels.h"
 
 namespace hone::model {
 
 std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at::ScalarType residual,
-                           const std::optional<ops::QuantScheme>& quantize) {
+                           const SchemeOf& scheme_of) {
   const auto linear_size = static_cast<std::int64_t>(c10::elementSize(linear));
   const auto residual_size = static_cast<std::int64_t>(c10::elementSize(residual));
   const FamilyTraits& traits = traits_of(config.family);
   const std::string embedding = std::string(traits.names.embedding.hf) + ".weight";
   const std::string head = std::string(traits.names.head.hf) + ".weight";
-  std::set<std::string> linears;
-  for (const LinearSpec& one : adaptable_linears(config)) linears.insert(one.name + ".weight");
   std::int64_t bytes = 0;
   for (const TensorSpec& spec : expected_tensors(config)) {
     const std::int64_t numbers =
         std::accumulate(spec.shape.begin(), spec.shape.end(), std::int64_t{1}, std::multiplies<>());
-    if (quantize && linears.contains(spec.name)) {
-      bytes += ops::quantized_bytes(spec.shape[0], spec.shape[1], *quantize);
+    if (const std::optional<ops::QuantScheme> scheme = scheme_of(spec.name)) {
+      bytes += ops::is_ggml(scheme->type) ? ops::kept_ggml_bytes(spec.shape[0], spec.shape[1], *scheme)
+                                          : ops::quantized_bytes(spec.shape[0], spec.shape[1], *scheme);
     } else if (spec.name == embedding) {
       // A tied one is the head's own, whose numbers the file has.
       bytes += numbers * (config.tie_word_embeddings ? linear_size : residual_size);
@@ -34,6 +34,15 @@ std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at:
     }
   }
   return bytes;
+}
+
+std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at::ScalarType residual,
+                           const std::optional<ops::QuantScheme>& quantize) {
+  std::set<std::string> linears;
+  for (const LinearSpec& one : adaptable_linears(config)) linears.insert(one.name + ".weight");
+  return planned_bytes(config, linear, residual, [&](const std::string& name) {
+    return linears.contains(name) ? quantize : std::nullopt;
+  });
 }
 
 std::string describe_planned_bytes(const ModelConfig& config) {

@@ -177,6 +177,13 @@ std::optional<QuantScheme> kept_ggml_scheme(base::GgmlType type, int64_t out, in
   return QuantScheme{.type = layout->kept};
 }
 
+int64_t kept_ggml_bytes(int64_t out, int64_t in, const QuantScheme& scheme) {
+  const Layout& layout = layout_of(scheme.type);
+  const int64_t numbers = out * in;
+  return low_bytes(layout, numbers) + high_bytes(layout, numbers) + half_bytes(layout, numbers) +
+         factor_bytes(layout, numbers);
+}
+
 Quantized keep_ggml(base::GgmlType type, std::span<const std::byte> blocks, int64_t out, int64_t in,
                     const std::vector<int64_t>& source_rows) {
   const Layout* const layout = find(type);

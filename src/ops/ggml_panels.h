@@ -18,6 +18,9 @@ namespace hone::ops {
 std::optional<QuantScheme> kept_ggml_scheme(base::GgmlType type, std::int64_t out, std::int64_t in,
                                             at::ScalarType compute);
 
+// Quantized::bytes() of what keep_ggml makes of a matrix [out, in] with this scheme.
+std::int64_t kept_ggml_bytes(std::int64_t out, std::int64_t in, const QuantScheme& scheme);
+
 // `blocks` are those of [out, in], as the file has them. Row i of the result is row source_rows[i]; empty: row i.
 Quantized keep_ggml(base::GgmlType type, std::span<const std::byte> blocks, std::int64_t out, std::int64_t in,
                     const std::vector<std::int64_t>& source_rows = {});

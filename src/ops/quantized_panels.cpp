@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "base/error.h"
 #include "ops/cpu/instructions.h"
@@ -157,6 +158,34 @@ at::Tensor dequantize_panels(const Quantized& matrix, at::ScalarType dtype) {
                        }
                      }
                    });
+  return out;
+}
+
+at::Tensor dequantize_panel_rows(const Quantized& matrix, std::span<const int64_t> rows,
+                                 at::ScalarType dtype) {
+  const bool is_float = dtype == at::kFloat;
+  base::require(is_float || dtype == at::kBFloat16, "ops::dequantize_panel_rows", "float32 or bfloat16");
+  const auto n = static_cast<int64_t>(rows.size());
+  at::Tensor out = at::empty({n, matrix.in}, dtype);
+  const PanelView view = panel_view(matrix);
+  const UnpackPanel unpack = unpack_panel();
+  const int64_t words = kernels::words_of(matrix.in, is_float);
+  auto* const to = static_cast<char*>(out.mutable_data_ptr());
+  at::parallel_for(0, n, kPanelWide, [&](int64_t begin, int64_t end) {
+    std::vector<Word> panel(static_cast<std::size_t>(words * kPanelWide));
+    int64_t unpacked = -1;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = rows[static_cast<std::size_t>(i)];
+      if (row / kPanelWide != unpacked) {
+        unpacked = row / kPanelWide;
+        unpack(view, {unpacked, 0, matrix.in, is_float, panel.data()});
+      }
+      char* const at = to + i * words * 4;
+      const Word* const from = panel.data() + row % kPanelWide;
+      for (int64_t word = 0; word < words; ++word)
+        std::memcpy(at + 4 * word, from + word * kPanelWide, sizeof(Word));
+    }
+  });
   return out;
 }
 

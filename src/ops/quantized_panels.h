@@ -5,6 +5,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <span>
+
 #include "ops/quantized.h"
 
 namespace hone::ops {
@@ -22,5 +24,8 @@ using UnpackPanel = void (*)(const kernels::PanelView&, const kernels::Unpack&);
 UnpackPanel unpack_panel();
 // dequantize() of a matrix in panels, to float32 or bfloat16.
 at::Tensor dequantize_panels(const Quantized& matrix, at::ScalarType dtype);
+// Its rows `rows`, [n, in]. Neighbors in `rows` that lie in one panel are unpacked together.
+at::Tensor dequantize_panel_rows(const Quantized& matrix, std::span<const std::int64_t> rows,
+                                 at::ScalarType dtype);
 
 }  // namespace hone::ops

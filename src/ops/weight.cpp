@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <cstring>
+#include <vector>
 
 #include "base/error.h"
 #include "ops/cpu/gemm_blocks.h"
@@ -136,7 +137,10 @@ const at::Tensor& Weight::panels() const {
 }
 
 at::Tensor Weight::dense() const {
-  if (is_quantized()) return dequantize(*quantized_, compute_);
+  if (is_quantized()) {
+    const at::Tensor all = dequantize(*quantized_, compute_);
+    return all.size(0) == out_ ? all : all.narrow(0, first_panel_ * kPanelRows, out_);
+  }
   if (!is_packed()) return plain();
   const std::int64_t numbers = dtype() == at::kFloat ? 1 : 2;  // of a word
   const std::int64_t words = kernels::words_of(in_, dtype() == at::kFloat);
@@ -149,6 +153,13 @@ Weight Weight::slice(std::int64_t begin, std::int64_t end) const {
   base::require(begin % kPanelRows == 0 && (end % kPanelRows == 0 || end == out_) && begin >= 0 &&
                     begin <= end && end <= out_,
                 "ops::Weight::slice", "whole panels");
+  if (is_quantized()) {
+    base::require(quantized_->in_panels, "ops::Weight::slice", "a quantized matrix in panels");
+    Weight part = *this;
+    part.first_panel_ += begin / kPanelRows;
+    part.out_ = end - begin;
+    return part;
+  }
   if (!is_packed()) return {plain().narrow(0, begin, end - begin)};
   const std::int64_t panel = panels_.numel() / panels_of(out_);
   const std::int64_t first = begin / kPanelRows, last = (end + kPanelRows - 1) / kPanelRows;
@@ -160,13 +171,19 @@ Weight Weight::slice(std::int64_t begin, std::int64_t end) const {
 }
 
 at::Tensor Weight::rows(const at::Tensor& ids) const {
-  if (!is_packed()) return at::embedding(plain(), ids);
+  if (!is_packed() && !is_quantized()) return at::embedding(plain(), ids);
   base::require(ids.dim() == 1 && ids.scalar_type() == at::kLong, "ops::Weight::rows", "ids [n] int64");
   const at::Tensor contiguous = ids.contiguous();
   const std::int64_t* id = contiguous.const_data_ptr<std::int64_t>();
   const std::int64_t n = ids.size(0);
   for (std::int64_t i = 0; i < n; ++i) {
     base::require(id[i] >= 0 && id[i] < out_, "ops::Weight::rows", "ids of the matrix's rows");
+  }
+  if (is_quantized()) {
+    const std::int64_t first = first_panel_ * kPanelRows;
+    std::vector<std::int64_t> places(id, id + n);
+    for (std::int64_t& place : places) place += first;
+    return dequantize_panel_rows(*quantized_, places, compute_);
   }
   at::Tensor rows = at::empty({n, in_}, panels_.options());
   const bool is_float = dtype() == at::kFloat;

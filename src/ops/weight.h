@@ -49,10 +49,11 @@ class Weight {
   const at::Tensor& panels() const;    // flat, of dtype(); InternalError unless packed
   const Quantized& quantized() const;  // InternalError unless quantized
   at::Tensor dense() const;  // [out, in]: the tensor when plain, a copy when packed (exact) or quantized
-  // Rows begin..end without a copy: begin a multiple of kPanelRows, end too, or out(). Not for a quantized
-  // matrix.
+  // Rows begin..end without a copy: begin a multiple of kPanelRows, end too, or out(). A quantized matrix has to lie in
+  // panels; then quantized() is still the whole one, whose panel first_panel() has row 0.
   Weight slice(std::int64_t begin, std::int64_t end) const;
-  // Rows `ids` [n] int64 -> [n, in], contiguous: the embedding lookup. Not for a quantized matrix.
+  std::int64_t first_panel() const { return first_panel_; }
+  // Rows `ids` [n] int64 -> [n, in], contiguous: the embedding lookup. A quantized matrix has to lie in panels.
   at::Tensor rows(const at::Tensor& ids) const;
 
  private:
@@ -61,6 +62,7 @@ class Weight {
   at::ScalarType compute_ = at::kFloat;  // of a quantized one, and of one without numbers
   at::Device device_ = at::kCPU;         // of one without numbers
   std::int64_t out_ = 0, in_ = 0;
+  std::int64_t first_panel_ = 0;  // of a quantized one
 };
 
 constexpr std::int64_t kPanelRows = 32;

@@ -269,15 +269,21 @@ MemoryLimit memory_limit(const config::MachinePlan& plan) {
   return found;
 }
 
-void require_room_for_base(const model::WeightSource& source, const config::Plan& plan) {
+void require_room_for_base(const model::WeightSource& source, const config::Plan& plan, bool keep_blocks) {
   const MemoryLimit limit = memory_limit(plan);
   if (limit.is_set) return;  // the plan of the whole run says more
   for (const std::string& name : source.names()) {
     if (source.quantization(name)) return;  // its codes take less than its config says
   }
   const model::DtypePolicy dtypes = dtype_policy(plan);
+  const model::Quantize asked = quantize(plan);
+  const model::SchemeOf scheme_of = [&](const std::string& name) {
+    const bool reads_blocks = source.has(name) && !(dtypes.float_head && model::layer_of(name) < 0);
+    return reads_blocks ? source.blocks(name, dtypes.linear) : std::nullopt;
+  };
   const std::int64_t base =
-      model::planned_bytes(source.config(), dtypes.linear, dtypes.residual, quantize(plan));
+      keep_blocks && !asked ? model::planned_bytes(source.config(), dtypes.linear, dtypes.residual, scheme_of)
+                            : model::planned_bytes(source.config(), dtypes.linear, dtypes.residual, asked);
   const std::int64_t needed = bytes_in_use(plan) + base;
   if (limit.bytes == 0 || needed <= limit.bytes) return;
   const std::int64_t four_bits =

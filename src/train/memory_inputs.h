@@ -44,8 +44,9 @@ std::int64_t sampling_bytes(const model::CausalLm& model, const config::Plan& pl
 // any time before step 1.
 MemoryLimit memory_limit(const config::MachinePlan& plan);
 
-// UserError (MEM-01) when the base alone does not fit that: told before its weights are read.
-void require_room_for_base(const model::WeightSource& source, const config::Plan& plan);
+// UserError (MEM-01) when the base alone does not fit that: told before its weights are read. With
+// `keep_blocks` as CausalLm takes it.
+void require_room_for_base(const model::WeightSource& source, const config::Plan& plan, bool keep_blocks);
 
 PassForm pass_form(const MemoryPlan& plan);
 

@@ -74,7 +74,7 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
                 const AttachOptions& options) {
   const config::Plan& plan = run.plan;
   Attached out{.program_bytes = bytes_in_use(plan), .reference = {}};
-  require_room_for_base(*run.source, plan);
+  require_room_for_base(*run.source, plan, keeps_blocks(plan));
   const bool packs = options.packs && plan.layer_form != config::LayerForm::kAutograd;
   model::CausalLm& model = run.model.emplace(*run.source, dtype_policy(plan),
                                              packs ? model::Storage::kPacked : model::Storage::kPlain,

@@ -89,7 +89,8 @@ TEST(CausalLm, TiesTheHeadToTheEmbedding) {
   const at::Tensor h = tied.hidden(make_batch({{3, 4}}), {});
   const auto frozen = tied.frozen_tensors();
   ASSERT_EQ(frozen.front().first, "model.embed_tokens.weight");
-  EXPECT_TRUE(at::equal(tied.logits(h), at::linear(h, frozen.front().second)));
+  // libtorch's sums are in an order of their own, which depends on the processor
+  EXPECT_LT(largest_difference(tied.logits(h), at::linear(h, frozen.front().second)), 1e-6);
   for (const auto& [name, tensor] : frozen) EXPECT_NE(name, "lm_head.weight");
   EXPECT_EQ(load(tiny_config("llama")).parameter_count(), tied.parameter_count() + 48 * 32);
   EXPECT_EQ(tied.parameter_bytes(), 4 * tied.parameter_count());

@@ -202,8 +202,11 @@ TEST(QuantizedModel, QuantizesTheNumbersOfTheResidualsDtype) {
 TEST(QuantizedModel, KeepsTheBlocksOfAGguf) {
   const TempFolder folder;
   base::Json config = tiny_config("llama");  // whose q and k a GGUF interleaves
-  config.update(
-      {{"hidden_size", 256}, {"intermediate_size", 512}, {"head_dim", 64}, {"num_hidden_layers", 2}});
+  config.update({{"hidden_size", 256},
+                 {"intermediate_size", 512},
+                 {"head_dim", 64},
+                 {"num_hidden_layers", 2},
+                 {"vocab_size", 96}});
   write_model(folder.path() / "in", config);
   for (const auto& [weights, type] : {std::pair(GgufWeights::kQ8_0, ops::QuantType::kQ8_0),
                                       std::pair(GgufWeights::kQ4_K_M, ops::QuantType::kQ4_K)}) {
@@ -214,6 +217,8 @@ TEST(QuantizedModel, KeepsTheBlocksOfAGguf) {
          {DtypePolicy{at::kBFloat16, at::kBFloat16}, DtypePolicy{at::kFloat, at::kFloat}}) {
       const CausalLm kept(*source, dtypes, Storage::kPlain, {}, at::kCPU, /*keep_blocks=*/true);
       const CausalLm plain(*source, dtypes);
+      const SchemeOf own = [&](const std::string& name) { return source->blocks(name, dtypes.linear); };
+      EXPECT_EQ(planned_bytes(source->config(), dtypes.linear, dtypes.residual, own), kept.parameter_bytes());
       ASSERT_EQ(kept.held_as(), Quantize(ops::QuantScheme{.type = type}));
       EXPECT_FALSE(kept.quantized() || plain.held_as());
       const at::Tensor ids = at::tensor({3, 4, 5, 6, 7, 8}, at::kLong);
@@ -223,16 +228,23 @@ TEST(QuantizedModel, KeepsTheBlocksOfAGguf) {
       std::vector<KvCache*> ours = {&one}, theirs = {&other};
       for (const std::vector<std::int64_t>& next : {std::vector<std::int64_t>{3, 4, 5}, {6}, {7}})
         EXPECT_TRUE(at::equal(kept.step({next}, ours, {}), plain.step({next}, theirs, {})));
-      std::int64_t in_file = 0, held = 0;
+      std::int64_t in_file = 0;
       for (const ops::Linear* linear : kept.linears()) {
         EXPECT_TRUE(linear->weight.is_quantized()) << linear->name;
-        held += linear->weight.bytes();
         EXPECT_TRUE(at::equal(linear->weight.dense(), source->read(linear->name + ".weight", dtypes.linear)));
       }
+      // the head and the embedding too; a row that is looked up has the dtype of the residual stream
+      EXPECT_TRUE(kept.head().is_quantized());
+      EXPECT_TRUE(at::equal(kept.embed({5, 95, 6}), plain.embed({5, 95, 6})));
+      EXPECT_TRUE(at::equal(kept.head().slice(32, 96).dense(), plain.head().dense().narrow(0, 32, 64)));
+      std::int64_t held = kept.parameter_bytes();
+      for (const DecoderLayer& layer : kept.layers()) {
+        held -= static_cast<std::int64_t>(layer.input_norm.nbytes() + layer.post_attention_norm.nbytes());
+      }
+      held -= static_cast<std::int64_t>(kept.final_norm().nbytes());
       const base::GgufFile stored = base::GgufFile::open(file);
       for (const base::GgufTensor& tensor : stored.tensors())
-        if (tensor.name.starts_with("blk.") && tensor.shape.size() == 2)
-          in_file += static_cast<std::int64_t>(tensor.bytes.size());
+        if (tensor.shape.size() == 2) in_file += static_cast<std::int64_t>(tensor.bytes.size());
       EXPECT_LE(held, in_file * 103 / 100);
       // load_in_4bit comes before it
       const CausalLm again(*source, dtypes, Storage::kPlain, kNf4, at::kCPU, /*keep_blocks=*/true);

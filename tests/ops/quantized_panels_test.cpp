@@ -126,6 +126,35 @@ TEST(QuantizedPanels, AreBitsandbytesCodesInAnotherOrder) {
     EXPECT_FALSE(fits_panels(quantize(random(out, in), kSchemes[0], "w")));
 }
 
+// A slice reads a part of the whole, and rows come as the embedding's lookup wants them.
+TEST(QuantizedPanels, AreSlicedAndLookedUp) {
+  for (const Quantized& matrix : matrices()) {
+    if (matrix.out == 32) continue;
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      const Weight whole = Weight::quantized(std::make_shared<const Quantized>(matrix), dtype);
+      const at::Tensor dense = dequantize(matrix, dtype);
+      const Weight part = whole.slice(32, matrix.out).slice(0, 32);
+      EXPECT_TRUE(same(part.dense(), dense.narrow(0, 32, 32))) << describe(matrix.scheme);
+      const at::Tensor ids = at::tensor({31, 0, 0, 17, 5}, at::kLong);
+      EXPECT_TRUE(same(part.rows(ids), dense.index_select(0, ids + 32))) << describe(matrix.scheme);
+      EXPECT_THROW(part.rows(at::tensor({32}, at::kLong)), base::InternalError);
+      for (const std::int64_t rows : {3, 20}) {
+        const at::Tensor x = at::randn({rows, matrix.in}).to(dtype), y = at::randn({rows, 32}).to(dtype);
+        const auto product = [&](const Weight& weight, const at::Tensor& a, GemmDirection side) {
+          at::Tensor out = at::zeros({rows, side == GemmDirection::kForward ? 32 : matrix.in}, dtype);
+          gemm(out, std::vector{GemmTerm{a, &weight, side}}, {});
+          return out;
+        };
+        const Weight plain(part.dense());
+        EXPECT_TRUE(
+            same(product(part, x, GemmDirection::kForward), product(plain, x, GemmDirection::kForward)));
+        EXPECT_TRUE(
+            same(product(part, y, GemmDirection::kBackward), product(plain, y, GemmDirection::kBackward)));
+      }
+    }
+  }
+}
+
 // Both products of a linear with a LoRA: a chain over two terms. Rows that are read from codes and rows that are not.
 void expect_products(const Quantized& matrix, Instructions level, at::ScalarType dtype) {
   const Weight quantized = Weight::quantized(std::make_shared<const Quantized>(matrix), dtype);

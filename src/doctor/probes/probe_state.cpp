@@ -120,13 +120,19 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
   if (!model.packed()) {
     for (const auto& [name, tensor] : model.frozen_tensors()) add(name, tensor);
     const bool held = has_base_head(model) && !out.empty();
-    if (held && !out.front().read().is_alias_of(model.head().plain())) add("the head", model.head().plain());
+    const ops::Weight& head = model.head();  // one in a GGUF's blocks is among them
+    if (held && !head.is_quantized() && !out.front().read().is_alias_of(head.plain()))
+      add("the head", head.plain());
     return out;
   }
   // frozen_tensors() would unpack: the packs themselves, and the embedding by its rows where it is not the
   // head.
-  if (has_base_head(model)) add("the head", model.head().panels());
-  const bool one = (model.config().tie_word_embeddings && model.dtypes().residual == model.dtypes().linear) ||
+  const bool in_blocks = model.head().is_quantized();
+  if (has_base_head(model))
+    add("the head", in_blocks ? model.head().quantized().codes : model.head().panels());
+  if (in_blocks) add("the head's scales", model.head().quantized().scales);
+  const bool one = (model.config().tie_word_embeddings &&
+                    (in_blocks || model.dtypes().residual == model.dtypes().linear)) ||
                    !has_base_embedding(model);
   static constexpr std::int64_t kHashedRows = 1 << 12;
   for (std::int64_t begin = 0; !one && begin < model.config().vocab_size; begin += kHashedRows) {

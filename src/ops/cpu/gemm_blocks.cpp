@@ -91,6 +91,7 @@ struct Matrix {
   bool packed = false, forward = true;
   std::optional<kernels::QuantizedView> quantized = {};  // in rows
   std::optional<kernels::PanelView> codes = {};          // quantized, in panels
+  int64_t first_panel = 0;                               // of the codes
   UnpackPanel unpack = nullptr;
   bool reads_codes = false;  // few rows, straight from the codes
 
@@ -158,14 +159,14 @@ struct Matrix {
   // The other way, squares of 32 x 32 of each panel of rows are unpacked, then turned.
   void unpack_codes(int64_t column, int64_t n, int64_t begin, int64_t k, Word* panel) const {
     if (forward) {
-      unpack(*codes, {column / kWide, begin, k, is_float, panel});
+      unpack(*codes, {first_panel + column / kWide, begin, k, is_float, panel});
       return;
     }
     const int64_t size = words_of(kWide, is_float) * kWide;
     Word* const squares = dequantized_scratch.at_least(k * kWide);
     for (int64_t row = 0; row < k; row += kWide) {
       Word* const square = squares + row / kWide * size;
-      unpack(*codes, {(begin + row) / kWide, column, kWide, is_float, square});
+      unpack(*codes, {first_panel + (begin + row) / kWide, column, kWide, is_float, square});
       if (is_float) pack_rows(square, kWide, n, kWide, panel + row * kWide);
     }
     if (!is_float) kernels->repack(squares, size, 0, n, k, panel);
@@ -311,7 +312,7 @@ void run_block(const Product& product, int64_t row, int64_t row_end, int64_t col
       if (matrix.is_read_in_place()) {
         if (matrix.reads_codes) {
           slice.codes = &*matrix.codes;
-          slice.first_panel = column / kWide;
+          slice.first_panel = matrix.first_panel + column / kWide;
           slice.begin = c.begin;
         } else {
           slice.panels = matrix.panels_at(column / kWide, c.begin);
@@ -424,10 +425,9 @@ void run(std::span<const Product> products) {
   });
 }
 
-// Of products straight from codes: of the dot form none.
+// Of products straight from codes.
 int64_t most_coded_rows(const GemmKernels& kernels) {
-  if (kernels.form == GemmForm::kAmx) return kernels::kAmxCodedRows;
-  return kernels.form == GemmForm::kFma ? kernels::kCodedRows : 0;
+  return kernels.form == GemmForm::kAmx ? kernels::kAmxCodedRows : kernels::kCodedRows;
 }
 
 void prepare(Product& product, const Gemm& call) {
@@ -448,6 +448,7 @@ void prepare(Product& product, const Gemm& call) {
                   .forward = term.side == GemmDirection::kForward};
     if (weight.is_quantized() && weight.quantized().in_panels) {
       matrix.codes = panel_view(weight.quantized());
+      matrix.first_panel = weight.first_panel();
       matrix.unpack = unpack_panel();
       matrix.reads_codes =
           matrix.forward && matrix.codes->is_tame && product.rows <= most_coded_rows(*product.kernels);

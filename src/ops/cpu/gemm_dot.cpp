@@ -10,6 +10,7 @@
 
 #include "ops/cpu/avx512_masks.h"
 #include "ops/cpu/gemm_finish_bf16.h"
+#include "ops/cpu/quantized_kernels.h"
 
 namespace hone::ops::kernels {
 namespace {
@@ -102,6 +103,38 @@ constexpr Tile kTiles[kTileRows + 1] = {
     multiply_tile<14, Vectors>,
 };
 
+bool has_codes(const Block& b) {
+  for (int s = 0; s < b.count; ++s) {
+    if (b.slices[s].codes != nullptr) return true;
+  }
+  return false;
+}
+
+// As multiply_tile of two vectors, where slices of codes are among the others: one slice after another.
+void multiply_coded_tile(const Block& b, int64_t panel, const float* from, float* to, int64_t to_stride) {
+  int64_t from_stride = b.sums_stride;
+  for (int s = 0; s < b.count; ++s) {
+    const Slice& slice = b.slices[s];
+    if (slice.codes == nullptr) {
+      kTiles<2>[b.rows](&slice, 1, 0, panel, from, from_stride, to, to_stride);
+    } else {
+      multiply_codes_dot({.matrix = slice.codes,
+                          .panel = slice.first_panel + panel,
+                          .begin = slice.begin,
+                          .k = slice.k,
+                          .rows = b.rows,
+                          .a = slice.a,
+                          .a_stride = slice.a_stride,
+                          .from = from,
+                          .from_stride = from_stride,
+                          .to = to,
+                          .to_stride = to_stride});
+    }
+    from = to;
+    from_stride = to_stride;
+  }
+}
+
 void copy_row(const Bf16* from, int64_t n, Bf16* to) {
   for (int64_t i = 0; i < n; i += 32) {
     const __mmask32 mask = first_words(n - i);
@@ -146,6 +179,8 @@ void multiply_block(const Block& b) {
   // A few rows: the panel comes from memory once. Many: the rows stay in L1, the panels come from L2.
   const bool panel_outside = b.rows <= 2 * kTileRows;
   auto* const row_scratch = static_cast<Bf16*>(b.row_scratch);
+  const bool coded = has_codes(b);  // of at most kCodedRows rows
+  static_assert(kCodedRows <= kTileRows);
   Slice moved[kMaxSlices];
   for (int64_t i = 0; i < row_blocks * panels; ++i) {
     const int64_t panel = panel_outside ? i / row_blocks : i % panels;
@@ -157,6 +192,12 @@ void multiply_block(const Block& b) {
     float* at = b.sums + row * b.sums_stride + column;
     const Tile multiply = width <= 16 ? kTiles<1>[n] : kTiles<2>[n];
     const bool to_tile = b.finish != nullptr;
+    if (coded) {
+      multiply_coded_tile(b, panel, b.first ? nullptr : at, to_tile ? tile : at,
+                          to_tile ? 32 : b.sums_stride);
+      if (to_tile) finish_tile(tile, 32, row, n, column, width, *b.finish);
+      continue;
+    }
     if (row_scratch != nullptr && panel == 0) gather_rows(b.slices, b.count, row, n, row_scratch, moved);
     multiply(row_scratch != nullptr ? moved : b.slices, b.count, row_scratch != nullptr ? 0 : row, panel,
              b.first ? nullptr : at, b.sums_stride, to_tile ? tile : at, to_tile ? 32 : b.sums_stride);

@@ -38,7 +38,7 @@ struct Slice {
   const void* a = nullptr;
   std::int64_t a_stride = 0;     // numbers
   const Word* panels = nullptr;  // the first panel of the block
-  // fma, of at most kCodedRows rows: instead of panels, numbers begin .. begin + k of a quantized matrix, from this panel on.
+  // Of at most kCodedRows rows (amx: kAmxCodedRows): instead of panels, numbers begin .. begin + k of a quantized matrix, from this panel on.
   const PanelView* codes = nullptr;
   std::int64_t first_panel = 0, begin = 0;
   std::int64_t panel_stride = 0;  // words

@@ -49,7 +49,7 @@ template <int Rows>
       const __m512 upper = _mm512_castsi512_ps(_mm512_and_si512(words, mask));
 #pragma GCC unroll 4
       for (int r = 0; r < Rows; ++r) {
-        const float* const a = run.a + r * run.a_stride + 2 * pair;
+        const float* const a = static_cast<const float*>(run.a) + r * run.a_stride + 2 * pair;
         even[r] = _mm512_fmadd_ps(_mm512_set1_ps(a[0]), lower, even[r]);
         odd[r] = _mm512_fmadd_ps(_mm512_set1_ps(a[1]), upper, odd[r]);
       }

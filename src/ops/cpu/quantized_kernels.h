@@ -76,14 +76,14 @@ void unpack_panel_avx512_bf16(const PanelView& matrix, const Unpack& run);
 constexpr std::int64_t kCodedRows = 8;  // of a product straight from codes, at most
 
 // sums [rows, 32] = from + a times numbers begin .. begin + k of a panel: the chain of multiply_add of gemm_fma_body.h.
-// The matrix is tame; begin and k are multiples of 32. Strides in floats.
+// The matrix is tame; begin and k are multiples of 32. Strides of sums in floats.
 struct CodedRun {
   const PanelView* matrix = nullptr;
   std::int64_t panel = 0, begin = 0, k = 0;
-  bool is_float = false;  // else numbers are rounded to bf16
-  std::int64_t rows = 0;  // at most kCodedRows
-  const float* a = nullptr;
-  std::int64_t a_stride = 0;
+  bool is_float = false;        // else numbers are rounded to bf16
+  std::int64_t rows = 0;        // at most kCodedRows
+  const void* a = nullptr;      // floats; of multiply_codes_dot bf16
+  std::int64_t a_stride = 0;    // numbers
   const float* from = nullptr;  // null: zero
   std::int64_t from_stride = 0;
   float* to = nullptr;
@@ -91,6 +91,8 @@ struct CodedRun {
 };
 void multiply_codes_avx2(const CodedRun& run);
 void multiply_codes_avx512(const CodedRun& run);
+// With the sums of the dot form, by avx512_bf16: of bf16 only.
+void multiply_codes_dot(const CodedRun& run);
 // With the sums of the amx form, by AVX-512: of bf16 only. tdpbf16ps takes numbers below 2^-126 for zero and makes them
 // zero: so must the caller, with kFlushToZero in mxcsr.
 void multiply_codes_amx(const CodedRun& run);

@@ -224,7 +224,7 @@ void multiply(const CodedRun& run) {
       load_sums(from == nullptr ? nullptr : from + first, from_stride, sum);
       Floats part[kGroups ? 2 : 1][Rows][kVectors];  // even, odd
       for_each_step(m, scales, begin, k, [&](const float* scale, const float* minimum, int64_t at) {
-        const float* const a = run.a + (at - run.begin);
+        const float* const a = static_cast<const float*>(run.a) + (at - run.begin);
         if (first == 0)
           fetch<Bits == 8 ? 8 : 4>(m.low +
                                    (run.panel * m.in + at) * (Bits == 8 ? kPanelWide : kPanelWide / 2));
