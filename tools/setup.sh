@@ -155,6 +155,39 @@ install_wheels() {
   mv "$folder.partial" "$folder"
 }
 
+# fetch_npm PACKAGE VERSION SHA512 FOLDER [FILE...]: the archive of npm's registry, checked against that hash, unpacked (only FILEs,
+# where some are named). By npm, or by Python where npm is not there: an archive needs neither. 1 when it cannot be had.
+fetch_npm() {
+  local package=$1 version=$2 hash=$3 folder=$hone_root/third_party/$4 partial=$hone_root/third_party/$4.partial
+  local archive=$package-$version.tgz
+  [[ ! -f $folder/.installed || $(<"$folder/.installed") != "$package $version" ]] || return 0
+  say "npm: $package $version -> third_party/$4"
+  rm -rf "$partial"
+  mkdir -p "$partial"
+  if ! npm pack --silent --ignore-scripts --pack-destination "$partial" "$package@$version" >/dev/null 2>&1 &&
+    ! "$python" -c 'import sys, urllib.request as u; u.urlretrieve(*sys.argv[1:])' \
+      "https://registry.npmjs.org/$package/-/$archive" "$partial/$archive" 2>/dev/null; then
+    say "missing: $package $version could not be fetched from registry.npmjs.org" >&2
+    rm -rf "$partial"
+    return 1
+  fi
+  if ! printf '%s  %s\n' "$hash" "$partial/$archive" | sha512sum --check --status; then
+    say "wrong: the archive of $package $version is not the one whose sha512 tools/versions pins" >&2
+    rm -rf "$partial"
+    return 1
+  fi
+  tar -xzf "$partial/$archive" -C "$partial" --strip-components=1 "${@:5}"
+  rm "$partial/$archive"
+  printf '%s\n' "$package $version" >"$partial/.installed"
+  rm -rf "$folder"
+  mv "$partial" "$folder"
+}
+
+# fetch_uplot: the charts of a run's page, which cmake/ReportPage.cmake embeds.
+fetch_uplot() {
+  fetch_npm uplot "$UPLOT" "$UPLOT_SHA512" uplot package/LICENSE package/dist/uPlot.iife.min.js package/dist/uPlot.min.css
+}
+
 # Everything above, then the pinned libtorch. Two set-ups at once wait for each other.
 setup_machine() {
   local failed=0
@@ -172,6 +205,7 @@ setup_machine() {
   ((failed == 0)) || stop "mend what is missing, then run the same command again."
   install_wheels "$hone_root/third_party/site" "torch==$TORCH" "nvidia-cuda-runtime==$NVIDIA_CUDA_RUNTIME" \
     "nvidia-cuda-cupti==$NVIDIA_CUDA_CUPTI"
+  fetch_uplot || stop "the charts of a run's page are missing; when registry.npmjs.org can be reached, run the same command again."
   exec {setup_lock}>&-
 }
 

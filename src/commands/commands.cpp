@@ -39,6 +39,8 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"merge", &merge},
       {"export", &export_model},
       {"reward-test", &reward_test},
+      {"report", &report_runs},
+      {"compare", &compare_runs},
       {"log", &log_run},
       {"push", &push},
       {"check", &check},

@@ -31,15 +31,17 @@ int merge(const std::vector<std::string>& arguments);
 int export_model(const std::vector<std::string>& arguments);  // hone export --model_name_or_path M --output F
 // hone reward-test --reward_funcs R --dataset_name D
 int reward_test(const std::vector<std::string>& arguments);
-int doctor(const std::vector<std::string>& arguments);   // hone doctor run.yaml
-int check(const std::vector<std::string>& arguments);    // hone check run.yaml
-int faults(const std::vector<std::string>& arguments);   // hone faults [CODE]
-int bisect(const std::vector<std::string>& arguments);   // hone bisect good.yaml bad.yaml
-int lr_find(const std::vector<std::string>& arguments);  // hone lr-find run.yaml
-int log_run(const std::vector<std::string>& arguments);  // hone log RUN --to wandb
-int push(const std::vector<std::string>& arguments);     // hone push RUN
-int probe_hardware();                                    // hone probe-hardware: the doctor's child
-int explain(const std::vector<std::string>& arguments);  // hone explain REPORT|FOLDER
-int env();                                               // hone env
+int doctor(const std::vector<std::string>& arguments);        // hone doctor run.yaml
+int check(const std::vector<std::string>& arguments);         // hone check run.yaml
+int faults(const std::vector<std::string>& arguments);        // hone faults [CODE]
+int bisect(const std::vector<std::string>& arguments);        // hone bisect good.yaml bad.yaml
+int lr_find(const std::vector<std::string>& arguments);       // hone lr-find run.yaml
+int log_run(const std::vector<std::string>& arguments);       // hone log RUN --to wandb
+int report_runs(const std::vector<std::string>& arguments);   // hone report RUN...
+int compare_runs(const std::vector<std::string>& arguments);  // hone compare RUN RUN
+int push(const std::vector<std::string>& arguments);          // hone push RUN
+int probe_hardware();                                         // hone probe-hardware: the doctor's child
+int explain(const std::vector<std::string>& arguments);       // hone explain REPORT|FOLDER
+int env();                                                    // hone env
 
 }  // namespace hone::commands

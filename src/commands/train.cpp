@@ -14,11 +14,13 @@
 #include "commands/run_signals.h"
 #include "config/finish_report.h"
 #include "config/parse.h"
+#include "config/report_plans.h"
 #include "config/send_plans.h"
 #include "config/write_plan.h"
 #include "doctor/examiner.h"
 #include "doctor/watch/watch.h"
 #include "report/loggers.h"
+#include "report/page/run_page.h"
 #include "report/run_report.h"
 #include "report/terminal.h"
 #include "train/open_run.h"
@@ -65,7 +67,15 @@ class FollowersStart final : public train::RunGuard {
   report::RunReport& report_;
 };
 
-// Loggers and the hub, where the plan asks for them: nothing is sent to anybody otherwise.
+report::RunPageOptions page_options(const config::Plan& plan) {
+  config::RunOptions options = config::run_options_of(config::write_plan(plan));
+  report::RunPageOptions out{.method = std::move(options.method)};
+  for (config::OptionRow& row : options.rows)
+    out.plan.push_back({row.name, row.group, row.value, row.standard, row.differs});
+  return out;
+}
+
+// The run's page; loggers and the hub, where the plan asks for them: nothing is sent to anybody otherwise.
 void add_followers(report::RunReport& report, const config::Plan& plan, const std::atomic<bool>& stop) {
   if (!plan.loggers.empty()) {
     report::LoggerOptions options{
@@ -78,6 +88,7 @@ void add_followers(report::RunReport& report, const config::Plan& plan, const st
     options.settings["unique_prompts"] = plan.policy.log_unique_prompts;
     report.add_follower(std::make_unique<report::Loggers>(std::move(options), &stop));
   }
+  if (plan.report_page) report.add_follower(std::make_unique<report::RunPage>(page_options(plan)));
   if (plan.push_to_hub) report.add_follower(std::make_unique<HubPush>(plan, &stop));
 }
 

@@ -5,6 +5,7 @@
 #include "config/doctor_plan.h"
 #include "config/explain_plan.h"
 #include "config/parse.h"
+#include "config/report_plans.h"
 #include "config/send_plans.h"
 #include "config/tool_plans.h"
 #include "config/write_plan.h"
@@ -164,6 +165,24 @@ constexpr CommandRow kCommands[] = {
            "Writes a model, with an adapter merged into it, as one file for llama.cpp: weights, tokenizer and chat template.\n",
      .schema = &export_schema,
      .check = [](const Words& words) { parse_export(words); }},
+    {.name = "report",
+     .what = "the page of a run, or of several",
+     .example = "hone report RUN",
+     .usage = "hone report RUN [RUN ...] [--output FILE] [--serve [--port N]]\n"
+           "\n"
+           "Writes report.html from the files of a run: curves, completions, the doctor's verdicts, the options. A run\n"
+           "writes it itself while it goes on; this makes it again, or puts several runs beside each other. With --serve\n"
+           "it is shown at an address of this machine instead, which only who knows it can open, until Ctrl-C.\n",
+     .schema = &report_schema,
+     .check = [](const Words& words) { parse_report(words); }},
+    {.name = "compare",
+     .what = "how two runs differ",
+     .example = "hone compare RUN RUN",
+     .usage = "hone compare RUN RUN\n"
+           "\n"
+           "The options of two runs that differ, and their results beside each other.\n",
+     .schema = &compare_schema,
+     .check = [](const Words& words) { parse_compare(words); }},
     {.name = "log",
      .what = "send a run's metrics to a logger",
      .example = "hone log RUN --to wandb",

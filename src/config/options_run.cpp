@@ -53,7 +53,9 @@ std::vector<Option> logging_options() {
        {"debug", "look for overflow", Kind::kAny, "\"\"",
         ignored("hone always looks: a value that is not finite stops the run")}});
   add(rows, {"logging", kHone, kAll},
-      {{"wandb_project", "becomes WANDB_PROJECT", &LoggerPlan::wandb_project, "null",
+      {{"report_page", "write output_dir/report.html, a page of the run, while it goes on",
+        &LoggingPlan::report_page},
+       {"wandb_project", "becomes WANDB_PROJECT", &LoggerPlan::wandb_project, "null",
         with("report_to", "all wandb")},
        {"wandb_entity", "becomes WANDB_ENTITY", &LoggerPlan::wandb_entity, "null",
         with("report_to", "all wandb")},

@@ -302,6 +302,7 @@ struct LoggingPlan {
   double logging_steps = 10;  // < 1: a fraction of all steps
   bool logging_first_step = false;
   bool tensorboard = false;  // report_to
+  bool report_page = true;   // output_dir/report.html
 
   bool operator==(const LoggingPlan&) const = default;
 };

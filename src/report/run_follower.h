@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/verdict.h"
 #include "train/step_facts.h"
 
 namespace hone::report {
@@ -16,6 +17,10 @@ class RunFollower {
 
   virtual ~RunFollower() = default;
   virtual void on_start(const train::StartFacts&, const Say&) {}
+  // The doctor's: those of the examination come right after on_start.
+  virtual void on_verdict(const base::Verdict&, std::int64_t /*step*/) {}
+  // When metrics.jsonl has it.
+  virtual void on_log(const train::LogRecord&, const Say&) {}
   virtual void on_save(const std::string& /*folder*/, std::int64_t /*step*/, const Say&) {}
   // After every step: what it has to say by now. Never waits.
   virtual void poll(const Say&) {}

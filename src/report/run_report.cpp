@@ -98,6 +98,7 @@ RunReport::~RunReport() {
 
 void RunReport::on_start(const train::StartFacts& facts) {
   const Lock lock(mutex_);
+  end_live_line();
   out_ << start_page(facts, line_.terminal(), examined_) << std::flush;
   const base::fs::path folder = facts.output_dir;
   folder_ = folder;
@@ -110,7 +111,11 @@ void RunReport::on_start(const train::StartFacts& facts) {
   printed_.emplace(folder, facts.first_step);
   total_steps_ = facts.total_steps;
   note_event();
-  if (ticks_) ticker_ = std::make_unique<StepTicker>([this] { tick(); });
+}
+
+void RunReport::show_progress_in_steps() {
+  note_event();
+  ticker_ = std::make_unique<StepTicker>([this] { tick(); });
 }
 
 void RunReport::tick() {
@@ -142,6 +147,9 @@ void RunReport::start_followers() {
   if (!start_) return;
   following_ = true;
   tell_followers([this](RunFollower& one) { one.on_start(*start_, say_line()); });
+  for (const auto& [verdict, step] : early_verdicts_)
+    tell_followers([&](RunFollower& one) { one.on_verdict(verdict, step); });
+  early_verdicts_.clear();
   start_.reset();
 }
 
@@ -149,6 +157,8 @@ void RunReport::on_verdict(const base::Verdict& verdict, std::int64_t step) {
   const Lock lock(mutex_);
   end_live_line();
   out_ << run_verdict_lines(verdict, step, line_.terminal()) << std::flush;
+  if (!following_ && !followers_.empty()) early_verdicts_.emplace_back(verdict, step);
+  tell_followers([&](RunFollower& one) { one.on_verdict(verdict, step); });
 }
 
 void RunReport::on_rollout(const train::RolloutFacts& facts) {
@@ -199,6 +209,7 @@ void RunReport::on_log(const train::LogRecord& record) {
   } else if (has_value(record.values, "loss")) {
     print_logged_step();
   }
+  tell_followers([&](RunFollower& one) { one.on_log(record, say_line()); });
 }
 
 void RunReport::print_evaluation(const train::LogRecord& record) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "report/completions_file.h"
@@ -33,8 +34,8 @@ class RunReport final : public train::RunListener {
 
   ~RunReport() override;
 
-  // From on_start() to on_finish() a thread shows how far a long step is (step_ticker.h).
-  void show_progress_in_steps() { ticks_ = true; }
+  // From now to on_finish() a thread shows how far a long step is, and what comes before the first (step_ticker.h).
+  void show_progress_in_steps();
   // An examination follows the start page, and tells of the data what the page would.
   void leave_data_to_examination() { examined_ = true; }
   // Tells it what this is told, from start_followers() on, and prints what it says.
@@ -86,10 +87,10 @@ class RunReport final : public train::RunListener {
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<TensorboardWriter> events_;
   std::vector<std::unique_ptr<RunFollower>> followers_;
-  std::optional<train::StartFacts> start_;  // for followers that were not started
+  std::optional<train::StartFacts> start_;                              // for followers that were not started
+  std::vector<std::pair<base::Verdict, std::int64_t>> early_verdicts_;  // for them too, with their steps
   bool following_ = false;
   std::recursive_mutex mutex_;  // of all above: the ticker's thread writes too
-  bool ticks_ = false;
   bool examined_ = false;
   std::int64_t total_steps_ = 0;
   Clock::time_point last_event_, last_tick_;

@@ -27,6 +27,9 @@ constexpr std::string_view kRolloutsFile = "rollouts.jsonl";  // dump_rollouts (
 constexpr std::string_view kRunningFile = "hone-running.json";
 constexpr std::string_view kFaultFile = "hone-fault.json";
 constexpr std::string_view kCrashPrefix = "hone-crash-";  // and the process's number, and .json
+// The run's page, and what it tells that no other file has (report/page/page_facts.h).
+constexpr std::string_view kPageFile = "report.html";
+constexpr std::string_view kPageFactsFile = "hone-page.json";
 constexpr std::string_view kTrainerStateFile = "trainer_state.json";
 constexpr std::string_view kHoneStateFile = "hone_state.json";  // a checkpoint's position and checksums
 // Beside a finished adapter: what its run read (train/input_files.h). A checkpoint has this in hone_state.json.

@@ -78,6 +78,7 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                                            "tokenizer_name_or_path",
                                            "chat_template",
                                            "overwrite_output_dir",
+                                           "report_page",
                                            "ignore_unknown",
                                            "dataset_revision",
                                            "dataset_columns",

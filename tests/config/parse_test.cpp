@@ -143,6 +143,7 @@ TEST_F(ParseTest, EverySupportedOptionReachesThePlan) {
       {"recompute", {"layer"}},
       {"layer_form", {"explicit"}},
       {"memory_limit", {"2GB"}},
+      {"report_page", {"false"}},
       {"skip_doctor", {"true"}},
       {"on_fault", {"stop"}},
       {"eval_steps", {"5"}},

@@ -12,7 +12,8 @@ import scene  # noqa: E402 (rows of sums, and the models that were trained on th
 
 COMMON = {"model_name_or_path": SOURCE / "tests/fixtures/faults/llama", "use_peft": "true", "lora_r": 4,
           "lora_target_modules": "all-linear", "bf16": "false", "threads": 1, "logging_steps": 1, "warmup_steps": 2,
-          "lr_scheduler_type": "cosine", "report_to": "none", "skip_doctor": "true"}
+          "lr_scheduler_type": "cosine", "report_to": "none", "skip_doctor": "true",
+          "report_page": "false"}  # it holds times of day, and how often it is written depends on them
 OPTIONS = {
     "sft": {"lora_dropout": 0.1, "learning_rate": 0.01, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2,
             "packing": "true", "max_length": 64, "max_steps": 12, "save_steps": 2, "eval_strategy": "steps", "eval_steps": 4},

@@ -1,0 +1,130 @@
+#include "report/page/read_completions.h"
+
+#include <algorithm>
+#include <bit>
+#include <fstream>
+#include <optional>
+#include <unordered_map>
+
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "report/page/read_metrics.h"
+#include "train/run_folder.h"
+
+namespace hone::report {
+
+using base::Json;
+
+namespace {
+
+constexpr std::size_t kCellBytes = 200;  // of a value that is not a text of the model
+
+std::string shown_text(const Json& value, std::size_t most) {
+  if (value.is_null()) return "";
+  const std::string text = value.is_string() ? value.get<std::string>() : base::dump_json(value);
+  return base::printable(base::cut_text(text, most));
+}
+
+const Json& member(const Json& record, const std::string& name) {
+  static const Json none;
+  const auto found = record.find(name);
+  return found == record.end() ? none : *found;
+}
+
+Json cell(const Json& value) {
+  if (value.is_number() || value.is_boolean() || value.is_null()) return value;
+  return shown_text(value, kCellBytes);
+}
+
+// Even distances that stay when files are added: every 2^k-th, and the newest.
+std::vector<std::size_t> chosen(std::size_t count, std::size_t most) {
+  std::size_t stride = 1;
+  while ((count + stride - 1) / stride + 1 > std::max<std::size_t>(most, 2)) stride *= 2;
+  if (count <= most) stride = 1;
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < count; i += stride) out.push_back(i);
+  if (count > 0 && out.back() != count - 1) out.push_back(count - 1);
+  return out;
+}
+
+// The columns of `record` after prompt and completion, added to those of the file.
+void add_columns(const Json& record, std::vector<std::string>& columns) {
+  for (const auto& [name, value] : record.items()) {
+    if (name == "step" || name == "prompt" || name == "completion") continue;
+    if (std::ranges::find(columns, name) == columns.end()) columns.push_back(name);
+  }
+}
+
+}  // namespace
+
+const CompletionsReader::File& CompletionsReader::read_file(std::int64_t step, const base::fs::path& path,
+                                                            std::size_t budget) {
+  std::error_code gone;
+  const std::uintmax_t size = base::fs::file_size(path, gone);
+  File& out = read_[step];
+  if (!gone && !out.content.is_null() && out.size == size && out.budget == budget) return out;
+  out = {.size = size, .budget = budget};
+  std::vector<Json> records;
+  std::ifstream file(path, std::ios::binary);
+  for (std::string line; std::getline(file, line);) {
+    Json record = read_record(line);
+    if (record.is_object() && record.contains("completion")) {
+      records.push_back(std::move(record));
+    } else if (!line.empty()) {
+      ++out.skipped;
+    }
+  }
+  std::vector<std::string> columns;
+  Json prompts = Json::array(), rows = Json::array();
+  std::unordered_map<std::string, std::size_t> known;
+  std::size_t used = 0;
+  for (const Json& record : records) {
+    if (used >= budget && !rows.empty()) break;
+    add_columns(record, columns);
+    const std::string prompt = shown_text(member(record, "prompt"), limits_.prompt_bytes);
+    const auto [place, is_new] = known.try_emplace(prompt, prompts.size());
+    if (is_new) {
+      prompts.push_back(prompt);
+      used += prompt.size();
+    }
+    Json row = {place->second, shown_text(member(record, "completion"), limits_.completion_bytes)};
+    used += row[1].get_ref<const std::string&>().size();
+    for (const std::string& column : columns) {
+      row.push_back(cell(member(record, column)));
+      used += 8;
+    }
+    rows.push_back(std::move(row));
+  }
+  out.content = {{"step", step},
+                 {"rows", records.size()},
+                 {"columns", columns},
+                 {"prompts", std::move(prompts)},
+                 {"completions", std::move(rows)}};
+  for (auto& column : out.content["columns"]) column = shown_text(column, kCellBytes);
+  return out;
+}
+
+CompletionsSample CompletionsReader::read() {
+  std::vector<std::pair<std::int64_t, base::fs::path>> files;
+  std::error_code none;
+  for (const auto& entry : base::fs::directory_iterator(folder_, none)) {
+    if (const auto step = train::completions_step(entry.path())) files.emplace_back(*step, entry.path());
+  }
+  std::ranges::sort(files);
+  CompletionsSample out{.files = static_cast<std::int64_t>(files.size())};
+  const std::vector<std::size_t> places = chosen(files.size(), limits_.files);
+  // A power of 2, so that it rarely changes: with another budget every file is read again.
+  const std::size_t budget = limits_.bytes / std::bit_ceil(std::max<std::size_t>(1, places.size()));
+  std::map<std::int64_t, File> still;
+  for (const std::size_t i : places) {
+    const auto& [step, path] = files[i];
+    const File& file = read_file(step, path, budget);
+    out.skipped += file.skipped;
+    out.steps.push_back(file.content);
+    still[step] = file;
+  }
+  read_ = std::move(still);
+  return out;
+}
+
+}  // namespace hone::report

@@ -1,0 +1,54 @@
+// A sample of completions/ for the page: files at even distances, the first and the newest among them, cut to a size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+
+namespace hone::report {
+
+struct CompletionsLimits {
+  std::size_t files = 24;
+  std::size_t bytes = 600'000;       // of all texts together
+  std::size_t prompt_bytes = 1'500;  // of one text, which is cut
+  std::size_t completion_bytes = 4'000;
+};
+
+struct CompletionsSample {
+  std::int64_t files = 0;    // that the run has
+  std::int64_t skipped = 0;  // lines that are no JSON objects
+  // {"step", "rows": number in the file, "columns": names, "prompts": [text], "completions": [[prompt, text, values...]]},
+  // ascending; "prompt" is an index, since the completions of a prompt are beside each other.
+  std::vector<base::Json> steps;
+};
+
+// Reads again only what it has not read: a file is written once, when its step begins, or shortly after.
+class CompletionsReader {
+ public:
+  explicit CompletionsReader(base::fs::path folder, const CompletionsLimits& limits = {})
+      : folder_(std::move(folder)), limits_(limits) {}
+
+  // Of a run without completions: empty. A file that cannot be read is left out.
+  CompletionsSample read();
+
+ private:
+  struct File {
+    std::uintmax_t size = 0;
+    std::size_t budget = 0;
+    base::Json content;
+    std::int64_t skipped = 0;
+  };
+  const File& read_file(std::int64_t step, const base::fs::path& path, std::size_t budget);
+
+  base::fs::path folder_;
+  CompletionsLimits limits_;
+  std::map<std::int64_t, File> read_;  // of the last sample
+};
+
+}  // namespace hone::report
