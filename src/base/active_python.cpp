@@ -43,6 +43,8 @@ bool is_on_path(const std::string& name) {
 
 ActivePython active_python(const std::string& named) {
   if (!named.empty()) return {named, "--python"};
+  if (const std::string starter = variable("HONE_PYTHON"); !starter.empty() && can_run(starter))
+    return {starter, "HONE_PYTHON"};
   for (const char* environment : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     const std::string folder = variable(environment);
     const fs::path program = fs::path(folder) / "bin" / "python";

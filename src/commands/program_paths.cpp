@@ -22,6 +22,11 @@ base::fs::path cache_folder() {
   return {};
 }
 
+base::fs::path caller_socket() {
+  const char* const path = std::getenv("HONE_CALLER");
+  return path == nullptr ? "" : path;
+}
+
 base::fs::path token_cache_folder() {
   const base::fs::path cache = cache_folder();
   return cache.empty() ? cache : cache / "tokens";

@@ -34,6 +34,11 @@ void on_stop_signal(int signal) {
 
 }  // namespace
 
+void request_stop() {
+  stop_requested = true;
+  base::stop_request = true;
+}
+
 const std::atomic<bool>& watch_stop_signals() {
   struct sigaction action = {};
   action.sa_handler = &on_stop_signal;

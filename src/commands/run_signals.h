@@ -9,6 +9,9 @@ namespace hone::commands {
 // Installs the handlers; returns the flag for the loop (LoopParts::stop_requested).
 const std::atomic<bool>& watch_stop_signals();
 
+// What the first Ctrl-C does, without its line.
+void request_stop();
+
 constexpr int kInterrupted = 130;
 
 }  // namespace hone::commands

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "commands/caller_link.h"
 #include "commands/commands.h"
 #include "commands/crash_signals.h"
 #include "commands/hub_download.h"
@@ -107,7 +108,8 @@ int train_method(config::Method method, const std::vector<std::string>& argument
   report.show_progress_in_steps();
   if (!plan.skip_doctor) report.leave_data_to_examination();
   watch_crash_signals(plan.output_dir);
-  doctor::Watch watch(report, plan.on_fault);
+  CallerLink caller(report, caller_socket());
+  doctor::Watch watch(caller, plan.on_fault);
   const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, watch);
   doctor::Examiner examiner({.program = own_program(), .cache_dir = cache_folder(), .reuse = true}, watch);
   doctor::Guards guards;

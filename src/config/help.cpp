@@ -155,14 +155,29 @@ std::string option_text(const Schema& schema, std::string_view name) {
   return out;
 }
 
+// Names that are no options and are read all the same: of former versions, of other recipes.
+std::string former_text(const Schema& schema, bool json) {
+  Json rows = Json::array();
+  std::string text;
+  for (const FormerName& one : former_names()) {
+    if (find_former_name(one.name, schema.command) != &one) continue;
+    const std::string_view what = !one.option.empty() ? one.option : one.why;
+    text += fmt::format("{:<42} {:<16} {}\n", one.name, one.whose, what);
+    rows.push_back({{"name", one.name}, {"of", one.whose}, {"option", one.option}, {"why", one.why}});
+  }
+  return json ? base::dump_json(rows, 2) + "\n" : text;
+}
+
 std::string run_options(const std::vector<std::string>& arguments) {
   const Schema* schema = &method_schema(Method::kSft);
-  bool json = false;
+  bool json = false, former = false;
   std::string name;
   for (std::size_t at = 0; at < arguments.size(); ++at) {
     const std::string& word = arguments[at];
     if (word == "--json") {
       json = true;
+    } else if (word == "--former") {
+      former = true;
     } else if (word == "--method" || word.starts_with("--method=")) {
       const bool joined = word != "--method";
       const std::string method = joined ? word.substr(9) : (at + 1 < arguments.size() ? arguments[++at] : "");
@@ -182,14 +197,15 @@ std::string run_options(const std::vector<std::string>& arguments) {
                !word.starts_with("--") || schema->find(bare) != nullptr) {
       name = bare;
     } else {
-      const std::vector<std::string> known = {"--json", "--method"};
+      const std::vector<std::string> known = {"--json", "--method", "--former"};
       throw base::UserError({.where = "hone options",
-                             .expected = "[--method NAME] [--json] [NAME]",
+                             .expected = "[--method NAME] [--json] [--former] [NAME]",
                              .found = fmt::format("'{}'.{}", word, base::did_you_mean(word, known)),
                              .cause = {},
                              .fix = {}});
     }
   }
+  if (name.empty() && former) return former_text(*schema, json);
   if (name.empty()) return json ? options_json(*schema) : options_text(*schema);
   if (!json) return option_text(*schema, name);
   const Option* option = schema->find(name);

@@ -17,7 +17,7 @@ std::string options_json(const Schema& schema);  // hone options --json: an arra
 std::string option_text(const Schema& schema,
                         std::string_view name);  // hone options NAME; UserError when unknown
 
-// The arguments of `hone options`: [COMMAND | --method COMMAND] [--json] [NAME]; sft by default. Throws
+// The arguments of `hone options`: [COMMAND | --method COMMAND] [--json] [--former] [NAME]; sft by default. Throws
 // UserError.
 std::string run_options(const std::vector<std::string>& arguments);
 

@@ -53,6 +53,13 @@ TEST(ActivePython, IsThatOfTheActiveEnvironment) {
   EXPECT_EQ(active_python("python3.12").program, "python3.12") << "what is named";
   EXPECT_EQ(active_python("").program, of_venv);
   EXPECT_EQ(active_python("").source, "VIRTUAL_ENV");
+  {
+    const Variable starter("HONE_PYTHON", of_conda);
+    EXPECT_EQ(active_python("").program, of_conda) << "the Python that started hone comes before";
+    EXPECT_EQ(active_python("").source, "HONE_PYTHON");
+    EXPECT_EQ(active_python("python3.12").program, "python3.12");
+  }
+  const Variable no_starter("HONE_PYTHON", (folder / "gone").string());
   const Variable no_venv("VIRTUAL_ENV", std::nullopt);
   EXPECT_EQ(active_python("").program, of_conda);
   const Variable gone("CONDA_PREFIX", (folder / "gone").string());

@@ -64,6 +64,18 @@ TEST(Options, TextHasALineAnOption) {
             method_schema(Method::kSft).options.size());
 }
 
+TEST(Options, FormerNamesAreAListOfTheirOwn) {
+  const base::Json names = base::Json::parse(run_options({"sft", "--former", "--json"}));
+  const auto row = [&](const char* name) {
+    const auto at =
+        std::find_if(names.begin(), names.end(), [&](const base::Json& one) { return one["name"] == name; });
+    return at == names.end() ? base::Json() : *at;
+  };
+  EXPECT_EQ(row("max_seq_length")["option"], "max_length");
+  EXPECT_TRUE(row("rpo_alpha").is_null()) << "of dpo";
+  EXPECT_NE(run_options({"dpo", "--former"}).find("rpo_alpha"), std::string::npos);
+}
+
 TEST(Options, Mistakes) {
   EXPECT_EQ(error_of([] { run_options({"packng"}); }),
             "[hone options] expected an option of hone sft\n  found:  unknown option packng. Did you mean "

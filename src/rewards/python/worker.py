@@ -197,6 +197,8 @@ def score(message):
     except (BadAnswer, HttpAnswer) as error:
         return {"raised": {"what": short(error, 600), "place": "", "trace": "", "whole": error.whole}}
     except BaseException as error:
+        if hasattr(error, "hone_fault"):  # of a program that called hone: its function has raised, which ends the run
+            raise Fault(*error.hone_fault)
         return {"raised": {"what": describe(error), "place": place_of(error, function.file), "trace": trace_of(error)}}
     finally:
         faulthandler.cancel_dump_traceback_later()

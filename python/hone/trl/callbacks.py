@@ -1,0 +1,137 @@
+"""TRL's callbacks, called in the caller's process while the program waits: state is read, control.should_training_stop is obeyed."""
+import dataclasses
+import warnings
+
+from hone.errors import Refused
+
+EVENTS = ("on_init_end", "on_train_begin", "on_train_end", "on_epoch_begin", "on_epoch_end", "on_step_end", "on_log", "on_evaluate", "on_save")
+# Moments that are inside a step of the program's.
+NO_EVENTS = ("on_step_begin", "on_substep_end", "on_pre_optimizer_step", "on_optimizer_step", "on_prediction_step", "on_predict",
+             "on_push_begin")
+
+
+@dataclasses.dataclass
+class TrainerState:
+    """What transformers' TrainerState has of a run. Changing it changes nothing in the program."""
+    epoch: float = 0.0
+    global_step: int = 0
+    max_steps: int = 0
+    logging_steps: float = 10
+    eval_steps: float = None
+    save_steps: float = 500
+    train_batch_size: int = None
+    num_train_epochs: float = 0
+    num_input_tokens_seen: int = 0
+    log_history: list = dataclasses.field(default_factory=list)
+    best_metric: float = None
+    best_global_step: int = None
+    best_model_checkpoint: str = None
+    is_local_process_zero: bool = True
+    is_world_process_zero: bool = True
+    is_hyper_param_search: bool = False
+    trial_name: str = None
+    trial_params: dict = None
+
+
+@dataclasses.dataclass
+class TrainerControl:
+    """should_training_stop ends the run after this step, saved. The other wishes have no effect; a warning says so."""
+    should_training_stop: bool = False
+    should_epoch_stop: bool = False
+    should_save: bool = False
+    should_evaluate: bool = False
+    should_log: bool = False
+
+
+class TrainerCallback:
+    """The base of callbacks, for those who have no transformers: every method does nothing."""
+
+    def on_init_end(self, args, state, control, **kwargs):
+        pass
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        pass
+
+    def on_train_end(self, args, state, control, **kwargs):
+        pass
+
+    def on_epoch_begin(self, args, state, control, **kwargs):
+        pass
+
+    def on_epoch_end(self, args, state, control, **kwargs):
+        pass
+
+    def on_step_end(self, args, state, control, **kwargs):
+        pass
+
+    def on_log(self, args, state, control, logs=None, **kwargs):
+        pass
+
+    def on_evaluate(self, args, state, control, metrics=None, **kwargs):
+        pass
+
+    def on_save(self, args, state, control, **kwargs):
+        pass
+
+
+def is_overridden(callback, name):
+    """Not of a base class that does nothing: transformers' or ours."""
+    method = getattr(type(callback), name, None) or vars(callback).get(name) if hasattr(callback, "__dict__") else getattr(callback, name, None)
+    return method is not None and not getattr(method, "__qualname__", "").startswith("TrainerCallback.")
+
+
+def checked(callback, trainer):
+    """An instance; Refused for one that wants a moment that hone does not have."""
+    callback = callback() if isinstance(callback, type) else callback
+    name = type(callback).__name__
+    if not any(hasattr(callback, event) for event in EVENTS + NO_EVENTS):
+        raise Refused(f"{trainer}, callbacks", "objects as transformers' TrainerCallback", f"a {name}")
+    for event in NO_EVENTS:
+        if is_overridden(callback, event) and not type(callback).__module__.startswith("transformers."):
+            raise Refused(f"{trainer}, callbacks, {name}.{event}", f"callbacks of {', '.join(EVENTS)}", event,
+                          "that moment is inside a step of the program's; use on_step_end or on_log")
+    return callback
+
+
+class Callbacks:
+    """Calls all of them, in order."""
+
+    def __init__(self, callbacks, trainer):
+        self.trainer = trainer
+        self.control = TrainerControl()
+        self.all = []
+        self.warned = set()
+        for callback in callbacks or ():
+            self.add(callback)
+
+    def add(self, callback):
+        self.all.append(checked(callback, type(self.trainer).__name__))
+
+    def remove(self, callback):
+        """Takes out a callback, or the first of a class; it, or None."""
+        for at, one in enumerate(self.all):
+            if one is callback or (isinstance(callback, type) and isinstance(one, callback)):
+                return self.all.pop(at)
+        return None
+
+    def call(self, event, **more):
+        """Whether one of them wants the training to stop."""
+        for callback in self.all:
+            method = getattr(callback, event, None)
+            if method is None:
+                continue
+            returned = method(self.trainer.args, self.trainer.state, self.control, model=None, processing_class=self.trainer.processing_class,
+                              optimizer=None, lr_scheduler=None, train_dataloader=None, eval_dataloader=None, **more)
+            if isinstance(returned, type(self.control)):
+                self.control = returned
+            self.note_wishes(callback)
+        return self.control.should_training_stop
+
+    def note_wishes(self, callback):
+        for wish in ("should_epoch_stop", "should_save", "should_evaluate", "should_log"):
+            if getattr(self.control, wish, False):
+                setattr(self.control, wish, False)
+                if wish not in self.warned:
+                    self.warned.add(wish)
+                    warnings.warn(f"hone: {type(callback).__name__} sets control.{wish}, which has no effect: save_steps, eval_steps and "
+                                  "logging_steps decide it", stacklevel=2)

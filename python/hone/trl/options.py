@@ -1,0 +1,54 @@
+"""The options of each method, as the program prints them: there is no list of them in Python."""
+import difflib
+import functools
+import json
+import subprocess
+
+from hone import program
+from hone.errors import HoneError
+
+# TRL's class names to hone's commands.
+METHODS = {"SFT": "sft", "DPO": "dpo", "KTO": "kto", "Reward": "reward", "GRPO": "grpo", "RLOO": "rloo", "OnlineDPO": "online-dpo",
+           "CPO": "cpo", "ORPO": "orpo"}
+
+# Whose options belong to other classes of TRL's (scripts.py), and not to a method's Config.
+OF_SCRIPTS = {"ModelConfig": "ModelConfig", "ScriptArguments": "ScriptArguments", "DatasetMixtureConfig": "DatasetMixtureConfig"}
+TYPES = {"bool": bool, "int": int, "float": float, "string": str, "choice": str, "list": list, "map": dict, "ids": list, "any": object}
+
+
+def printed(*arguments):
+    """What the program prints; needs no torch."""
+    path = program.path()
+    try:
+        ended = subprocess.run([path, *arguments], env=program.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    except OSError as error:
+        raise HoneError(f"[{path}] expected the program hone\n  found:  {error.strerror}") from None
+    if ended.returncode:
+        raise HoneError(ended.stderr.removeprefix("hone: ").strip(), ended.returncode)
+    return ended.stdout
+
+
+@functools.lru_cache(maxsize=None)
+def rows(method):
+    """{name: row} in the order of --help; a row has name, type, default, meaning, class, from, ..."""
+    return {row["name"]: row for row in json.loads(printed("options", method, "--json"))}
+
+
+@functools.lru_cache(maxsize=None)
+def former_names(method):
+    """Names that are no options, and that hone reads, notes or refuses in its own words."""
+    return frozenset(row["name"] for row in json.loads(printed("options", method, "--former", "--json")))
+
+
+def is_script_option(row):
+    return row["from"] in OF_SCRIPTS or row["from"].endswith("ScriptArguments") or row["from"] == "the trl command"
+
+
+def near(name, names):
+    found = difflib.get_close_matches(name, names, 1, 0.7)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def default_of(row):
+    value = row["default"]
+    return "none" if row["name"] == "report_to" and value is None else value
