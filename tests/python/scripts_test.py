@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""TRL's own scripts (trl/scripts/*.py), with hone.trl in the place of trl, and a small model and data.
+"""TRL's own scripts (trl/scripts/*.py), with hone.trl in the place of trl, and a small model and data; and the objects of PEFT, datasets and
+transformers as arguments.
 
 usage: tests/python/scripts_test.py [NAME...]     with the packages of third_party/parity-venv
 """
@@ -23,6 +24,64 @@ REWARDS = '''
 def longest(completions, **kwargs):
     return [float(len(one if isinstance(one, str) else one[0]["content"])) for one in completions]
 '''
+
+
+OBJECTS = """
+import sys
+import torch
+from datasets import Dataset, DatasetDict
+from peft import LoraConfig
+from transformers import AutoTokenizer, BitsAndBytesConfig, EarlyStoppingCallback, IntervalStrategy, TrainerCallback
+from hone.trl import GRPOConfig, GRPOTrainer, Refused, SFTConfig, SFTTrainer
+
+tiny, out = sys.argv[1:]
+steps = []
+
+
+class Counts(TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        steps.append(state.global_step)
+
+
+rows = DatasetDict(train=Dataset.from_list([{"text": f"one two three {n}"} for n in range(4)]), test=Dataset.from_list([{"text": "one two"}] * 2))
+args = SFTConfig(out + "/sft", learning_rate=0.0, max_steps=20, per_device_train_batch_size=2, logging_steps=1, eval_strategy=IntervalStrategy.STEPS,
+                 eval_steps=1, save_strategy="steps", save_steps=1, load_best_model_at_end=True, metric_for_best_model="eval_loss", threads=1,
+                 skip_doctor=True, bf16=False, model_init_kwargs={"dtype": torch.float32})
+config = LoraConfig(r=4, lora_alpha=12, target_modules=["q_proj"], lora_dropout=0.0, task_type="CAUSAL_LM")
+trainer = SFTTrainer(model=tiny, args=args, train_dataset=rows["train"], eval_dataset=rows["test"], peft_config=config,
+                     processing_class=AutoTokenizer.from_pretrained(tiny), callbacks=[Counts, EarlyStoppingCallback(2)])
+trainer.train()
+assert steps == [1, 2, 3], steps  # the loss does not fall: two evaluations later it ends
+assert trainer.state.best_global_step == 1, trainer.state
+try:
+    SFTTrainer(model=torch.nn.Linear(2, 2), args=args)
+except Refused as error:
+    assert "a Linear in this process's memory" in str(error), error
+else:
+    raise AssertionError("a module is no name")
+
+
+def scored(completion_ids, **kwargs):
+    return torch.tensor([float(len(ids)) for ids in completion_ids])
+
+
+grpo = GRPOConfig(out + "/grpo", max_steps=1, num_generations=2, per_device_train_batch_size=2, max_completion_length=4, threads=1, skip_doctor=True,
+                  bf16=False, logging_steps=1)
+prompts = Dataset.from_list([{"prompt": "count"}] * 2)
+trainer = GRPOTrainer(tiny, scored, grpo, prompts, peft_config=LoraConfig(r=2, target_modules="all-linear"),
+                      quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4"))
+trainer.train()
+assert trainer.state.log_history[0]["reward"] > 0, trainer.state.log_history
+assert "load_in_4bit: true" in open(out + "/grpo/inputs/run.yaml").read()
+"""
+
+
+def test_objects(folder):
+    """datasets, PEFT's LoraConfig, transformers' callbacks, tokenizers and BitsAndBytesConfig are taken as they are"""
+    scripts()
+    clean = os.environ | {"PYTHONPATH": str(SOURCE / "python"), "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "cache")}
+    ended = subprocess.run([str(PYTHON), "-c", OBJECTS, TINY, str(folder)], cwd=folder, env=clean, capture_output=True, text=True)
+    same(ended.returncode, 0, ended.stderr[-3000:] + ended.stdout[-1000:])
 
 
 def scripts():
@@ -55,6 +114,9 @@ def main():
     parser.add_argument("only", nargs="*")
     given = parser.parse_args()
     tests = Tests()
+    if not given.only or "objects" in given.only:
+        with tempfile.TemporaryDirectory() as folder:
+            tests.run([test_objects], pathlib.Path(folder))
     for name in ROWS:
         if given.only and name not in given.only:
             continue

@@ -162,6 +162,25 @@ def head():
     return run("git", "-C", SOURCE, "rev-parse", "HEAD").stdout
 
 
+def test_quickstart(folder, packed):
+    """./quickstart --wheel names what is missing, and installs a wheel with the build's torch"""
+    ended = run(SOURCE / "quickstart", "--wheel", folder / "none.whl")
+    holds(ended.returncode == 1 and "there is no file" in ended.stderr, ended.stderr)
+    ended = run(SOURCE / "quickstart", "--wheel")
+    holds(ended.returncode == 1 and "wants the file of a wheel" in ended.stderr, ended.stderr)
+    # Its functions, in a project of their own: a whole quickstart trains for minutes.
+    (folder / "tools").mkdir()
+    for name in ("setup.sh", "versions"):
+        shutil.copy(SOURCE / "tools" / name, folder / "tools" / name)
+    script = (SOURCE / "quickstart").read_text().replace('\nmain "$@"', '\nread_options "$@"; install_wheel; "$hone" env')
+    (folder / "quickstart").write_text(script)
+    (folder / "third_party").mkdir()
+    (folder / "third_party/site").symlink_to(SITE)
+    ended = run("bash", folder / "quickstart", "--wheel", packed)
+    same(ended.returncode, 0, ended.stderr[-1000:])
+    same(run("bash", folder / "quickstart", "--wheel", packed).returncode, 0, "the second time")
+
+
 def test_release(folder, packed):
     """tools/release gives wheel, source archive, parts and checksums, twice the same"""
     if not (SOURCE / ".git").exists():
@@ -205,7 +224,7 @@ def test_pythons(folder, packed):
     holds(found, "a Python")
 
 
-FAST = [test_same_bytes, test_contents, test_install, test_python, test_no_torch, test_machines, test_release]
+FAST = [test_same_bytes, test_contents, test_install, test_python, test_no_torch, test_machines, test_quickstart, test_release]
 
 
 def main():
