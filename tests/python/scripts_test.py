@@ -92,20 +92,44 @@ def scripts():
     return {name: re.sub(r"\bfrom trl(\.rewards)? import", r"from hone.trl\1 import", (found[0] / f"{name}.py").read_text()) for name in ROWS}
 
 
+def run_script(folder, text, words):
+    (folder / "script.py").write_text(text)
+    clean = os.environ | {"PYTHONPATH": str(SOURCE / "python"), "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "cache")}
+    ended = subprocess.run([str(PYTHON), "script.py", *words], cwd=folder, env=clean, capture_output=True, text=True)
+    same(ended.returncode, 0, ended.stderr[-3000:] + ended.stdout[-1000:])
+    holds("Training completed" in ended.stdout, ended.stdout[-1000:])
+
+
+def test_losses(folder, name):
+    """In float32, of all weights: no adapter's random numbers are in it."""
+    text = scripts()[name]
+    (folder / "data").mkdir()
+    (folder / "data/train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[name]))
+    found = {}
+    for whose, script in (("trl", text.replace("from hone.trl", "from trl")), ("hone", text)):
+        out = folder / whose
+        words = ["--model_name_or_path", TINY, "--dataset_name", str(folder / "data"), "--output_dir", str(out), "--max_steps", "4",
+                 "--per_device_train_batch_size", "2", "--learning_rate", "1e-3", "--bf16", "false", "--logging_steps", "1", "--save_strategy",
+                 "steps", "--save_steps", "4", "--report_to", "none", "--use_cpu", "true"]
+        run_script(folder, script, words + (["--skip_doctor", "true"] if whose == "hone" else []))
+        history = json.loads((out / "checkpoint-4/trainer_state.json").read_text())["log_history"]
+        found[whose] = [(entry["loss"], entry["grad_norm"]) for entry in history if "loss" in entry]
+    same(len(found["trl"]), 4, "steps")
+    worst = max(abs(a - b) / abs(b) for ours, theirs in zip(found["hone"], found["trl"]) for a, b in zip(ours, theirs))
+    holds(len(found["hone"]) == 4 and worst < 1e-4, f"relative difference {worst:.2g}: {found}")
+    holds(found["trl"][0][0] != found["trl"][3][0], f"the weights move: {found}")
+
+
 def test_script(folder, name):
     text = scripts()[name]
     holds("from hone.trl import" in text, "its import")
-    (folder / "script.py").write_text(text)
     (folder / "rewards.py").write_text(REWARDS)
     (folder / "data").mkdir()
     (folder / "data/train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[name]))
     words = ["--model_name_or_path", TINY, "--dataset_name", str(folder / "data"), "--output_dir", str(folder / "out"), "--max_steps", "2",
              "--per_device_train_batch_size", "2", "--use_peft", "--lora_r", "2", "--no_bf16", "--logging_steps", "1", "--skip_doctor", "true",
              "--threads", "1", "--report_to", "none", *MORE.get(name, [])]
-    clean = os.environ | {"PYTHONPATH": str(SOURCE / "python"), "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "cache")}
-    ended = subprocess.run([str(PYTHON), "script.py", *words], cwd=folder, env=clean, capture_output=True, text=True)
-    same(ended.returncode, 0, ended.stderr[-3000:] + ended.stdout[-1000:])
-    holds("Training completed" in ended.stdout, ended.stdout[-1000:])
+    run_script(folder, text, words)
     holds((folder / "out/adapter_model.safetensors").is_file(), "an adapter")
 
 
@@ -127,6 +151,16 @@ def main():
         one.__doc__ = f"TRL's script {name}.py runs with its import changed"
         with tempfile.TemporaryDirectory() as folder:
             tests.run([one], pathlib.Path(folder))
+    for name in ("sft", "dpo", "kto"):  # a reward model's head is random
+        if given.only and "losses" not in given.only:
+            continue
+
+        def two(folder, name=name):
+            test_losses(folder, name)
+
+        two.__doc__ = f"TRL's script {name}.py gives TRL's losses and gradient norms in float32"
+        with tempfile.TemporaryDirectory() as folder:
+            tests.run([two], pathlib.Path(folder))
     return 1 if tests.failed else 0
 
 
