@@ -289,6 +289,8 @@ async function goingOn() {
   for (let i = 0; i < 200 && !fs.existsSync(file); ++i) await new Promise((done) => setTimeout(done, 100));
   const {page, wrong, close} = await open(file);
   const step = () => page.evaluate(() => JSON.parse(document.getElementById("data").textContent).runs[0].numbers.step);
+  for (let i = 0; i < 300 && (await step().catch(() => 0)) === 0; ++i) await new Promise((done) => setTimeout(done, 100));
+  await page.waitForSelector("html[data-ready]");
   await page.locator("#theme").click();
   await page.evaluate(() => scrollTo(0, 300));
   const before = await step();

@@ -28,9 +28,11 @@ function chartsOf() {
   const order = (chart) => (kinds.includes(chart.kind) ? kinds.indexOf(chart.kind) : kinds.length);
   const out = [...charts.values()].sort((a, b) => order(a) - order(b));
   for (const chart of out) {
-    const colors = new Map();  // an evaluation has the color of what it evaluates
+    // An evaluation has the color of what it evaluates; beside only one line it has one of its own.
+    const colors = new Map();
+    const one = new Set(chart.lines.map((line) => line.id.replace(/^eval_/, ""))).size === 1;
     chart.lines.forEach((line) => {
-      const key = several ? line.run : line.id.replace(/^eval_/, "");
+      const key = several ? line.run : one ? line.id : line.id.replace(/^eval_/, "");
       if (!colors.has(key)) colors.set(key, several ? line.run : colors.size);
       line.color = colors.get(key);
     });
@@ -118,7 +120,7 @@ class Chart {
   }
 
   isShown(column) {
-    return !isHidden(this, column.line) && (column.what !== "raw" || page.smoothing() > 0);
+    return !isHidden(this, column.line) && (column.what !== "raw" || (page.smoothing() > 0 && !column.line.low && !column.line.evaluation));
   }
 
   // A line is up to four columns: its range, its values, and these smoothed.
@@ -126,7 +128,7 @@ class Chart {
     this.columns = [];
     for (const line of this.lines) {
       if (line.low) this.columns.push({line, what: "low", values: line.low}, {line, what: "high", values: line.high});
-      this.columns.push({line, what: "raw", values: line.mean}, {line, what: "mean", values: smoothed(line.mean, page.smoothing())});
+      this.columns.push({line, what: "raw", values: line.mean}, {line, what: "mean", values: smoothed(line.mean, line.evaluation ? 0 : page.smoothing())});
     }
   }
 
@@ -143,7 +145,7 @@ class Chart {
                   font: "12px system-ui, sans-serif"};
     const bands = [];
     this.columns.forEach((column, i) => {
-      if (column.what === "high") bands.push({series: [i + 1, i], fill: () => lineColor(column.line.color) + "30"});
+      if (column.what === "high") bands.push({series: [i + 1, i], fill: () => lineColor(column.line.color) + "2c"});
     });
     const options = {
       width: this.width(), height: 220, legend: {show: false}, bands, padding: [10, 26, 0, 0],
@@ -164,7 +166,11 @@ class Chart {
   ticks(splits) {
     const step = splits.length > 1 ? Math.abs(splits[1] - splits[0]) : 1;
     const size = Math.max(...splits.map(Math.abs));
-    const decimals = (unit) => Math.max(0, Math.min(6, Math.ceil(-Math.log10(step / unit) - 1e-9)));
+    const decimals = (unit) => {
+      let digits = 0;
+      while (digits < 6 && Math.abs((step / unit) * 10 ** digits - Math.round((step / unit) * 10 ** digits)) > 1e-6) ++digits;
+      return digits;
+    };
     const scale = this.kind.scale?.(size);
     if (scale) return splits.map((value) => (value / scale.one).toFixed(decimals(scale.one)) + scale.name);
     if (size >= 1e6 || (size > 0 && size < 1e-3)) {
@@ -179,7 +185,7 @@ class Chart {
     const few = line.steps.length < 30;
     return {
       show: this.isShown({line, what}),
-      stroke: () => lineColor(line.color) + (edge ? "70" : what === "raw" ? "55" : ""),  // the edges: a peak of one step is a thin line
+      stroke: () => lineColor(line.color) + (edge ? "3c" : what === "raw" ? "66" : ""),  // the edges: a peak of one step is a thin line
       width: what === "mean" ? 2 : 1,
       dash: line.evaluation && what === "mean" ? [6, 4] : undefined,
       points: {show: what === "mean" && (few || line.evaluation), size: 6, fill: () => lineColor(line.color), stroke: () => lineColor(line.color)},

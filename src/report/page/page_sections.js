@@ -30,7 +30,7 @@ function results(run) {
   add("loss", loss, reward ? null : loss?.lowest);  // that of a policy gradient has no best
   for (const evaluated of run.series.filter((one) => /^eval_(.+_)?loss$/.test(one.name))) {
     const set = evaluated.name.slice(5, -5);
-    add("loss, evaluation" + (set ? " " + set : ""), evaluated, evaluated.lowest);
+    add("loss, evaluation" + (set ? " " + set : ""), evaluated, reward ? null : evaluated.lowest);
   }
   const memory = seriesOf(run, "performance/memory_peak");
   if (memory?.highest) out.push(["memory, peak", bytes(memory.highest[1]), ""]);
@@ -139,7 +139,8 @@ class Options {
   show() {
     const plans = runs.map((run) => new Map(run.plan.map((row) => [row.name, row])));
     const all = [...new Map(runs.flatMap((run) => run.plan.map((row) => [row.name, row]))).values()];
-    const differs = (row) => new Set(plans.map((plan) => plan.get(row.name)?.value)).size > 1;
+    const places = /^(output_dir|run_name|resume_from_checkpoint|overwrite_output_dir)$/;  // they differ in any two runs
+    const differs = (row) => !places.test(row.name) && new Set(plans.map((plan) => plan.get(row.name)?.value)).size > 1;
     const changed = (row) => plans.some((plan) => plan.get(row.name)?.standard !== undefined);
     const rows = all.filter((row) => (this.which === "all" ? true : this.which === "differ" ? differs(row) : changed(row)));
     const standard = (row) => plans.map((plan) => plan.get(row.name)).find((one) => one)?.standard ?? "";

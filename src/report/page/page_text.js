@@ -89,6 +89,6 @@ function kindOf(key) {
   const known = kinds.find((kind) => kind.test.test(key));
   if (known) return known;
   const slash = key.indexOf("/");
-  const title = slash > 0 ? key.slice(0, slash) : key;
+  const title = (slash > 0 ? key.slice(0, slash) : key).replaceAll("_", " ");
   return {title, label: slash > 0 ? (name) => name.slice(slash + 1) : null, own: true};
 }
