@@ -1,4 +1,5 @@
-// How far the program is within a step, for a line that is shown while a step takes long (report/step_ticker.h). Set with a few
+// How far the program is within a step, or with work before the first (opening a run) or without any (merging), for a line that is
+// shown while it takes long (report/step_ticker.h, report/long_work.h). A total of 0 is not known. Set with a few
 // relaxed stores by whoever does the work, read by another thread. Strings are static.
 #pragma once
 
@@ -23,8 +24,8 @@ inline void begin_part(const char* part, const char* unit, std::int64_t total) {
   step_progress.part.store(part, std::memory_order_relaxed);
 }
 
-inline void advance_part() {
-  step_progress.done.fetch_add(1, std::memory_order_relaxed);
+inline void advance_part(std::int64_t by = 1) {
+  step_progress.done.fetch_add(by, std::memory_order_relaxed);
 }
 
 inline void end_parts() {

@@ -1,5 +1,6 @@
 // hone convert: a GGUF file or a folder in, a Hugging Face folder out.
 #include <ATen/core/Tensor.h>
+#include <unistd.h>
 
 #include <iostream>
 
@@ -7,6 +8,7 @@
 #include "config/tool_plans.h"
 #include "model/export.h"
 #include "model/weight_source.h"
+#include "report/long_work.h"
 #include "report/terminal.h"
 #include "train/open_model.h"
 
@@ -32,10 +34,12 @@ int convert(const std::vector<std::string>& arguments) {
   const config::ConvertPlan plan = config::parse_convert(arguments);
   print_notes(plan.notes);
   const auto source = model::open_weights(plan.input);
-  const auto facts =
-      model::write_hf_folder(*source, plan.output,
-                             {.dtype = scalar_type(plan.dtype),
-                              .quantize = train::quantize(plan.quantize, plan.use_bnb_nested_quant)});
+  const auto facts = [&] {
+    const report::LongWork progress(std::cout, report::terminal_of(STDOUT_FILENO));
+    return model::write_hf_folder(*source, plan.output,
+                                  {.dtype = scalar_type(plan.dtype),
+                                   .quantize = train::quantize(plan.quantize, plan.use_bnb_nested_quant)});
+  }();
   std::cout << report::visible_controls(plan.output) << ": " << facts.tensors << " tensors, "
             << report::human_bytes(facts.bytes)
             << (facts.tokenizer ? ", with its tokenizer\n" : "; the source has no tokenizer to copy\n");

@@ -1,4 +1,6 @@
 // hone export: a model, with an adapter merged into it, as a GGUF file for llama.cpp.
+#include <unistd.h>
+
 #include <iostream>
 
 #include "adapters/gguf_adapter.h"
@@ -13,6 +15,7 @@
 #include "config/tool_plans.h"
 #include "model/gguf_write.h"
 #include "model/weight_source.h"
+#include "report/long_work.h"
 #include "report/terminal.h"
 #include "train/open_model.h"
 
@@ -80,7 +83,10 @@ int export_model(const std::vector<std::string>& arguments) {
                      : adapters::merged_weights(*source, folded, trained_on,
                                                 train::dtype_policy(plan.compare.precision).residual);
   const std::vector<base::Json> prompts = prompts_to_compare(plan.compare);
-  const model::GgufFacts facts = model::write_gguf(*source, plan.output, weights_of(plan.outtype), adjust);
+  const model::GgufFacts facts = [&] {
+    const report::LongWork progress(std::cout, report::terminal_of(STDOUT_FILENO));
+    return model::write_gguf(*source, plan.output, weights_of(plan.outtype), adjust);
+  }();
   std::cout << report::visible_controls(plan.output) << ": " << base;
   for (const base::fs::path& adapter : folded)
     std::cout << (adapter == folded.front() ? " with " : " and ") << adapter.string();

@@ -2,6 +2,7 @@
 #include "adapters/merge.h"
 
 #include <ATen/Parallel.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
@@ -16,6 +17,7 @@
 #include "commands/hub_download.h"
 #include "config/tool_plans.h"
 #include "model/weight_source.h"
+#include "report/long_work.h"
 #include "report/terminal.h"
 #include "train/machine.h"
 #include "train/open_model.h"
@@ -89,10 +91,13 @@ int merge(const std::vector<std::string>& arguments) {
   const std::string model = base_of_adapter(plan.model_name_or_path, plan.adapter_name_or_path);
   const std::vector<base::Json> prompts = prompts_to_compare(plan.compare);
   const std::vector<base::fs::path> folded = adapter_stack(plan.base_adapters, plan.adapter_name_or_path);
-  check_base_to_merge(*model::open_weights(model), model, folded);
-  adapters::merge_to_folder(model, folded, plan.output,
-                            train::quantize(plan.trained_on, plan.use_bnb_nested_quant),
-                            train::dtype_policy(plan.compare.precision).residual);
+  {
+    const report::LongWork progress(std::cout, report::terminal_of(STDOUT_FILENO));
+    check_base_to_merge(*model::open_weights(model), model, folded);
+    adapters::merge_to_folder(model, folded, plan.output,
+                              train::quantize(plan.trained_on, plan.use_bnb_nested_quant),
+                              train::dtype_policy(plan.compare.precision).residual);
+  }
   std::cout << report::visible_controls(plan.output) << ": " << model << " with ";
   for (const std::string& below : plan.base_adapters) std::cout << below << " and ";
   std::cout << plan.adapter_name_or_path << " merged into it" << std::endl;

@@ -244,6 +244,7 @@ PreferenceData tokenize_cpo_pairs(const PreferenceRows& rows, const text::Tokeni
   require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
   require_template_or_eos(rows.path, /*conversational=*/false, tokenizer, nullptr, /*by_option=*/false);
   std::vector<PairDone> all(rows.rows.size());
+  base::begin_part(kTokenizing, "rows", static_cast<std::int64_t>(all.size()));
   RowThreads<PairDone>(all, row_threads(options.threads, all.size())).run([&] {
     return CpoTokenizer(rows, tokenizer, chat_template, options);
   });

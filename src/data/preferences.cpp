@@ -344,6 +344,7 @@ PreferenceData tokenize_preferences(const PreferenceRows& rows, const text::Toke
                                     const PreferenceOptions& options) {
   require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
   std::vector<PairDone> all(rows.rows.size());
+  base::begin_part(kTokenizing, "rows", static_cast<std::int64_t>(all.size()));
   RowThreads<PairDone>(all, row_threads(options.threads, all.size())).run([&] {
     return PairTokenizer(rows, tokenizer, chat_template, options);
   });

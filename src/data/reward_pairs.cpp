@@ -128,6 +128,7 @@ RewardPairs tokenize_reward_pairs(const PreferenceRows& rows, const text::Tokeni
   if (!rows.tokenized)
     require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/true);
   std::vector<WholePairDone> all(rows.rows.size());
+  base::begin_part(kTokenizing, "rows", static_cast<std::int64_t>(all.size()));
   RowThreads<WholePairDone>(all, row_threads(options.threads, all.size())).run([&] {
     return WholeTokenizer(rows, tokenizer, chat_template, options);
   });

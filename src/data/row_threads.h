@@ -10,10 +10,13 @@
 #include <vector>
 
 #include "base/signal_stack.h"
+#include "base/step_progress.h"
 
 namespace hone::data {
 
 inline constexpr std::size_t kRowBlock = 64;  // rows a thread takes at a time
+// The part of base/step_progress.h whose rows are counted here: those that a step reads itself are part of the step.
+inline constexpr char kTokenizing[] = "tokenizing";
 
 // Threads for `rows` rows; `asked` 0: the machine's.
 inline int row_threads(int asked, std::size_t rows) {
@@ -38,6 +41,8 @@ class RowThreads {
       for (std::size_t begin = next(); begin < out_.size(); begin = next()) {
         const std::size_t end = std::min(begin + kRowBlock, out_.size());
         if constexpr (requires { worker.prepare(begin, end); }) worker.prepare(begin, end);
+        if (base::step_progress.part.load(std::memory_order_relaxed) == kTokenizing)
+          base::advance_part(static_cast<std::int64_t>(end - begin));
         for (std::size_t i = begin; i < end; ++i) {
           try {
             out_[i] = worker.row(i);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/plural.h"
+#include "base/where.h"
 #include "data/example_writer.h"
 #include "data/row_checks.h"
 #include "data/row_threads.h"
@@ -370,6 +371,8 @@ void BlockTokenizer::add(const Rows& block, const std::function<void(Example)>& 
   check_request(block, tokenizer_, chat_template_, options_);
   base::require(block.first == facts_.rows, "data::BlockTokenizer", "the rows after those of the last block");
   std::vector<ExampleDone> all(block.rows.size());
+  const bool before_steps = base::where.step.load(std::memory_order_relaxed) == 0;  // later rows are a step's
+  if (before_steps && facts_.rows == 0) base::begin_part(kTokenizing, "rows", 0);
   RowThreads<ExampleDone>(all, row_threads(options_.threads, all.size())).run([&] {
     return RowTokenizer(block, tokenizer_, chat_template_, options_);
   });

@@ -210,6 +210,7 @@ UnpairedData tokenize_unpaired(const UnpairedRows& rows, const text::Tokenizer& 
                                const text::ChatTemplate* chat_template, const UnpairedOptions& options) {
   require_template_or_eos(rows.path, rows.conversational, tokenizer, chat_template, /*by_option=*/false);
   std::vector<UnpairedDone> all(rows.rows.size());
+  base::begin_part(kTokenizing, "rows", static_cast<std::int64_t>(all.size()));
   RowThreads<UnpairedDone>(all, row_threads(options.threads, all.size())).run([&] {
     return UnpairedTokenizer(rows, tokenizer, chat_template, options);
   });

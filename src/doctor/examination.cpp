@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/step_progress.h"
 #include "base/stopwatch.h"
 #include "doctor/error_verdict.h"
 #include "doctor/exam_cache.h"
@@ -110,10 +111,13 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
   Examination out;
   ExamCache cache(options.reuse && options.depth == Depth::kRun ? options.cache_dir : base::fs::path(),
                   options.program, run);
+  const auto all = static_cast<std::int64_t>(exam_parts(run.samples(), options.depth).size());
   for (const Part& part : kParts) {
     if (!takes_part(part, run.samples(), options.depth)) continue;
     if (part.runs_model && out.failed()) continue;
     const auto begin = Clock::now();
+    base::begin_part("examining", "parts", all);
+    base::advance_part(static_cast<std::int64_t>(out.parts.size()));
     const std::optional<ExamPart> known = part.runs_model ? cache.find(std::string(part.name)) : std::nullopt;
     ExamPart found =
         known ? *known : ExamPart{.name = std::string(part.name), .verdicts = look(part, run, options)};
@@ -127,6 +131,7 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
     out.parts.push_back(std::move(found));
     if (on_part) on_part(out.parts.back());
   }
+  base::end_parts();
   if (!out.failed()) cache.write();
   out.seconds = seconds_since(start);
   return out;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/step_progress.h"
 #include "base/where.h"
 #include "model/bnb_files.h"
 #include "model/embedding_noise.h"
@@ -171,6 +172,7 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
     const at::ScalarType read_as = dtypes.float_head ? dtypes.residual : dtypes.linear;
     head_.weight = stored(read(head, read_as).to(dtypes.head()), storage);
   }
+  base::begin_part("reading weights", "layers", config_.num_hidden_layers);
   for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
     const std::string prefix = std::string(names.layers.hf) + std::to_string(i) + ".";
     const auto name = [&prefix](const NamePair& pair) { return prefix + std::string(pair.hf); };
@@ -190,7 +192,9 @@ CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage stora
     layer.up = linear(names.up);
     layer.down = linear(names.down);
     layers_.push_back(std::move(layer));
+    base::advance_part();
   }
+  base::end_parts();
   inv_freq_ = ops::rope_inverse_frequencies(config_.rope_theta, config_.head_dim);
   if (config_.rope_linear_factor) inv_freq_ = ops::rope_scale_linear(inv_freq_, *config_.rope_linear_factor);
   if (const auto& r = config_.rope_llama3) {

@@ -10,6 +10,7 @@
 #include "base/gguf.h"
 #include "base/json.h"
 #include "base/safetensors.h"
+#include "base/step_progress.h"
 #include "model/bnb_files.h"
 #include "model/families.h"
 #include "text/tokenizer.h"
@@ -145,6 +146,7 @@ void write_file(const WeightSource& source, const std::vector<Planned>& file, co
     } else {
       store(p.name, replaced ? replaced->to(p.dtype).contiguous() : source.read(p.name, p.dtype));
     }
+    base::advance_part();
   }
   base::write_safetensors(to, stored, {{"format", "pt"}});
 }
@@ -246,6 +248,7 @@ ExportFacts write_hf_folder(const WeightSource& source, const path& out, const E
   const std::vector<Planned> plan = plan_tensors(source, options);
   ExportFacts facts = facts_with_room(plan, out);
   base::StagedFolder staged(out);
+  base::begin_part("writing", "tensors", static_cast<std::int64_t>(plan.size()));
   write_planned(source, plan, staged.path(), options, adjust, facts);
   facts.tokenizer = write_tokenizer(source, staged.path());
   staged.commit();

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/ggml_types.h"
 #include "base/gguf_write.h"
+#include "base/step_progress.h"
 #include "model/gguf_tensors.h"
 #include "ops/rope.h"
 #include "text/gguf_tokenizer.h"
@@ -188,6 +189,7 @@ GgufFacts write_gguf(const WeightSource& source, const base::fs::path& out, Gguf
   for (const base::GgufPlanned& tensor : planned) facts.bytes += static_cast<std::int64_t>(tensor.bytes());
   base::require_free_space(out, static_cast<std::uint64_t>(facts.bytes), "the model's weights");
 
+  base::begin_part("writing", "tensors", facts.tensors);
   base::GgufWriter writer(out, entries, planned);
   std::size_t next = 0;
   if (divisors.defined()) append_tensor(writer, divisors.contiguous(), planned[next++].type);
@@ -199,6 +201,7 @@ GgufFacts write_gguf(const WeightSource& source, const base::fs::path& out, Gguf
     require_finite(values, type, source.path().string() + ": " + spec.name);
     if (spec.permuted_heads != 0) values = interleave_rows(values, spec.permuted_heads);
     append_tensor(writer, values, type);
+    base::advance_part();
   }
   writer.finish();
   return facts;

@@ -31,6 +31,9 @@ std::string step_progress_text(std::int64_t total_steps, double seconds) {
       units.remove_suffix(units.ends_with("ches") || units.ends_with("sses") ? 2 : 1);  // "of 1 pass"
     out += fmt::format(" {} of {} {}", std::min(base::step_progress.done.load(kNow), total), total, units);
   }
+  const std::int64_t done = base::step_progress.done.load(kNow);
+  if (part != nullptr && unit != nullptr && *unit != '\0' && total == 0 && done > 0)
+    out += fmt::format(" {} {}", human_count(done), unit);
   return out + "  " + human_seconds(seconds);
 }
 
@@ -44,7 +47,8 @@ StepTicker::StepTicker(std::function<void()> tick)
         }
       }) {}
 
-StepTicker::~StepTicker() {
+void StepTicker::end() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     end_ = true;

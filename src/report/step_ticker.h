@@ -20,7 +20,8 @@ class StepTicker {
   explicit StepTicker(std::function<void()> tick);
   StepTicker(const StepTicker&) = delete;
   StepTicker& operator=(const StepTicker&) = delete;
-  ~StepTicker();
+  ~StepTicker() { end(); }
+  void end();  // returns when no tick runs any more
 
  private:
   std::function<void()> tick_;
