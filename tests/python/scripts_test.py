@@ -84,6 +84,22 @@ def test_objects(folder):
     same(ended.returncode, 0, ended.stderr[-3000:] + ended.stdout[-1000:])
 
 
+def test_example(folder):
+    """the example of docs/python.md runs, with a small model and two steps"""
+    scripts()
+    text = re.search(r"```python\n(.*?)```", (SOURCE / "docs/python.md").read_text(), re.DOTALL)[1]
+    for old, new in (("HuggingFaceTB/SmolLM2-135M-Instruct", TINY), ("max_completion_length=128", "max_completion_length=8, threads=1, bf16=False"),
+                     ("max_steps=200, per_device_train_batch_size=32", "max_steps=2, per_device_train_batch_size=8, skip_doctor=True")):
+        same(text.count(old), 1, old)
+        text = text.replace(old, new)
+    rows = [{"prompt": [{"role": "user", "content": f"{n} + {n} ="}], "answer": str(2 * n)} for n in range(4)]
+    (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    clean = os.environ | {"PYTHONPATH": str(SOURCE / "python"), "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "cache")}
+    ended = subprocess.run([str(PYTHON), "-c", text], cwd=folder, env=clean, capture_output=True, text=True)
+    same(ended.returncode, 0, ended.stderr[-3000:] + ended.stdout[-1000:])
+    holds((folder / "adapter/adapter_config.json").is_file() and "train_loss" in ended.stdout.splitlines()[-1], ended.stdout[-1000:])
+
+
 def scripts():
     """{name: text} of TRL's scripts, their imports changed."""
     found = list((SOURCE / "third_party/parity-venv").glob("lib/python*/site-packages/trl/scripts"))
@@ -138,9 +154,10 @@ def main():
     parser.add_argument("only", nargs="*")
     given = parser.parse_args()
     tests = Tests()
-    if not given.only or "objects" in given.only:
-        with tempfile.TemporaryDirectory() as folder:
-            tests.run([test_objects], pathlib.Path(folder))
+    for one in (test_objects, test_example):
+        if not given.only or one.__name__[5:] in given.only:
+            with tempfile.TemporaryDirectory() as folder:
+                tests.run([one], pathlib.Path(folder))
     for name in ROWS:
         if given.only and name not in given.only:
             continue
