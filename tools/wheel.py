@@ -22,7 +22,7 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TORCHS = ("libtorch_cpu.so", "libc10.so", "libgomp.so.1")  # of the user's torch
 SYSTEMS = ("libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2")
-PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 SUMMARY = "Post-trains language models: SFT, DPO, KTO, reward models, GRPO, RLOO, Online DPO, with TRL's option names"
 
 

@@ -207,12 +207,18 @@ def test_audit(folder, packed):
     same(ended.returncode, 0, ended.stderr[-1000:] + ended.stdout[-1000:])
 
 
+def interpreter(name):
+    """One that starts: on PATH, or of pyenv, whose own commands start only those that are chosen."""
+    candidates = [shutil.which(name), *map(str, sorted(pathlib.Path.home().glob(f".pyenv/versions/*/bin/{name}")))]
+    return next((one for one in candidates if one and not subprocess.run([one, "-c", "pass"], capture_output=True).returncode), None)
+
+
 def test_pythons(folder, packed):
     """it installs and trains with every Python from 3.10 on that is there (slow)"""
     found = []
     for minor in range(10, 15):
-        python = shutil.which(f"python3.{minor}")
-        if python is None or subprocess.run([python, "-c", "pass"], capture_output=True).returncode:
+        python = interpreter(f"python3.{minor}")
+        if python is None:
             continue
         environment(folder / str(minor), python)
         install(packed, folder / str(minor))
@@ -222,8 +228,10 @@ def test_pythons(folder, packed):
         same(ended.returncode, 0, f"3.{minor}: " + ended.stderr[-2000:])
         found.append(minor)
     holds(found, "a Python")
+    tests_said.append(f"with Python {', '.join(f'3.{minor}' for minor in found)}")
 
 
+tests_said = []  # what the tests found, for the last line
 FAST = [test_same_bytes, test_contents, test_install, test_python, test_no_torch, test_machines, test_quickstart, test_release]
 
 
@@ -238,6 +246,7 @@ def main():
             place = pathlib.Path(folder) / function.__name__
             place.mkdir()
             tests.run([function], place, packed)
+    print(*tests_said, sep="\n", end="\n" if tests_said else "")
     return 1 if tests.failed else 0
 
 
