@@ -3,6 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include <cstdint>
 
 namespace hone::base {
@@ -15,6 +19,12 @@ void release_pages(std::span<const std::byte> bytes) {
   // Whole pages: neighbors on the first and the last come back from the file too. The advice may fail.
   (void)::madvise(reinterpret_cast<void*>(begin), end - begin,
                   MADV_DONTNEED);  // NOLINT(performance-no-int-to-ptr)
+}
+
+void return_freed_memory() {
+#if defined(__GLIBC__)
+  ::malloc_trim(0);
+#endif
 }
 
 }  // namespace hone::base

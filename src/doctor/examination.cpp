@@ -109,6 +109,7 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
                     const std::function<void(const ExamPart&)>& on_part) {
   const auto start = Clock::now();
   Examination out;
+  run.adapter->hold_gradient();  // parts of it read all gradients at once
   ExamCache cache(options.reuse && options.depth == Depth::kRun ? options.cache_dir : base::fs::path(),
                   options.program, run);
   const auto all = static_cast<std::int64_t>(exam_parts(run.samples(), options.depth).size());
@@ -132,6 +133,7 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
     if (on_part) on_part(out.parts.back());
   }
   base::end_parts();
+  if (run.start.memory.layer_steps) run.adapter->release_gradient();
   if (!out.failed()) cache.write();
   out.seconds = seconds_since(start);
   return out;

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "doctor/probes/exam_memory.h"
+#include "base/release_pages.h"
 
 namespace hone::doctor {
 
@@ -48,7 +48,7 @@ void Examiner::before_first_step(train::OpenedRun& run) {
       if (one.level != base::Level::kOk) listener_.on_verdict(one, 0);
     }
   });
-  release_freed_memory();  // before the run's own: its peak is not the examination's
+  base::return_freed_memory();  // before the run's own: its peak is not the examination's
   const std::vector<const base::Verdict*> failures = examination.failures();
   if (!failures.empty()) stop(failures);
   listener_.on_verdict({.level = base::Level::kOk, .part = "doctor", .what = summary(examination)}, 0);

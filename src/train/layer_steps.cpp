@@ -37,7 +37,7 @@ LayerSteps::LayerSteps(model::CausalLm& model, adapters::Adapter& adapter, learn
 
 LayerSteps::~LayerSteps() {
   model_.set_backward_observer(nullptr);
-  adapter_.hold_gradient();
+  adapter_.release_gradient();
 }
 
 void LayerSteps::measure() {

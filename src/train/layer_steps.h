@@ -28,7 +28,8 @@ class LayerSteps final : public model::BackwardObserver {
   // A gradient is not finite. What was applied before it stays applied: the parameters are no step's.
   struct NotFinite {};
 
-  // Releases the adapter's gradients; the destructor makes them again, as zeros. All three must outlive it.
+  // Releases the adapter's gradients, which are not there afterwards either (Adapter::hold_gradient). All three must
+  // outlive it.
   LayerSteps(model::CausalLm& model, adapters::Adapter& adapter, learn::Optimizer& optimizer);
   ~LayerSteps() override;
   LayerSteps(const LayerSteps&) = delete;

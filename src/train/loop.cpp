@@ -226,7 +226,8 @@ class Loop {
   void require_finite(double loss, double grad_norm, std::int64_t index) {
     if (std::isfinite(loss) && std::isfinite(grad_norm)) return;
     const bool half_done = layer_steps_ && layer_steps_->has_applied();
-    layer_steps_.reset();  // the guard replays samples, whose gradients it looks at
+    layer_steps_.reset();
+    p_.adapter.hold_gradient();  // the guard replays samples, whose gradients it looks at
     if (p_.guard != nullptr) p_.guard->on_not_finite(index + 1, loss, grad_norm);
     std::string first_bad;
     for (const auto& tensor : p_.adapter.tensors()) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <functional>
 
+#include "base/release_pages.h"
 #include "learn/schedule.h"
 #include "train/input_files.h"
 #include "train/machine.h"
@@ -89,6 +90,7 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
                    .values = options.wants_reference && adapter.initial_values().defined()
                                  ? adapter.initial_values()
                                  : continued};
+  if (adapter.is_full()) base::return_freed_memory();  // the numbers of the base, where they were replaced
   if (plan.disable_dropout) adapter.set_dropout(0);
   run.resume_state.emplace(find_resume_state(
       plan, run.directory, adapter, data_fingerprint(file.files, file.rows), input_files(plan, *run.text)));
@@ -101,6 +103,7 @@ void plan_run_memory(OpenedRun& run, MemoryInputs inputs) {
   inputs.optimizer_bytes = run.resume_state->optimizer.state_bytes();
   run.start.memory = plan_memory(inputs, run.plan.layer_form, run.plan.recompute, memory_limit(run.plan));
   run.model->set_keeps_casts(run.start.memory.keeps_casts);
+  if (!run.start.memory.layer_steps) run.adapter->hold_gradient();
 }
 
 void end_start_page(OpenedRun& run) {

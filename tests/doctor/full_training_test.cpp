@@ -102,6 +102,7 @@ TEST_F(FullTrainingDoctor, MemoryIsKnownBySegment) {
 TEST_F(FullTrainingDoctor, ALayerAtATimeIsNotRehearsedAtOnce) {
   const auto run = open_full();
   run->start.memory.layer_steps = true;
+  run->adapter->release_gradient();
   const doctor::Examination found = doctor::examine(*run, {});
   bool told = false;
   for (const auto& part : found.parts) {
@@ -110,6 +111,7 @@ TEST_F(FullTrainingDoctor, ALayerAtATimeIsNotRehearsedAtOnce) {
     told = part.verdicts[0].what == "not rehearsed: gradient";
   }
   EXPECT_TRUE(told);
+  EXPECT_FALSE(run->adapter->flat_gradient().defined()) << "the run keeps those of a layer";
 }
 
 }  // namespace full_training_test

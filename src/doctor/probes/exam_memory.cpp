@@ -3,9 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <unistd.h>
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
 
 #include <algorithm>
 #include <cerrno>
@@ -174,12 +171,6 @@ std::vector<bool> spread_tensors(const adapters::Adapter& adapter, std::int64_t 
 
 std::int64_t spread_elements(const train::OpenedRun& run, std::int64_t copies) {
   return std::clamp<std::int64_t>(exam_room(run) / (4 * copies), 1, kSpread);
-}
-
-void release_freed_memory() {
-#if defined(__GLIBC__)
-  malloc_trim(0);
-#endif
 }
 
 }  // namespace hone::doctor

@@ -66,7 +66,4 @@ inline constexpr std::int64_t kSpread = 8'000'000;
 // A hash of the tensor's bytes, by all threads.
 std::uint64_t tensor_hash(const at::Tensor& tensor);
 
-// Gives freed memory back to the system (glibc keeps it otherwise: commands.cpp).
-void release_freed_memory();
-
 }  // namespace hone::doctor
