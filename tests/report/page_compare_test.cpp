@@ -61,7 +61,7 @@ TEST_F(ComparePages, ShowsOnlyWhatDiffers) {
 
 TEST_F(ComparePages, HasResultsBesideEachOther) {
   const std::string text = compare_text(a_, b_, {});
-  const auto has = [&](std::vector<std::string> words) {
+  const auto has = [&](const std::vector<std::string>& words) {
     for (const std::string_view line : base::line_views(text)) {
       std::istringstream in{std::string(line)};
       std::vector<std::string> found;

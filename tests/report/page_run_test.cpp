@@ -71,7 +71,9 @@ class PageOfRun : public testing::Test {
 };
 
 TEST_F(PageOfRun, HoldsWhatTheRunHas) {
-  run(0, 4);
+  const std::string said = run(0, 4);
+  EXPECT_NE(said.find("page      " + (folder_.path() / train::kPageFile).string() + "\n"), std::string::npos)
+      << said;
   const Json page = data(), &one = page["runs"][0];
   EXPECT_EQ(page["refresh"], 0);
   EXPECT_EQ(one["name"], folder_.path().string());
@@ -120,6 +122,7 @@ TEST_F(PageOfRun, APageThatCannotBeWrittenIsOneNote) {
   EXPECT_NE(said.find("note      the page is not written: "), std::string::npos) << said;
   EXPECT_EQ(said.find("not written", said.find("not written") + 1), std::string::npos);
   EXPECT_NE(said.find("done      adapter in"), std::string::npos);
+  EXPECT_EQ(said.find("page      "), std::string::npos);
 }
 
 TEST(PageFacts, AreReadAsTheyWereWritten) {

@@ -58,7 +58,7 @@ def crashes(hone, root):
     straight = root / "straight"
     code, _, error = run(sft(hone, straight))
     check("the run without a crash ends", code == 0, error)
-    check("and leaves no report", not list(straight.glob("hone-*")), list(straight.iterdir()))
+    check("and leaves no report", not [path for path in straight.glob("hone-*") if path.name != "hone-page.json"], list(straight.iterdir()))
 
     folder = root / "crashed"
     code, _, error = run(sft(hone, folder), "SIGFPE@gemm:4")

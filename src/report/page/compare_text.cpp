@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -57,16 +56,23 @@ Number value_of(const PageRun& run, std::string_view name, Get get) {
   return point ? Number(point->value) : std::nullopt;
 }
 
-bool is_better_low(std::string_view name) {
-  return name.ends_with("loss") || name.ends_with("kl") || name.ends_with("clipped_ratio");
+bool ends_with_any(std::string_view name, const std::vector<std::string_view>& ends) {
+  return std::ranges::any_of(ends, [name](std::string_view end) { return name.ends_with(end); });
 }
 
-// Of an evaluation: how long it took is not its result.
+// Numbers of which there is a best one. The loss of a policy gradient is none.
+bool has_best(std::string_view name, bool by_rewards) {
+  if (name.ends_with("loss")) return !by_rewards;
+  return ends_with_any(name, {"reward", "scores", "accuracies", "accuracy", "margins"});
+}
+
+// Of an evaluation: how long it took is not its result, and for details there is the page.
 bool is_result(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kTimes = {"runtime", "samples_per_second", "steps_per_second",
-                                                      "num_tokens"};
-  return name.starts_with("eval_") &&
-         std::ranges::none_of(kTimes, [name](std::string_view end) { return name.ends_with(end); });
+  if (!name.starts_with("eval_") || name.find("clip_ratio/") != std::string_view::npos ||
+      name.find("logps/") != std::string_view::npos || name.find("logits/") != std::string_view::npos)
+    return false;
+  return !ends_with_any(name, {"runtime", "_per_second", "num_tokens", "std", "min_length", "max_length",
+                               "terminated_length", "ratio_gap", "skipped_rows"});
 }
 
 std::vector<std::string> named_results(const PageRun& first, const PageRun& second) {
@@ -85,15 +91,16 @@ std::vector<ResultRow> result_rows(const PageRun& first, const PageRun& second) 
   const RunMetrics &a = *first.metrics, &b = *second.metrics;
   const auto count = [](std::int64_t value) { return Number(static_cast<double>(value)); };
   const auto positive = [](double value) { return value > 0 ? Number(value) : std::nullopt; };
+  const bool by_rewards = a.find("reward") != nullptr || b.find("reward") != nullptr;
   std::vector<ResultRow> out = {{"steps", count(a.last_step), count(b.last_step), Unit::kCount}};
   for (const std::string& name : named_results(first, second)) {
     const Number last_a = value_of(first, name, &Series::last),
                  last_b = value_of(second, name, &Series::last);
     if (!last_a && !last_b) continue;
     out.push_back({name, last_a, last_b});
-    const bool has_best = name == "loss" || name == "reward" || name == "objective/scores" || is_result(name);
-    const Get best = is_better_low(name) ? &Series::lowest : &Series::highest;
-    if (has_best) out.push_back({"  best", value_of(first, name, best), value_of(second, name, best)});
+    const Get best = name.ends_with("loss") ? &Series::lowest : &Series::highest;
+    if (has_best(name, by_rewards))
+      out.push_back({"  best", value_of(first, name, best), value_of(second, name, best)});
   }
   const auto add = [&out](std::string name, Number x, Number y, Unit unit) {
     if (x || y) out.push_back({std::move(name), x, y, unit});
@@ -164,10 +171,11 @@ std::string compare_text(const PageRun& first, const PageRun& second, const Term
   for (const ResultRow& row : rows) width = std::max(width, row.name.size());
   const std::size_t room = columns > 38 ? columns - 38 : 16;  // beside 2 columns of indent and three of 12
   width = std::min(width, room);
-  const auto line = [width](std::string_view name, std::string_view a, std::string_view b,
-                            std::string_view change) {
-    std::string text = fmt::format("  {:<{}}{:>12}{:>12}{:>12}", fit_line(name, static_cast<int>(width)),
-                                   width, a, b, change);
+  const auto line = [width, columns](std::string_view name, std::string_view a, std::string_view b,
+                                     std::string_view change) {
+    const bool fits = static_cast<std::size_t>(columns_of(name)) <= width;
+    std::string text = fits ? "" : fmt::format("  {}\n", fit_line(name, static_cast<int>(columns) - 2));
+    text += fmt::format("  {:<{}}{:>12}{:>12}{:>12}", fits ? name : "", width, a, b, change);
     text.erase(text.find_last_not_of(' ') + 1);
     return text + "\n";
   };

@@ -34,6 +34,7 @@ void RunPage::on_start(const train::StartFacts& facts, const Say& say) {
   metrics_ = std::make_unique<MetricsReader>(folder_ / train::kMetricsFile);
   completions_ = std::make_unique<CompletionsReader>(folder_ / train::kCompletionsFolder);
   write(say);
+  if (!failed_) say("page      " + (folder_ / train::kPageFile).string());
 }
 
 void RunPage::on_verdict(const base::Verdict& verdict, std::int64_t step) {
