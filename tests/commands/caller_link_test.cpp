@@ -73,7 +73,9 @@ struct Counter final : train::RunListener {
 
 void run(CallerLink& link) {
   link.on_step({.step = 1, .epoch = 0.5, .num_tokens = 12}, 2);
-  link.on_log({.step = 1, .epoch = 0.5, .values = {{"loss", 2.0}, {"reward", std::numeric_limits<double>::quiet_NaN()}}});
+  link.on_log({.step = 1,
+               .epoch = 0.5,
+               .values = {{"loss", 2.0}, {"reward", std::numeric_limits<double>::quiet_NaN()}}});
   link.on_save("out/checkpoint-1", 1);
   link.on_finish("out", true, 1);
 }
@@ -89,7 +91,8 @@ TEST(CallerLink, TellsEveryEventAndPassesItOn) {
   }
   const std::vector<Json> events = caller.events();
   ASSERT_EQ(events.size(), 4U);
-  EXPECT_EQ(events[0], Json({{"event", "step"}, {"step", 1}, {"epoch", 0.5}, {"total_steps", 2}, {"num_tokens", 12}}));
+  EXPECT_EQ(events[0],
+            Json({{"event", "step"}, {"step", 1}, {"epoch", 0.5}, {"total_steps", 2}, {"num_tokens", 12}}));
   EXPECT_EQ(events[1]["record"], Json({{"step", 1}, {"epoch", 0.5}, {"loss", 2.0}, {"reward", nullptr}}));
   EXPECT_EQ(events[2], Json({{"event", "save"}, {"step", 1}, {"folder", "out/checkpoint-1"}}));
   EXPECT_EQ(events[3]["interrupted"], true);
