@@ -126,7 +126,7 @@ class Loop {
       factor = learn::clip_factor(out.grad_norm, p_.plan.max_grad_norm);
     }
     layer_steps_->apply(learning_rate, factor);
-    const Backward last = backward_by_layer(index);
+    Backward last = backward_by_layer(index);
     if (p_.plan.max_grad_norm > 0) return out;
     if (p_.guard != nullptr) p_.guard->on_backward(index + 1, last.loss, p_.adapter);
     return last;

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/error.h"
 #include "base/ggml_types.h"
 #include "base/gguf.h"
 #include "base/quantize.h"

@@ -160,16 +160,16 @@ void multiply_in_registers(int64_t steps) {
   __m512 sum[kSpinChains];
   const __m512bh a = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3F80));
 #pragma GCC unroll 16
-  for (int i = 0; i < kSpinChains; ++i) sum[i] = _mm512_setzero_ps();
+  for (__m512& chain : sum) chain = _mm512_setzero_ps();
   for (int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 16
-    for (int i = 0; i < kSpinChains; ++i) {
-      sum[i] = _mm512_dpbf16_ps(sum[i], a, a);
-      asm("" : "+v"(sum[i]));
+    for (__m512& chain : sum) {
+      chain = _mm512_dpbf16_ps(chain, a, a);
+      asm("" : "+v"(chain));
     }
   }
 #pragma GCC unroll 16
-  for (int i = 0; i < kSpinChains; ++i) asm volatile("" : : "v"(sum[i]));
+  for (const __m512& chain : sum) asm volatile("" : : "v"(chain));
 }
 
 void multiply_block(const Block& b) {
