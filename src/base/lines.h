@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,10 @@ inline std::vector<std::string_view> line_views(std::string_view text) {
   }
   return out;
 }
+
+// The views of a temporary would outlive it: keep the text in a variable, or take lines_of().
+template <std::same_as<std::string> Text>
+std::vector<std::string_view> line_views(Text&& text) = delete;
 
 inline std::vector<std::string> lines_of(std::string_view text) {
   const std::vector<std::string_view> views = line_views(text);

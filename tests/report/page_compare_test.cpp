@@ -80,8 +80,8 @@ TEST_F(ComparePages, HasResultsBesideEachOther) {
 TEST_F(ComparePages, FitsSixtyColumns) {
   first_.series.emplace_back("eval_" + std::string(70, 'x') + "_loss", first_.series[0].second);
   a_.plan[2].value = "[a long value, of several words, that is wider than the terminal, and goes on]";
-  for (const std::string_view line : base::line_views(compare_text(a_, b_, {.columns = 60})))
-    EXPECT_LE(columns_of(line), 60) << line;
+  const std::string text = compare_text(a_, b_, {.columns = 60});
+  for (const std::string_view line : base::line_views(text)) EXPECT_LE(columns_of(line), 60) << line;
 }
 
 TEST_F(ComparePages, EqualPlansAndMissingOnes) {
