@@ -81,14 +81,9 @@ bool is_tame(const Quantized& matrix) {
   return true;
 }
 
-// Rows of panel `panel` out of numbers begin .. begin + n, unpacked: a word is a float, or a pair of bf16.
-void put_rows(const Word* words, int64_t n, bool is_float, char* rows, int64_t stride) {
-  const int64_t count = kernels::words_of(n, is_float);
-  for (int64_t row = 0; row < kPanelWide; ++row) {
-    for (int64_t i = 0; i < count; ++i) {
-      std::memcpy(rows + row * stride + 4 * i, words + i * kPanelWide + row, sizeof(Word));
-    }
-  }
+// Row `row` of a panel that is unpacked to `count` words a row: a word is a float, or a pair of bf16.
+void put_row(const Word* panel, int64_t row, int64_t count, char* to) {
+  for (int64_t i = 0; i < count; ++i) std::memcpy(to + 4 * i, panel + i * kPanelWide + row, sizeof(Word));
 }
 
 }  // namespace
@@ -153,8 +148,9 @@ at::Tensor dequantize_panels(const Quantized& matrix, at::ScalarType dtype) {
                      for (int64_t panel = begin; panel < end; ++panel) {
                        for (int64_t k = 0; k < matrix.in; k += kUnit) {
                          unpack(view, {panel, k, kUnit, is_float, words});
-                         put_rows(words, kUnit, is_float, to + (panel * kPanelWide * matrix.in + k) * size,
-                                  matrix.in * size);
+                         for (int64_t row = 0; row < kPanelWide; ++row)
+                           put_row(words, row, kernels::words_of(kUnit, is_float),
+                                   to + ((panel * kPanelWide + row) * matrix.in + k) * size);
                        }
                      }
                    });
@@ -180,10 +176,7 @@ at::Tensor dequantize_panel_rows(const Quantized& matrix, std::span<const int64_
         unpacked = row / kPanelWide;
         unpack(view, {unpacked, 0, matrix.in, is_float, panel.data()});
       }
-      char* const at = to + i * words * 4;
-      const Word* const from = panel.data() + row % kPanelWide;
-      for (int64_t word = 0; word < words; ++word)
-        std::memcpy(at + 4 * word, from + word * kPanelWide, sizeof(Word));
+      put_row(panel.data(), row % kPanelWide, words, to + i * words * 4);
     }
   });
   return out;

@@ -276,11 +276,6 @@ bool crowded(const GemmKernels& kernels, const kernels::Block& block) {
                      [](const kernels::Slice& s) { return s.a_stride % 1024 == 0 && s.k >= 256; });
 }
 
-bool has_codes(const kernels::Block& block) {
-  return std::any_of(block.slices, block.slices + block.count,
-                     [](const kernels::Slice& s) { return s.codes != nullptr; });
-}
-
 void multiply(const GemmKernels& kernels, kernels::Block block) {
   if (kernels.form == GemmForm::kAmx && has_codes(block)) {
     block.row_scratch = row_scratch.at_least(kernels::coded_scratch_bytes_amx(block));

@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "ops/cpu/avx512_masks.h"
+#include "ops/cpu/bf16_pairs.h"
 #include "ops/cpu/gemm_finish_bf16.h"
 #include "ops/cpu/quantized_kernels.h"
 
@@ -20,16 +21,6 @@ using std::int64_t;
 // 14 x 2 accumulators, 2 of the panel, 1 of the row: 31 of 32 registers
 constexpr int64_t kTileRows = 14;
 constexpr int64_t kPairStep = 2 * kPanelWide;  // numbers from one pair of k to the next
-
-[[gnu::always_inline]] inline __m512bh load_pairs(const Bf16* p) {
-  return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
-}
-
-[[gnu::always_inline]] inline __m512bh broadcast_pair(const Bf16* p) {
-  int pair;
-  __builtin_memcpy(&pair, p, sizeof pair);
-  return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
-}
 
 // Rows x (16 * Vectors) sums over all slices, in registers.
 template <int Rows, int Vectors>
@@ -102,13 +93,6 @@ constexpr Tile kTiles[kTileRows + 1] = {
     multiply_tile<13, Vectors>,
     multiply_tile<14, Vectors>,
 };
-
-bool has_codes(const Block& b) {
-  for (int s = 0; s < b.count; ++s) {
-    if (b.slices[s].codes != nullptr) return true;
-  }
-  return false;
-}
 
 // As multiply_tile of two vectors, where slices of codes are among the others: one slice after another.
 void multiply_coded_tile(const Block& b, int64_t panel, const float* from, float* to, int64_t to_stride) {
@@ -191,16 +175,17 @@ void multiply_block(const Block& b) {
     const int64_t width = smaller(b.columns - column, 32);
     float* at = b.sums + row * b.sums_stride + column;
     const Tile multiply = width <= 16 ? kTiles<1>[n] : kTiles<2>[n];
+    const float* const from = b.first ? nullptr : at;
     const bool to_tile = b.finish != nullptr;
+    float* const to = to_tile ? tile : at;
+    const int64_t to_stride = to_tile ? 32 : b.sums_stride;
     if (coded) {
-      multiply_coded_tile(b, panel, b.first ? nullptr : at, to_tile ? tile : at,
-                          to_tile ? 32 : b.sums_stride);
-      if (to_tile) finish_tile(tile, 32, row, n, column, width, *b.finish);
-      continue;
+      multiply_coded_tile(b, panel, from, to, to_stride);
+    } else {
+      if (row_scratch != nullptr && panel == 0) gather_rows(b.slices, b.count, row, n, row_scratch, moved);
+      multiply(row_scratch != nullptr ? moved : b.slices, b.count, row_scratch != nullptr ? 0 : row, panel,
+               from, b.sums_stride, to, to_stride);
     }
-    if (row_scratch != nullptr && panel == 0) gather_rows(b.slices, b.count, row, n, row_scratch, moved);
-    multiply(row_scratch != nullptr ? moved : b.slices, b.count, row_scratch != nullptr ? 0 : row, panel,
-             b.first ? nullptr : at, b.sums_stride, to_tile ? tile : at, to_tile ? 32 : b.sums_stride);
     if (to_tile) finish_tile(tile, 32, row, n, column, width, *b.finish);
   }
 }

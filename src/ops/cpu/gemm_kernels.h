@@ -38,7 +38,8 @@ struct Slice {
   const void* a = nullptr;
   std::int64_t a_stride = 0;     // numbers
   const Word* panels = nullptr;  // the first panel of the block
-  // Of at most kCodedRows rows (amx: kAmxCodedRows): instead of panels, numbers begin .. begin + k of a quantized matrix, from this panel on.
+  // Of at most kCodedRows rows (amx: kAmxCodedRows): instead of panels, numbers begin .. begin + k of a quantized
+  // matrix, from this panel on.
   const PanelView* codes = nullptr;
   std::int64_t first_panel = 0, begin = 0;
   std::int64_t panel_stride = 0;  // words
@@ -75,6 +76,13 @@ struct Block {
   // end inside a group of kTileDepth, and for sums between chunks of k.
   void* row_scratch = nullptr;
 };
+
+[[gnu::always_inline]] inline bool has_codes(const Block& block) {
+  for (int s = 0; s < block.count; ++s) {
+    if (block.slices[s].codes != nullptr) return true;
+  }
+  return false;
+}
 
 constexpr int kSpinChains = 12;  // of GemmKernels::multiply_in_registers
 

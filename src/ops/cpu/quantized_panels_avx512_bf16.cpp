@@ -1,11 +1,13 @@
-// Unpacking with the conversion of avx512_bf16, and few rows straight from codes with its products. Compiled for avx512 f, bw, dq, vl and bf16 as a whole (CMakeLists.txt):
-// nothing of std here, whose inline copies would carry these instructions into the rest of the program.
+// Unpacking with the conversion of avx512_bf16, and few rows straight from codes with its products. Compiled for avx512
+// f, bw, dq, vl and bf16 as a whole (CMakeLists.txt): nothing of std here, whose inline copies would carry these
+// instructions into the rest of the program.
 #include "ops/cpu/quantized_kernels.h"
 
 #if defined(__x86_64__)
 
 #include <immintrin.h>
 
+#include "ops/cpu/bf16_pairs.h"
 #include "ops/cpu/quantized_vectors_avx512.h"
 
 namespace hone::ops::kernels {
@@ -26,55 +28,30 @@ namespace {
 namespace hone::ops::kernels {
 namespace {
 
-[[gnu::always_inline]] inline __m512bh broadcast_pair(const Bf16* p) {
-  int pair;
-  __builtin_memcpy(&pair, p, sizeof pair);
-  return reinterpret_cast<__m512bh>(_mm512_set1_epi32(pair));
-}
-
 template <int Bits, bool HasMinimum, int Rows>
 void multiply_pairs(const CodedRun& run) {
   constexpr int64_t kVectors = Rows > 4 ? 1 : 2;  // of sums a row: more leave no registers for the numbers
   const PanelView& m = *run.matrix;
   const Table table = table_of(m.table);
-  const float* from = run.from;
-  int64_t from_stride = run.from_stride;
-  Scales scales;
-  for_each_chunk(m, run.begin, run.k, [&](int64_t begin, int64_t k) {
-    decode_scales(m, run.panel, begin / m.group, groups_of(m, begin, k), scales);
-    for (int64_t first = 0; first < kPanelWide; first += kVectors * kLanes) {
-      Floats sum[Rows][kVectors];
-      load_sums(from == nullptr ? nullptr : from + first, from_stride, sum);
-      for_each_step(m, scales, begin, k, [&](const float* scale, const float* minimum, int64_t at) {
+  using Sums = Floats[Rows][kVectors];
+  sum_codes<Bits, Rows, kVectors>(
+      run, [&] [[gnu::always_inline]] (Sums & sum, int64_t first, const float* scale, const float* minimum,
+                                       int64_t at) {
         const Bf16* const a = static_cast<const Bf16*>(run.a) + (at - run.begin);
-        if (first == 0)
-          fetch<Bits == 8 ? 8 : 4>(m.low +
-                                   (run.panel * m.in + at) * (Bits == 8 ? kPanelWide : kPanelWide / 2));
 #pragma GCC unroll 2
         for (int v = 0; v < kVectors; ++v) {
-          const int64_t lane = first + v * kLanes;
           Floats x[8];
-          values_at<Bits>(m, table, run.panel * m.in + at, lane, x);
-          const Floats by = load(scale + lane);
+          scaled_values_at<Bits, HasMinimum>(m, table, run.panel * m.in + at, first + v * kLanes, scale,
+                                             minimum, x);
 #pragma GCC unroll 4
           for (int j = 0; j < 8; j += 2) {
-            Floats w0 = times(x[j], by), w1 = times(x[j + 1], by);
-            if constexpr (HasMinimum) {
-              w0 = minus(w0, load(minimum + lane));
-              w1 = minus(w1, load(minimum + lane));
-            }
-            const auto w = reinterpret_cast<__m512bh>(pack_pair(w0, w1));
+            const auto w = reinterpret_cast<__m512bh>(pack_pair(x[j], x[j + 1]));
 #pragma GCC unroll 8
             for (int r = 0; r < Rows; ++r)
               sum[r][v] = _mm512_dpbf16_ps(sum[r][v], broadcast_pair(a + r * run.a_stride + j), w);
           }
         }
       });
-      store_sums(sum, run.to + first, run.to_stride);
-    }
-    from = run.to;
-    from_stride = run.to_stride;
-  });
 }
 
 template <int Bits, bool HasMinimum>

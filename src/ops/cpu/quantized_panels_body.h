@@ -108,6 +108,20 @@ template <int Bits>
   }
 }
 
+// 8 numbers of kLanes rows of the panel in fp32: codes times scale, less the minimum.
+template <int Bits, bool HasMinimum>
+[[gnu::always_inline]] inline void scaled_values_at(const PanelView& m, const Table& table, int64_t at,
+                                                    int64_t lane, const float* scale, const float* minimum,
+                                                    Floats (&x)[8]) {
+  values_at<Bits>(m, table, at, lane, x);
+  const Floats by = load(scale + lane);
+#pragma GCC unroll 8
+  for (Floats& w : x) {
+    w = times(w, by);
+    if constexpr (HasMinimum) w = minus(w, load(minimum + lane));
+  }
+}
+
 // Calls step(scale, minimum, k) for each 8 numbers of [begin, begin + k), with the scales of their group.
 template <typename Step>
 [[gnu::always_inline]] inline void for_each_step(const PanelView& m, const Scales& scales, int64_t begin,
@@ -148,15 +162,11 @@ void unpack(const PanelView& m, const Unpack& run) {
       Word* const to = run.to + (at - run.begin) / (IsFloat ? 1 : 2) * kPanelWide;
       for (int64_t lane = 0; lane < kPanelWide; lane += kLanes) {
         Floats x[8];
-        values_at<Bits>(m, table, run.panel * m.in + at, lane, x);
-        const Floats by = load(scale + lane);
+        scaled_values_at<Bits, HasMinimum>(m, table, run.panel * m.in + at, lane, scale, minimum, x);
+        if constexpr (IsFloat) {
 #pragma GCC unroll 8
-        for (int j = 0; j < 8; ++j) {
-          x[j] = times(x[j], by);
-          if constexpr (HasMinimum) x[j] = minus(x[j], load(minimum + lane));
-          if constexpr (IsFloat) store(reinterpret_cast<float*>(to) + j * kPanelWide + lane, x[j]);
-        }
-        if constexpr (!IsFloat) {
+          for (int j = 0; j < 8; ++j) store(reinterpret_cast<float*>(to) + j * kPanelWide + lane, x[j]);
+        } else {
 #pragma GCC unroll 4
           for (int j = 0; j < 4; ++j)
             store_words(to + j * kPanelWide + lane, pack_pair(x[2 * j], x[2 * j + 1]));
@@ -205,6 +215,35 @@ template <int Rows, int64_t Vectors>
   }
 }
 
+// The sums of a run: step(sum, first, scale, minimum, k) adds the products of 8 numbers k .. k + 7, of rows
+// first .. first + Vectors * kLanes of the panel.
+template <int Bits, int Rows, int64_t Vectors, typename Step>
+[[gnu::always_inline]] inline void sum_codes(const CodedRun& run, const Step& step) {
+  const PanelView& m = *run.matrix;
+  const float* from = run.from;
+  int64_t from_stride = run.from_stride;
+  Scales scales;
+  for_each_chunk(m, run.begin, run.k, [&](int64_t begin, int64_t k) {
+    decode_scales(m, run.panel, begin / m.group, groups_of(m, begin, k), scales);
+    for (int64_t first = 0; first < kPanelWide; first += Vectors * kLanes) {
+      Floats sum[Rows][Vectors];
+      load_sums(from == nullptr ? nullptr : from + first, from_stride, sum);
+      for_each_step(m, scales, begin, k,
+                    [&] [[gnu::always_inline]] (const float* scale, const float* minimum, int64_t at) {
+                      if (first == 0) {
+                        constexpr int64_t kBytes =
+                            Bits == 8 ? kPanelWide : kPanelWide / 2;  // of the lower bits
+                        fetch<Bits == 8 ? 8 : 4>(m.low + (run.panel * m.in + at) * kBytes);
+                      }
+                      step(sum, first, scale, minimum, at);
+                    });
+      store_sums(sum, run.to + first, run.to_stride);
+    }
+    from = run.to;
+    from_stride = run.to_stride;
+  });
+}
+
 template <int Bits, bool HasMinimum, bool IsFloat, Chain Form, int Rows>
 void multiply(const CodedRun& run) {
   constexpr bool kGroups = Form == Chain::kGroups;
@@ -214,20 +253,12 @@ void multiply(const CodedRun& run) {
   const Table table = table_of(m.table);
   const float two16 = 65536;
   const Floats large = broadcast(&two16);
-  const float* from = run.from;
-  int64_t from_stride = run.from_stride;
-  Scales scales;
-  for_each_chunk(m, run.begin, run.k, [&](int64_t begin, int64_t k) {
-    decode_scales(m, run.panel, begin / m.group, groups_of(m, begin, k), scales);
-    for (int64_t first = 0; first < kPanelWide; first += kVectors * kLanes) {
-      Floats sum[Rows][kVectors];
-      load_sums(from == nullptr ? nullptr : from + first, from_stride, sum);
-      Floats part[kGroups ? 2 : 1][Rows][kVectors];  // even, odd
-      for_each_step(m, scales, begin, k, [&](const float* scale, const float* minimum, int64_t at) {
+  Floats part[kGroups ? 2 : 1][Rows][kVectors];  // even, odd
+  using Sums = Floats[Rows][kVectors];
+  sum_codes<Bits, Rows, kVectors>(
+      run, [&] [[gnu::always_inline]] (Sums & sum, int64_t first, const float* scale, const float* minimum,
+                                       int64_t at) {
         const float* const a = static_cast<const float*>(run.a) + (at - run.begin);
-        if (first == 0)
-          fetch<Bits == 8 ? 8 : 4>(m.low +
-                                   (run.panel * m.in + at) * (Bits == 8 ? kPanelWide : kPanelWide / 2));
         if (kGroups && at % kTileDepth == 0) {
 #pragma GCC unroll 8
           for (int r = 0; r < Rows; ++r) {
@@ -239,15 +270,12 @@ void multiply(const CodedRun& run) {
         }
 #pragma GCC unroll 2
         for (int v = 0; v < kVectors; ++v) {
-          const int64_t lane = first + v * kLanes;
           Floats x[8];
-          values_at<Bits>(m, table, run.panel * m.in + at, lane, x);
-          const Floats by = load(scale + lane);
+          scaled_values_at<Bits, HasMinimum>(m, table, run.panel * m.in + at, first + v * kLanes, scale,
+                                             minimum, x);
 #pragma GCC unroll 8
           for (int j = 0; j < 8; ++j) {
-            Floats w = times(x[j], by);
-            if constexpr (HasMinimum) w = minus(w, load(minimum + lane));
-            if constexpr (!IsFloat) w = rounded_to_bf16(w, large);
+            const Floats w = IsFloat ? x[j] : rounded_to_bf16(x[j], large);
 #pragma GCC unroll 8
             for (int r = 0; r < Rows; ++r) {
               Floats& chain = kGroups ? part[j % 2 * kGroups][r][v] : sum[r][v];
@@ -264,11 +292,6 @@ void multiply(const CodedRun& run) {
           }
         }
       });
-      store_sums(sum, run.to + first, run.to_stride);
-    }
-    from = run.to;
-    from_stride = run.to_stride;
-  });
 }
 
 // The six kinds of codes, for T<Bits, HasMinimum>.
