@@ -23,8 +23,6 @@ struct FullTraining {
   bool freeze_embeddings = false;  // not the embedding, nor a head that is tied to it
   // The base's numbers stay, for a reference model; else they are released (CausalLm::release_replaced).
   bool keeps_base = false;
-  // Adapter::hold_gradient() from the start; false: it is for the caller, who may not need all gradients at once.
-  bool holds_gradient = true;
   std::int64_t shard_bytes = 0;  // most bytes of a file of weights; 0: model::ExportOptions'
 };
 

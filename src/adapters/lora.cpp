@@ -229,7 +229,7 @@ Adapter Adapter::make(model::CausalLm& model, const LoraConfig& config, std::vec
   adapter.make_sides(ranks, view);
   for (std::size_t i = 0; i < keys.size(); ++i) adapter.linears_[i]->lora->dropout_key = keys[i];
   adapter.make_parts(model, ranks, view);
-  if (!config.full || config.full->holds_gradient) adapter.hold_gradient();
+  if (!config.full) adapter.hold_gradient();
   return adapter;
 }
 

@@ -118,7 +118,7 @@ class Adapter {
   static Adapter resume_pissa(model::CausalLm& model, const base::fs::path& folder, const LoraConfig& config);
   // Full fine-tuning (config.full): the tensors start as in `source`, from which the model was read, and which must
   // outlive the adapter: save() takes frozen tensors and config.json from it. With config.score_head the caller fills
-  // score(). UserError for a quantized model.
+  // score(). UserError for a quantized model. No gradient is held until hold_gradient().
   static Adapter attach_full(model::CausalLm& model, const LoraConfig& config,
                              const model::WeightSource& source);
   // The same with the values of a checkpoint that save() wrote.

@@ -7,26 +7,18 @@
 
 #include <array>
 #include <cerrno>
-#include <cmath>
 #include <csignal>
 #include <cstring>
 
 #include "base/error.h"
 #include "commands/run_signals.h"
+#include "report/metrics_file.h"
 
 namespace hone::commands {
 
 using base::Json;
 
 namespace {
-
-// As metrics.jsonl has it: what is no number is null.
-Json record_json(const train::LogRecord& record) {
-  Json out = {{"step", record.step}, {"epoch", record.epoch}};
-  for (const auto& [name, value] : record.values)
-    out[name] = std::isfinite(value) ? Json(value) : Json(nullptr);
-  return out;
-}
 
 int connected(const base::fs::path& path) {
   sockaddr_un address{};
@@ -126,7 +118,7 @@ void CallerLink::on_step(const train::StepFacts& facts, std::int64_t total_steps
 
 void CallerLink::on_log(const train::LogRecord& record) {
   inner_.on_log(record);
-  tell({{"event", "log"}, {"record", record_json(record)}});
+  tell({{"event", "log"}, {"record", report::metrics_line(record)}});
 }
 
 void CallerLink::on_memory(const train::MemoryFacts& facts) {

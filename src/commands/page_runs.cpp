@@ -1,7 +1,6 @@
 #include "commands/page_runs.h"
 
 #include "base/file.h"
-#include "config/report_plans.h"
 #include "doctor/running_file.h"
 #include "train/run_folder.h"
 
@@ -31,20 +30,26 @@ void resolve_end(const std::string& folder, report::PageRun& run) {
 
 }  // namespace
 
+std::vector<report::PagePlanRow> page_plan(const config::RunOptions& options) {
+  std::vector<report::PagePlanRow> rows;
+  for (const config::OptionRow& row : options.rows)
+    rows.push_back({row.name, row.group, row.value, row.standard, row.differs});
+  return rows;
+}
+
 PageFolder::PageFolder(std::string folder, const report::CompletionsLimits& limits)
     : folder_(without_slashes(std::move(folder))),
       metrics_(base::fs::path(folder_) / train::kMetricsFile),
       completions_(base::fs::path(folder_) / train::kCompletionsFolder, limits) {}
 
 const report::PageRun& PageFolder::read() {
-  config::RunOptions options = config::read_run_options(folder_);
+  const config::RunOptions options = config::read_run_options(folder_);
   run_ = {.name = folder_,
           .method = options.method,
           .metrics = &metrics_.read(),
           .completions = completions_.read(),
           .facts = report::read_page_facts(folder_)};
-  for (config::OptionRow& row : options.rows)
-    run_.plan.push_back({row.name, row.group, row.value, row.standard, row.differs});
+  run_.plan = page_plan(options);
   if (!options.mistake.empty()) run_.notes.push_back(options.mistake);
   resolve_end(folder_, run_);
   if (run_.metrics->unfinished && run_.facts.end != report::RunEnd::kRunning)

@@ -2,10 +2,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "config/report_plans.h"
 #include "report/page/page_data.h"
 
 namespace hone::commands {
+
+// The page's rows of a run's options.
+std::vector<report::PagePlanRow> page_plan(const config::RunOptions& options);
 
 class PageFolder {
  public:

@@ -11,6 +11,7 @@
 #include "commands/crash_signals.h"
 #include "commands/hub_download.h"
 #include "commands/hub_push.h"
+#include "commands/page_runs.h"
 #include "commands/program_paths.h"
 #include "commands/run_signals.h"
 #include "config/finish_report.h"
@@ -69,11 +70,8 @@ class FollowersStart final : public train::RunGuard {
 };
 
 report::RunPageOptions page_options(const config::Plan& plan) {
-  config::RunOptions options = config::run_options_of(config::write_plan(plan));
-  report::RunPageOptions out{.method = std::move(options.method)};
-  for (config::OptionRow& row : options.rows)
-    out.plan.push_back({row.name, row.group, row.value, row.standard, row.differs});
-  return out;
+  const config::RunOptions options = config::run_options_of(config::write_plan(plan));
+  return {.method = options.method, .plan = page_plan(options)};
 }
 
 // The run's page; loggers and the hub, where the plan asks for them: nothing is sent to anybody otherwise.

@@ -14,6 +14,7 @@
 #include "model/embedding_noise.h"
 #include "model/families.h"
 #include "model/fused_layer.h"
+#include "model/layer_of.h"
 #include "ops/attention.h"
 #include "ops/fused_linear.h"
 #include "ops/index_tensor.h"
@@ -82,7 +83,7 @@ ops::Weight read_weight(const WeightSource& source, const std::string& name, con
   } else if (held.quantize) {
     matrix = ops::quantize(source.read(name, held.dtypes.residual), *held.quantize,
                            source.path().string() + ": " + name);
-  } else if (held.keep_blocks && held.device.is_cpu() && source.blocks(name, held.dtypes.linear)) {
+  } else if (held.keep_blocks && held.device.is_cpu() && kept_scheme(source, name, held.dtypes)) {
     matrix = source.read_blocks(name);
   }
   if (!matrix) return stored(source.read(name, held.dtypes.linear).to(held.device), held.storage);
@@ -92,10 +93,7 @@ ops::Weight read_weight(const WeightSource& source, const std::string& name, con
 
 // A head or an embedding that stays in a GGUF's blocks, for products in the head's dtype; undefined: it does not.
 ops::Weight kept_vocabulary(const WeightSource& source, const std::string& name, const Held& held) {
-  // a head in fp32 has the numbers of the model's dtype
-  if (!held.keep_blocks || !held.device.is_cpu() || held.dtypes.float_head ||
-      !source.blocks(name, held.dtypes.linear))
-    return {};
+  if (!held.keep_blocks || !held.device.is_cpu() || !kept_scheme(source, name, held.dtypes)) return {};
   return ops::Weight::quantized(std::make_shared<const ops::Quantized>(source.read_blocks(name)),
                                 held.dtypes.linear);
 }
@@ -137,6 +135,12 @@ KvCache KvCache::after(std::shared_ptr<const KvCache> prefix) {
                 "a prefix with tokens and without a prefix");
   const std::int64_t length = prefix->length;
   return {.layers = {}, .length = length, .prefix = std::move(prefix), .room = 0};
+}
+
+std::optional<ops::QuantScheme> kept_scheme(const WeightSource& source, const std::string& name,
+                                            const DtypePolicy& dtypes) {
+  if (!source.has(name) || (dtypes.float_head && layer_of(name) < 0)) return {};
+  return source.blocks(name, dtypes.linear);
 }
 
 CausalLm::CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage storage, const Quantize& quantize,

@@ -50,6 +50,11 @@ enum class Storage { kPlain, kPacked };
 // quantized checkpoint stay as they are.
 using Quantize = std::optional<ops::QuantScheme>;
 
+// How CausalLm's `keep_blocks` keeps tensor `name` of a GGUF on the CPU; empty: its numbers are in `dtypes`, as are those
+// of a head in fp32, and of a tensor that the file lacks.
+std::optional<ops::QuantScheme> kept_scheme(const WeightSource& source, const std::string& name,
+                                            const DtypePolicy& dtypes);
+
 class CausalLm {
  public:
   // Reads every tensor the family's table names; UserError for a missing tensor, a wrong shape, or a tensor
@@ -57,8 +62,8 @@ class CausalLm {
   // file is ignored. With `quantize` a linear is quantized as it is read, from values in the residual's
   // dtype, as transformers does with from_pretrained's dtype; only one linear at a time is held in full
   // precision. A model is quantized here or never, so that adapters are always attached afterwards (GRAD-04).
-  // With `keep_blocks` the linears of a GGUF stay in its blocks where they can (WeightSource::blocks): the same numbers
-  // in less memory; `quantize` comes before it.
+  // With `keep_blocks` the linears of a GGUF stay in its blocks where they can (kept_scheme): the same numbers in
+  // less memory; `quantize` comes before it.
   // Tensors are read on the CPU, one at a time, and moved to `device`, where the results of all functions
   // below are.
   CausalLm(const WeightSource& source, DtypePolicy dtypes, Storage storage = Storage::kPlain,

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "model/families.h"
-#include "ops/ggml_panels.h"
+#include "ops/quantized.h"
 
 namespace hone::model {
 
@@ -23,8 +23,7 @@ std::int64_t planned_bytes(const ModelConfig& config, at::ScalarType linear, at:
     const std::int64_t numbers =
         std::accumulate(spec.shape.begin(), spec.shape.end(), std::int64_t{1}, std::multiplies<>());
     if (const std::optional<ops::QuantScheme> scheme = scheme_of(spec.name)) {
-      bytes += ops::is_ggml(scheme->type) ? ops::kept_ggml_bytes(spec.shape[0], spec.shape[1], *scheme)
-                                          : ops::quantized_bytes(spec.shape[0], spec.shape[1], *scheme);
+      bytes += ops::quantized_bytes(spec.shape[0], spec.shape[1], *scheme);
     } else if (spec.name == embedding) {
       // A tied one is the head's own, whose numbers the file has.
       bytes += numbers * (config.tie_word_embeddings ? linear_size : residual_size);

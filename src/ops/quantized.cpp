@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "ops/dynamic_codes.h"
+#include "ops/ggml_panels.h"
 #include "ops/quantized_panels.h"
 
 namespace hone::ops {
@@ -247,6 +248,7 @@ int64_t Quantized::bytes() const {
 
 int64_t quantized_bytes(int64_t out, int64_t in, const QuantScheme& scheme) {
   const int64_t n = out * in, blocks = (n + kBlock - 1) / kBlock;
+  if (is_ggml(scheme.type)) return kept_ggml_bytes(out, in, scheme);
   if (scheme.type == QuantType::kInt8) return n + 2 * 4 * out;
   const int64_t codes = (n + 1) / 2;
   return codes + (scheme.nested ? blocks + (blocks + kNestedBlock - 1) / kNestedBlock * 4 : blocks * 4);

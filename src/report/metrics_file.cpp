@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/json.h"
 
 namespace hone::report {
 
@@ -42,6 +41,13 @@ EarlierLines lines_until(const base::fs::path& path, std::int64_t last_step, boo
 
 }  // namespace
 
+Json metrics_line(const train::LogRecord& record) {
+  Json line = {{"step", record.step}, {"epoch", record.epoch}};
+  for (const auto& [name, value] : record.values)
+    line[name] = std::isfinite(value) ? Json(value) : Json(nullptr);
+  return line;
+}
+
 MetricsFile::MetricsFile(const base::fs::path& path, std::int64_t first_step, bool evaluates_again)
     : path_(path) {
   const EarlierLines earlier = lines_until(path, first_step, evaluates_again);
@@ -53,9 +59,7 @@ MetricsFile::MetricsFile(const base::fs::path& path, std::int64_t first_step, bo
 void MetricsFile::write(const train::LogRecord& record) {
   if (earlier_end_) base::fs::resize_file(path_, *earlier_end_);
   earlier_end_.reset();
-  Json line = {{"step", record.step}, {"epoch", record.epoch}};
-  for (const auto& [name, value] : record.values)
-    line[name] = std::isfinite(value) ? Json(value) : Json(nullptr);
+  Json line = metrics_line(record);
   for (const auto& [name, value] : record.performance) line["performance"][name] = value;
   file_ << base::dump_json(line) << '\n' << std::flush;
   if (file_) return;

@@ -7,9 +7,13 @@
 #include <optional>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "train/step_facts.h"
 
 namespace hone::report {
+
+// A line of metrics.jsonl without `performance`. What is no number is null.
+base::Json metrics_line(const train::LogRecord& record);
 
 class MetricsFile {
  public:

@@ -103,7 +103,6 @@ adapters::Adapter open_full(model::CausalLm& model, const config::Plan& plan, co
                             const model::WeightSource& source, bool keeps_base) {
   adapters::LoraConfig config = full_config(plan);
   config.full->keeps_base = keeps_base;
-  config.full->holds_gradient = false;  // the memory plan decides (plan_run_memory)
   if (!directory.resuming()) return adapters::Adapter::attach_full(model, config, source);
   require_kind_of_run(directory.resume_from(), /*use_peft=*/false);
   const std::unique_ptr<model::WeightSource> saved = model::open_hf_folder(directory.resume_from());

@@ -64,6 +64,7 @@ class Setting {
       adapters::LoraConfig config;
       config.full = options.full;
       adapter_ = adapters::Adapter::attach_full(*model_, config, *source_);
+      adapter_->hold_gradient();
       return;
     }
     if (options.frozen_lora) {

@@ -125,14 +125,20 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
       add("the head", head.plain());
     return out;
   }
+  const auto add_weight = [&add](const std::string& name, const ops::Weight& weight) {
+    if (weight.is_quantized()) {
+      add(name + "'s codes", weight.quantized().codes);
+      add(name + "'s scales", weight.quantized().scales);
+      add(name + "'s scales of scales", weight.quantized().nested_scales);
+    } else if (weight.has_numbers()) {
+      add(name, as_held(weight));
+    }
+  };
   // frozen_tensors() would unpack: the packs themselves, and the embedding by its rows where it is not the
   // head.
-  const bool in_blocks = model.head().is_quantized();
-  if (has_base_head(model))
-    add("the head", in_blocks ? model.head().quantized().codes : model.head().panels());
-  if (in_blocks) add("the head's scales", model.head().quantized().scales);
+  if (has_base_head(model)) add_weight("the head", model.head());
   const bool one = (model.config().tie_word_embeddings &&
-                    (in_blocks || model.dtypes().residual == model.dtypes().linear)) ||
+                    (model.head().is_quantized() || model.dtypes().residual == model.dtypes().linear)) ||
                    !has_base_embedding(model);
   static constexpr std::int64_t kHashedRows = 1 << 12;
   for (std::int64_t begin = 0; !one && begin < model.config().vocab_size; begin += kHashedRows) {
@@ -148,14 +154,7 @@ std::vector<HashedPart> parts_of(const model::CausalLm& model) {
   for (const model::DecoderLayer& layer : model.layers()) {
     const std::string prefix = "layer " + std::to_string(index++) + "'s ";
     for (const ops::Linear* linear : layer.linears()) {
-      const ops::Weight& weight = linear->weight;
-      if (weight.is_quantized()) {
-        add(linear->name + "'s codes", weight.quantized().codes);
-        add(linear->name + "'s scales", weight.quantized().scales);
-        add(linear->name + "'s scales of scales", weight.quantized().nested_scales);
-      } else if (weight.has_numbers()) {
-        add(linear->name, as_held(weight));
-      }
+      add_weight(linear->name, linear->weight);
       add(linear->name + ".bias", linear->bias);
       if (!linear->frozen_lora) continue;
       add(linear->name + " below: lora_A", as_held(linear->frozen_lora->a));

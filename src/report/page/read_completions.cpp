@@ -4,6 +4,7 @@
 #include <bit>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "base/printable.h"
@@ -115,15 +116,15 @@ CompletionsSample CompletionsReader::read() {
   const std::vector<std::size_t> places = chosen(files.size(), limits_.files);
   // A power of 2, so that it rarely changes: with another budget every file is read again.
   const std::size_t budget = limits_.bytes / std::bit_ceil(std::max<std::size_t>(1, places.size()));
-  std::map<std::int64_t, File> still;
+  std::set<std::int64_t> shown;
   for (const std::size_t i : places) {
     const auto& [step, path] = files[i];
     const File& file = read_file(step, path, budget);
     out.skipped += file.skipped;
     out.steps.push_back(file.content);
-    still[step] = file;
+    shown.insert(step);
   }
-  read_ = std::move(still);
+  std::erase_if(read_, [&shown](const auto& one) { return !shown.contains(one.first); });
   return out;
 }
 
