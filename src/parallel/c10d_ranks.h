@@ -20,6 +20,8 @@ struct RankOptions {
   std::chrono::milliseconds start_timeout{300'000};
   // How long a rank that has seen a fault waits for the last words of the others.
   std::chrono::milliseconds grace{3'000};
+  // How long rank 0, where it keeps the store, stays after a fault until the others have read it.
+  std::chrono::milliseconds linger{30'000};
 };
 
 // Finds the other ranks and connects to each. OneRank when place.size is 1. UserError when MASTER_PORT is in use,

@@ -31,6 +31,7 @@ class RankFault : public base::UserError {
     kDiverged,  // ranks are in different collectives
     kDiffers,   // ranks have different values where all must have the same
     kError,     // a rank ended with an error of its own
+    kTwice,     // two processes are the same rank: two jobs on one store
   };
   RankFault(Kind kind, std::vector<int> ranks, base::ErrorText text)
       : UserError(std::move(text)), kind_(kind), ranks_(std::move(ranks)) {}

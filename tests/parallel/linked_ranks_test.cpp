@@ -1,0 +1,236 @@
+// Collectives and faults, with ranks that are threads. What processes and the network add is in processes_test.cpp.
+#include "parallel/linked_ranks.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "parallel/thread_ranks.h"
+#include "parallel/turns.h"
+
+namespace hone::parallel::linked_ranks_test {
+
+using thread_ranks::run;
+
+void expect_well(const std::vector<std::string>& thrown) {
+  for (const std::string& error : thrown) EXPECT_EQ(error, "");
+}
+
+TEST(LinkedRanks, GatherHasEveryRanksBytesInOrder) {
+  for (const int size : {2, 3, 5}) {
+    expect_well(run(size, [](Ranks& ranks) {
+      // Empty, small (in the header) and large ones.
+      const auto bytes = [](int rank) {
+        return std::string(static_cast<std::size_t>(rank * rank * 150), static_cast<char>('a' + rank));
+      };
+      const auto all = ranks.gather(bytes(ranks.rank()), "facts");
+      ASSERT_EQ(all.size(), static_cast<std::size_t>(ranks.size()));
+      for (int r = 0; r < ranks.size(); ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], bytes(r));
+      ranks.finish();
+    }));
+  }
+}
+
+TEST(LinkedRanks, BroadcastHasRankZeros) {
+  expect_well(run(3, [](Ranks& ranks) {
+    const bool leads = ranks.leads();
+    EXPECT_EQ(ranks.broadcast(leads ? "small" : "other", "seed"), "small");
+    EXPECT_EQ(ranks.broadcast(leads ? std::string(5000, 'x') : "", "text"), std::string(5000, 'x'));
+    const at::Tensor values = leads ? at::arange(1001, at::kLong) : at::zeros({1001}, at::kLong);
+    ranks.broadcast(values, "weights");
+    EXPECT_TRUE(values.equal(at::arange(1001, at::kLong)));
+    const at::Tensor none = at::zeros({0});
+    ranks.broadcast(none, "nothing");
+  }));
+}
+
+TEST(LinkedRanks, AgreeHasMinMaxAndAny) {
+  expect_well(run(4, [](Ranks& ranks) {
+    const std::vector<std::int64_t> values = {ranks.rank(), 7, std::int64_t{1} << ranks.rank()};
+    const Agreed agreed = ranks.agree(values, "stop and finite");
+    EXPECT_EQ(agreed.min, (std::vector<std::int64_t>{0, 7, 1}));
+    EXPECT_EQ(agreed.max, (std::vector<std::int64_t>{3, 7, 8}));
+    EXPECT_EQ(agreed.any[2], 15);
+    EXPECT_TRUE(agreed.same(1));
+    EXPECT_FALSE(agreed.same(0));
+    ranks.barrier("checkpoint");
+  }));
+}
+
+TEST(LinkedRanks, PartsOfASum) {
+  expect_well(run(3, [](Ranks& ranks) {
+    const at::Tensor values = at::full({100}, 1.0 + ranks.rank());
+    const Part own = ranks.part_of(100, ranks.rank());
+    ranks.sum_part(values, "gradients");
+    EXPECT_TRUE(values.slice(0, own.begin, own.end).eq(6).all().item<bool>());
+    EXPECT_EQ(values.eq(6).sum().item<std::int64_t>(), own.end - own.begin);
+    ranks.gather_parts(values, "weights");
+    EXPECT_TRUE(values.eq(6).all().item<bool>());
+    std::int64_t next = 0;
+    for (int r = 0; r < 3; ++r) {
+      EXPECT_EQ(ranks.part_of(100, r).begin, next);
+      next = ranks.part_of(100, r).end;
+    }
+    EXPECT_EQ(next, 100);
+  }));
+}
+
+TEST(LinkedRanks, ASumOfSeveralRounds) {
+  expect_well(run(2, [](Ranks& ranks) {
+    const at::Tensor values = at::full({9'000'001}, 1.0 + ranks.rank());
+    ranks.sum(values, "gradients");
+    EXPECT_EQ(values.min().item<float>(), 3);
+    EXPECT_EQ(values.max().item<float>(), 3);
+  }));
+}
+
+TEST(LinkedRanks, DifferentCollectivesAreNamedOnEveryRank) {
+  const auto thrown = run(3, [](Ranks& ranks) {
+    ranks.at_step(12);
+    ranks.barrier("start");
+    const at::Tensor values = at::zeros({4});
+    if (ranks.rank() == 1) {
+      ranks.barrier("evaluation");
+    } else {
+      ranks.sum(values, "gradients");
+    }
+  });
+  for (const std::string& error : thrown) {
+    EXPECT_NE(error.find("rank 1 on host h1: step 12, evaluation, number 2"), std::string::npos) << error;
+    EXPECT_NE(error.find("rank 2 on host h2: step 12, gradients, number 2"), std::string::npos) << error;
+  }
+}
+
+TEST(LinkedRanks, DifferentSizesAndStepsAreDifferentCollectives) {
+  auto thrown = run(2, [](Ranks& ranks) { ranks.sum(at::zeros({4 + ranks.rank()}), "gradients"); });
+  EXPECT_NE(thrown[0].find("20 bytes"), std::string::npos) << thrown[0];
+  thrown = run(2, [](Ranks& ranks) {
+    ranks.at_step(3 + ranks.rank());
+    ranks.barrier("stop");
+  });
+  EXPECT_NE(thrown[1].find("rank 0 on host h0: step 3, stop"), std::string::npos) << thrown[1];
+}
+
+TEST(LinkedRanks, LastWordsReachTheOthers) {
+  const auto thrown = run(3, [](Ranks& ranks) {
+    ranks.at_step(4);
+    ranks.barrier("start");
+    if (ranks.rank() == 2) {
+      ranks.last_words("[train.jsonl:7] expected a string");
+      return;
+    }
+    ranks.sum(at::zeros({4}), "gradients");
+  });
+  EXPECT_EQ(thrown[2], "");
+  for (const std::size_t r : {0, 1}) {
+    EXPECT_NE(thrown[r].find("rank 2 on host h2 ended with an error: [train.jsonl:7] expected a string"),
+              std::string::npos)
+        << thrown[r];
+    EXPECT_NE(thrown[r].find("step 4, gradients"), std::string::npos) << thrown[r];
+    EXPECT_NE(thrown[r].find("after start"), std::string::npos) << thrown[r];
+  }
+}
+
+TEST(LinkedRanks, ARankThatDoesNotComeIsNamedAndAlive) {
+  const auto thrown = run(
+      3,
+      [](Ranks& ranks) {
+        if (ranks.rank() == 1) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(900));
+          return;
+        }
+        ranks.barrier("checkpoint");
+      },
+      std::chrono::milliseconds(300));
+  for (const std::size_t r : {0, 2}) {
+    EXPECT_NE(thrown[r].find("rank 1 on host h1 did not come within 0 s, and is alive"), std::string::npos)
+        << thrown[r];
+    EXPECT_NE(thrown[r].find("ddp_timeout"), std::string::npos) << thrown[r];
+  }
+}
+
+TEST(LinkedRanks, NothingAfterTheEnd) {
+  run(2, [](Ranks& ranks) {
+    ranks.finish();
+    EXPECT_THROW(ranks.barrier("late"), base::InternalError);
+  });
+}
+
+TEST(RequireSame, NamesValuesAndRanks) {
+  const auto thrown = run(3, [](Ranks& ranks) {
+    require_same(ranks, {{"seed", "42"}}, "start", "", "");
+    std::vector<SameValue> values = {{"max_length", ranks.rank() == 2 ? "1024" : "512"}, {"seed", "42"}};
+    if (ranks.rank() == 1) values.push_back({"extra", "x"});
+    require_same(ranks, values, "start", "another file", "use one file");
+  });
+  for (const std::string& error : thrown) {
+    EXPECT_NE(error.find("max_length is 512 on ranks 0 and 1, 1024 on rank 2"), std::string::npos) << error;
+    EXPECT_NE(error.find("extra is missing on ranks 0 and 2, x on rank 1"), std::string::npos) << error;
+    EXPECT_EQ(error.find("seed"), std::string::npos) << error;
+    EXPECT_NE(error.find("use one file"), std::string::npos) << error;
+  }
+}
+
+TEST(InTurns, FactsOfAllInOrderOnEveryRank) {
+  for (const int size : {1, 2, 3, 4}) {
+    const auto body = [](Ranks& ranks) {
+      std::vector<std::int64_t> costs = {5, 1, 9, 3, 3, 700, 2};
+      const BinnedWork work(costs, ranks.size());
+      int own = 0;
+      const auto facts = in_turns(
+          ranks, work,
+          [&](std::int64_t item) {
+            ++own;
+            return std::string(static_cast<std::size_t>(item * 30), 'f') + std::to_string(item);
+          },
+          "rewards");
+      ASSERT_EQ(facts.size(), costs.size());
+      for (std::size_t i = 0; i < facts.size(); ++i)
+        EXPECT_EQ(facts[i], std::string(i * 30, 'f') + std::to_string(i));
+      EXPECT_EQ(own, static_cast<int>(work.items_of_rank(ranks.rank()).size()));
+      EXPECT_EQ(in_turns(ranks, 0, [](std::int64_t) { return std::string("?"); }, "none").size(), 0U);
+    };
+    if (size == 1) {
+      OneRank one;
+      body(one);
+    } else {
+      expect_well(run(size, body));
+    }
+  }
+}
+
+TEST(InTurns, AnErrorOfOneRankEndsAll) {
+  const auto thrown = run(3, [](Ranks& ranks) {
+    in_turns(
+        ranks, 3,
+        [&](std::int64_t) -> std::string {
+          if (ranks.rank() == 1) throw std::runtime_error("the reward failed");
+          return "well";
+        },
+        "rewards");
+  });
+  EXPECT_EQ(thrown[1], "the reward failed");
+  for (const std::size_t r : {0, 2}) {
+    EXPECT_NE(thrown[r].find("rank 1 on host h1 ended with an error: the reward failed"), std::string::npos)
+        << thrown[r];
+  }
+}
+
+TEST(AllOrNone, AnErrorOfRankZeroEndsAll) {
+  const auto thrown = run(2, [](Ranks& ranks) {
+    all_or_none(ranks, [] {}, "checkpoint");
+    all_or_none(
+        ranks,
+        [&] {
+          if (ranks.leads()) throw std::runtime_error("disk full");
+        },
+        "checkpoint");
+  });
+  EXPECT_EQ(thrown[0], "disk full");
+  EXPECT_NE(thrown[1].find("disk full"), std::string::npos) << thrown[1];
+}
+
+}  // namespace hone::parallel::linked_ranks_test
