@@ -46,9 +46,9 @@ class Tests:
     def __init__(self):
         self.failed = 0
 
-    def run(self, functions, *arguments):
+    def run(self, functions, *arguments, title=None):
         for function in functions:
-            name = function.__doc__.strip().splitlines()[0].rstrip(".")
+            name = title or function.__doc__.strip().splitlines()[0].rstrip(".")
             said = io.StringIO()
             try:
                 with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):

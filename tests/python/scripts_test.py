@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""TRL's own scripts (trl/scripts/*.py), with hone.trl in the place of trl, and a small model and data; and the objects of PEFT, datasets and
-transformers as arguments.
+"""TRL's own scripts (of its package, and examples/scripts of its repository), with hone.trl in the place of trl, and a small model and data;
+and the objects of PEFT, datasets and transformers as arguments.
 
 usage: tests/python/scripts_test.py [NAME...]     with the packages of third_party/parity-venv
 """
 import argparse
+import dataclasses
+import functools
 import json
 import os
 import pathlib
@@ -14,12 +16,50 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from checks import MARKED, PAIRS, PROMPTS, SOURCE, TEXTS, TINY, Skip, Tests, holds, same
+from checks import MARKED, PAIRS, PARITY, PROMPTS, SOURCE, TEXTS, TINY, Skip, Tests, holds, same
 
 PYTHON = SOURCE / "third_party/parity-venv/bin/python"
-ROWS = {"sft": TEXTS, "dpo": PAIRS, "kto": MARKED, "reward": PAIRS, "grpo": PROMPTS, "rloo": PROMPTS}
-MORE = {"grpo": ["--reward_funcs", "rewards.longest", "think_format_reward", "--num_generations", "2", "--max_completion_length", "4"],
-        "rloo": ["--reward_funcs", "rewards.longest", "--num_generations", "2", "--max_completion_length", "4"]}
+REWARD_MODEL = str(PARITY / "rewards/tiny_reward")
+SUMS = [{"problem": f"What is {n} + {n}?", "solution": f"$\\boxed{{{2 * n}}}$", "messages": [], "row": n} for n in range(4)]
+PROMPTS = [{**row, "row": at} for at, row in enumerate(PROMPTS)]
+GROUPS = ("--num_generations", "2", "--max_completion_length", "8")
+
+
+@dataclasses.dataclass
+class Script:
+    """One of TRL's: where it is, its data and options, and what beside its imports is another model or other data."""
+    rows: list
+    options: tuple = ()
+    changes: dict = dataclasses.field(default_factory=dict)
+    is_example: bool = False  # of the repository's examples/scripts, not of the package
+    samples: bool = False     # what TRL samples, hone replays
+    model: str = TINY
+    rounding: float = 0.0     # of TRL's own log of the loss
+
+    def text(self, name):
+        text = (examples() if self.is_example else package()).joinpath(f"{name}.py").read_text()
+        for old, new in self.changes.items():
+            same(text.count(old), 1, old)
+            text = text.replace(old, new)
+        return text
+
+
+SCRIPTS = {
+    "sft": Script(TEXTS),
+    "dpo": Script(PAIRS),
+    "kto": Script(MARKED),
+    "reward": Script(PAIRS, model=REWARD_MODEL),
+    "grpo": Script(PROMPTS, ("--reward_funcs", "rewards.longest", "think_format_reward", *GROUPS), samples=True),
+    "rloo": Script(PROMPTS, ("--reward_funcs", "rewards.longest", *GROUPS), samples=True),
+    "online_dpo": Script(PROMPTS, ("--reward_model_path", REWARD_MODEL, "--max_new_tokens", "8", "--dtype", "auto"), is_example=True, samples=True, rounding=1e-4),
+    "cpo": Script(PAIRS, is_example=True),
+    "orpo": Script(PAIRS, is_example=True),
+    "kto_of_models": Script(MARKED, is_example=True),
+    "reward_modeling": Script(PAIRS, is_example=True, model=REWARD_MODEL),
+    "gspo": Script(SUMS, (*GROUPS, "--importance_sampling_level", "sequence", "--entropy_coef", "0.1"), is_example=True, samples=True,
+                   changes={'"AI-MO/NuminaMath-TIR", split=["train[:5%]", "test[:5%]"]': '"data", split=["train", "test"]',
+                            "dataset_name=script_args.dataset_name": 'dataset_name="data"'}),
+}
 REWARDS = '''
 def longest(completions, **kwargs):
     return [float(len(one if isinstance(one, str) else one[0]["content"])) for one in completions]
@@ -75,18 +115,88 @@ assert trainer.state.log_history[0]["reward"] > 0, trainer.state.log_history
 assert "load_in_4bit: true" in open(out + "/grpo/inputs/run.yaml").read()
 """
 
+MODELS = """
+import sys
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+from hone.trl import DPOTrainer, OnlineDPOConfig, OnlineDPOTrainer, Refused, RewardTrainer, SFTConfig, SFTTrainer
+
+tiny, rewards, out = sys.argv[1:]
+
+
+def refused(text, make):
+    try:
+        make()
+    except Refused as error:
+        assert text in str(error) and "in this process's memory" in str(error), error
+    else:
+        raise AssertionError("taken: " + text)
+
+
+def fresh(**named):
+    return AutoModelForCausalLM.from_pretrained(tiny, **named)
+
+
+quick = dict(max_steps=2, per_device_train_batch_size=2, threads=1, skip_doctor=True, bf16=False, logging_steps=1)
+rows = [{"text": f"one two three {n}"} for n in range(4)]
+logs = []
+for model in (tiny, fresh()):
+    trainer = SFTTrainer(model, SFTConfig(f"{out}/{len(logs)}", **quick), train_dataset=rows)
+    trainer.train()
+    logs.append([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])
+assert logs[0] == logs[1] and len(logs[0]) == 2, logs
+assert "bfloat16" in str(SFTTrainer(fresh(dtype=torch.bfloat16))._settings["dtype"])
+
+changed = fresh()
+with torch.no_grad():
+    changed.model.layers[1].mlp.up_proj.weight[3, 5] += 1e-3
+refused("model.layers.1.mlp.up_proj.weight is not what its file has", lambda: SFTTrainer(changed))
+wider = fresh()
+wider.resize_token_embeddings(wider.config.vocab_size + 8)
+refused("vocab_size", lambda: SFTTrainer(wider))
+turned = fresh()
+turned.config.rms_norm_eps = 1e-3
+refused("rms_norm_eps: 0.001", lambda: SFTTrainer(turned))
+ended = fresh()
+ended.generation_config.eos_token_id = [7]
+refused("eos_token_id: [7]", lambda: SFTTrainer(ended))
+refused("pass peft_config to the trainer", lambda: SFTTrainer(get_peft_model(fresh(), LoraConfig(r=2, target_modules=["q_proj"]))))
+SFTTrainer(fresh(), SFTConfig(out))  # the refusals are of the changes
+
+DPOTrainer(fresh(), fresh())  # the model itself, loaded twice
+try:
+    DPOTrainer(fresh(), rewards)
+except Refused as error:
+    assert "ref_model" in str(error), error
+else:
+    raise AssertionError("another reference")
+
+head = dict(num_labels=1)
+judge, tokens = AutoModelForSequenceClassification.from_pretrained(rewards, **head), AutoTokenizer.from_pretrained(rewards)
+made = OnlineDPOTrainer(fresh(), reward_funcs=judge, args=OnlineDPOConfig(out, reward_model_path=rewards), reward_processing_classes=tokens)
+assert made._settings["reward_funcs"] == [rewards] and "reward_model_path" not in made._settings, made._settings
+RewardTrainer(AutoModelForSequenceClassification.from_pretrained(tiny, **head))  # its new head hone makes itself
+new = AutoModelForSequenceClassification.from_pretrained(tiny, **head)
+refused("it has score.weight, which its file has not", lambda: OnlineDPOTrainer(tiny, reward_funcs=new))
+"""
+
 
 def test_objects(folder):
     """datasets, PEFT's LoraConfig, transformers' callbacks, tokenizers and BitsAndBytesConfig are taken as they are"""
-    scripts()
-    clean = os.environ | {"PYTHONPATH": str(SOURCE / "python"), "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "cache")}
-    ended = subprocess.run([str(PYTHON), "-c", OBJECTS, TINY, str(folder)], cwd=folder, env=clean, capture_output=True, text=True)
-    same(ended.returncode, 0, ended.stderr[-3000:] + ended.stdout[-1000:])
+    package()
+    run(folder, "-c", [OBJECTS, TINY, str(folder)])
+
+
+def test_models(folder):
+    """models in memory are taken while they are what their folder holds, and named where they are not"""
+    package()
+    run(folder, "-c", [MODELS, TINY, REWARD_MODEL, str(folder)])
 
 
 def test_example(folder):
     """the example of docs/python.md runs, with a small model and two steps"""
-    scripts()
+    package()
     text = re.search(r"```python\n(.*?)```", (SOURCE / "docs/python.md").read_text(), re.DOTALL)[1]
     for old, new in (("HuggingFaceTB/SmolLM2-135M-Instruct", TINY), ("max_completion_length=128", "max_completion_length=8, threads=1, bf16=False"),
                      ("max_steps=200, per_device_train_batch_size=32", "max_steps=2, per_device_train_batch_size=8, skip_doctor=True")):
@@ -100,84 +210,83 @@ def test_example(folder):
     holds((folder / "adapter/adapter_config.json").is_file() and "train_loss" in ended.stdout.splitlines()[-1], ended.stdout[-1000:])
 
 
-def scripts():
-    """{name: text} of TRL's scripts, their imports changed."""
+def package():
     found = list((SOURCE / "third_party/parity-venv").glob("lib/python*/site-packages/trl/scripts"))
     if not found:
         raise Skip("tests/parity/setup has installed no trl")
-    return {name: re.sub(r"\bfrom trl(\.rewards)? import", r"from hone.trl\1 import", (found[0] / f"{name}.py").read_text()) for name in ROWS}
+    return found[0]
 
 
-def run_script(folder, text, words):
-    (folder / "script.py").write_text(text)
+def examples():
+    package()
+    folder = SOURCE / "third_party/trl-examples"
+    if not (folder / "commit").is_file():
+        raise Skip("tests/parity/fetch_examples has fetched no examples of TRL's repository")
+    return folder
+
+
+def run(folder, name, words, recorded=None):
+    """Whose script `folder`/`name` is: of its imports trl, or hone.trl. `recorded`: a file for what is sampled."""
     clean = os.environ | {"PYTHONPATH": str(SOURCE / "python"), "HF_HUB_OFFLINE": "1", "HF_HOME": str(folder / "cache")}
-    ended = subprocess.run([str(PYTHON), "script.py", *words], cwd=folder, env=clean, capture_output=True, text=True)
+    recorder = [str(SOURCE / "tests/python/record_samples.py"), str(recorded)] if recorded else []
+    ended = subprocess.run([str(PYTHON), *recorder, name, *words], cwd=folder, env=clean, capture_output=True, text=True)
     same(ended.returncode, 0, ended.stderr[-3000:] + ended.stdout[-1000:])
-    holds("Training completed" in ended.stdout, ended.stdout[-1000:])
 
 
-def test_losses(folder, name):
-    """In float32, of all weights: no adapter's random numbers are in it."""
-    text = scripts()[name]
-    (folder / "data").mkdir()
-    (folder / "data/train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[name]))
-    found = {}
-    for whose, script in (("trl", text.replace("from hone.trl", "from trl")), ("hone", text)):
-        out = folder / whose
-        words = ["--model_name_or_path", TINY, "--dataset_name", str(folder / "data"), "--output_dir", str(out), "--max_steps", "4",
-                 "--per_device_train_batch_size", "2", "--learning_rate", "1e-3", "--bf16", "false", "--logging_steps", "1", "--save_strategy",
-                 "steps", "--save_steps", "4", "--report_to", "none", "--use_cpu", "true"]
-        run_script(folder, script, words + (["--skip_doctor", "true"] if whose == "hone" else []))
-        history = json.loads((out / "checkpoint-4/trainer_state.json").read_text())["log_history"]
-        found[whose] = [(entry["loss"], entry["grad_norm"]) for entry in history if "loss" in entry]
-    same(len(found["trl"]), 4, "steps")
-    worst = max(abs(a - b) / abs(b) for ours, theirs in zip(found["hone"], found["trl"]) for a, b in zip(ours, theirs))
-    holds(len(found["hone"]) == 4 and worst < 1e-4, f"relative difference {worst:.2g}: {found}")
-    holds(found["trl"][0][0] != found["trl"][3][0], f"the weights move: {found}")
-
-
-def test_script(folder, name):
-    text = scripts()[name]
-    holds("from hone.trl import" in text, "its import")
+def prepared(folder, name):
+    """Its data, its reward functions, and the script twice: as it is, and with the import of hone.trl. Options for both."""
+    script = SCRIPTS[name]
+    text = script.text(name.removesuffix("_of_models"))
+    changed, count = re.subn(r"^( *)from trl((?:\.[a-z_.]+)?) import", r"\1from hone.trl\2 import", text, flags=re.MULTILINE)
+    holds(count and "from trl" not in changed, "its imports")
+    (folder / "trl_script.py").write_text(text)
+    (folder / "hone_script.py").write_text(changed)
     (folder / "rewards.py").write_text(REWARDS)
     (folder / "data").mkdir()
-    (folder / "data/train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[name]))
-    words = ["--model_name_or_path", TINY, "--dataset_name", str(folder / "data"), "--output_dir", str(folder / "out"), "--max_steps", "2",
-             "--per_device_train_batch_size", "2", "--use_peft", "--lora_r", "2", "--no_bf16", "--logging_steps", "1", "--skip_doctor", "true",
-             "--threads", "1", "--report_to", "none", *MORE.get(name, [])]
-    run_script(folder, text, words)
+    for split in ("train", "test"):
+        (folder / f"data/{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in script.rows))
+    return ["--model_name_or_path", script.model, "--dataset_name", "data", "--per_device_train_batch_size", "4" if script.samples else "2",
+            "--bf16", "false", "--logging_steps", "1", "--report_to", "none", *script.options]
+
+
+def adapter_test(folder, name):
+    words = prepared(folder, name)
+    run(folder, "hone_script.py", words + ["--output_dir", "out", "--max_steps", "2", "--use_peft", "--lora_r", "2", "--skip_doctor", "true",
+                                           "--threads", "1"])
     holds((folder / "out/adapter_model.safetensors").is_file(), "an adapter")
+
+
+def losses_test(folder, name):
+    """Of all weights: no adapter's random numbers are in it."""
+    words = prepared(folder, name) + ["--max_steps", "4", "--learning_rate", "1e-3", "--save_strategy", "steps", "--save_steps", "4", "--use_cpu", "true"]
+    recorded = folder / "rollouts.jsonl" if SCRIPTS[name].samples else None
+    run(folder, "trl_script.py", words + ["--output_dir", "trl"], recorded)
+    run(folder, "hone_script.py", words + ["--output_dir", "hone", "--skip_doctor", "true"] + (["--replay", str(recorded)] if recorded else []))
+    found = {}
+    for whose in ("trl", "hone"):
+        history = json.loads((folder / whose / "checkpoint-4/trainer_state.json").read_text())["log_history"]
+        found[whose] = [(entry["loss"], entry["grad_norm"]) for entry in history if "loss" in entry]
+    same([len(steps) for steps in found.values()], [4, 4], "steps")
+    for ours, theirs in zip(found["hone"], found["trl"]):
+        for at, (a, b) in enumerate(zip(ours, theirs)):
+            # 1e-6: the loss of a policy that has not moved is 0, but for rounding
+            holds(abs(a - b) <= 1e-4 * abs(b) + 1e-6 + (SCRIPTS[name].rounding if at == 0 else 0), f"hone {ours}, TRL {theirs}: {found}")
+    holds(found["trl"][0] != found["trl"][3], f"the weights move: {found}")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("only", nargs="*")
     given = parser.parse_args()
+    cases = [(one.__name__[5:], one.__doc__, one) for one in (test_objects, test_models, test_example)]
+    cases += [(name, f"TRL's script {name}.py runs with its import changed", functools.partial(adapter_test, name=name)) for name in SCRIPTS]
+    cases += [(f"{name}-losses", f"TRL's script {name}.py gives TRL's losses and gradient norms in float32", functools.partial(losses_test, name=name))
+              for name in SCRIPTS]
     tests = Tests()
-    for one in (test_objects, test_example):
-        if not given.only or one.__name__[5:] in given.only:
+    for name, title, case in cases:
+        if not given.only or name in given.only:
             with tempfile.TemporaryDirectory() as folder:
-                tests.run([one], pathlib.Path(folder))
-    for name in ROWS:
-        if given.only and name not in given.only:
-            continue
-
-        def one(folder, name=name):
-            test_script(folder, name)
-
-        one.__doc__ = f"TRL's script {name}.py runs with its import changed"
-        with tempfile.TemporaryDirectory() as folder:
-            tests.run([one], pathlib.Path(folder))
-    for name in ("sft", "dpo", "kto"):  # a reward model's head is random
-        if given.only and "losses" not in given.only:
-            continue
-
-        def two(folder, name=name):
-            test_losses(folder, name)
-
-        two.__doc__ = f"TRL's script {name}.py gives TRL's losses and gradient norms in float32"
-        with tempfile.TemporaryDirectory() as folder:
-            tests.run([two], pathlib.Path(folder))
+                tests.run([case], pathlib.Path(folder), title=title)
     return 1 if tests.failed else 0
 
 

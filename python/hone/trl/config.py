@@ -20,6 +20,8 @@ class Config:
                 object.__setattr__(self, name, copy.copy(options.default_of(row)))
         if output_dir is not None:
             settings = {"output_dir": output_dir, **settings}
+        if len(settings) >= len(dataclasses.fields(self)):  # transformers' HfArgumentParser passes every field: what it was not told is not set
+            settings = {name: value for name, value in settings.items() if value != getattr(self, name, self)}
         for name, value in settings.items():
             self._check(name)
             setattr(self, name, value)
@@ -80,14 +82,15 @@ class Config:
 
 def field_of(row):
     default = options.default_of(row)
-    meaning = {"help": row["meaning"], **({"choices": row["values"]} if "values" in row else {})}
+    meaning = {"help": row["meaning"].replace("%", "%%"),  # argparse formats it
+               **({"choices": row["values"]} if "values" in row else {})}
     if isinstance(default, (list, dict)):
         return dataclasses.field(default_factory=functools.partial(copy.copy, default), metadata=meaning)
     return dataclasses.field(default=default, metadata=meaning)
 
 
 def fields_of(method, wanted):
-    return [(row["name"], options.TYPES.get(row["type"], object), field_of(row)) for row in options.rows(method).values() if wanted(row)]
+    return [(row["name"], options.type_of(row), field_of(row)) for row in options.rows(method).values() if wanted(row)]
 
 
 @functools.lru_cache(maxsize=None)

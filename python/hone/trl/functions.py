@@ -8,6 +8,8 @@ import re
 import traceback
 
 from hone.errors import Refused
+from hone.trl import models
+from hone.trl.rows import is_named
 
 TIMEOUT = 86400.0  # seconds: TRL waits for a function for ever
 
@@ -81,22 +83,21 @@ class Functions:
         self._thread = None
         self._loop = None
 
-    def specs(self, functions, judge=False):
+    def specs(self, functions, judge=False, option="reward_funcs"):
         """reward_funcs for the program: words stay, callables become hone.caller.NAME."""
         if functions is None:
             return None
         several = functions if isinstance(functions, (list, tuple)) else [functions]
-        return [self.spec(one, judge) for one in several]
+        return [self.spec(one, judge, option) for one in several]
 
-    def spec(self, one, judge):
-        where = f"{self.trainer}, {'judge' if judge else 'reward_funcs'}"
-        if isinstance(one, (str, os.PathLike)):
+    def spec(self, one, judge, option="reward_funcs"):
+        where = f"{self.trainer}, {'judge' if judge else option}"
+        if is_named(one):
             return os.fspath(one)
         if judge and callable(getattr(one, "judge", None)):
             one = one.judge
-        if hasattr(one, "forward") and hasattr(one, "parameters"):
-            raise Refused(where, "a function, or the folder of a reward model", f"a {type(one).__name__} in this process's memory",
-                          "save it with save_pretrained(FOLDER) and pass the folder")
+        if models.is_model(one):
+            return models.name_of(one, where)
         if not callable(one) or isinstance(one, type):
             raise Refused(where, "a function, a name, or a folder", f"a {type(one).__name__}" if not isinstance(one, type) else f"the class {one.__name__}")
         base = re.sub(r"\W", "_", name_of(one), flags=re.ASCII).strip("_") or "function"

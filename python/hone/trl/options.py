@@ -3,6 +3,7 @@ import difflib
 import functools
 import json
 import subprocess
+import typing
 
 from hone import program
 from hone.errors import HoneError
@@ -13,7 +14,19 @@ METHODS = {"SFT": "sft", "DPO": "dpo", "KTO": "kto", "Reward": "reward", "GRPO":
 
 # Whose options belong to other classes of TRL's (scripts.py), and not to a method's Config.
 OF_SCRIPTS = {"ModelConfig": "ModelConfig", "ScriptArguments": "ScriptArguments", "DatasetMixtureConfig": "DatasetMixtureConfig"}
-TYPES = {"bool": bool, "int": int, "float": float, "string": str, "choice": str, "list": list, "map": dict, "ids": list, "any": object}
+
+
+class Value:
+    """Of options with several types: JSON as what it says, else text."""
+
+    def __new__(cls, text):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+
+
+TYPES = {"bool": bool, "int": int, "float": float, "string": str, "choice": str, "list": list[str], "map": dict, "ids": list[int], "any": Value}
 
 
 def printed(*arguments):
@@ -47,6 +60,12 @@ def is_script_option(row):
 def near(name, names):
     found = difflib.get_close_matches(name, names, 1, 0.7)
     return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def type_of(row):
+    """The annotation of a field; None is no boolean."""
+    kind = TYPES.get(row["type"], Value)
+    return typing.Optional[kind] if row["type"] == "bool" and row["default"] is None else kind
 
 
 def default_of(row):

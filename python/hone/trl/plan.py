@@ -59,7 +59,7 @@ def data_settings(folder, train, evaluation, function, trainer):
     out = {}
 
     def named(data, file, argument):
-        if isinstance(data, (str, os.PathLike)):
+        if rows.is_named(data):
             if function is not None:
                 raise Refused(f"{trainer}, formatting_func", "rows of this process", f"{argument}={os.fspath(data)!r}",
                               "load the rows and pass them, or write text_template: '{column} ...'")

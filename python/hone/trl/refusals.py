@@ -3,6 +3,8 @@ import inspect
 import os
 
 from hone.errors import Refused
+from hone.trl import models
+from hone.trl.rows import is_named
 
 # Arguments of TRL's trainers that are code or objects of this process; None, and what `EMPTY` has, is no refusal.
 INSTEAD = {
@@ -13,7 +15,7 @@ INSTEAD = {
     "optimizers": "set optim, learning_rate, lr_scheduler_type and optim_args in the config",
     "optimizer_cls_and_kwargs": "set optim, learning_rate and optim_args in the config",
     "model_init": "name the model: model='folder or name'",
-    "ref_model": "the reference is the model without its adapter, or a copy of it at the start",
+    "ref_model": "the reference is the model without its adapter, or a copy of it at the start; another one hone does not have",
     "reward_processing_classes": "a reward model's folder has its own tokenizer",
     "tools": "hone has no tools",
     "rollout_func": "hone samples by itself; replay reads rollouts from a file",
@@ -61,28 +63,33 @@ INSTEAD_OF_STEPS = {
 }
 
 
-def name_of_model(model, trainer):
-    """The name or path that the program opens; Refused for a model in memory."""
-    if isinstance(model, (str, os.PathLike)):
-        return os.fspath(model)
-    name = getattr(model, "name_or_path", "") or getattr(getattr(model, "config", None), "_name_or_path", "")
-    if not isinstance(name, str):
-        name = ""
-    raise Refused(f"{trainer}, model", "a name or a path", f"a {type(model).__name__} in this process's memory",
-                  (f"pass model={name!r}" if name else "save it with save_pretrained(FOLDER) and pass model=FOLDER") +
-                  "; settings of from_pretrained go into model_init_kwargs, a changed model into a folder of its own")
+def same_reference(given, model, trainer):
+    """Takes away a ref_model that is the model itself, loaded twice."""
+    reference = given.get("ref_model")
+    if reference is not None and (is_named(reference) or models.is_model(reference)):
+        if models.is_same(models.name_of(reference, f"{trainer}, ref_model"), model):
+            del given["ref_model"]
+
+
+def same_tokenizers(given, specs):
+    """Takes away tokenizers of reward models that are those of the models' own folders."""
+    classes = given.get("reward_processing_classes")
+    several = classes if isinstance(classes, (list, tuple)) else [classes] * (classes is not None)
+    names = [getattr(one, "name_or_path", one) for one in several]
+    if names and all(name is None or any(models.is_same(str(name), spec) for spec in specs or ()) for name in names):
+        del given["reward_processing_classes"]
 
 
 def tokenizer_settings(processing_class, model, trainer):
     """{} for the model's own tokenizer, else tokenizer_name_or_path."""
     if processing_class is None:
         return {}
-    named = processing_class if isinstance(processing_class, (str, os.PathLike)) else getattr(processing_class, "name_or_path", None)
-    if not named or not isinstance(named, (str, os.PathLike)):
+    named = processing_class if is_named(processing_class) else getattr(processing_class, "name_or_path", None)
+    if not named or not is_named(named):
         raise Refused(f"{trainer}, processing_class", "a tokenizer with a name or a path", f"a {type(processing_class).__name__} without one",
                       "save it with save_pretrained(FOLDER) and pass processing_class=FOLDER")
     named = os.fspath(named)
-    if named == model or (os.path.exists(named) and os.path.exists(model) and os.path.samefile(named, model)):
+    if models.is_same(named, model):
         return {}
     if not os.path.isdir(named):
         raise Refused(f"{trainer}, processing_class", f"the tokenizer of {model}, or a folder", named,

@@ -6,16 +6,14 @@ import sys
 import types
 import typing
 
-from hone.errors import HoneError
+from hone.errors import HoneError, Refused
 from hone.trl import adapters, options
-from hone.trl.config import Config, field_of
+from hone.trl.config import Config, fields_of
 
 
-def _of_table(name, more=()):
+def _of_table(name):
     """A dataclass of the options that are this class's in TRL."""
-    table = options.rows("sft")
-    fields = [(row["name"], options.TYPES.get(row["type"], object), field_of(row)) for row in table.values() if row["from"] == name]
-    return dataclasses.make_dataclass(name, fields + list(more), namespace={"__module__": "hone.trl"})
+    return dataclasses.make_dataclass(name, fields_of("sft", lambda row: row["from"] == name), namespace={"__module__": "hone.trl"})
 
 
 def __getattr__(name):
@@ -53,6 +51,14 @@ def get_quantization_config(model_args):
         return None
     return types.SimpleNamespace(load_in_4bit=model_args.load_in_4bit, load_in_8bit=model_args.load_in_8bit,
                                  bnb_4bit_quant_type=model_args.bnb_4bit_quant_type, bnb_4bit_use_double_quant=model_args.use_bnb_nested_quant)
+
+
+class LogCompletionsCallback:
+    """TRL's samples for a logger. hone samples by itself, so that no callback can."""
+
+    def __init__(self, *arguments, **named):
+        raise Refused("LogCompletionsCallback", "samples that the program makes", "a callback that samples from a model in this process",
+                      "set log_completions=True (GRPO, RLOO, Online DPO) or sample_prompts and sample_steps (SFT, DPO)")
 
 
 def get_kbit_device_map():
@@ -168,10 +174,8 @@ def _kind(hint):
     origin = typing.get_origin(hint)
     if origin in (list, tuple, dict):
         return list if origin is tuple else origin
-    if hint in (bool, int, float, list, dict, str):
+    if hint in (bool, int, float, list, dict, str, options.Value):
         return hint
-    if hint is object:
-        return object
     for part in typing.get_args(hint):
         kind = _kind(part)
         if kind is not None and part is not type(None):
@@ -197,8 +201,10 @@ def _converted(text, kind, name):
             return int(text)
         if kind is float:
             return float(text)
-        if kind in (dict, object):
-            return _word(text) if kind is object else json.loads(text)
+        if kind is dict:
+            return json.loads(text)
+        if kind is options.Value:
+            return options.Value(text)
     except (KeyError, ValueError):
         raise ValueError(f"--{name}: expected {kind.__name__}, found {text!r}") from None
     return text

@@ -11,7 +11,7 @@ import types
 
 from hone import program
 from hone.errors import HoneError, Refused
-from hone.trl import adapters, child, functions, options, plan, refusals
+from hone.trl import adapters, child, functions, models, options, plan, refusals
 from hone.trl.callbacks import Callbacks, TrainerState
 from hone.trl.config import config_class
 from hone.trl.notebook import Progress
@@ -49,13 +49,14 @@ class Trainer:
         given = self._bound(arguments, named)
         refusals.refuse_overrides(self, Trainer)
         model, args = given.pop("model", None), given.pop("args", None)
-        self._model = refusals.name_of_model(model, title) if model is not None else None
+        new = models.HEADS if self._name == "Reward" else ()
+        self._model = models.name_of(model, f"{title}, model", new) if model is not None else None
         self.args = self._config(args)
         self.processing_class = given.pop("processing_class", None)
         self.train_dataset, self.eval_dataset = given.pop("train_dataset", None), given.pop("eval_dataset", None)
         self._formatting = given.pop("formatting_func", None)
         self._functions = functions.Functions(title)
-        self._settings = self._own_settings(given, title)
+        self._settings = self._own_settings(given, model, title)
         callbacks = given.pop("callbacks", None)
         refusals.refuse_arguments(title, given)
         self.callback_handler = Callbacks(callbacks, self)
@@ -89,22 +90,31 @@ class Trainer:
                           f"a {type(args).__name__} of {type(args).__module__.split('.')[0]}", f"from hone.trl import {wanted.__name__}")
         return args
 
-    def _own_settings(self, given, title):
+    def _own_settings(self, given, model, title):
         """Options that are arguments of the trainer, without the data sets."""
         out = dict(self.args.settings())
         plan.init_kwargs(out, title)
         if self._model is not None:
             plan.take(out, {"model_name_or_path": self._model}, title)
+            if "dtype" not in (out.get("model_init_kwargs") or {}):
+                plan.take(out, models.settings_of(model), title)
         if out.get("model_name_or_path") is None:
             raise Refused(f"{title}, model", "a name or a path", "none")
+        refusals.same_reference(given, out["model_name_or_path"], title)
         plan.take(out, refusals.tokenizer_settings(self.processing_class, out["model_name_or_path"], title), title)
         plan.take(out, adapters.quantization_settings(given.pop("quantization_config", None), title), title)
         plan.take(out, adapters.lora_settings(given.pop("peft_config", None), title), title)
         for name in ("reward_funcs", "judge"):
             if name in given and name in options.rows(options.METHODS[self._name]):
                 specs = self._functions.specs(given.pop(name), judge=name == "judge")
+                if name == "reward_funcs":
+                    refusals.same_tokenizers(given, specs)
+                    if specs is not None:
+                        out.pop("reward_model_path", None)  # of the script, which opens it
                 if specs is not None:
                     plan.take(out, {name: specs if name == "reward_funcs" else specs[0]}, title)
+        if out.get("eval_reward_funcs") is not None:  # of args, where callables may be among them
+            out["eval_reward_funcs"] = self._functions.specs(out["eval_reward_funcs"], option="eval_reward_funcs")
         if self._functions.all and "reward_timeout" not in out:
             out["reward_timeout"] = functions.TIMEOUT
         out["output_dir"] = os.fspath(self.args.output_dir) if self.args.output_dir is not None else "trainer_output"
@@ -281,7 +291,7 @@ class Trainer:
         """A run in a folder of its own that begins with an evaluation, and ends after it."""
         program.require()
         trained = self.state.global_step > 0
-        settings = {name: value for name, value in self._settings.items() if not name.startswith(("eval_", "save_", "push_", "hub_", "load_best"))}
+        settings = {name: value for name, value in self._settings.items() if name.startswith("eval_reward_") or not name.startswith(("eval_", "sample_p", "sample_s", "save_", "push_", "hub_", "load_best"))}
         if trained and (self._name in WITH_REFERENCE or (self._name in ("GRPO", "RLOO") and self.args.beta)):
             raise Refused(f"{type(self).__name__}.evaluate", "an evaluation before training, or as part of it",
                           "a policy that is compared with its reference", "set eval_strategy='steps' or 'epoch': the last evaluation is returned")

@@ -1,0 +1,4 @@
+"""TRL's place of OnlineDPOTrainer."""
+from hone.trl import OnlineDPOConfig, OnlineDPOTrainer
+
+__all__ = ["OnlineDPOConfig", "OnlineDPOTrainer"]
