@@ -64,9 +64,10 @@ InstructionLevel checked_level(const std::string& name) {
   return *level;
 }
 
+#if defined(__x86_64__)
 // Whether this process may use the tile registers: a thread's first use needs memory, so Linux wants to be asked.
 bool may_use_tiles() {
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__linux__)
   constexpr unsigned kBf16 = 1U << 22, kTiles = 1U << 24;
   constexpr long kAskForState = 0x1023, kTileState = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   unsigned a = 0, b = 0, c = 0, found = 0;
@@ -77,6 +78,7 @@ bool may_use_tiles() {
   return false;
 #endif
 }
+#endif
 
 void hold_to(InstructionLevel level) {
   const auto place = static_cast<std::size_t>(level);
