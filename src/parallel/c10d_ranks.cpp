@@ -30,6 +30,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kNoWait{1};
+constexpr milliseconds kLook{500};
 constexpr milliseconds kMargin{2000};  // torch reports a time-out itself, a little later
 
 std::string text_of(const std::exception& error) {
@@ -276,35 +277,42 @@ c10::intrusive_ptr<c10d::Store> register_rank(const c10::intrusive_ptr<c10d::Sto
   return keys;
 }
 
-// Every rank's arrival, in order.
+std::vector<int> missing_of(c10d::Store& store, const std::vector<std::string>& keys) {
+  std::vector<int> out;
+  for (std::size_t r = 0; r < keys.size(); ++r) {
+    if (!store.check({keys[r]})) out.push_back(static_cast<int>(r));
+  }
+  return out;
+}
+
+// Every rank's arrival, in order. Looks who is missing once in a while, because the store may go away with rank 0.
 std::vector<Arrival> wait_for_all(c10d::Store& store, const RankPlace& place, SteadyClock::time_point end) {
   std::vector<std::string> keys;
   for (int r = 0; r < place.size; ++r) keys.push_back("here/" + std::to_string(r));
-  try {
-    store.wait(keys, left_until(end));
-    std::vector<Arrival> all;
-    for (const auto& bytes : store.multiGet(keys)) {
-      all.push_back(unpack_arrival({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
-    }
-    return all;
-  } catch (const std::exception& error) {
-    std::vector<int> missing;
+  std::vector<int> missing = {0};
+  for (bool lost = false; !lost && SteadyClock::now() < end;) {
     try {
-      for (int r = 0; r < place.size; ++r) {
-        if (!store.check({keys[static_cast<std::size_t>(r)]})) missing.push_back(r);
+      store.wait(keys, std::min(left_until(end), kLook));
+      std::vector<Arrival> all;
+      for (const auto& bytes : store.multiGet(keys)) {
+        all.push_back(unpack_arrival({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
       }
-    } catch (const std::exception&) {
-      missing = {0};  // the store went away with the rank that keeps it
+      return all;
+    } catch (const std::exception&) {  // not all are here, or the store is gone
+      try {
+        missing = missing_of(store, keys);
+      } catch (const std::exception&) {
+        lost = true;
+      }
     }
-    throw RankFault(
-        RankFault::Kind::kSilent, missing,
-        {.where = where_of(place),
-         .expected = "all ranks to start",
-         .found = rank_list(missing) + " did not come",
-         .cause =
-             "those processes were not started, ended before, or have another MASTER_ADDR or MASTER_PORT",
-         .fix = "look at what they printed; WORLD_SIZE must be the number of processes"});
   }
+  throw RankFault(
+      RankFault::Kind::kSilent, missing,
+      {.where = where_of(place),
+       .expected = "all ranks to start",
+       .found = rank_list(missing) + " did not come",
+       .cause = "those processes were not started, ended before, or have another MASTER_ADDR or MASTER_PORT",
+       .fix = "look at what they printed; WORLD_SIZE must be the number of processes"});
 }
 
 // The address that others reach this host by: that of the way to another host of the run.

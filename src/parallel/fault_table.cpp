@@ -14,6 +14,7 @@ namespace hone::parallel {
 namespace {
 
 constexpr std::size_t kMostRows = 16;
+constexpr std::size_t kMostText = 2000;  // of sentences about culprits
 
 const Words* words_of(const SeenFault& seen, int rank) {
   return seen.words ? &seen.words->at(static_cast<std::size_t>(rank)) : nullptr;
@@ -220,6 +221,10 @@ RankFault fault_of(const SeenFault& seen) {
   const RankFault::Kind kind = kind_of(seen, culprits);
   std::string found;
   for (const int rank : culprits) {
+    if (found.size() > kMostText) {
+      found += "\n          and more: " + rank_list(culprits);
+      break;
+    }
     found += (found.empty() ? "" : "\n          ") + culprit_text(seen, rank, kind_of(seen, {rank}));
   }
   found += "\n" + fault_table(seen);

@@ -51,12 +51,10 @@ struct Names {
   const char *launcher, *rank, *size, *local_rank, *local_size;
 };
 constexpr Names kByTorch = {"RANK and WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
-constexpr Names kOthers[] = {
-    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""},
-    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-};
+constexpr Names kSlurm = {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""};
+constexpr Names kMpirun = {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                           "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr Names kPmi = {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
 constexpr int kMostRanks = 65'535;
 
 struct Claim {
@@ -101,7 +99,7 @@ std::optional<Claim> agreed_claim(const Environment& environment) {
   std::optional<Claim> first = claim_of(environment, kByTorch);
   if (first && find(environment, "TORCHELASTIC_RUN_ID") != nullptr)
     return first;  // torchrun may run in anything
-  for (const Names& names : kOthers) {
+  for (const Names& names : {kSlurm, kMpirun, kPmi}) {
     const auto claim = claim_of(environment, names);
     if (!claim || claim->size == 1) continue;
     if (!first) first = claim;
@@ -133,20 +131,23 @@ int port_from(const std::string& name) {
                    .fix = launcher_way});
 }
 
-// What srun and mpirun let one derive; MASTER_ADDR and MASTER_PORT come before it.
+// What srun and mpirun let one derive, beside RANK too where they say the same; MASTER_ADDR and MASTER_PORT come first.
 void derive_master(const Environment& environment, RankPlace& place) {
-  if (place.launcher == "srun") {
-    const std::string list = text_of(environment, "SLURM_STEP_NODELIST");
-    const std::string job =
-        text_of(environment, "SLURM_JOB_ID") + "." + text_of(environment, "SLURM_STEP_ID");
-    if (!list.empty()) place.master_addr = hosts_of_list(list).front();
-    place.master_port = port_from("slurm " + job);
-    place.job = "slurm " + job;
-  } else if (place.launcher == "mpirun" || place.launcher == "PMI") {
+  const auto is_one_of = [&](const Names& names) {
+    const auto claim = claim_of(environment, names);
+    return claim && claim->size == place.size && place.launcher != "torchrun";
+  };
+  const std::string list = text_of(environment, "SLURM_STEP_NODELIST");
+  if (is_one_of(kSlurm) && !list.empty()) {
+    place.job = "slurm " + text_of(environment, "SLURM_JOB_ID") + "." + text_of(environment, "SLURM_STEP_ID");
+    place.master_addr = hosts_of_list(list).front();
+    place.master_port = port_from(place.job);
+  } else if (is_one_of(kMpirun) || is_one_of(kPmi)) {
     const std::string job = text_of(environment, "PMIX_NAMESPACE") + text_of(environment, "PMI_JOBID");
     if (place.local_size == place.size) place.master_addr = "127.0.0.1";
-    if (!job.empty()) place.master_port = port_from("mpi " + job);
-    if (!job.empty()) place.job = "mpi " + job;
+    if (job.empty()) return;
+    place.job = "mpi " + job;
+    place.master_port = port_from(place.job);
   }
 }
 

@@ -1,0 +1,267 @@
+// Several processes on this host, over Gloo and TCPStore: this program, started as `test_parallel rank NAME`.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "parallel/c10d_ranks.h"
+#include "parallel/place.h"
+
+namespace hone::parallel::processes_test {
+
+// A listening socket on a port of its own.
+class HeldPort {
+ public:
+  HeldPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    socklen_t length = sizeof address;
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(listen(fd_, 1), 0);
+    getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length);
+    port_ = ntohs(address.sin_port);
+  }
+  HeldPort(const HeldPort&) = delete;
+  HeldPort& operator=(const HeldPort&) = delete;
+  ~HeldPort() { close(fd_); }
+  int port() const { return port_; }
+
+ private:
+  int fd_;
+  int port_ = 0;
+};
+
+int free_port() {
+  return HeldPort().port();
+}
+
+struct Ended {
+  int code = -1;  // of exit; -signal
+  std::string out;
+};
+
+class Process {
+ public:
+  Process(const std::string& name, const Environment& place) {
+    out_ = testing::TempDir() + "hone_rank_" + std::to_string(getpid()) + "_" + std::to_string(counter++);
+    std::vector<std::string> variables = {"OMP_NUM_THREADS=1", "PATH=/usr/bin:/bin"};
+    for (const auto& [key, value] : place) variables.push_back(key + "=" + value);
+    std::vector<char*> environment;
+    for (std::string& one : variables) environment.push_back(one.data());
+    environment.push_back(nullptr);
+    std::string program = "test_parallel", word = "rank", which = name;
+    char* argv[] = {program.data(), word.data(), which.data(), nullptr};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out_.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                     0600);
+    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+    EXPECT_EQ(posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv, environment.data()), 0);
+    posix_spawn_file_actions_destroy(&actions);
+  }
+  Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, -1)), out_(std::move(other.out_)) {}
+  Process& operator=(Process&&) = delete;
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process() {
+    if (pid_ > 0) wait(true);
+  }
+
+  void signal(int number) const { kill(pid_, number); }
+  Ended wait(bool end = false) {
+    if (end) signal(SIGKILL);
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    Ended ended;
+    ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    std::ostringstream text;
+    text << std::ifstream(out_).rdbuf();
+    ended.out = text.str();
+    unlink(out_.c_str());
+    return ended;
+  }
+
+ private:
+  static inline int counter = 0;
+  pid_t pid_ = -1;
+  std::string out_;
+};
+
+Environment place_of(int rank, int size, int port, bool launcher_hosts = false) {
+  Environment place = {{"RANK", std::to_string(rank)},
+                       {"WORLD_SIZE", std::to_string(size)},
+                       {"MASTER_ADDR", "127.0.0.1"},
+                       {"MASTER_PORT", std::to_string(port)}};
+  if (launcher_hosts) {
+    place["TORCHELASTIC_RUN_ID"] = "test";
+    place["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  }
+  return place;
+}
+
+// `size` ranks of one name; the launcher's store is this process's.
+std::vector<Process> start(const std::string& name, int size, int port, bool launcher_hosts) {
+  std::vector<Process> all;
+  for (int r = 0; r < size; ++r) all.emplace_back(name, place_of(r, size, port, launcher_hosts));
+  return all;
+}
+
+std::set<std::string> lines_with(const std::string& text, const std::string& prefix) {
+  std::set<std::string> out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(prefix)) out.insert(line);
+  }
+  return out;
+}
+
+void expect_part(const Ended& ended, const std::string& part) {
+  EXPECT_NE(ended.out.find(part), std::string::npos) << part << " is not in\n" << ended.out;
+}
+
+TEST(Processes, SumsOfOneTwoFourAndEightAreEqualBits) {
+  std::set<std::string> sums, others;
+  for (const int size : {1, 2, 3, 4, 8}) {
+    auto all = start("work", size, free_port(), false);
+    for (Process& one : all) {
+      const Ended ended = one.wait();
+      EXPECT_EQ(ended.code, 0) << ended.out;
+      expect_part(ended, "well");
+      (size == 3 ? others : sums).merge(lines_with(ended.out, "sum "));
+    }
+  }
+  EXPECT_EQ(sums.size(), 1U) << "1, 2, 4 and 8 ranks";
+  EXPECT_EQ(others.size(), 1U) << "3 ranks";
+}
+
+TEST(Processes, TwoRunsOneAfterTheOtherOnALaunchersStore) {
+  const HostedStore store(0);
+  for (int run = 0; run < 2; ++run) {
+    auto all = start("work", 2, store.port(), true);
+    for (Process& one : all) EXPECT_EQ(one.wait().code, 0);
+  }
+}
+
+// Three ranks of which rank 1 fails; what ranks 0 and 2 say.
+std::vector<Ended> others_of(const std::string& name, bool launcher_hosts, int expected_of_one) {
+  std::optional<HostedStore> store;
+  if (launcher_hosts) store.emplace(0);
+  auto all = start(name, 3, store ? store->port() : free_port(), launcher_hosts);
+  std::vector<Ended> out;
+  out.push_back(all[0].wait());
+  out.push_back(all[2].wait());
+  const Ended one = all[1].wait(expected_of_one == -SIGKILL && name != "killed");
+  EXPECT_EQ(one.code, expected_of_one) << one.out;
+  for (const Ended& ended : out) {
+    expect_part(ended, "step 3, gradients");
+    expect_part(ended, "of 3");
+    EXPECT_EQ(lines_with(ended.out, "[W").size(), 0U) << ended.out;
+  }
+  return out;
+}
+
+TEST(Processes, AKilledRankIsNamed) {
+  for (const bool launcher_hosts : {true, false}) {
+    for (const Ended& ended : others_of("killed", launcher_hosts, -SIGKILL)) {
+      EXPECT_EQ(ended.code, 3);
+      expect_part(ended, "rank 1 on host ");
+      expect_part(ended, "was lost: its process is gone, and it left no error");
+      expect_part(ended, "rollouts");
+      expect_part(ended, "process is gone");
+    }
+  }
+}
+
+TEST(Processes, AStoppedRankIsNamed) {
+  for (const Ended& ended : others_of("stopped", true, -SIGKILL)) {
+    EXPECT_EQ(ended.code, 3);
+    expect_part(ended, "did not come within 1 s: its process is stopped");
+    expect_part(ended, "SIGSTOP");
+  }
+}
+
+TEST(Processes, AHangingRankIsNamedAndAlive) {
+  for (const Ended& ended : others_of("hangs", true, -SIGKILL)) {
+    EXPECT_EQ(ended.code, 3);
+    expect_part(ended, "did not come within 1 s, and is alive");
+    expect_part(ended, "ddp_timeout");
+  }
+}
+
+TEST(Processes, ADivergedRankIsNamed) {
+  for (const Ended& ended : others_of("diverges", true, 2)) {
+    EXPECT_EQ(ended.code, 2);
+    expect_part(ended, "step 3, evaluation, number 2");
+  }
+}
+
+TEST(Processes, AnErrorOfOneRankIsSaidByTheOthers) {
+  for (const bool launcher_hosts : {true, false}) {
+    for (const Ended& ended : others_of("errs", launcher_hosts, 0)) {
+      EXPECT_EQ(ended.code, 2);
+      expect_part(ended, "ended with an error: [train.jsonl:7] expected a string");
+    }
+  }
+}
+
+TEST(Processes, AStoreThatDoesNotAnswerKeepsNobodyWaiting) {
+  // Rank 0 keeps the store and is stopped: what the others last did cannot be read, and that is said.
+  auto all = start("stops-zero", 3, free_port(), false);
+  for (const std::size_t r : {1, 2}) {
+    const Ended ended = all[r].wait();
+    EXPECT_EQ(ended.code, 3);
+    expect_part(ended, "rank 0 on host ");
+    expect_part(ended, "did not come within 1 s");
+    expect_part(ended, "the store that they write it to does not answer");
+  }
+}
+
+TEST(Processes, MissingRanksAreNamed) {
+  Process alone("alone", place_of(0, 3, free_port()));
+  const Ended ended = alone.wait();
+  EXPECT_EQ(ended.code, 3);
+  expect_part(ended, "ranks 1 and 2 did not come");
+}
+
+TEST(Processes, APortInUseIsNamed) {
+  const HeldPort held;
+  Process process("work", place_of(0, 2, held.port()));
+  const Ended ended = process.wait();
+  EXPECT_EQ(ended.code, 2);
+  expect_part(ended, "port " + std::to_string(held.port()) + " is in use");
+  expect_part(ended, "MASTER_PORT");
+}
+
+TEST(Processes, NoStoreAtMasterAddr) {
+  Environment place = place_of(1, 2, free_port());
+  Process nobody("alone", place);
+  place["MASTER_ADDR"] = "no-such-host.invalid";
+  Process nowhere("alone", place);
+  const Ended ended = nobody.wait();
+  EXPECT_EQ(ended.code, 2);
+  expect_part(ended, "no connection to 127.0.0.1:");
+  expect_part(nowhere.wait(), "no-such-host.invalid is no host that this machine can resolve");
+}
+
+TEST(Processes, TwoJobsOnOneStore) {
+  const int port = free_port();
+  Process first("pair", place_of(0, 3, port)), second("pair", place_of(1, 3, port)),
+      again("pair", place_of(1, 3, port));
+  const Ended a = second.wait(), b = again.wait();
+  const bool first_refused = a.out.find("twice") != std::string::npos;
+  expect_part(first_refused ? a : b, "rank 1 has come twice");
+  EXPECT_EQ((first_refused ? a : b).code, 2);
+  expect_part(first_refused ? b : a, "rank 2 did not come");
+}
+
+}  // namespace hone::parallel::processes_test
