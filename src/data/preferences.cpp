@@ -97,7 +97,8 @@ std::size_t shared_messages(const Json& chosen, const Json& rejected) {
   return at == least ? at - 1 : at;
 }
 
-// TRL's extract_prompt.
+}  // namespace
+
 void extract_prompt(PreferenceRow& row, const std::string& where) {
   if (row.chosen.is_string()) {
     const std::string chosen = row.chosen, rejected = row.rejected;
@@ -121,6 +122,8 @@ void extract_prompt(PreferenceRow& row, const std::string& where) {
   row.chosen = Json(row.chosen.begin() + from, row.chosen.end());
   row.rejected = Json(row.rejected.begin() + from, row.rejected.end());
 }
+
+namespace {
 
 class PreferenceReader {
  public:

@@ -43,6 +43,10 @@ struct PreferenceRow {
   int line = 0;                         // its number, as data/row_source.h counts
 };
 
+// TRL's extract_prompt: what chosen and rejected, two texts or two lists of messages, begin with becomes the prompt. UserError for
+// conversations that share no message.
+void extract_prompt(PreferenceRow& row, const std::string& where);
+
 struct PreferenceRows {
   base::fs::path path;  // RowSource::path
   RowNames names;
