@@ -3,6 +3,7 @@
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++-12)
+set(CMAKE_STRIP aarch64-linux-gnu-strip)
 set(HONE_CROSS_CC aarch64-linux-gnu-gcc-12)       # of the C in Rust's crates
 set(HONE_RUST_TARGET aarch64-unknown-linux-gnu)   # `rustup target add`
 set(HONE_AARCH64 ${CMAKE_CURRENT_LIST_DIR}/../third_party/aarch64 CACHE PATH "what tools/aarch64 fetched")

@@ -21,7 +21,8 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TORCHS = ("libtorch_cpu.so", "libc10.so", "libgomp.so.1")  # of the user's torch
-SYSTEMS = ("libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2")
+SYSTEMS = ("libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2",
+           "ld-linux-aarch64.so.1")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 SUMMARY = "Post-trains language models: SFT, DPO, KTO, reward models, GRPO, RLOO, Online DPO, with TRL's option names"
 
@@ -62,29 +63,47 @@ def versions_of(path, what):
     return max(found, default=(0,))
 
 
-def place_of(library):
+def processor_of(program):
+    """From its ELF header: the wheel's platform is the build's, not this machine's."""
+    with open(program, "rb") as file:
+        kind = int.from_bytes(file.read(20)[18:], "little")
+    found = {0x3E: "x86_64", 0xB7: "aarch64"}.get(kind)
+    return found or stop(f"{program} is for a processor of ELF's number {kind}: add it to processor_of in tools/wheel.py.")
+
+
+def unpacked(processor):
+    """Debian's packages for another processor, where tools/aarch64 has unpacked them."""
+    return ROOT / "third_party" / processor / "packages"
+
+
+def place_of(library, processor):
+    if processor != "x86_64":
+        return (unpacked(processor) / f"usr/lib/{processor}-linux-gnu" / library).resolve()
     for line in subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout.splitlines():
         if line.strip().startswith(library + " ") and "x86-64" in line:
             return pathlib.Path(line.split(" => ")[1]).resolve()
     stop(f"the program needs {library}, and `ldconfig -p` does not list it; install its package, then pack again.")
 
 
-def own_libraries(programs):
+def own_libraries(programs, processor):
     """{name: path} of what the programs need that neither torch nor every system has."""
     found, left = {}, list(programs)
     while left:
         for name in needed(left.pop()):
             if name not in TORCHS + SYSTEMS and name not in found:
-                found[name] = place_of(name)
+                found[name] = place_of(name, processor)
                 left.append(found[name])
     return found
 
 
-def license_of(library):
-    """The copyright file of the Debian package that a library is from."""
-    said = subprocess.run(["dpkg", "-S", str(library)], capture_output=True, text=True).stdout
-    package = said.split(":")[0]
-    path = pathlib.Path("/usr/share/doc") / package / "copyright"
+def license_of(name, library, processor):
+    """The copyright file of the Debian package that a library is from: libfmt.so.9 is of libfmt9."""
+    documents = pathlib.Path("/usr/share/doc")
+    if processor == "x86_64":
+        package = subprocess.run(["dpkg", "-S", str(library)], capture_output=True, text=True).stdout.split(":")[0]
+    else:
+        package, documents = name.replace(".so.", ""), unpacked(processor) / "usr/share/doc"
+    path = documents / package / "copyright"
     return (package, path.read_bytes()) if package and path.is_file() else None
 
 
@@ -113,25 +132,26 @@ def torch_minor():
     return ".".join(pins()["TORCH"].split(".")[:2])
 
 
-def tag():
-    return f"py3-none-{pins()['WHEEL_PLATFORM']}"
+def tag(processor):
+    return f"py3-none-{pins()['WHEEL_PLATFORM'].replace('x86_64', processor)}"
 
 
 def contents(build, stage):
-    """{name in the wheel: (bytes, whether it is a program)}, without RECORD."""
+    """{name in the wheel: (bytes, whether it is a program)} without RECORD, and the processor."""
     out = {}
     for path in sorted((ROOT / "python/hone").rglob("*.py")):
         out[f"hone/{path.relative_to(ROOT / 'python/hone').as_posix()}"] = (path.read_bytes(), False)
-    facts = {"version": version(), "torch": torch_minor()}
-    out["hone/_build.json"] = (json.dumps(facts).encode() + b"\n", False)
     programs = programs_of(build, stage)
+    processor = processor_of(programs["hone"])
+    facts = {"version": version(), "torch": torch_minor(), "processor": processor}
+    out["hone/_build.json"] = (json.dumps(facts).encode() + b"\n", False)
     limit = tuple(map(int, re.search(r"manylinux_(\d+)_(\d+)", pins()["WHEEL_PLATFORM"]).groups()))
     info = f"hone-{version()}.dist-info"
     for name, path in programs.items():
         out[f"hone/bin/{name}"] = (path.read_bytes(), True)
-    for name, path in own_libraries(programs.values()).items():
+    for name, path in own_libraries(programs.values(), processor).items():
         out[f"hone/lib/{name}"] = (path.read_bytes(), True)
-        found = license_of(path)
+        found = license_of(name, path, processor)
         if found:
             out[f"{info}/licenses/{found[0]}.txt"] = (found[1], False)
     for name, path in programs.items():
@@ -140,9 +160,9 @@ def contents(build, stage):
     for name in ("LICENSE", "NOTICE"):
         out[f"{info}/licenses/{name}"] = ((ROOT / name).read_bytes(), False)
     out[f"{info}/METADATA"] = (metadata().encode(), False)
-    out[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: hone {version()}\nRoot-Is-Purelib: false\nTag: {tag()}\n".encode(), False)
+    out[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: hone {version()}\nRoot-Is-Purelib: false\nTag: {tag(processor)}\n".encode(), False)
     out[f"{info}/entry_points.txt"] = (b"[console_scripts]\nhone = hone.launcher:main\n", False)
-    return out
+    return out, processor
 
 
 def record_of(files, name):
@@ -156,12 +176,12 @@ def record_of(files, name):
 def pack(build, out):
     """The path of the wheel in `out`."""
     with tempfile.TemporaryDirectory() as stage:
-        files = contents(pathlib.Path(build).resolve(), pathlib.Path(stage))
+        files, processor = contents(pathlib.Path(build).resolve(), pathlib.Path(stage))
     record = f"hone-{version()}.dist-info/RECORD"
     files[record] = (record_of(files, record), False)
     out = pathlib.Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    target = out / f"hone-{version()}-{tag()}.whl"
+    target = out / f"hone-{version()}-{tag(processor)}.whl"
     partial = target.with_name(f".{target.name}.{os.getpid()}")
     when = time.gmtime(epoch())[:6]
     try:

@@ -100,10 +100,11 @@ def this_machine():
                    torch_lib=lib)
 
 
-def obstacle(machine, wanted):
+def obstacle(machine, wanted, processor="x86_64"):
     """Why the program cannot run here: one sentence with what to do; "" where it can. `wanted`: the minor version of torch."""
-    if machine.system != "Linux" or machine.processor not in ("x86_64", "AMD64"):
-        return f"this wheel is for Linux on x86-64, and this is {machine.system} on {machine.processor}: build hone from its source there."
+    if machine.system != "Linux" or {"AMD64": "x86_64", "arm64": "aarch64"}.get(machine.processor, machine.processor) != processor:
+        return (f"this wheel is for Linux on {processor}, and this is {machine.system} on {machine.processor}: install the wheel for it, or "
+                "build hone from its source there.")
     if machine.libc != "glibc":
         return (f"this system's C library is {machine.libc}, and hone and torch's wheels need glibc: use a Debian, Ubuntu or Fedora system "
                 "or container.")
@@ -178,7 +179,7 @@ def require(machine=None):
     """HoneError with one sentence where the program cannot run; the machine where it can."""
     machine = machine or this_machine()
     if is_packed():
-        why = obstacle(machine, build()["torch"])
+        why = obstacle(machine, build()["torch"], build().get("processor", "x86_64"))
         if why:
             raise HoneError(why, code=2)
     return machine
