@@ -3,6 +3,7 @@ import base64
 import http.server
 import json
 import os
+import pathlib
 import re
 import subprocess
 import threading
@@ -63,13 +64,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def hone(endpoint, *words):
+def started(words, endpoint, **variables):
     environment = os.environ | {"HF_ENDPOINT": endpoint, "PATH": f"{PYTHON}:{os.environ['PATH']}", "HF_HUB_DISABLE_XET": "1",
-                                "HF_HUB_DISABLE_TELEMETRY": "1"}
+                                "HF_HUB_DISABLE_TELEMETRY": "1"} | variables
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN"):  # the harness forbids connections
         environment.pop(name, None)
-    done = subprocess.run([str(HONE), *map(str, words)], capture_output=True, text=True, env=environment, timeout=300)
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=300)
     return done.returncode, done.stdout + done.stderr
+
+
+def hone(endpoint, *words):
+    return started([str(HONE), *map(str, words)], endpoint)
 
 
 def pushed(check):
@@ -109,5 +114,43 @@ def pushed(check):
     return f"{len(list(copy.iterdir()))} files, the adapter's bytes; a run with {len(Handler.files)} files"
 
 
+FROM_PYTHON = """
+import sys
+from hone import HoneError
+from hone.trl import SFTConfig, SFTTrainer
+model, out = sys.argv[1:]
+args = SFTConfig(out, max_steps=1, use_peft=True, lora_r=2, threads=1, skip_doctor=True, bf16=False, per_device_train_batch_size=2, hub_model_id="o/m",
+                 hub_token="hf_wrong")
+trainer = SFTTrainer(model, args, train_dataset=[{"text": "one two three"}] * 4)
+trainer.train()
+try:
+    trainer.push_to_hub()
+except HoneError as error:
+    assert "401" in str(error) and "hf_wrong" not in str(error), error
+else:
+    raise AssertionError("a wrong token")
+print(trainer.push_to_hub(token="hf_right"))
+"""
+
+
+def pushed_from_python(check):
+    """hone.trl's push_to_hub() with the real huggingface_hub."""
+    model = tiny_model(check, "tiny_llama")
+    Handler.files, Handler.made = {}, {}
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    out = check.folder("push/python")
+    try:
+        code, said = started([f"{PYTHON}/python", "-c", FROM_PYTHON, str(model), str(out)], endpoint, HONE_PROGRAM=str(HONE),
+                             PYTHONPATH=str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+    finally:
+        server.shutdown()
+    assert code == 0 and f"pushed    {endpoint}/o/m/commit/{COMMIT}" in said, said
+    assert Handler.files["adapter_model.safetensors"] == (out / "adapter_model.safetensors").read_bytes()
+    return f"{len(Handler.files)} files"
+
+
 def cases(check):
     check.case("huggingface_hub pushes a run and its checkpoints", pushed, check)
+    check.case("huggingface_hub pushes what hone.trl trained", pushed_from_python, check)

@@ -313,6 +313,37 @@ def test_formatting(folder):
     same((folder / "out/inputs/train.jsonl").read_text().splitlines()[0], '{"text": "one two"}', "row")
 
 
+def test_push(folder):
+    """push_to_hub() uploads the adapter with the names and the token of the config, and its failures are HoneErrors"""
+    sys.path.insert(0, str(SOURCE / "tests/runs"))
+    import stand_in
+    runs = stand_in.StandIn("", folder, "huggingface_hub", stand_in.HUB, "")
+    before = dict(os.environ)
+    os.environ.update({name: value for name, value in runs.environment.items() if name.startswith(("PYTHONPATH", "STAND_IN"))})
+    try:
+        trainer = sft(folder / "out", max_steps=1, hub_model_id="me/other", hub_private_repo=True, hub_token="hf_config")
+        from hone import HoneError, Refused
+        raises(Refused, "call train() first", trainer.push_to_hub)
+        trainer.train()
+        same(runs.calls("commit"), [], "train() itself pushes nothing")
+        same(trainer.push_to_hub(dataset_name="rows"), "pushed    https://hub/me/other/commit/1", "what it returns")
+        same(runs.calls("create"), [["me/other", True, "hf_config"]], "repository, private, token")
+        files = set(runs.calls("commit")[0][3])
+        holds({"adapter_config.json", "adapter_model.safetensors", "README.md"} <= files and not files & {"inputs/run.yaml", "plan.yaml"}, files)
+        same((folder / "server/adapter_model.safetensors").read_bytes(), (folder / "out/adapter_model.safetensors").read_bytes(), "the adapter")
+        runs.forget()
+        trainer.push_to_hub(token="hf_call", revision="v1")
+        same((runs.calls("create")[0][2], runs.calls("branch"), runs.calls("commit")[0][2]), ("hf_call", [["me/other", "v1"]], "v1"), "the call's own")
+        os.environ["STAND_IN_DOES"] = "raises"
+        error = raises(HoneError, "401", trainer.push_to_hub)
+        holds("hf_config" not in str(error), "the token is not shown")
+        os.environ["PYTHONPATH"] = str(folder / "none")
+        raises(HoneError, "huggingface_hub", trainer.push_to_hub)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 def test_refusals(folder):
     """what cannot be carried is refused by name, before anything is written"""
     from hone import Refused, trl

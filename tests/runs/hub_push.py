@@ -11,34 +11,8 @@ import shutil
 import sys
 import tempfile
 
-from stand_in import SOURCE, StandIn
+from stand_in import HUB, SOURCE, StandIn
 
-HUB = '''
-import json, os, shutil
-def said(*words):
-    with open(os.environ["STAND_IN_LOG"], "a") as log:
-        log.write(json.dumps(words) + "\\n")
-class Url(str):
-    repo_id = "me/out"
-class Commit: pass
-class HfApi:
-    def __init__(self, token=None): self.token = token
-    def create_repo(self, repository, private=None, exist_ok=False):
-        if os.environ.get("STAND_IN_DOES") == "raises": raise RuntimeError(f"401 Client Error: Unauthorized for {self.token}")
-        said("create", repository, private, self.token)
-        url = Url("https://hub/" + repository)
-        url.repo_id = repository if "/" in repository else "me/" + repository
-        return url
-    def create_branch(self, repository, branch, exist_ok=False): said("branch", repository, branch)
-    def upload_folder(self, repo_id, folder_path, commit_message, revision):
-        assert not os.path.islink(folder_path)
-        shutil.copytree(folder_path, os.environ["STAND_IN_FOLDER"], dirs_exist_ok=True)
-        files = sorted(os.path.relpath(os.path.join(at, name), folder_path) for at, _, names in os.walk(folder_path) for name in names)
-        said("commit", repo_id, commit_message, revision, files)
-        commit = Commit()
-        commit.commit_url = "https://hub/" + repo_id + "/commit/1"
-        return commit
-'''
 ADAPTER = {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "tokenizer_config.json", "README.md"}
 
 

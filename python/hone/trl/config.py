@@ -2,8 +2,16 @@
 import copy
 import dataclasses
 import functools
+import sys
 
 from hone.trl import options
+
+
+def begin_logging():
+    """accelerate's loggers, which TRL's scripts use, want its state: TrainingArguments make it in TRL."""
+    accelerate = sys.modules.get("accelerate")
+    if accelerate is not None and hasattr(accelerate, "PartialState"):
+        accelerate.PartialState()
 
 
 class Config:
@@ -15,6 +23,7 @@ class Config:
 
     def __init__(self, output_dir=None, **settings):
         object.__setattr__(self, "_set", {})
+        begin_logging()
         for name, row in options.rows(self._method).items():
             if not options.is_script_option(row):
                 object.__setattr__(self, name, copy.copy(options.default_of(row)))

@@ -11,9 +11,17 @@ from hone.trl import adapters, options
 from hone.trl.config import Config, fields_of
 
 
+def _any_choice(fields):
+    for name, _, field in fields:
+        values = options.rows("reward").get(name, {}).get("values")  # the one that has others: SEQ_CLS
+        if values:
+            field.metadata = types.MappingProxyType({**field.metadata, "choices": values})
+    return fields
+
+
 def _of_table(name):
-    """A dataclass of the options that are this class's in TRL."""
-    return dataclasses.make_dataclass(name, fields_of("sft", lambda row: row["from"] == name), namespace={"__module__": "hone.trl"})
+    """A dataclass of the options that are this class's in TRL. The methods share it, so that a choice is any method's: the program knows which."""
+    return dataclasses.make_dataclass(name, _any_choice(fields_of("sft", lambda row: row["from"] == name)), namespace={"__module__": "hone.trl"})
 
 
 def __getattr__(name):
