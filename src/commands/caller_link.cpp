@@ -107,6 +107,10 @@ void CallerLink::on_rollout(const train::RolloutFacts& facts) {
   inner_.on_rollout(facts);
 }
 
+void CallerLink::on_samples(const train::SampleFacts& facts) {
+  inner_.on_samples(facts);
+}
+
 void CallerLink::on_step(const train::StepFacts& facts, std::int64_t total_steps) {
   inner_.on_step(facts, total_steps);
   tell({{"event", "step"},

@@ -31,6 +31,7 @@ class CallerLink final : public train::RunListener {
   void on_start(const train::StartFacts& facts) override;
   void on_verdict(const base::Verdict& verdict, std::int64_t step) override;
   void on_rollout(const train::RolloutFacts& facts) override;
+  void on_samples(const train::SampleFacts& facts) override;
   void on_step(const train::StepFacts& facts, std::int64_t total_steps) override;
   void on_log(const train::LogRecord& record) override;
   void on_memory(const train::MemoryFacts& facts) override;

@@ -48,6 +48,7 @@ const report::PageRun& PageFolder::read() {
           .method = options.method,
           .metrics = &metrics_.read(),
           .completions = completions_.read(),
+          .samples = report::read_samples(base::fs::path(folder_) / train::kSamplesFile),
           .facts = report::read_page_facts(folder_)};
   run_.plan = page_plan(options);
   if (!options.mistake.empty()) run_.notes.push_back(options.mistake);

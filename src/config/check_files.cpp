@@ -10,6 +10,7 @@
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "config/dataset_files.h"
+#include "config/finish_samples.h"
 #include "config/hub_names.h"
 #include "config/named_templates.h"
 #include "config/option_secrets.h"
@@ -186,15 +187,23 @@ bool require_function(const std::string& word, const std::string& option, const 
 namespace {
 
 // A word with a parenthesis is a built-in reward with parameters.
-void check_reward_spec(const std::string& word, const std::string& where) {
+void check_reward_spec(const std::string& word, const std::string& where,
+                       const char* option = "reward_funcs") {
   const bool plain = word.find('(') == std::string::npos;
   require_unredacted_url(word, where);
   if (word.starts_with("http://") || word.starts_with("https://") || !plain) return;
-  if (require_function(word, "reward_funcs", where)) return;
-  if (word.find('/') != std::string::npos) require_reward_model(word, "reward_funcs", where);
+  if (require_function(word, option, where)) return;
+  if (word.find('/') != std::string::npos) require_reward_model(word, option, where);
 }
 
 }  // namespace
+
+void check_sample_files(const Plan& plan, const Settings& settings) {
+  if (!plan.sample_file.empty())
+    require_file(plan.sample_file, "sample_prompts", settings.where("sample_prompts"));
+  for (const std::string& word : plan.eval_reward_funcs)
+    check_reward_spec(word, settings.where("eval_reward_funcs"), "eval_reward_funcs");
+}
 
 void check_reward_files(const Settings& settings) {
   const char* const option = reward_model_option(settings);
@@ -274,6 +283,7 @@ void collect_files(Plan& plan, Settings& settings) {
     check_reward_files(settings);
     if (!plan.policy.replay.empty()) require_file(plan.policy.replay, "replay", settings.where("replay"));
   });
+  settings.collect([&] { check_sample_files(plan, settings); });
   settings.collect([&] { check_resume(plan, settings); });
 }
 

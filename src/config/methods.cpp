@@ -76,8 +76,8 @@ const std::vector<Option>& method_options() {
     for (const auto& part :
          {model_options(), adapter_options(), data_options(), reward_options(), sampling_options(),
           loss_options(), cpo_options(), training_options(), optimizer_options(), completion_options(),
-          logging_options(), evaluation_options(), saving_options(), machine_options(), doctor_options(),
-          recipe_options()}) {
+          logging_options(), evaluation_options(), sample_options(), saving_options(), machine_options(),
+          doctor_options(), recipe_options()}) {
       rows.insert(rows.end(), part.begin(), part.end());
     }
     return rows;

@@ -49,6 +49,9 @@ inline constexpr std::string_view kAll = "all";
 inline constexpr std::string_view kPolicies = "grpo, rloo";
 inline constexpr std::string_view kPoliciesAndDistillation = "grpo, rloo, distillation";
 inline constexpr std::string_view kHoneSamplers = "grpo, rloo, online-dpo";
+inline constexpr std::string_view kOthersThatScore =
+    "sft, dpo, kto, cpo, orpo";  // with eval_reward_funcs only
+inline constexpr std::string_view kScorers = "grpo, rloo, online-dpo, sft, dpo, kto, cpo, orpo";
 inline constexpr std::string_view kSamplers = "grpo, rloo, distillation, online-dpo";
 
 inline constexpr std::string_view kOneProcess = "hone runs in one process";  // the reason of several rows
@@ -288,6 +291,7 @@ std::vector<Option> optimizer_options();
 std::vector<Option> completion_options();
 std::vector<Option> logging_options();
 std::vector<Option> evaluation_options();
+std::vector<Option> sample_options();
 std::vector<Option> saving_options();
 std::vector<Option> machine_options();
 std::vector<Option> doctor_options();

@@ -78,9 +78,11 @@ std::vector<Option> reward_options() {
         "whole generation batch, as TRL",
         &PolicyPlan::reward_by_group},
        {"reward_workers", "processes that score in parallel", &PolicyPlan::reward_workers,
-        Range{.least = 1, .most = 1024}},
+        Range{.least = 1, .most = 1024}, of(kScorers),
+        in(kOthersThatScore, {.group = "samples", .after = "eval_reward_rows"})},
        {"reward_timeout", "seconds that one call of a reward may take", &PolicyPlan::reward_timeout,
-        Range{.least = 0, .most = 1e9, .least_open = true}}});
+        Range{.least = 0, .most = 1e9, .least_open = true}, of(kScorers),
+        in(kOthersThatScore, {.group = "samples", .after = "reward_workers"})}});
   return rows;
 }
 

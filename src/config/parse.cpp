@@ -13,6 +13,7 @@
 #include "config/best_plan.h"
 #include "config/finish_recipe.h"
 #include "config/finish_report.h"
+#include "config/finish_samples.h"
 #include "config/full_plan.h"
 #include "config/init_kwargs.h"
 #include "config/methods.h"
@@ -240,6 +241,7 @@ void finish_plan(Plan& plan, Settings& settings) {
   note_base_adapters(plan, plan.notes);
   for (std::string& note : settings.unused()) plan.notes.push_back(std::move(note));
   settings.collect([&] { method_row(plan.method).finish(plan, settings); });
+  settings.collect([&] { finish_samples(plan, settings); });
 }
 
 void fill(Plan& plan, const Settings& settings) {
@@ -251,6 +253,7 @@ void fill(Plan& plan, const Settings& settings) {
   settings.fill<OptimizerPlan>(plan);
   settings.fill<LoggingPlan>(plan);
   settings.fill<EvaluationPlan>(plan);
+  settings.fill<SamplesPlan>(plan);
   settings.fill<SavingPlan>(plan);
   settings.fill<MachinePlan>(plan);
   settings.fill<WatchPlan>(plan);

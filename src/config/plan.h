@@ -15,6 +15,7 @@
 #include "config/hub_names.h"
 #include "config/recipe_plan.h"
 #include "config/report_plan.h"
+#include "config/samples_plan.h"
 #include "learn/loss_parameters.h"
 #include "learn/optimizer_options.h"
 #include "learn/schedule.h"
@@ -369,6 +370,7 @@ struct Plan : ModelPlan,
               OptimizerPlan,
               LoggingPlan,
               EvaluationPlan,
+              SamplesPlan,
               SavingPlan,
               MachinePlan,
               WatchPlan,

@@ -77,6 +77,11 @@ bool takes_part(const Part& part, bool samples, Depth depth) {
   return (samples || !part.samples) && (depth == Depth::kDeep || !part.deep);
 }
 
+// Rewards of an evaluation are examined in runs of any method.
+bool takes_part(const Part& part, const train::OpenedRun& run, Depth depth) {
+  return takes_part(part, run.samples() || (part.name == "reward" && has_rewards(run)), depth);
+}
+
 }  // namespace
 
 bool Examination::failed() const {
@@ -112,9 +117,10 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
   run.adapter->hold_gradient();  // parts of it read all gradients at once
   ExamCache cache(options.reuse && options.depth == Depth::kRun ? options.cache_dir : base::fs::path(),
                   options.program, run);
-  const auto all = static_cast<std::int64_t>(exam_parts(run.samples(), options.depth).size());
+  const auto all = std::count_if(std::begin(kParts), std::end(kParts),
+                                 [&](const Part& part) { return takes_part(part, run, options.depth); });
   for (const Part& part : kParts) {
-    if (!takes_part(part, run.samples(), options.depth)) continue;
+    if (!takes_part(part, run, options.depth)) continue;
     if (part.runs_model && out.failed()) continue;
     const auto begin = Clock::now();
     base::begin_part("examining", "parts", all);

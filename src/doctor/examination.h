@@ -49,9 +49,10 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
 Verdicts check_plan(const train::OpenedRun& run);                                  // config: only options
 Verdicts check_data(const train::OpenedRun& run);                                  // P4
 Verdicts probe_hardware(const train::OpenedRun& run, const ExamOptions& options);  // P11
-Verdicts probe_gradient(train::OpenedRun& run);             // P1, P2: two steps on a copy
-Verdicts probe_loss(train::OpenedRun& run);                 // P3
-Verdicts probe_sampler(train::OpenedRun& run);              // P7
+Verdicts probe_gradient(train::OpenedRun& run);  // P1, P2: two steps on a copy
+Verdicts probe_loss(train::OpenedRun& run);      // P3
+Verdicts probe_sampler(train::OpenedRun& run);   // P7
+bool has_rewards(const train::OpenedRun& run);   // that P8 can call: of its training or of an evaluation
 Verdicts probe_reward(train::OpenedRun& run, Depth depth);  // P8
 Verdicts probe_rollout(train::OpenedRun& run);              // P6, deep
 Verdicts probe_budget(const train::OpenedRun& run);         // P9

@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "base/where.h"
 #include "report/named_values.h"
+#include "report/samples_text.h"
 #include "report/start_page.h"
 #include "report/text_width.h"
 #include "report/verdict_lines.h"
@@ -75,6 +76,22 @@ std::string evaluation_line(const train::LogRecord& record) {
   return out + fmt::format("  loss {:.4f}\n", four_decimals(loss));
 }
 
+// Of eval_reward_funcs: "          exact_match 0.312, 95 % 0.254 to 0.376".
+std::string interval_lines(const train::LogRecord& record) {
+  constexpr std::string_view kBefore = "eval_rewards/", kAfter = "/ci_low";
+  std::string out;
+  for (const auto& [name, low] : record.values) {
+    if (!name.starts_with(kBefore) || !name.ends_with(kAfter)) continue;
+    const std::string reward = name.substr(kBefore.size(), name.size() - kBefore.size() - kAfter.size());
+    const auto of = [&](std::string_view what) {
+      return value_or_zero(record.values, fmt::format("{}{}/{}", kBefore, reward, what));
+    };
+    out += fmt::format("          {} {:.3f}, 95 % {:.3f} to {:.3f}\n", visible_controls(reward), of("mean"),
+                       low, of("ci_high"));
+  }
+  return out;
+}
+
 // The rewards of all logging steps in metrics.jsonl: those before a resume too.
 std::vector<double> logged_rewards(const base::fs::path& metrics) {
   std::vector<double> out;
@@ -109,6 +126,7 @@ void RunReport::on_start(const train::StartFacts& facts) {
   if (tensorboard_) events_ = std::make_unique<TensorboardWriter>(folder, facts.first_step);
   if (!followers_.empty()) start_ = facts;
   printed_.emplace(folder, facts.first_step);
+  samples_.emplace(folder / train::kSamplesFile, facts.first_step, facts.evaluation_due);
   total_steps_ = facts.total_steps;
   note_event();
 }
@@ -182,6 +200,19 @@ void RunReport::on_rollout(const train::RolloutFacts& facts) {
   }
 }
 
+void RunReport::on_samples(const train::SampleFacts& facts) {
+  const Lock lock(mutex_);
+  note_event();
+  if (samples_) samples_->write(facts);
+  const train::SampleFacts* const first = samples_ && samples_->first() ? &*samples_->first() : nullptr;
+  end_live_line();
+  out_ << samples_lines(first, facts, line_.terminal()) << std::flush;
+  if (!events_) return;
+  for (std::size_t i = 0; i < facts.completions.size(); ++i)
+    events_->text(fmt::format("samples/{}", i + 1), sample_markdown(facts.completions[i]), facts.step);
+  events_->flush();
+}
+
 void RunReport::on_step(const train::StepFacts& facts, std::int64_t total_steps) {
   const Lock lock(mutex_);
   note_event();
@@ -215,7 +246,8 @@ void RunReport::on_log(const train::LogRecord& record) {
 void RunReport::print_evaluation(const train::LogRecord& record) {
   end_live_line();
   const std::string set = evaluated_set(record).value_or("");
-  out_ << (set.empty() ? "" : set + ": ") << evaluation_line(as_only_set(record, set)) << std::flush;
+  const train::LogRecord only = as_only_set(record, set);
+  out_ << (set.empty() ? "" : set + ": ") << evaluation_line(only) << interval_lines(only) << std::flush;
 }
 
 void RunReport::print_logged_step() {

@@ -18,6 +18,7 @@
 #include "report/progress_line.h"
 #include "report/reward_output.h"
 #include "report/run_follower.h"
+#include "report/samples_file.h"
 #include "report/step_ticker.h"
 #include "report/tensorboard.h"
 #include "report/terminal.h"
@@ -46,6 +47,7 @@ class RunReport final : public train::RunListener {
   void on_start(const train::StartFacts& facts) override;
   void on_verdict(const base::Verdict& verdict, std::int64_t step) override;
   void on_rollout(const train::RolloutFacts& facts) override;
+  void on_samples(const train::SampleFacts& facts) override;
   void on_step(const train::StepFacts& facts, std::int64_t total_steps) override;
   void on_log(const train::LogRecord& record) override;
   void on_memory(const train::MemoryFacts& facts) override;
@@ -80,6 +82,7 @@ class RunReport final : public train::RunListener {
   std::int64_t first_step_ = 0;
   std::unique_ptr<CompletionsFiles> completions_;  // created with the first rollouts
   std::optional<RewardOutput> printed_;
+  std::optional<SamplesFile> samples_;
   bool peak_told_ = false;  // that it is above the plan
   bool live_ = false;       // the terminal shows an unfinished line
   bool passing_ = false;    // which says how far a step is, and is not to stay

@@ -273,6 +273,8 @@ std::string fitted(const std::string& page, const Terminal& terminal) {
 std::string start_page(const train::StartFacts& facts, const Terminal& terminal, bool examined) {
   std::string out = trained_lines(facts.trained);
   out += std::visit([examined](const auto& method) { return method_lines(method, examined); }, facts.method);
+  if (!facts.scored.empty()) out += "evaluated " + facts.scored + "\n";
+  if (!facts.samples.empty()) out += "samples   " + facts.samples + "\n";
   if (!facts.example.empty()) out += example_lines(facts, terminal);
   if (!facts.memory.segments.empty()) out += memory_lines(facts.memory);
   out += product_line(facts.products);

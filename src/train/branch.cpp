@@ -64,15 +64,18 @@ void move_completions(const fs::path& from, const fs::path& to, std::int64_t aft
   for (const fs::path& file : files) move_to(file, to / kCompletionsFolder / file.filename());
 }
 
-void copy_metrics(const fs::path& from, const fs::path& to) {
-  const fs::path file = from / kMetricsFile;
-  if (fs::is_regular_file(file)) base::write_file_atomic(to / kMetricsFile, base::read_text(file));
+// Metrics and samples: files of all steps.
+void copy_logs(const fs::path& from, const fs::path& to) {
+  for (const std::string_view name : {kSamplesFile, kMetricsFile}) {
+    const fs::path file = from / name;
+    if (fs::is_regular_file(file)) base::write_file_atomic(to / name, base::read_text(file));
+  }
 }
 
 void move_aside(const fs::path& output_dir, const Branch& branch) {
   const fs::path to = output_dir / branch.to;
   make_folder(to);
-  if (!fs::exists(to / kMetricsFile)) copy_metrics(output_dir, to);
+  if (!fs::exists(to / kMetricsFile)) copy_logs(output_dir, to);
   move_completions(output_dir, to, branch.after, std::numeric_limits<std::int64_t>::max());
   for (const std::int64_t step : steps_after(output_dir, branch.after))
     move_to(checkpoint_path(output_dir, step), checkpoint_path(to, step));
@@ -94,7 +97,7 @@ void move_all(const fs::path& output_dir, const Branch& branch) {
     base::sync_path(output_dir);
   }
   if (!fs::exists(from)) return;
-  copy_metrics(from, output_dir);
+  copy_logs(from, output_dir);
   move_completions(from, output_dir, branch.after, checkpoint_step(back).value_or(branch.after));
   base::sync_path(from);
   std::error_code not_empty;

@@ -24,6 +24,7 @@
 #include "train/layer_steps.h"
 #include "train/optimizer.h"
 #include "train/run_folder.h"
+#include "train/run_sampler.h"
 #include "train/triggers.h"
 
 namespace hone::train {
@@ -58,6 +59,7 @@ class Loop {
 
   LoopResult run_steps() {
     p_.method.resume_after(p_.state.step);
+    if (p_.state.step == 0) sample(/*evaluated=*/false);
     if (p_.plan.eval_on_start && p_.state.step == 0 && p_.method.has_evaluation()) evaluate(/*follow=*/false);
     if (p_.state.evaluation_due) evaluate_again();
     bool pause = false;
@@ -71,7 +73,9 @@ class Loop {
       pause = p_.guard != nullptr && p_.guard->on_step(facts, p_.adapter) == GuardAction::kPause;
       if (done == first_step_ + 1) measure(/*at_end=*/false);
       if (due.log) log(facts);
-      const bool best = due.evaluate && p_.method.has_evaluation() && evaluate();
+      const bool evaluates = due.evaluate && p_.method.has_evaluation();
+      const bool best = evaluates && evaluate();
+      sample(evaluates);
       const bool saves_best = best && p_.plan.save_strategy == config::IntervalStrategy::kBest;
       const bool interrupted = (pause || p_.stop_requested.load()) && done < total_steps_;
       if (due.save || saves_best || interrupted) save();
@@ -324,6 +328,7 @@ class Loop {
   // An error cut this step's evaluation short, after which its checkpoint was to be saved.
   void evaluate_again() {
     if (p_.method.has_evaluation()) evaluate();
+    sample(/*evaluated=*/true);
     p_.state.evaluation_due = false;
     save();
   }
@@ -364,7 +369,12 @@ class Loop {
   bool evaluate(bool follow = true) {
     const auto start = Clock::now();
     const bool was_due = std::exchange(p_.state.evaluation_due, true);  // in what an error saves
-    const std::vector<EvalFacts> sets = saving_first([&] { return p_.method.evaluate_sets(); });
+    const std::vector<EvalFacts> sets = saving_first([&] {
+      std::vector<EvalFacts> out = p_.method.evaluate_sets();
+      if (p_.sampler != nullptr)
+        p_.sampler->score(p_.state.step, p_.method.epoch_after(p_.state.step), out, p_.listener);
+      return out;
+    });
     p_.state.evaluation_due = was_due;
     std::vector<NamedValue> all;
     for (const EvalFacts& facts : sets) {
@@ -374,6 +384,14 @@ class Loop {
     }
     spent_.add("evaluation", seconds_since(start));
     return follow && saving_first([&] { return follow_metric(all); });
+  }
+
+  // Completions of sample_prompts, where they are due.
+  void sample(bool evaluated) {
+    if (p_.sampler == nullptr || !p_.sampler->is_due(p_.state.step, evaluated)) return;
+    const auto start = Clock::now();
+    p_.listener.on_samples(saving_first([&] { return p_.sampler->sample(p_.state.step); }));
+    spent_.add("evaluation", seconds_since(start));
   }
 
   LogRecord eval_record(const EvalFacts& facts) const {

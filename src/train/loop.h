@@ -19,7 +19,8 @@
 
 namespace hone::train {
 
-class RunGuard;  // train/guard.h
+class RunGuard;    // train/guard.h
+class RunSampler;  // train/run_sampler.h
 
 // The results of one optimizer step's forward and backward passes.
 struct StepLoss {
@@ -105,6 +106,7 @@ struct LoopParts {
   RunState& state;
   std::int64_t planned_memory = 0;  // bytes of StartFacts::memory; 0: the peak is not compared
   RunGuard* guard = nullptr;
+  RunSampler* sampler = nullptr;
   // The model, where the optimizer steps in the backward (train/layer_steps.h); null: after it.
   model::CausalLm* layer_steps = nullptr;
 };

@@ -235,19 +235,17 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   return out;
 }
 
-std::int64_t sampling_bytes(const model::CausalLm& model, const config::Plan& plan,
-                            std::int64_t longest_prompt, const rollout::GenerateOptions& options) {
+std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& size,
+                            const rollout::GenerateOptions& options) {
   const model::ModelConfig& shape = model.config();
-  const rollout::KvBytes kv = rollout::kv_bytes(shape, model.dtypes().linear, longest_prompt, options);
-  const std::int64_t groups = plan.policy.generation_batch_size / plan.policy.num_generations;
-  std::int64_t keys = groups * (kv.prompt + plan.policy.num_generations * kv.sample);
+  const rollout::KvBytes kv = rollout::kv_bytes(shape, model.dtypes().linear, size.longest_prompt, options);
+  std::int64_t keys = size.prompts * (kv.prompt + size.samples * kv.sample);
   if (options.kv_memory > 0) keys = std::min(keys, options.kv_memory);
   const auto element = static_cast<std::int64_t>(c10::elementSize(model.dtypes().linear));
-  const std::int64_t read = std::min(options.prefill_tokens, groups * longest_prompt);
+  const std::int64_t read = std::min(options.prefill_tokens, size.prompts * size.longest_prompt);
   const std::int64_t heads = (shape.num_attention_heads + 2 * shape.num_key_value_heads) * shape.head_dim;
   const std::int64_t prefill = read * (4 * shape.hidden_size + heads + 3 * shape.intermediate_size) * element;
-  return keys + prefill +
-         std::min(options.batch_size, plan.policy.generation_batch_size) * shape.vocab_size * 4;
+  return keys + prefill + std::min(options.batch_size, size.prompts * size.samples) * shape.vocab_size * 4;
 }
 
 std::int64_t bytes_in_use(const config::MachinePlan& plan) {

@@ -35,10 +35,14 @@ std::int64_t bytes_in_use(const config::MachinePlan& plan);
 MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
                            const LongestBatch& train, const LongestBatch& eval);
 
-// What sampling a generation batch takes at most: keys and values of all its sequences (or kv_memory, when
-// that is less), the largest prefill, logits and scratch.
-std::int64_t sampling_bytes(const model::CausalLm& model, const config::Plan& plan,
-                            std::int64_t longest_prompt, const rollout::GenerateOptions& options);
+// What sampling takes at most: keys and values of all sequences that decode together (or kv_memory, when that is less), the
+// largest prefill, logits and scratch.
+struct SampledSize {
+  std::int64_t prompts = 0, samples = 1;  // of each prompt
+  std::int64_t longest_prompt = 0;
+};
+std::int64_t sampling_bytes(const model::CausalLm& model, const SampledSize& size,
+                            const rollout::GenerateOptions& options);
 
 // plan.memory_limit, or what this process holds on the plan's device already and what is free there. Asked at
 // any time before step 1.

@@ -25,6 +25,7 @@ LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bo
                                       .state = run.resume_state->state,
                                       .planned_memory = run.start.memory.total,
                                       .guard = guard,
+                                      .sampler = run.sampler.get(),
                                       .layer_steps = run.start.memory.layer_steps ? &*run.model : nullptr});
   listener.on_finish(run.plan.output_dir, result.interrupted, result.step);
   return result;

@@ -18,6 +18,7 @@
 #include "train/loop.h"
 #include "train/open_model.h"
 #include "train/run_data.h"
+#include "train/run_sampler.h"
 #include "train/run_setup.h"
 #include "train/step_facts.h"
 
@@ -39,6 +40,7 @@ struct OpenedRun {
   StartFacts start;
   RunData data;
   std::unique_ptr<TrainingMethod> method;
+  std::unique_ptr<RunSampler> sampler;  // null: neither sample_prompts nor eval_reward_funcs
 
   bool has_examples() const { return std::holds_alternative<ExampleData>(data); }
   bool has_pairs() const { return std::holds_alternative<PairData>(data); }

@@ -74,6 +74,7 @@ std::unique_ptr<OpenedRun> open_source(const config::Plan& asked) {
 Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t> longest,
                 const AttachOptions& options) {
   const config::Plan& plan = run.plan;
+  run.sampler = open_sampler(run);
   Attached out{.program_bytes = bytes_in_use(plan), .reference = {}};
   require_room_for_base(*run.source, plan, keeps_blocks(plan));
   const bool packs = options.packs && plan.layer_form != config::LayerForm::kAutograd;
@@ -101,6 +102,7 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
 
 void plan_run_memory(OpenedRun& run, MemoryInputs inputs) {
   inputs.optimizer_bytes = run.resume_state->optimizer.state_bytes();
+  if (run.sampler != nullptr) inputs.sampling = std::max(inputs.sampling, run.sampler->bytes(*run.model));
   run.start.memory = plan_memory(inputs, run.plan.layer_form, run.plan.recompute, memory_limit(run.plan));
   run.model->set_keeps_casts(run.start.memory.keeps_casts);
   if (!run.start.memory.layer_steps) run.adapter->hold_gradient();
@@ -115,6 +117,7 @@ void end_start_page(OpenedRun& run) {
   start.evaluation_due = run.resume_state->state.evaluation_due;
   start.output_dir = run.plan.output_dir;
   start.products = product_facts(*run.model);
+  if (run.sampler != nullptr) run.sampler->begin(run);
 }
 
 PairParts pair_parts(OpenedRun& run, std::optional<PairData> eval, Reference reference) {

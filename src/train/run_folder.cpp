@@ -162,8 +162,8 @@ void remove_run(const fs::path& output_dir) {
   remove_finished_model(output_dir);
   // The adapter's config first: without it the folder is no adapter.
   for (const std::string_view name :
-       {kAdapterConfigFile, kAdapterWeightsFile, kMetricsFile, kRolloutsFile, kFaultFile, kTrainerStateFile,
-        kInputsFile, kBranchFile, kPageFile, kPageFactsFile}) {
+       {kAdapterConfigFile, kAdapterWeightsFile, kMetricsFile, kSamplesFile, kRolloutsFile, kFaultFile,
+        kTrainerStateFile, kInputsFile, kBranchFile, kPageFile, kPageFactsFile}) {
     fs::remove(output_dir / name);
   }
   for (const fs::path& folder : folders_in(output_dir)) {

@@ -9,8 +9,8 @@
 #include "rewards/http/judge.h"
 #include "rewards/open_reward.h"
 #include "train/memory_inputs.h"
-#include "train/model_reward.h"
 #include "train/opening.h"
+#include "train/reward_opening.h"
 #include "train/run_folder.h"
 
 namespace hone::train {
@@ -18,11 +18,6 @@ namespace hone::train {
 namespace fs = base::fs;
 
 namespace {
-
-base::Json template_kwargs(const config::Plan& plan) {
-  const std::string& kwargs = plan.policy.chat_template_kwargs;
-  return kwargs.empty() ? base::Json() : base::parse_json(kwargs, "chat_template_kwargs");
-}
 
 PolicyPrompts read_prompts(const data::RowSource& source, const OpenedRun& run) {
   const model::ModelConfig& model = run.source->config();
@@ -54,35 +49,6 @@ PolicyPrompts read_prompts(const data::RowSource& source, const OpenedRun& run) 
   return out;
 }
 
-rewards::OpenOptions reward_options(const config::Plan& plan) {
-  return {.python = plan.policy.python,
-          .workers = static_cast<int>(plan.policy.reward_workers),
-          .timeout = plan.policy.reward_timeout,
-          .open_model = [&plan](const std::string& folder) {
-            return open_model_reward(folder, plan.precision, template_kwargs(plan), device(plan));
-          }};
-}
-
-// A reward function that needs a column which the data lack would raise on every call.
-void require_columns(const config::Plan& plan, const std::vector<std::vector<std::string>>& needed,
-                     const PolicyPrompts& prompts) {
-  for (std::size_t i = 0; i < needed.size(); ++i) {
-    const std::string& word = plan.policy.reward_funcs[i];
-    for (const std::string& column : needed[i]) {
-      if (prompts.rows.front().columns.contains(column)) continue;
-      std::string there;
-      for (const auto& [name, value] : prompts.rows.front().columns.items())
-        there += (there.empty() ? "" : ", ") + name;
-      throw base::UserError(
-          {.where = "reward_funcs " + word,
-           .expected = "a column `" + column + "` in the data, which this reward reads (RL-05)",
-           .found = there.empty() ? "only the column prompt" : "the columns " + there,
-           .cause = "the column has another name, or the rows were written without it",
-           .fix = "rename the column, or name yours if the reward has a parameter for it (column=...)"});
-    }
-  }
-}
-
 void open_rewards(const config::Plan& plan, SampledData& data) {
   const rewards::OpenOptions options = reward_options(plan);
   if (!plan.online.judge.empty()) {
@@ -94,11 +60,12 @@ void open_rewards(const config::Plan& plan, SampledData& data) {
     return;
   }
   data.rewards = rewards::open_rewards(plan.policy.reward_funcs, options);
-  for (std::size_t i = 0; i < data.rewards.size(); ++i) {
-    data.columns.push_back(rewards::required_columns(plan.policy.reward_funcs[i], *data.rewards[i]));
-  }
-  require_columns(plan, data.columns, data.train_prompts);
-  if (!data.eval_prompts.rows.empty()) require_columns(plan, data.columns, data.eval_prompts);
+  data.columns = needed_columns(plan.policy.reward_funcs, data.rewards);
+  const auto require = [&](const PolicyPrompts& prompts) {
+    require_columns("reward_funcs", plan.policy.reward_funcs, data.columns, prompts);
+  };
+  require(data.train_prompts);
+  if (!data.eval_prompts.rows.empty()) require(data.eval_prompts);
 }
 
 // Keys and values may take what the plan leaves of memory_limit; without one, half of what is free then.
@@ -150,7 +117,12 @@ MemoryInputs sampling_memory(const OpenedRun& run, std::int64_t program_bytes, c
   MemoryInputs out = memory_inputs(*run.model, run.plan, program_bytes, passes.train, passes.eval);
   if (passes.shares) count_shared_prompts(out, *run.model, passes.longest_prompt, passes.sharing);
   if (run.plan.policy.replay.empty()) {
-    out.sampling = sampling_bytes(*run.model, run.plan, longest_prompt, sampling);
+    const config::PolicyPlan& policy = run.plan.policy;
+    out.sampling = sampling_bytes(*run.model,
+                                  {.prompts = policy.generation_batch_size / policy.num_generations,
+                                   .samples = policy.num_generations,
+                                   .longest_prompt = longest_prompt},
+                                  sampling);
   }
   return out;
 }

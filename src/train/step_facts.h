@@ -110,6 +110,8 @@ struct StartFacts {
   bool conversational = false;  // the data are messages
   EvalOverlap overlap;
   std::vector<ColoredPiece> example;  // no target in it: a prompt as the model reads it
+  std::string samples,
+      scored;  // one line each: what is sampled beside, what an evaluation scores; empty: nothing
   std::int64_t total_steps = 0, steps_per_epoch = 0, warmup_steps = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   bool evaluation_due = false;  // the run begins with the evaluation of first_step (RunState)
@@ -150,6 +152,13 @@ struct RolloutFacts {
   std::vector<CompletionFacts> completions;  // groups beside each other
   std::vector<std::string> warnings;         // samples that could not be scored, dead workers: one line each
   std::vector<PrintedFacts> printed = {};
+};
+
+// Greedy completions of the run's fixed prompts (sample_prompts) by the weights after `step` steps.
+struct SampleFacts {
+  std::int64_t step = 0, total_steps = 0;
+  std::vector<CompletionFacts> completions;  // one a prompt, in the order of the prompts
+  std::vector<std::string> reward_names;  // of their rewards, where an evaluation has scored them; else empty
 };
 
 // After an optimizer step. Means are over the steps since the last log, as transformers logs them.
@@ -197,6 +206,7 @@ class RunListener {
   // The doctor's: before step 1 in the order of the data, and whenever a fault is found.
   virtual void on_verdict(const base::Verdict&, std::int64_t /*step*/) {}
   virtual void on_rollout(const RolloutFacts&) {}
+  virtual void on_samples(const SampleFacts&) {}
   virtual void on_step(const StepFacts&, std::int64_t /*total_steps*/) {}
   virtual void on_log(const LogRecord&) {}
   virtual void on_memory(const MemoryFacts&) {}

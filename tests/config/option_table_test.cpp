@@ -79,6 +79,11 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
                                            "chat_template",
                                            "overwrite_output_dir",
                                            "report_page",
+                                           "sample_prompts",
+                                           "sample_steps",
+                                           "sample_max_new_tokens",
+                                           "eval_reward_funcs",
+                                           "eval_reward_rows",
                                            "ignore_unknown",
                                            "dataset_revision",
                                            "dataset_columns",
@@ -135,6 +140,8 @@ TEST(OptionTable, HasNothingElseButOurOwn) {
     if (contains_word("dpo, kto, cpo, orpo, grpo, rloo", schema.command))
       expected.emplace_back("max_prompt_length");
     if (!sampler) expected.emplace_back("auto_insert_empty_system_msg");
+    if (contains_word(kOthersThatScore, schema.command))
+      expected.insert(expected.end(), {"reward_workers", "reward_timeout", "probe_rewards"});
     const Json trl = recorded(schema);
     std::vector<std::string> own;
     for (const Option& row : schema.options) {
@@ -265,6 +272,7 @@ TEST(OptionTable, EverySupportedOptionIsRead) {
                                             typeid(OptimizerPlan),
                                             typeid(LoggingPlan),
                                             typeid(EvaluationPlan),
+                                            typeid(SamplesPlan),
                                             typeid(SavingPlan),
                                             typeid(MachinePlan),
                                             typeid(WatchPlan),

@@ -122,7 +122,7 @@ async function scrollThrough(page) {
 }
 
 async function realRuns() {
-  for (const [name, made] of [["sft", sft("runs/sft", 20)], ["grpo", grpo("runs/grpo", 12)]]) {
+  for (const [name, made] of [["sft", sft("runs/sft", 20, "--sample_prompts", "What is 43 + 21?", "Add 7 and 12.", "--sample_max_new_tokens", 24)], ["grpo", grpo("runs/grpo", 12)]]) {
     check(`a run of ${name} goes through`, made.code === 0, made.said);
     const file = path.join(folder, `runs/${name}/report.html`);
     check(`a run of ${name} wrote its page`, fs.existsSync(file));
@@ -194,6 +194,31 @@ async function controls() {
   await close();
 }
 
+async function samples() {
+  const file = path.join(folder, "runs/sft/report.html");
+  const {page, wrong, close} = await open(file);
+  const rows = fs.readFileSync(path.join(folder, "runs/sft/samples.jsonl"), "utf8").trim().split("\n").map((line) => JSON.parse(line));
+  const steps = [...new Set(rows.map((row) => row.step))];
+  check("samples: before step 1, at each evaluation, at the end", steps.join() === "0,5,10,15,20", steps);
+  const heads = async () => (await page.locator("table.samples thead th").allTextContents()).join("|");
+  check("samples: the first beside the newest", (await heads()) === "before step 1|after step 20", await heads());
+  const cells = async () => page.locator("table.samples td .said").allTextContents();
+  const wanted = (a, b) => [0, 1].flatMap((index) => [a, b].map((step) => rows.find((row) => row.step === step && row.index === index).completion || "(empty)"));
+  const plain = (texts) => texts.join("|").replace(/\\x[0-9a-f]{2}|[^\x20-\x7e|]/g, "");
+  check("samples: the completions of both steps are beside each other", plain(await cells()) === plain(wanted(0, 20)), [await cells(), wanted(0, 20)]);
+  await page.locator("#samples-from").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.locator("#samples-to").focus();
+  await page.keyboard.press("Home");
+  check("samples: any two steps", (await heads()) === "after step 5|before step 1", await heads());
+  check("samples: their completions", plain(await cells()) === plain(wanted(5, 0)), await cells());
+  await page.reload();
+  await page.waitForSelector("html[data-ready]");
+  check("samples: the steps stay when the page is read again", (await heads()) === "after step 5|before step 1", await heads());
+  check("samples: nothing went wrong", wrong.length === 0, wrong);
+  await close();
+}
+
 async function hostile() {
   const bad = "</script><script>window.hacked=1;alert(1)</script>", image = "<img src=x onerror='window.hacked=1'>", link = "javascript:window.hacked=1";
   const name = "runs/<img src=x onerror=alert(1)>";
@@ -204,6 +229,8 @@ async function hostile() {
       .concat([Buffer.from('{"step":1,"prompt":"raw ', "utf8"), Buffer.from([0xff, 0xc0, 0x80]), Buffer.from('","completion":"\xe9"}\n', "latin1")]))});
   fs.writeFileSync(path.join(at, "hone-page.json"), JSON.stringify({format: "hone-page-1", end: "finished", started: 1, total_steps: 3, start: [[image, bad]],
     example: [[bad, true], [image, false]], verdicts: [{step: 1, code: bad, level: "fail\" onclick=\"x", what: image, fix: link}]}));
+  fs.writeFileSync(path.join(at, "samples.jsonl"), [0, 2].map((step) => JSON.stringify({step, index: 0, prompt: bad, asked: image,
+    completion: `${bad} sample ${step} \u001b[2J`, [link]: 1, truncated: "<b>"}) + "\n").join("") + "{\"step\": 3}\n[1]\n");
   fs.writeFileSync(path.join(at, "plan.yaml"), `# hone sft, resolved.\noutput_dir: "${bad}"\nrun_name: "${image.replaceAll('"', "'")}"\n`);
   const made = run("report", name);
   check("hostile data: the page is made", made.code === 0, made.said);
@@ -214,6 +241,7 @@ async function hostile() {
   check("hostile data: no element of it exists", elements.join() === "0,2,0", elements);
   const text = await page.evaluate(() => document.body.innerText);
   check("hostile data: it is shown as text", text.includes(bad + " tail") && text.includes(image) && text.includes("\\x1b[2J"), text.slice(0, 3000));
+  check("hostile data: samples are text too", text.includes(bad + " sample 2 \\x1b[2J") && text.includes("2 lines could not be read"), text.slice(0, 3000));
   check("hostile data: bytes that are no UTF-8 are shown", text.includes("raw \ufffd\ufffd\ufffd"), text.slice(-3000));
   check("hostile data: damaged lines are counted", text.includes("2 lines of metrics.jsonl could not be read"), text.slice(0, 1500));
   const policy = await page.evaluate(() => {
@@ -338,7 +366,7 @@ async function main() {
   }
   browser = await chromium.launch({executablePath: program, args: ["--no-sandbox"]});
   try {
-    for (const part of [realRuns, controls, hostile, manySteps, severalRuns, goingOn, served]) {
+    for (const part of [realRuns, controls, samples, hostile, manySteps, severalRuns, goingOn, served]) {
       try {
         await part();
       } catch (error) {

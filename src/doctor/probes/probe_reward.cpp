@@ -464,20 +464,14 @@ class Trial {
          highest_ = -std::numeric_limits<double>::infinity();
 };
 
-}  // namespace
+constexpr const char* kNoted = "rewards were not called: probe_rewards is false";
 
-Verdicts probe_reward(train::OpenedRun& run, Depth depth) {
-  if (!run.samples()) return {};
+// Rewards of the run's own training; `left` seconds.
+Verdicts probe_training(train::OpenedRun& run, Depth depth, double& left) {
   const train::SampledData& data = run.sampled();
-  if (data.train_prompts.rows.empty() || data.rewards.empty()) return {};
-  if (!run.plan.probe_rewards && depth == Depth::kRun) {
-    return {
-        {.code = "RL-05", .level = Level::kNote, .what = "rewards were not called: probe_rewards is false"}};
-  }
-  const RewardRows rows(run, depth == Depth::kDeep ? kDeepRows : kRows);
+  const RewardRows rows(run, data.train_prompts, depth == Depth::kDeep ? kDeepRows : kRows);
   const std::string gold = format::gold_column(data.train_prompts);
   std::vector<Trial> trials;
-  double left = kPatience;
   for (std::size_t i = 0; i < data.rewards.size(); ++i) {
     trials.emplace_back(*data.rewards[i], run.plan.policy.reward_funcs[i],
                         i < data.columns.size() ? data.columns[i] : std::vector<std::string>(), rows, depth,
@@ -493,6 +487,64 @@ Verdicts probe_reward(train::OpenedRun& run, Depth depth) {
   }
   // The run's calls find them as a run without an examination does.
   for (const auto& reward : data.rewards) reward->reset();
+  return out;
+}
+
+// The column with right answers: the data's own name for it, or what the rows are trained to say.
+std::string gold_of_evaluation(const train::PolicyPrompts& prompts) {
+  std::string out = format::gold_column(prompts);
+  for (const char* name : {"completion", "chosen"}) {
+    if (out.empty() && prompts.rows.front().columns.contains(name)) out = name;
+  }
+  return out;
+}
+
+// What a fault costs where nothing is trained on the scores: only a function that cannot be called stops the run.
+Verdict of_evaluation(Verdict one) {
+  one.what = "evaluation: " + one.what;
+  if (one.code != "RL-05" && one.level == Level::kFail) one.level = Level::kWarn;
+  if (!one.cost.empty()) one.cost = "its numbers in evaluations say little of the model";
+  return one;
+}
+
+// Those of eval_reward_funcs that the training does not have.
+Verdicts probe_evaluation(train::OpenedRun& run, Depth depth, double& left) {
+  const train::RunSampler& sampler = *run.sampler;
+  const std::vector<std::string>& known = run.plan.policy.reward_funcs;
+  const RewardRows rows(run, sampler.scored_prompts(), depth == Depth::kDeep ? kDeepRows : kRows);
+  Verdicts out;
+  for (std::size_t i = 0; i < sampler.rewards().size(); ++i) {
+    const std::string& word = run.plan.eval_reward_funcs[i];
+    if (std::find(known.begin(), known.end(), word) != known.end()) continue;
+    Trial trial(*sampler.rewards()[i], word, sampler.columns()[i], rows, depth, left,
+                run.plan.sample_max_new_tokens);
+    trial.run(gold_of_evaluation(sampler.scored_prompts()));
+    left = std::max(0.0, left - trial.seconds());
+    for (Verdict& one : trial.verdicts(/*only=*/false)) out.push_back(of_evaluation(std::move(one)));
+    sampler.rewards()[i]->reset();
+  }
+  return out;
+}
+
+}  // namespace
+
+bool has_rewards(const train::OpenedRun& run) {
+  const bool trains =
+      run.samples() && !run.sampled().train_prompts.rows.empty() && !run.sampled().rewards.empty();
+  return trains || run.plan.scores_completions();
+}
+
+Verdicts probe_reward(train::OpenedRun& run, Depth depth) {
+  if (!has_rewards(run)) return {};
+  if (!run.plan.probe_rewards && depth == Depth::kRun)
+    return {{.code = "RL-05", .level = Level::kNote, .what = kNoted}};
+  double left = kPatience;
+  Verdicts out;
+  if (run.samples() && !run.sampled().train_prompts.rows.empty() && !run.sampled().rewards.empty())
+    out = probe_training(run, depth, left);
+  if (run.plan.scores_completions()) {
+    for (Verdict& one : probe_evaluation(run, depth, left)) out.push_back(std::move(one));
+  }
   return out;
 }
 

@@ -37,13 +37,13 @@ base::Json first_state(const train::OpenedRun& run) {
           {"log_history", Json::array()}};
 }
 
-RewardRows::RewardRows(const train::OpenedRun& run, std::size_t most) : run_(run) {
-  const std::size_t all = run.sampled().train_prompts.rows.size();
+RewardRows::RewardRows(const train::OpenedRun& run, const train::PolicyPrompts& prompts, std::size_t most)
+    : run_(run), prompts_(prompts) {
+  const std::size_t all = prompts.rows.size();
   const std::size_t stride = std::max<std::size_t>(1, all / std::max<std::size_t>(1, most));
   for (std::size_t i = 0; i < all && rows_.size() < most; i += stride) rows_.push_back(i);
   if (rows_.empty()) return;
-  const std::string read =
-      run.text->tokenizer.decode(run.sampled().train_prompts.tokens[rows_.front()].ids, false);
+  const std::string read = run.text->tokenizer.decode(prompts.tokens[rows_.front()].ids, false);
   opens_thinking_ = std::string_view(strip(read)).ends_with("<think>");
 }
 

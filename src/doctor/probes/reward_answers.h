@@ -24,13 +24,13 @@ struct RewardCall {
   std::string rotated_column;      // each row gets the next one's value of this column; empty: its own
 };
 
-// Rows spread over the run's prompts.
+// Rows spread over prompts of the run, which must outlive this.
 class RewardRows {
  public:
-  RewardRows(const train::OpenedRun& run, std::size_t most);
+  RewardRows(const train::OpenedRun& run, const train::PolicyPrompts& prompts, std::size_t most);
 
   std::size_t size() const { return rows_.size(); }
-  const data::PromptRow& row(std::size_t i) const { return run_.sampled().train_prompts.rows[rows_[i]]; }
+  const data::PromptRow& row(std::size_t i) const { return prompts_.rows[rows_[i]]; }
   // The request that the run would make for these completions, one per row.
   rewards::Request request(const Texts& completions, const RewardCall& call = {}) const;
   bool has(const std::string& column) const;
@@ -43,6 +43,7 @@ class RewardRows {
 
  private:
   const train::OpenedRun& run_;
+  const train::PolicyPrompts& prompts_;
   std::vector<std::size_t> rows_;
   bool opens_thinking_ = false;
 };

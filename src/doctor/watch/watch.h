@@ -63,6 +63,7 @@ class Watch final : public train::RunListener {
     report_.on_verdict(verdict, step);
   }
   void on_rollout(const train::RolloutFacts& facts) override;
+  void on_samples(const train::SampleFacts& facts) override { report_.on_samples(facts); }
   void on_step(const train::StepFacts& facts, std::int64_t total_steps) override;
   void on_log(const train::LogRecord& record) override;
   void on_memory(const train::MemoryFacts& facts) override { report_.on_memory(facts); }

@@ -14,6 +14,22 @@ function marked(text, find) {
   return out;
 }
 
+// A long text is cut to some lines, with a button that shows all of it.
+function cutText(text, find) {
+  const body = el("div", {class: "said"}, marked(text, find));
+  if (text === "") return el("div", {class: "said empty"}, "(empty)");
+  const long = text.length > 360 || text.split("\n").length > 6;
+  if (!long) return body;
+  const isOpen = Boolean(find);
+  body.classList.toggle("cut", !isOpen);
+  const button = el("button", {type: "button", class: "quiet more", "aria-expanded": String(isOpen), onclick: () => {
+    const cut = body.classList.toggle("cut");
+    button.setAttribute("aria-expanded", String(!cut));
+    button.textContent = cut ? "Show all" : "Show less";
+  }}, isOpen ? "Show less" : "Show all");
+  return el("div", {}, body, button);
+}
+
 class Completions {
   constructor() {
     this.with = runs.filter((run) => run.completions.length > 0);
@@ -128,10 +144,10 @@ class Completions {
         prompt = row[0];
         bodies.push(el("tbody", {role: "rowgroup"}, el("tr", {role: "row", class: "prompt"},
           el("th", {scope: "rowgroup", role: "rowheader", colspan: columns.length + 1}, el("span", {class: "tag"}, "prompt"),
-            this.text(step.prompts[prompt], find)))));
+            cutText(step.prompts[prompt], find)))));
       }
       bodies[bodies.length - 1].append(el("tr", {role: "row"},
-        el("td", {role: "cell", class: "text", "data-name": "completion"}, this.text(row[1], find)),
+        el("td", {role: "cell", class: "text", "data-name": "completion"}, cutText(row[1], find)),
         columns.map((name, i) => this.cell(name, row[i + 2]))));
     }
     const caption = named ? "Step " + whole(step.step) : "Completions of step " + whole(step.step);
@@ -144,21 +160,5 @@ class Completions {
     const text = is ? "–" : typeof value === "number" ? number(value) : typeof value === "boolean" ? (value ? "yes" : "no") : value;
     const kind = typeof value === "number" && value !== 0 ? (value > 0 ? " up" : " down") : "";
     return el("td", {role: "cell", class: typeof value === "string" ? "text" : "number" + kind, "data-name": name}, text);
-  }
-
-  // A long text is cut to some lines, with a button that shows all of it.
-  text(text, find) {
-    const body = el("div", {class: "said"}, marked(text, find));
-    if (text === "") return el("div", {class: "said empty"}, "(empty)");
-    const long = text.length > 360 || text.split("\n").length > 6;
-    if (!long) return body;
-    const isOpen = Boolean(find);
-    body.classList.toggle("cut", !isOpen);
-    const button = el("button", {type: "button", class: "quiet more", "aria-expanded": String(isOpen), onclick: () => {
-      const cut = body.classList.toggle("cut");
-      button.setAttribute("aria-expanded", String(!cut));
-      button.textContent = cut ? "Show all" : "Show less";
-    }}, isOpen ? "Show less" : "Show all");
-    return el("div", {}, body, button);
   }
 }

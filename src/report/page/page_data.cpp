@@ -154,6 +154,7 @@ std::string run_text(const PageRun& run, std::size_t buckets) {
                {"completion_files", run.completions.files},
                {"completions_skipped", run.completions.skipped},
                {"completions", run.completions.steps}};
+  if (!run.samples.is_null()) rest["samples"] = run.samples;
   for (const auto& [heading, text] : run.facts.start)
     rest["start"].push_back({safe_text(heading), safe_text(text)});
   for (const auto& piece : run.facts.example)

@@ -9,6 +9,7 @@
 #include "report/page/page_facts.h"
 #include "report/page/read_completions.h"
 #include "report/page/read_metrics.h"
+#include "report/page/read_samples.h"
 
 namespace hone::report {
 
@@ -23,6 +24,7 @@ struct PageRun {
   std::string method;              // "grpo"; empty: nobody says so
   const RunMetrics* metrics = {};  // never null
   CompletionsSample completions;
+  base::Json samples = {};  // read_samples.h
   PageFacts facts;
   std::vector<PagePlanRow> plan;
   std::vector<std::string> notes;  // what became of it beside facts.end, and what could not be read

@@ -7,7 +7,7 @@ const page = {
     const run = runs[0];
     const title = several ? plural(runs.length, "run") : run.name;
     document.title = "hone: " + title;
-    const nav = [["charts", "Charts"], ["completions", "Completions"], ["data-facts", "Data"], ["doctor", "Doctor"], ["options", "Options"]]
+    const nav = [["charts", "Charts"], ["samples", "Samples"], ["completions", "Completions"], ["data-facts", "Data"], ["doctor", "Doctor"], ["options", "Options"]]
       .filter(([id]) => document.getElementById(id))
       .map(([id, text]) => el("li", {}, el("button", {type: "button", class: "quiet", onclick: () => this.goTo(id)}, text)));
     this.theme = el("button", {type: "button", id: "theme", class: "quiet", onclick: () => this.turnTheme()});
@@ -134,8 +134,8 @@ const page = {
 
   build() {
     applyTheme();
-    const completions = new Completions(), options = new Options();
-    document.getElementById("main").replaceChildren(...[overview(), this.chartSection(), completions.element, dataSection(), verdicts(), options.element].filter(Boolean));
+    const samples = new Samples(), completions = new Completions(), options = new Options();
+    document.getElementById("main").replaceChildren(...[overview(), this.chartSection(), samples.element, completions.element, dataSection(), verdicts(), options.element].filter(Boolean));
     this.header();
     this.repaint();
     this.drawInView();

@@ -47,6 +47,8 @@ function nameOf(name, train) {
   for (const key of best ? [] : ["runtime", "samples_per_second", "steps_per_second", "num_tokens", "loss"]) {
     if (rest === key || rest.endsWith("_" + key)) best = key;
   }
+  const scored = best ? null : rest.match(/^(.+?)_(rewards\/.+\/(?:mean|std|ci_low|ci_high))$/);  // eval_reward_funcs on several sets
+  if (scored) return {key: scored[2], evaluation: true, set: scored[1]};
   if (best && rest !== best) return {key: best, evaluation: true, set: rest.slice(0, -best.length - 1)};
   return {key: best || rest, evaluation: true, set: ""};
 }
@@ -55,7 +57,8 @@ function nameOf(name, train) {
 const kinds = [
   {title: "Loss", test: /^loss$/},
   {title: "Reward", test: /^(reward|objective\/scores|objective\/rlhf_reward)$/},
-  {title: "Rewards by function", test: /^rewards\/.+\/mean$/, label: (key) => key.slice(8, -5)},
+  {title: "Rewards by function", test: /^rewards\/.+\/(mean|ci_low|ci_high)$/,
+   label: (key) => key.slice(8).replace(/\/mean$/, "").replace(/\/ci_low$/, ", 95 % low").replace(/\/ci_high$/, ", 95 % high")},
   {title: "Rewards of chosen and rejected", test: /^rewards\/(chosen|rejected)$/},
   {title: "Reward margin", test: /^(rewards\/margins|margin|objective\/margins)$/},
   {title: "Preferred side is right", test: /^(rewards\/accuracies|accuracy|accuracies)$/},

@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "report/page/read_metrics.h"
+#include "report/page/spread.h"
 #include "train/run_folder.h"
 
 namespace hone::report {
@@ -35,17 +36,6 @@ const Json& member(const Json& record, const std::string& name) {
 Json cell(const Json& value) {
   if (value.is_number() || value.is_boolean() || value.is_null()) return value;
   return shown_text(value, kCellBytes);
-}
-
-// Even distances that stay when files are added: every 2^k-th, and the newest.
-std::vector<std::size_t> chosen(std::size_t count, std::size_t most) {
-  std::size_t stride = 1;
-  while ((count + stride - 1) / stride + 1 > std::max<std::size_t>(most, 2)) stride *= 2;
-  if (count <= most) stride = 1;
-  std::vector<std::size_t> out;
-  for (std::size_t i = 0; i < count; i += stride) out.push_back(i);
-  if (count > 0 && out.back() != count - 1) out.push_back(count - 1);
-  return out;
 }
 
 // The columns of `record` after prompt and completion, added to those of the file.
@@ -113,7 +103,7 @@ CompletionsSample CompletionsReader::read() {
   }
   std::ranges::sort(files);
   CompletionsSample out{.files = static_cast<std::int64_t>(files.size())};
-  const std::vector<std::size_t> places = chosen(files.size(), limits_.files);
+  const std::vector<std::size_t> places = spread(files.size(), limits_.files);
   // A power of 2, so that it rarely changes: with another budget every file is read again.
   const std::size_t budget = limits_.bytes / std::bit_ceil(std::max<std::size_t>(1, places.size()));
   std::set<std::int64_t> shown;

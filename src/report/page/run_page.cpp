@@ -87,6 +87,7 @@ void RunPage::write_files() {
               .method = options_.method,
               .metrics = &metrics_->read(),
               .completions = completions_->read(),
+              .samples = read_samples(folder_ / train::kSamplesFile),
               .facts = facts_,
               .plan = options_.plan};
   const bool goes_on = facts_.end == RunEnd::kRunning;
