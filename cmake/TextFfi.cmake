@@ -3,7 +3,7 @@ find_program(CARGO cargo REQUIRED)
 set(TEXT_FFI_DIR ${CMAKE_SOURCE_DIR}/text-ffi)
 set(TEXT_FFI_TARGET ${CMAKE_SOURCE_DIR}/third_party/cargo-target)  # shared by every build folder
 set(TEXT_FFI_LIB ${TEXT_FFI_TARGET}/release/libtext_ffi.a)
-set(TEXT_FFI_ENV CARGO_TARGET_DIR=${TEXT_FFI_TARGET})
+set(TEXT_FFI_ENV CARGO_TARGET_DIR=${TEXT_FFI_TARGET} ${HONE_TEXT_FFI_ENV})
 set(TEXT_FFI_FOR)
 if(HONE_RUST_TARGET)  # another processor's: cmake/aarch64.cmake
   set(TEXT_FFI_LIB ${TEXT_FFI_TARGET}/${HONE_RUST_TARGET}/release/libtext_ffi.a)

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 
 sys.dont_write_bytecode = True
@@ -214,21 +215,29 @@ def interpreter(name):
 
 
 def test_pythons(folder, packed):
-    """it installs and trains with every Python from 3.10 on that is there (slow)"""
+    """it installs and trains with every Python from 3.10 on that is there, timed (slow)"""
     found = []
     for minor in range(10, 15):
         python = interpreter(f"python3.{minor}")
         if python is None:
             continue
+        begun = [time.monotonic()]
         environment(folder / str(minor), python)
         install(packed, folder / str(minor))
+        begun.append(time.monotonic())
         sft(folder / str(minor) / "bin/hone", folder / f"out{minor}")
+        begun.append(time.monotonic())
         (folder / "functions.py").write_text(PYTHON_OF_WORKERS)
         ended = run(folder / str(minor) / "bin/python", "-c", SCRIPT, TINY, folder / f"grpo{minor}", cwd=folder)
         same(ended.returncode, 0, f"3.{minor}: " + ended.stderr[-2000:])
+        begun.append(time.monotonic())
         found.append(minor)
+        took = [f"{after - before:.1f} s" for before, after in zip(begun, begun[1:])]
+        tests_said.append(f"   Python 3.{minor}: environment and wheel {took[0]}, SFT {took[1]}, GRPO from Python {took[2]}")
     holds(found, "a Python")
-    tests_said.append(f"with Python {', '.join(f'3.{minor}' for minor in found)}")
+    missing = [minor for minor in range(10, 14) if minor not in found]
+    if missing:
+        tests_said.append(f"skip the wheel with Python {', '.join(f'3.{minor}' for minor in missing)}: not on this machine")
 
 
 tests_said = []  # what the tests found, for the last line
