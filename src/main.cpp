@@ -34,7 +34,7 @@ namespace config = hone::config;
 
 constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
-const std::vector<std::string> kNotYet = {"launch", "plan"};
+const std::vector<std::string> kNotYet = {"plan"};
 // Trainers of TRL's that hone does not have; their names are near those of others (ppo, dpo).
 const std::vector<std::string> kOfTrl = {"ppo",     "bco",          "gkd",     "prm", "xpo",
                                          "nash-md", "distillation", "minillm", "gold"};

@@ -43,6 +43,7 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"compare", &compare_runs},
       {"log", &log_run},
       {"push", &push},
+      {"launch", &launch},
       {"check", &check},
       {"doctor", &doctor},
       {"faults", &faults},

@@ -39,6 +39,7 @@ int lr_find(const std::vector<std::string>& arguments);       // hone lr-find ru
 int log_run(const std::vector<std::string>& arguments);       // hone log RUN --to wandb
 int report_runs(const std::vector<std::string>& arguments);   // hone report RUN...
 int compare_runs(const std::vector<std::string>& arguments);  // hone compare RUN RUN
+int launch(const std::vector<std::string>& arguments);        // hone launch --nproc N -- COMMAND
 int push(const std::vector<std::string>& arguments);          // hone push RUN
 int probe_hardware();                                         // hone probe-hardware: the doctor's child
 int explain(const std::vector<std::string>& arguments);       // hone explain REPORT|FOLDER

@@ -4,6 +4,7 @@
 
 #include "config/doctor_plan.h"
 #include "config/explain_plan.h"
+#include "config/launch_plan.h"
 #include "config/parse.h"
 #include "config/report_plans.h"
 #include "config/send_plans.h"
@@ -201,6 +202,16 @@ constexpr CommandRow kCommands[] = {
            "Python. Options that are not set are those of the run. A README.md that is there is uploaded as it is.\n",
      .schema = &push_schema,
      .check = [](const Words& words) { parse_push(words); }},
+    {.name = "launch",
+     .what = "train in several processes",
+     .example = "hone launch --nproc 2 -- sft --config run.yaml",
+     .usage = "hone launch --nproc N [--option value ...] -- COMMAND [--option value ...]\n"
+           "\n"
+           "Trains in N processes of this host (ranks), which share each step. torchrun, srun and mpirun start hone's\n"
+           "commands as well. Prints what rank 0 prints, and the errors of others. The exit code is 0, that of the first\n"
+           "rank that ended with an error, or 75 when a rank was lost: starting the run again may help.\n",
+     .schema = &launch_schema,
+     .check = [](const Words& words) { parse_launch(words); }},
     {.name = "check",
      .what = "what every line of a file becomes",
      .example = "hone check run.yaml",
