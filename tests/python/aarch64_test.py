@@ -92,6 +92,37 @@ def test_python(folder, packed):
     holds(ended.stdout.startswith(f"{folder}/hone/bin/hone aarch64 this wheel is for Linux on aarch64"), ended.stdout)
 
 
+SCRIPT = """
+import sys
+from hone.trl import GRPOConfig, GRPOTrainer
+seen = []
+
+
+def mine(completions, **kwargs):
+    seen.extend(completions)
+    return [float(len(text)) for text in completions]
+
+
+args = GRPOConfig("out", max_steps=1, num_generations=2, per_device_train_batch_size=2, max_completion_length=4, use_peft=True, lora_r=2, threads=1,
+                  skip_doctor=True, bf16=False, logging_steps=1)
+GRPOTrainer(sys.argv[1], mine, args, train_dataset=[{"prompt": "count"}] * 2).train()
+print("scored", len(seen))
+"""
+
+
+def test_launcher(folder, packed):
+    """on aarch64 Python starts the program, as `python -m hone` and for a GRPO run with a function of its own"""
+    if not pathlib.Path("/proc/sys/fs/binfmt_misc/qemu-aarch64").exists():
+        raise Skip("binfmt_misc does not know qemu-aarch64 here, so that an emulated program can start no other")
+    unpack(folder, packed)
+    python = PLACE / "packages/usr/bin/python3.11"
+    variables = {"PYTHONPATH": f"{folder}:{PLACE / 'site'}", "PYTHONHOME": PLACE / "packages/usr", "QEMU_LD_PREFIX": PLACE / "packages"}
+    same(emulated(folder, python, "-m", "hone", "--version", **variables).stdout, f"hone {wheel.version()}\n", "python -m hone")
+    ended = emulated(folder, python, "-c", SCRIPT, TINY, **variables)
+    same(ended.returncode, 0, ended.stderr[-1500:])
+    holds("scored 2" in ended.stdout and (folder / "out/adapter_model.safetensors").is_file(), ended.stdout[-500:])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--hone", default=str(SOURCE / "build/hone"))
@@ -114,7 +145,7 @@ def main():
         print(f"skip {title}: there is none in dist/; tools/aarch64 makes it, with Debian's g++-12-aarch64-linux-gnu")
         return 0
     tests = Tests()
-    for function, more in ((test_contents, []), (test_trains, [given.hone]), (test_python, [])):
+    for function, more in ((test_contents, []), (test_trains, [given.hone]), (test_python, []), (test_launcher, [])):
         with tempfile.TemporaryDirectory() as folder:
             tests.run([function], pathlib.Path(folder), pathlib.Path(given.wheel), *more)
     return 1 if tests.failed else 0

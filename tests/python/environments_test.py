@@ -111,10 +111,10 @@ def test_system(folder, name, packed):
     fresh(root, packed)
     said, seconds = done(root, f"./quickstart --wheel dist/{packed.name}")
     installed = re.search(r"^== model and data +\[(\d+):(\d+)\]", said, re.MULTILINE)
-    right = re.findall(r"(\d+) of (\d+)", said)
+    right = re.findall(r"\d+ of \d+", said)[-1]
     holds(installed and "the adapter is quickstart-out/adapter" in said, said[-2000:])
     holds((root / "hone/quickstart-out/adapter/adapter_model.safetensors").is_file(), "an adapter")
-    told = [f"wheel installed in {minutes(60 * int(installed[1]) + int(installed[2]))}", f"quickstart {minutes(seconds)} ({right[-1:]})"]
+    told = [f"wheel installed in {minutes(60 * int(installed[1]) + int(installed[2]))}", f"quickstart {minutes(seconds)} ({right} right after training)"]
     version, seconds = done(root, "third_party/wheel-venv/bin/hone --version")
     same(version, f"hone {wheel.version()}\n", "--version")
     told.append(f"hone --version {minutes(seconds)}")
