@@ -134,7 +134,7 @@ class RankProcess {
       text_ += '\n';
       show_lines();
     }
-    return RankEnd{.rank = rank(), .status = status, .said = text_};
+    return RankEnd{.rank = rank(), .status = status, .shown = output_ != Output::kErrors, .said = text_};
   }
 
  private:
@@ -309,18 +309,22 @@ int exit_code_of(const std::vector<RankEnd>& ends) {
 }
 
 std::vector<const RankEnd*> ends_to_tell(const std::vector<RankEnd>& ends) {
-  const auto shown = [](const RankEnd& end) { return end.rank == 0 && WIFEXITED(end.status); };
+  // A rank that printed for itself has said what others with its exit code would say: the same mistake, or its error.
+  const auto is_said = [&](const RankEnd& end) {
+    if (WIFEXITED(end.status) && end.shown) return true;
+    return WIFEXITED(end.status) && WEXITSTATUS(end.status) != base::kOurBug &&
+           std::ranges::any_of(
+               ends, [&](const RankEnd& other) { return other.shown && other.status == end.status; });
+  };
   std::vector<const RankEnd*> out;
   for (const RankEnd& end : ends) {
-    if (end.status != 0 && (end.by_us || !only_saw_others(end)) && !shown(end)) out.push_back(&end);
+    if (end.status != 0 && (end.by_us || !only_saw_others(end)) && !is_said(end)) out.push_back(&end);
   }
-  const bool zero_said =
-      std::ranges::any_of(ends, [&](const RankEnd& end) { return end.status != 0 && shown(end); });
-  if (zero_said) return out;
+  const bool some_text =
+      std::ranges::any_of(ends, [&](const RankEnd& end) { return end.status != 0 && is_said(end); }) ||
+      std::ranges::any_of(out, [](const RankEnd* end) { return !end->said.empty(); });
   const auto saw = std::ranges::find_if(ends, only_saw_others);
-  if (saw != ends.end() && !std::ranges::any_of(out, [](const RankEnd* end) { return !end->said.empty(); })) {
-    out.push_back(&*saw);
-  }
+  if (!some_text && saw != ends.end()) out.push_back(&*saw);
   return out;
 }
 

@@ -25,6 +25,7 @@ struct RankEnd {
   int rank = 0;
   int status = 0;      // of waitpid
   bool by_us = false;  // after `hone launch` itself ended it
+  bool shown = false;  // what it printed was shown
   std::string said;    // the end of what it printed to stderr, where that was not shown
 };
 
@@ -61,7 +62,7 @@ class LaunchSignals {
 // was killed from outside, or only saw others go, gives kLostRank; one that crashed gives kOurBug.
 int exit_code_of(const std::vector<RankEnd>& ends);
 
-// The ends that the user has not seen: the first one with an error of its own, else the first of those that saw others go.
+// The ends that the user has not been told of: errors of their own, and the first rank that saw others go where nobody else said so.
 std::vector<const RankEnd*> ends_to_tell(const std::vector<RankEnd>& ends);
 
 std::string end_text(const RankEnd& end);  // "ended with code 2", "was killed by SIGKILL"

@@ -67,6 +67,15 @@ TEST(Launch, AKilledRankMayBeStartedAgain) {
   EXPECT_EQ(told[1]->said, "rank 0 was lost\n");
 }
 
+TEST(Launch, WhatRankZeroHasSaidIsNotSaidAgain) {
+  LaunchedRanks done = run_shells({"exit 2", "echo the same >&2; exit 2", "echo a bug >&2; exit 70"});
+  auto told = ends_to_tell(done.ends);
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0]->said, "a bug\n");
+  done = run_shells({"exit 130", "exit 130"});
+  EXPECT_TRUE(ends_to_tell(done.ends).empty());
+}
+
 TEST(Launch, ACrashIsABug) {
   const LaunchedRanks done = run_shells({"true", "kill -SEGV $$"});
   EXPECT_EQ(exit_code_of(done.ends), base::kOurBug);
@@ -92,14 +101,16 @@ TEST(Launch, SignalsGoToEveryRankOnce) {
 
 TEST(Launch, ExitCodes) {
   const auto code = [](const std::vector<RankEnd>& ends) { return exit_code_of(ends); };
-  EXPECT_EQ(code({{0, exited(0)}, {1, exited(0)}}), 0);
-  EXPECT_EQ(code({{1, exited(130)}, {0, exited(130)}}), 130);
-  EXPECT_EQ(code({{1, exited(3)}, {0, exited(3)}}), 3);
-  EXPECT_EQ(code({{1, exited(kLostRank)}, {0, exited(2)}}), 2);
-  EXPECT_EQ(code({{1, exited(70)}, {0, exited(2)}}), 70);
-  EXPECT_EQ(code({{1, SIGKILL}, {0, exited(2)}}), kLostRank);
-  EXPECT_EQ(code({{1, exited(kLostRank)}, {0, SIGKILL, true}}), kLostRank);
-  EXPECT_EQ(code({{1, exited(0)}, {0, SIGTERM, true}}), kLostRank);
+  EXPECT_EQ(code({{.rank = 0, .status = exited(0)}, {.rank = 1, .status = exited(0)}}), 0);
+  EXPECT_EQ(code({{.rank = 1, .status = exited(130)}, {.rank = 0, .status = exited(130)}}), 130);
+  EXPECT_EQ(code({{.rank = 1, .status = exited(3)}, {.rank = 0, .status = exited(3)}}), 3);
+  EXPECT_EQ(code({{.rank = 1, .status = exited(kLostRank)}, {.rank = 0, .status = exited(2)}}), 2);
+  EXPECT_EQ(code({{.rank = 1, .status = exited(70)}, {.rank = 0, .status = exited(2)}}), 70);
+  EXPECT_EQ(code({{.rank = 1, .status = SIGKILL}, {.rank = 0, .status = exited(2)}}), kLostRank);
+  EXPECT_EQ(code({{.rank = 1, .status = exited(kLostRank)}, {.rank = 0, .status = SIGKILL, .by_us = true}}),
+            kLostRank);
+  EXPECT_EQ(code({{.rank = 1, .status = exited(0)}, {.rank = 0, .status = SIGTERM, .by_us = true}}),
+            kLostRank);
 }
 
 TEST(Launch, ProcessorsAreDivided) {
