@@ -17,31 +17,41 @@ def trimmed(ids, mask):
     return [row[keep.bool()].tolist() for row, keep in zip(ids, mask)]
 
 
-def keep(names, rows, prompts, completions, rewards, ends):
-    """`completions` and `rewards` of each prompt beside each other."""
+def keep(names, rows, prompts, completions, rewards, ends, old=None):
+    """`completions` and `rewards` of each prompt beside each other; `old`: log-probabilities of their tokens when they were sampled."""
     group = len(completions) // len(prompts)
     samples = [{"prompt": at // group, "ids": ids, "truncated": ids[-1] not in ends, "rewards": [None if math.isnan(x) else x for x in scores]}
                for at, (ids, scores) in enumerate(zip(completions, rewards))]
+    for at, sample in enumerate(samples if old is not None else ()):
+        sample["old_logprobs"] = old[at, :len(sample["ids"])].tolist()
     batches.append({"format": "hone-rollouts-1", "generation": len(batches), "reward_names": names,
                     "prompts": [{"row": row, "ids": ids} for row, ids in zip(rows, prompts)], "samples": samples})
 
 
 def watch_groups(trainer):
     """Of GRPO and RLOO: the samples of a prompt are adjacent already."""
-    score, calculate = trainer._generate_and_score_completions, trainer._calculate_rewards
+    score, calculate, logprobs = trainer._generate_and_score_completions, trainer._calculate_rewards, trainer._get_per_token_logps_and_entropies
+
+    def computed(self, *arguments, **named):
+        out = logprobs(self, *arguments, **named)
+        self.passes = [*getattr(self, "passes", ()), out[0]]
+        return out
 
     def calculated(self, *arguments):
         self.seen = calculate(self, *arguments)
         return self.seen
 
     def scored(self, inputs):
+        self.passes = []
         out = score(self, inputs)
         prompts = trimmed(out["prompt_ids"], out["prompt_mask"])[::self.num_generations]
         keep(self.reward_func_names, [one["row"] for one in inputs][::self.num_generations], prompts,
-             trimmed(out["completion_ids"], out["completion_mask"]), self.seen.tolist(), {*self.eos_token_ids, self._tokenizer.pad_token_id})
+             trimmed(out["completion_ids"], out["completion_mask"]), self.seen.tolist(), {*self.eos_token_ids, self._tokenizer.pad_token_id},
+             self.passes[0] if "old_logps" in out else None)  # RLOO computes them always
         return out
 
     trainer._generate_and_score_completions, trainer._calculate_rewards = scored, calculated
+    trainer._get_per_token_logps_and_entropies = computed
 
 
 def watch_pairs(trainer):

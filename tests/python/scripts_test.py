@@ -22,6 +22,7 @@ PYTHON = SOURCE / "third_party/parity-venv/bin/python"
 REWARD_MODEL = str(PARITY / "rewards/tiny_reward")
 SUMS = [{"problem": f"What is {n} + {n}?", "solution": f"$\\boxed{{{2 * n}}}$", "messages": [], "row": n} for n in range(4)]
 PROMPTS = [{**row, "row": at} for at, row in enumerate(PROMPTS)]
+CHATS = [{**row, "prompt": [{"role": "user", "content": row["prompt"]}]} for row in PROMPTS]  # as TRL's format rewards want them
 GROUPS = ("--num_generations", "2", "--max_completion_length", "8")
 
 
@@ -49,7 +50,7 @@ SCRIPTS = {
     "dpo": Script(PAIRS),
     "kto": Script(MARKED),
     "reward": Script(PAIRS, model=REWARD_MODEL),
-    "grpo": Script(PROMPTS, ("--reward_funcs", "rewards.longest", "think_format_reward", *GROUPS), samples=True),
+    "grpo": Script(CHATS, ("--reward_funcs", "rewards.longest", "think_format_reward", *GROUPS), samples=True),
     "rloo": Script(PROMPTS, ("--reward_funcs", "rewards.longest", *GROUPS), samples=True),
     "online_dpo": Script(PROMPTS, ("--reward_model_path", REWARD_MODEL, "--max_new_tokens", "8", "--dtype", "auto"), is_example=True, samples=True, rounding=1e-4),
     "cpo": Script(PAIRS, is_example=True),
@@ -269,8 +270,8 @@ def losses_test(folder, name):
     same([len(steps) for steps in found.values()], [4, 4], "steps")
     for ours, theirs in zip(found["hone"], found["trl"]):
         for at, (a, b) in enumerate(zip(ours, theirs)):
-            # 1e-6: the loss of a policy that has not moved is 0, but for rounding
-            holds(abs(a - b) <= 1e-4 * abs(b) + 1e-6 + (SCRIPTS[name].rounding if at == 0 else 0), f"hone {ours}, TRL {theirs}: {found}")
+            # 2e-5: the loss of a policy that has not moved is 0, but for rounding, where gradients are of 100 and more
+            holds(abs(a - b) <= 1e-4 * abs(b) + 2e-5 + (SCRIPTS[name].rounding if at == 0 else 0), f"hone {ours}, TRL {theirs}: {found}")
     holds(found["trl"][0] != found["trl"][3], f"the weights move: {found}")
 
 
