@@ -168,8 +168,8 @@ Arrival unpack_arrival(std::string_view bytes) {
   Arrival one;
   for (std::string* text : {&one.host, &one.machine, &one.address})
     *text = take_text(bytes, "parallel::open_ranks");
-  one.local_rank = std::atoi(take_text(bytes, "parallel::open_ranks").c_str());
-  one.local_size = std::atoi(take_text(bytes, "parallel::open_ranks").c_str());
+  one.local_rank = std::stoi(take_text(bytes, "parallel::open_ranks"));
+  one.local_size = std::stoi(take_text(bytes, "parallel::open_ranks"));
   return one;
 }
 

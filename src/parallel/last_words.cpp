@@ -43,7 +43,7 @@ std::vector<std::string> stat_fields(std::int64_t pid) {
 
 std::int64_t started_at(const std::vector<std::string>& stat) {
   constexpr std::size_t kStartTime = 19;  // field 22 of the line
-  return stat.size() > kStartTime ? std::atoll(stat[kStartTime].c_str()) : 0;
+  return stat.size() > kStartTime ? std::stoll(stat[kStartTime]) : 0;
 }
 
 double unix_now() {

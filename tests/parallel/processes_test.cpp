@@ -9,9 +9,13 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "parallel/c10d_ranks.h"
 #include "parallel/place.h"
@@ -51,21 +55,25 @@ struct Ended {
 
 class Process {
  public:
-  Process(const std::string& name, const Environment& place) {
+  // net: a network namespace to run in; empty: ours.
+  Process(const std::string& name, const Environment& place, const std::string& net = {}) {
     out_ = testing::TempDir() + "hone_rank_" + std::to_string(getpid()) + "_" + std::to_string(counter++);
     std::vector<std::string> variables = {"OMP_NUM_THREADS=1", "PATH=/usr/bin:/bin"};
     for (const auto& [key, value] : place) variables.push_back(key + "=" + value);
     std::vector<char*> environment;
     for (std::string& one : variables) environment.push_back(one.data());
     environment.push_back(nullptr);
-    std::string program = "test_parallel", word = "rank", which = name;
-    char* argv[] = {program.data(), word.data(), which.data(), nullptr};
+    std::vector<std::string> words = {std::filesystem::read_symlink("/proc/self/exe").string(), "rank", name};
+    if (!net.empty()) words.insert(words.begin(), {"ip", "netns", "exec", net});
+    std::vector<char*> argv;
+    for (std::string& one : words) argv.push_back(one.data());
+    argv.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out_.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
                                      0600);
     posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    EXPECT_EQ(posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv, environment.data()), 0);
+    EXPECT_EQ(posix_spawnp(&pid_, argv[0], &actions, nullptr, argv.data(), environment.data()), 0);
     posix_spawn_file_actions_destroy(&actions);
   }
   Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, -1)), out_(std::move(other.out_)) {}
@@ -262,6 +270,61 @@ TEST(Processes, TwoJobsOnOneStore) {
   expect_part(first_refused ? a : b, "rank 1 has come twice");
   EXPECT_EQ((first_refused ? a : b).code, 2);
   expect_part(first_refused ? b : a, "rank 2 did not come");
+}
+
+// Two network namespaces with a link between them, as two hosts: 10.77.0.1 in a(), 10.77.0.2 in b().
+class TwoHosts {
+ public:
+  TwoHosts() {
+    const std::string id = std::to_string(getpid());
+    a_ = "honea" + id;
+    b_ = "honeb" + id;
+    const std::string link_a = "ha" + id, link_b = "hb" + id;
+    there_ = ip("netns add " + a_) && ip("netns add " + b_) &&
+             ip("link add " + link_a + " type veth peer name " + link_b) &&
+             ip("link set " + link_a + " netns " + a_) && ip("link set " + link_b + " netns " + b_) &&
+             ip("-n " + a_ + " addr add 10.77.0.1/24 dev " + link_a) &&
+             ip("-n " + b_ + " addr add 10.77.0.2/24 dev " + link_b) && ip("-n " + a_ + " link set lo up") &&
+             ip("-n " + b_ + " link set lo up") && ip("-n " + a_ + " link set " + link_a + " up") &&
+             ip("-n " + b_ + " link set " + link_b + " up");
+  }
+  TwoHosts(const TwoHosts&) = delete;
+  TwoHosts& operator=(const TwoHosts&) = delete;
+  ~TwoHosts() {
+    ip("netns del " + a_);
+    ip("netns del " + b_);
+  }
+  bool there() const { return there_; }
+  const std::string& a() const { return a_; }
+  const std::string& b() const { return b_; }
+  void cut() const { ip("-n " + b_ + " link set hb" + std::to_string(getpid()) + " down"); }
+
+ private:
+  static bool ip(const std::string& words) {
+    return std::system(("ip " + words + " 2>/dev/null").c_str()) == 0;
+  }
+  std::string a_, b_;
+  bool there_ = false;
+};
+
+TEST(Processes, SlowACutLinkIsNamedOnBothSides) {
+  const TwoHosts hosts;
+  if (!hosts.there()) GTEST_SKIP() << "no right to make network namespaces";
+  std::vector<Process> all;
+  for (int r = 0; r < 3; ++r) {
+    Environment place = place_of(r, 3, 29'600);
+    place["MASTER_ADDR"] = "10.77.0.1";
+    all.emplace_back("loops", place, r == 0 ? hosts.a() : hosts.b());
+  }
+  // Until the ranks are in their barriers, for 8 s; each second of theirs is a pulse.
+  std::this_thread::sleep_for(std::chrono::seconds(4));
+  hosts.cut();
+  for (Process& one : all) {
+    const Ended ended = one.wait();
+    EXPECT_EQ(ended.code, 3) << ended.out;
+    expect_part(ended, "did not come within 1 s, and gives no sign of life");
+    expect_part(ended, "cut off from the network");
+  }
 }
 
 }  // namespace hone::parallel::processes_test

@@ -78,6 +78,16 @@ void work(Ranks& ranks) {
   std::cout << (well ? "well" : "wrong") << "\n";
 }
 
+// Barriers for some seconds, in which a test of the network cuts a link (processes_test.cpp).
+void loop(Ranks& ranks) {
+  for (std::int64_t step = 1; step <= 400; ++step) {
+    ranks.at_step(step);
+    ranks.barrier("gradients");
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  std::cout << "no fault\n";
+}
+
 // Step 3: the gradients, with what happens to rank 1 of its name.
 void fail(Ranks& ranks, const std::string& name) {
   ranks.at_step(3);
@@ -105,10 +115,16 @@ int run(const std::string& name) {
     RankOptions options;
     options.timeout = milliseconds(name == "work" ? 30'000 : 1'000);
     options.start_timeout = milliseconds(name == "alone" ? 700 : name == "pair" ? 1'500 : 20'000);
-    options.grace = milliseconds(name == "hangs" ? 1'500 : 300);
+    options.grace = milliseconds(name == "hangs" || name == "loops" ? 1'500 : 300);
     options.linger = milliseconds(2'000);
     const auto ranks = open_ranks(read_place(environment()), options);
-    name == "work" ? work(*ranks) : fail(*ranks, name);
+    if (name == "work") {
+      work(*ranks);
+    } else if (name == "loops") {
+      loop(*ranks);
+    } else {
+      fail(*ranks, name);
+    }
     return 0;
   } catch (const RankFault& error) {
     std::cout << error.what() << "\nkind " << static_cast<int>(error.kind()) << "\n";
