@@ -156,6 +156,31 @@ def test_evaluate(folder):
 
 # ---- rewards
 
+def test_rewards_of_evaluations(folder):
+    """eval_reward_funcs of args are called in this process, by evaluations and by evaluate(); sample_prompts are sampled"""
+    from hone import trl
+    seen = []
+
+    def length(prompts, completions, **columns):
+        seen.append(list(columns["completion"]))
+        return [float(len(text)) for text in completions]
+
+    rows = [{"prompt": "say", "completion": f" word {n}"} for n in range(4)]
+    args = trl.SFTConfig(output_dir=str(folder / "out"), eval_strategy="steps", eval_steps=2, sample_prompts=["say", "count"], sample_max_new_tokens=4,
+                         eval_reward_funcs=[length, "exact_match(column=completion)"], **{**QUICK, **LORA, "max_steps": 2})
+    trainer = trl.SFTTrainer(TINY, args, train_dataset=rows, eval_dataset=rows)
+    trainer.train()
+    same(seen, [[f" word {n}" for n in range(4)]], "one call, with the rows' column")
+    found = [entry for entry in trainer.state.log_history if "eval_loss" in entry][-1]
+    holds(found["eval_rewards/length/ci_low"] <= found["eval_rewards/length/mean"] <= found["eval_rewards/length/ci_high"], found)
+    holds(0 <= found["eval_rewards/exact_match/mean"] <= found["eval_rewards/exact_match/ci_high"] <= 1, found)
+    samples = [json.loads(line) for line in (folder / "out/samples.jsonl").read_text().splitlines()]
+    same([(one["step"], one["prompt"]) for one in samples], [(step, prompt) for step in (0, 2) for prompt in ("say", "count")], "samples")
+    again = trainer.evaluate(rows[:2])
+    same((len(seen), seen[-1]), (2, [" word 0", " word 1"]), "calls with evaluate()")
+    holds("eval_rewards/length/mean" in again, again)
+
+
 def test_closures(folder):
     """reward functions are called in this process, in the thread of train(), with columns, state and log functions"""
     seen, thread = [], threading.current_thread()

@@ -188,7 +188,7 @@ TEST_F(RunSamplerTest, CompletionsAreGreedyByTheWeightsOfTheirStep) {
 
 TEST_F(RunSamplerTest, ScoresAreThoseOfTheCompletions) {
   const auto watcher = sft("scored", {"--sample_prompts", "1000", "--eval_reward_funcs",
-                                      "regex(pattern=\"[a-f]\")", "length(target=9)"});
+                                      "regex(pattern=\"[0-9]\")", "length(target=9)"});
   const SampleFacts& last = watcher->samples.back();
   EXPECT_EQ(last.reward_names, (Words{"regex", "length"}));
   ASSERT_EQ(last.completions.size(), 40U);
@@ -196,13 +196,13 @@ TEST_F(RunSamplerTest, ScoresAreThoseOfTheCompletions) {
   std::vector<double> matches, lengths;
   for (const CompletionFacts& one : last.completions) {
     ASSERT_EQ(one.rewards.size(), 2U);
-    EXPECT_EQ(one.rewards[0], one.completion.find_first_of("abcdef") == std::string::npos ? 0 : 1)
+    EXPECT_EQ(one.rewards[0], one.completion.find_first_of("0123456789") == std::string::npos ? 0 : 1)
         << one.completion;
     matches.push_back(one.rewards[0]);
     lengths.push_back(one.rewards[1]);
   }
   const learn::MeanInterval match = learn::mean_interval(matches), length = learn::mean_interval(lengths);
-  EXPECT_GT(match.std, 0) << "some have such a letter, and some have not";
+  EXPECT_GT(match.std, 0) << "some have a digit, and some have none";
   EXPECT_EQ(watcher->value("eval_rewards/regex/mean"), match.mean);
   EXPECT_EQ(watcher->value("eval_rewards/regex/std"), match.std);
   EXPECT_EQ(watcher->value("eval_rewards/regex/ci_low"), match.low);
@@ -344,21 +344,24 @@ TEST_F(RunSamplerTest, WhatCannotBeSampledIsSaidBeforeTheWeights) {
 
 TEST_F(RunSamplerTest, MemoryIsPlannedForTheKeysAndValues) {
   const std::string rows = fixture("sft/prompt_completion.jsonl").string();
-  const auto planned = [&](const Words& more) {
-    Words words = {"--dataset_name", rows, "--per_device_train_batch_size", "1", "--max_length", "64"};
-    words.insert(words.end(), more.begin(), more.end());
+  const auto planned = [&](const std::string& prompts, const std::string& tokens) {
     Watcher quiet;
-    const auto run = open_run(plan("planned", Method::kSft, words), quiet);
-    std::int64_t sampling = 0;
-    for (const MemorySegment& segment : run->start.memory.segments) {
-      if (segment.name.starts_with("sampling")) sampling = segment.bytes;
-    }
-    return sampling;
+    const auto run = open_run(
+        plan("planned", Method::kSft,
+             {"--dataset_name", rows, "--sample_prompts", prompts, "--sample_max_new_tokens", tokens}),
+        quiet);
+    const model::ModelConfig& config = run->model->config();
+    const std::int64_t token = 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim *
+                               std::int64_t{sizeof(float)};
+    const std::int64_t together = std::min<std::int64_t>(std::stoll(prompts), 16);
+    const std::int64_t bytes = run->sampler->bytes(*run->model);
+    EXPECT_GE(bytes, together * std::stoll(tokens) * token) << "the new tokens of all that decode together";
+    return bytes;
   };
-  EXPECT_EQ(planned({}), 0);
-  const std::int64_t few = planned({"--sample_prompts", "16", "--sample_max_new_tokens", "200"});
-  EXPECT_GT(few, 0);
-  EXPECT_GT(planned({"--sample_prompts", "16", "--sample_max_new_tokens", "400"}), few);
+  const std::int64_t one = planned("1", "100");
+  EXPECT_GT(planned("1", "400"), 2 * one);
+  EXPECT_GT(planned("16", "100"), 8 * one);
+  EXPECT_LT(planned("40", "100"), 2 * planned("16", "100")) << "16 decode together, and the longest prompt counts";
 }
 
 }  // namespace run_sampler_test

@@ -21,7 +21,7 @@ class Samples {
   controls() {
     const choose = el("select", {id: "samples-run", onchange: (event) => { keep("samples-run", event.target.value); this.restart(); }},
       this.with.map((run) => el("option", {value: run.name, selected: run === this.run}, run.name)));
-    this.sides = [this.side("from", "Step", "Left"), this.side("to", "beside step", "Right")];
+    this.sides = [this.side("from", "From", "Left"), this.side("to", "To", "Right")];
     return el("div", {class: "controls"},
       this.with.length > 1 ? el("label", {for: "samples-run"}, "Run ", choose) : null, this.sides.map((side) => side.element));
   }
