@@ -13,6 +13,7 @@
 #include "commands/hub_push.h"
 #include "commands/page_runs.h"
 #include "commands/program_paths.h"
+#include "commands/run_ranks.h"
 #include "commands/run_signals.h"
 #include "config/finish_report.h"
 #include "config/parse.h"
@@ -91,12 +92,18 @@ void add_followers(report::RunReport& report, const config::Plan& plan, const st
   if (plan.push_to_hub) report.add_follower(std::make_unique<HubPush>(plan, &stop));
 }
 
-}  // namespace
+// A rank other than 0: the same run without a word, and without the doctor, whose verdict on rank 0 is for all.
+int follow(const config::Plan& plan, parallel::Ranks& ranks) {
+  train::RunListener silent;
+  const std::atomic<bool>& stop_requested = watch_stop_signals();
+  const std::unique_ptr<train::OpenedRun> run = train::open_run(plan, silent);
+  const train::LoopResult result = train::begin_run(*run, silent, stop_requested, nullptr, &ranks);
+  ranks.finish();
+  if (result.paused) return kPaused;
+  return result.interrupted ? kInterrupted : 0;
+}
 
-int train_method(config::Method method, const std::vector<std::string>& arguments) {
-  config::Plan asked = with_downloads([&] { return config::parse_run(method, arguments); });
-  asked.token_cache = token_cache_folder().string();
-  const config::Plan plan = std::move(asked);
+int lead(const config::Plan& plan, parallel::Ranks& ranks) {
   report::RunReport report(std::cout, report::terminal_of(STDOUT_FILENO), plan.tensorboard,
                            {.table = plan.policy.log_completions,
                             .most = plan.policy.num_completions_to_print,
@@ -115,12 +122,26 @@ int train_method(config::Method method, const std::vector<std::string>& argument
   if (!plan.skip_doctor) guards.add(examiner);
   FollowersStart followers(report);
   guards.add(followers);
-  const train::LoopResult result = train::begin_run(*run, watch, stop_requested, &guards);
+  const train::LoopResult result = train::begin_run(*run, watch, stop_requested, &guards, &ranks);
+  ranks.finish();
   if (result.paused) {
     say_pause(watch, plan, !result.interrupted);
     return kPaused;
   }
   return result.interrupted ? kInterrupted : 0;
+}
+
+}  // namespace
+
+int train_method(config::Method method, const std::vector<std::string>& arguments) {
+  const std::unique_ptr<parallel::Ranks> ranks = open_run_ranks();
+  config::Plan plan = with_downloads([&] { return config::parse_run(method, arguments, ranks->size()); });
+  plan.token_cache = token_cache_folder().string();
+  take_place(plan, *ranks);
+  return with_last_words(*ranks, [&] {
+    prepare_folder(plan, *ranks);
+    return ranks->leads() ? lead(plan, *ranks) : follow(plan, *ranks);
+  });
 }
 
 }  // namespace hone::commands

@@ -94,7 +94,7 @@ void finish_online_dpo(Plan& plan, const Settings& settings) {
   PolicyPlan& policy = plan.policy;
   finish_sampling(policy, settings);
   policy.num_generations = policy.num_generations_eval = kPair;
-  policy.steps_per_generation = plan.gradient_accumulation_steps;
+  policy.steps_per_generation = plan.accumulation();
   policy.generation_batch_size = sequences_of(settings, kPair);
   if (policy.max_completion_length >= plan.max_length) {
     conflict(settings, settings.is_set("max_new_tokens") ? "max_new_tokens" : "max_length",

@@ -311,6 +311,7 @@ namespace {
 // The plan as far as the mistakes let it be made: whether it is whole enough to look at its files.
 bool collect_plan(Plan& plan, Method method, Settings& settings) {
   plan.method = method;
+  plan.ranks = settings.ranks();
   std::vector<std::string> mixed;
   settings.collect([&] { mixed = resolve_mixtures(settings); });
   std::vector<std::string> keywords;
@@ -327,6 +328,7 @@ bool collect_plan(Plan& plan, Method method, Settings& settings) {
   const bool resolved = settings.collect([&] { method_row(method).resolve(settings); });
   check_combinations(settings);
   if (!resolved || !settings.collect([&] { fill(plan, settings); })) return false;
+  plan.policy.steps_per_generation *= plan.ranks;
   finish_plan(plan, settings);
   return true;
 }
@@ -353,8 +355,9 @@ Plan make_plan(Method method, Settings settings) {
   return plan;
 }
 
-ReadRun read_run(Method method, const std::vector<std::string>& arguments) {
+ReadRun read_run(Method method, const std::vector<std::string>& arguments, std::int64_t ranks) {
   ReadRun out{.plan = {}, .settings = Settings(method_schema(method))};
+  out.settings.set_ranks(ranks);
   out.settings.read_arguments(arguments);
   const bool whole = collect_plan(out.plan, method, out.settings);
   if (whole) collect_files(out.plan, out.settings);
@@ -362,8 +365,8 @@ ReadRun read_run(Method method, const std::vector<std::string>& arguments) {
   return out;
 }
 
-Plan parse_run(Method method, const std::vector<std::string>& arguments) {
-  ReadRun out = read_run(method, arguments);
+Plan parse_run(Method method, const std::vector<std::string>& arguments, std::int64_t ranks) {
+  ReadRun out = read_run(method, arguments, ranks);
   out.settings.throw_mistakes();
   return std::move(out.plan);
 }

@@ -14,7 +14,8 @@ namespace hone::config {
 // `arguments` are those after the command: `--config run.yaml --lora_r 8`. The command line overrides the
 // file. Throws UserError for everything that the user can fix: names, types, ranges, incompatible options,
 // missing files, hub names; all of it at once (base::UserErrors).
-Plan parse_run(Method method, const std::vector<std::string>& arguments);
+// `ranks`: processes of the run (BatchPlan::ranks).
+Plan parse_run(Method method, const std::vector<std::string>& arguments, std::int64_t ranks = 1);
 
 // The same from YAML text only (a plan.yaml of an earlier run); `file_name` is for messages.
 Plan parse_run_text(Method method, const std::string& yaml, const std::string& file_name);
@@ -25,7 +26,7 @@ struct ReadRun {
   Plan plan;
   Settings settings;
 };
-ReadRun read_run(Method method, const std::vector<std::string>& arguments);
+ReadRun read_run(Method method, const std::vector<std::string>& arguments, std::int64_t ranks = 1);
 
 // Settings -> Plan without reading the disk; checks ranges, choices and combinations.
 Plan make_plan(Method method, Settings settings);

@@ -269,7 +269,10 @@ struct DataPlan {
 struct BatchPlan {
   std::int64_t per_device_train_batch_size = 8;
   std::int64_t per_device_eval_batch_size = 8;
-  std::int64_t gradient_accumulation_steps = 1;
+  std::int64_t gradient_accumulation_steps = 1;  // of each rank
+  // Processes of the run, of which each computes a part of every step, and which one this is; rank 0 writes. No options: the
+  // environment says them (parallel/place.h).
+  std::int64_t ranks = 1, rank = 0;
   double num_train_epochs = 3.0;
   std::int64_t max_steps = -1;  // > 0 wins over num_train_epochs
   std::int64_t seed = 42;
@@ -278,6 +281,10 @@ struct BatchPlan {
   bool dataloader_drop_last = false;
   // hone's own ##2: the prompt of a pair or a group is computed once, in sampling too
   bool share_prompt = true;
+
+  // Micro-batches of an optimizer step, of all ranks together.
+  std::int64_t accumulation() const { return gradient_accumulation_steps * ranks; }
+  bool leads() const { return rank == 0; }
 
   bool operator==(const BatchPlan&) const = default;
 };
@@ -332,7 +339,8 @@ struct SavingPlan {
 };
 
 struct MachinePlan {
-  std::int64_t threads = 0;  // 0: the number of processors that this process may use
+  std::int64_t threads = 0;      // 0: the number of processors that this process may use
+  std::int64_t local_ranks = 1;  // ranks of this machine, which share its processors and its memory
   // also kNone when gradient_checkpointing is false and this is auto
   RecomputeMode recompute = RecomputeMode::kAuto;
   LayerForm layer_form = LayerForm::kAuto;

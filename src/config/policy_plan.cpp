@@ -54,21 +54,30 @@ std::int64_t product(const Settings& settings, std::int64_t batch, std::int64_t 
            "", "lower per_device_train_batch_size or gradient_accumulation_steps");
 }
 
+// " on 4 ranks"
+std::string of_ranks(const Settings& settings) {
+  return settings.ranks() > 1 ? fmt::format(" on {} ranks", settings.ranks()) : std::string();
+}
+
 // GRPOConfig.__post_init__: the two options say the same thing, and TRL takes one of them.
 void resolve_generation_batch(Settings& settings) {
-  const std::int64_t batch = settings.integer("per_device_train_batch_size");
+  // completions that all ranks train on at once
+  const std::int64_t batch =
+      product(settings, settings.integer("per_device_train_batch_size"), settings.ranks());
   const auto size = settings.maybe_integer("generation_batch_size");
   const auto steps = settings.maybe_integer("steps_per_generation");
   if (size && steps && *size != product(settings, batch, *steps)) {
     conflict(settings, "generation_batch_size", "either generation_batch_size or steps_per_generation",
-             fmt::format("{} and {}, with per_device_train_batch_size {}", *size, *steps, batch),
+             fmt::format("{} and {}, with per_device_train_batch_size {}{}", *size, *steps,
+                         settings.integer("per_device_train_batch_size"), of_ranks(settings)),
              fmt::format("{} of {} are {}", base::counted(*steps, "step"), base::counted(batch, "completion"),
                          *steps * batch),
              "remove one of the two");
   }
   if (size && *size % batch != 0) {
     conflict(settings, "generation_batch_size",
-             fmt::format("generation_batch_size a multiple of per_device_train_batch_size, {}", batch),
+             fmt::format("generation_batch_size a multiple of per_device_train_batch_size{}, {}",
+                         of_ranks(settings), batch),
              fmt::format("{}", *size), "",
              fmt::format("write generation_batch_size: {}", nearest_multiples(*size, batch)));
   }
@@ -90,14 +99,15 @@ const char* told(const Settings& settings) {
 // "num_generations: 4 or 8, or per_device_train_batch_size: 12", the nearest values that make whole groups.
 std::string whole_groups(const Settings& settings, std::int64_t group) {
   const std::int64_t batch = settings.integer("per_device_train_batch_size");
-  const std::int64_t steps = settings.integer("steps_per_generation");
+  const std::int64_t steps = settings.integer("steps_per_generation") * settings.ranks();
   const std::int64_t size = settings.integer("generation_batch_size");
   std::string out;
   if (const std::string divisors = nearest_divisors(size, group, 2); !divisors.empty()) {
     out = fmt::format("num_generations: {}, or ", divisors);
   }
   if (settings.is_set("generation_batch_size") && !settings.is_set("steps_per_generation")) {
-    return out + fmt::format("generation_batch_size: {}", nearest_multiples(size, std::lcm(batch, group)));
+    return out + fmt::format("generation_batch_size: {}",
+                             nearest_multiples(size, std::lcm(batch * settings.ranks(), group)));
   }
   return out + fmt::format("per_device_train_batch_size: {}",
                            nearest_multiples(batch, group / std::gcd(group, steps)));
@@ -117,8 +127,8 @@ void resolve_groups(Settings& settings) {
   if (size % *group != 0) {
     conflict(settings, told(settings),
              fmt::format("whole groups of num_generations {} in a generation batch", *group),
-             fmt::format("{}: per_device_train_batch_size {} x steps_per_generation {}",
-                         base::counted(size, "completion"), batch, steps),
+             fmt::format("{}: per_device_train_batch_size {} x steps_per_generation {}{}",
+                         base::counted(size, "completion"), batch, steps, of_ranks(settings)),
              "", "set " + whole_groups(settings, *group));
   }
   const std::int64_t eval_group = settings.maybe_integer("num_generations_eval").value_or(*group);
@@ -325,7 +335,7 @@ void resolve_policy(Settings& settings) {
 
 std::int64_t sequences_of(const Settings& settings, std::int64_t group) {
   return product(settings, product(settings, group, settings.integer("per_device_train_batch_size")),
-                 settings.integer("gradient_accumulation_steps"));
+                 settings.integer("gradient_accumulation_steps") * settings.ranks());
 }
 
 void finish_sampling(PolicyPlan& plan, const Settings& settings) {

@@ -54,6 +54,9 @@ std::string option_name(const std::string& word);  // "--lora-r=8", "lora_r": "l
 class Settings {
  public:
   explicit Settings(const Schema& schema) : schema_(&schema) {}
+  // Processes of the run (BatchPlan::ranks), by which sizes of whole batches are divided.
+  std::int64_t ranks() const { return ranks_; }
+  void set_ranks(std::int64_t ranks) { ranks_ = ranks; }
 
   // UserError for an unreadable file and for YAML that does not parse. Mistakes of single options (a duplicate or
   // unknown name, a wrong type) are collected: throw_mistakes.
@@ -117,6 +120,7 @@ class Settings {
   void check_option(const Option& option, std::vector<std::string>& notes) const;
   void fill(std::type_index type, void* part) const;
 
+  std::int64_t ranks_ = 1;
   const Schema* schema_;
   int source_ = 0;
   std::map<std::string, Setting, std::less<>> settings_;

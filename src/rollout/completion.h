@@ -29,6 +29,8 @@ struct GenerateOptions {
   bool entropies = false;  // fill Completion::entropies
   bool logprobs = true;    // false: Completion::logprobs stays empty, which saves a pass over the logits
   std::uint64_t step = 0;  // of training: keys the randomness
+  std::vector<std::size_t> prompt_keys =
+      {};  // of each prompt, which keys it too; empty: its place among the prompts
   // Asked after each token with the completion so far: does its text now hold a stop string? Empty: none.
   // (rollout/ itself has no tokenizer.) Called by one thread.
   std::function<bool(std::span<const std::int32_t>)> stops;

@@ -111,8 +111,9 @@ Draw Decoder::draw(Sampler& sampler, Sequence& sequence, std::span<const float> 
   const std::uint64_t position = sequence.completion.ids.size();
   const bool penalized = options_.sampler.repetition_penalty != 1;
   const bool too_early = static_cast<std::int64_t>(position) < options_.min_new_tokens;
-  const double uniform =
-      sampling_uniform(options_.seed, options_.step, sequence.prompt_index, sequence.sample, position);
+  const std::size_t key =
+      options_.prompt_keys.empty() ? sequence.prompt_index : options_.prompt_keys.at(sequence.prompt_index);
+  const double uniform = sampling_uniform(options_.seed, options_.step, key, sequence.sample, position);
   if (!penalized && !too_early && !options_.constrain) return sampler.draw(logits, options_.sampler, uniform);
   std::vector<float> scores(logits.begin(), logits.end());
   if (penalized) {

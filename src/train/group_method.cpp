@@ -33,6 +33,30 @@ std::vector<std::size_t> concat(const std::vector<std::vector<std::size_t>>& sli
   return out;
 }
 
+// Tokens that a pass reads, a shared prompt once.
+std::int64_t cost_of(const RolloutBatch& batch, const std::vector<std::size_t>& samples) {
+  std::size_t tokens = 0, prompt = batch.prompts.size();
+  for (const std::size_t i : samples) {
+    const RolloutSample& sample = batch.samples[i];
+    if (sample.prompt != prompt) tokens += batch.prompts[sample.prompt].ids.size();
+    prompt = sample.prompt;
+    tokens += sample.ids.size();
+  }
+  return static_cast<std::int64_t>(tokens);
+}
+
+Costs costs_of(const RolloutBatch& batch, const std::vector<std::vector<std::size_t>>& passes) {
+  Costs out;
+  for (const auto& samples : passes) out.push_back(cost_of(batch, samples));
+  return out;
+}
+
+std::vector<float> floats_of(const at::Tensor& values) {
+  const at::Tensor here = values.cpu().contiguous();
+  const float* const first = here.const_data_ptr<float>();
+  return {first, first + here.numel()};
+}
+
 // Samples of prompts [begin, end) as a batch of their own.
 RolloutBatch part_of(const RolloutBatch& all, std::size_t begin, std::size_t end) {
   RolloutBatch out{.generation = all.generation, .reward_names = all.reward_names};
@@ -106,16 +130,22 @@ std::int64_t GroupMethod::next_generation(std::int64_t steps) const {
 
 // ---- generation
 
-void GroupMethod::add_reference(RolloutBatch& batch) const {
+void GroupMethod::add_reference(RolloutBatch& batch) {
+  const auto passes = compose_passes(batch, all_of(batch.samples.size()), pass_limit());
   parts_.reference.score([&](bool adapters_on) {
-    for (const auto& samples : compose_passes(batch, all_of(batch.samples.size()), pass_limit())) {
-      const PolicyPass pass = make_policy_pass(batch, samples, shares());
-      const PolicyScores scores = score_policy(parts_.model, pass, {.adapters_on = adapters_on},
-                                               parts_.plan.policy.temperature, parts_.form);
-      const at::Tensor logprob = scores.logprob.cpu().contiguous();
-      const float* at_token = logprob.const_data_ptr<float>();
-      for (const std::size_t i : pass.samples) {
-        RolloutSample& sample = batch.samples[i];
+    const auto found = work().each<std::vector<float>>(
+        costs_of(batch, passes),
+        [&](std::size_t i) {
+          const PolicyPass pass = make_policy_pass(batch, passes[i], shares());
+          return floats_of(score_policy(parts_.model, pass, {.adapters_on = adapters_on},
+                                        parts_.plan.policy.temperature, parts_.form)
+                               .logprob);
+        },
+        "reference log-probabilities");
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      const float* at_token = found[i].data();
+      for (const std::size_t at : make_policy_pass(batch, passes[i], shares()).samples) {
+        RolloutSample& sample = batch.samples[at];
         sample.ref_logprobs.assign(at_token, at_token + sample.ids.size());
         at_token += sample.ids.size();
       }
@@ -123,17 +153,17 @@ void GroupMethod::add_reference(RolloutBatch& batch) const {
   });
 }
 
-ScoredRollouts GroupMethod::score(RolloutBatch batch, std::int64_t group) const {
+ScoredRollouts GroupMethod::score(RolloutBatch batch, std::int64_t group) {
   return score_rollouts(std::move(batch), parts_.plan.policy, loss_, group,
                         [this](RolloutBatch& one) { add_reference(one); });
 }
 
 std::shared_ptr<ScoredRollouts> GroupMethod::generate(std::int64_t generation, std::int64_t step,
                                                       Found& found) {
-  SourcedRollouts made = parts_.source.make({.generation = generation,
-                                             .rows = order_.prompts(generation),
-                                             .num_generations = parts_.plan.policy.num_generations,
-                                             .trainer_state = state_of(step)});
+  SourcedRollouts made = source().make({.generation = generation,
+                                        .rows = order_.prompts(generation),
+                                        .num_generations = parts_.plan.policy.num_generations,
+                                        .trainer_state = state_of(step)});
   require_fitting(made.batch, "generation batch " + std::to_string(generation));
   auto out =
       std::make_shared<ScoredRollouts>(score(std::move(made.batch), parts_.plan.policy.num_generations));
@@ -267,15 +297,7 @@ StepLoss GroupMethod::make_step(std::int64_t step) {
   }
   found.loss.live_rows = live;
   if (!by_slice) find_entropy_threshold(parts, totals, key);
-  for (const Part& part : parts) {
-    totals.generation_sequences = static_cast<double>(part.rollouts->batch.samples.size());
-    totals.generation_tokens = part.rollouts->generation_tokens;
-    if (!by_slice) {
-      train_by_group(part, totals, key, found);
-      continue;
-    }
-    for (const auto& slice : part.slices) train_pass(part, slice, totals, key, found);
-  }
+  train(passes_of(parts, by_slice, totals, found), totals, key, found);
   add_metrics(found, by_slice);
   found.loss.timings = {
       {"rollout", found.rollout_seconds}, {"reward", found.reward_seconds}, {"train", seconds_since(start)}};
@@ -285,19 +307,27 @@ StepLoss GroupMethod::make_step(std::int64_t step) {
 // TRL's threshold is a micro-batch's; the step's is found before its first backward, by a pass of its own:
 // the entropies that the masks are made of must be the same bits.
 void GroupMethod::find_entropy_threshold(const std::vector<Part>& parts, learn::StepTotals& totals,
-                                         const RngKey& key) const {
+                                         const RngKey& key) {
   if (options_.top_entropy_quantile >= 1 || options_.loss_type == learn::PolicyLossType::kRloo) return;
   std::vector<at::Tensor> entropies, masks;
   for (const Part& part : parts) {
     const RolloutBatch& batch = part.rollouts->batch;
-    for (const auto& samples : compose_passes(batch, concat(part.slices), pass_limit())) {
-      const PolicyPass pass = make_policy_pass(batch, samples, shares());
-      const PolicyScores scores =
-          score_policy(parts_.model, pass, key, parts_.plan.policy.temperature, parts_.form);
-      learn::PolicyTokens tokens =
-          policy_tokens(*part.rollouts, pass.samples, scores, false, parts_.plan.policy);
-      tokens.logprob = scores.entropy;  // not read; any [n]
-      masks.push_back(learn::scored_tokens(tokens, options_));
+    const auto passes = compose_passes(batch, concat(part.slices), pass_limit());
+    const auto found = work().each<std::vector<float>>(
+        costs_of(batch, passes),
+        [&](std::size_t i) {
+          const PolicyPass pass = make_policy_pass(batch, passes[i], shares());
+          return floats_of(
+              score_policy(parts_.model, pass, key, parts_.plan.policy.temperature, parts_.form).entropy);
+        },
+        "entropies");
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+      const PolicyPass pass = make_policy_pass(batch, passes[i], shares());
+      PolicyScores scores;
+      scores.entropy = at::tensor(found[i], at::kFloat).to(parts_.model.device());
+      scores.logprob = scores.entropy;  // not read; any [n]
+      masks.push_back(learn::scored_tokens(
+          policy_tokens(*part.rollouts, pass.samples, scores, false, parts_.plan.policy), options_));
       entropies.push_back(scores.entropy);
     }
   }
@@ -305,14 +335,40 @@ void GroupMethod::find_entropy_threshold(const std::vector<Part>& parts, learn::
       learn::top_entropy(at::cat(entropies), at::cat(masks), options_.top_entropy_quantile);
 }
 
-void GroupMethod::train_by_group(const Part& part, const learn::StepTotals& totals, const RngKey& key,
-                                 Found& found) {
-  const std::vector<std::size_t> left = without_gradient(part, concat(part.slices), totals, found);
-  const auto passes = compose_passes(part.rollouts->batch, left, pass_limit());
+learn::StepTotals GroupMethod::totals_of(const Part& part, learn::StepTotals totals) {
+  totals.generation_sequences = static_cast<double>(part.rollouts->batch.samples.size());
+  totals.generation_tokens = part.rollouts->generation_tokens;
+  return totals;
+}
+
+std::vector<GroupMethod::Pass> GroupMethod::passes_of(const std::vector<Part>& parts, bool by_slice,
+                                                      const learn::StepTotals& totals, Found& found) const {
+  std::vector<Pass> out;
+  for (const Part& part : parts) {
+    std::vector<std::vector<std::size_t>> passes = part.slices;
+    if (!by_slice) {
+      const auto left = without_gradient(part, concat(part.slices), totals_of(part, totals), found);
+      passes = compose_passes(part.rollouts->batch, left, pass_limit());
+    }
+    for (auto& samples : passes) out.push_back({.part = &part, .samples = std::move(samples)});
+  }
+  return out;
+}
+
+void GroupMethod::train(const std::vector<Pass>& passes, const learn::StepTotals& totals, const RngKey& key,
+                        Found& found) {
+  Costs costs;
+  for (const Pass& one : passes) costs.push_back(cost_of(one.part->rollouts->batch, one.samples));
   base::begin_part("training", "passes", static_cast<std::int64_t>(passes.size()));
-  for (const auto& samples : passes) {
-    train_pass(part, samples, totals, key, found);
+  const auto facts = work().add_gradients<PassFacts>(costs, [&](std::size_t i) {
+    const PassFacts one = train_pass(passes[i], totals_of(*passes[i].part, totals), key);
     base::advance_part();
+    return one;
+  });
+  for (const PassFacts& one : facts) {
+    found.loss.loss += one.loss;
+    found.metrics.push_back(one.metrics);
+    found.ratio_gap = std::max(found.ratio_gap, one.ratio_gap);
   }
 }
 
@@ -339,22 +395,25 @@ std::vector<std::size_t> GroupMethod::without_gradient(const Part& part, std::sp
   return left;
 }
 
-void GroupMethod::train_pass(const Part& part, std::span<const std::size_t> samples,
-                             const learn::StepTotals& totals, const RngKey& key, Found& found) {
-  const PolicyPass pass = make_policy_pass(part.rollouts->batch, samples, shares(), part.row_base);
+GroupMethod::PassFacts GroupMethod::train_pass(const Pass& one, const learn::StepTotals& totals,
+                                               const RngKey& key) const {
+  const Part& part = *one.part;
+  PassFacts out;
+  const PolicyPass pass = make_policy_pass(part.rollouts->batch, one.samples, shares(), part.row_base);
   const learn::PolicyGradient gradient = train_policy(
       parts_.model, pass, key, parts_.plan.policy.temperature, parts_.form, [&](const PolicyScores& scores) {
         const PolicyScores recorded = recorded_scores(part.rollouts->batch, pass.samples);
         if (part.fresh && !parts_.dropout && recorded.logprob.defined()) {
           const double gap = (scores.logprob - recorded.logprob).abs().max().item<double>();
-          found.ratio_gap = std::max(found.ratio_gap, gap);
+          out.ratio_gap = std::max(out.ratio_gap, gap);
         }
         return learn::policy_gradient(
             policy_tokens(*part.rollouts, pass.samples, scores, uses_old_logprobs(), parts_.plan.policy),
             options_, totals);
       });
-  found.loss.loss += gradient.loss;
-  found.metrics.push_back(gradient.metrics);
+  out.loss = gradient.loss;
+  out.metrics = gradient.metrics;
+  return out;
 }
 
 void GroupMethod::add_metrics(Found& found, bool by_slice) {

@@ -55,6 +55,17 @@ class GroupMethod final : public SamplingMethod {
     bool fresh = false;
     std::vector<std::vector<std::size_t>> slices;  // samples of each
   };
+  // Samples of a part that go through the model together.
+  struct Pass {
+    const Part* part = nullptr;
+    std::vector<std::size_t> samples;
+  };
+  // What a pass found, for all ranks.
+  struct PassFacts {
+    double loss = 0;
+    learn::PolicyMetrics metrics;
+    double ratio_gap = -1;
+  };
   // What a step accumulates over its parts.
   struct Found {
     StepLoss loss;
@@ -67,15 +78,18 @@ class GroupMethod final : public SamplingMethod {
   StepLoss make_step(std::int64_t step);
   std::vector<Part> load(std::int64_t step, Found& found);
   std::shared_ptr<ScoredRollouts> generate(std::int64_t generation, std::int64_t step, Found& found);
-  void add_reference(RolloutBatch& batch) const;
-  ScoredRollouts score(RolloutBatch batch, std::int64_t group) const;
-  void train_by_group(const Part& part, const learn::StepTotals& totals, const RngKey& key, Found& found);
-  void train_pass(const Part& part, std::span<const std::size_t> samples, const learn::StepTotals& totals,
-                  const RngKey& key, Found& found);
+  void add_reference(RolloutBatch& batch);
+  ScoredRollouts score(RolloutBatch batch, std::int64_t group);
+  // Whole batches are pooled, and a pass is by group; by slice TRL's micro-batches are passes.
+  std::vector<Pass> passes_of(const std::vector<Part>& parts, bool by_slice, const learn::StepTotals& totals,
+                              Found& found) const;
+  static learn::StepTotals totals_of(const Part& part, learn::StepTotals totals);
+  void train(const std::vector<Pass>& passes, const learn::StepTotals& totals, const RngKey& key,
+             Found& found);
+  PassFacts train_pass(const Pass& one, const learn::StepTotals& totals, const RngKey& key) const;
   std::vector<std::size_t> without_gradient(const Part& part, std::span<const std::size_t> samples,
                                             const learn::StepTotals& totals, Found& found) const;
-  void find_entropy_threshold(const std::vector<Part>& parts, learn::StepTotals& totals,
-                              const RngKey& key) const;
+  void find_entropy_threshold(const std::vector<Part>& parts, learn::StepTotals& totals, const RngKey& key);
   void add_metrics(Found& found, bool by_slice);
   std::int64_t next_generation(std::int64_t steps) const override;
   std::vector<std::vector<std::size_t>> slices_of(const RolloutBatch& batch) const;

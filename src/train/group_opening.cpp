@@ -16,7 +16,7 @@ PolicyOrder order_of(const config::Plan& plan, std::int64_t prompts) {
        .prompts_per_generation = plan.policy.generation_batch_size / plan.policy.num_generations,
        .steps_per_generation = plan.policy.steps_per_generation,
        .num_iterations = plan.policy.num_iterations,
-       .accumulation = plan.gradient_accumulation_steps,
+       .accumulation = plan.accumulation(),
        .seed = static_cast<std::uint64_t>(plan.seed),
        .shuffle = plan.shuffle_dataset});
 }
@@ -59,8 +59,7 @@ std::unique_ptr<OpenedRun> open_group(const config::Plan& asked, RunListener& li
     out.loss_line = kind.loss_line(policy);
     if (policy.num_iterations > 1)
       out.loss_line += ", " + std::to_string(policy.num_iterations) + " iterations per batch";
-    out.steps_per_batch =
-        policy.steps_per_generation * policy.num_iterations / plan.gradient_accumulation_steps;
+    out.steps_per_batch = policy.steps_per_generation * policy.num_iterations / plan.accumulation();
     out.generation_count = [&plan, prompts = sizes.count](std::int64_t steps) {
       return steps == 0 ? 0 : order_of(plan, prompts).step_slices(steps - 1).back().generation + 1;
     };

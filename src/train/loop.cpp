@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <exception>
@@ -18,6 +20,7 @@
 #include "learn/adamw.h"
 #include "learn/schedule.h"
 #include "ops/device_memory.h"
+#include "parallel/turns.h"
 #include "rewards/reward.h"
 #include "train/checkpoint.h"
 #include "train/guard.h"
@@ -25,6 +28,7 @@
 #include "train/optimizer.h"
 #include "train/run_folder.h"
 #include "train/run_sampler.h"
+#include "train/same_run.h"
 #include "train/triggers.h"
 
 namespace hone::train {
@@ -38,12 +42,22 @@ using base::seconds_since;
 class Loop {
  public:
   explicit Loop(LoopParts parts)
-      : p_(parts), total_steps_(p_.method.total_steps()), first_step_(p_.state.step) {
+      : p_(parts),
+        ranks_(p_.ranks == nullptr ? alone_ : *p_.ranks),
+        total_steps_(p_.method.total_steps()),
+        first_step_(p_.state.step) {
     intervals_ = resolve_intervals(p_.plan, total_steps_);
     schedule_ = schedule_spec(p_.plan, total_steps_);
     begin_plateau();
     if (p_.layer_steps != nullptr) layer_steps_.emplace(*p_.layer_steps, p_.adapter, p_.optimizer);
+    using Order = parallel::BinSums::Order;
+    work_.emplace(ranks_, layer_steps_ ? at::Tensor() : p_.adapter.flat_gradient(),
+                  p_.adapter.is_full() ? Order::kPlain : Order::kTree);
+    p_.method.share(&*work_);
   }
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+  ~Loop() { p_.method.share(nullptr); }
 
   LoopResult run() {
     try {
@@ -77,7 +91,9 @@ class Loop {
       const bool best = evaluates && evaluate();
       sample(evaluates);
       const bool saves_best = best && p_.plan.save_strategy == config::IntervalStrategy::kBest;
-      const bool interrupted = (pause || p_.stop_requested.load()) && done < total_steps_;
+      const Asked asked = agree(facts, pause);
+      pause = asked.pause;
+      const bool interrupted = (asked.pause || asked.stop) && done < total_steps_;
       if (due.save || saves_best || interrupted) save();
       if (interrupted) {
         measure(/*at_end=*/true);
@@ -89,10 +105,31 @@ class Loop {
     return {.interrupted = false, .paused = pause, .step = p_.state.step};
   }
 
+  struct Asked {
+    bool stop = false, pause = false;
+  };
+
+  // What all ranks do after a step; ranks whose numbers differ end the run.
+  Asked agree(const StepFacts& facts, bool pause) {
+    const bool stop = p_.stop_requested.load();
+    if (!ranks_.several()) return {.stop = stop, .pause = pause};
+    constexpr std::int64_t kHashedSteps = 16;
+    const bool hashed = facts.step % kHashedSteps == 0 || facts.step == total_steps_;
+    const std::uint32_t hash = hashed ? parameter_hash(p_.adapter) : 0;
+    const parallel::Agreed found = ranks_.agree(
+        std::array<std::int64_t, 5>{stop ? 1 : 0, pause ? 1 : 0, std::bit_cast<std::int64_t>(facts.loss),
+                                    std::bit_cast<std::int64_t>(facts.grad_norm), hash},
+        "stop, loss and parameters");
+    if (!found.same(2) || !found.same(3) || !found.same(4))
+      require_same_step(ranks_, facts.loss, facts.grad_norm, hash);
+    return {.stop = found.any[0] != 0, .pause = found.any[1] != 0};
+  }
+
   // ---- timing of a step begins here
   StepFacts step() {
     const auto start = Clock::now();
     const std::int64_t index = p_.state.step;
+    ranks_.at_step(index + 1);
     base::where.step.store(index + 1, std::memory_order_relaxed);
     base::end_parts();
     const double learning_rate = rate_of(index);
@@ -280,7 +317,7 @@ class Loop {
     } catch (const rewards::RewardUnavailable&) {
       // Ctrl-C while a reward was waited for: the step that it cut short was not done.
       if (!p_.stop_requested.load() || p_.state.step == 0) throw_saved();
-      if (!is_saved()) save();
+      if (ranks_.leads() && !is_saved()) write_checkpoint();
       throw Interrupted();
     } catch (const base::UserError&) {
       throw_saved();
@@ -292,13 +329,18 @@ class Loop {
 
   // The UserError that is being handled, with what became of the last step.
   [[noreturn]] void throw_saved() {
-    try {
-      throw;
-    } catch (const base::UserError& error) {
+    const auto with_words = [this](const base::UserError& error) {
       base::ErrorText text = error.text();
       const std::string words = save_completed();
       if (!words.empty()) text.fix += (text.fix.empty() ? "" : "; ") + words;
-      throw base::UserError(std::move(text));
+      return text;
+    };
+    try {
+      throw;
+    } catch (const parallel::RankFault& fault) {
+      throw parallel::RankFault(fault.kind(), fault.ranks(), with_words(fault));
+    } catch (const base::UserError& error) {
+      throw base::UserError(with_words(error));
     }
   }
 
@@ -311,11 +353,11 @@ class Loop {
   std::string save_completed() {
     const std::int64_t step = p_.state.step;
     const base::fs::path folder = checkpoint_path(p_.plan.output_dir, step);
-    if (step == 0) return "";
+    if (step == 0 || !ranks_.leads()) return "";
     const std::string go_on = "continue with --resume_from_checkpoint true";
     try {
       if (is_saved()) return folder.string() + " contains the last step: " + go_on;
-      save();
+      write_checkpoint();  // no collective: other ranks may be gone
       return "step " + std::to_string(step) + " was saved first, in " + folder.string() + ": " + go_on;
     } catch (const base::UserError& error) {
       return "step " + std::to_string(step) + " could not be saved: " + error.text().where + ": " +
@@ -371,9 +413,11 @@ class Loop {
     const bool was_due = std::exchange(p_.state.evaluation_due, true);  // in what an error saves
     const std::vector<EvalFacts> sets = saving_first([&] {
       std::vector<EvalFacts> out = p_.method.evaluate_sets();
-      if (p_.sampler != nullptr)
+      if (p_.sampler == nullptr) return out;
+      if (ranks_.leads())
         p_.sampler->score(p_.state.step, p_.method.epoch_after(p_.state.step), out, p_.listener);
-      return out;
+      return read_facts<std::vector<EvalFacts>>(
+          ranks_.broadcast(write_facts(std::move(out)), "scores of the evaluation"));
     });
     p_.state.evaluation_due = was_due;
     std::vector<NamedValue> all;
@@ -388,7 +432,7 @@ class Loop {
 
   // Completions of sample_prompts, where they are due.
   void sample(bool evaluated) {
-    if (p_.sampler == nullptr || !p_.sampler->is_due(p_.state.step, evaluated)) return;
+    if (!ranks_.leads() || p_.sampler == nullptr || !p_.sampler->is_due(p_.state.step, evaluated)) return;
     const auto start = Clock::now();
     p_.listener.on_samples(saving_first([&] { return p_.sampler->sample(p_.state.step); }));
     spent_.add("evaluation", seconds_since(start));
@@ -444,7 +488,16 @@ class Loop {
   }
 
   void save() {
+    parallel::all_or_none(ranks_, [this] { write_checkpoint(); }, "checkpoint");
+  }
+
+  // By rank 0; the others only note it.
+  void write_checkpoint() {
     const auto start = Clock::now();
+    if (!ranks_.leads()) {
+      note_saved(p_.state.best, p_.plan.output_dir, p_.state.step);
+      return;
+    }
     base::begin_part("saving a checkpoint", "", 0);
     note_saved(p_.state.best, p_.plan.output_dir, p_.state.step);
     save_checkpoint(p_.plan.output_dir, checkpoint_parts());
@@ -481,6 +534,15 @@ class Loop {
   }
 
   void finish() {
+    parallel::all_or_none(
+        ranks_,
+        [this] {
+          if (ranks_.leads()) write_result();
+        },
+        "result");
+  }
+
+  void write_result() {
     // A run that was stopped between its last save and what save_total_limit removes after it.
     if (p_.state.step == first_step_ && is_saved()) rotate();
     if (!has_earlier_end()) record_end();
@@ -497,7 +559,7 @@ class Loop {
     const double runtime = seconds_since(started_);
     const auto steps = static_cast<double>(std::max<std::int64_t>(1, p_.state.step - first_step_));
     const double rows = steps * static_cast<double>(p_.plan.per_device_train_batch_size) *
-                        static_cast<double>(p_.plan.gradient_accumulation_steps);
+                        static_cast<double>(p_.plan.accumulation());
     LogRecord entry{.step = p_.state.step, .epoch = p_.method.epoch_after(p_.state.step), .values = {}};
     entry.values = {
         {"train_runtime", runtime},
@@ -509,6 +571,9 @@ class Loop {
   }
 
   LoopParts p_;
+  parallel::OneRank alone_;
+  parallel::Ranks& ranks_;
+  std::optional<SharedWork> work_;
   std::optional<LayerSteps> layer_steps_;
   std::int64_t total_steps_;
   std::int64_t first_step_;

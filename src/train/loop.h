@@ -15,6 +15,7 @@
 #include "model/causal_lm.h"
 #include "text/tokenizer.h"
 #include "train/run_state.h"
+#include "train/shared_work.h"
 #include "train/step_facts.h"
 
 namespace hone::train {
@@ -41,6 +42,11 @@ struct EvalFacts {
   std::int64_t rows = 0, batches = 0;
   double seconds = 0;
 };
+
+template <typename Archive>
+void fields(Archive& archive, EvalFacts& facts) {
+  archive(facts.set, facts.metrics, facts.rows, facts.batches, facts.seconds);
+}
 
 // A method's own files in a checkpoint: file name and text.
 using StateFiles = std::vector<std::pair<std::string, std::string>>;
@@ -93,6 +99,16 @@ class TrainingMethod {
   // after each. Its gradients are then in the adapter's, which `see` clears; false ends the loop. Optional.
   virtual void replay_samples(std::int64_t /*step*/,
                               const std::function<bool(const ReplayedSample&)>& /*see*/) {}
+  // With which ranks backward() and evaluations share their work from now on; `work` must outlive that. Before, and with null,
+  // this process does all of it, as rehearsals and replays always do.
+  virtual void share(SharedWork* work) { work_ = work == nullptr ? &own_ : work; }
+
+ protected:
+  SharedWork& work() { return *work_; }
+
+ private:
+  SharedWork own_;
+  SharedWork* work_ = &own_;
 };
 
 struct LoopParts {
@@ -107,6 +123,8 @@ struct LoopParts {
   std::int64_t planned_memory = 0;  // bytes of StartFacts::memory; 0: the peak is not compared
   RunGuard* guard = nullptr;
   RunSampler* sampler = nullptr;
+  parallel::Ranks* ranks =
+      nullptr;  // null: this process is the only one. Rank 0 has guard, and writes; others are silent
   // The model, where the optimizer steps in the backward (train/layer_steps.h); null: after it.
   model::CausalLm* layer_steps = nullptr;
 };
@@ -120,7 +138,8 @@ struct LoopResult {
 // Runs from state.step to the end. UserError when loss or gradient norm is not finite: the step is not
 // applied, and the last checkpoint is unchanged. An error of TrainingMethod::backward or evaluate (a reward
 // that fails, a judge that does not reply) also ends the run, after a checkpoint of the last completed step,
-// which the error names; the resumed run is bit-equal to one without the error.
+// which the error names; the resumed run is bit-equal to one without the error. With several ranks all of them stop, pause
+// and save together; a RankFault when one is lost, or when their losses or parameters differ (DIST-01 to DIST-03).
 LoopResult run_loop(LoopParts parts);
 
 }  // namespace hone::train

@@ -214,15 +214,14 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.full = !plan.use_peft;
   add_trained_parts(out, model);
   out.clips = plan.max_grad_norm > 0;
-  if (out.full && plan.gradient_accumulation_steps == 1 && !config::samples(plan.method) &&
-      model.device().is_cpu()) {
+  if (out.full && plan.accumulation() == 1 && !config::samples(plan.method) && model.device().is_cpu()) {
     out.layer_step_parameters = layer_step_parameters(model);
   }
   // A sampler reads the copies again and again.
   if (out.full && out.linear_size != 4 && !config::samples(plan.method)) count_layer_copies(out, model);
   out.train = train;
   out.eval = eval;
-  out.accumulation = plan.gradient_accumulation_steps;
+  out.accumulation = plan.accumulation();
   out.threads = threads_or_default(plan.threads);
   out.attention_backward = ops::packed_attention_backward_bytes({.tokens = train.tokens,
                                                                  .longest = train.segment,
@@ -254,7 +253,8 @@ std::int64_t bytes_in_use(const config::MachinePlan& plan) {
 
 MemoryLimit memory_limit(const config::MachinePlan& plan) {
   const ops::DeviceMemory memory = ops::device_memory(device(plan));
-  MemoryLimit found = {.bytes = memory.free == 0 ? 0 : memory.free + memory.in_use, .by = memory.limit};
+  MemoryLimit found = {.bytes = memory.free == 0 ? 0 : memory.free / plan.local_ranks + memory.in_use,
+                       .by = memory.limit};
   // What is free on a machine changes, so that memory_limit may say more; limits of the process do not.
   // Addresses are also taken by threads that come later: their stacks, and the heaps that malloc reserves for them.
   if (found.by.starts_with("`ulimit")) {
@@ -276,8 +276,7 @@ void require_room_for_base(const model::WeightSource& source, const config::Plan
   const model::DtypePolicy dtypes = dtype_policy(plan);
   const model::Quantize asked = quantize(plan);
   const model::SchemeOf scheme_of = [&](const std::string& name) {
-    const bool reads_blocks = source.has(name) && !(dtypes.float_head && model::layer_of(name) < 0);
-    return reads_blocks ? source.blocks(name, dtypes.linear) : std::nullopt;
+    return model::kept_scheme(source, name, dtypes);
   };
   const std::int64_t base =
       keep_blocks && !asked ? model::planned_bytes(source.config(), dtypes.linear, dtypes.residual, scheme_of)

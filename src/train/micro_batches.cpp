@@ -7,7 +7,7 @@ namespace hone::train {
 data::OrderOptions order_options(const config::BatchPlan& plan, std::size_t rows) {
   return {.rows = static_cast<std::int64_t>(rows),
           .batch_size = plan.per_device_train_batch_size,
-          .accumulation = plan.gradient_accumulation_steps,
+          .accumulation = plan.accumulation(),
           .seed = static_cast<std::uint64_t>(plan.data_seed.value_or(plan.seed)),
           .shuffle = plan.train_sampling_strategy != config::RowOrder::kSequential,
           .drop_last = plan.dataloader_drop_last};

@@ -52,8 +52,9 @@ struct OpenedRun {
 // must outlive the run. Calls the opener in the row of the plan's method (train/methods/methods.h).
 std::unique_ptr<OpenedRun> open_run(const config::Plan& plan, RunListener& listener);
 
-// Creates output_dir, announces the run, trains, saves. `guard` may be null.
+// Creates output_dir, announces the run, trains, saves. `guard` may be null. `ranks`: of a run of several processes; ranks other
+// than 0 have no guard and a listener that says nothing, and write nothing.
 LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bool>& stop_requested,
-                     RunGuard* guard = nullptr);
+                     RunGuard* guard = nullptr, parallel::Ranks* ranks = nullptr);
 
 }  // namespace hone::train

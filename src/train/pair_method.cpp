@@ -24,6 +24,13 @@ void append(std::vector<double>& to, const std::vector<double>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+std::int64_t tokens_of(const PairData& data, const Rows& rows) {
+  std::int64_t tokens = 0;
+  for (const std::int64_t row : rows)
+    tokens += data.pairs.at(static_cast<std::size_t>(row)).tokens(/*share=*/false);
+  return tokens;
+}
+
 }  // namespace
 
 PairReference split_sums(const at::Tensor& sums) {
@@ -61,15 +68,25 @@ at::Tensor PairMethod::reference_logprobs(const PolicyPass& pass) const {
   });
 }
 
-PairReference PairMethod::precompute(const PairData& data, std::int64_t batch_size) const {
+PairReference PairMethod::precompute(const PairData& data, std::int64_t batch_size) {
   PairReference out;
   const auto count = static_cast<std::int64_t>(data.pairs.size());
-  for (std::int64_t begin = 0; begin < count; begin += batch_size) {
-    const PairReference one = score_reference(data, row_range(begin, std::min(begin + batch_size, count)));
+  std::vector<Rows> batches;
+  for (std::int64_t begin = 0; begin < count; begin += batch_size)
+    batches.push_back(row_range(begin, std::min(begin + batch_size, count)));
+  Costs costs;
+  for (const Rows& rows : batches) costs.push_back(tokens_of(data, rows));
+  const auto found = work().each<PairReference>(
+      costs, [&](std::size_t i) { return score_reference(data, batches[i]); }, "reference log-probabilities");
+  for (const PairReference& one : found) {
     append(out.chosen, one.chosen);
     append(out.rejected, one.rejected);
   }
   return out;
+}
+
+std::int64_t PairMethod::cost_of(const Rows& rows, Split split) const {
+  return tokens_of(split == Split::kTrain ? parts_.train : *parts_.eval, rows);
 }
 
 // A resumed run computes the same again.

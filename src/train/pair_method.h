@@ -24,6 +24,11 @@ struct PairReference {
   std::vector<double> chosen, rejected;
 };
 
+template <typename Archive>
+void fields(Archive& archive, PairReference& facts) {
+  archive(facts.chosen, facts.rejected);
+}
+
 // From and to [2B] fp64: chosen 0, rejected 0, chosen 1, ...
 PairReference split_sums(const at::Tensor& sums);
 at::Tensor joined_sums(const PairReference& reference);
@@ -94,8 +99,9 @@ class PairMethod : public RowMethod {
 
  private:
   BatchLoss run(const MicroBatch& batch) final;
+  std::int64_t cost_of(const Rows& rows, Split split) const final;
   void before_first_pass() final;
-  PairReference precompute(const PairData& data, std::int64_t batch_size) const;
+  PairReference precompute(const PairData& data, std::int64_t batch_size);
   PairData cut_pair(const RehearsalRequest& request) const;
 
   PairReference train_reference_, eval_reference_;  // empty: computed with each micro-batch

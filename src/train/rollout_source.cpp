@@ -142,12 +142,22 @@ LiveRollouts::LiveRollouts(rollout::GenerateOptions options, const model::Causal
   for (const auto& reward : rewards) names_.push_back(reward->name());
 }
 
+namespace {
+
+// Of sample `i` of this request among those of the whole batch.
+std::size_t sample_number(const RolloutRequest& request, std::size_t i) {
+  const auto group = static_cast<std::size_t>(request.num_generations);
+  return request.places.empty() ? i : request.places.at(i / group) * group + i % group;
+}
+
+}  // namespace
+
 // `count` samples from `first` on. A column that some rows lack is None there, as in TRL's data.
 rewards::Request LiveRollouts::reward_request(const RolloutRequest& request, const RolloutBatch& batch,
                                               std::size_t first, std::size_t count) const {
   rewards::Request out;
   out.trainer_state = request.trainer_state;
-  out.first_sample = static_cast<std::int64_t>(first);
+  out.first_sample = static_cast<std::int64_t>(sample_number(request, first));
   for (std::size_t i = 0; i < count; ++i) {
     const RolloutSample& sample = batch.samples[first + i];
     const data::PromptRow& row = prompts_.rows[static_cast<std::size_t>(batch.prompts[sample.prompt].row)];
@@ -179,6 +189,7 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
   std::vector<std::size_t> left(prompts.size(), group), submitted;
   rollout::GenerateOptions options = options_;
   options.samples = request.num_generations;
+  options.prompt_keys = request.places;
   options.step = request.evaluation ? kEvaluationStep : static_cast<std::uint64_t>(request.generation);
   if (request.evaluation) options.seed += static_cast<std::uint64_t>(request.generation) << 32;
   const auto of_groups = by_group_ ? rewards::Callees::kAll : rewards::Callees::kOfGroups;
@@ -209,7 +220,7 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
                                      .truncated = sample.truncated});
     add_token_facts(out.facts.completions.back(), sample.ids, tokenizer_);
   }
-  for (std::size_t i = 0; i < submitted.size(); ++i) take_scores(out, submitted[i], scores[i]);
+  for (std::size_t i = 0; i < submitted.size(); ++i) take_scores(out, request, submitted[i], scores[i]);
   for (std::size_t i = 0; i < batch.samples.size(); ++i)
     out.facts.completions[i].rewards = batch.samples[i].rewards;
   out.facts.reward_names = names_;
@@ -217,7 +228,7 @@ SourcedRollouts LiveRollouts::make(const RolloutRequest& request) {
 }
 
 // A request's scores by each function that it called, from sample `first` on.
-void LiveRollouts::take_scores(SourcedRollouts& out, std::size_t first,
+void LiveRollouts::take_scores(SourcedRollouts& out, const RolloutRequest& request, std::size_t first,
                                const std::vector<rewards::Scores>& by_function) const {
   for (std::size_t k = 0; k < by_function.size(); ++k) {
     const rewards::Scores& one = by_function[k];
@@ -225,7 +236,8 @@ void LiveRollouts::take_scores(SourcedRollouts& out, std::size_t first,
       const bool fits = std::isnan(one.values[i]) || std::isfinite(static_cast<float>(one.values[i]));
       out.batch.samples[first + i].rewards[k] = fits ? one.values[i] : rewards::kNone;
       if (!fits) {
-        out.facts.warnings.push_back("reward " + names_[k] + " gave sample " + std::to_string(first + i) +
+        out.facts.warnings.push_back("reward " + names_[k] + " gave sample " +
+                                     std::to_string(sample_number(request, first + i)) +
                                      " a value that is not finite in fp32: not scored");
       }
       CompletionFacts& completion = out.facts.completions[first + i];

@@ -28,6 +28,9 @@ struct PolicyPrompts {
 struct RolloutRequest {
   std::int64_t generation = 0;  // number of the batch in the run; with `evaluation` of the evaluation batch
   std::vector<std::int64_t> rows;  // prompts, num_generations completions each
+  // Of each row: its number among the rows of the whole batch, of which this is a rank's part; it keys the randomness, and numbers
+  // samples for reward functions. Empty: these are all.
+  std::vector<std::size_t> places = {};
   std::int64_t num_generations = 1;
   bool evaluation = false;                          // its own randomness, the same in each evaluation
   base::Json trainer_state = base::Json::object();  // what reward functions see
@@ -46,6 +49,9 @@ class RolloutSource {
   virtual ~RolloutSource() = default;
   virtual const std::vector<std::string>& reward_names() const = 0;
   virtual SourcedRollouts make(const RolloutRequest& request) = 0;
+  // Whether parts of a batch may be made by several ranks, and the tokens of a prompt, by which they are balanced.
+  virtual bool has_parts() const { return false; }
+  virtual std::int64_t prompt_tokens(std::int64_t /*row*/) const { return 1; }
 };
 
 // Samples with the trainer's own weights and adapter, dropout off. All must outlive it.
@@ -60,11 +66,15 @@ class LiveRollouts final : public RolloutSource {
   const std::vector<std::string>& reward_names() const override { return names_; }
   // UserError of a reward function; rollout::generate's.
   SourcedRollouts make(const RolloutRequest& request) override;
+  bool has_parts() const override { return true; }
+  std::int64_t prompt_tokens(std::int64_t row) const override {
+    return static_cast<std::int64_t>(prompts_.tokens.at(static_cast<std::size_t>(row)).ids.size());
+  }
 
  private:
   rewards::Request reward_request(const RolloutRequest& request, const RolloutBatch& batch, std::size_t first,
                                   std::size_t count) const;
-  void take_scores(SourcedRollouts& out, std::size_t first,
+  void take_scores(SourcedRollouts& out, const RolloutRequest& request, std::size_t first,
                    const std::vector<rewards::Scores>& by_function) const;
 
   const model::CausalLm& model_;

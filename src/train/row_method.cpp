@@ -30,17 +30,26 @@ StepLoss RowMethod::backward(std::int64_t step) {
   before_first_pass();
   const data::StepRows micro_batches = order_.step_rows(step);
   const Denominators divided = denominators(micro_batches);
-  StepLoss out;
+  Costs costs;
+  std::vector<std::int64_t> row_bases;
   std::int64_t row_base = 0;
-  base::begin_part("training", "micro-batches", static_cast<std::int64_t>(micro_batches.size()));
   for (const Rows& rows : micro_batches) {
-    const BatchLoss found =
-        run({.rows = rows, .key = training_key(step), .row_base = row_base, .backward = divided});
+    costs.push_back(cost_of(rows, Split::kTrain));
+    row_bases.push_back(row_base);
     row_base += 2 * static_cast<std::int64_t>(rows.size());
-    out.loss += found.loss / found.divisor * divided.loss_scale();
-    out.tokens += found.tokens;
-    out.metrics.insert(out.metrics.end(), found.metrics.begin(), found.metrics.end());
+  }
+  base::begin_part("training", "micro-batches", static_cast<std::int64_t>(micro_batches.size()));
+  const auto found = work().add_gradients<BatchLoss>(costs, [&](std::size_t i) {
+    const BatchLoss one = run(
+        {.rows = micro_batches[i], .key = training_key(step), .row_base = row_bases[i], .backward = divided});
     base::advance_part();
+    return one;
+  });
+  StepLoss out;
+  for (const BatchLoss& one : found) {
+    out.loss += one.loss / one.divisor * divided.loss_scale();
+    out.tokens += one.tokens;
+    out.metrics.insert(out.metrics.end(), one.metrics.begin(), one.metrics.end());
   }
   return out;
 }
@@ -62,17 +71,28 @@ EvalFacts RowMethod::evaluate_set(const EvalRange& set, std::int64_t first) {
   before_first_pass();
   const std::int64_t end = first + set.rows;
   EvalFacts out{.set = set.name, .metrics = {}, .rows = set.rows};
+  data::StepRows batches;
+  Costs costs;
+  const std::int64_t size = plan_.per_device_eval_batch_size;
+  for (std::int64_t begin = first; begin < end; begin += size) {
+    batches.push_back(row_range(begin, std::min(begin + size, end)));
+    costs.push_back(cost_of(batches.back(), Split::kEval));
+  }
+  base::begin_part("evaluating", "batches", static_cast<std::int64_t>(batches.size()));
+  const auto found = work().each<BatchLoss>(
+      costs,
+      [&](std::size_t i) {
+        const BatchLoss one = run({.split = Split::kEval, .rows = batches[i]});
+        base::advance_part();
+        return one;
+      },
+      "evaluation");
   MetricMeans means;
   double loss = 0;
-  const std::int64_t size = plan_.per_device_eval_batch_size;
-  base::begin_part("evaluating", "batches", (set.rows + size - 1) / size);
-  for (std::int64_t begin = first; begin < end; begin += size) {
-    const Rows rows = row_range(begin, std::min(begin + size, end));
-    const BatchLoss found = run({.split = Split::kEval, .rows = rows});
-    loss += static_cast<double>(rows.size()) * found.loss / found.divisor;
-    for (const auto& [name, value] : found.metrics) means.add(name, value);
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    loss += static_cast<double>(batches[i].size()) * found[i].loss / found[i].divisor;
+    for (const auto& [name, value] : found[i].metrics) means.add(name, value);
     out.batches += 1;
-    base::advance_part();
   }
   out.metrics = {{"loss", loss / static_cast<double>(out.rows)}};
   for (auto& value : means.values()) out.metrics.push_back(std::move(value));

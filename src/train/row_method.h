@@ -44,6 +44,11 @@ struct BatchLoss {
   std::int64_t passed = 0, scored = 0;
 };
 
+template <typename Archive>
+void fields(Archive& archive, BatchLoss& facts) {
+  archive(facts.loss, facts.divisor, facts.tokens, facts.metrics, facts.nll, facts.passed, facts.scored);
+}
+
 class RowMethod : public TrainingMethod {
  public:
   // The order of the rows to train on, and sets to evaluate (none: no evaluation).
@@ -61,6 +66,10 @@ class RowMethod : public TrainingMethod {
   virtual BatchLoss run(const MicroBatch& batch) = 0;
   virtual void before_first_pass() {}  // of each step and evaluation
   virtual Denominators denominators(const data::StepRows& micro_batches) const;
+  // What a micro-batch costs, for ranks that share a step: its tokens, where they are known.
+  virtual std::int64_t cost_of(const Rows& rows, Split /*split*/) const {
+    return static_cast<std::int64_t>(rows.size());
+  }
 
   RngKey training_key(std::int64_t step) const;
   std::string name_of(std::int64_t file_row) const;  // "line 18 of train.jsonl", "row 18 of data"

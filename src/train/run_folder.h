@@ -16,7 +16,7 @@ constexpr std::string_view kPlanFile = "plan.yaml";
 constexpr std::string_view kMetricsFile = "metrics.jsonl";
 constexpr std::string_view kRewardLogFile =
     "rewards.log";  // what reward functions print (report/reward_output.h)
-constexpr std::string_view kSamplesFile = "samples.jsonl";       // of sample_prompts (report/samples_file.h)
+constexpr std::string_view kSamplesFile = "samples.jsonl";      // of sample_prompts (report/samples_file.h)
 constexpr std::string_view kCompletionsFolder = "completions";  // report/completions_file.h
 // abandoned-1-after-10/checkpoint-20: of a run that was left at step 10 by the first resume that did so
 // (train/branch.h), with its metrics and completions.

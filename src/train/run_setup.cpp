@@ -176,24 +176,29 @@ std::int64_t checkpoint_bytes(const adapters::Adapter& adapter, const learn::Opt
 }  // namespace
 
 RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_dir) {
-  if (fs::is_directory(output_dir_)) {
+  if (plan.leads() && fs::is_directory(output_dir_)) {
     lock_.emplace(output_dir_, kAnotherRun);
     recover_run_folder(output_dir_);
     recover_result(output_dir_);
   }
   if (plan.resume_from_checkpoint.empty()) {
-    if (!plan.overwrite_output_dir) require_fresh(output_dir_);
+    if (plan.leads() && !plan.overwrite_output_dir) require_fresh(output_dir_);
     return;
   }
   FoundCheckpoint found = find_checkpoint(output_dir_, plan.resume_from_checkpoint);
   resume_from_ = std::move(found.folder);
   notes_ = std::move(found.notes);
+  if (!plan.leads()) return;
   if (!in_place(resume_from_)) {
     require_fresh(output_dir_);
     return;
   }
   branch_ = plan_branch(output_dir_, resume_from_, found.step);
   if (branch_) notes_.push_back(describe(*branch_));
+}
+
+void prepare_run_folder(const config::Plan& plan) {
+  const RunDirectory looked(plan);
 }
 
 // A checkpoint of output_dir, or one that was moved aside there.

@@ -23,6 +23,7 @@ class RunDirectory {
  public:
   // Repairs what a killed run left there and finds the checkpoint to resume from. UserError when another
   // process runs there, when a fresh run would overwrite an earlier one, or when there is no such checkpoint.
+  // A rank other than 0 only finds the checkpoint: rank 0 has been here before (prepare_run_folder).
   explicit RunDirectory(const config::Plan& plan);
 
   const base::fs::path& output_dir() const { return output_dir_; }
@@ -42,6 +43,9 @@ class RunDirectory {
   std::vector<std::string> notes_;
   std::optional<base::FolderLock> lock_;
 };
+
+// What rank 0 does to output_dir before the other ranks look into it: repairs, and the checks of RunDirectory.
+void prepare_run_folder(const config::Plan& plan);
 
 // The fingerprint of the training files, one after another, which a resumed run compares.
 struct Fingerprint {

@@ -39,12 +39,23 @@ void SamplingMethod::tell(RolloutFacts& facts, const RolloutBatch& batch, std::i
   if (!parts_.rollouts_file.empty()) append_rollouts(parts_.rollouts_file, batch);
 }
 
+void SamplingMethod::share(SharedWork* with) {
+  TrainingMethod::share(with);
+  shared_.reset();
+  shared_evaluation_.reset();
+  if (!work().ranks().several()) return;
+  if (parts_.source.has_parts()) shared_.emplace(parts_.source, work().ranks());
+  if (parts_.evaluation != nullptr && parts_.evaluation->has_parts())
+    shared_evaluation_.emplace(*parts_.evaluation, work().ranks());
+}
+
 SourcedRollouts SamplingMethod::sample_evaluation(std::int64_t completions_a_prompt) {
-  SourcedRollouts out = parts_.evaluation->make({.generation = 0,
-                                                 .rows = row_range(0, parts_.evaluation_prompts),
-                                                 .num_generations = completions_a_prompt,
-                                                 .evaluation = true,
-                                                 .trainer_state = state_of(last_step_ + 1)});
+  RolloutSource& source = shared_evaluation_ ? *shared_evaluation_ : *parts_.evaluation;
+  SourcedRollouts out = source.make({.generation = 0,
+                                     .rows = row_range(0, parts_.evaluation_prompts),
+                                     .num_generations = completions_a_prompt,
+                                     .evaluation = true,
+                                     .trainer_state = state_of(last_step_ + 1)});
   if (out.facts.warnings.empty() && out.facts.printed.empty()) return out;
   RolloutFacts told{.step = last_step_ + 1, .reward_names = out.facts.reward_names};
   told.printed = out.facts.printed;

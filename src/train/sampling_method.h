@@ -2,6 +2,7 @@
 // the reference's passes and the resume state are here; a method defines a step.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "config/plan.h"
@@ -12,6 +13,7 @@
 #include "train/policy_pass.h"
 #include "train/reference.h"
 #include "train/rollout_source.h"
+#include "train/shared_rollouts.h"
 
 namespace hone::train {
 
@@ -39,8 +41,10 @@ class SamplingMethod : public TrainingMethod {
   void resume_after(std::int64_t steps) final;
   bool has_evaluation() const final { return parts_.evaluation != nullptr; }
   std::int64_t total_steps() const final { return total_steps_; }
+  void share(SharedWork* work) final;
 
  protected:
+  RolloutSource& source() { return shared_ ? *shared_ : parts_.source; }
   // The first generation batch that a run makes which goes on after `steps` steps.
   virtual std::int64_t next_generation(std::int64_t steps) const = 0;
 
@@ -59,6 +63,7 @@ class SamplingMethod : public TrainingMethod {
   std::int64_t last_step_ = -1;
 
  private:
+  std::optional<SharedRollouts> shared_, shared_evaluation_;
   UnscoredBatches unscored_;
 };
 

@@ -223,21 +223,22 @@ std::unique_ptr<OpenedRun> open_sampling(
   sampling.samples = plan.policy.num_generations;
   plan_run_memory(*run, sampling_memory(*run, attached.program_bytes, kind.passes, sizes.longest, sampling));
   open_sources(*run, data, sampling);
-  run->method = kind.method(
-      {.plan = plan,
-       .model = *run->model,
-       .source = *data.train_source,
-       .evaluation = data.eval_source.get(),
-       .prompts = sizes.count,
-       .evaluation_prompts = static_cast<std::int64_t>(data.eval_prompts.rows.size()),
-       .form = pass_form(start.memory),
-       .dropout = run->adapter->config().dropout > 0 && !plan.disable_dropout,
-       .listener = listener,
-       .reference = std::move(attached.reference),
-       .rollouts_file = plan.policy.dump_rollouts ? run->directory.output_dir() / kRolloutsFile : fs::path(),
-       .rehearsal_prompt = rehearsed,
-       .sampling = sampling},
-      *run);
+  run->method = kind.method({.plan = plan,
+                             .model = *run->model,
+                             .source = *data.train_source,
+                             .evaluation = data.eval_source.get(),
+                             .prompts = sizes.count,
+                             .evaluation_prompts = static_cast<std::int64_t>(data.eval_prompts.rows.size()),
+                             .form = pass_form(start.memory),
+                             .dropout = run->adapter->config().dropout > 0 && !plan.disable_dropout,
+                             .listener = listener,
+                             .reference = std::move(attached.reference),
+                             .rollouts_file = plan.policy.dump_rollouts && plan.leads()
+                                                  ? run->directory.output_dir() / kRolloutsFile
+                                                  : fs::path(),
+                             .rehearsal_prompt = rehearsed,
+                             .sampling = sampling},
+                            *run);
   start.method = start_facts(*run, sizes, kind);
   if (!data.train_prompts.tokens.empty()) {
     start.example = {{.text = data.train_prompts.tokens.front().text, .supervised = false}};

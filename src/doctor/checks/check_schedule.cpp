@@ -29,13 +29,13 @@ std::string arithmetic(const train::OpenedRun& run) {
   const train::StartFacts& start = run.start;
   if (plan.dataset_streaming) {
     return "streamed rows, " + std::to_string(plan.per_device_train_batch_size) + " x " +
-           std::to_string(plan.gradient_accumulation_steps) + " a step";
+           std::to_string(plan.accumulation()) + " a step";
   }
   std::string out = format::counted(start.train_rows, run.samples() ? "prompt" : "row");
   out += ", " + format::counted(start.steps_per_epoch, "step") + " an epoch (";
   if (run.samples()) out += std::to_string(plan.policy.num_generations) + " completions a prompt, ";
-  out += std::to_string(plan.per_device_train_batch_size) + " x " +
-         std::to_string(plan.gradient_accumulation_steps) + " a step)";
+  out += std::to_string(plan.per_device_train_batch_size) + " x " + std::to_string(plan.accumulation()) +
+         " a step)";
   return out;
 }
 
@@ -195,10 +195,9 @@ Verdict check_schedule(const train::OpenedRun& run) {
     out.level = asked_few ? Level::kNote : Level::kWarn;
     out.what = "only " + format::counted(total, "optimizer step") + " in all";
     if (!asked_few) {
-      out.cause =
-          "few rows for this batch size: each step uses " +
-          std::to_string(run.plan.per_device_train_batch_size * run.plan.gradient_accumulation_steps) +
-          (run.samples() ? " completions" : " rows");
+      out.cause = "few rows for this batch size: each step uses " +
+                  std::to_string(run.plan.per_device_train_batch_size * run.plan.accumulation()) +
+                  (run.samples() ? " completions" : " rows");
       out.fix = "lower gradient_accumulation_steps or per_device_train_batch_size, or raise num_train_epochs";
     } else {
       out.cause = "max_steps: this is a test run";

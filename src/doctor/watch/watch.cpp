@@ -160,7 +160,7 @@ void Watch::check_base(std::int64_t step) {
 void Watch::begin(train::OpenedRun& run) {
   run_ = &run;
   const config::Plan& plan = run.plan;
-  rows_ = plan.per_device_train_batch_size * plan.gradient_accumulation_steps;
+  rows_ = plan.per_device_train_batch_size * plan.accumulation();
   const bool resumed = run.resume_state->state.step > 0;  // resume() knows more
   tensors_.emplace(run.resume_state->state.step);
   // -p log p rises while a target's p grows to 1/e

@@ -93,10 +93,10 @@ double OnlineDpo::beta_at(std::int64_t step) const {
 
 std::vector<std::vector<OnlinePair>> OnlineDpo::generate(std::int64_t step, RolloutBatch& batch,
                                                          StepLoss& out) {
-  SourcedRollouts made = parts_.source.make({.generation = step,
-                                             .rows = concat(order_.step_rows(step)),
-                                             .num_generations = 2,
-                                             .trainer_state = state_of(step)});
+  SourcedRollouts made = source().make({.generation = step,
+                                        .rows = concat(order_.step_rows(step)),
+                                        .num_generations = 2,
+                                        .trainer_state = state_of(step)});
   auto micro_batches = online_pairs(made.batch, parts_.plan, parts_.model.config().vocab_size,
                                     "generation batch " + std::to_string(step));
   out.timings = {{"rollout", made.rollout_seconds}, {"reward", made.reward_seconds}};
@@ -181,28 +181,43 @@ StepLoss OnlineDpo::backward(std::int64_t step) {
   const auto start = Clock::now();
   const RngKey key = training_key(step);
   const double beta = beta_at(step);
-  double gap = -1;
+  struct Share {
+    std::vector<OnlinePair> pairs;
+    double loss_scale = 0;
+    std::int64_t row_base = 0;
+  };
+  std::vector<Share> shares;
+  Costs costs;
   std::int64_t row_base = 0;
-  base::begin_part("training", "micro-batches", static_cast<std::int64_t>(micro_batches.size()));
   for (const std::vector<OnlinePair>& pairs : micro_batches) {
+    Share one{.pairs = trained_pairs(pairs, parts_.plan), .row_base = row_base};
+    // Those that are left out count as pairs without a gradient.
+    one.loss_scale = static_cast<double>(one.pairs.size()) / static_cast<double>(pairs.size()) /
+                     static_cast<double>(micro_batches.size());
+    newest_pairs_.insert(newest_pairs_.end(), one.pairs.begin(), one.pairs.end());
+    row_base += 2 * static_cast<std::int64_t>(pairs.size());
+    costs.push_back(0);
+    for (const OnlinePair& pair : one.pairs) costs.back() += pair.pair.tokens(/*share=*/false);
+    shares.push_back(std::move(one));
+  }
+  base::begin_part("training", "micro-batches", static_cast<std::int64_t>(shares.size()));
+  const auto found = work().add_gradients<Found>(costs, [&](std::size_t i) {
+    const Share& one = shares[i];
+    Found facts;
+    if (!one.pairs.empty()) facts = run_pairs(one.pairs, newest_, key, beta, one.loss_scale, one.row_base);
+    base::advance_part();
+    return facts;
+  });
+  double gap = -1;
+  for (std::size_t i = 0; i < found.size(); ++i) {
     const auto join = [&out](const std::vector<NamedValue>& more) {
       out.metrics.insert(out.metrics.end(), more.begin(), more.end());
     };
-    join(score_metrics(newest_, pairs, parts_.plan));
+    join(score_metrics(newest_, micro_batches[i], parts_.plan));
     out.metrics.emplace_back("beta", beta);
-    const std::vector<OnlinePair> trained = trained_pairs(pairs, parts_.plan);
-    newest_pairs_.insert(newest_pairs_.end(), trained.begin(), trained.end());
-    if (!trained.empty()) {
-      // Those that are left out count as pairs without a gradient.
-      const double loss_scale = static_cast<double>(trained.size()) / static_cast<double>(pairs.size()) /
-                                static_cast<double>(micro_batches.size());
-      const Found found = run_pairs(trained, newest_, key, beta, loss_scale, row_base);
-      out.loss += found.loss * loss_scale;
-      gap = std::max(gap, found.ratio_gap);
-      join(found.metrics);
-    }
-    row_base += 2 * static_cast<std::int64_t>(pairs.size());
-    base::advance_part();
+    out.loss += found[i].loss * shares[i].loss_scale;
+    gap = std::max(gap, found[i].ratio_gap);
+    join(found[i].metrics);
   }
   if (gap >= 0) out.metrics.emplace_back("ratio_gap", gap);
   out.timings.emplace_back("train", seconds_since(start));

@@ -57,6 +57,10 @@ class OnlineDpo final : public SamplingMethod {
     double loss = 0;  // mean over the pairs of the pass
     std::vector<NamedValue> metrics;
     double ratio_gap = -1;  // below 0: not known
+    template <typename Archive>
+    friend void fields(Archive& archive, Found& facts) {
+      archive(facts.loss, facts.metrics, facts.ratio_gap);
+    }
   };
   std::int64_t next_generation(std::int64_t steps) const override { return steps; }  // one a step
   std::vector<std::vector<OnlinePair>> generate(std::int64_t step, RolloutBatch& batch, StepLoss& out);

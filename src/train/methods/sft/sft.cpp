@@ -100,6 +100,16 @@ Denominators Sft::denominators(const data::StepRows& micro_batches) const {
   return {.tokens = at_least_one(tokens)};
 }
 
+std::int64_t Sft::cost_of(const Rows& rows, Split split) const {
+  const ExampleData& data = split == Split::kTrain ? train_ : *eval_;
+  std::int64_t tokens = 0;
+  for (const std::int64_t row : rows) {
+    for (const data::ExampleView& member : data.members(row))
+      tokens += static_cast<std::int64_t>(member.ids.size());
+  }
+  return tokens;
+}
+
 Rehearsal Sft::rehearse(const RehearsalRequest& request) {
   const auto steps = std::max<std::int64_t>(1, order_.steps_per_epoch());
   std::vector<data::Example> cut;

@@ -26,6 +26,7 @@ class Sft final : public RowMethod {
  private:
   BatchLoss run(const MicroBatch& batch) override;
   Denominators denominators(const data::StepRows& micro_batches) const override;
+  std::int64_t cost_of(const Rows& rows, Split split) const override;
   ScoredFacts run_batch(const data::Batch& batch, RngKey key, bool backward, double denominator) const;
   double noise_bound(const data::Batch& batch) const;
 

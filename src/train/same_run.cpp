@@ -1,0 +1,75 @@
+#include "train/same_run.h"
+
+#include <torch/version.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/crc32c.h"
+#include "ops/cpu/instructions.h"
+#include "train/open_run.h"
+
+namespace hone::train {
+
+namespace {
+
+std::uint32_t hash_of(const at::Tensor& tensor, std::uint32_t before = 0) {
+  const at::Tensor here = tensor.detach().cpu().contiguous();
+  return base::crc32c({static_cast<const std::byte*>(here.const_data_ptr()), here.nbytes()}, before);
+}
+
+// Of what is small in the base: its norms, which differ between any two models.
+std::uint32_t base_hash(const model::CausalLm& model) {
+  std::uint32_t out = hash_of(model.final_norm());
+  for (const model::DecoderLayer& layer : model.layers()) {
+    out = hash_of(layer.input_norm, out);
+    out = hash_of(layer.post_attention_norm, out);
+  }
+  return out;
+}
+
+std::string words_of(std::uint32_t hash) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "CRC %08x", hash);
+  return text.data();
+}
+
+std::string exact(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.17g", value);
+  return text.data();
+}
+
+}  // namespace
+
+std::uint32_t parameter_hash(const adapters::Adapter& adapter) {
+  return hash_of(adapter.flat());
+}
+
+void require_same_run(parallel::Ranks& ranks, const OpenedRun& run) {
+  if (!ranks.several()) return;
+  std::vector<parallel::SameValue> values = {{"version of hone", HONE_VERSION},
+                                             {"version of libtorch", TORCH_VERSION},
+                                             {"kernels", ops::name_of(ops::instructions())}};
+  for (const auto& [name, value] : run.plan.resolved) values.push_back({"option " + name, value});
+  const RunState& state = run.resume_state->state;
+  values.push_back({"training rows", std::to_string(state.data_rows) + " with " + words_of(state.data_crc32c)});
+  values.push_back({"base model", "norms with " + words_of(base_hash(*run.model))});
+  values.push_back({"parameters", words_of(parameter_hash(*run.adapter))});
+  values.push_back({"first step", std::to_string(state.step)});
+  parallel::require_same(
+      ranks, values, "start of the run (DIST-01)", "the ranks were started with different files or options",
+      "start every rank with the same command, and give every host the same files and the same build");
+}
+
+void require_same_step(parallel::Ranks& ranks, double loss, double grad_norm, std::uint32_t hash) {
+  parallel::require_same(ranks,
+                         {{"loss", exact(loss)}, {"grad_norm", exact(grad_norm)}, {"parameters", words_of(hash)}},
+                         "end of a step (DIST-02)",
+                         "a rank computes other numbers: other kernels, a fault of its memory, or files that changed",
+                         "continue from the last checkpoint without that host, or find what differs there");
+}
+
+}  // namespace hone::train
