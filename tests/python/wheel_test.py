@@ -143,6 +143,7 @@ def test_machines(folder, packed):
     good = {"torch": f"{minor}.0+cpu", "torch_lib": "/x/torch/lib", "flags": frozenset({"avx2"})}
     same(program.obstacle(program.Machine(**good), minor), "", "a good machine")
     same(program.remark(program.Machine(**good)), "", "a good machine")
+    same(program.obstacle(program.Machine(**{**good, "processor": "aarch64"}), minor, "aarch64"), "", "the other wheel's machine")
     for change, text in (({"libc": "musl"}, "glibc"), ({"processor": "aarch64"}, "aarch64"), ({"system": "Darwin"}, "Darwin"), ({"torch": ""}, "pip install")):
         found = program.obstacle(program.Machine(**{**good, **change}), minor)
         holds(text in found and found.count(". ") == 0 and found.endswith("."), found)
