@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two builds of the last commit, in folders of different names, with HONE_MAP_PATHS: the same bytes of the wheel, and no folder's name in it.
 
-usage: tests/python/reproducible_test.py [--room NAME...]     two whole builds, half an hour; --room: only these libraries' objects
+usage: tests/python/reproducible_test.py [--room NAME...]     two whole builds, half an hour; --room: only these libraries' objects, text's with Rust's
 
 The source archive is git's, packed without times: wheel_test.py makes a release twice.
 """
@@ -57,7 +57,7 @@ def rooms_test(folder, rooms):
     found = []
     for place in trees(folder):
         done("ninja", "-C", "build", *(f"hone_{room}" for room in rooms), cwd=place)
-        objects = sorted(place.glob("build/**/*.o"))
+        objects = sorted([*place.glob("build/**/*.o"), *place.glob("third_party/cargo-target/release/*.a")])
         holds(objects, "objects")
         found.append({str(path.relative_to(place)): path.read_bytes() for path in objects})
     compared(found, folder)
