@@ -38,6 +38,7 @@ struct OpenedRun {
   std::optional<adapters::Adapter> adapter;
   std::optional<ResumeState> resume_state;
   StartFacts start;
+  std::optional<MemoryInputs> memory_inputs;  // what start.memory was planned from
   RunData data;
   std::unique_ptr<TrainingMethod> method;
   std::unique_ptr<RunSampler> sampler;  // null: neither sample_prompts nor eval_reward_funcs

@@ -103,6 +103,7 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
 void plan_run_memory(OpenedRun& run, MemoryInputs inputs) {
   inputs.optimizer_bytes = run.resume_state->optimizer.state_bytes();
   if (run.sampler != nullptr) inputs.sampling = std::max(inputs.sampling, run.sampler->bytes(*run.model));
+  run.memory_inputs = inputs;
   run.start.memory = plan_memory(inputs, run.plan.layer_form, run.plan.recompute, memory_limit(run.plan));
   run.model->set_keeps_casts(run.start.memory.keeps_casts);
   if (!run.start.memory.layer_steps) run.adapter->hold_gradient();

@@ -26,6 +26,12 @@ std::string RowMethod::name_of(std::int64_t file_row) const {
   return (lines ? "line " : "row ") + std::to_string(file_row + 1) + " of " + plan_.dataset_name;
 }
 
+std::vector<std::int64_t> RowMethod::step_costs(std::int64_t step) const {
+  std::vector<std::int64_t> out;
+  for (const Rows& rows : order_.step_rows(step)) out.push_back(cost_of(rows, Split::kTrain));
+  return out;
+}
+
 StepLoss RowMethod::backward(std::int64_t step) {
   before_first_pass();
   const data::StepRows micro_batches = order_.step_rows(step);

@@ -61,6 +61,7 @@ class RowMethod : public TrainingMethod {
   std::int64_t steps_per_epoch() const final { return order_.steps_per_epoch(); }
   std::int64_t total_steps() const final { return total_steps_; }
   double epoch_after(std::int64_t step) const final { return data::epoch_at(order_, step); }
+  std::vector<std::int64_t> step_costs(std::int64_t step) const final;
 
  protected:
   virtual BatchLoss run(const MicroBatch& batch) = 0;

@@ -1,0 +1,266 @@
+#include "train/rank_plan.h"
+
+#include <cmath>
+#include <span>
+
+#include "base/error.h"
+#include "parallel/bins.h"
+#include "parallel/tree_sum.h"
+
+namespace hone::train {
+
+namespace {
+
+using config::LayerForm;
+using config::RecomputeMode;
+
+// As parallel/linked_ranks.cpp has them.
+constexpr std::int64_t kRoundElements = 4 << 20, kLeastRound = 4096, kPieceBytes = 64 << 20;
+constexpr std::int64_t kElement = 4;
+constexpr std::size_t kMostSteps = 64;  // of a forecast: enough for the mean of uneven rows
+
+std::int64_t divided_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Elements of rank `rank`'s part: equal parts in order, the last ones shorter (Ranks::part_of).
+std::int64_t part_elements(std::int64_t elements, std::int64_t ranks, std::int64_t rank) {
+  constexpr std::int64_t kAligned = 16;
+  const std::int64_t each = divided_up(divided_up(elements, ranks), kAligned) * kAligned;
+  return std::min(elements, (rank + 1) * each) - std::min(elements, rank * each);
+}
+
+std::int64_t sum_rounds(std::int64_t elements, std::int64_t ranks) {
+  const std::int64_t part = divided_up(elements, ranks);
+  const std::int64_t piece = std::max(kRoundElements / ranks, kLeastRound);
+  return divided_up(part, piece) + divided_up(part * kElement, kPieceBytes);
+}
+
+// A step's tokens by rank.
+struct Shares {
+  double mean = 0, most = 0, total = 0;
+  std::vector<std::int64_t> counts;  // micro-batches of each rank
+};
+
+Shares shares_of(std::span<const std::int64_t> costs, std::int64_t ranks) {
+  const parallel::BinnedWork work(costs, static_cast<int>(ranks));
+  Shares out;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::int64_t tokens = 0;
+    const std::vector<std::int64_t> items = work.items_of_rank(rank);
+    for (const std::int64_t item : items) tokens += costs[static_cast<std::size_t>(item)];
+    out.counts.push_back(static_cast<std::int64_t>(items.size()));
+    out.total += static_cast<double>(tokens);
+    out.most = std::max(out.most, static_cast<double>(tokens));
+  }
+  out.mean = out.total / static_cast<double>(ranks);
+  return out;
+}
+
+std::int64_t facts_of_rank(const RankWork& work, std::int64_t count) {
+  return 1 + count * (8 + work.facts_bytes);
+}
+
+// Seconds of a token on a rank, of which a host has setting.per_host.
+double token_seconds(const RankSpeed& speed, const RankSetting& setting) {
+  const double crowd =
+      std::max(1.0, static_cast<double>(setting.per_host) / static_cast<double>(setting.cores));
+  return speed.token(static_cast<double>(setting.threads())) * crowd;
+}
+
+// Seconds that `bytes` of each rank take, evenly to all peers.
+double transfer_seconds(double bytes, const RankSetting& setting, const RankSpeed& speed) {
+  const auto ranks = static_cast<double>(setting.ranks()), local = static_cast<double>(setting.per_host);
+  if (setting.ranks() == 1) return 0;
+  const double senders = std::min(local, static_cast<double>(setting.cores));
+  const double inside = bytes * (local - 1) / (ranks - 1) * local / (speed.bandwidth * senders);
+  const double outside = bytes * (ranks - local) / (ranks - 1) * local / speed.network_bandwidth;
+  return inside + outside;
+}
+
+double exchange_seconds(const RankSetting& setting, const RankSpeed& speed) {
+  if (setting.ranks() == 1) return 0;
+  const double latency =
+      setting.hosts > 1 ? std::max(speed.latency, speed.network_latency) : speed.latency;
+  return latency + static_cast<double>(setting.ranks() - 1) * speed.message;
+}
+
+// What all steps have alike: the sum, agreement, a generation batch.
+struct Sending {
+  double bytes = 0, exchanges = 0;
+};
+
+Sending sending_of(const RankWork& work, std::int64_t ranks, double facts) {
+  Sending out;
+  if (ranks == 1) return out;
+  const auto peers = static_cast<double>(ranks - 1);
+  // gradients' facts, their sum, agreement
+  double sums = 0;
+  for (std::int64_t rank = 0; rank < ranks; ++rank)
+    sums += static_cast<double>(sum_bytes(work.parameters, ranks, rank));
+  out.bytes = sums / static_cast<double>(ranks) + facts + peers * kHeaderBytes;
+  out.exchanges = 3 + 1 + static_cast<double>(sum_rounds(work.parameters, ranks));
+  if (work.sampled_bytes > 0) {
+    const double share = 1 / static_cast<double>(work.steps_of_batch);
+    out.bytes += share * static_cast<double>(gather_bytes(work.sampled_bytes, ranks));
+    out.exchanges += 2 * share;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::int64_t sum_bytes(std::int64_t elements, std::int64_t ranks, std::int64_t rank) {
+  const std::int64_t own = part_elements(elements, ranks, rank);
+  return (elements - own + own * (ranks - 1)) * kElement + kHeaderBytes * (ranks - 1);
+}
+
+std::int64_t gather_bytes(std::int64_t bytes, std::int64_t ranks) {
+  return (kHeaderBytes + (bytes > kInHeaderBytes ? bytes : 0)) * (ranks - 1);
+}
+
+RankForecast forecast(const RankWork& work, const RankSetting& setting, const RankSpeed& speed) {
+  base::require(!work.micro_batches.empty() && setting.ranks() > 0, "train::forecast", "micro-batches");
+  const std::int64_t ranks = setting.ranks();
+  const auto all = static_cast<std::int64_t>(work.micro_batches.size());
+  const std::int64_t of_step = std::min(work.accumulation * ranks, all);
+  RankForecast out{.setting = setting};
+  double mean = 0, most = 0, facts = 0;
+  const std::span<const std::int64_t> costs(work.micro_batches);
+  // The last step of a pass may be shorter: it is left out.
+  for (std::int64_t at = 0; at + of_step <= all && out.steps < static_cast<std::int64_t>(kMostSteps);
+       at += of_step) {
+    const Shares shares = shares_of(
+        costs.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(of_step)), ranks);
+    mean += shares.mean;
+    most += shares.most;
+    out.tokens += shares.total;
+    for (const std::int64_t count : shares.counts)
+      facts += static_cast<double>(gather_bytes(facts_of_rank(work, count), ranks)) /
+               static_cast<double>(ranks);
+    out.steps += 1;
+  }
+  const auto steps = static_cast<double>(out.steps);
+  const double token = token_seconds(speed, setting);
+  out.tokens /= steps;
+  out.compute = (mean / steps + work.sampled_tokens) * token;
+  out.imbalance = (most - mean) / steps * token;
+  out.optimizer = speed.optimizer * static_cast<double>(setting.per_host);
+  const Sending sending = sending_of(work, ranks, facts / steps);
+  out.bytes_of_rank = sending.bytes;
+  out.communication = sending.exchanges * exchange_seconds(setting, speed) +
+                      transfer_seconds(sending.bytes, setting, speed);
+  if (ranks > 1) {
+    out.network_of_host = sending.bytes * static_cast<double>(setting.per_host) *
+                          static_cast<double>(ranks - setting.per_host) / static_cast<double>(ranks - 1);
+  }
+  // One process that does the whole step.
+  const double alone = (out.tokens + work.sampled_tokens * static_cast<double>(ranks)) *
+                           speed.token(static_cast<double>(setting.cores)) +
+                       speed.optimizer;
+  out.efficiency = alone / (out.seconds() * static_cast<double>(setting.hosts));
+  return out;
+}
+
+// ---- memory
+
+namespace {
+
+// Of one process with all micro-batches of the step.
+MemoryInputs inputs_of(const MemoryInputs& inputs, const RankWork& work, const RankSetting& setting) {
+  MemoryInputs out = inputs;
+  if (setting.ranks() == 1) return out;
+  out.accumulation = work.accumulation * setting.ranks();
+  out.threads = setting.threads();
+  if (out.accumulation > 1) out.layer_step_parameters = 0;  // the gradients of a step are summed first
+  return out;
+}
+
+MemoryPlan plan_or_leanest(const MemoryInputs& inputs, RecomputeMode level, const MemoryLimit& limit) {
+  const bool fused = inputs.fused_trains;
+  try {
+    return plan_memory(inputs, LayerForm::kAuto, level, limit);
+  } catch (const base::UserError&) {  // no level fits
+    return plan_memory(inputs, LayerForm::kAuto, fused ? RecomputeMode::kLayer : RecomputeMode::kNone, limit);
+  }
+}
+
+void add_rank_segments(MemoryPlan& plan, const RankWork& work, std::int64_t ranks) {
+  if (ranks == 1) return;
+  const auto add = [&plan](const char* name, std::int64_t bytes) {
+    if (bytes == 0) return;
+    plan.segments.push_back({name, bytes});
+    plan.total += bytes;
+  };
+  const std::int64_t copies = work.tree_sums ? parallel::tree_buffers(static_cast<int>(ranks)) : 0;
+  const std::int64_t part = divided_up(work.parameters, ranks);
+  const std::int64_t received =
+      std::min(std::max(kRoundElements / ranks, kLeastRound), part) * (ranks - 1) * kElement;
+  add("sums of ranks", copies * work.parameters * kElement + received);
+  add("the others' completions", work.sampled_bytes * (ranks - 1));
+}
+
+}  // namespace
+
+RankMemory rank_memory(const MemoryInputs& inputs, const RankWork& work, const RankSetting& setting,
+                       RecomputeMode level, std::int64_t memory_of_host) {
+  MemoryPlan extra;
+  add_rank_segments(extra, work, setting.ranks());
+  const std::int64_t share =
+      memory_of_host == 0 ? 0 : std::max<std::int64_t>(1, memory_of_host / setting.per_host - extra.total);
+  RankMemory out{.limit = memory_of_host};
+  out.plan = plan_or_leanest(inputs_of(inputs, work, setting), level, {.bytes = share, .is_set = share > 0});
+  add_rank_segments(out.plan, work, setting.ranks());
+  out.host = out.plan.total * setting.per_host;
+  return out;
+}
+
+std::optional<Change> cheapest_that_fits(const MemoryInputs& inputs, const RankWork& work,
+                                         const RankSetting& setting, const Choices& choices,
+                                         std::int64_t memory_of_host) {
+  constexpr double kEightBitBytes = 2.0 + 2.0 * 4 / 256;  // two codes, and a scale of each 256 of them
+  MemoryInputs changed = inputs;
+  RankWork changed_work = work;
+  std::vector<std::string> options;
+  RecomputeMode level = choices.recompute;
+  std::optional<Change> found;
+  const auto fits = [&] {
+    RankMemory memory = rank_memory(changed, changed_work, setting, level, memory_of_host);
+    if (!memory.fits()) return false;
+    std::vector<std::string> said = options;
+    const bool own_level = choices.recompute == memory.plan.recompute || choices.recompute == RecomputeMode::kAuto;
+    if (!own_level) said.insert(said.begin(), "recompute: " + std::string(recompute_name(memory.plan.recompute)));
+    found = Change{.options = std::move(said), .memory = std::move(memory)};
+    return true;
+  };
+  if (fits()) return found;
+  level = RecomputeMode::kAuto;
+  if (choices.recompute != level && fits()) return found;
+  if (choices.full_moments) {
+    changed.optimizer_bytes = static_cast<std::int64_t>(
+        std::ceil(kEightBitBytes * static_cast<double>(inputs.adapter_parameters)));
+    options.emplace_back("optim: adamw_bnb_8bit");
+    if (fits()) return found;
+  }
+  const std::size_t place = options.size();
+  for (const auto& [size, longest] : choices.batches) {
+    changed.train = longest;
+    changed_work.accumulation *= 2;
+    options.resize(place);
+    options.push_back("per_device_train_batch_size: " + std::to_string(size));
+    options.push_back("gradient_accumulation_steps: " + std::to_string(changed_work.accumulation));
+    if (fits()) return found;
+  }
+  if (choices.quantized_base > 0) {
+    changed.base_bytes = std::min(changed.base_bytes, choices.quantized_base);
+    changed.quantized = "4-bit nf4";
+    changed.packed = false;
+    changed.largest_linear =
+        std::max(changed.model.intermediate_size, changed.model.hidden_size) * changed.model.hidden_size;
+    options.emplace_back("load_in_4bit: true");
+    if (fits()) return found;
+  }
+  return std::nullopt;
+}
+
+}  // namespace hone::train
