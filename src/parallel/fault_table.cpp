@@ -171,9 +171,10 @@ std::string fix_text(const SeenFault& seen, int rank, RankFault::Kind kind) {
   if (kind == RankFault::Kind::kError) return "fix what that error says, then start the run again";
   if (kind == RankFault::Kind::kLost) {
     return "look at what that rank printed last, and at the kernel's log of " + host +
-           "; start the run again: it resumes from its newest checkpoint";
+           "; start the run again with --resume_from_checkpoint true";
   }
-  return "find out what holds it up on " + host + "; where its work is that long, raise ddp_timeout";
+  return "find out what holds it up on " + host +
+         "; then start the run again with --resume_from_checkpoint true";
 }
 
 }  // namespace

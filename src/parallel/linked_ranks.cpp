@@ -128,15 +128,15 @@ void LinkedRanks::diverged(const std::vector<Header>& all) {
              hosts_[static_cast<std::size_t>(r)] + ": " + where;
     if (!same_place(one, all[0])) others.push_back(r);
   }
-  const RankFault error(RankFault::Kind::kDiverged, others,
-                        {.where = rank_where(*this) + ", step " + std::to_string(step_) + ", " + what_,
-                         .expected = "every rank in the same collective, with the same size",
-                         .found = found,
-                         .cause = "ranks have different data, options or builds, or a bug in hone",
-                         .fix = "start all ranks with the same command and files; else report this table"});
-  words_->error(error.what(), others, options_.grace);
+  const base::ErrorText text{
+      .where = rank_where(*this) + ", step " + std::to_string(step_) + ", " + what_,
+      .expected = "every rank in the same collective, with the same size",
+      .found = found,
+      .cause = "ranks have different data, options or builds, or a bug in hone",
+      .fix = "start all ranks with the same command and files; else report this table"};
+  words_->error(base::format_error(text), others, options_.grace);
   leave(true);
-  throw error;
+  throw RankFault(RankFault::Kind::kDiverged, others, text);
 }
 
 void LinkedRanks::fault(std::vector<LinkFailure> failures) {
@@ -154,9 +154,8 @@ void LinkedRanks::fault(std::vector<LinkFailure> failures) {
   seen.before = words_->read(options_.grace);
   read_last_words(seen);
   seen.now = unix_seconds();
-  const RankFault error = fault_of(seen);
   leave(true);
-  throw error;
+  throw fault_of(seen);
 }
 
 // Reads the board until it says who is to blame, or grace is over: others may be about to say why they end, and

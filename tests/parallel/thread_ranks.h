@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -24,6 +25,7 @@ struct Network {
   std::condition_variable changed;
   std::map<std::pair<int, int>, std::deque<std::string>> queues;  // from, to
   std::vector<bool> closed;
+  std::vector<std::int64_t> sent;  // bytes of each rank
   std::map<std::string, std::string> board;
 };
 
@@ -36,7 +38,9 @@ class ThreadLink final : public Link {
     std::unique_lock lock(network_->mutex);
     for (const Message& one : messages) {
       const auto* const bytes = reinterpret_cast<const char*>(one.out.data());
-      if (!one.out.empty()) network_->queues[{rank_, one.peer}].emplace_back(bytes, one.out.size());
+      if (one.out.empty()) continue;
+      network_->queues[{rank_, one.peer}].emplace_back(bytes, one.out.size());
+      network_->sent[static_cast<std::size_t>(rank_)] += static_cast<std::int64_t>(one.out.size());
     }
     network_->changed.notify_all();
     std::vector<LinkFailure> failures;
@@ -87,11 +91,14 @@ class MemoryBoard final : public Board {
   std::shared_ptr<Network> network_;
 };
 
-// body(ranks) in `size` threads, on hosts h0, h1, ...; what each threw, in order of rank ("" for nothing).
+// body(ranks) in `size` threads, on hosts h0, h1, ...; what each threw, in order of rank ("" for nothing). `sent`, where it
+// is not null, becomes the bytes that each rank sent.
 inline std::vector<std::string> run(int size, const std::function<void(Ranks&)>& body,
-                                    std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+                                    std::chrono::milliseconds timeout = std::chrono::seconds(20),
+                                    std::vector<std::int64_t>* sent = nullptr) {
   const auto network = std::make_shared<Network>();
   network->closed.resize(static_cast<std::size_t>(size));
+  network->sent.resize(static_cast<std::size_t>(size));
   std::vector<std::string> hosts;
   for (int r = 0; r < size; ++r) hosts.push_back("h" + std::to_string(r));
   std::vector<std::unique_ptr<Ranks>> all;
@@ -119,6 +126,7 @@ inline std::vector<std::string> run(int size, const std::function<void(Ranks&)>&
     });
   }
   for (std::thread& one : threads) one.join();
+  if (sent != nullptr) *sent = network->sent;
   return thrown;
 }
 
