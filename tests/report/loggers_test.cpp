@@ -73,6 +73,10 @@ class LoggersTest : public testing::Test {
       start.first_step = first;
       report.on_start(start);
       report.start_followers();
+      const auto sample = [&](std::int64_t step) {
+        if (samples_) report.on_samples({.step = step, .completions = {{.prompt = "p", .completion = "c"}}});
+      };
+      if (first == 0) sample(0);
       const auto begun = base::Clock::now();
       for (std::int64_t step = first + 1; step <= last; ++step) {
         if (completions) {
@@ -85,6 +89,7 @@ class LoggersTest : public testing::Test {
         if (step == 3)
           report.on_log(
               {.step = 3, .epoch = 1, .values = {{"eval_loss", 0.25}, {"eval_runtime", seconds_++}}});
+        sample(step);
       }
       report.on_log(
           {.step = last, .epoch = 1, .values = {{"train_runtime", seconds_++}, {"train_loss", 0.5}}});
@@ -109,10 +114,28 @@ class LoggersTest : public testing::Test {
   LoggerOptions options_;
   double seconds_ = 3;  // counts up: no two ends took the same time
   double in_run_ = 0;
+  bool samples_ = false;  // of one prompt, before step 1 and after each
 };
 
 double halves(std::int64_t step) {
   return 1.0 / static_cast<double>(step);
+}
+
+TEST_F(LoggersTest, SamplesAreTables) {
+  samples_ = true;
+  run(0, 2, halves);
+  options_.settings["tables"] = false;
+  run(1, 3, halves);  // what was sent is not sent again
+  std::vector<Json> tables;
+  for (const Json& call : calls("log")) {
+    if (call[1].contains("samples")) tables.push_back(call[1]);
+  }
+  ASSERT_EQ(tables.size(), 4U);
+  for (std::size_t step = 0; step < 4; ++step) {
+    EXPECT_EQ(tables[step]["train/global_step"], step);
+    EXPECT_EQ(tables[step]["samples"], Json({{"step", "index", "prompt", "completion", "truncated", "tokens"},
+                                             {{step, 0, "p", "c", false, 0}}}));
+  }
 }
 
 TEST_F(LoggersTest, EveryLineIsSentUnderTransformersNames) {

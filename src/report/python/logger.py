@@ -9,7 +9,7 @@ With `follow` it reads metrics.jsonl while the run writes it, until hone says {"
 Names and values are those of transformers' callbacks (integrations/integration_utils.py).
 
 RUN/hone-logger-NAME.jsonl remembers the logger's run and what it was sent: first {"run": ..., "name": ...}, then a line for each line of
-metrics.jsonl, {"step", "crc"}, and {"table": step} for each table of completions. A resumed run goes on in the same run of the logger, and
+metrics.jsonl, {"step", "crc"}, {"table": step} for each table of completions, {"samples": step} for those of sample_prompts. A resumed run goes on in the same run of the logger, and
 what it repeats is not sent again. When it repeats a step with other numbers, it is another run, and gets one of its own.
 """
 import faulthandler
@@ -74,7 +74,7 @@ class Sent:
     """hone-logger-NAME.jsonl."""
 
     def __init__(self, path, fresh):
-        self.path, self.head, self.lines, self.end, self.table = path, {}, [], None, 0
+        self.path, self.head, self.lines, self.end, self.table, self.samples = path, {}, [], None, 0, -1
         if fresh and os.path.exists(path):
             os.remove(path)
         if os.path.exists(path):
@@ -96,6 +96,8 @@ class Sent:
                     self.head = entry
                 elif "table" in entry:
                     self.table = entry["table"]
+                elif "samples" in entry:
+                    self.samples = entry["samples"]
                 elif entry.get("end"):
                     self.end = entry["crc"]
                 else:
@@ -194,8 +196,8 @@ class Wandb:
         if set(values) - {"epoch"}:
             self.wandb.log({**rewritten(values), "train/global_step": step})
 
-    def table(self, step, columns, rows):
-        self.wandb.log({"completions": self.wandb.Table(columns=columns, data=rows, allow_mixed_types=True), "train/global_step": step})
+    def table(self, step, columns, rows, name="completions"):
+        self.wandb.log({name: self.wandb.Table(columns=columns, data=rows, allow_mixed_types=True), "train/global_step": step})
 
     def finish(self, status):
         self.wandb.finish(exit_code=0 if status == "finished" else 1)
@@ -219,9 +221,9 @@ class Trackio:
         if set(values) - {"epoch"}:
             self.trackio.log({**rewritten(values), "train/global_step": step}, step=step)
 
-    def table(self, step, columns, rows):
+    def table(self, step, columns, rows, name="completions"):
         import pandas
-        self.trackio.log({"completions": self.trackio.Table(dataframe=pandas.DataFrame(rows, columns=columns))}, step=step)
+        self.trackio.log({name: self.trackio.Table(dataframe=pandas.DataFrame(rows, columns=columns))}, step=step)
 
     def finish(self, status):
         self.trackio.finish()
@@ -252,9 +254,9 @@ class Mlflow:
     def log(self, step, values):
         self.mlflow.log_metrics({re.sub(r"[^0-9A-Za-z_\-\.\ :/]", "_", name): value for name, value in values.items()}, step=step)
 
-    def table(self, step, columns, rows):
-        named = {name: [row[index] for row in rows] for index, name in enumerate(columns)}
-        self.mlflow.log_table(named, artifact_file=f"completions/completions_{step:05}.json")
+    def table(self, step, columns, rows, name="completions"):
+        named = {column: [row[index] for row in rows] for index, column in enumerate(columns)}
+        self.mlflow.log_table(named, artifact_file=f"{name}/{name}_{step:05}.json")
 
     def finish(self, status):
         self.mlflow.end_run("FINISHED" if status == "finished" else "KILLED")
@@ -279,8 +281,8 @@ class Comet:
     def log(self, step, values):
         self.run.log_metrics(rewritten(values), step=step, epoch=values.get("epoch"))
 
-    def table(self, step, columns, rows):
-        self.run.log_table(f"completions_{step:05}.csv", tabular_data=rows, headers=columns)
+    def table(self, step, columns, rows, name="completions"):
+        self.run.log_table(f"{name}_{step:05}.csv", tabular_data=rows, headers=columns)
 
     def finish(self, status):
         self.run.end()
@@ -310,12 +312,18 @@ class Swanlab:
             ends |= {**rewritten(values), "train/global_step": step}
         self.swanlab.log(ends, step=step)
 
-    def table(self, step, columns, rows):
-        texts = [self.swanlab.Text("\n".join(f"{name}: {value}" for name, value in zip(columns, row))) for row in rows]
-        self.swanlab.log({"completions": texts}, step=step)
+    def table(self, step, columns, rows, name="completions"):
+        texts = [self.swanlab.Text("\n".join(f"{column}: {value}" for column, value in zip(columns, row))) for row in rows]
+        self.swanlab.log({name: texts}, step=step)
 
     def finish(self, status):
         self.swanlab.finish(**({} if status == "finished" else {"state": "aborted"}))
+
+
+def plain_table(rows):
+    """Columns, and a list of values for each row."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    return columns, [[json.dumps(v) if isinstance(v, (list, dict)) else v for v in map(row.get, columns)] for row in rows]
 
 
 # ---- the run
@@ -327,7 +335,7 @@ class Sender:
         self.sent = Sent(os.path.join(folder, f"hone-logger-{logger.package}.jsonl"), self.settings["fresh"])
         self.known, self.new, self.index = 0, 0, 0
         self.lines = Lines(os.path.join(folder, "metrics.jsonl"))
-        self.tables = os.path.join(folder, "completions")
+        self.tables, self.samples, self.read_samples = os.path.join(folder, "completions"), os.path.join(folder, "samples.jsonl"), 0
         self.started = False
         if self.settings["follow"]:  # the user sees at once where the run is
             self.begin()
@@ -349,7 +357,7 @@ class Sender:
         name = self.settings["run_name"]
         self.settings["run_name"] = f"{name} from step {step}" if name else None
         self.sent.clear()
-        self.lines.at, self.index, self.known = 0, 0, 0
+        self.lines.at, self.index, self.known, self.read_samples = 0, 0, 0, 0
 
     def send(self):
         for record in self.lines.read():
@@ -362,6 +370,7 @@ class Sender:
             else:
                 self.begin()
                 self.send_tables(record["step"])
+                self.send_samples(record["step"] - 1)
                 self.logger.log(record["step"], values_of(record))
                 self.sent.write(step=record["step"], crc=crc)
                 self.sent.lines.append(crc)
@@ -378,6 +387,7 @@ class Sender:
             return
         self.begin()
         self.send_tables(end["step"])
+        self.send_samples(end["step"])
         self.logger.log(end["step"], values_of(end))
         self.sent.write(step=end["step"], crc=crc, end=True)
         self.new += 1
@@ -393,12 +403,29 @@ class Sender:
                 rows = [json.loads(line) for line in file]
             if self.settings["unique_prompts"]:
                 rows = list({json.dumps(row.get("prompt")): row for row in reversed(rows)}.values())[::-1]
-            columns = list(dict.fromkeys(name for row in rows for name in row))
-            plain = [[json.dumps(v) if isinstance(v, (list, dict)) else v for v in map(row.get, columns)] for row in rows]
-            if plain:
-                self.logger.table(number, columns, plain)
+            if rows:
+                self.logger.table(number, *plain_table(rows))
             self.sent.table = number
             self.sent.write(table=number)
+
+    def send_samples(self, step):
+        """Samples of the steps up to `step`, all of whose lines are written."""
+        size = os.path.getsize(self.samples) if os.path.isfile(self.samples) else 0
+        if size == self.read_samples:
+            return
+        self.read_samples, steps = size, {}
+        with open(self.samples, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if not line.endswith("\n"):
+                    break
+                row = json.loads(line)
+                steps.setdefault(row["step"], []).append(row)
+        for number in sorted(number for number in steps if self.sent.samples < number <= step):
+            self.logger.table(number, *plain_table(steps[number]), name="samples")
+            self.sent.samples = number
+            self.sent.write(samples=number)
+        if any(number > step for number in steps):
+            self.read_samples = 0  # again with the next record
 
     def run(self):
         status = "finished"
