@@ -34,7 +34,6 @@ namespace config = hone::config;
 
 constexpr const char* kVersion = HONE_VERSION;  // CMakeLists.txt has it
 
-const std::vector<std::string> kNotYet = {"plan"};
 // Trainers of TRL's that hone does not have; their names are near those of others (ppo, dpo).
 const std::vector<std::string> kOfTrl = {"ppo",     "bco",          "gkd",     "prm", "xpo",
                                          "nash-md", "distillation", "minillm", "gold"};
@@ -55,13 +54,6 @@ bool asks_help(const std::vector<std::string>& words) {
 }
 
 [[noreturn]] void unknown_command(const std::string& command) {
-  if (has(kNotYet, command)) {
-    throw UserError({.where = "hone " + command,
-                     .expected = "a command that this version has",
-                     .found = command + " is planned, and not yet there",
-                     .cause = {},
-                     .fix = "`hone --help` lists the commands"});
-  }
   if (has(kOfTrl, command)) {
     throw UserError({.where = "hone " + command,
                      .expected = "a method that hone has",
@@ -73,7 +65,6 @@ bool asks_help(const std::vector<std::string>& words) {
   for (const config::CommandRow& row : config::command_rows()) {
     if (!row.what.empty()) names.emplace_back(row.name);
   }
-  names.insert(names.end(), kNotYet.begin(), kNotYet.end());
   throw UserError(
       {.where = "hone",
        .expected = "a command",

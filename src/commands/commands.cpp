@@ -46,6 +46,7 @@ const std::map<std::string, Command, std::less<>>& table() {
       {"launch", &launch},
       {"check", &check},
       {"doctor", &doctor},
+      {"plan", &plan_ranks},
       {"faults", &faults},
       {"probe-hardware", [](const std::vector<std::string>&) { return probe_hardware(); }},
       {"bisect", &bisect},

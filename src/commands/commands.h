@@ -32,6 +32,7 @@ int export_model(const std::vector<std::string>& arguments);  // hone export --m
 // hone reward-test --reward_funcs R --dataset_name D
 int reward_test(const std::vector<std::string>& arguments);
 int doctor(const std::vector<std::string>& arguments);        // hone doctor run.yaml
+int plan_ranks(const std::vector<std::string>& arguments);    // hone plan run.yaml --nproc 1,2,4
 int check(const std::vector<std::string>& arguments);         // hone check run.yaml
 int faults(const std::vector<std::string>& arguments);        // hone faults [CODE]
 int bisect(const std::vector<std::string>& arguments);        // hone bisect good.yaml bad.yaml

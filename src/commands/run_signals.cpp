@@ -13,7 +13,7 @@ namespace hone::commands {
 
 namespace {
 
-std::atomic<bool> stop_requested = false;
+std::atomic<bool> stop_was_asked = false;
 
 // The first Ctrl-C, SIGTERM or SIGHUP (the terminal went away) asks the loop to finish its step and save; the
 // second one kills, as by default, and leaves word of it for `hone explain`. A step may take a minute, so it is
@@ -21,7 +21,7 @@ std::atomic<bool> stop_requested = false;
 void on_stop_signal(int signal) {
   constexpr std::string_view kAnswer = "\nstopping  when this step is done and saved; once more: at once\n";
   const int kept = errno;
-  if (stop_requested.exchange(true)) {
+  if (stop_was_asked.exchange(true)) {
     doctor::note_ending_signal(signal);
     std::signal(signal, SIG_DFL);
     std::raise(signal);  // when this handler has returned
@@ -35,7 +35,7 @@ void on_stop_signal(int signal) {
 }  // namespace
 
 void request_stop() {
-  stop_requested = true;
+  stop_was_asked = true;
   base::stop_request = true;
 }
 
@@ -50,7 +50,7 @@ const std::atomic<bool>& watch_stop_signals() {
   if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup's choice stays
   // A pipe that was closed must not kill a run of hours; what could not be said is an error at the end.
   std::signal(SIGPIPE, SIG_IGN);
-  return stop_requested;
+  return stop_was_asked;
 }
 
 }  // namespace hone::commands

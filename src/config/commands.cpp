@@ -232,6 +232,16 @@ constexpr CommandRow kCommands[] = {
            "warnings with --strict, or 2 for a failure.\n",
      .schema = &doctor_schema,
      .check = [](const Words& words) { parse_doctor(words); }},
+    {.name = "plan",
+     .what = "memory and time on more processes or hosts",
+     .example = "hone plan run.yaml --nproc 1,2,4",
+     .usage = "hone plan [METHOD] run.yaml [--nproc N] [--hosts H] [--memory SIZE] [--json] [--option value ...]\n"
+           "\n"
+           "What a run would need and take on other numbers of processes (ranks): memory of each and of a host, bytes that\n"
+           "they send, seconds of a step, efficiency; where it stops to fit, and the cheapest setting that does. Reads the\n"
+           "model and the data here, measures a short pass and this host's loopback, and trains nothing.\n",
+     .schema = &plan_schema,
+     .check = [](const Words& words) { parse_ranks_plan(words); }},
     {.name = "faults",
      .what = "what can go wrong, and what hone does",
      .example = "hone faults [CODE]",

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -38,8 +40,9 @@ Method method_from_name(const Schema& schema, const std::string& word) {
                    .fix = fmt::format("write hone {} run.yaml", schema.command)});
 }
 
-DoctorPlan parse_examined(const Schema& schema, const std::vector<std::string>& arguments) {
-  DoctorPlan plan;
+template <typename Plan>
+Plan parse_examined(const Schema& schema, const std::vector<std::string>& arguments) {
+  Plan plan;
   std::optional<Method> method;
   std::vector<std::string> names, own;
   for (std::size_t at = 0; at < arguments.size();) {
@@ -55,7 +58,9 @@ DoctorPlan parse_examined(const Schema& schema, const std::vector<std::string>& 
       }
     } else if (word.starts_with("--") && schema.find(option_name(word)) != nullptr) {
       own.push_back(word);
-      const bool has_value = at < arguments.size() && (arguments[at] == "true" || arguments[at] == "false");
+      const bool is_flag = schema.find(option_name(word))->kind == Kind::kBool;
+      const bool has_value = word.find('=') == std::string::npos && at < arguments.size() &&
+                             (!is_flag || arguments[at] == "true" || arguments[at] == "false");
       if (has_value) own.push_back(arguments[at++]);
     } else if (option_name(word) == "config") {
       const bool joined = word.find('=') != std::string::npos;
@@ -74,7 +79,8 @@ DoctorPlan parse_examined(const Schema& schema, const std::vector<std::string>& 
   Settings settings(schema);
   settings.read_arguments(own);
   settings.throw_mistakes();
-  settings.fill(plan);
+  settings.fill<DoctorPlan>(plan);
+  if constexpr (!std::is_same_v<Plan, DoctorPlan>) settings.fill<Plan>(plan);
   if (plan.config.empty() && plan.arguments.empty()) {
     throw UserError({.where = "hone " + schema.command,
                      .expected = "a run to examine",
@@ -96,11 +102,11 @@ DoctorPlan parse_examined(const Schema& schema, const std::vector<std::string>& 
 }  // namespace
 
 DoctorPlan parse_doctor(const std::vector<std::string>& arguments) {
-  return parse_examined(doctor_schema(), arguments);
+  return parse_examined<DoctorPlan>(doctor_schema(), arguments);
 }
 
 DoctorPlan parse_check(const std::vector<std::string>& arguments) {
-  return parse_examined(check_schema(), arguments);
+  return parse_examined<DoctorPlan>(check_schema(), arguments);
 }
 
 const Schema& check_schema() {
@@ -111,6 +117,54 @@ const Schema& check_schema() {
     return out;
   }();
   return schema;
+}
+
+RanksPlan parse_ranks_plan(const std::vector<std::string>& arguments) {
+  auto plan = parse_examined<RanksPlan>(plan_schema(), arguments);
+  plan.ranks_per_host = counts_of(plan.nproc, "--nproc");
+  plan.host_counts = counts_of(plan.hosts, "--hosts");
+  if (plan.step_seconds > 0 && !plan.measured.empty()) {
+    throw UserError({.where = "--step_seconds",
+                     .expected = "step_seconds, or measured with a folder to read them from",
+                     .found = "both",
+                     .fix = "leave one out"});
+  }
+  return plan;
+}
+
+std::vector<std::int64_t> counts_of(const std::string& text, const std::string& where) {
+  constexpr std::int64_t kMost = 4096;
+  const auto refuse = [&](const std::string& cause) {
+    throw UserError({.where = where,
+                     .expected = "a number, or several that rise: 1,2,4 or 1,2,...,256",
+                     .found = fmt::format("'{}'", text),
+                     .cause = cause,
+                     .fix = fmt::format("write {} 1,2,4,8", where)});
+  };
+  std::vector<std::int64_t> out;
+  bool doubles = false;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    std::string word = text.substr(begin, end - begin);
+    std::erase(word, ' ');
+    begin = end + 1;
+    if (word == "..." && !out.empty() && !doubles) {
+      doubles = true;
+      continue;
+    }
+    std::int64_t value = 0;
+    const auto [rest, failed] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (word.empty() || failed != std::errc() || rest != word.data() + word.size()) refuse("");
+    if (value < 1 || value > kMost) refuse(fmt::format("each is from 1 to {}", kMost));
+    if (!out.empty() && value <= out.back()) refuse("each is above the one before");
+    if (doubles) {
+      for (std::int64_t next = 2 * out.back(); next < value; next *= 2) out.push_back(next);
+      doubles = false;
+    }
+    out.push_back(value);
+  }
+  if (doubles) refuse("... stands between two numbers");
+  return out;
 }
 
 FaultsPlan parse_faults(const std::vector<std::string>& arguments) {

@@ -1,11 +1,12 @@
-// The plans of hone doctor and hone faults. A run's own options are kept unparsed, so that the doctor can
+// The plans of hone doctor, hone check, hone plan and hone faults. A run's own options are kept unparsed, so that the doctor can
 // report what is wrong with them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "config/plan.h"
+#include "config/option_table.h"
 
 namespace hone::config {
 
@@ -24,6 +25,29 @@ DoctorPlan parse_doctor(const std::vector<std::string>& arguments);
 
 // hone check [METHOD] [run.yaml] [--fix] [--option value ...]: the same, of the options that it has.
 DoctorPlan parse_check(const std::vector<std::string>& arguments);
+
+// hone plan: what a run would need and take on other numbers of ranks. The fields of DoctorPlan name the run.
+struct RanksPlan : DoctorPlan {
+  std::string nproc = "1,2,4,8", hosts = "1";  // as given
+  std::vector<std::int64_t> ranks_per_host, host_counts;
+  std::int64_t memory = 0;      // bytes of a host; 0: what is free here
+  std::int64_t cores = 0;       // processors of a host; 0: as many as here
+  double latency = 50;          // between hosts, microseconds
+  double bandwidth = 10;        // of a host, Gbit/s
+  double step_seconds = 0;      // of one process on all processors of a host; 0: measured
+  std::string measured;         // folder of an earlier run of one process, whose metrics say how fast a step is
+  bool keep_batch = false;      // as many rows a step whatever the number of ranks
+
+  bool operator==(const RanksPlan&) const = default;
+};
+
+// hone plan [METHOD] run.yaml [--nproc 1,2,4] [--hosts 1,2] [--memory 16GB] [--option value ...]
+RanksPlan parse_ranks_plan(const std::vector<std::string>& arguments);
+
+const Schema& plan_schema();
+
+// "1,2,4" -> 1 2 4; "1,2,...,16" doubles: 1 2 4 8 16. UserError naming `where` for anything else.
+std::vector<std::int64_t> counts_of(const std::string& text, const std::string& where);
 
 struct FaultsPlan {
   std::string code;  // empty: all

@@ -261,6 +261,30 @@ const Schema& doctor_schema() {
   return schema;
 }
 
+const Schema& plan_schema() {
+  constexpr double kMostCores = 4096, kMostMicroseconds = 1e7, kMostGigabits = 1e5;
+  static const Schema schema = grouped(
+      "plan",
+      {{{"nproc", "ranks on each host: 4, or several numbers: 1,2,4 or 1,2,...,256", &RanksPlan::nproc},
+        {"hosts", "hosts of the run, in the same forms", &RanksPlan::hosts},
+        {"memory", "memory of a host: 64GB, 900MiB or bytes; null: what is free here",
+         bytes(&RanksPlan::memory)},
+        {"cores", "processors of a host; 0: as many as here", &RanksPlan::cores,
+         Range{.least = 0, .most = kMostCores}},
+        {"latency", "microseconds of a message between hosts", &RanksPlan::latency, kWhole,
+         Range{.least = 0, .most = kMostMicroseconds}},
+        {"bandwidth", "Gbit/s between a host and the others", &RanksPlan::bandwidth, kWhole,
+         Range{.least = 0, .most = kMostGigabits, .least_open = true}},
+        {"step_seconds", "seconds of a step of one process here; 0: measured by a short pass",
+         &RanksPlan::step_seconds, kWhole, count_from_zero()},
+        {"measured", "folder of an earlier run of one process, whose metrics.jsonl says the seconds",
+         &RanksPlan::measured},
+        {"keep_batch", "divide gradient_accumulation_steps by the ranks, so that a step keeps its rows",
+         &RanksPlan::keep_batch},
+        {"json", "one JSON object", &DoctorPlan::json}}});
+  return schema;
+}
+
 const Schema& bisect_schema() {
   static const Schema schema = grouped(
       "bisect",

@@ -23,7 +23,7 @@ TEST(Commands, EveryRowIsRun) {
       EXPECT_TRUE(row.usage.starts_with("hone " + std::string(row.name) + " ")) << row.usage;
     }
   }
-  EXPECT_FALSE(has_command("plan"));
+  EXPECT_FALSE(has_command("plans"));
 }
 
 TEST(Commands, EveryMethodIsACommand) {
