@@ -243,5 +243,33 @@ TEST_F(ProbeReward, WithoutAnswersTheUsersFunctionGetsPromptsAndJunk) {
   EXPECT_SAYS(found.evidence, "IndexError");
 }
 
+// Those of eval_reward_funcs: a broken one stops the run, a doubtful one is a warning, since nothing is trained on it.
+TEST_F(ProbeReward, RewardsOfAnEvaluationAreExaminedInAnyMethod) {
+  std::string text;
+  for (int i = 0; i < 12; ++i) {
+    const std::string answer = std::to_string(17 + 13 * i);
+    text += R"({"prompt": "What is it?", "completion": " )" + answer + R"(", "answer": ")" + answer + "\"}\n";
+  }
+  const std::string data = file("trained.jsonl", text);
+  const auto of = [&](const std::string& word, Depth depth = Depth::kRun) {
+    const auto run = open_sft({"--dataset_name", data, "--eval_dataset", data, "--eval_strategy", "steps",
+                               "--eval_reward_funcs", word});
+    EXPECT_TRUE(doctor::has_rewards(*run));
+    Verdicts out = probe_reward(*run, depth);
+    expect_complete(out);
+    return out;
+  };
+  EXPECT_EQ(failures(of("exact_match(column=answer)")), "");
+  EXPECT_SAYS(verdict_of(of("exact_match(column=completion)"), "RL-04").what,
+              "evaluation: reward exact_match");
+  const auto raises = verdict_of(of(functions_ + ":raises"), "RL-05");
+  EXPECT_EQ(raises.level, Level::kFail);
+  EXPECT_SAYS(raises.cost, "evaluations");
+  EXPECT_EQ(verdict_of(of(functions_ + ":turned", Depth::kDeep), "RL-04").level, Level::kWarn);
+  const auto none = open_sft();
+  EXPECT_FALSE(doctor::has_rewards(*none));
+  EXPECT_TRUE(probe_reward(*none, Depth::kRun).empty());
+}
+
 }  // namespace probe_reward_test
 }  // namespace hone::test_tools
