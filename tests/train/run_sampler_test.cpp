@@ -361,7 +361,8 @@ TEST_F(RunSamplerTest, MemoryIsPlannedForTheKeysAndValues) {
   const std::int64_t one = planned("1", "100");
   EXPECT_GT(planned("1", "400"), 2 * one);
   EXPECT_GT(planned("16", "100"), 8 * one);
-  EXPECT_LT(planned("40", "100"), 2 * planned("16", "100")) << "16 decode together, and the longest prompt counts";
+  EXPECT_LT(planned("40", "100"), 2 * planned("16", "100"))
+      << "16 decode together, and the longest prompt counts";
 }
 
 }  // namespace run_sampler_test
