@@ -14,7 +14,7 @@ constexpr std::string_view kSandbox =
 constexpr std::string_view kOnlyText = "hone trains only on text";
 
 // clang-format off
-std::vector<FormerName> of_rewards_and_launchers() {
+std::vector<FormerName> of_rewards() {
   return {
       // rewards of open-r1
       noted("code_eval_test_batch_size", kOpenR1, kSandbox),
@@ -27,21 +27,6 @@ std::vector<FormerName> of_rewards_and_launchers() {
       noted("enforce_same_language", kOpenR1, kSandbox),
       // other losses
       refused_name("gamma_beta_ratio", kSimPo, "SimPO's loss is not one of dpo's", "remove it, or train with another loss_type", "dpo"),
-      // Accelerate's launcher
-      noted("num_processes", kAccelerate, kOneProcess),
-      noted("num_machines", kAccelerate, kOneProcess),
-      noted("machine_rank", kAccelerate, kOneProcess),
-      noted("main_process_port", kAccelerate, kOneProcess),
-      noted("main_training_function", kAccelerate, kOneProcess),
-      noted("distributed_type", kAccelerate, kOneProcess),
-      noted("compute_environment", kAccelerate, kOneProcess),
-      noted("rdzv_backend", kAccelerate, kOneProcess),
-      noted("same_network", kAccelerate, kOneProcess),
-      noted("downcast_bf16", kAccelerate, kOneProcess),
-      noted("deepspeed_config", kAccelerate, kOneProcess),
-      noted("gpu_ids", kAccelerate, kOneProcess),
-      noted("mixed_precision", kAccelerate, "dtype and bf16 set the precision"),
-      noted("enable_cpu_affinity", kAccelerate, "threads says how many threads run"),
   };
 }
 
@@ -100,8 +85,15 @@ std::vector<FormerName> dialect_names() {
       noted("wandb_log_unique_prompts", kOpenR1, kNoTracker, "sft dpo kto reward cpo orpo"),
       noted("token_entropy", kSageMaker, kNoTracker),
   };
-  const std::vector<FormerName> more = of_rewards_and_launchers();
+  const std::vector<FormerName> more = of_rewards();
   all.insert(all.end(), more.begin(), more.end());
+  // accelerate launch takes these beside its file, and recipes hold both
+  for (const std::string_view name :
+       {"num_processes", "num_machines", "machine_rank", "main_process_ip", "main_process_port", "main_training_function",
+        "distributed_type", "compute_environment", "rdzv_backend", "same_network", "downcast_bf16", "deepspeed_config",
+        "gpu_ids", "mixed_precision", "enable_cpu_affinity"}) {
+    all.push_back({.name = name, .whose = kAccelerate, .fate = Fate::kKey, .option = "accelerate_config", .commands = kTraining});
+  }
   return all;
 }
 // clang-format on

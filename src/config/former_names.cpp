@@ -52,9 +52,9 @@ void add_machine(std::vector<FormerName>& all) {
        {"fp16_opt_level", "fp16_backend", "half_precision_backend", "jit_mode_eval", "mp_parameters",
         "past_index", "ray_scope", "torchdynamo", "sharded_ddp", "torch_compile_options"},
        kTransformers, "it has no meaning here");
-  note(all,
-       {"dispatch_batches", "split_batches", "fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params"},
-       kTransformers, kOneProcess);
+  note(all, {"dispatch_batches", "split_batches"}, kTransformers, "each rank reads its rows itself");
+  for (const std::string_view name : {"fsdp_transformer_layer_cls_to_wrap", "fsdp_min_num_params"})
+    all.push_back(key_of(name, kTransformers, "fsdp_config", kTraining));
   note(all, {"use_flash_attention_2", "use_flash_attn", "use_unsloth", "use_liger_loss"}, kTransformers,
        "hone has its own kernels");
   note(all, {"logging_dir"}, kTransformers, "the logs are in output_dir");

@@ -6,10 +6,10 @@
 #include <array>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/json_tools.h"
 #include "base/suggest.h"
 #include "config/option_table.h"
+#include "config/sharding.h"
 
 namespace hone::config {
 namespace {
@@ -106,19 +106,14 @@ void apply_init_keys(Settings& settings, const Json& given, const std::string& w
   }
 }
 
-// The mapping of an option that may also be the name of a JSON file.
-Json accelerate_mapping(const Settings& settings, const char* option) {
-  const Json& value = settings.value(option);
-  if (!value.is_string() || value.get<std::string>().empty()) return value;
-  const auto text = value.get<std::string>();
-  const bool json = text.find('{') != std::string::npos;
-  return base::parse_json(json ? text : base::read_text(text), settings.where(option));
-}
-
 void check_accelerator(const Settings& settings) {
   constexpr const char* kOption = "accelerator_config";
-  const Json given = accelerate_mapping(settings, kOption);
+  const Json given = mapping_or_file(settings.value(kOption), settings.where(kOption));
   if (!given.is_object()) return;
+  if (settings.ranks() > 1 && given.value("split_batches", Json(false)) == true) {
+    conflict(settings, kOption, "split_batches: false", "true",
+             "per_device_train_batch_size is the batch of each rank", "remove it");
+  }
   if (given.value("use_seedable_sampler", Json(true)) == false) {
     conflict(settings, kOption, "use_seedable_sampler: true", "false",
              "the order of rows is that of Accelerate's SeedableRandomSampler", "remove it");
@@ -128,17 +123,6 @@ void check_accelerator(const Settings& settings) {
     conflict(settings, kOption, "gradient_accumulation_steps for the number of micro-batches",
              fmt::format("num_steps: {}", base::short_json(accumulation["num_steps"])), "",
              "write gradient_accumulation_steps, and remove num_steps");
-  }
-}
-
-void check_parallelism(const Settings& settings) {
-  constexpr const char* kOption = "parallelism_config";
-  const Json given = accelerate_mapping(settings, kOption);
-  if (!given.is_object()) return;
-  for (const auto& [name, value] : given.items()) {
-    if (!name.ends_with("_size") || value.is_null() || value == 1) continue;
-    conflict(settings, kOption, fmt::format("{}: 1", name), base::short_json(value),
-             "hone trains in one process, and nothing is divided", "remove it");
   }
 }
 
@@ -155,7 +139,9 @@ std::vector<std::string> apply_init_kwargs(Settings& settings) {
 
 void check_accelerate(const Settings& settings) {
   check_accelerator(settings);
-  check_parallelism(settings);
+  constexpr const char* kOption = "parallelism_config";
+  check_parallelism(mapping_or_file(settings.value(kOption), settings.where(kOption)),
+                    settings.where(kOption));
 }
 
 }  // namespace hone::config

@@ -14,7 +14,7 @@ namespace hone::config {
 // that an option has otherwise.
 std::vector<std::string> apply_init_kwargs(Settings& settings);
 
-// UserError for what accelerator_config or parallelism_config would change in one process.
+// UserError for what accelerator_config or parallelism_config would change.
 void check_accelerate(const Settings& settings);
 
 }  // namespace hone::config

@@ -54,8 +54,6 @@ inline constexpr std::string_view kOthersThatScore =
 inline constexpr std::string_view kScorers = "grpo, rloo, online-dpo, sft, dpo, kto, cpo, orpo";
 inline constexpr std::string_view kSamplers = "grpo, rloo, distillation, online-dpo";
 
-inline constexpr std::string_view kOneProcess = "hone runs in one process";  // the reason of several rows
-
 // A number's bounds, both inclusive unless `open`.
 struct Range {
   double least = -std::numeric_limits<double>::infinity();

@@ -13,6 +13,8 @@ constexpr Choices<OnFault, 3> kOnFaultWords = {
     {{"warn", OnFault::kWarn}, {"pause", OnFault::kPause}, {"stop", OnFault::kStop}}};
 constexpr std::string_view kLoader = "hone reads and prepares rows itself, without loader processes";
 constexpr std::string_view kColumns = "rewards are given every other column of the data";
+constexpr std::string_view kSharding = "each key is read, with notes (docs/ranks.md)";
+constexpr std::string_view kOneBuffer = "ranks exchange gradients in one buffer, after the backward";
 }  // namespace
 
 std::vector<Option> machine_options() {
@@ -37,20 +39,20 @@ std::vector<Option> machine_options() {
        {"accelerator_config", "settings of Accelerate", Kind::kAny, "null",
         ignored("they are about several processes and the way of batches to a device")},
        {"parallelism_config", "parallelism of Accelerate", Kind::kAny, "null",
-        ignored("sizes of 1 change nothing")},
-       {"fsdp", "sharded training", Kind::kAny, "null", refused("not yet: one process")},
-       {"fsdp_config", "settings of FSDP", Kind::kAny, "null",
-        ignored("only read with fsdp, which hone does not have yet")},
-       {"deepspeed", "DeepSpeed", Kind::kAny, "null",
-        ignored(
-            "one process: there is nothing to shard, whatever the stage; memory is planned before step 1")},
-       {"ddp_find_unused_parameters", "distributed", Kind::kBool, "null", ignored(kOneProcess)},
-       {"ddp_bucket_cap_mb", "distributed", Kind::kInt, "null", ignored(kOneProcess)},
-       {"ddp_broadcast_buffers", "distributed", Kind::kBool, "null", ignored(kOneProcess)},
-       {"ddp_static_graph", "distributed", Kind::kBool, "null", ignored(kOneProcess)},
-       {"ddp_backend", "distributed", ignored(kOneProcess)},
-       {"ddp_timeout", "distributed", Kind::kInt, "1800", ignored(kOneProcess)},
-       {"local_rank", "distributed", Kind::kInt, "-1", ignored(kOneProcess)}});
+        ignored("sizes of data parallelism are those of the ranks; others are 1")},
+       {"fsdp", "sharded training", Kind::kAny, "null", ignored(kSharding)},
+       {"fsdp_config", "settings of FSDP", Kind::kAny, "null", ignored(kSharding)},
+       {"deepspeed", "settings of DeepSpeed, or their JSON file", Kind::kAny, "null", ignored(kSharding)},
+       {"ddp_find_unused_parameters", "distributed", Kind::kBool, "null",
+        ignored("the gradient of a parameter without use is 0 on every rank")},
+       {"ddp_bucket_cap_mb", "distributed", Kind::kInt, "null", ignored(kOneBuffer)},
+       {"ddp_broadcast_buffers", "distributed", Kind::kBool, "null",
+        ignored("each rank reads the model's files, and has the same buffers")},
+       {"ddp_static_graph", "distributed", Kind::kBool, "null", ignored(kOneBuffer)},
+       {"ddp_backend", "distributed", ignored("ranks exchange through Gloo")},
+       {"ddp_timeout", "distributed", Kind::kInt, "1800",
+        ignored("a rank waits at most 1800 s for another (docs/ranks.md)")},
+       {"local_rank", "distributed", Kind::kInt, "-1", ignored("the launcher's variables say it")}});
   add(rows, {"machine", kHone, kAll},
       {{"threads", "threads; 0: as many as the processors this process may use", &MachinePlan::threads,
         Range{.least = 0, .most = 4096}},
@@ -67,7 +69,8 @@ std::vector<Option> machine_options() {
   add(rows, {"machine", kTrlCommand, kAll},
       {{"env", "environment variables to set, in a YAML file", Kind::kMap, "{}",
         ignored("hone reads no environment variables")},
-       {"accelerate_config", "how Accelerate launches processes", refused("not yet: one process")}});
+       {"accelerate_config", "settings of accelerate launch, or their YAML file", Kind::kAny, "null",
+        ignored(kSharding)}});
   return rows;
 }
 

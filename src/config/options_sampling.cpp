@@ -11,7 +11,8 @@ constexpr std::string_view kTransformersBatching = "hone's own sampler batches c
 void add_engines(std::vector<Option>& rows) {
   add(rows, {"sampling", kMethodConfig, kSamplers},
       {{"cache_implementation", "transformers' cache", ignored("hone has its own cache of keys and values")},
-       {"ds3_gather_for_generation", "DeepSpeed ZeRO-3", Kind::kBool, "true", ignored(kOneProcess)},
+       {"ds3_gather_for_generation", "DeepSpeed ZeRO-3", Kind::kBool, "true",
+        ignored("each rank has the whole model")},
        {"use_transformers_continuous_batching", "transformers' batching", Kind::kBool, "false", of(kPolicies),
         ignored(kTransformersBatching)},
        {"transformers_continuous_batching_config", "transformers' batching", Kind::kMap, "null",

@@ -21,6 +21,7 @@
 #include "config/option_secrets.h"
 #include "config/recipe_mixtures.h"
 #include "config/schedule_kwargs.h"
+#include "config/sharding.h"
 #include "config/write_plan.h"
 
 namespace hone::config {
@@ -317,6 +318,8 @@ bool collect_plan(Plan& plan, Method method, Settings& settings) {
   std::vector<std::string> keywords;
   settings.collect([&] { keywords = apply_init_kwargs(settings); });
   mixed.insert(mixed.end(), keywords.begin(), keywords.end());
+  const std::vector<std::string> sharding = apply_sharding(settings);
+  mixed.insert(mixed.end(), sharding.begin(), sharding.end());
   plan.notes = settings.collect_values();
   plan.notes.insert(plan.notes.end(), mixed.begin(), mixed.end());
   settings.collect([&] { require_set(settings, "model_name_or_path", "path/to/model"); });

@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "config/settings.h"
 #include "config/yaml_limits.h"
+#include "config/yaml_value.h"
 
 namespace hone::config {
 namespace {
@@ -198,15 +199,8 @@ bool has_second_document(const std::string& text) {
   return parser.HandleNextDocument(ignore) && parser.HandleNextDocument(ignore);
 }
 
-}  // namespace
-
-void Settings::read_yaml(const std::string& path) {
-  read_yaml_text(base::read_settings(path, kMaxYamlBytes), path);
-}
-
-void Settings::read_yaml_text(const std::string& text, const std::string& file_name) {
-  const Document document{file_name};
-  YAML::Node root;
+YAML::Node load_document(const std::string& text, const Document& document) {
+  const std::string& file_name = document.file;
   try {
     if (has_second_document(text)) {
       throw base::UserError({.where = file_name,
@@ -215,7 +209,7 @@ void Settings::read_yaml_text(const std::string& text, const std::string& file_n
                              .cause = "a line '---', or one that begins with , ] or }",
                              .fix = "keep one run per file"});
     }
-    root = YAML::Load(text);
+    return YAML::Load(text);
   } catch (const YAML::DeepRecursion& error) {
     throw base::UserError({.where = document.at(error.mark),
                            .expected = "YAML nested a few levels deep",
@@ -232,6 +226,24 @@ void Settings::read_yaml_text(const std::string& text, const std::string& file_n
          .cause = "indentation, a missing space after ':', or an unclosed quote",
          .fix = "write one `option: value` per line"});
   }
+}
+
+}  // namespace
+
+base::Json yaml_value(const std::string& text, const std::string& file_name) {
+  const Document document{file_name};
+  const YAML::Node root = load_document(text, document);
+  Budget budget(document);
+  return free_value(root, budget);
+}
+
+void Settings::read_yaml(const std::string& path) {
+  read_yaml_text(base::read_settings(path, kMaxYamlBytes), path);
+}
+
+void Settings::read_yaml_text(const std::string& text, const std::string& file_name) {
+  const Document document{file_name};
+  const YAML::Node root = load_document(text, document);
   if (root.IsNull()) return;
   if (!root.IsMap()) {
     throw base::UserError({.where = document.at(root.Mark()),

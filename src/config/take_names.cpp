@@ -74,6 +74,8 @@ void Settings::apply_key(const FormerName& former, const Kept& kept) {
   const Option* option = schema_->find(former.option);
   base::require(option != nullptr, "former name " + std::string(former.name), "the name of an option");
   Json map = this->value(former.option).is_object() ? this->value(former.option) : Json::object();
+  // Accelerate's keys stand beside the file that an option names (config/sharding.h).
+  if (this->value(former.option).is_string()) map["config_file"] = this->value(former.option);
   const std::string key(former.name);
   if (map.contains(key) && map[key] != value) {
     throw base::UserError({.where = where,

@@ -272,9 +272,9 @@ TEST(Check, Choices) {
 
 TEST(Check, RefusedUnlessTheDefault) {
   EXPECT_EQ(
-      yaml_fault("accelerate_config: multi_gpu\n"),
-      "[run.yaml:1] expected accelerate_config at its default null\n  found:  multi_gpu\n  likely: not yet: one "
-      "process\n  do:     remove accelerate_config");
+      yaml_fault("fp16: true\n"),
+      "[run.yaml:1] expected fp16 at its default false\n  found:  true\n  likely: NUM-03: float16 overflows in training "
+      "and needs loss scaling; use bf16\n  do:     remove fp16");
   for (const Option& row : method_schema(Method::kSft).options) {
     if (row.option_class != OptionClass::kRefused) continue;
     Settings at_default(method_schema(Method::kSft));
@@ -293,7 +293,8 @@ TEST(Check, RefusedUnlessTheDefault) {
 }
 
 TEST(Check, OffMeansOff) {
-  EXPECT_TRUE(yaml("fsdp: \"\"\nmodel_init_kwargs: {}\nlora_modules_to_save: []\n").check().empty());
+  EXPECT_TRUE(
+      yaml("lora_target_parameters: []\nmodel_init_kwargs: {}\nlora_modules_to_save: []\n").check().empty());
 }
 
 TEST(Check, AnsweredOptionsGetOneNoteEach) {

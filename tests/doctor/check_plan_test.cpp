@@ -141,7 +141,7 @@ TEST_F(CheckPlan, TheDenominatorIsSaid) {
 TEST_F(CheckPlan, ADeepSpeedKeyIsAnswered) {
   const auto run = open_grpo({"--deepspeed", R"({"zero_optimization": {"stage": 2}})"});
   ASSERT_FALSE(run->plan.notes.empty());
-  EXPECT_SAYS(run->plan.notes.front(), "deepspeed: one process");
+  EXPECT_SAYS(run->plan.notes.front(), "deepspeed: each key is read");
 }
 
 }  // namespace check_plan_test

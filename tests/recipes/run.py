@@ -113,6 +113,8 @@ def try_set(path, hone, places, root):
     folder = root / path.stem
     folder.mkdir()
     (folder / "run.yaml").write_text(text)
+    shutil.copy(SOURCE / "tests/fixtures/config/sharding/zero2.json", folder / "ds_config.json")
+    shutil.copy(SOURCE / "tests/fixtures/config/sharding/accelerate_zero3.yaml", folder / "accelerate.yaml")
     words = cuts(command, text)
     begun = time.monotonic()
     code, shown = run(hone, ["check", command, "run.yaml", *words], folder)
