@@ -57,18 +57,6 @@ void tell_ends(const std::vector<RankEnd>& ends) {
   }
 }
 
-// A run that is started again goes on from its newest checkpoint, where there is one.
-void resume_if_saved(config::LaunchPlan& plan) {
-  const config::Plan run = config::parse_run(config::find_method(plan.command.at(0)).value(),
-                                             {plan.command.begin() + 1, plan.command.end()}, plan.nproc);
-  if (!run.resume_from_checkpoint.empty() || !base::fs::is_directory(run.output_dir)) return;
-  for (const auto& entry : base::fs::directory_iterator(run.output_dir)) {
-    if (!entry.path().filename().string().starts_with("checkpoint-")) continue;
-    plan.command.insert(plan.command.end(), {"--resume_from_checkpoint", "true"});
-    return;
-  }
-}
-
 void tell_start(const config::LaunchPlan& plan, int port) {
   std::cout << "launch    " << base::counted(plan.nproc, "rank") << " on this host";
   if (plan.hosts.size() > 1) std::cout << ", node " << plan.node << " of " << plan.hosts.size();
@@ -104,7 +92,6 @@ int launch(const std::vector<std::string>& arguments) {
     tell_ends(done.ends);
     const int code = exit_code_of(done.ends);
     if (code != kLostRank || done.stop_asked || restart >= plan.restarts) return code;
-    resume_if_saved(plan);
     std::cout << "restart   " << restart + 1 << " of " << plan.restarts << '\n' << std::flush;
   }
 }

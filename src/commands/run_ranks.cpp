@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "commands/launch_ranks.h"
 #include "parallel/c10d_ranks.h"
 #include "parallel/place.h"
@@ -46,14 +47,27 @@ std::unique_ptr<parallel::Ranks> open_run_ranks() {
   return parallel::open_ranks(place, {});
 }
 
+void resume_if_restarted(config::Plan& plan) {
+  if (parallel::read_place(environment()).restart == 0 || !plan.resume_from_checkpoint.empty()) return;
+  std::error_code none;
+  bool saved = false;
+  for (const auto& entry : base::fs::directory_iterator(plan.output_dir, none))
+    saved = saved || entry.path().filename().string().starts_with("checkpoint-");
+  if (saved) {
+    plan.resume_from_checkpoint = "true";
+  } else {
+    plan.overwrite_output_dir = true;
+  }
+}
+
 void take_place(config::Plan& plan, const parallel::Ranks& ranks) {
   plan.rank = ranks.rank();
   plan.local_ranks = ranks.local_size();
   if (!ranks.several()) return;
   if (plan.threads == 0) plan.threads = threads_of(ranks);
   plan.memory_limit /= plan.local_ranks;
-  plan.notes.push_back(std::to_string(ranks.size()) + " ranks share each step: " +
-                       std::to_string(plan.per_device_train_batch_size) + " x " +
+  plan.notes.push_back(std::to_string(ranks.size()) +
+                       " ranks share each step: " + std::to_string(plan.per_device_train_batch_size) + " x " +
                        std::to_string(plan.gradient_accumulation_steps) + " rows a rank, " +
                        std::to_string(plan.per_device_train_batch_size * plan.accumulation()) + " together");
 }

@@ -138,6 +138,7 @@ int train_method(config::Method method, const std::vector<std::string>& argument
   config::Plan plan = with_downloads([&] { return config::parse_run(method, arguments, ranks->size()); });
   plan.token_cache = token_cache_folder().string();
   take_place(plan, *ranks);
+  resume_if_restarted(plan);
   return with_last_words(*ranks, [&] {
     prepare_folder(plan, *ranks);
     return ranks->leads() ? lead(plan, *ranks) : follow(plan, *ranks);

@@ -130,7 +130,7 @@ void LinkedRanks::diverged(const std::vector<Header>& all) {
   }
   const base::ErrorText text{
       .where = rank_where(*this) + ", step " + std::to_string(step_) + ", " + what_,
-      .expected = "every rank in the same collective, with the same size",
+      .expected = "every rank in the same collective, with the same size (DIST-02)",
       .found = found,
       .cause = "ranks have different data, options or builds, or a bug in hone",
       .fix = "start all ranks with the same command and files; else report this table"};

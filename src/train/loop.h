@@ -141,7 +141,7 @@ struct LoopResult {
 // applied, and the last checkpoint is unchanged. An error of TrainingMethod::backward or evaluate (a reward
 // that fails, a judge that does not reply) also ends the run, after a checkpoint of the last completed step,
 // which the error names; the resumed run is bit-equal to one without the error. With several ranks all of them stop, pause
-// and save together; a RankFault when one is lost, or when their losses or parameters differ (DIST-01 to DIST-03).
+// and save together; a RankFault when one is lost, or when their losses or parameters differ (DIST-02, DIST-03).
 LoopResult run_loop(LoopParts parts);
 
 }  // namespace hone::train

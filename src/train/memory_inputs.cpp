@@ -1,6 +1,7 @@
 #include "train/memory_inputs.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -13,6 +14,7 @@
 #include "ops/attention.h"
 #include "ops/cpu/instructions.h"
 #include "ops/device_memory.h"
+#include "parallel/tree_sum.h"
 #include "rollout/kv_memory.h"
 #include "train/machine.h"
 #include "train/open_model.h"
@@ -177,6 +179,18 @@ void count_shared_prompts(MemoryInputs& inputs, const model::CausalLm& model, st
                                             .device = model.device()});
 }
 
+namespace {
+
+// Copies that the tree of a step's sums needs: by items, which are micro-batches, or passes of sampled completions.
+std::int64_t gradient_copies(const config::Plan& plan) {
+  if (!plan.use_peft) return 0;
+  const std::int64_t most = parallel::tree_buffers(static_cast<int>(plan.ranks));
+  if (config::samples(plan.method)) return most;
+  return std::min<std::int64_t>(most, std::bit_width(static_cast<std::uint64_t>(plan.accumulation() - 1)));
+}
+
+}  // namespace
+
 MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& plan, std::int64_t program_bytes,
                            const LongestBatch& train, const LongestBatch& eval) {
   MemoryInputs out;
@@ -222,6 +236,7 @@ MemoryInputs memory_inputs(const model::CausalLm& model, const config::Plan& pla
   out.train = train;
   out.eval = eval;
   out.accumulation = plan.accumulation();
+  out.gradient_copies = gradient_copies(plan);
   out.threads = threads_or_default(plan.threads);
   out.attention_backward = ops::packed_attention_backward_bytes({.tokens = train.tokens,
                                                                  .longest = train.segment,

@@ -319,7 +319,8 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
       {"program and data", in.program_bytes + kFirstUse},
       {describe_base(in), in.base_bytes},
       {trained_segment(in, savings.layer_steps),
-       in.adapter_parameters * 4 + copied_parameters(in, savings) * shadow + gradients * 4 +
+       in.adapter_parameters * 4 + copied_parameters(in, savings) * shadow +
+           gradients * 4 * (1 + in.gradient_copies) +
            in.optimizer_bytes.value_or(2 * 4 * in.adapter_parameters)},
       {"tape of " + std::to_string(s.taped_layers()) + " layers",
        fused_layer ? fused_tape(in, s, level) : plain_tape(in, s)},

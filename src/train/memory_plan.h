@@ -54,6 +54,8 @@ struct MemoryInputs {
   LongestBatch train, eval;             // eval: zeros without an evaluation
   std::int64_t sampling = 0;            // keys, values, prefill and logits of a method that samples
   std::int64_t accumulation = 1;        // micro-batches of a step, all laid out at once
+  std::int64_t gradient_copies =
+      0;  // of the whole gradient, while micro-batches are added up (parallel/tree_sum.h)
   std::int64_t threads = 1;
   bool full = false;         // full fine-tuning: adapter_parameters are those of the model that are trained
   bool fused_trains = true;  // the fused form can train what is trained

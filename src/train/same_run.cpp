@@ -55,21 +55,22 @@ void require_same_run(parallel::Ranks& ranks, const OpenedRun& run) {
                                              {"kernels", ops::name_of(ops::instructions())}};
   for (const auto& [name, value] : run.plan.resolved) values.push_back({"option " + name, value});
   const RunState& state = run.resume_state->state;
-  values.push_back({"training rows", std::to_string(state.data_rows) + " with " + words_of(state.data_crc32c)});
+  values.push_back(
+      {"training rows", std::to_string(state.data_rows) + " with " + words_of(state.data_crc32c)});
   values.push_back({"base model", "norms with " + words_of(base_hash(*run.model))});
   values.push_back({"parameters", words_of(parameter_hash(*run.adapter))});
   values.push_back({"first step", std::to_string(state.step)});
   parallel::require_same(
-      ranks, values, "start of the run (DIST-01)", "the ranks were started with different files or options",
+      ranks, values, "start of the run", "the ranks were started with different files or options",
       "start every rank with the same command, and give every host the same files and the same build");
 }
 
 void require_same_step(parallel::Ranks& ranks, double loss, double grad_norm, std::uint32_t hash) {
-  parallel::require_same(ranks,
-                         {{"loss", exact(loss)}, {"grad_norm", exact(grad_norm)}, {"parameters", words_of(hash)}},
-                         "end of a step (DIST-02)",
-                         "a rank computes other numbers: other kernels, a fault of its memory, or files that changed",
-                         "continue from the last checkpoint without that host, or find what differs there");
+  parallel::require_same(
+      ranks, {{"loss", exact(loss)}, {"grad_norm", exact(grad_norm)}, {"parameters", words_of(hash)}},
+      "end of a step (DIST-03)",
+      "a rank computes other numbers: other kernels, a fault of its memory, or files that changed",
+      "continue from the last checkpoint without that host, or find what differs there");
 }
 
 }  // namespace hone::train

@@ -13,7 +13,7 @@ struct OpenedRun;
 
 void require_same_run(parallel::Ranks& ranks, const OpenedRun& run);
 
-// Of ranks that have agreed that something differs (DIST-02). `hash` 0: not taken in this step.
+// Of ranks that have agreed that something differs (DIST-03). `hash` 0: not taken in this step.
 void require_same_step(parallel::Ranks& ranks, double loss, double grad_norm, std::uint32_t hash);
 
 std::uint32_t parameter_hash(const adapters::Adapter& adapter);  // CRC-32C of every trained parameter

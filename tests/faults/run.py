@@ -43,10 +43,11 @@ TRAINED = ("sft", "grpo", "rloo", "dpo", "cpo", "orpo")
 # Codes whose injected fault hone does not name yet.
 EXPECTED_MISSING = {}
 
-# Classes whose feature is not there, and why: listed, never counted.
+# Classes that no run of one process can show: listed, never counted.
 WAITING = {
-    "DIST-01": "ranks come with their issue", "DIST-02": "ranks come with their issue",
-    "DIST-03": "ranks come with their issue", "DIST-04": "ranks come with their issue",
+    "DIST-01": "no tensor is ever partitioned", "DIST-04": "tests/runs/ranks.py: the results are those of one process",
+    "DIST-02": "shown by tests of several processes, tests/parallel/processes_test.cpp",
+    "DIST-03": "shown by tests of several processes, tests/train/same_run_test.cpp",
 }
 
 
