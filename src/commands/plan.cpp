@@ -41,8 +41,8 @@ std::vector<std::string> words_of(const config::RanksPlan& asked) {
     if (ours && word.find('=') == std::string::npos) ++at;
   }
   const fs::path nowhere = fs::temp_directory_path() / ("hone-plan-" + std::to_string(getpid()));
-  for (const std::string& word :
-       {std::string("--output_dir"), nowhere.string(), std::string("--resume_from_checkpoint"), std::string("false")})
+  for (const std::string& word : {std::string("--output_dir"), nowhere.string(),
+                                  std::string("--resume_from_checkpoint"), std::string("false")})
     out.push_back(word);
   return out;
 }
@@ -50,8 +50,7 @@ std::vector<std::string> words_of(const config::RanksPlan& asked) {
 // Of a pass over the data, or of as many micro-batches as the largest setting looks at.
 std::vector<std::int64_t> micro_batches_of(const train::OpenedRun& run, std::int64_t most_ranks) {
   constexpr std::int64_t kSteps = 64;
-  const auto most =
-      static_cast<std::size_t>(kSteps * most_ranks * run.plan.gradient_accumulation_steps);
+  const auto most = static_cast<std::size_t>(kSteps * most_ranks * run.plan.gradient_accumulation_steps);
   std::vector<std::int64_t> out;
   for (std::int64_t step = 0; step < run.method->steps_per_epoch() && out.size() < most; ++step) {
     const std::vector<std::int64_t> costs = run.method->step_costs(step);
@@ -63,7 +62,7 @@ std::vector<std::int64_t> micro_batches_of(const train::OpenedRun& run, std::int
 
 // What is not known before completions are sampled: each has max_completion_length tokens.
 void add_sampling(const train::OpenedRun& run, std::int64_t most_ranks, train::RankWork& work) {
-  constexpr double kDecode = 2.0 / 3;        // a sampled token, in tokens of a forward and backward
+  constexpr double kDecode = 2.0 / 3;         // a sampled token, in tokens of a forward and backward
   constexpr std::int64_t kBytesOfToken = 22;  // its number, two log-probabilities, its text twice
   constexpr std::int64_t kBytesOfSample = 256;
   const config::Plan& plan = run.plan;
@@ -74,8 +73,8 @@ void add_sampling(const train::OpenedRun& run, std::int64_t most_ranks, train::R
   const std::int64_t tokens =
       samples * plan.policy.max_completion_length + std::max<std::int64_t>(1, samples / group) * prompt;
   work.micro_batches.assign(static_cast<std::size_t>(most_ranks * plan.gradient_accumulation_steps), tokens);
-  const std::int64_t of_step = std::max<std::int64_t>(
-      1, samples * plan.gradient_accumulation_steps / plan.policy.num_iterations);
+  const std::int64_t of_step =
+      std::max<std::int64_t>(1, samples * plan.gradient_accumulation_steps / plan.policy.num_iterations);
   work.sampled_tokens = kDecode * static_cast<double>(of_step * plan.policy.max_completion_length);
   work.sampled_bytes = of_step * (plan.policy.max_completion_length * kBytesOfToken + kBytesOfSample);
 }
@@ -86,7 +85,8 @@ train::RankWork work_of(const train::OpenedRun& run, std::int64_t most_ranks) {
   out.accumulation = run.plan.gradient_accumulation_steps;
   out.parameters = run.memory_inputs->adapter_parameters;
   out.tree_sums = !run.adapter->is_full();
-  out.facts_bytes = kFacts + kMetric * (run.plan.method == config::Method::kSft ? kRowMetrics : kOtherMetrics);
+  out.facts_bytes =
+      kFacts + kMetric * (run.plan.method == config::Method::kSft ? kRowMetrics : kOtherMetrics);
   out.micro_batches = micro_batches_of(run, most_ranks);
   if (run.samples()) {
     add_sampling(run, most_ranks, out);
@@ -215,8 +215,9 @@ report::RankPlans plans_of(const config::RanksPlan& asked, train::OpenedRun& run
     }
   }
   if (run.samples())
-    out.notes.emplace_back("assumed: every completion has max_completion_length tokens, and a sampled token costs 2/3 "
-                           "of a trained one; rewards take no time");
+    out.notes.emplace_back(
+        "assumed: every completion has max_completion_length tokens, and a sampled token costs 2/3 "
+        "of a trained one; rewards take no time");
   return out;
 }
 

@@ -30,13 +30,13 @@ DoctorPlan parse_check(const std::vector<std::string>& arguments);
 struct RanksPlan : DoctorPlan {
   std::string nproc = "1,2,4,8", hosts = "1";  // as given
   std::vector<std::int64_t> ranks_per_host, host_counts;
-  std::int64_t memory = 0;      // bytes of a host; 0: what is free here
-  std::int64_t cores = 0;       // processors of a host; 0: as many as here
-  double latency = 50;          // between hosts, microseconds
-  double bandwidth = 10;        // of a host, Gbit/s
-  double step_seconds = 0;      // of one process on all processors of a host; 0: measured
-  std::string measured;         // folder of an earlier run of one process, whose metrics say how fast a step is
-  bool keep_batch = false;      // as many rows a step whatever the number of ranks
+  std::int64_t memory = 0;  // bytes of a host; 0: what is free here
+  std::int64_t cores = 0;   // processors of a host; 0: as many as here
+  double latency = 50;      // between hosts, microseconds
+  double bandwidth = 10;    // of a host, Gbit/s
+  double step_seconds = 0;  // of one process on all processors of a host; 0: measured
+  std::string measured;     // folder of an earlier run of one process, whose metrics say how fast a step is
+  bool keep_batch = false;  // as many rows a step whatever the number of ranks
 
   bool operator==(const RanksPlan&) const = default;
 };

@@ -94,17 +94,17 @@ std::string segments(const RankPlans& plans) {
   out += fmt::format("  {:<46}", "together");
   for (const RankRow* row : shown) out += fmt::format("{:>24}", base::gigabytes(row->memory.plan.total));
   out += fmt::format("\n  {:<46}", "recompute");
-  for (const RankRow* row : shown)
-    out += fmt::format("{:>24}", row->recompute);
+  for (const RankRow* row : shown) out += fmt::format("{:>24}", row->recompute);
   return out + "\n";
 }
 
 std::string change_text(const RankRow& row) {
-  if (!row.change) return "no setting of this model fits: fewer ranks on a host, more memory, or a smaller model";
+  if (!row.change)
+    return "no setting of this model fits: fewer ranks on a host, more memory, or a smaller model";
   const std::string options = row.change->options.empty()
                                   ? std::string("as it is")
                                   : fmt::format("{}", fmt::join(row.change->options, ", "));
-  return options + fmt::format(": {} a host", base::gigabytes(row.change->memory.host));
+  return options + fmt::format("; then {} a host", base::gigabytes(row.change->memory.host));
 }
 
 std::string fit_lines(const RankPlans& plans) {
@@ -127,14 +127,16 @@ std::string remarks(const RankPlans& plans) {
   const auto find = [&](auto&& has) { return std::find_if(plans.rows.begin(), plans.rows.end(), has); };
   const auto crowded = find([&](const RankRow& row) { return row.time.setting.per_host > plans.cores; });
   if (crowded != plans.rows.end()) {
-    out += line("note", fmt::format("{} of a host are more than its {}: they take turns, and each holds the base",
-                                    base::counted(crowded->time.setting.per_host, "rank"),
-                                    base::counted(plans.cores, "processor")));
+    out += line("note",
+                fmt::format("{} of a host are more than its {}: they take turns, and each holds the base",
+                            base::counted(crowded->time.setting.per_host, "rank"),
+                            base::counted(plans.cores, "processor")));
   }
   const auto idle = find([](const RankRow& row) { return row.idle; });
   if (idle != plans.rows.end()) {
-    out += line("note", fmt::format("a step of {} would have {} micro-batches, and a pass over the data has fewer",
-                                    setting_text(idle->time.setting), idle->micro_batches));
+    out += line("note",
+                fmt::format("a step of {} would have {} micro-batches, and a pass over the data has fewer",
+                            setting_text(idle->time.setting), idle->micro_batches));
   }
   const auto other = find([](const RankRow& row) { return !row.bits_of_one; });
   if (other != plans.rows.end()) {
@@ -163,13 +165,14 @@ std::string seconds_text(double seconds) {
 std::string rank_text(const RankPlans& plans) {
   const train::RankSpeed& speed = plans.speed;
   const auto here = static_cast<double>(plans.cores_here);
-  std::string out = line(
-      "compute", fmt::format("{} a token by one thread, {} by {}: measured here; {} of a host",
-                             seconds_text(speed.token(1)), seconds_text(speed.token(here)), plans.cores_here,
-                             base::counted(plans.cores, "processor")));
-  out += line("links", fmt::format("within a host {} + {} a message, {}/s a rank: measured here by Gloo on loopback",
-                                   seconds_text(speed.latency), seconds_text(speed.message),
-                                   bytes_text(speed.bandwidth)));
+  std::string out =
+      line("compute", fmt::format("{} a token by one thread, {} by {}: measured here; {} of a host",
+                                  seconds_text(speed.token(1)), seconds_text(speed.token(here)),
+                                  plans.cores_here, base::counted(plans.cores, "processor")));
+  out += line(
+      "links",
+      fmt::format("within a host {} + {} a message, {}/s a rank: measured here by Gloo on loopback",
+                  seconds_text(speed.latency), seconds_text(speed.message), bytes_text(speed.bandwidth)));
   if (plans.rows.back().time.setting.hosts > 1) {
     out += line("", fmt::format("between hosts {}, {}/s a host: --latency and --bandwidth, not measured",
                                 seconds_text(speed.network_latency), bytes_text(speed.network_bandwidth)));

@@ -16,7 +16,8 @@ TEST_F(RanksPlanTest, CountsAreListedOrDoubled) {
 }
 
 TEST_F(RanksPlanTest, OtherTextIsRefused) {
-  for (const char* text : {"", "0", "x", "1,,2", "2,1", "1,...", "...,4", "1,...,...,8", "4097", "1.5", "-1"}) {
+  for (const char* text :
+       {"", "0", "x", "1,,2", "2,1", "1,...", "...,4", "1,...,...,8", "4097", "1.5", "-1"}) {
     const std::string error = error_of([&] { counts_of(text, "--nproc"); });
     EXPECT_NE(error.find("--nproc"), std::string::npos) << text;
   }
@@ -24,8 +25,8 @@ TEST_F(RanksPlanTest, OtherTextIsRefused) {
 
 TEST_F(RanksPlanTest, ItsOptionsAreNotTheRuns) {
   const std::string file = write("run.yaml", "packing: true\n");
-  const RanksPlan plan = parse_ranks_plan(
-      {file, "--nproc", "1,4", "--lora_r", "8", "--memory=2GB", "--keep_batch", "--latency", "10", "--hosts", "2"});
+  const RanksPlan plan = parse_ranks_plan({file, "--nproc", "1,4", "--lora_r", "8", "--memory=2GB",
+                                           "--keep_batch", "--latency", "10", "--hosts", "2"});
   EXPECT_EQ(plan.method, Method::kSft);
   EXPECT_EQ(plan.arguments, (std::vector<std::string>{"--config", file, "--lora_r", "8"}));
   EXPECT_EQ(plan.ranks_per_host, (Counts{1, 4}));
