@@ -1,5 +1,6 @@
 #include "train/rank_plan.h"
 
+#include <bit>
 #include <cmath>
 #include <span>
 
@@ -80,8 +81,7 @@ double transfer_seconds(double bytes, const RankSetting& setting, const RankSpee
 
 double exchange_seconds(const RankSetting& setting, const RankSpeed& speed) {
   if (setting.ranks() == 1) return 0;
-  const double latency =
-      setting.hosts > 1 ? std::max(speed.latency, speed.network_latency) : speed.latency;
+  const double latency = setting.hosts > 1 ? std::max(speed.latency, speed.network_latency) : speed.latency;
   return latency + static_cast<double>(setting.ranks() - 1) * speed.message;
 }
 
@@ -130,14 +130,14 @@ RankForecast forecast(const RankWork& work, const RankSetting& setting, const Ra
   // The last step of a pass may be shorter: it is left out.
   for (std::int64_t at = 0; at + of_step <= all && out.steps < static_cast<std::int64_t>(kMostSteps);
        at += of_step) {
-    const Shares shares = shares_of(
-        costs.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(of_step)), ranks);
+    const Shares shares =
+        shares_of(costs.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(of_step)), ranks);
     mean += shares.mean;
     most += shares.most;
     out.tokens += shares.total;
     for (const std::int64_t count : shares.counts)
-      facts += static_cast<double>(gather_bytes(facts_of_rank(work, count), ranks)) /
-               static_cast<double>(ranks);
+      facts +=
+          static_cast<double>(gather_bytes(facts_of_rank(work, count), ranks)) / static_cast<double>(ranks);
     out.steps += 1;
   }
   const auto steps = static_cast<double>(out.steps);
@@ -148,8 +148,8 @@ RankForecast forecast(const RankWork& work, const RankSetting& setting, const Ra
   out.optimizer = speed.optimizer * static_cast<double>(setting.per_host);
   const Sending sending = sending_of(work, ranks, facts / steps);
   out.bytes_of_rank = sending.bytes;
-  out.communication = sending.exchanges * exchange_seconds(setting, speed) +
-                      transfer_seconds(sending.bytes, setting, speed);
+  out.communication =
+      sending.exchanges * exchange_seconds(setting, speed) + transfer_seconds(sending.bytes, setting, speed);
   if (ranks > 1) {
     out.network_of_host = sending.bytes * static_cast<double>(setting.per_host) *
                           static_cast<double>(ranks - setting.per_host) / static_cast<double>(ranks - 1);
@@ -172,6 +172,10 @@ MemoryInputs inputs_of(const MemoryInputs& inputs, const RankWork& work, const R
   if (setting.ranks() == 1) return out;
   out.accumulation = work.accumulation * setting.ranks();
   out.threads = setting.threads();
+  const std::int64_t most = work.tree_sums ? parallel::tree_buffers(static_cast<int>(setting.ranks())) : 0;
+  const auto levels = static_cast<std::int64_t>(
+      std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(1, out.accumulation) - 1)));
+  out.gradient_copies = work.sampled_bytes > 0 ? most : std::min(most, levels);
   if (out.accumulation > 1) out.layer_step_parameters = 0;  // the gradients of a step are summed first
   return out;
 }
@@ -192,12 +196,50 @@ void add_rank_segments(MemoryPlan& plan, const RankWork& work, std::int64_t rank
     plan.segments.push_back({name, bytes});
     plan.total += bytes;
   };
-  const std::int64_t copies = work.tree_sums ? parallel::tree_buffers(static_cast<int>(ranks)) : 0;
   const std::int64_t part = divided_up(work.parameters, ranks);
   const std::int64_t received =
       std::min(std::max(kRoundElements / ranks, kLeastRound), part) * (ranks - 1) * kElement;
-  add("sums of ranks", copies * work.parameters * kElement + received);
+  add("sums of ranks", received);
   add("the others' completions", work.sampled_bytes * (ranks - 1));
+}
+
+// A combination of Choices.
+struct Chosen {
+  bool moments = false;
+  std::size_t smaller = 0;  // 0: the run's micro-batches; else of choices.batches[smaller - 1]
+  bool quantized = false;
+};
+
+Change changed(const MemoryInputs& inputs, const RankWork& work, const RankSetting& setting,
+               const Choices& choices, const Chosen& chosen, std::int64_t memory_of_host) {
+  constexpr double kEightBitBytes = 2.0 + 2.0 * 4 / 256;  // two codes, and a scale of each 256 of them
+  MemoryInputs in = inputs;
+  RankWork own = work;
+  Change out;
+  if (chosen.moments) {
+    const double bytes = kEightBitBytes * static_cast<double>(inputs.adapter_parameters);
+    in.optimizer_bytes = static_cast<std::int64_t>(std::ceil(bytes));
+    out.options.emplace_back("optim: adamw_bnb_8bit");
+  }
+  if (chosen.smaller > 0) {
+    const auto& [size, longest] = choices.batches[chosen.smaller - 1];
+    in.train = longest;
+    own.accumulation <<= chosen.smaller;
+    out.options.push_back("per_device_train_batch_size: " + std::to_string(size));
+    out.options.push_back("gradient_accumulation_steps: " + std::to_string(own.accumulation));
+  }
+  if (chosen.quantized) {
+    in.base_bytes = std::min(in.base_bytes, choices.quantized_base);
+    in.quantized = "4-bit nf4";
+    in.packed = false;
+    in.largest_linear = std::max(in.model.intermediate_size, in.model.hidden_size) * in.model.hidden_size;
+    out.options.emplace_back("load_in_4bit: true");
+  }
+  out.memory = rank_memory(in, own, setting, RecomputeMode::kAuto, memory_of_host);
+  const RecomputeMode level = out.memory.plan.recompute;
+  if (choices.recompute != RecomputeMode::kAuto && choices.recompute != level)
+    out.options.insert(out.options.begin(), "recompute: " + std::string(recompute_name(level)));
+  return out;
 }
 
 }  // namespace
@@ -218,47 +260,19 @@ RankMemory rank_memory(const MemoryInputs& inputs, const RankWork& work, const R
 std::optional<Change> cheapest_that_fits(const MemoryInputs& inputs, const RankWork& work,
                                          const RankSetting& setting, const Choices& choices,
                                          std::int64_t memory_of_host) {
-  constexpr double kEightBitBytes = 2.0 + 2.0 * 4 / 256;  // two codes, and a scale of each 256 of them
-  MemoryInputs changed = inputs;
-  RankWork changed_work = work;
-  std::vector<std::string> options;
-  RecomputeMode level = choices.recompute;
-  std::optional<Change> found;
-  const auto fits = [&] {
-    RankMemory memory = rank_memory(changed, changed_work, setting, level, memory_of_host);
-    if (!memory.fits()) return false;
-    std::vector<std::string> said = options;
-    const bool own_level = choices.recompute == memory.plan.recompute || choices.recompute == RecomputeMode::kAuto;
-    if (!own_level) said.insert(said.begin(), "recompute: " + std::string(recompute_name(memory.plan.recompute)));
-    found = Change{.options = std::move(said), .memory = std::move(memory)};
-    return true;
-  };
-  if (fits()) return found;
-  level = RecomputeMode::kAuto;
-  if (choices.recompute != level && fits()) return found;
-  if (choices.full_moments) {
-    changed.optimizer_bytes = static_cast<std::int64_t>(
-        std::ceil(kEightBitBytes * static_cast<double>(inputs.adapter_parameters)));
-    options.emplace_back("optim: adamw_bnb_8bit");
-    if (fits()) return found;
-  }
-  const std::size_t place = options.size();
-  for (const auto& [size, longest] : choices.batches) {
-    changed.train = longest;
-    changed_work.accumulation *= 2;
-    options.resize(place);
-    options.push_back("per_device_train_batch_size: " + std::to_string(size));
-    options.push_back("gradient_accumulation_steps: " + std::to_string(changed_work.accumulation));
-    if (fits()) return found;
-  }
-  if (choices.quantized_base > 0) {
-    changed.base_bytes = std::min(changed.base_bytes, choices.quantized_base);
-    changed.quantized = "4-bit nf4";
-    changed.packed = false;
-    changed.largest_linear =
-        std::max(changed.model.intermediate_size, changed.model.hidden_size) * changed.model.hidden_size;
-    options.emplace_back("load_in_4bit: true");
-    if (fits()) return found;
+  const RankMemory as_it_is = rank_memory(inputs, work, setting, choices.recompute, memory_of_host);
+  if (as_it_is.fits()) return Change{.options = {}, .memory = as_it_is};
+  for (const bool quantized : {false, true}) {
+    if (quantized && choices.quantized_base == 0) continue;
+    for (std::size_t smaller = 0; smaller <= choices.batches.size(); ++smaller) {
+      for (const bool moments : {false, true}) {
+        if (moments && !choices.full_moments) continue;
+        Change one =
+            changed(inputs, work, setting, choices,
+                    {.moments = moments, .smaller = smaller, .quantized = quantized}, memory_of_host);
+        if (one.memory.fits()) return one;
+      }
+    }
   }
   return std::nullopt;
 }

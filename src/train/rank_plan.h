@@ -17,8 +17,8 @@
 //
 // Of these the peers of other hosts are (W - ranks of a host) / (W - 1); a host's ranks share its network and its loopback.
 //
-// Memory of a rank is the memory plan of one process with accumulation W x G, and beside it the copies of partial sums
-// (parallel/tree_sum.h) and what a sum receives. Every rank holds the whole base.
+// Memory of a rank is the memory plan of one process with accumulation W x G and the copies of partial sums that W ranks need
+// (parallel/tree_sum.h), and beside it what a sum receives. Every rank holds the whole base.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +63,7 @@ struct RankSetting {
   std::int64_t threads() const { return std::max<std::int64_t>(1, cores / per_host); }
 };
 
-constexpr std::int64_t kHeaderBytes = 296;  // of a collective, to each peer (LinkedRanks::Header)
+constexpr std::int64_t kHeaderBytes = 296;    // of a collective, to each peer (LinkedRanks::Header)
 constexpr std::int64_t kInHeaderBytes = 192;  // that fit into it
 
 // What rank `rank` of `ranks` sends. sum: of fp32 elements, with the header; gather: of `bytes` of its own.
@@ -72,12 +72,12 @@ std::int64_t gather_bytes(std::int64_t bytes, std::int64_t ranks);
 
 struct RankForecast {
   RankSetting setting;
-  std::int64_t steps = 0;         // that were looked at
-  double tokens = 0;              // of a step, of all ranks
+  std::int64_t steps = 0;                                               // that were looked at
+  double tokens = 0;                                                    // of a step, of all ranks
   double compute = 0, imbalance = 0, optimizer = 0, communication = 0;  // seconds of a step
-  double bytes_of_rank = 0;       // that a rank sends in a step; the mean
-  double network_of_host = 0;     // of these, what a host sends to the others
-  double efficiency = 1;          // seconds of one process for the same step / (seconds x hosts)
+  double bytes_of_rank = 0;    // that a rank sends in a step; the mean
+  double network_of_host = 0;  // of these, what a host sends to the others
+  double efficiency = 1;       // seconds of one process for the same step / (seconds x hosts)
 
   double seconds() const { return compute + imbalance + optimizer + communication; }
   double tokens_per_second() const { return tokens / seconds(); }
@@ -89,8 +89,8 @@ RankForecast forecast(const RankWork& work, const RankSetting& setting, const Ra
 // ---- memory
 
 struct RankMemory {
-  MemoryPlan plan;        // of a rank: total and segments
-  std::int64_t host = 0;  // of all ranks of a host
+  MemoryPlan plan;         // of a rank: total and segments
+  std::int64_t host = 0;   // of all ranks of a host
   std::int64_t limit = 0;  // of a host; 0: not known
   bool fits() const { return limit == 0 || host <= limit; }
 };
@@ -99,7 +99,8 @@ struct RankMemory {
 RankMemory rank_memory(const MemoryInputs& inputs, const RankWork& work, const RankSetting& setting,
                        config::RecomputeMode level, std::int64_t memory_of_host);
 
-// What may be changed, from the least cost to the most, each beside those before it.
+// What may be changed, from the least cost to the most: recompute, moments, smaller micro-batches, the base in 4 bits. Each is
+// tried alone and with those before it.
 struct Choices {
   config::RecomputeMode recompute = config::RecomputeMode::kAuto;
   bool full_moments = true;  // the optimizer has 32-bit moments that 8-bit ones may replace
