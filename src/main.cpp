@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -21,6 +22,7 @@
 #include "base/suggest.h"
 #include "config/commands.h"
 #include "config/help.h"
+#include "config/method_of.h"
 #include "report/fit_page.h"
 #include "report/terminal.h"
 
@@ -122,6 +124,15 @@ int run_core(std::vector<std::string> words) {
   return run(static_cast<int>(words.size()), argv.data());
 }
 
+// Whether a launcher has started several processes (parallel/place.h).
+bool is_rank() {
+  for (const char* name : {"WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const char* const size = std::getenv(name);
+    if (size != nullptr && std::string_view(size) != "1") return true;
+  }
+  return false;
+}
+
 int run(int argc, char** argv) {
   std::vector<std::string> all(argv + std::min(argc, 1), argv + argc);
   hone::base::hold_instructions(all);
@@ -146,7 +157,8 @@ int run(int argc, char** argv) {
     say(stdout, config::command_help(*row));
     return 0;
   }
-  if (row->check != nullptr) row->check(words);  // the core parses again: what crosses the door is argv alone
+  // The core parses again: what crosses the door is argv alone. It also knows how many ranks divide a batch.
+  if (row->check != nullptr && !(is_rank() && config::find_method(command))) row->check(words);
   all.insert(all.begin(), argv[0]);
   return run_core(std::move(all));
 }

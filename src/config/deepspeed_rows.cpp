@@ -6,63 +6,58 @@ namespace {
 
 using enum KeyFate;
 
-constexpr std::string_view kTop, kZero = "zero_optimization";
+constexpr std::string_view kZero = "zero_optimization";
 constexpr std::string_view kExchange = "ranks exchange gradients in one flat fp32 buffer, after the backward";
-constexpr std::string_view kWholeModel = "each rank has the whole model; no parameters are gathered";
-constexpr std::string_view kInMemory =
-    "everything is in the machine's memory already; nothing is moved to a disk";
 constexpr std::string_view kScaling = "only read with fp16, which is refused when it is on";
 constexpr std::string_view kOwnLogs =
     "logging_steps and report_to say what is logged; metrics.jsonl has times and memory";
-constexpr std::string_view kRecompute = "recompute and gradient_checkpointing say what is recomputed";
-constexpr std::string_view kWholeFiles = "checkpoints are whole, and rank 0 writes them";
 constexpr std::string_view kRounds = "it rounds what is exchanged, and results would differ";
 constexpr std::string_view kOtherUpdate = "it changes the updates, and hone does not read it here";
 constexpr std::string_view kOtherModel = "it changes what the model computes, and hone does not have it";
 constexpr std::string_view kOtherRows = "it changes which rows a step trains on, and hone does not have it";
-constexpr std::string_view kOtherSplit = "hone divides batches among ranks, not the model";
 constexpr std::string_view kHow = "it says how DeepSpeed works, and has no meaning here";
 
 constexpr ShardingRow kRows[] = {
-    {kTop, "train_batch_size", kRead,
+    {kTopKey, "train_batch_size", kRead,
      "has to be per_device_train_batch_size x gradient_accumulation_steps x ranks"},
-    {kTop, "train_micro_batch_size_per_gpu", kOption, "per_device_train_batch_size"},
-    {kTop, "gradient_accumulation_steps", kOption, "gradient_accumulation_steps"},
-    {kTop, "gradient_clipping", kOption, "max_grad_norm"},
-    {kTop, "dataloader_drop_last", kOption, "dataloader_drop_last"},
-    {kTop, "prescale_gradients gradient_predivide_factor fp32_allreduce sparse_gradients disable_allgather",
-     kNoted, kExchange},
-    {kTop, "communication_data_type seq_parallel_communication_data_type data_types graph_harvesting", kNoted,
+    {kTopKey, "train_micro_batch_size_per_gpu", kOption, "per_device_train_batch_size"},
+    {kTopKey, "gradient_accumulation_steps", kOption, "gradient_accumulation_steps"},
+    {kTopKey, "gradient_clipping", kOption, "max_grad_norm"},
+    {kTopKey, "dataloader_drop_last", kOption, "dataloader_drop_last"},
+    {kTopKey,
+     "prescale_gradients gradient_predivide_factor fp32_allreduce sparse_gradients disable_allgather", kNoted,
      kExchange},
-    {kTop, "zero_allow_untested_optimizer zero_force_ds_cpu_optimizer compile", kNoted, kHow},
-    {kTop, "steps_per_print wall_clock_breakdown dump_state memory_breakdown timers comms_logger", kNoted,
+    {kTopKey, "communication_data_type seq_parallel_communication_data_type data_types graph_harvesting",
+     kNoted, kExchange},
+    {kTopKey, "zero_allow_untested_optimizer zero_force_ds_cpu_optimizer compile", kNoted, kHow},
+    {kTopKey, "steps_per_print wall_clock_breakdown dump_state memory_breakdown timers comms_logger", kNoted,
      kOwnLogs},
-    {kTop, "flops_profiler tensorboard wandb comet csv_monitor monitor_config", kNoted, kOwnLogs},
-    {kTop, "activation_checkpointing", kNoted, kRecompute},
-    {kTop, "aio", kNoted, kInMemory},
-    {kTop, "checkpoint nebula datastates_ckpt use_node_local_storage load_universal_checkpoint", kNoted,
+    {kTopKey, "flops_profiler tensorboard wandb comet csv_monitor monitor_config", kNoted, kOwnLogs},
+    {kTopKey, "activation_checkpointing", kNoted, kRecomputeKeys},
+    {kTopKey, "aio", kNoted, kInMemory},
+    {kTopKey, "checkpoint nebula datastates_ckpt use_node_local_storage load_universal_checkpoint", kNoted,
      kWholeFiles},
-    {kTop, "amp torch_autocast", kRefused, "dtype and bf16 set the precision"},
-    {kTop, "pipeline tensor_parallel sequence_parallel_size expert_parallel_size moe domino", kRefused,
+    {kTopKey, "amp torch_autocast", kRefused, "dtype and bf16 set the precision"},
+    {kTopKey, "pipeline tensor_parallel sequence_parallel_size expert_parallel_size moe domino", kRefused,
      kOtherSplit, "1"},
-    {kTop, "sparse_attention compression_training quantize_training progressive_layer_drop eigenvalue",
+    {kTopKey, "sparse_attention compression_training quantize_training progressive_layer_drop eigenvalue",
      kRefused, kOtherModel},
-    {kTop, "weight_quantization hybrid_engine", kRefused, kOtherModel},
-    {kTop, "curriculum_learning data_efficiency elasticity", kRefused, kOtherRows},
-    {kTop, "autotuning", kRefused, "it searches for sizes by training; memory is planned before step 1"},
+    {kTopKey, "weight_quantization hybrid_engine", kRefused, kOtherModel},
+    {kTopKey, "curriculum_learning data_efficiency elasticity", kRefused, kOtherRows},
+    {kTopKey, "autotuning", kRefused, "it searches for sizes by training; memory is planned before step 1"},
 
-    {kTop, "bf16 bfloat16", kSection},
+    {kTopKey, "bf16 bfloat16", kSection},
     {"bf16 bfloat16", "enabled", kOption, "bf16"},
     {"bf16 bfloat16", "immediate_grad_update check_grad_overflow", kNoted, kHow},
     {"bf16 bfloat16", "bf16_master_weights_and_grads bf16_optimizer_states", kRefused,
      "weights, gradients and moments that are trained are fp32"},
-    {kTop, "fp16", kSection},
+    {kTopKey, "fp16", kSection},
     {"fp16", "enabled", kOption, "fp16"},
     {"fp16", "loss_scale loss_scale_window initial_scale_power hysteresis consecutive_hysteresis", kNoted,
      kScaling},
     {"fp16", "min_loss_scale auto_cast fp16_master_weights_and_grads", kNoted, kScaling},
 
-    {kTop, "optimizer", kSection},
+    {kTopKey, "optimizer", kSection},
     {"optimizer", "type", kRead,
      "Adam and AdamW are adamw_torch, SGD sgd, Adagrad adagrad; optim has to say the same; others, such as "
      "OneBitAdam, are refused"},
@@ -78,7 +73,7 @@ constexpr ShardingRow kRows[] = {
      kRefused, kOtherUpdate},
     {"optimizer.params", "freeze_step cuda_aware comm_backend_name var_freeze_step", kRefused, kRounds},
 
-    {kTop, "scheduler", kSection},
+    {kTopKey, "scheduler", kSection},
     {"scheduler", "type", kRead,
      "WarmupLR is constant_with_warmup, WarmupDecayLR linear; lr_scheduler_type has to say the same; others "
      "are refused"},
@@ -91,7 +86,7 @@ constexpr ShardingRow kRows[] = {
     {"scheduler.params", "warmup_min_ratio cos_min_ratio", kRefused,
      "write lr_scheduler_type: cosine_with_min_lr with lr_scheduler_kwargs"},
 
-    {kTop, "zero_optimization", kSection},
+    {kTopKey, "zero_optimization", kSection},
     {kZero, "stage", kRead, "see above"},
     {kZero, "allgather_partitions allgather_bucket_size overlap_comm reduce_scatter reduce_bucket_size",
      kNoted, kExchange},

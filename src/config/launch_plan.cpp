@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.h"
 #include "base/suggest.h"
-#include "config/commands.h"
 #include "config/method_of.h"
+#include "config/parse.h"
 #include "config/settings.h"
 
 namespace hone::config {
@@ -38,9 +39,10 @@ std::size_t command_begin(const std::vector<std::string>& words) {
 }
 
 // The command is a training method, and its own options are right: said once, and not by every rank.
-void check_command(const std::vector<std::string>& command) {
+void check_command(const std::vector<std::string>& command, std::int64_t ranks) {
   const std::vector<std::string> methods = method_names();
-  if (command.empty() || !find_method(command[0])) {
+  const std::optional<Method> method = command.empty() ? std::nullopt : find_method(command[0]);
+  if (!method) {
     throw base::UserError(
         {.where = "hone launch",
          .expected = "a training command: one of " + fmt::format("{}", fmt::join(methods, ", ")),
@@ -50,8 +52,7 @@ void check_command(const std::vector<std::string>& command) {
          .cause = {},
          .fix = "hone launch --nproc 2 -- sft --config run.yaml"});
   }
-  const CommandRow* const row = find_command(command[0]);
-  if (row != nullptr && row->check != nullptr) row->check({command.begin() + 1, command.end()});
+  parse_run(*method, {command.begin() + 1, command.end()}, ranks);
 }
 
 // As a shell reads it as one word.
@@ -78,7 +79,7 @@ const Schema& launch_schema() {
   static const Schema schema = [] {
     std::vector<Option> rows = {
         {"nproc", "ranks to start on this host", &LaunchPlan::nproc,
-         Range{.least = 1, .most = kMostRanksHere}},
+         Range{.least = 0, .most = kMostRanksHere}},  // 0: not said, which is refused
         {"hosts", "all hosts of the run, that of rank 0 first: --hosts a,b; null: this one",
          &LaunchPlan::hosts, kRepeats},
         {"node", "which of hosts this one is, from 0; null: print what to type on each", &LaunchPlan::node,
@@ -136,7 +137,7 @@ LaunchPlan parse_launch(const std::vector<std::string>& arguments) {
          .cause = {},
          .fix = "use torchrun --no-python with --max-restarts, or a scheduler that requeues"});
   }
-  check_command(plan.command);
+  check_command(plan.command, plan.nproc * hosts);
   return plan;
 }
 

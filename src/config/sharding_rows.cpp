@@ -9,7 +9,7 @@
 namespace hone::config {
 namespace {
 
-constexpr std::size_t kColumns = 130;
+constexpr std::size_t kWrapAt = 130;
 
 std::string answer(const ShardingRow& row) {
   switch (row.fate) {
@@ -34,7 +34,7 @@ void append_wrapped(std::string& out, const std::string& text) {
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
-    if (!line.empty() && line.size() + 1 + word.size() > kColumns) {
+    if (!line.empty() && line.size() + 1 + word.size() > kWrapAt) {
       out += line + "\n";
       line = " ";
     }

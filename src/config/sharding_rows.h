@@ -26,6 +26,16 @@ struct ShardingRow {
   std::string_view fine = {};  // kRefused: values that change nothing, besides those that are off
 };
 
+// Of the top level; and answers that both files share.
+inline constexpr std::string_view kTopKey;
+inline constexpr std::string_view kInMemory =
+    "everything is in the machine's memory already; nothing is moved to a disk";
+inline constexpr std::string_view kWholeModel = "each rank has the whole model; no parameters are gathered";
+inline constexpr std::string_view kWholeFiles = "checkpoints are whole, and rank 0 writes them";
+inline constexpr std::string_view kRecomputeKeys =
+    "recompute and gradient_checkpointing say what is recomputed";
+inline constexpr std::string_view kOtherSplit = "hone divides batches among ranks, not the model";
+
 // A file of its own kind, as docs/ranks.md names it.
 struct ShardingTable {
   std::string_view title;  // "DeepSpeed's JSON"

@@ -104,8 +104,7 @@ std::string SharedRollouts::make_own(const RolloutRequest& request, const parall
 SourcedRollouts SharedRollouts::make(const RolloutRequest& request) {
   const auto group = static_cast<std::size_t>(request.num_generations);
   std::vector<std::int64_t> costs;
-  for (const std::int64_t row : request.rows)
-    costs.push_back(own_.prompt_tokens(row));
+  for (const std::int64_t row : request.rows) costs.push_back(own_.prompt_tokens(row));
   const parallel::BinnedWork work(costs, ranks_.size());
   SourcedRollouts out;
   out.batch.generation = request.generation;

@@ -15,7 +15,8 @@ SharedWork::SharedWork(parallel::Ranks& ranks, at::Tensor gradient, parallel::Bi
 std::vector<std::string> SharedWork::run_shared(const Costs& costs, const ComputeBytes& compute,
                                                 std::string_view what, bool adds) {
   const parallel::BinnedWork work(costs, ranks_->size());
-  base::require(!adds || sums_ || !ranks_->several(), "train::SharedWork", "a gradient that ranks can add up");
+  base::require(!adds || sums_ || !ranks_->several(), "train::SharedWork",
+                "a gradient that ranks can add up");
   int bin = -1;
   const auto in_bin = [&](std::int64_t item) {
     if (adds && sums_ && work.bin_of(item) != bin) {

@@ -332,7 +332,7 @@ TEST_F(Sharding, FilesAsPeopleHaveThem) {
     const Plan plan = with("accelerate_config", fixture(name));
     EXPECT_NE(note_with(plan, "hone launch --nproc 8 sft"), "") << name;
     const bool stage = std::string(name).find("multi") == std::string::npos;
-    EXPECT_EQ(note_with(plan, "nothing is divided") != "", stage) << name;
+    EXPECT_EQ(!note_with(plan, "nothing is divided").empty(), stage) << name;
   }
   for (const char* name : {"zero1", "zero2", "zero3", "fsdp1", "fsdp2", "multi_gpu", "single_gpu"})
     EXPECT_NO_THROW(with("accelerate_config", name)) << name;

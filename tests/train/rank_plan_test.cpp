@@ -79,7 +79,6 @@ TEST(RankPlan, AGatherSendsWhatIsSaid) {
 // A step as the loop makes it: micro-batches in bins with their facts, the gradients' sum, agreement.
 TEST(RankPlan, AStepSendsWhatIsForecast) {
   using Facts = std::vector<double>;
-  const Facts facts(16, 1.0);  // and their number: 136 bytes
   for (const int ranks : {2, 4, 8}) {
     const RankWork work = even_work();
     const Costs costs(static_cast<std::size_t>(work.accumulation * ranks), 100);
@@ -88,7 +87,7 @@ TEST(RankPlan, AStepSendsWhatIsForecast) {
       SharedWork shared(all, gradient, parallel::BinSums::Order::kTree);
       shared.add_gradients<Facts>(costs, [&](std::size_t) {
         gradient.add_(1);
-        return facts;
+        return Facts(16, 1.0);  // and their number: 136 bytes
       });
       all.agree(std::array<std::int64_t, 5>{}, "stop");
       EXPECT_EQ(gradient[0].item<float>(), static_cast<float>(costs.size()));

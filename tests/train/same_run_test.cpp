@@ -30,8 +30,8 @@ TEST(SameStep, ARankWithAnotherLossIsNamed) {
 }
 
 TEST(SameStep, EqualRanksGoOn) {
-  const auto said = parallel::thread_ranks::run(
-      2, [](parallel::Ranks& ranks) { require_same_step(ranks, 2.5, 1.0, 1); });
+  const auto said =
+      parallel::thread_ranks::run(2, [](parallel::Ranks& ranks) { require_same_step(ranks, 2.5, 1.0, 1); });
   for (const std::string& text : said) EXPECT_EQ(text, "");
 }
 
@@ -82,17 +82,22 @@ TEST(SharedWork, AnErrorOfOneItemEndsAllAndTheNextStepIsWhole) {
   const auto said = parallel::thread_ranks::run(2, [](parallel::Ranks& all) {
     const at::Tensor gradient = at::zeros({4});
     SharedWork work(all, gradient, parallel::BinSums::Order::kTree);
-    EXPECT_THROW(work.add_gradients<double>({1, 1}, [&](std::size_t i) -> double {
-      if (i == 1) throw base::UserError({.where = "item", .expected = "good", .found = "bad"});
-      return 0;
-    }), base::UserError);
+    EXPECT_THROW(work.add_gradients<double>({1, 1},
+                                            [&](std::size_t i) -> double {
+                                              if (i == 1)
+                                                throw base::UserError(
+                                                    {.where = "item", .expected = "good", .found = "bad"});
+                                              return 0;
+                                            }),
+                 base::UserError);
   });
   for (const std::string& text : said) EXPECT_EQ(text, "");
   parallel::OneRank one;
   const at::Tensor gradient = at::zeros({4});
   SharedWork work(one, gradient, parallel::BinSums::Order::kTree);
-  EXPECT_THROW(work.add_gradients<double>({1}, [](std::size_t) -> double { throw std::runtime_error("once"); }),
-               std::runtime_error);
+  EXPECT_THROW(
+      work.add_gradients<double>({1}, [](std::size_t) -> double { throw std::runtime_error("once"); }),
+      std::runtime_error);
   const auto facts = work.add_gradients<double>({1}, [&](std::size_t) {
     gradient.add_(1.0);
     return 5.0;
