@@ -324,7 +324,7 @@ void GroupMethod::find_entropy_threshold(const std::vector<Part>& parts, learn::
     for (std::size_t i = 0; i < passes.size(); ++i) {
       const PolicyPass pass = make_policy_pass(batch, passes[i], shares());
       PolicyScores scores;
-      scores.entropy = at::tensor(found[i], at::kFloat).to(parts_.model.device());
+      scores.entropy = at::tensor(found[i], at::kFloat);
       scores.logprob = scores.entropy;  // not read; any [n]
       masks.push_back(learn::scored_tokens(
           policy_tokens(*part.rollouts, pass.samples, scores, false, parts_.plan.policy), options_));

@@ -183,10 +183,11 @@ namespace {
 
 // Copies that the tree of a step's sums needs: by items, which are micro-batches, or passes of sampled completions.
 std::int64_t gradient_copies(const config::Plan& plan) {
-  if (!plan.use_peft) return 0;
+  if (!plan.use_peft || plan.accumulation() == 1) return 0;
   const std::int64_t most = parallel::tree_buffers(static_cast<int>(plan.ranks));
-  if (config::samples(plan.method)) return most;
-  return std::min<std::int64_t>(most, std::bit_width(static_cast<std::uint64_t>(plan.accumulation() - 1)));
+  // passes by group may be more than micro-batches, but not twice as many
+  const std::int64_t items = plan.accumulation() * (config::samples(plan.method) ? 2 : 1);
+  return std::min<std::int64_t>(most, std::bit_width(static_cast<std::uint64_t>(items - 1)));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What ranks must have the same of after a step (train/same_run.h), and facts as bytes (train/facts_bytes.h).
 #include "train/same_run.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <limits>
