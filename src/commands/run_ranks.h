@@ -12,8 +12,8 @@ namespace hone::commands {
 // From the environment; OneRank where no launcher is seen. UserError as read_place and open_ranks.
 std::unique_ptr<parallel::Ranks> open_run_ranks();
 
-// A launcher that starts a run again (torchrun's restarts) repeats the command: it goes on from the newest checkpoint, and begins
-// anew where there is none.
+// A launcher that starts a run again (torchrun's restarts) repeats the command: it goes on from the newest checkpoint, or
+// from the beginning where there is none.
 void resume_if_restarted(config::Plan& plan);
 
 // Rank and place into the plan: ranks of one machine share its processors and memory.

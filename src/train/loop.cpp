@@ -494,12 +494,9 @@ class Loop {
   // By rank 0; the others only note it.
   void write_checkpoint() {
     const auto start = Clock::now();
-    if (!ranks_.leads()) {
-      note_saved(p_.state.best, p_.plan.output_dir, p_.state.step);
-      return;
-    }
-    base::begin_part("saving a checkpoint", "", 0);
     note_saved(p_.state.best, p_.plan.output_dir, p_.state.step);
+    if (!ranks_.leads()) return;
+    base::begin_part("saving a checkpoint", "", 0);
     save_checkpoint(p_.plan.output_dir, checkpoint_parts());
     const std::string folder = checkpoint_path(p_.plan.output_dir, p_.state.step).string();
     base::where.checkpoint.store(p_.state.step, std::memory_order_relaxed);

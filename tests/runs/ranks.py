@@ -98,6 +98,16 @@ class Runs:
             out.append(subprocess.Popen(own, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
         return out
 
+    def start_long(self, name, ranks):
+        """A run that would go on for long, in the folder `name`, when it is a second into its steps."""
+        words = self.words("sft", self.folder / name, 1, {"max_steps": 100000, "logging_steps": 1000}.items())
+        processes = self.start(words, ranks)
+        deadline = time.monotonic() + 60
+        while not (self.folder / name / "plan.yaml").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1)
+        return processes
+
     def run(self, words, ranks):
         processes = self.start(words, ranks)
         texts = [one.communicate(timeout=300)[0] for one in processes]
@@ -171,12 +181,7 @@ def check_resume(runs):
 
 
 def check_killed(runs):
-    words = runs.words("sft", runs.folder / "killed", 1, {"max_steps": 100000, "logging_steps": 1000}.items())
-    processes = runs.start(words, 3)
-    deadline = time.monotonic() + 60
-    while not (runs.folder / "killed/plan.yaml").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(1)
+    processes = runs.start_long("killed", 3)
     processes[1].send_signal(signal.SIGKILL)
     try:
         texts = [one.communicate(timeout=60)[0] for one in processes]
@@ -191,12 +196,7 @@ def check_killed(runs):
 
 
 def check_stopped(runs):
-    words = runs.words("sft", runs.folder / "stopped", 1, {"max_steps": 100000, "logging_steps": 1000}.items())
-    processes = runs.start(words, 2)
-    deadline = time.monotonic() + 60
-    while not (runs.folder / "stopped/plan.yaml").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(1)
+    processes = runs.start_long("stopped", 2)
     processes[1].send_signal(signal.SIGTERM)  # of one rank: all stop
     texts = [one.communicate(timeout=60)[0] for one in processes]
     codes = [one.returncode for one in processes]
