@@ -141,13 +141,14 @@ void Adapter::read_whole(const model::WeightSource& source) {
   }
 }
 
-void Adapter::save_full(const base::fs::path& folder, at::ScalarType dtype) const {
+void Adapter::save_full(const base::fs::path& folder, at::ScalarType dtype, const BeforeRead& before) const {
   const at::NoGradGuard no_grad;
   std::map<std::string, at::Tensor> trained;
   for (std::size_t i = 0; i < whole_.size(); ++i) trained[whole_[i].name] = whole_values_[i];
-  const auto value = [&trained](const std::string& name) -> std::optional<at::Tensor> {
+  const auto value = [&](const std::string& name) -> std::optional<at::Tensor> {
     const auto found = trained.find(name);
     if (found == trained.end()) return std::nullopt;
+    if (before) before(name);
     return found->second.detach().cpu();
   };
   model::write_model_files(*source_, folder, export_options(*config_.full, score_, dtype), value);

@@ -345,12 +345,12 @@ Adapter Adapter::resume_pissa(model::CausalLm& model, const base::fs::path& fold
   return adapter;
 }
 
-void Adapter::save(const base::fs::path& folder, at::ScalarType dtype) const {
+void Adapter::save(const base::fs::path& folder, at::ScalarType dtype, const BeforeRead& before) const {
   const at::NoGradGuard no_grad;
   std::error_code ec;
   base::fs::create_directories(folder, ec);
   if (ec) throw base::UserError({folder.string(), "a folder to write the adapter to", ec.message(), "", ""});
-  if (is_full()) return save_full(folder, dtype);
+  if (is_full()) return save_full(folder, dtype, before);
   std::map<std::string, at::Tensor> tensors;
   for (const TrainableTensor& t : tensors_) tensors[t.name] = t.value;
   LoraConfig config = config_;

@@ -133,7 +133,10 @@ class Adapter {
   // adapter is written as the LoRA of rank 2r on the unchanged base that does the same: [A; A0] and [B, -B0]
   // with twice the alpha (PEFT's subtract_mutated_init). In full fine-tuning a model's folder, with weights in `dtype`
   // (an adapter is fp32); for a checkpoint fp32, which are the masters themselves.
-  void save(const base::fs::path& folder, at::ScalarType dtype = at::kFloat) const;
+  // `before`, in full fine-tuning: called with the name of each tensor before it is read.
+  using BeforeRead = std::function<void(const std::string& tensor)>;
+  void save(const base::fs::path& folder, at::ScalarType dtype = at::kFloat,
+            const BeforeRead& before = {}) const;
   // Full fine-tuning: the model of `checkpoint`, which save() wrote, in `dtype`.
   void save_checkpoints_model(const base::fs::path& folder, const base::fs::path& checkpoint,
                               at::ScalarType dtype) const;
@@ -173,7 +176,7 @@ class Adapter {
   static Adapter make_full(model::CausalLm& model, const LoraConfig& config,
                            const model::WeightSource& source);
   void read_whole(const model::WeightSource& source);
-  void save_full(const base::fs::path& folder, at::ScalarType dtype) const;
+  void save_full(const base::fs::path& folder, at::ScalarType dtype, const BeforeRead& before) const;
   // Rows of token_indices and tensors in full, as the base's; from `source` in fp32 where it is given.
   void init_from_base(const model::CausalLm& model, const model::WeightSource* source);
   std::size_t tensors_per_module() const { return config_.dora ? 3 : 2; }

@@ -17,6 +17,8 @@
 
 #include "base/error.h"
 #include "base/file_errors.h"
+#include "base/mapped_files.h"
+#include "base/retry.h"
 #include "base/staging.h"
 #include "base/suggest.h"
 
@@ -222,6 +224,10 @@ void throw_system_error(const fs::path& path, std::string_view verb, int error_n
   } else if (error_number == ENOENT || error_number == ENOTDIR) {
     text.cause = "a folder of the path does not exist";
     text.fix = "create it or correct the path";
+  } else if (may_pass(error_number)) {
+    text.cause = "the file server or the disk does not answer";
+    text.fix = "see whether it is there, and try again";
+    throw StorageGone(std::move(text));
   }
   throw UserError(std::move(text));
 }
@@ -273,6 +279,7 @@ MappedFile MappedFile::open(const fs::path& path) {
     throw_system_error(path, "map", errno);
   }
   mapped.data_ = static_cast<const std::byte*>(data);
+  note_mapped(data, mapped.size_, path.string());
   return mapped;
 }
 
@@ -289,7 +296,9 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (data_ == nullptr) return;
+  forget_mapped(data_);
+  ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
 std::string read_text(const fs::path& path) {
@@ -368,9 +377,11 @@ void FileWriter::commit() {
 }
 
 void write_file_atomic(const fs::path& path, std::string_view contents) {
-  FileWriter writer(path, contents.size());
-  writer.write(contents);
-  writer.commit();
+  retry_storage([&] {
+    FileWriter writer(path, contents.size());
+    writer.write(contents);
+    writer.commit();
+  });
 }
 
 void require_free_space(const fs::path& path, std::uint64_t bytes, std::string_view what_for) {

@@ -232,10 +232,10 @@ void append_text(const std::string& text, std::string& out) {
     if (byte >= 0x20 && byte != '"' && byte != '\\') continue;
     out.append(text, copied, i - copied);
     copied = i + 1;
-    constexpr std::string_view kNamed = "\b\f\n\r\t\"\\", kNames = "bfnrt\"\\";
+    constexpr std::string_view kNamed = "\b\f\n\r\t\"\\", kLetters = "bfnrt\"\\";
     out += '\\';
     if (const std::size_t name = kNamed.find(text[i]); name != std::string_view::npos) {
-      out += kNames[name];
+      out += kLetters[name];
     } else {
       out += "u00";
       out += kHex[byte >> 4U];

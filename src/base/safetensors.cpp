@@ -209,15 +209,23 @@ const StoredTensor* SafetensorsFile::find(std::string_view name) const {
 
 void write_safetensors(const fs::path& path, std::span<const StoredTensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
+  std::vector<TensorHeader> headers;
+  for (const StoredTensor& tensor : tensors) headers.push_back({tensor.name, tensor.dtype, tensor.shape});
+  write_safetensors(path, headers, metadata,
+                    [&](std::size_t i, const TakeBytes& take) { take(tensors[i].bytes); });
+}
+
+void write_safetensors(const fs::path& path, std::span<const TensorHeader> tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       const std::function<void(std::size_t index, const TakeBytes& take)>& write) {
   Json header = Json::object();
   ObjectFiller filler(header);
   if (!metadata.empty()) filler.at("__metadata__") = metadata;
+  std::vector<std::uint64_t> sizes;
   std::uint64_t at = 0;
-  for (const StoredTensor& tensor : tensors) {
-    std::uint64_t bytes = size_of(tensor.dtype);
+  for (const TensorHeader& tensor : tensors) {
+    std::uint64_t& bytes = sizes.emplace_back(size_of(tensor.dtype));
     for (const std::int64_t extent : tensor.shape) bytes *= static_cast<std::uint64_t>(extent);
-    require(bytes == tensor.bytes.size(), "write_safetensors",
-            "bytes that fit dtype and shape of " + tensor.name);
     Json& entry = filler.at(tensor.name);
     require(tensor.name != "__metadata__" && entry.is_null(), "write_safetensors",
             "the name " + tensor.name + " once");
@@ -233,7 +241,14 @@ void write_safetensors(const fs::path& path, std::span<const StoredTensor> tenso
   FileWriter writer(path, prefix.size() + text.size() + at);
   writer.write(prefix);
   writer.write(text);
-  for (const StoredTensor& tensor : tensors) writer.write(tensor.bytes);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::uint64_t taken = 0;
+    write(i, [&](std::span<const std::byte> bytes) {
+      taken += bytes.size();
+      writer.write(bytes);
+    });
+    require(taken == sizes[i], "write_safetensors", "bytes that fit dtype and shape of " + tensors[i].name);
+  }
   writer.commit();
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -47,5 +48,16 @@ class SafetensorsFile {
 // unchanged. InternalError when a tensor's bytes do not fit its dtype and shape, or a name occurs twice.
 void write_safetensors(const fs::path& path, std::span<const StoredTensor> tensors,
                        const std::map<std::string, std::string>& metadata);
+
+struct TensorHeader {
+  std::string name;
+  DType dtype;
+  std::vector<std::int64_t> shape;
+};
+using TakeBytes = std::function<void(std::span<const std::byte>)>;
+// The same, with one tensor at a time in memory: write(i, take) gives the bytes of tensor i to `take`, in any pieces.
+void write_safetensors(const fs::path& path, std::span<const TensorHeader> tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       const std::function<void(std::size_t index, const TakeBytes& take)>& write);
 
 }  // namespace hone::base

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/stop_request.h"
+
 namespace hone::base {
 
 struct Where {
@@ -31,8 +33,10 @@ inline void enter(const char* op, std::int64_t m, std::int64_t n, std::int64_t k
   if (auto* const hook = where.on_enter.load(std::memory_order_relaxed)) hook(op);
 }
 
+// A layer of a pass begins; -1: none. StopCut when the step is to be cut short (base/stop_request.h).
 inline void enter_layer(std::int64_t layer) {
   where.layer.store(layer, std::memory_order_relaxed);
+  if (layer >= 0) cut_if_overdue();
 }
 
 }  // namespace hone::base

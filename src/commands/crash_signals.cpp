@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/mapped_files.h"
 #include "base/signal_names.h"
 #include "base/signal_stack.h"
 #include "base/where.h"
@@ -92,6 +93,8 @@ void on_crash(int signal, siginfo_t* info, void* /*context*/) {
   static doctor::FixedText path, words;
   static doctor::CrashFacts facts;
   static std::string_view report;
+  // The kernel's own, of a file that was truncated: base::require_readable() names it (base/mapped_files.h).
+  if (signal == SIGBUS && info->si_code > 0 && base::absorb_unreadable(info->si_addr)) return;
   const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
   pid_t nobody = 0;
   if (!writer.compare_exchange_strong(nobody, self) && nobody != self) wait_for_the_end(signal);

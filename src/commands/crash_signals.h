@@ -5,7 +5,8 @@
 
 namespace hone::commands {
 
-// SIGFPE, SIGSEGV, SIGILL, SIGBUS and SIGABRT: a paragraph on stderr, hone-crash-PID.json in `folder` (or the
+// A SIGBUS in a mapped file does not end the process: base::require_readable() says which file it was (base/mapped_files.h).
+// Otherwise, for SIGFPE, SIGSEGV, SIGILL, SIGBUS and SIGABRT: a paragraph on stderr, hone-crash-PID.json in `folder` (or the
 // current folder where that is not possible), then the default action, so that the exit status is that of the
 // signal. An ignored signal stays ignored. When several threads fault at once, only the first one's message
 // is written; a stack overflow in a thread without base::install_signal_stack ends without a message.

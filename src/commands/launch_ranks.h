@@ -41,7 +41,7 @@ struct LaunchedRanks {
 };
 
 // Starts all, and returns when all have ended. The first rank's output is ours unless
-// all_output. SIGINT, SIGTERM and SIGHUP go to each rank once: the first lets it save, a second ends it. UserError when
+// all_output. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 go to each rank once (commands/run_signals.h). UserError when
 // one does not start. Call it with those signals and SIGCHLD blocked (LaunchSignals).
 LaunchedRanks run_launched(const std::vector<RankCommand>& commands, const RankRules& rules, int signals);
 

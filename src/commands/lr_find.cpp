@@ -104,7 +104,7 @@ int lr_find(const std::vector<std::string>& arguments) {
   const config::LrFindPlan asked = config::parse_lr_find(arguments);
   print_notes(asked.notes);
   const config::Plan plan = plan_of(asked.run);
-  const std::atomic<bool>& stop_requested = watch_stop_signals();
+  const std::atomic<bool>& stop_requested = watch_stop_signals(plan.stop_grace);
   train::RunListener silent;
   const auto run = train::open_run(plan, silent);
   if (!asked.json) {

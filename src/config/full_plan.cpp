@@ -52,14 +52,42 @@ void resolve_full(Settings& settings) {
   settings.replace(kSpectrum, nullptr);
 }
 
+namespace {
+
+// What can be divided among ranks, or kept on a disk, in this run.
+void finish_division(Plan& plan) {
+  std::int64_t& stage = plan.zero_stage;
+  const auto lower = [&](std::int64_t to, const std::string& why) {
+    if (stage <= to) return;
+    plan.notes.push_back(fmt::format("zero_stage {}: {} here, {}", stage, to, why));
+    stage = to;
+  };
+  const bool divides = plan.optim != learn::OptimizerKind::kAdafactor &&
+                       plan.optim != learn::OptimizerKind::kAdamW8bit &&
+                       plan.optim != learn::OptimizerKind::kLion8bit;
+  const std::string state = "a step of this optim on a tensor needs all of it";
+  if (!divides) lower(0, state);
+  if (!divides && !plan.offload_folder.empty()) {
+    plan.notes.push_back(fmt::format("offload_folder: not used, {}", state));
+    plan.offload_folder.clear();
+  }
+  if (plan.layer_form == LayerForm::kAutograd)
+    lower(1, "the plain layer form has the gradients of all layers at once");
+  if (samples(plan.method)) lower(2, "because sampling reads all weights for every token");
+}
+
+}  // namespace
+
 void finish_full(Plan& plan, const Settings& settings) {
   if (plan.use_peft) {
-    for (const char* name : {kUnfrozen, kSpectrum, "freeze_embeddings", "max_shard_size"}) {
+    for (const char* name :
+         {kUnfrozen, kSpectrum, "freeze_embeddings", "max_shard_size", "zero_stage", "offload_folder"}) {
       if (settings.changed(name))
         plan.notes.push_back(fmt::format("{}: not used, an adapter is trained (use_peft: true)", name));
     }
     return;
   }
+  finish_division(plan);
   plan.layers_to_transform = layer_numbers(settings);
   if (!plan.layers_to_transform.empty() && !plan.unfrozen_parameters.empty()) {
     conflict(settings, "layers_to_transform", fmt::format("layers_to_transform or {}", kUnfrozen), "both",

@@ -50,8 +50,8 @@ std::vector<Option> machine_options() {
         ignored("each rank reads the model's files, and has the same buffers")},
        {"ddp_static_graph", "distributed", Kind::kBool, "null", ignored(kOneBuffer)},
        {"ddp_backend", "distributed", ignored("ranks exchange through Gloo")},
-       {"ddp_timeout", "distributed", Kind::kInt, "1800",
-        ignored("a rank waits at most 1800 s for another (docs/ranks.md)")},
+       {"ddp_timeout", "seconds that a rank waits for the others before it calls them lost",
+        &MachinePlan::ddp_timeout, Range{.least = 1, .most = kMaxSteps}},
        {"local_rank", "distributed", Kind::kInt, "-1", ignored("the launcher's variables say it")}});
   add(rows, {"machine", kHone, kAll},
       {{"threads", "threads; 0: as many as the processors this process may use", &MachinePlan::threads,
@@ -64,6 +64,13 @@ std::vector<Option> machine_options() {
         "explicit: the fused layer with a hand-written backward, for LoRA on frozen linears; plain: "
         "the autograd layer; auto: explicit where supported",
         into(&MachinePlan::layer_form, kLayerFormWords)},
+       {"zero_stage",
+        "full fine-tuning by several ranks: each keeps its share of 1: the optimizer's state; 2: and the "
+        "gradients; 3: and the layers' parameters",
+        &MachinePlan::zero_stage, Range{.least = 0, .most = 3}},
+       {"offload_folder",
+        "full fine-tuning: a folder for a file that holds the optimizer's state, instead of memory",
+        &MachinePlan::offload_folder},
        {"memory_limit", "memory limit of the run: 2.05GB, 900MiB or bytes; null or 0: what is free",
         bytes(&MachinePlan::memory_limit)}});
   add(rows, {"machine", kTrlCommand, kAll},

@@ -138,6 +138,10 @@ std::vector<Option> saving_options() {
         &HubPlan::hub_always_push, with("push_to_hub")},
        {"hub_revision", "branch on the hub; null: main", &HubPlan::hub_revision, "null",
         with("push_to_hub")}});
+  add(rows, {"saving", kHone, kAll},
+      {{"stop_grace",
+        "seconds that a step may go on after a signal to stop; then it is cut short, and the steps before it are saved",
+        &SavingPlan::stop_grace, at_least(0)}});
   return rows;
 }
 

@@ -329,6 +329,7 @@ struct SavingPlan {
   IntervalStrategy save_strategy = IntervalStrategy::kSteps;
   double save_steps = 500;
   std::int64_t save_total_limit = 0;  // 0: keep all
+  double stop_grace = 20;             // seconds that a step may go on after a signal to stop
   bool load_best_model_at_end = false;
   // The metric of an evaluation that ranks checkpoints, with its prefix: eval_loss; empty: none are ranked.
   std::string metric_for_best_model;
@@ -338,13 +339,28 @@ struct SavingPlan {
   bool operator==(const SavingPlan&) const = default;
 };
 
+// The file in memory in which the ranks of a host share the frozen base (model/shared_base.h).
+struct SharedBasePlan {
+  int descriptor = -1;     // -1: there is none
+  bool leads = false;      // this rank fills it
+  std::int64_t ranks = 1;  // that share it
+
+  bool operator==(const SharedBasePlan&) const = default;
+};
+
 struct MachinePlan {
   std::int64_t threads = 0;      // 0: the number of processors that this process may use
   std::int64_t local_ranks = 1;  // ranks of this machine, which share its processors and its memory
+  SharedBasePlan shared_base;
+  std::int64_t ddp_timeout = 1800;  // seconds that a rank waits for the others in a collective
   // also kNone when gradient_checkpointing is false and this is auto
   RecomputeMode recompute = RecomputeMode::kAuto;
   LayerForm layer_form = LayerForm::kAuto;
   std::int64_t memory_limit = 0;  // bytes; 0: what is free at the start of the run
+  // Of full fine-tuning with several ranks: DeepSpeed's stage, of which parts each rank keeps its share (train/shards.h); and
+  // the folder of a file that holds the optimizer's state instead of memory, empty: none.
+  std::int64_t zero_stage = 0;
+  std::string offload_folder;
   // Device of weights, adapter, optimizer and passes, as libtorch names it. No option sets it yet; the only
   // other device is the tests' stand-in (tests/standin).
   std::string device = "cpu";

@@ -75,6 +75,9 @@ void require_mapping(const Json& value, const std::string& where) {
                    .fix = "docs/ranks.md has the keys"});
 }
 
+constexpr const char* kZeroStage = "zero_stage";
+constexpr const char* kOffload = "offload_folder";
+
 // The whole of accelerate_config, deepspeed or fsdp in one run: options, then the files that they name.
 class Sharding {
  public:
@@ -89,6 +92,7 @@ class Sharding {
     settings_.collect([&] { check_steps(); });
     settings_.collect([&] { note_precision(); });
     note_stages();
+    settings_.collect([&] { set_offload(); });
     note_processes();
     return std::move(notes_);
   }
@@ -243,12 +247,46 @@ class Sharding {
             "(AdamW in fp32). Dividing would save {} x (W - 1) / W of the 16 on W ranks{}",
             told, saved, stage == 3 ? ", and would send the base over the network in every pass" : ""));
       } else {
-        notes_.push_back(fmt::format(
-            "{}: hone does not divide a model yet: each rank has all weights, gradients and moments, 16 bytes a "
-            "trained parameter (AdamW in fp32). The stage would leave {} of them on W ranks",
-            told, stage == 3 ? std::string("16 / W") : fmt::format("{} + {} / W", 16 - saved, saved)));
+        divide(told, stage);
       }
     }
+  }
+
+  // The option zero_stage, which the run may have set itself.
+  void divide(const std::string& told, int stage) {
+    if (!settings_.is_set(kZeroStage)) settings_.put(kZeroStage, stage, told);
+    const std::int64_t found = settings_.integer(kZeroStage);
+    if (found != stage) {
+      notes_.push_back(fmt::format("{}: the run's zero_stage {} counts", told, found));
+      return;
+    }
+    constexpr std::array<std::string_view, 4> kDivided = {
+        "", "the optimizer's state is", "the optimizer's state and the gradients are",
+        "the optimizer's state, the gradients and the layers' parameters are"};
+    notes_.push_back(fmt::format("{}: zero_stage {}: {} divided among ranks{}", told, stage,
+                                 kDivided.at(static_cast<std::size_t>(stage)),
+                                 settings_.ranks() == 1 ? "; this run has one" : ""));
+  }
+
+  void set_offload() {
+    const std::string& device = facts_.offload_device;
+    const bool idle = settings_.flag("use_peft");
+    if (device != "nvme" || idle) {
+      if (device == "cpu" || (device == "nvme" && idle))
+        notes_.push_back(
+            fmt::format("offload_optimizer {}: {}", device,
+                        idle && device == "nvme" ? "not used, an adapter's state is small" : kInMemory));
+      return;
+    }
+    if (facts_.offload_path.empty()) {
+      throw UserError({.where = facts_.offload_where,
+                       .expected = "nvme_path beside the device nvme",
+                       .found = "none",
+                       .cause = {},
+                       .fix = fmt::format("write nvme_path: FOLDER, or the option {}: FOLDER", kOffload)});
+    }
+    if (!settings_.is_set(kOffload)) settings_.put(kOffload, facts_.offload_path, facts_.offload_where);
+    notes_.push_back(fmt::format("offload_optimizer nvme: {}: {}", kOffload, settings_.text(kOffload)));
   }
 
   void note_processes() {

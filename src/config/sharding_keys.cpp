@@ -139,6 +139,7 @@ void ShardingReader::read_own(const Key& key) {
     return ShardingFacts::Told{key.value.get<double>(), at(key)};
   };
   if (key.name == "stage" || key.name == "zero_stage") return read_stage(key);
+  if (key.name.starts_with("offload_optimizer")) return read_offload(key);
   if (key.name == "betas") return read_betas(key);
   if (key.name == "type") return key.under == "optimizer" ? read_optimizer(key) : read_scheduler(key);
   if (key.name == "sharding_strategy" || key.name == "reshard_after_forward") return read_strategy(key);
@@ -186,6 +187,25 @@ void ShardingReader::read_stage(const Key& key) {
   constexpr std::string_view kStages = "0 1 2 3";
   if (!contains_word(kStages, word)) wrong(key, "stage 0, 1, 2 or 3");
   facts_.stages.push_back({fmt::format("{}: {} {}", source_, key.path(), word), std::stoi(word)});
+}
+
+// DeepSpeed's mapping, or accelerate's two keys of it.
+void ShardingReader::read_offload(const Key& key) {
+  if (is_off_value(key.value)) return;
+  facts_.offload_where = at(key);
+  const auto text_of = [&](const char* name) {
+    const Json& value = key.value.is_object() ? key.value.value(name, Json()) : key.value;
+    if (value.is_null()) return std::string();
+    if (!value.is_string()) wrong(key, fmt::format("a text for {}", name));
+    return value.get<std::string>();
+  };
+  if (key.value.is_object() || key.name.ends_with("_device")) {
+    facts_.offload_device = base::lower_ascii(text_of("device"));
+    constexpr std::string_view kDevices = "cpu nvme none";
+    if (!facts_.offload_device.empty() && !contains_word(kDevices, facts_.offload_device))
+      wrong(key, "the device cpu, nvme or none");
+  }
+  if (key.value.is_object() || key.name.ends_with("_path")) facts_.offload_path = text_of("nvme_path");
 }
 
 void ShardingReader::read_strategy(const Key& key) {

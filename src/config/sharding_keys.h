@@ -27,6 +27,7 @@ struct ShardingFacts {
   std::optional<std::int64_t> processes, machines;
   base::Json deepspeed_file, fsdp, parallelism;  // of accelerate's YAML, to be read by their own tables
   std::string distributed_type, mixed_precision;
+  std::string offload_device, offload_path, offload_where;  // of the optimizer's state
   bool warmup_type = false, scheduler = false, clipping = false;
 };
 
@@ -61,6 +62,7 @@ class ShardingReader {
   void read_launcher(const Key& key);
   void read_stage(const Key& key);
   void read_strategy(const Key& key);
+  void read_offload(const Key& key);
   void read_betas(const Key& key);
   void read_optimizer(const Key& key);
   void read_scheduler(const Key& key);

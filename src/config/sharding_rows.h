@@ -28,9 +28,11 @@ struct ShardingRow {
 
 // Of the top level; and answers that both files share.
 inline constexpr std::string_view kTopKey;
-inline constexpr std::string_view kInMemory =
-    "everything is in the machine's memory already; nothing is moved to a disk";
-inline constexpr std::string_view kWholeModel = "each rank has the whole model; no parameters are gathered";
+inline constexpr std::string_view kInMemory = "everything is in the machine's memory already";
+inline constexpr std::string_view kWholeModel =
+    "with zero_stage 3 a layer's parameters are gathered before it is computed; else each rank has the whole model";
+inline constexpr std::string_view kOffloaded =
+    "cpu: everything is in the machine's memory already; nvme with its path: the option `offload_folder`";
 inline constexpr std::string_view kWholeFiles = "checkpoints are whole, and rank 0 writes them";
 inline constexpr std::string_view kRecomputeKeys =
     "recompute and gradient_checkpointing say what is recomputed";

@@ -11,6 +11,7 @@
 #include "doctor/exam_cache.h"
 #include "doctor/excluded.h"
 #include "doctor/number_format.h"
+#include "train/optimizer.h"
 
 namespace hone::doctor {
 
@@ -50,22 +51,27 @@ constexpr Part kParts[] = {
     {"resume", true, false, true, [](auto& run, const auto&) { return probe_resume(run); }},
 };
 
-// Parts that take optimizer steps on all gradients, for which a run that steps layer by layer has no memory.
+// Parts that take optimizer steps on all gradients, for which a run that steps layer by layer, or divides among ranks, has
+// no memory.
 bool steps_at_once(const Part& part) {
   return part.name == "gradient" || part.name == "learning" || part.name == "resume";
+}
+
+bool has_parts_only(const train::OpenedRun& run) {
+  return run.start.memory.layer_steps || train::divided_state(run.plan).divides();
 }
 
 Verdicts without_memory(const Part& part) {
   return {{.code = "GRAD-01",
            .level = base::Level::kNote,
            .what = "not rehearsed: " + std::string(part.name),
-           .evidence = "the memory plan has room for the gradients of one layer",
+           .evidence = "the memory plan has room for parts of gradients and optimizer only",
            .fix = "hone doctor with a smaller max_length or per_device_train_batch_size rehearses it"}};
 }
 
 // What a part could not look at is told as that part's failure: a full disk, numbers that sampling refuses.
 Verdicts look(const Part& part, train::OpenedRun& run, const ExamOptions& options) {
-  if (run.start.memory.layer_steps && steps_at_once(part)) return without_memory(part);
+  if (has_parts_only(run) && steps_at_once(part)) return without_memory(part);
   try {
     return part.look(run, options);
   } catch (const base::UserError& error) {
@@ -139,7 +145,7 @@ Examination examine(train::OpenedRun& run, const ExamOptions& options,
     if (on_part) on_part(out.parts.back());
   }
   base::end_parts();
-  if (run.start.memory.layer_steps) run.adapter->release_gradient();
+  if (has_parts_only(run)) run.adapter->release_gradient();
   if (!out.failed()) cache.write();
   out.seconds = seconds_since(start);
   return out;

@@ -11,6 +11,8 @@
 
 #include "base/json.h"
 #include "base/signal_names.h"
+#include "parallel/last_words.h"
+#include "parallel/network.h"
 #include "train/run_folder.h"
 
 namespace hone::doctor {
@@ -28,15 +30,16 @@ std::string boot_id() {
 
 // Numbers have a fixed width, so that a later text covers an earlier one.
 std::string text_of(const RunningState& state) {
-  char text[512];
+  char text[768];
   const auto number = [](std::int64_t value) { return static_cast<long long>(value); };
-  const int size =
-      std::snprintf(text, sizeof text,
-                    "{\"format\": \"hone-running-1\", \"pid\": %10lld, \"boot\": \"%.64s\", \"total_steps\": "
-                    "%12lld, \"step\": %12lld, \"checkpoint\": %12lld, \"resident\": %16lld, \"free\": "
-                    "%16lld, \"ended_by\": %3d}\n",
-                    number(state.pid), state.boot.c_str(), number(state.total_steps), number(state.step),
-                    number(state.checkpoint), number(state.resident), number(state.free), state.ended_by);
+  const int size = std::snprintf(
+      text, sizeof text,
+      "{\"format\": \"hone-running-1\", \"pid\": %10lld, \"started\": %16lld, \"host\": \"%.64s\", "
+      "\"boot\": \"%.64s\", \"total_steps\": %12lld, \"step\": %12lld, \"checkpoint\": %12lld, \"resident\": %16lld, \"free\": "
+      "%16lld, \"ended_by\": %3d}\n",
+      number(state.pid), number(state.started), state.host.c_str(), state.boot.c_str(),
+      number(state.total_steps), number(state.step), number(state.checkpoint), number(state.resident),
+      number(state.free), state.ended_by);
   return {text, static_cast<std::size_t>(size > 0 ? size : 0)};
 }
 
@@ -80,7 +83,10 @@ void RunningFile::update(const RunningState& state) {
 }
 
 RunningState running_here() {
-  return {.pid = ::getpid(), .boot = boot_id()};
+  return {.pid = ::getpid(),
+          .boot = boot_id(),
+          .host = parallel::host_name(),
+          .started = parallel::this_process().started};
 }
 
 std::optional<RunningState> read_running(const base::fs::path& output_dir) {
@@ -100,6 +106,8 @@ std::optional<RunningState> read_running(const base::fs::path& output_dir) {
   };
   return RunningState{.pid = number("pid", 0),
                       .boot = word("boot"),
+                      .host = word("host"),
+                      .started = number("started", 0),
                       .total_steps = number("total_steps", 0),
                       .step = number("step", 0),
                       .checkpoint = number("checkpoint", -1),
@@ -108,10 +116,22 @@ std::optional<RunningState> read_running(const base::fs::path& output_dir) {
                       .ended_by = static_cast<int>(number("ended_by", 0))};
 }
 
+namespace {
+
+bool is_running(const RunningState& state) {
+  if (state.pid <= 0 || (::kill(static_cast<pid_t>(state.pid), 0) != 0 && errno != EPERM)) return false;
+  if (state.started == 0) return true;
+  const parallel::ProcessName process = {parallel::machine_name(), state.pid, state.started};
+  return parallel::state_of(process) != parallel::ProcessState::kGone;
+}
+
+}  // namespace
+
 Fate fate_of(const RunningState& state) {
   const std::string now = boot_id();
-  if (!state.boot.empty() && !now.empty() && state.boot != now) return Fate::kRestarted;
-  if (state.pid > 0 && (::kill(static_cast<pid_t>(state.pid), 0) == 0 || errno == EPERM)) return Fate::kAlive;
+  const bool here = state.host.empty() || state.host == parallel::host_name();
+  if (here && !state.boot.empty() && !now.empty() && state.boot != now) return Fate::kRestarted;
+  if (here && is_running(state)) return Fate::kAlive;
   if (state.ended_by > 0) return Fate::kStopped;
   const double room = static_cast<double>(state.resident) + static_cast<double>(state.free);
   return state.resident > 0 && static_cast<double>(state.free) < kNearlyUsedUp * room ? Fate::kMemory

@@ -13,6 +13,9 @@ namespace hone::doctor {
 struct RunningState {
   std::int64_t pid = 0;
   std::string boot;  // the kernel's boot id; empty: not known
+  std::string host = {};
+  std::int64_t started =
+      0;  // of that process (parallel::ProcessName): its number may be another one's by now; 0: not known
   std::int64_t total_steps = 0;
   std::int64_t step = 0;                // optimizer steps done
   std::int64_t checkpoint = -1;         // step of the newest one; -1: none

@@ -11,6 +11,7 @@
 #include "base/ascii.h"
 #include "base/error.h"
 #include "learn/optimizers/rows.h"
+#include "ops/pages.h"
 
 namespace hone::learn {
 namespace {
@@ -48,6 +49,10 @@ const OptimizerRow& optimizer_row(OptimizerKind kind) {
   throw base::InternalError({"learn::optimizer_row", "a kind with a row", "another", "", ""});
 }
 
+bool divides(OptimizerKind kind) {
+  return optimizer_row(kind).units != Units::kTensors;
+}
+
 FlatLayout flat_layout(const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors) {
   FlatLayout out;
   std::int64_t offset = 0;
@@ -65,8 +70,14 @@ FlatLayout flat_layout(const std::vector<std::pair<std::string, std::vector<std:
   return out;
 }
 
-Optimizer::Optimizer(const OptimizerOptions& options, FlatLayout layout, at::Device device)
-    : row_(&optimizer_row(options.kind)), options_(options), layout_(std::move(layout)) {
+Optimizer::Optimizer(const OptimizerOptions& options, FlatLayout layout, at::Device device, StatePlace place)
+    : row_(&optimizer_row(options.kind)),
+      options_(options),
+      layout_(std::move(layout)),
+      held_(std::move(place.held)),
+      offloaded_(!held_.empty() && !place.offload.empty()) {
+  base::require(held_.empty() || (divides(options.kind) && device.is_cpu()), "learn::Optimizer",
+                "all elements, on this device or for this formula");
   std::vector<StateSize> sizes = row_->state_of(options_, {});
   for (StateSize& one : sizes) one.size = 0;
   for (const FlatTensor& tensor : layout_) {
@@ -79,9 +90,14 @@ Optimizer::Optimizer(const OptimizerOptions& options, FlatLayout layout, at::Dev
       sizes[k].size += of_tensor[k].size;
     }
   }
+  const auto zeros = [&](const StateSize& one) {
+    if (held_.empty() || one.size == 0)
+      return at::zeros({one.size}, at::TensorOptions(one.dtype).device(device));
+    return offloaded_ ? ops::file_zeros(place.offload, one.size, one.dtype)
+                      : ops::lazy_zeros(one.size, one.dtype);
+  };
   for (const StateSize& one : sizes) {
-    all_.push_back(
-        {std::string(one.name), at::zeros({one.size}, at::TensorOptions(one.dtype).device(device))});
+    all_.push_back({std::string(one.name), zeros(one)});
     if (one.size > 0) state_.push_back(all_.back());
   }
   make_units();
@@ -96,9 +112,29 @@ bool Optimizer::takes_signs() const {
 }
 
 std::int64_t Optimizer::state_bytes() const {
-  std::int64_t bytes = 0;
-  for (const StateTensor& one : state_) bytes += static_cast<std::int64_t>(one.value.nbytes());
+  std::int64_t bytes = 0, numbers = 0;
+  for (const FlatRange& range : held_) numbers += range.end - range.begin;
+  for (const StateTensor& one : state_)
+    bytes += (held_.empty() ? one.value.numel() : numbers) * one.value.element_size();
   return bytes;
+}
+
+std::int64_t Optimizer::memory_bytes() const {
+  if (!offloaded_) return state_bytes();
+  std::int64_t largest = 0;
+  for (const FlatRange& range : held_) largest = std::max(largest, range.end - range.begin);
+  std::int64_t bytes = 0;
+  for (const StateTensor& one : state_) bytes += largest * one.value.element_size();
+  return bytes;
+}
+
+void Optimizer::leave_memory(const FlatRange& range) const {
+  if (!offloaded_) return;
+  for (const StateTensor& one : state_) ops::page_out(one.value, range.begin, range.end);
+}
+
+void Optimizer::rest() const {
+  for (const FlatRange& range : held_) leave_memory(range);
 }
 
 void Optimizer::restore(std::int64_t steps, const std::vector<at::Tensor>& state) {
@@ -108,7 +144,12 @@ void Optimizer::restore(std::int64_t steps, const std::vector<at::Tensor>& state
     base::require(state[k].sizes() == state_[k].value.sizes() &&
                       state[k].scalar_type() == state_[k].value.scalar_type(),
                   "learn::Optimizer::restore", "shape and dtype of " + state_[k].name);
-    state_[k].value.copy_(state[k]);
+    if (held_.empty()) state_[k].value.copy_(state[k]);
+    for (const FlatRange& range : held_) {
+      const std::int64_t size = range.end - range.begin;
+      state_[k].value.narrow(0, range.begin, size).copy_(state[k].narrow(0, range.begin, size));
+      leave_memory(range);
+    }
   }
   steps_ = steps;
 }
@@ -176,9 +217,34 @@ void Optimizer::step(const at::Tensor& parameters, const at::Tensor& gradient, d
   require_buffer(parameters, size, "parameters");
   require_buffer(gradient, size, "gradient");
   begin_step();
+  if (!held_.empty()) return step_held(parameters, gradient, learning_rate);
   std::vector<const Unit*> units;
   for (const Unit& unit : units_) units.push_back(&unit);
   run_all(units, parameters, 0, gradient, learning_rate);
+}
+
+void Optimizer::step_held(const at::Tensor& parameters, const at::Tensor& gradient, double learning_rate) {
+  for (const FlatRange& range : held_) {
+    std::vector<Unit> cut;
+    for (const Unit& unit : units_) {
+      const std::int64_t begin = std::max(unit.offset, range.begin);
+      const std::int64_t end = std::min(unit.offset + unit.size, range.end);
+      if (begin >= end) continue;
+      Unit& part = cut.emplace_back(unit);
+      part.offset = begin;
+      part.size = end - begin;
+      part.shape = {part.size};
+      for (std::size_t k = 0; k < all_.size(); ++k) {
+        if (all_[k].value.numel() == 0) continue;
+        part.state_offset[k] = begin;
+        part.state_size[k] = part.size;
+      }
+    }
+    std::vector<const Unit*> units;
+    for (const Unit& unit : cut) units.push_back(&unit);
+    run_all(units, parameters, 0, gradient, learning_rate);
+    leave_memory(range);
+  }
 }
 
 void Optimizer::step_part(const at::Tensor& parameters, std::int64_t offset, const at::Tensor& gradient,

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "learn/optimizer_options.h"
 
 namespace hone::learn {
@@ -41,11 +42,27 @@ struct StateTensor {
   at::Tensor value;  // [its size], fp32 or uint8
 };
 
+// Elements [begin, end) of the flat buffer.
+struct FlatRange {
+  std::int64_t begin = 0, end = 0;
+};
+
+// Where an optimizer that divides() keeps its state, on the CPU.
+struct StatePlace {
+  // These elements alone, which ascend, are stepped and restored, and alone need memory for their state; empty: all, and
+  // nothing else here is read. step_part() and reference() are not to be called then.
+  std::vector<FlatRange> held;
+  // The state is in a file of this folder, and in memory for the time of a range's step; empty: in memory.
+  base::fs::path offload;
+};
+
 struct OptimizerRow;  // optimizers/rows.h
+// Whether an element's step needs no other element: not so for adafactor and the 8-bit forms.
+bool divides(OptimizerKind kind);
 
 class Optimizer {
  public:
-  Optimizer(const OptimizerOptions& options, FlatLayout layout, at::Device device);
+  Optimizer(const OptimizerOptions& options, FlatLayout layout, at::Device device, StatePlace place = {});
   Optimizer(Optimizer&&) = default;
   Optimizer& operator=(Optimizer&&) = default;
 
@@ -61,9 +78,15 @@ class Optimizer {
   at::Tensor reference(std::size_t index, const at::Tensor& parameters, const at::Tensor& gradient,
                        double learning_rate) const;
 
+  const std::vector<FlatRange>& held() const { return held_; }  // StatePlace::held
+  bool is_offloaded() const { return offloaded_; }
+  // An offloaded state was read from outside, and leaves memory again; else nothing.
+  void rest() const;
+
   std::int64_t steps() const { return steps_; }
   const std::vector<StateTensor>& state() const { return state_; }  // those that have elements
-  std::int64_t state_bytes() const;
+  std::int64_t state_bytes() const;                                 // of what is held
+  std::int64_t memory_bytes() const;                                // of these, in memory at once
   // The state that a checkpoint holds, in this order of tensors; on any device.
   void restore(std::int64_t steps, const std::vector<at::Tensor>& state);
 
@@ -82,6 +105,8 @@ class Optimizer {
     bool decays = true;
   };
   void make_units();
+  void step_held(const at::Tensor& parameters, const at::Tensor& gradient, double learning_rate);
+  void leave_memory(const FlatRange& range) const;
   // `gradient` is that of the parameters from `offset` on.
   void run(const Unit& unit, const at::Tensor& parameters, std::int64_t offset, const at::Tensor& gradient,
            double learning_rate) const;
@@ -94,6 +119,8 @@ class Optimizer {
   std::vector<Unit> tensors_, units_;  // one for each tensor of the layout; those of a step
   std::vector<StateTensor> all_;       // every state of the row, also those without elements
   std::vector<StateTensor> state_;
+  std::vector<FlatRange> held_;
+  bool offloaded_ = false;
   std::int64_t steps_ = 0;
 };
 

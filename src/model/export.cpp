@@ -126,8 +126,31 @@ struct Replaced {
   }
 };
 
+std::optional<at::Tensor> replaced_of(const Planned& p, const Replaced& by) {
+  std::optional<at::Tensor> out = by.of(p.name);
+  base::require(!out || out->sizes().vec() == p.shape, "write_hf_folder",
+                "an adjusted tensor of the old shape");
+  return out;
+}
+
+// One tensor at a time in memory.
+void write_plain_file(const WeightSource& source, const std::vector<Planned>& file, const Replaced& by,
+                      const path& to) {
+  std::vector<base::TensorHeader> headers;
+  for (const Planned& p : file) headers.push_back({p.name, disk_type(p.dtype), p.shape});
+  base::write_safetensors(to, headers, {{"format", "pt"}}, [&](std::size_t i, const base::TakeBytes& take) {
+    const std::optional<at::Tensor> replaced = replaced_of(file[i], by);
+    const at::Tensor t =
+        replaced ? replaced->to(file[i].dtype).contiguous() : source.read(file[i].name, file[i].dtype);
+    take({static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()});
+    base::advance_part();
+  });
+}
+
 void write_file(const WeightSource& source, const std::vector<Planned>& file, const Replaced& by,
                 const path& to) {
+  if (std::none_of(file.begin(), file.end(), [](const Planned& p) { return p.quantize.has_value(); }))
+    return write_plain_file(source, file, by, to);
   std::vector<at::Tensor> held;
   std::vector<base::StoredTensor> stored;
   const auto store = [&](const std::string& name, const at::Tensor& t) {
@@ -138,9 +161,7 @@ void write_file(const WeightSource& source, const std::vector<Planned>& file, co
                       {static_cast<const std::byte*>(t.const_data_ptr()), t.nbytes()}});
   };
   for (const Planned& p : file) {
-    const std::optional<at::Tensor> replaced = by.of(p.name);
-    base::require(!replaced || replaced->sizes().vec() == p.shape, "write_hf_folder",
-                  "an adjusted tensor of the old shape");
+    const std::optional<at::Tensor> replaced = replaced_of(p, by);
     if (p.quantize) {
       for (const auto& [name, part] : bnb_tensors(quantized(source, p, replaced), p.name)) store(name, part);
     } else {

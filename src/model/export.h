@@ -21,7 +21,7 @@ struct ExportOptions {
   std::optional<at::ScalarType> dtype;  // empty: each tensor keeps its stored dtype
   // the layers' linears, as bitsandbytes and transformers store them
   std::optional<ops::QuantScheme> quantize;
-  std::int64_t shard_bytes = 5'000'000'000;  // limit of one file; also the most memory held
+  std::int64_t shard_bytes = 5'000'000'000;  // limit of one file; of quantized ones also the most memory held
   // [1, H]: the model is written as a reward model with this head instead of the language model's, as transformers'
   // *ForSequenceClassification with one label; or undefined.
   at::Tensor score = {};

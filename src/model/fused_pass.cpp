@@ -3,9 +3,10 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/where.h"
-#include "model/embedding_noise.h"
 #include "ops/index_tensor.h"
 #include "ops/rms_norm.h"
 
@@ -16,9 +17,8 @@ bool is_adapted(const DecoderLayer& layer) {
   for (const ops::Linear* linear : layer.linears()) {
     if (linear->lora || linear->trained_weight.defined() || linear->trained_bias.defined()) return true;
   }
-  const LayerNorms& norms = layer.trained;
-  return norms.input_norm.defined() || norms.post_attention_norm.defined() || norms.q_norm.defined() ||
-         norms.k_norm.defined();
+  const auto& norms = layer.trained.weights;
+  return std::any_of(norms.begin(), norms.end(), [](const at::Tensor& norm) { return norm.defined(); });
 }
 
 void release_casts(const CausalLm& model, const DecoderLayer& layer) {
@@ -45,7 +45,7 @@ void add_embedding_gradient(const CausalLm& model, const std::vector<std::int64_
 }  // namespace
 
 FusedPass::FusedPass(const CausalLm& model, const data::Batch& batch, const ops::PassContext& context)
-    : model_(model), batch_(batch), context_(context), rope_(model.rope(batch.positions)) {
+    : model_(model), batch_(batch), context_(context), ropes_(model.ropes(batch.positions)) {
   base::require(batch.ids.size() == batch.positions.size() && !batch.ids.empty(), "ExplicitPass",
                 "a batch with one position a token");
   std::int64_t covered = 0;
@@ -78,7 +78,7 @@ bool FusedPass::trains_embedding() const {
 at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLevel> recompute) {
   const at::NoGradGuard no_grad;
   const std::vector<DecoderLayer>& layers = model_.layers();
-  const LayerPass pass{model_.config(), rope_, context_};
+  const LayerPass pass{model_.config(), ropes_, context_};
   tape_.clear();
   base::require(!recompute || model_.fused_trains(), "FusedPass::forward",
                 "no LoRA on embedding or head, to be trained");
@@ -86,12 +86,15 @@ at::Tensor FusedPass::forward(const at::Tensor& rows, std::optional<RecomputeLev
   // Trained rows were found for the backward already.
   at::Tensor x = trained_.any() ? model_.token_rows().put(model_.embed(batch_.ids), trained_)
                                 : model_.embed(batch_.ids, context_);
-  x = with_embedding_noise(x, context_);
+  x = model_.into_layers(x, context_);
+  PassObserver* const observer = context_.adapters_on ? model_.pass_observer() : nullptr;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     base::enter_layer(static_cast<std::int64_t>(i));
     LayerTape* tape = recompute && i >= first_adapted_ ? &tape_[i - first_adapted_] : nullptr;
+    if (observer != nullptr) observer->before_forward(i);
     x = fused_layer_forward(layers[i], pass, x, segments_, recompute.value_or(RecomputeLevel::kNone), tape);
     release_casts(model_, layers[i]);
+    if (observer != nullptr) observer->after_forward(i);
   }
   base::enter_layer(-1);
   rows_ = RepeatedRows(rows, x.size(0), x.device());
@@ -107,31 +110,35 @@ void FusedPass::backward(at::Tensor d) {
   base::require(last_.defined() && d.dim() == 2 && d.size(0) == rows_.count() && d.size(1) == last_.size(1) &&
                     tape_.size() == layers.size() - first_adapted_,
                 "FusedPass::backward", "the gradient of the taped forward before it");
-  const LayerPass pass{model_.config(), rope_, context_};
+  const LayerPass pass{model_.config(), ropes_, context_};
   at::Tensor dx = at::zeros({static_cast<std::int64_t>(batch_.ids.size()), last_.size(1)}, last_.options());
   d = rows_.gather(d);
   {
     at::Tensor d_rows = at::zeros_like(last_);
     const double eps = model_.config().rms_norm_eps;
     if (const at::Tensor& trained = model_.trained_final_norm(); trained.defined())
-      ops::rms_norm_weight_gradient(trained.grad(), d, last_, eps);
+      ops::rms_norm_weight_gradient(trained.grad(), model_.scales_hidden() ? d * model_.hidden_scale() : d,
+                                    last_, eps);
     ops::rms_norm_backward_add(d_rows, d, last_, model_.final_norm(context_), eps);
     dx.index_copy_(0, rows_.different(), d_rows);
   }
   d.reset();
   last_.reset();
-  BackwardObserver* const observer = model_.backward_observer();
+  PassObserver* const observer = model_.pass_observer();
   for (std::size_t i = layers.size(); i-- > first_adapted_;) {
     base::enter_layer(static_cast<std::int64_t>(i));
-    if (observer != nullptr) observer->before_layer(i);
+    if (observer != nullptr) observer->before_backward(i);
     fused_layer_backward(layers[i], pass, segments_, tape_[i - first_adapted_], dx,
                          i > first_adapted_ || trains_embedding());
     release_casts(model_, layers[i]);
-    if (observer != nullptr) observer->after_layer(i);
+    if (observer != nullptr) observer->after_backward(i);
   }
   base::enter_layer(-1);
+  if (const double scale = model_.config().embedding_scale; scale != 1 && trains_embedding())
+    dx = dx * model_.embedding_scale();
   if (trained_.any()) model_.token_rows().add_gradient(dx, trained_);
   if (model_.trained_parts().embedding.defined()) add_embedding_gradient(model_, batch_.ids, dx);
+  if (observer != nullptr) observer->after_pass();
   tape_.clear();
 }
 

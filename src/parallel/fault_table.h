@@ -22,7 +22,8 @@ struct SeenFault {
   // Of all ranks, twice, at least two pulses apart; null: the board did not answer. `words` is the newer one.
   std::optional<std::vector<Words>> before, words;
   std::vector<ProcessState> states;  // of every rank's process; kUnknown on other machines
-  double now = 0;                    // seconds of the Unix clock
+  double now = 0, boot_now = 0;      // seconds: of the Unix clock, and since this machine's start
+  std::string machine;               // this one (machine_name())
 };
 
 // The ranks that are to blame: those with an error of their own; else, of the ranks that this rank or its failed peers saw fail,

@@ -50,6 +50,10 @@ double unix_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+double boot_now() {
+  return std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
+}
+
 }  // namespace
 
 ProcessName this_process() {
@@ -85,7 +89,8 @@ std::string pack_words(const Words& words) {
   std::ostringstream numbers;
   numbers.precision(17);
   numbers << words.process.pid << ' ' << words.process.started << ' ' << words.step << ' ' << words.number
-          << ' ' << words.pulse << ' ' << words.inside << ' ' << words.done << ' ' << words.since;
+          << ' ' << words.pulse << ' ' << words.inside << ' ' << words.done << ' ' << words.since << ' '
+          << words.since_boot;
   append_text(out, numbers.str());
   return out;
 }
@@ -101,7 +106,7 @@ Words unpack_words(std::string_view bytes) {
   for (int rank = 0; blames >> rank;) words.blames.push_back(rank);
   std::istringstream numbers(take_text(bytes, kWhere));
   numbers >> words.process.pid >> words.process.started >> words.step >> words.number >> words.pulse >>
-      words.inside >> words.done >> words.since;
+      words.inside >> words.done >> words.since >> words.since_boot;
   return words;
 }
 
@@ -127,6 +132,7 @@ struct LastWords::Shared {
 bool LastWords::Shared::write(std::unique_lock<std::mutex>& lock) {
   const std::uint64_t version = said;
   ++words.pulse;
+  words.since = unix_now() - (boot_now() - words.since_boot);
   const std::string bytes = pack_words(words);
   lock.unlock();
   bool well = true;
@@ -183,6 +189,7 @@ LastWords::LastWords(std::shared_ptr<Board> board, int rank, int size, std::stri
   shared_->words.host = std::move(host);
   shared_->words.process = this_process();
   shared_->words.since = unix_now();
+  shared_->words.since_boot = boot_now();
   shared_->board->set(shared_->key, pack_words(shared_->words));
   std::thread([shared = shared_] { run(shared); }).detach();
 }
@@ -201,7 +208,7 @@ void LastWords::enter(std::int64_t step, std::string_view collective, std::int64
   words.collective = collective;
   words.number = number;
   words.inside = true;
-  words.since = unix_now();
+  words.since_boot = boot_now();
   ++shared_->said;
   shared_->to_thread.notify_all();
 }
@@ -209,7 +216,7 @@ void LastWords::enter(std::int64_t step, std::string_view collective, std::int64
 void LastWords::leave() {
   const std::lock_guard lock(shared_->mutex);
   shared_->words.inside = false;
-  shared_->words.since = unix_now();
+  shared_->words.since_boot = boot_now();
   ++shared_->said;
   shared_->to_thread.notify_all();
 }

@@ -35,8 +35,10 @@ struct Words {
   std::int64_t step = 0, number = 0;  // of the collective
   std::string collective;             // empty: none yet
   bool inside = false;                // waits in it; false: has left it
-  double since = 0;                   // seconds of the Unix clock when it came there
-  std::int64_t pulse = 0;             // rises every second while the process lives
+  // When it came there: by the Unix clock, corrected with each pulse where that was set meanwhile; and in seconds since the machine's
+  // start, which nobody sets, for ranks of the same machine.
+  double since = 0, since_boot = 0;
+  std::int64_t pulse = 0;  // rises every second while the process lives
   // Empty: no error. `blames`: the ranks that a rank saw fail, whose error is then a consequence; empty: its own.
   std::string error;
   std::vector<int> blames;

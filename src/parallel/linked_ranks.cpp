@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "parallel/fault_table.h"
+#include "parallel/network.h"
 #include "parallel/rank_text.h"
 #include "parallel/tree_sum.h"
 
@@ -154,6 +155,8 @@ void LinkedRanks::fault(std::vector<LinkFailure> failures) {
   seen.before = words_->read(options_.grace);
   read_last_words(seen);
   seen.now = unix_seconds();
+  seen.boot_now = std::chrono::duration<double>(SteadyClock::now().time_since_epoch()).count();
+  seen.machine = machine_name();
   leave(true);
   throw fault_of(seen);
 }

@@ -41,10 +41,10 @@ std::string difference_of(const std::string& name, const std::vector<Values>& al
 
 }  // namespace
 
-Part Ranks::part_of(std::int64_t count, int of_rank) const {
+Part part_of(std::int64_t count, int rank, int ranks) {
   constexpr std::int64_t kAligned = 16;  // elements: a part begins at a cache line
-  const std::int64_t each = ((count + size() - 1) / size() + kAligned - 1) / kAligned * kAligned;
-  return {std::min(count, each * of_rank), std::min(count, each * (of_rank + 1))};
+  const std::int64_t each = ((count + ranks - 1) / ranks + kAligned - 1) / kAligned * kAligned;
+  return {std::min(count, each * rank), std::min(count, each * (rank + 1))};
 }
 
 void require_same(Ranks& ranks, const std::vector<SameValue>& values, std::string_view what,

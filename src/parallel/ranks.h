@@ -7,11 +7,12 @@
 //
 // `what` names the collective in faults: "gradients", "stop and finite". With the step of at_step it says where a rank was.
 // Every collective may throw a RankFault; after one the Ranks is of no use but for last_words. None waits longer than the
-// time-out it was opened with. Not thread-safe: one thread makes the collectives.
+// time-out it was opened with, or set_timeout's. Not thread-safe: one thread makes the collectives.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -57,6 +58,9 @@ struct Part {
   std::int64_t begin = 0, end = 0;
 };
 
+// What rank `rank` of `ranks` has of `count` elements: equal parts, in order of rank, the last ones shorter.
+Part part_of(std::int64_t count, int rank, int ranks);
+
 class Ranks {
  public:
   Ranks() = default;
@@ -72,6 +76,9 @@ class Ranks {
   bool leads() const { return rank() == 0; }                  // writes checkpoints, prints, logs
   bool several() const { return size() > 1; }
 
+  // How long collectives wait from now on.
+  virtual void set_timeout(std::chrono::milliseconds timeout) = 0;
+
   // Says which optimizer step the next collectives belong to, from 1; 0: before the first.
   virtual void at_step(std::int64_t step) = 0;
 
@@ -79,10 +86,10 @@ class Ranks {
   // fp32 or fp64, contiguous, CPU, of one size everywhere. For sums whose bits do not depend on the number of ranks
   // use BinSums (parallel/tree_sum.h), which calls this. Sends 2 (W-1)/W of the values.
   virtual void sum(const at::Tensor& values, std::string_view what) = 0;
-  // The two halves of sum, for sharded optimizers. part_of: equal parts, in order of rank, the last ones shorter.
+  // The two halves of sum, for sharded optimizers. part_of: parallel::part_of() of as many ranks.
   // sum_part: this rank's part holds the sum, the rest of values is left as it was.
   // gather_parts: every rank gets the parts of all (any dtype).
-  Part part_of(std::int64_t count, int rank) const;
+  Part part_of(std::int64_t count, int rank) const { return parallel::part_of(count, rank, size()); }
   virtual void sum_part(const at::Tensor& values, std::string_view what) = 0;
   virtual void gather_parts(const at::Tensor& values, std::string_view what) = 0;
 
@@ -117,6 +124,7 @@ class OneRank final : public Ranks {
   int local_rank() const override { return 0; }
   int local_size() const override { return 1; }
   const std::vector<std::string>& hosts() const override { return hosts_; }
+  void set_timeout(std::chrono::milliseconds) override {}
   void at_step(std::int64_t) override {}
   void sum(const at::Tensor&, std::string_view) override {}
   void sum_part(const at::Tensor&, std::string_view) override {}

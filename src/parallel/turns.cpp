@@ -1,8 +1,10 @@
 #include "parallel/turns.h"
 
 #include <exception>
+#include <optional>
 
 #include "base/error.h"
+#include "base/stop_request.h"
 #include "parallel/pack.h"
 #include "parallel/rank_text.h"
 
@@ -10,13 +12,16 @@ namespace hone::parallel {
 
 namespace {
 
-// What a rank gathers: 'F' and its facts (length, bytes) in order; or 'E' and the text of its error.
-constexpr char kFacts = 'F', kFailed = 'E';
+// What a rank gathers: 'F' and its facts (length, bytes) in order; 'E' and the text of its error; 'C': it was cut short by a stop.
+constexpr char kFacts = 'F', kFailed = 'E', kCut = 'C';
 
 // Throws when a rank failed: on that rank its own error, on the others a RankFault that names the first.
 void throw_failures(const Ranks& ranks, const std::vector<std::string>& said, const std::exception_ptr& own,
                     std::string_view what) {
   if (own) std::rethrow_exception(own);
+  for (const std::string& one : said) {
+    if (one.starts_with(kCut)) throw base::StopCut();
+  }
   std::vector<int> failed;
   for (std::size_t r = 0; r < said.size(); ++r) {
     if (said[r].starts_with(kFailed)) failed.push_back(static_cast<int>(r));
@@ -36,17 +41,25 @@ void throw_failures(const Ranks& ranks, const std::vector<std::string>& said, co
 
 std::vector<std::string> in_turns(Ranks& ranks, const BinnedWork& work,
                                   const std::function<std::string(std::int64_t item)>& compute,
-                                  std::string_view what) {
+                                  std::string_view what, const std::function<void()>& after) {
   base::require(work.ranks() == ranks.size(), "parallel::in_turns",
                 "work that is shared among as many ranks");
   std::string facts(1, kFacts);
   std::exception_ptr own;
   try {
+    std::optional<base::CutScope> cuts;  // not between collectives of compute
+    if (ranks.several() && !after) cuts.emplace();
     for (const std::int64_t item : work.items_of_rank(ranks.rank())) append_text(facts, compute(item));
+  } catch (const RankFault&) {
+    throw;  // of a collective of compute: there is nobody to gather with
+  } catch (const base::StopCut&) {
+    own = std::current_exception();
+    facts = kCut;
   } catch (const std::exception& error) {
     own = std::current_exception();
     facts = kFailed + std::string(error.what());
   }
+  if (after) after();
   const std::vector<std::string> said = ranks.gather(facts, what);
   throw_failures(ranks, said, own, what);
   std::vector<std::string> out(static_cast<std::size_t>(work.count()));

@@ -18,6 +18,7 @@
 #include "base/active_python.h"
 #include "base/error.h"
 #include "base/signal_names.h"
+#include "base/stop_request.h"
 
 namespace hone::python {
 
@@ -166,7 +167,7 @@ WorkerProcess::Outcome WorkerProcess::exchange(Clock::time_point deadline, std::
     }
     if (!socket_open_) break;
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    if (left <= milliseconds::zero()) return Outcome::kLate;
+    if (left <= milliseconds::zero() || base::stop_overdue()) return Outcome::kLate;
     const bool more = sent_ < outgoing_.size();
     std::array<pollfd, 2> watched{pollfd{socket_, static_cast<short>(more ? POLLIN | POLLOUT : POLLIN), 0},
                                   pollfd{prints_open_ ? prints_ : -1, POLLIN, 0}};

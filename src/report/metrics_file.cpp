@@ -4,8 +4,6 @@
 #include <cmath>
 #include <sstream>
 
-#include "base/error.h"
-
 namespace hone::report {
 
 using base::Json;
@@ -48,26 +46,19 @@ Json metrics_line(const train::LogRecord& record) {
   return line;
 }
 
-MetricsFile::MetricsFile(const base::fs::path& path, std::int64_t first_step, bool evaluates_again)
-    : path_(path) {
+MetricsFile::MetricsFile(const base::fs::path& path, std::int64_t first_step, bool evaluates_again) {
   const EarlierLines earlier = lines_until(path, first_step, evaluates_again);
   base::write_file_atomic(path, earlier.text);
   earlier_end_ = earlier.end;
-  file_.open(path, std::ios::app);
+  file_.emplace(path);
 }
 
 void MetricsFile::write(const train::LogRecord& record) {
-  if (earlier_end_) base::fs::resize_file(path_, *earlier_end_);
+  if (earlier_end_) file_->truncate(*earlier_end_);
   earlier_end_.reset();
   Json line = metrics_line(record);
   for (const auto& [name, value] : record.performance) line["performance"][name] = value;
-  file_ << base::dump_json(line) << '\n' << std::flush;
-  if (file_) return;
-  throw base::UserError({.where = path_.string(),
-                         .expected = "space for one more line",
-                         .found = "the write failed",
-                         .cause = "the disk is full",
-                         .fix = "free some space and continue with --resume_from_checkpoint true"});
+  file_->append(base::dump_json(line) + "\n");
 }
 
 }  // namespace hone::report

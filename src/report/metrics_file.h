@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <optional>
 
+#include "base/appended_file.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "train/step_facts.h"
@@ -26,8 +26,7 @@ class MetricsFile {
   void write(const train::LogRecord& record);  // one line, flushed
 
  private:
-  base::fs::path path_;
-  std::ofstream file_;
+  std::optional<base::AppendedFile> file_;
   std::optional<std::uintmax_t> earlier_end_;  // offset of its line, while it is there
 };
 

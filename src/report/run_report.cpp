@@ -305,7 +305,9 @@ void RunReport::on_finish(const std::string& folder, bool interrupted, std::int6
   print_run_reward();
   for (const std::string& warning : warnings_.repeated())
     out_ << "warning   " << visible_controls(warning) << '\n';
-  if (interrupted) {
+  if (interrupted && step == 0) {
+    out_ << "stopped   before the first step was done; start again with the same command\n";
+  } else if (interrupted) {
     out_ << fmt::format(
         "stopped   after step {}, nothing lost; continue with --resume_from_checkpoint "
         "true\n",

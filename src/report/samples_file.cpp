@@ -4,7 +4,6 @@
 #include <sstream>
 #include <string>
 
-#include "base/error.h"
 #include "base/json.h"
 
 namespace hone::report {
@@ -69,18 +68,12 @@ SamplesFile::SamplesFile(base::fs::path path, std::int64_t first_step, bool eval
 }
 
 void SamplesFile::write(const train::SampleFacts& facts) {
-  if (!file_.is_open()) file_.open(path_, std::ios::app | std::ios::binary);
+  if (!file_) file_.emplace(path_);
   std::string lines;
   for (std::size_t i = 0; i < facts.completions.size(); ++i)
     lines += base::dump_json(sample_json(facts, i)) + "\n";
-  file_ << lines << std::flush;
+  file_->append(lines);
   if (!first_) first_ = facts;
-  if (file_) return;
-  throw base::UserError({.where = path_.string(),
-                         .expected = "space for the samples of step " + std::to_string(facts.step),
-                         .found = "the write failed",
-                         .cause = "the disk is full",
-                         .fix = "free some space and continue with --resume_from_checkpoint true"});
 }
 
 }  // namespace hone::report

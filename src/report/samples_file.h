@@ -5,9 +5,9 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <optional>
 
+#include "base/appended_file.h"
 #include "base/file.h"
 #include "train/step_facts.h"
 
@@ -25,7 +25,7 @@ class SamplesFile {
 
  private:
   base::fs::path path_;
-  std::ofstream file_;
+  std::optional<base::AppendedFile> file_;
   std::optional<train::SampleFacts> first_;
 };
 

@@ -6,6 +6,7 @@
 #include <bit>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -90,12 +91,23 @@ std::string event(std::int64_t step, const Message& value) {
       .str();
 }
 
+template <typename Write>
+void saying_what_to_do(const Write& write) {
+  try {
+    write();
+  } catch (const base::UserError& error) {
+    base::ErrorText text = error.text();
+    text.fix = "free some space, or set report_to: none, and continue with --resume_from_checkpoint true";
+    throw base::UserError(std::move(text));
+  }
+}
+
 }  // namespace
 
 TensorboardWriter::TensorboardWriter(const base::fs::path& folder, std::int64_t first_step) {
   base::fs::create_directories(folder);
   path_ = folder / event_file_name();
-  file_.open(path_, std::ios::binary);
+  saying_what_to_do([this] { file_.emplace(path_); });
   record(Message().fixed64(1, wall_time()).bytes(3, "brain.Event:2").str());
   if (first_step > 0) {  // SessionLog.START, as torch's SummaryWriter(purge_step=...) writes it
     record(Message()
@@ -121,19 +133,20 @@ void TensorboardWriter::text(std::string_view tag, std::string_view markdown, st
   record(event(step, Message().bytes(1, full_tag).bytes(9, metadata.str()).bytes(8, tensor.str())));
 }
 
+TensorboardWriter::~TensorboardWriter() {
+  try {
+    flush();
+  } catch (const base::UserError&) {  // the last values, of a run that ends
+  }
+}
+
 void TensorboardWriter::flush() {
-  if (file_.flush()) return;
-  throw base::UserError(
-      {.where = path_.string(),
-       .expected = "space for the next values",
-       .found = "the write failed",
-       .cause = "the disk is full, or the folder may not be written",
-       .fix = "free some space, or set report_to: none, and continue with --resume_from_checkpoint true"});
+  if (!batch_.empty()) saying_what_to_do([this] { file_->append(std::exchange(batch_, {})); });
 }
 
 void TensorboardWriter::record(const std::string& event) {
   const std::string length = little_endian<std::uint64_t>(event.size());
-  file_ << length << little_endian(masked_crc(length)) << event << little_endian(masked_crc(event));
+  batch_ += length + little_endian(masked_crc(length)) + event + little_endian(masked_crc(event));
 }
 
 std::string tensorboard_tag(std::string_view name) {

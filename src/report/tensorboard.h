@@ -4,10 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/appended_file.h"
 #include "base/file.h"
 
 namespace hone::report {
@@ -17,6 +18,9 @@ class TensorboardWriter {
   // A new events.out.tfevents.* file. first_step > 0: a resumed run's; TensorBoard then drops what earlier
   // files of the folder say of later steps.
   explicit TensorboardWriter(const base::fs::path& folder, std::int64_t first_step = 0);
+  TensorboardWriter(const TensorboardWriter&) = delete;
+  TensorboardWriter& operator=(const TensorboardWriter&) = delete;
+  ~TensorboardWriter();
   void scalar(std::string_view tag, float value, std::int64_t step);
   void text(std::string_view tag, std::string_view markdown, std::int64_t step);
   void flush();  // UserError when the file could not be written
@@ -24,7 +28,8 @@ class TensorboardWriter {
  private:
   void record(const std::string& event);
   base::fs::path path_;
-  std::ofstream file_;
+  std::optional<base::AppendedFile> file_;
+  std::string batch_;  // until the next flush
 };
 
 // transformers' TensorBoardCallback naming: "eval_loss" -> "eval/loss", "test_loss" -> "test/loss", else

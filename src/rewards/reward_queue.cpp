@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/stop_request.h"
+
 namespace hone::rewards {
 
 RewardQueue::RewardQueue(const std::vector<std::unique_ptr<Reward>>& rewards)
@@ -54,6 +56,7 @@ std::vector<std::vector<Scores>> RewardQueue::collect() {
   const std::exception_ptr error = std::exchange(error_, nullptr);
   std::vector<std::vector<Scores>> out = std::exchange(scores_, {});
   lock.unlock();
+  base::cut_if_overdue();  // what a call that was cut short said is no error of the reward
   if (error) std::rethrow_exception(error);
   broken_.end_batch();
   return out;

@@ -16,6 +16,7 @@
 #include "train/checkpoint_check.h"
 #include "train/publish.h"
 #include "train/run_folder.h"
+#include "train/shards.h"
 
 namespace hone::train {
 
@@ -28,11 +29,12 @@ namespace {
 constexpr const char* kOptimizerName = "optimizer";  // in the metadata; older hones had only AdamW
 
 // Options whose change cannot alter what is learned; a resumed run may differ in them without a note.
-constexpr std::array<std::string_view, 33> kHarmless = {"output_dir",
+constexpr std::array<std::string_view, 34> kHarmless = {"output_dir",
                                                         "resume_from_checkpoint",
                                                         "save_steps",
                                                         "save_strategy",
                                                         "save_total_limit",
+                                                        "stop_grace",
                                                         "load_best_model_at_end",
                                                         "logging_steps",
                                                         "logging_strategy",
@@ -86,19 +88,21 @@ base::DType dtype_of(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kByte ? base::DType::kU8 : base::DType::kF32;
 }
 
-void write_optimizer(const fs::path& path, const learn::Optimizer& optimizer) {
-  std::vector<at::Tensor> values;
-  std::vector<base::StoredTensor> tensors;
-  for (const learn::StateTensor& one : optimizer.state()) values.push_back(one.value.cpu());
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    tensors.push_back({.name = optimizer.state()[k].name,
-                       .dtype = dtype_of(values[k]),
-                       .shape = values[k].sizes().vec(),
-                       .bytes = bytes_of(values[k])});
-  }
+void write_optimizer(const fs::path& path, const learn::Optimizer& optimizer, Shards* shards) {
+  std::vector<base::TensorHeader> headers;
+  for (const learn::StateTensor& one : optimizer.state())
+    headers.push_back({.name = one.name, .dtype = dtype_of(one.value), .shape = one.value.sizes().vec()});
+  const auto write = [&](std::size_t k, const base::TakeBytes& take) {
+    if (shards != nullptr)
+      return shards->read_state(k, [&](const at::Tensor& part) { take(bytes_of(part)); });
+    const at::Tensor values = optimizer.state()[k].value.cpu();
+    take(bytes_of(values));
+  };
   base::write_safetensors(
-      path, tensors,
-      {{"format", "pt"}, {"step", std::to_string(optimizer.steps())}, {kOptimizerName, optimizer.name()}});
+      path, headers,
+      {{"format", "pt"}, {"step", std::to_string(optimizer.steps())}, {kOptimizerName, optimizer.name()}},
+      write);
+  optimizer.rest();
 }
 
 Json file_table(const fs::path& folder) {
@@ -111,6 +115,7 @@ Json file_table(const fs::path& folder) {
   return Json(table);
 }
 
+// Valid while the file is open.
 at::Tensor read_state(const base::SafetensorsFile& file, const learn::StateTensor& wanted) {
   const auto* tensor = file.find(wanted.name);
   const bool fits = tensor != nullptr && tensor->dtype == dtype_of(wanted.value) &&
@@ -122,6 +127,11 @@ at::Tensor read_state(const base::SafetensorsFile& file, const learn::StateTenso
                      .found = tensor == nullptr ? "no such tensor" : "another shape or type",
                      .cause = "the checkpoint is from a run with another adapter, or other optim_args",
                      .fix = "resume with the lora_* options and optim_args of that run (see its plan.yaml)"});
+  }
+  const bool aligned = reinterpret_cast<std::uintptr_t>(tensor->bytes.data()) % sizeof(float) == 0;
+  if (aligned) {  // no copy: a rank restores its share only
+    return at::from_blob(const_cast<std::byte*>(tensor->bytes.data()), wanted.value.sizes(),
+                         at::TensorOptions(wanted.value.scalar_type()));
   }
   at::Tensor out = at::empty(wanted.value.sizes(), wanted.value.scalar_type());
   std::memcpy(out.mutable_data_ptr(), tensor->bytes.data(), tensor->bytes.size());
@@ -179,7 +189,7 @@ std::vector<std::string> changes(const Json& saved, const config::Plan& plan, co
 void save_checkpoint(const fs::path& output_dir, const CheckpointParts& parts) {
   base::StagedFolder staged(checkpoint_path(output_dir, parts.state.step));
   write_result_files(staged.path(), parts, Weights::kMasters);
-  write_optimizer(staged.path() / kOptimizerFile, parts.optimizer);
+  write_optimizer(staged.path() / kOptimizerFile, parts.optimizer, parts.shards);
   Json method_files = Json::array();
   for (const auto& [name, text] : parts.method_files) {
     base::write_file_atomic(staged.path() / name, text);

@@ -28,6 +28,8 @@
 
 namespace hone::train {
 
+class Shards;  // train/shards.h
+
 // The contents of a checkpoint; references are only read.
 struct CheckpointParts {
   const adapters::Adapter& adapter;
@@ -41,6 +43,7 @@ struct CheckpointParts {
   std::vector<std::pair<std::string, std::string>> method_files = {};
   // publish_final: the checkpoint whose adapter is the result (load_best_model_at_end); empty: `adapter`.
   base::fs::path best = {};
+  Shards* shards = nullptr;  // where other ranks keep parts of it: within Shards::reading()
 };
 
 // Writes output_dir/checkpoint-<step>. UserError on a full disk; no partial folder is left.

@@ -13,30 +13,24 @@ LayerSteps::LayerSteps(model::CausalLm& model, adapters::Adapter& adapter, learn
     : model_(model), adapter_(adapter), optimizer_(optimizer) {
   base::require(adapter.is_full() && adapter.flat().is_cpu(), "train::LayerSteps",
                 "full fine-tuning on the CPU");
-  const learn::FlatLayout& layout = optimizer.layout();
   std::int64_t largest = 0;
-  for (std::size_t i = 0; i < layout.size(); ++i) {
-    if (i == 0 || layout[i].part != layout[i - 1].part)
-      parts_.push_back({.layer = layout[i].part, .offset = layout[i].offset, .first = i});
-    parts_.back().size += layout[i].size;
-    parts_.back().count += 1;
-  }
-  for (const Part& part : parts_) {
-    if (part.layer != learn::kNoPart) largest = std::max(largest, part.size);
+  for (const FlatPart& part : flat_parts(optimizer.layout())) {
+    parts_.push_back({part, {}, false});
+    if (!part.outside()) largest = std::max(largest, part.size);
   }
   adapter_.release_gradient();
   const at::TensorOptions options = adapter.flat().options();
   layer_gradient_ = at::empty({largest}, options);
   for (Part& part : parts_) {
-    const bool outside = part.layer == learn::kNoPart;
-    part.gradient = outside ? at::empty({part.size}, options) : layer_gradient_.narrow(0, 0, part.size);
-    if (outside) lend(part);
+    part.gradient =
+        part.outside() ? at::empty({part.size}, options) : layer_gradient_.narrow(0, 0, part.size);
+    if (part.outside()) lend(part);
   }
-  model_.set_backward_observer(this);
+  model_.set_pass_observer(this);
 }
 
 LayerSteps::~LayerSteps() {
-  model_.set_backward_observer(nullptr);
+  model_.set_pass_observer(nullptr);
   adapter_.release_gradient();
 }
 
@@ -58,7 +52,7 @@ void LayerSteps::begin() {
   applied_ = false;
   for (Part& part : parts_) {
     part.taken = false;
-    if (part.layer == learn::kNoPart) part.gradient.zero_();
+    if (part.outside()) part.gradient.zero_();
   }
 }
 
@@ -66,7 +60,7 @@ double LayerSteps::finish() {
   base::require(norm_.has_value(), "train::LayerSteps::finish", "measure() or apply() before it");
   for (Part& part : parts_) {
     if (part.taken) continue;
-    if (part.layer != learn::kNoPart) part.gradient.zero_();  // the backward did not reach it
+    if (!part.outside()) part.gradient.zero_();  // the backward did not reach it
     take(part);
   }
   const double norm = norm_->value();
@@ -91,7 +85,7 @@ void LayerSteps::lend(const Part& part) {
   }
 }
 
-void LayerSteps::before_layer(std::size_t layer) {
+void LayerSteps::before_backward(std::size_t layer) {
   Part* const part = part_of(layer);
   if (part == nullptr) return;
   base::require(norm_.has_value() && !part->taken, "train::LayerSteps",
@@ -100,7 +94,7 @@ void LayerSteps::before_layer(std::size_t layer) {
   lend(*part);
 }
 
-void LayerSteps::after_layer(std::size_t layer) {
+void LayerSteps::after_backward(std::size_t layer) {
   Part* const part = part_of(layer);
   if (part == nullptr) return;
   take(*part);

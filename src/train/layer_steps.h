@@ -18,12 +18,13 @@
 #include "adapters/lora.h"
 #include "learn/adamw.h"
 #include "learn/optimizer.h"
-#include "model/backward_observer.h"
 #include "model/causal_lm.h"
+#include "model/pass_observer.h"
+#include "train/flat_parts.h"
 
 namespace hone::train {
 
-class LayerSteps final : public model::BackwardObserver {
+class LayerSteps final : public model::PassObserver {
  public:
   // A gradient is not finite. What was applied before it stays applied: the parameters are no step's.
   struct NotFinite {};
@@ -44,15 +45,12 @@ class LayerSteps final : public model::BackwardObserver {
   // Whether the parameters have changed since apply() or measure().
   bool has_applied() const { return applied_; }
 
-  void before_layer(std::size_t layer) override;
-  void after_layer(std::size_t layer) override;
+  void before_backward(std::size_t layer) override;
+  void after_backward(std::size_t layer) override;
 
  private:
-  // Neighboring tensors of one layer, or of none.
-  struct Part {
-    std::int64_t layer = 0, offset = 0, size = 0;
-    std::size_t first = 0, count = 0;  // tensors
-    at::Tensor gradient;               // [size]: of a layer a part of layer_gradient_
+  struct Part : FlatPart {
+    at::Tensor gradient;  // [size]: of a layer a part of layer_gradient_
     bool taken = false;
   };
   void begin();

@@ -14,7 +14,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/mapped_files.h"
+#include "base/retry.h"
 #include "base/step_progress.h"
+#include "base/stop_request.h"
 #include "base/stopwatch.h"
 #include "base/where.h"
 #include "learn/adamw.h"
@@ -24,11 +27,13 @@
 #include "rewards/reward.h"
 #include "train/checkpoint.h"
 #include "train/guard.h"
+#include "train/input_watch.h"
 #include "train/layer_steps.h"
 #include "train/optimizer.h"
 #include "train/run_folder.h"
 #include "train/run_sampler.h"
 #include "train/same_run.h"
+#include "train/shards.h"
 #include "train/triggers.h"
 
 namespace hone::train {
@@ -51,8 +56,13 @@ class Loop {
     begin_plateau();
     if (p_.layer_steps != nullptr) layer_steps_.emplace(*p_.layer_steps, p_.adapter, p_.optimizer);
     using Order = parallel::BinSums::Order;
-    work_.emplace(ranks_, layer_steps_ ? at::Tensor() : p_.adapter.flat_gradient(),
-                  p_.adapter.is_full() ? Order::kPlain : Order::kTree);
+    if (p_.shards != nullptr) {
+      const bool inner = p_.shards->divides_gradients();
+      work_.emplace(ranks_, inner ? at::Tensor() : p_.adapter.flat_gradient(), inner ? p_.shards : nullptr);
+    } else {
+      work_.emplace(ranks_, layer_steps_ ? at::Tensor() : p_.adapter.flat_gradient(),
+                    p_.adapter.is_full() ? Order::kPlain : Order::kTree);
+    }
     p_.method.share(&*work_);
   }
   Loop(const Loop&) = delete;
@@ -81,6 +91,7 @@ class Loop {
       const StepFacts facts = step();
       const std::int64_t done = p_.state.step;
       const bool epoch_ends = done % p_.method.steps_per_epoch() == 0;
+      if (epoch_ends) look_at_inputs();
       const Actions due =
           actions_after(p_.plan, intervals_, done, total_steps_, epoch_ends, p_.method.epoch_after(done));
       p_.listener.on_step(facts, total_steps_);
@@ -94,7 +105,7 @@ class Loop {
       const Asked asked = agree(facts, pause);
       pause = asked.pause;
       const bool interrupted = (asked.pause || asked.stop) && done < total_steps_;
-      if (due.save || saves_best || interrupted) save();
+      if (due.save || saves_best || interrupted) save(/*last=*/interrupted);
       if (interrupted) {
         measure(/*at_end=*/true);
         return {.interrupted = true, .paused = pause, .step = done};
@@ -115,7 +126,8 @@ class Loop {
     if (!ranks_.several()) return {.stop = stop, .pause = pause};
     constexpr std::int64_t kHashedSteps = 16;
     const bool hashed = facts.step % kHashedSteps == 0 || facts.step == total_steps_;
-    const std::uint32_t hash = hashed ? parameter_hash(p_.adapter) : 0;
+    const bool whole = p_.shards == nullptr || !p_.shards->divides_parameters();
+    const std::uint32_t hash = hashed && whole ? parameter_hash(p_.adapter) : 0;
     const parallel::Agreed found = ranks_.agree(
         std::array<std::int64_t, 5>{stop ? 1 : 0, pause ? 1 : 0, std::bit_cast<std::int64_t>(facts.loss),
                                     std::bit_cast<std::int64_t>(facts.grad_norm), hash},
@@ -133,8 +145,9 @@ class Loop {
     base::where.step.store(index + 1, std::memory_order_relaxed);
     base::end_parts();
     const double learning_rate = rate_of(index);
-    const Backward done =
-        layer_steps_ ? step_by_layer(index, learning_rate) : step_at_once(index, learning_rate);
+    const Backward done = layer_steps_           ? step_by_layer(index, learning_rate)
+                          : p_.shards != nullptr ? step_divided(index, learning_rate)
+                                                 : step_at_once(index, learning_rate);
     p_.method.on_step(index);
     // ---- and ends here
     return account(done.loss, done.grad_norm, learning_rate, seconds_since(start));
@@ -152,6 +165,17 @@ class Loop {
     const double grad_norm = learn::clip_gradient(p_.adapter.flat_gradient(), p_.plan.max_grad_norm);
     require_finite(loss.loss, grad_norm, index);
     p_.optimizer.step(p_.adapter.flat(), p_.adapter.flat_gradient(), learning_rate);
+    return {loss, grad_norm};
+  }
+
+  // The same, of which each rank does its share.
+  Backward step_divided(std::int64_t index, double learning_rate) {
+    p_.shards->begin();
+    const StepLoss loss = saving_first([&] { return p_.method.backward(index); });
+    const double grad_norm = p_.shards->end_gradient(p_.plan.max_grad_norm);
+    if (p_.guard != nullptr) p_.guard->on_backward(index + 1, loss, p_.adapter);
+    require_finite(loss.loss, grad_norm, index);
+    p_.shards->apply(learning_rate);
     return {loss, grad_norm};
   }
 
@@ -268,11 +292,12 @@ class Loop {
     if (std::isfinite(loss) && std::isfinite(grad_norm)) return;
     const bool half_done = layer_steps_ && layer_steps_->has_applied();
     layer_steps_.reset();
-    p_.adapter.hold_gradient();  // the guard replays samples, whose gradients it looks at
-    if (p_.guard != nullptr) p_.guard->on_not_finite(index + 1, loss, grad_norm);
+    const bool divided = p_.shards != nullptr && p_.shards->divides_gradients();
+    if (!divided) p_.adapter.hold_gradient();  // the guard replays samples, whose gradients it looks at
+    if (p_.guard != nullptr && !divided) p_.guard->on_not_finite(index + 1, loss, grad_norm);
     std::string first_bad;
     for (const auto& tensor : p_.adapter.tensors()) {
-      if (at::isfinite(tensor.value.grad()).all().item<bool>()) continue;
+      if (!tensor.value.grad().defined() || at::isfinite(tensor.value.grad()).all().item<bool>()) continue;
       first_bad = "; first non-finite gradient: " + tensor.name;
       break;
     }
@@ -311,20 +336,38 @@ class Loop {
   template <typename Call>
   auto saving_first(const Call& call) -> decltype(call()) {
     try {
+      std::optional<base::CutScope> cuts;  // of several ranks: in parallel/turns.h
+      if (!ranks_.several() && p_.layer_steps == nullptr) cuts.emplace();
       return call();
     } catch (const GuardStop&) {
       throw;
+    } catch (const base::StopCut&) {
+      if (p_.state.step > 0 && !is_saved()) write_alone();
+      throw Interrupted();
     } catch (const rewards::RewardUnavailable&) {
       // Ctrl-C while a reward was waited for: the step that it cut short was not done.
       if (!p_.stop_requested.load() || p_.state.step == 0) throw_saved();
-      if (ranks_.leads() && !is_saved()) write_checkpoint();
+      if (!is_saved()) write_alone();
       throw Interrupted();
     } catch (const base::UserError&) {
+      try {
+        base::require_readable();  // a truncated file's zeros may be what is wrong
+      } catch (const base::UserError&) {
+        throw_saved();
+      }
       throw_saved();
     } catch (const std::exception&) {
       save_completed();
       throw;
     }
+  }
+
+  // Files of the run that somebody changed meanwhile.
+  void look_at_inputs() {
+    if (p_.inputs == nullptr) return;
+    std::vector<std::string> notes = saving_first([&] { return p_.inputs->look(); });
+    if (notes.empty() || !ranks_.leads()) return;
+    p_.listener.on_rollout({.step = p_.state.step, .warnings = std::move(notes)});
   }
 
   // The UserError that is being handled, with what became of the last step.
@@ -357,7 +400,10 @@ class Loop {
     const std::string go_on = "continue with --resume_from_checkpoint true";
     try {
       if (is_saved()) return folder.string() + " contains the last step: " + go_on;
-      write_checkpoint();  // no collective: other ranks may be gone
+      if (p_.shards != nullptr)
+        return "step " + std::to_string(step) +
+               " was not saved, because every rank has a part of it; earlier checkpoints are complete";
+      write_alone();  // no collective: other ranks may be gone
       return "step " + std::to_string(step) + " was saved first, in " + folder.string() + ": " + go_on;
     } catch (const base::UserError& error) {
       return "step " + std::to_string(step) + " could not be saved: " + error.text().where + ": " +
@@ -372,7 +418,7 @@ class Loop {
     if (p_.method.has_evaluation()) evaluate();
     sample(/*evaluated=*/true);
     p_.state.evaluation_due = false;
-    save();
+    save(/*last=*/false);
   }
 
   // The state of a schedule that follows a metric; a resumed run has it, unless learning_rate changed.
@@ -409,13 +455,13 @@ class Loop {
   // `follow`: its metric is followed. Not that of the one before step 1, as in transformers. Returns whether this
   // step is the best so far.
   bool evaluate(bool follow = true) {
+    look_at_inputs();
     const auto start = Clock::now();
     const bool was_due = std::exchange(p_.state.evaluation_due, true);  // in what an error saves
     const std::vector<EvalFacts> sets = saving_first([&] {
       std::vector<EvalFacts> out = p_.method.evaluate_sets();
       if (p_.sampler == nullptr) return out;
-      if (ranks_.leads())
-        p_.sampler->score(p_.state.step, p_.method.epoch_after(p_.state.step), out, p_.listener);
+      score(out);
       return read_facts<std::vector<EvalFacts>>(
           ranks_.broadcast(write_facts(std::move(out)), "scores of the evaluation"));
     });
@@ -432,10 +478,33 @@ class Loop {
 
   // Completions of sample_prompts, where they are due.
   void sample(bool evaluated) {
-    if (!ranks_.leads() || p_.sampler == nullptr || !p_.sampler->is_due(p_.state.step, evaluated)) return;
+    const bool whole = p_.shards == nullptr || !p_.shards->divides_parameters();
+    if (p_.sampler == nullptr || !p_.sampler->is_due(p_.state.step, evaluated)) return;
+    if (whole && !ranks_.leads()) return;
     const auto start = Clock::now();
-    p_.listener.on_samples(saving_first([&] { return p_.sampler->sample(p_.state.step); }));
+    const auto now = [&] { p_.listener.on_samples(p_.sampler->sample(p_.state.step)); };
+    saving_first([&] {
+      if (whole) return now();
+      p_.shards->reading([&] {
+        p_.shards->read_all_parameters();
+        now();
+      });
+    });
     spent_.add("evaluation", seconds_since(start));
+  }
+
+  void score(std::vector<EvalFacts>& sets) {
+    const auto now = [&] {
+      p_.sampler->score(p_.state.step, p_.method.epoch_after(p_.state.step), sets, p_.listener);
+    };
+    if (p_.shards != nullptr && p_.shards->divides_parameters()) {
+      p_.shards->reading([&] {
+        p_.shards->read_all_parameters();
+        now();
+      });
+    } else if (ranks_.leads()) {
+      now();
+    }
   }
 
   LogRecord eval_record(const EvalFacts& facts) const {
@@ -478,7 +547,9 @@ class Loop {
             .facts = facts_,
             .plan = p_.plan,
             .tokenizer = p_.tokenizer,
-            .method_files = std::move(files)};
+            .method_files = std::move(files),
+            .best = {},
+            .shards = p_.shards};
   }
 
   // Empty: none yet.
@@ -487,21 +558,54 @@ class Loop {
     return step == 0 ? base::fs::path() : checkpoint_path(p_.plan.output_dir, step);
   }
 
-  void save() {
-    parallel::all_or_none(ranks_, [this] { write_checkpoint(); }, "checkpoint");
+  // Storage that does not answer ends no run that goes on: the next checkpoint may be saved.
+  void save(bool last) {
+    const BestCheckpoint before = p_.state.best;
+    note_saved(p_.state.best, p_.plan.output_dir, p_.state.step);
+    const auto write = [&] {
+      try {
+        write_checkpoint();
+      } catch (const base::StorageGone& gone) {
+        if (last) throw;
+        p_.state.best = before;
+        p_.listener.on_rollout({.step = p_.state.step, .warnings = {not_saved(gone.text())}});
+      }
+    };
+    by_rank_0(write, "checkpoint");
   }
 
-  // By rank 0; the others only note it.
+  std::string not_saved(const base::ErrorText& why) const {
+    return "step " + std::to_string(p_.state.step) + " was not saved: " + why.where + ": " + why.found +
+           "; the run goes on, and earlier checkpoints are complete";
+  }
+
+  // `write` by rank 0, which reads what other ranks keep.
+  void by_rank_0(const std::function<void()>& write, std::string_view what) {
+    const auto share = [&] {
+      if (p_.shards != nullptr) {
+        p_.shards->reading(write);
+      } else if (ranks_.leads()) {
+        write();
+      }
+    };
+    parallel::all_or_none(ranks_, share, what);
+  }
+
+  // Without the other ranks.
+  void write_alone() {
+    if (!ranks_.leads() || p_.shards != nullptr) return;
+    note_saved(p_.state.best, p_.plan.output_dir, p_.state.step);
+    write_checkpoint();
+  }
+
   void write_checkpoint() {
     const auto start = Clock::now();
-    note_saved(p_.state.best, p_.plan.output_dir, p_.state.step);
-    if (!ranks_.leads()) return;
     base::begin_part("saving a checkpoint", "", 0);
-    save_checkpoint(p_.plan.output_dir, checkpoint_parts());
+    base::retry_storage([&] { save_checkpoint(p_.plan.output_dir, checkpoint_parts()); });
     const std::string folder = checkpoint_path(p_.plan.output_dir, p_.state.step).string();
     base::where.checkpoint.store(p_.state.step, std::memory_order_relaxed);
     if (p_.guard != nullptr) p_.guard->on_save(folder, p_.state.step);
-    rotate();
+    base::retry_storage([&] { rotate(); });
     base::end_parts();
     spent_.add("save", seconds_since(start));
     p_.listener.on_save(folder, p_.state.step);
@@ -531,12 +635,7 @@ class Loop {
   }
 
   void finish() {
-    parallel::all_or_none(
-        ranks_,
-        [this] {
-          if (ranks_.leads()) write_result();
-        },
-        "result");
+    by_rank_0([this] { write_result(); }, "result");
   }
 
   void write_result() {
@@ -545,7 +644,7 @@ class Loop {
     if (!has_earlier_end()) record_end();
     CheckpointParts parts = checkpoint_parts();
     if (p_.plan.load_best_model_at_end) parts.best = best_folder();
-    publish_final(p_.plan.output_dir, parts);
+    base::retry_storage([&] { publish_final(p_.plan.output_dir, parts); });
     // transformers, too, keeps only the best of a limit of one; its trainer_state.json is at the top.
     if (!parts.best.empty() && p_.plan.save_total_limit == 1) {
       rotate_checkpoints(p_.plan.output_dir, {.keep = 1, .written = p_.state.best.saved});

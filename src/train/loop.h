@@ -20,8 +20,10 @@
 
 namespace hone::train {
 
+class InputWatch;  // train/input_watch.h
 class RunGuard;    // train/guard.h
 class RunSampler;  // train/run_sampler.h
+class Shards;      // train/shards.h
 
 // The results of one optimizer step's forward and backward passes.
 struct StepLoss {
@@ -125,10 +127,13 @@ struct LoopParts {
   std::int64_t planned_memory = 0;  // bytes of StartFacts::memory; 0: the peak is not compared
   RunGuard* guard = nullptr;
   RunSampler* sampler = nullptr;
+  InputWatch* inputs = nullptr;  // looked at before evaluations and checkpoints, and where an epoch ends
   parallel::Ranks* ranks =
       nullptr;  // null: this process is the only one. Rank 0 has guard, and writes; others are silent
   // The model, where the optimizer steps in the backward (train/layer_steps.h); null: after it.
   model::CausalLm* layer_steps = nullptr;
+  // What ranks divide in full fine-tuning (train/shards.h); null: nothing.
+  Shards* shards = nullptr;
 };
 
 struct LoopResult {

@@ -28,15 +28,15 @@ constexpr std::int64_t kPlainHeadRows = 512, kPlainBlock = 128;  // scored_pass.
 
 constexpr std::size_t kFirstOfBatch = 3;  // segments after program, base and adapter: what a batch needs
 
-enum Module { kQ, kK, kV, kO, kGate, kUp, kDown };
-
 // The sizes that every formula below is made of.
 struct Shapes {
   explicit Shapes(const MemoryInputs& in)
       : hidden(in.model.hidden_size),
         heads(in.model.num_attention_heads * in.model.head_dim),
         qkv(heads + 2 * in.model.num_key_value_heads * in.model.head_dim),
-        qk(qkv - in.model.num_key_value_heads * in.model.head_dim),
+        normed_qk(in.model.qk_norm || in.model.projection_qk_norm
+                      ? qkv - in.model.num_key_value_heads * in.model.head_dim
+                      : 0),
         mlp(in.model.intermediate_size),
         layers(in.model.num_hidden_layers),
         tokens(std::max(in.train.tokens, in.eval.tokens)),
@@ -52,7 +52,7 @@ struct Shapes {
   }
   std::int64_t taped_layers() const { return first_adapted ? layers - *first_adapted : 0; }
 
-  std::int64_t hidden, heads, qkv, qk, mlp, layers, tokens, scored, e, residual;
+  std::int64_t hidden, heads, qkv, normed_qk, mlp, layers, tokens, scored, e, residual;
   std::int64_t rank_sum = 0;
   std::int64_t head_rows = 0;  // that are trained
   std::optional<std::int64_t> first_adapted;
@@ -61,7 +61,8 @@ struct Shapes {
 // What LayerTape holds, a token and layer; then the low-rank products of all layers.
 std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
   std::int64_t token = 2 * s.hidden * s.residual + s.heads * s.e + 4 * in.model.num_attention_heads;
-  if (level != RecomputeMode::kLayer) token += (s.qkv + (in.model.qk_norm ? s.qk : 0) + 2 * s.mlp) * s.e;
+  if (level != RecomputeMode::kLayer) token += (s.qkv + s.normed_qk + 2 * s.mlp) * s.e;
+  if (in.model.norms_after) token += 2 * s.hidden * s.e;
   if (level == RecomputeMode::kNone) token += (2 * s.hidden + s.mlp) * s.e;
   return in.train.tokens * (token * s.taped_layers() + s.rank_sum * s.e);
 }
@@ -70,9 +71,11 @@ std::int64_t fused_tape(const MemoryInputs& in, const Shapes& s, RecomputeMode l
 std::int64_t fused_scratch(const MemoryInputs& in, const Shapes& s, RecomputeMode level) {
   const bool all = level == RecomputeMode::kNone, some = level != RecomputeMode::kLayer;
   const std::int64_t norms = all ? 0 : s.hidden * s.e;  // each of the two
-  const std::int64_t qkv = some ? 0 : (s.qkv + (in.model.qk_norm ? s.qk : 0)) * s.e;
+  const std::int64_t qkv = some ? 0 : (s.qkv + s.normed_qk) * s.e;
   const std::int64_t gate_up = some ? 0 : 2 * s.mlp * s.e, product = all ? 0 : s.mlp * s.e;
-  const std::int64_t stream = s.hidden * s.residual;
+  // with norms after a branch, or a scale of it: the branch, its norm, its gradient
+  const bool branch = in.model.norms_after || in.model.residual_scale != 1;
+  const std::int64_t stream = s.hidden * s.residual + (branch ? 3 * s.hidden * s.e : 0);
   const auto dropped = [&](std::int64_t width) {
     return in.dropout ? width * (s.e + 4) : 0;
   };  // + its fp32 mask
@@ -99,26 +102,21 @@ std::int64_t fused_head_bytes(const Shapes& s) {
   return s.scored * (s.hidden * (s.residual + s.e + 2 * 4) + s.head_rows * (4 * 4 + s.e)) + tile;
 }
 
-// Whether two modules of a layer read the same tensor.
-std::int64_t input_of(std::int64_t module) {
-  if (module <= kV) return kQ;
-  return module == kUp ? std::int64_t{kGate} : module;
-}
-
 // What autograd saves. Both norms keep their fp32 input (one of the two is the residual stream itself),
 // SwiGLU its three factors, attention q, k, v, out and lse; a side keeps its input in the linears' dtype (a
 // copy of its own after dropout or a cast), its low-rank product, and A and B as cast.
 std::int64_t plain_tape(const MemoryInputs& in, const Shapes& s) {
   std::int64_t token =
       2 * 4 * s.hidden + (s.qkv + s.heads) * s.e + 4 * in.model.num_attention_heads + 3 * s.mlp * s.e;
-  if (in.model.qk_norm) token += 4 * s.qk;
+  token += 4 * s.normed_qk;
+  if (in.model.norms_after) token += 2 * 4 * s.hidden;
   // inputs of the linears, cast for each of them
   if (in.full) token += (s.e != s.residual ? 5 : 2) * s.hidden * s.e + s.mlp * s.e;
   std::int64_t tape = in.train.tokens * token * s.taped_layers();
   std::set<std::pair<std::int64_t, std::int64_t>> shared;  // inputs that several sides keep as one tensor
   for (const AdaptedLinear& linear : in.adapted) {
-    const bool cast = s.e != s.residual && linear.module != kO && linear.module != kDown;
-    const bool own = in.dropout || cast || shared.emplace(linear.layer, input_of(linear.module)).second;
+    const bool cast = s.e != s.residual && linear.reads_norm;
+    const bool own = in.dropout || cast || shared.emplace(linear.layer, linear.reads).second;
     tape += in.train.tokens * (linear.rank + (own ? linear.in : 0)) * s.e;
     if (s.e != 4) tape += linear.rank * (linear.in + linear.out) * s.e;
   }
@@ -141,7 +139,9 @@ std::int64_t plain_head_bytes(const MemoryInputs& in, const Shapes& s) {
 }
 
 std::int64_t batch_bytes(const MemoryInputs& in, const Shapes& s) {
-  const std::int64_t tables = 2 * in.model.head_dim * s.residual + 8;  // cos, sin; the rows of the tokens
+  const std::int64_t rotations = in.model.local_rope_theta ? 2 : 1;
+  // cos, sin; the rows of the tokens
+  const std::int64_t tables = rotations * 2 * in.model.head_dim * s.residual + 8;
   return s.tokens * (in.accumulation * 3 * 8 + tables) + s.scored * 2 * 8;
 }
 
@@ -169,8 +169,20 @@ std::int64_t copied_parameters(const MemoryInputs& in, const MemorySavings& savi
   return in.adapter_parameters - (savings.keeps_casts ? 0 : in.layer_copies - in.layer_copies_of_one);
 }
 
+bool divides(const MemoryInputs& in, std::int64_t stage) {
+  return in.full && in.ranks > 1 && in.zero_stage >= stage;
+}
+
+// Of all parameters, those that a rank has when it keeps its share of each part and works on one layer.
+std::int64_t parameters_of_a_share(const MemoryInputs& in) {
+  const std::int64_t layers = in.adapter_parameters - in.outside_parameters;
+  return in.outside_parameters + (layers + in.ranks - 1) / in.ranks + in.largest_layer;
+}
+
 std::string trained_segment(const MemoryInputs& in, bool layer_steps) {
   if (!in.full) return "adapter and optimizer";
+  if (divides(in, 1))
+    return "float32 weights, gradients and optimizer, by zero_stage " + std::to_string(in.zero_stage);
   return layer_steps ? "float32 weights, a layer's gradients and optimizer"
                      : "float32 weights, gradients and optimizer";
 }
@@ -303,13 +315,18 @@ std::string_view recompute_name(RecomputeMode level) {
 }
 
 MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode level,
-                     const MemorySavings& savings) {
+                     const MemorySavings& asked) {
+  MemorySavings savings = asked;
+  if (divides(in, 3)) savings.keeps_casts = false;  // what is gathered of a layer is gone after its pass
   base::require(level != RecomputeMode::kAuto, "train::memory_of", "a level, not auto");
   const Shapes s(in);
   // parameters and gradients; GEMMs read a copy in the linears' dtype, which autograd saves of whole matrices
   const bool copies = in.linear_size != 4 && (fused_layer || in.full);
   const std::int64_t shadow = copies ? in.linear_size : 0;
-  const std::int64_t gradients = savings.layer_steps ? in.layer_step_parameters : in.adapter_parameters;
+  const std::int64_t gradients = savings.layer_steps ? in.layer_step_parameters
+                                 : divides(in, 2)    ? parameters_of_a_share(in)
+                                                     : in.adapter_parameters;
+  const std::int64_t weights = divides(in, 3) ? parameters_of_a_share(in) : in.adapter_parameters;
   MemoryPlan out;
   out.layer_steps = savings.layer_steps;
   out.keeps_casts = savings.keeps_casts;
@@ -319,8 +336,7 @@ MemoryPlan memory_of(const MemoryInputs& in, bool fused_layer, RecomputeMode lev
       {"program and data", in.program_bytes + kFirstUse},
       {describe_base(in), in.base_bytes},
       {trained_segment(in, savings.layer_steps),
-       in.adapter_parameters * 4 + copied_parameters(in, savings) * shadow +
-           gradients * 4 * (1 + in.gradient_copies) +
+       weights * 4 + copied_parameters(in, savings) * shadow + gradients * 4 * (1 + in.gradient_copies) +
            in.optimizer_bytes.value_or(2 * 4 * in.adapter_parameters)},
       {"tape of " + std::to_string(s.taped_layers()) + " layers",
        fused_layer ? fused_tape(in, s, level) : plain_tape(in, s)},

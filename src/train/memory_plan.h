@@ -16,9 +16,10 @@
 
 namespace hone::train {
 
-// A linear with LoRA. `module` counts q, k, v, o, gate, up, down within its layer.
+// A linear with LoRA. `reads`: a number that linears of a layer share which read one tensor.
 struct AdaptedLinear {
-  std::int64_t layer = 0, module = 0;
+  std::int64_t layer = 0, reads = 0;
+  bool reads_norm = true;  // the residual stream, by a norm: not what the linears' products gave
   std::int64_t in = 0, out = 0, rank = 0;
 };
 
@@ -67,6 +68,10 @@ struct MemoryInputs {
   // Of the trained linears in the layers: all, and of one layer, the most. 0: their copies have to be kept.
   std::int64_t layer_copies = 0, layer_copies_of_one = 0;
   bool clips = true;  // max_grad_norm is not 0
+  // Full fine-tuning: what is trained outside the layers, and in the largest of them. Of these, zero_stage divides among
+  // `ranks` (train/shards.h); optimizer_bytes are this rank's.
+  std::int64_t outside_parameters = 0, largest_layer = 0;
+  std::int64_t zero_stage = 0, ranks = 1;
 };
 
 struct MemorySegment {

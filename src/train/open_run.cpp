@@ -1,14 +1,27 @@
 #include "train/open_run.h"
 
+#include "base/error.h"
+#include "base/mapped_files.h"
 #include "base/memory_peak.h"
+#include "base/release_pages.h"
 #include "parallel/turns.h"
 #include "train/methods/methods.h"
+#include "train/optimizer.h"
 #include "train/same_run.h"
+#include "train/shards.h"
 
 namespace hone::train {
 
 std::unique_ptr<OpenedRun> open_run(const config::Plan& plan, RunListener& listener) {
-  return method_row(plan.method).open(plan, listener);
+  std::unique_ptr<OpenedRun> run;
+  try {
+    run = method_row(plan.method).open(plan, listener);
+  } catch (const base::UserError&) {
+    base::require_readable();  // a truncated file's zeros may be what is wrong
+    throw;
+  }
+  base::require_readable();
+  return run;
 }
 
 LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bool>& stop_requested,
@@ -23,6 +36,12 @@ LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bo
     if (guard != nullptr) guard->before_first_step(run);
   };
   parallel::all_or_none(all, begin, "start of the run");
+  std::optional<Shards> shards;
+  const DividedState divided = divided_state(run.plan);
+  if (divided.divides()) {
+    shards.emplace(all, *run.model, *run.adapter, run.resume_state->optimizer, divided.stage);
+    base::return_freed_memory();
+  }
   base::reset_memory_peak();  // of the run alone, which the plan is compared with
   const LoopResult result = run_loop({.plan = run.plan,
                                       .adapter = *run.adapter,
@@ -35,8 +54,10 @@ LoopResult begin_run(OpenedRun& run, RunListener& listener, const std::atomic<bo
                                       .planned_memory = run.start.memory.total,
                                       .guard = guard,
                                       .sampler = run.sampler.get(),
+                                      .inputs = &run.inputs,
                                       .ranks = ranks,
-                                      .layer_steps = run.start.memory.layer_steps ? &*run.model : nullptr});
+                                      .layer_steps = run.start.memory.layer_steps ? &*run.model : nullptr,
+                                      .shards = shards ? &*shards : nullptr});
   listener.on_finish(run.plan.output_dir, result.interrupted, result.step);
   return result;
 }

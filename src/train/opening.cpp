@@ -9,9 +9,11 @@
 
 #include "base/release_pages.h"
 #include "learn/schedule.h"
+#include "train/host_base.h"
 #include "train/input_files.h"
 #include "train/machine.h"
 #include "train/memory_inputs.h"
+#include "train/optimizer.h"
 #include "train/product_facts.h"
 
 namespace hone::train {
@@ -78,15 +80,17 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
   Attached out{.program_bytes = bytes_in_use(plan), .reference = {}};
   require_room_for_base(*run.source, plan, keeps_blocks(plan));
   const bool packs = options.packs && plan.layer_form != config::LayerForm::kAutograd;
-  model::CausalLm& model = run.model.emplace(*run.source, dtype_policy(plan),
-                                             packs ? model::Storage::kPacked : model::Storage::kPlain,
-                                             quantize(plan), device(plan), keeps_blocks(plan));
+  HostBase host_base(run, options.wants_reference);
+  model::CausalLm& model = run.model.emplace(
+      *run.source, dtype_policy(plan), packs ? model::Storage::kPacked : model::Storage::kPlain,
+      quantize(plan), device(plan), keeps_blocks(plan), host_base.while_read());
   at::Tensor continued;  // before the run's own is attached: the model holds one at a time
   if (options.wants_reference && !plan.adapter_name_or_path.empty()) {
     continued = adapters::Adapter::load(model, plan.adapter_name_or_path).flat().clone();
   }
   adapters::Adapter& adapter =
       run.adapter.emplace(open_adapter(model, plan, run.directory, *run.source, options.wants_reference));
+  host_base.finish(run);
   out.reference = {.parameters = adapter.flat(),
                    .values = options.wants_reference && adapter.initial_values().defined()
                                  ? adapter.initial_values()
@@ -101,12 +105,17 @@ Attached attach(OpenedRun& run, const DataFile& file, std::optional<std::int64_t
 }
 
 void plan_run_memory(OpenedRun& run, MemoryInputs inputs) {
-  inputs.optimizer_bytes = run.resume_state->optimizer.state_bytes();
+  inputs.optimizer_bytes = run.resume_state->optimizer.memory_bytes();
   if (run.sampler != nullptr) inputs.sampling = std::max(inputs.sampling, run.sampler->bytes(*run.model));
   run.memory_inputs = inputs;
-  run.start.memory = plan_memory(inputs, run.plan.layer_form, run.plan.recompute, memory_limit(run.plan));
+  MemoryLimit limit = memory_limit(run.plan);
+  // A limit that was set is divided among the ranks of the host, and the plan of each has the whole base.
+  if (limit.is_set) limit.bytes += run.shared_base.spared();
+  run.start.memory = plan_memory(inputs, run.plan.layer_form, run.plan.recompute, limit);
+  const DividedState divided = divided_state(run.plan);
   run.model->set_keeps_casts(run.start.memory.keeps_casts);
-  if (!run.start.memory.layer_steps) run.adapter->hold_gradient();
+  if (!run.start.memory.layer_steps && !(divided.divides() && divided.stage >= 2))
+    run.adapter->hold_gradient();
 }
 
 void end_start_page(OpenedRun& run) {

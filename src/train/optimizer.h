@@ -9,8 +9,19 @@
 
 namespace hone::train {
 
+// How full fine-tuning divides the optimizer's state among ranks (train/shards.h), and in which folder it lies; as the
+// plan says, where it can (config/full_plan.cpp).
+struct DividedState {
+  int stage = 0, rank = 0, ranks = 1;
+  base::fs::path offload = {};
+  bool divides() const { return stage > 0 && ranks > 1; }
+};
+
+DividedState divided_state(const config::Plan& plan);
+
 // A new one for the adapter's buffer, on its device, with zero state.
-learn::Optimizer make_optimizer(const config::OptimizerPlan& plan, const adapters::Adapter& adapter);
+learn::Optimizer make_optimizer(const config::OptimizerPlan& plan, const adapters::Adapter& adapter,
+                                const DividedState& divided = {});
 
 // AdamW whatever `optim` is: for trials that need some optimizer.
 inline learn::AdamWOptions adamw_options(const config::OptimizerPlan& plan) {

@@ -4,10 +4,12 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/mapped_files.h"
 #include "base/staging.h"
 #include "config/write_plan.h"
 #include "train/checkpoint_check.h"
 #include "train/run_folder.h"
+#include "train/shards.h"
 
 namespace hone::train {
 
@@ -46,11 +48,15 @@ at::ScalarType result_dtype(const config::Plan& plan) {
 }  // namespace
 
 void write_result_files(const fs::path& folder, const CheckpointParts& parts, Weights weights) {
-  parts.adapter.save(folder, weights == Weights::kMasters ? at::kFloat : result_dtype(parts.plan));
+  adapters::Adapter::BeforeRead before;
+  if (parts.shards != nullptr)
+    before = [&](const std::string& tensor) { parts.shards->read_parameters(tensor); };
+  parts.adapter.save(folder, weights == Weights::kMasters ? at::kFloat : result_dtype(parts.plan), before);
   parts.tokenizer.save(folder);
   base::write_file_atomic(folder / kTrainerStateFile,
                           base::dump_json(trainer_state_json(parts.state, parts.facts), 2) + "\n");
   base::write_file_atomic(folder / kPlanFile, config::write_plan(parts.plan));
+  base::require_readable();  // of a model in full, some of it comes from the base's files
 }
 
 namespace {

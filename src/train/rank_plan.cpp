@@ -64,8 +64,8 @@ std::int64_t facts_of_rank(const RankWork& work, std::int64_t count) {
 
 // Seconds of a token on a rank, of which a host has setting.per_host.
 double token_seconds(const RankSpeed& speed, const RankSetting& setting) {
-  const double crowd =
-      std::max(1.0, static_cast<double>(setting.per_host) / static_cast<double>(setting.cores));
+  const std::int64_t threads = setting.per_host * setting.threads();
+  const double crowd = std::max(1.0, static_cast<double>(threads) / static_cast<double>(setting.cores));
   return speed.token(static_cast<double>(setting.threads())) * crowd;
 }
 
@@ -155,9 +155,10 @@ RankForecast forecast(const RankWork& work, const RankSetting& setting, const Ra
                           static_cast<double>(ranks - setting.per_host) / static_cast<double>(ranks - 1);
   }
   // One process that does the whole step.
-  const double alone = (out.tokens + work.sampled_tokens * static_cast<double>(ranks)) *
-                           speed.token(static_cast<double>(setting.cores)) +
-                       speed.optimizer;
+  const RankSetting one{.cores = setting.cores, .set_threads = setting.set_threads};
+  const double alone =
+      (out.tokens + work.sampled_tokens * static_cast<double>(ranks)) * token_seconds(speed, one) +
+      speed.optimizer;
   out.efficiency = alone / (out.seconds() * static_cast<double>(setting.hosts));
   return out;
 }
@@ -172,6 +173,9 @@ MemoryInputs inputs_of(const MemoryInputs& inputs, const RankWork& work, const R
   if (setting.ranks() == 1) return out;
   out.accumulation = work.accumulation * setting.ranks();
   out.threads = setting.threads();
+  out.ranks = setting.ranks();
+  if (out.full && out.zero_stage > 0 && out.optimizer_bytes)
+    out.optimizer_bytes = divided_up(*out.optimizer_bytes, setting.ranks());
   const std::int64_t most = work.tree_sums ? parallel::tree_buffers(static_cast<int>(setting.ranks())) : 0;
   const auto levels = static_cast<std::int64_t>(
       std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(1, out.accumulation) - 1)));
@@ -248,12 +252,15 @@ RankMemory rank_memory(const MemoryInputs& inputs, const RankWork& work, const R
                        RecomputeMode level, std::int64_t memory_of_host) {
   MemoryPlan extra;
   add_rank_segments(extra, work, setting.ranks());
+  const std::int64_t shared = inputs.base_bytes * (setting.per_host - 1);  // the base is there once
   const std::int64_t share =
-      memory_of_host == 0 ? 0 : std::max<std::int64_t>(1, memory_of_host / setting.per_host - extra.total);
+      memory_of_host == 0
+          ? 0
+          : std::max<std::int64_t>(1, (memory_of_host + shared) / setting.per_host - extra.total);
   RankMemory out{.limit = memory_of_host};
   out.plan = plan_or_leanest(inputs_of(inputs, work, setting), level, {.bytes = share, .is_set = share > 0});
   add_rank_segments(out.plan, work, setting.ranks());
-  out.host = out.plan.total * setting.per_host;
+  out.host = out.plan.total * setting.per_host - shared;
   return out;
 }
 

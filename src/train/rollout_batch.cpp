@@ -1,9 +1,9 @@
 #include "train/rollout_batch.h"
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 
+#include "base/appended_file.h"
 #include "base/error.h"
 
 namespace hone::train {
@@ -192,14 +192,7 @@ void check_rollouts(const RolloutBatch& batch, std::int64_t group_size, std::int
 }
 
 void append_rollouts(const base::fs::path& path, const RolloutBatch& batch) {
-  std::ofstream file(path, std::ios::app | std::ios::binary);
-  file << base::dump_json(to_json(batch)) << '\n';
-  if (file.flush()) return;
-  throw UserError({.where = path.string(),
-                   .expected = "to append a generation batch",
-                   .found = "the write failed",
-                   .cause = "the disk is full, or the folder is not writable",
-                   .fix = "free some space, or set dump_rollouts: false"});
+  base::AppendedFile(path).append(base::dump_json(to_json(batch)) + "\n");
 }
 
 std::vector<RolloutBatch> read_rollouts(const base::fs::path& path) {

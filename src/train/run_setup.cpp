@@ -28,8 +28,6 @@ namespace fs = base::fs;
 
 namespace {
 
-constexpr const char* kAnotherRun = "another run of hone";
-
 // What adapter_config.json names as its base: a model of the hub by its name; PEFT needs a Hugging Face folder, so for a GGUF it is the
 // folder that `hone convert` is told to write beside it.
 std::string base_model_name(const config::Plan& plan) {
@@ -177,7 +175,7 @@ std::int64_t checkpoint_bytes(const adapters::Adapter& adapter, const learn::Opt
 
 RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_dir) {
   if (plan.leads() && fs::is_directory(output_dir_)) {
-    lock_.emplace(output_dir_, kAnotherRun);
+    lock_.emplace(output_dir_);
     recover_run_folder(output_dir_);
     recover_result(output_dir_);
   }
@@ -188,6 +186,7 @@ RunDirectory::RunDirectory(const config::Plan& plan) : output_dir_(plan.output_d
   FoundCheckpoint found = find_checkpoint(output_dir_, plan.resume_from_checkpoint);
   resume_from_ = std::move(found.folder);
   notes_ = std::move(found.notes);
+  if (lock_) notes_.insert(notes_.end(), lock_->notes().begin(), lock_->notes().end());
   if (!plan.leads()) return;
   if (!in_place(resume_from_)) {
     require_fresh(output_dir_);
@@ -214,10 +213,11 @@ bool RunDirectory::in_place(const fs::path& checkpoint) const {
 void RunDirectory::open(const config::Plan& plan) {
   base::create_folders(output_dir_);
   if (!lock_) {
-    lock_.emplace(output_dir_, kAnotherRun);
+    lock_.emplace(output_dir_);
     // another run may have come and gone since the first look
     if (!plan.overwrite_output_dir) require_fresh(output_dir_);
   }
+  lock_->begin();
   if (plan.overwrite_output_dir) remove_run(output_dir_);
   if (branch_) make_branch(output_dir_, *branch_);
   base::write_file_atomic(output_dir_ / kPlanFile, config::write_plan(plan));
@@ -264,7 +264,9 @@ adapters::Adapter open_adapter(model::CausalLm& model, const config::Plan& plan,
 
 ResumeState find_resume_state(const config::Plan& plan, const RunDirectory& directory,
                               const adapters::Adapter& adapter, const Fingerprint& data, base::Json inputs) {
-  ResumeState out{.optimizer = make_optimizer(plan, adapter)};
+  // not in the braces: g++ 12 destroys members that are not there yet when one of them throws
+  learn::Optimizer optimizer = make_optimizer(plan, adapter, divided_state(plan));
+  ResumeState out{.optimizer = std::move(optimizer)};
   if (directory.resuming()) {
     LoadedCheckpoint loaded = load_checkpoint(directory.resume_from(), out.optimizer, plan);
     out.state = std::move(loaded.state);

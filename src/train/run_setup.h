@@ -13,6 +13,7 @@
 #include "model/causal_lm.h"
 #include "model/weight_source.h"
 #include "train/branch.h"
+#include "train/run_lock.h"
 #include "train/run_state.h"
 #include "train/step_facts.h"
 
@@ -41,7 +42,7 @@ class RunDirectory {
   base::fs::path output_dir_, resume_from_;
   std::optional<Branch> branch_;
   std::vector<std::string> notes_;
-  std::optional<base::FolderLock> lock_;
+  std::optional<RunLock> lock_;
 };
 
 // What rank 0 does to output_dir before the other ranks look into it: repairs, and the checks of RunDirectory.

@@ -12,10 +12,15 @@ SharedWork::SharedWork(parallel::Ranks& ranks, at::Tensor gradient, parallel::Bi
   if (gradient.defined()) sums_.emplace(std::move(gradient), order);
 }
 
+SharedWork::SharedWork(parallel::Ranks& ranks, at::Tensor gradient, InnerCollectives* inner)
+    : SharedWork(ranks, std::move(gradient), parallel::BinSums::Order::kPlain) {
+  inner_ = inner;
+}
+
 std::vector<std::string> SharedWork::run_shared(const Costs& costs, const ComputeBytes& compute,
                                                 std::string_view what, bool adds) {
   const parallel::BinnedWork work(costs, ranks_->size());
-  base::require(!adds || sums_ || !ranks_->several(), "train::SharedWork",
+  base::require(!adds || sums_ || inner_ != nullptr || !ranks_->several(), "train::SharedWork",
                 "a gradient that ranks can add up");
   int bin = -1;
   const auto in_bin = [&](std::int64_t item) {
@@ -26,7 +31,9 @@ std::vector<std::string> SharedWork::run_shared(const Costs& costs, const Comput
     return compute(static_cast<std::size_t>(item));
   };
   try {
-    std::vector<std::string> facts = parallel::in_turns(*ranks_, work, in_bin, what);
+    std::function<void()> after;
+    if (inner_ != nullptr) after = [this] { inner_->accompany(); };
+    std::vector<std::string> facts = parallel::in_turns(*ranks_, work, in_bin, what, after);
     if (adds && sums_) sums_->finish(*ranks_, what);
     return facts;
   } catch (...) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/mapped_files.h"
 #include "parallel/ranks.h"
 #include "parallel/tree_sum.h"
 #include "train/facts_bytes.h"
@@ -20,6 +21,13 @@ namespace hone::train {
 
 using Costs = std::vector<std::int64_t>;  // of each item, in tokens: ranks get nearly equal sums
 
+// Collectives within the ranks' shares of work: ranks whose share is done take part in those of the others.
+class InnerCollectives {
+ public:
+  virtual ~InnerCollectives() = default;
+  virtual void accompany() = 0;  // returns when every rank is here
+};
+
 class SharedWork {
  public:
   // Of one process, which adds gradients in order of item.
@@ -27,11 +35,13 @@ class SharedWork {
   // `gradient`: the buffer that passes add to, where the ranks' sum is wanted: in fixed bins and by a tree (parallel/tree_sum.h),
   // so that the bits are those of any number of ranks. `ranks` must outlive it.
   SharedWork(parallel::Ranks& ranks, at::Tensor gradient, parallel::BinSums::Order order);
+  // Where computing makes collectives of its own (train/shards.h). With an undefined gradient they add it up.
+  SharedWork(parallel::Ranks& ranks, at::Tensor gradient, InnerCollectives* inner);
 
   parallel::Ranks& ranks() const { return *ranks_; }
 
   // compute(i) for this rank's items; the facts of all items, in order of item, on every rank. An error of compute ends the
-  // collective on every rank: the rank's own there, a RankFault on the others. compute makes no collective.
+  // collective on every rank: the rank's own there, a RankFault on the others. compute makes no collective but the inner ones.
   template <typename Facts, typename Compute>
   std::vector<Facts> each(const Costs& costs, const Compute& compute, std::string_view what) {
     return run<Facts>(costs, compute, what, /*adds=*/false);
@@ -56,9 +66,14 @@ class SharedWork {
     out.reserve(costs.size());
     if (is_alone(adds)) {
       for (std::size_t i = 0; i < costs.size(); ++i) out.push_back(compute(i));
+      base::require_readable();
       return out;
     }
-    const ComputeBytes as_bytes = [&compute](std::size_t i) { return write_facts<Facts>(compute(i)); };
+    const ComputeBytes as_bytes = [&compute](std::size_t i) {
+      std::string bytes = write_facts<Facts>(compute(i));
+      base::require_readable();  // before the others add what was computed of it
+      return bytes;
+    };
     for (const std::string& bytes : run_shared(costs, as_bytes, what, adds))
       out.push_back(read_facts<Facts>(bytes));
     return out;
@@ -67,6 +82,7 @@ class SharedWork {
   parallel::OneRank alone_;
   parallel::Ranks* ranks_ = &alone_;
   std::optional<parallel::BinSums> sums_;
+  InnerCollectives* inner_ = nullptr;
 };
 
 }  // namespace hone::train

@@ -263,10 +263,21 @@ TEST_F(Sharding, AStageSaysWhatEachRankHas) {
   EXPECT_NE(said(1, "true").find("save 8 x (W - 1) / W"), std::string::npos);
   EXPECT_NE(said(2, "true").find("save 12 x (W - 1) / W"), std::string::npos);
   EXPECT_NE(said(3, "true").find("over the network"), std::string::npos);
-  EXPECT_NE(said(1, "false").find("16 bytes a trained parameter"), std::string::npos);
-  EXPECT_NE(said(1, "false").find("8 + 8 / W"), std::string::npos);
-  EXPECT_NE(said(2, "false").find("4 + 12 / W"), std::string::npos);
-  EXPECT_NE(said(3, "false").find("16 / W"), std::string::npos);
+  EXPECT_NE(said(1, "false").find("zero_stage 1: the optimizer's state is divided"), std::string::npos);
+  EXPECT_NE(said(2, "false").find("and the gradients are divided"), std::string::npos);
+  EXPECT_NE(said(3, "false").find("the layers' parameters are divided"), std::string::npos);
+  EXPECT_NE(said(3, "false").find("this run has one"), std::string::npos);
+  const auto full = [&](const Json& file, std::vector<std::string> more = {}, std::int64_t ranks = 2) {
+    more.insert(more.end(), {"--use_peft", "false"});
+    return deepspeed(file, more, ranks);
+  };
+  EXPECT_EQ(deepspeed(stage(3), {}, 2).zero_stage, 0) << "an adapter is not divided";
+  EXPECT_EQ(full(stage(3)).zero_stage, 3);
+  EXPECT_EQ(full(stage(3), {"--zero_stage", "1"}).zero_stage, 1);
+  EXPECT_NE(note_with(full(stage(3), {"--zero_stage", "1"}), "the run's zero_stage 1 counts"), "");
+  EXPECT_EQ(full(stage(2), {"--optim", "adafactor"}).zero_stage, 0);
+  EXPECT_EQ(full(stage(2), {"--layer_form", "plain"}).zero_stage, 1);
+  EXPECT_NE(note_with(full(stage(2), {"--layer_form", "plain"}), "zero_stage 2: 1 here"), "");
   EXPECT_NE(deepspeed_error(stage(4)).find("stage 0, 1, 2 or 3"), std::string::npos);
   const auto strategy = [&](const Json& word) {
     return with("fsdp_config", {{"fsdp_sharding_strategy", word}}).notes;
@@ -280,6 +291,30 @@ TEST_F(Sharding, AStageSaysWhatEachRankHas) {
   EXPECT_TRUE(has(strategy("NO_SHARD"), "plain data parallelism"));
   EXPECT_NE(error_with("fsdp_config", {{"fsdp_sharding_strategy", "FULL"}}).find("'full'"),
             std::string::npos);
+}
+
+TEST_F(Sharding, OffloadIsAFolder) {
+  const auto with_device = [](const Json& device, const Json& path) {
+    return Json{{"zero_optimization",
+                 {{"stage", 2}, {"offload_optimizer", {{"device", device}, {"nvme_path", path}}}}}};
+  };
+  const std::vector<std::string> full = {"--use_peft", "false"};
+  EXPECT_EQ(deepspeed(with_device("nvme", "/tmp/disk"), full).offload_folder, "/tmp/disk");
+  EXPECT_EQ(deepspeed(with_device("nvme", "/tmp/disk")).offload_folder, "") << "an adapter's state stays";
+  EXPECT_EQ(deepspeed(with_device("cpu", nullptr), full).offload_folder, "");
+  EXPECT_NE(note_with(deepspeed(with_device("cpu", nullptr), full), "offload_optimizer cpu"), "");
+  EXPECT_NE(deepspeed_error(with_device("nvme", nullptr), full).find("nvme_path"), std::string::npos);
+  EXPECT_NE(deepspeed_error(with_device("disk", "/tmp"), full).find("cpu, nvme or none"), std::string::npos);
+  const Json accelerate = {
+      {"distributed_type", "DEEPSPEED"},
+      {"deepspeed_config",
+       {{"zero_stage", 3}, {"offload_optimizer_device", "nvme"}, {"offload_optimizer_nvme_path", "/d"}}}};
+  const Plan plan = with("accelerate_config", accelerate, full);
+  EXPECT_EQ(plan.offload_folder, "/d");
+  EXPECT_EQ(plan.zero_stage, 3);
+  EXPECT_EQ(with("accelerate_config", accelerate, {"--use_peft", "false", "--optim", "adamw_bnb_8bit"})
+                .offload_folder,
+            "");
 }
 
 TEST_F(Sharding, ProcessesAreTheLaunchers) {
@@ -303,7 +338,7 @@ TEST_F(Sharding, KeysBesideAFile) {
   EXPECT_NE(note_with(plan, "main_process_ip: processes are started by"), "");
   const Plan wrap =
       run_yaml("fsdp: full_shard auto_wrap\nfsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\n");
-  EXPECT_NE(note_with(wrap, "transformer_layer_cls_to_wrap: each rank has the whole model"), "");
+  EXPECT_NE(note_with(wrap, "transformer_layer_cls_to_wrap: with zero_stage 3"), "");
   EXPECT_NE(note_with(run_yaml("fsdp_config: {version: 2}\n"), "fsdp_config: only read with fsdp"), "");
   EXPECT_NE(yaml_error("deepspeed: absent.json\n").find("absent.json"), std::string::npos);
   EXPECT_NE(yaml_error("deepspeed: 3\n").find("a mapping of keys to values"), std::string::npos);

@@ -141,6 +141,51 @@ TEST(Optimizer, AStepInPartsHasTheBitsOfOne) {
   }
 }
 
+// Three ranks' shares of every part: together the bits of one optimizer, in memory and in a file; what is not held stays.
+TEST(Optimizer, SharesHaveTheBitsOfTheWhole) {
+  const FlatLayout layout = layers_layout();
+  const std::int64_t size = layout.back().offset + layout.back().size;
+  const std::vector<std::int64_t> cuts = {0, 19264, 19300, 19301, 90000, 95000, size};
+  const auto folder = base::fs::path(::testing::TempDir()) / "hone_optimizer_shares";
+  for (const Kind kind : {Kind::kAdamW, Kind::kRmsprop, Kind::kSgd, Kind::kAdagrad, Kind::kLion}) {
+    OptimizerOptions options{.kind = kind};
+    options.weight_decay = 0.1;
+    options.arguments.momentum = 0.5;
+    Optimizer one(options, layout, at::kCPU);
+    std::vector<Optimizer> shares;
+    std::vector<at::Tensor> q;
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      StatePlace place;
+      for (std::size_t i = rank; i + 1 < cuts.size(); i += 3) place.held.push_back({cuts[i], cuts[i + 1]});
+      if (rank == 1) place.offload = folder;
+      shares.emplace_back(options, layout, at::kCPU, place);
+      q.push_back(values(size, 0));
+      EXPECT_LE(shares.back().memory_bytes(), shares.back().state_bytes());
+    }
+    const at::Tensor p = values(size, 0);
+    for (int step = 1; step <= 3; ++step) {
+      one.step(p, values(size, step), 1e-2);
+      for (std::size_t rank = 0; rank < 3; ++rank) shares[rank].step(q[rank], values(size, step), 1e-2);
+    }
+    std::int64_t bytes = 0;
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      bytes += shares[rank].state_bytes();
+      at::Tensor expected = values(size, 0);
+      for (const FlatRange& held : shares[rank].held()) {
+        const auto of = [&](const at::Tensor& flat) {
+          return flat.narrow(0, held.begin, held.end - held.begin);
+        };
+        of(expected).copy_(of(p));
+        for (std::size_t k = 0; k < one.state().size(); ++k)
+          EXPECT_TRUE(of(one.state()[k].value).equal(of(shares[rank].state()[k].value))) << one.name();
+      }
+      EXPECT_TRUE(q[rank].equal(expected)) << one.name() << ", rank " << rank;
+    }
+    EXPECT_EQ(bytes, one.state_bytes()) << one.name();
+  }
+  for (const Kind kind : {Kind::kAdafactor, Kind::kAdamW8bit, Kind::kLion8bit}) EXPECT_FALSE(divides(kind));
+}
+
 struct Worst {
   double error = 0;
   std::int64_t different = 0;  // elements with other bits
