@@ -225,6 +225,8 @@ void Decoder::advance(std::span<Sequence> live) {
     ready.push_back({fed[i], static_cast<std::int64_t>(rows.size())});
     rows.push_back(row);
   }
+  // A prompt that is being read gives no row of its own: as many rows as sequences were fed may still be others.
+  const bool all_fed = ready.size() == fed.size();
   const SharedPrompt* before = nullptr;  // the samples of a prompt are neighbors
   for (Sequence& one : live) {
     if (!begins(one)) continue;
@@ -234,7 +236,7 @@ void Decoder::advance(std::span<Sequence> live) {
     ready.push_back({&one, static_cast<std::int64_t>(rows.size()) - 1});
   }
   if (ready.empty()) return;
-  sample(ready, rows.size() == fed.size() && ready.size() == fed.size() ? hidden : at::cat(rows));
+  sample(ready, all_fed && ready.size() == fed.size() ? hidden : at::cat(rows));
 }
 
 }  // namespace hone::rollout

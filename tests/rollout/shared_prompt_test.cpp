@@ -110,6 +110,21 @@ TEST_P(SharedPrompt, ACompletionDoesNotDependOnTheMemory) {
   }
 }
 
+// In the fourth step the first sample of the second prompt goes on, its second sample begins with the prompt's hidden
+// state, and the third prompt is read up to its middle: two sequences are fed and two tokens drawn, but not of the same.
+TEST_P(SharedPrompt, ASampleBeginsBesideAPromptThatIsHalfRead) {
+  const model::CausalLm model = tiny(GetParam());
+  const std::vector<Ids> prompts = {some_prompt(4, 1), some_prompt(3, 2), some_prompt(9, 3)};
+  GenerateOptions options = sharing();
+  options.stop_ids.clear();
+  options.samples = 2;
+  options.max_new_tokens = 3;
+  const auto wanted = generate(model, prompts, options);
+  options.batch_size = 3;
+  options.prefill_tokens = 4;
+  expect_same(generate(model, prompts, options), wanted, tolerance_);
+}
+
 // A prompt that ends at a tile's border is read from the same tiles either way.
 TEST_P(SharedPrompt, IsThePromptItself) {
   const model::CausalLm model = tiny(GetParam());
